@@ -30,7 +30,7 @@ from workers.labels.shards import Partition, find_partition
 from workers.lake.layout import Lake
 from workers.memorization.models import read_model
 from workers.memorization.scan import MemorizationPass, count_ngrams, scan_sequences
-from workers.memorization.tally import (
+from workers.memorization.sequence_counts import (
     HOLDOUT_ARM,
     LIKELY_EDGES,
     LISTED,

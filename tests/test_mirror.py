@@ -87,7 +87,7 @@ ELSEWHERE = {
     "workers/lake/test_output_correction.py": "workers.lake.checkpoints",
     "workers/lake/test_places.py": "workers.lake.layout",
     "workers/publication/test_recurring.py": "workers.publication.threshold_night",
-    "workers/publication/test_store.py": "workers.publication.ledger",
+    "workers/publication/test_store.py": "workers.publication.charges",
     "workers/sources/checkpoints/test_in_place.py": (
         "workers.sources.external_inputs workers.sources.checkpoints.label_places "
         "workers.sources.checkpoints.predicted"
@@ -97,7 +97,7 @@ ELSEWHERE = {
     "workers/sources/scores/test_score_tables.py": "workers.sources.tables.day_tables",
     "workers/sources/scores/test_supplied.py": "workers.sources.tables.table_rows",
     "workers/publication/test_publish.py": (
-        "workers.publication.conclusion workers.publication.erased "
+        "workers.publication.statement_conclusion workers.publication.erased "
         "workers.publication.statement_row"
     ),
     "flows/commands/test_locate.py": "flows.commands.stored",
@@ -107,12 +107,12 @@ ELSEWHERE = {
         "workers.lake.probe workers.warehouse.schema workers.warehouse.table_row "
         "workers.warehouse.tables"
     ),
-    "workers/audit/test_statement.py": "workers.warehouse.statement_row",
+    "workers/audit/test_exact_statement.py": "workers.warehouse.exact_statement_row",
     "workers/publication/test_key.py": "workers.publication.secret_files",
     "workers/test_contained.py": "workers.contained_child",
     "workers/lake/test_retries.py": "workers.labels.content_digest",
     "workers/memorization/test_scan.py": (
-        "workers.labels.batches workers.memorization.models workers.memorization.tally"
+        "workers.labels.batches workers.memorization.models workers.memorization.sequence_counts"
     ),
     "workers/release/test_live.py": "workers.release.approach workers.release.interface",
     "workers/release/test_release_attack.py": (
@@ -127,7 +127,7 @@ ELSEWHERE = {
     "workers/scan/test_work_unit.py": (
         "workers.labels.shards workers.scan.partial_results workers.scan.played_arms"
     ),
-    "workers/training/test_decoys.py": "workers.labels.decoys",
+    "workers/training/test_decoys.py": "workers.labels.decoy_commitment",
     "workers/training/test_methods.py": (
         "workers.training.alibi workers.training.learner workers.training.method "
         "workers.training.multi_stage workers.training.named workers.training.pate"
@@ -162,7 +162,7 @@ ELSEWHERE = {
     "flows/notify/test_alerts.py": "flows.notify.artifacts flows.notify.naming",
     "flows/report/test_hostile_rows.py": "flows.report.canvas",
     "flows/report/test_report.py": (
-        "flows.commands.report flows.report.evidence flows.report.explanations "
+        "flows.commands.report flows.report.evidence_sentences flows.report.explanations "
         "flows.report.figures flows.report.history flows.report.index_page "
         "flows.report.model_page flows.report.plots.comparison flows.report.plots.curve "
         "flows.report.plots.halves flows.report.plots.nearness flows.report.plots.nights "

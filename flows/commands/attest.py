@@ -242,7 +242,7 @@ def _bundle(
 
 def _say(path: pathlib.Path, made: "Published") -> None:
     from workers.evidence.attestation import expiry
-    from workers.publication.conclusion import conclusion_of
+    from workers.publication.statement_conclusion import conclusion_of
 
     typer.echo(f"{path}: {conclusion_of(made)}")
     if expiry(made) <= dt.datetime.now(dt.UTC):

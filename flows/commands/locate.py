@@ -78,7 +78,7 @@ def _table(rows: "pl.DataFrame", width: int) -> "Table":
     """Return the groups as a table, the named ones first."""
     import polars as pl
 
-    from flows.commands.tables import frame_table
+    from flows.commands.terminal_tables import frame_table
 
     del width
     bound = pl.when("named").then(pl.col("epsilon_lower").cast(pl.String)).otherwise(pl.lit("-"))

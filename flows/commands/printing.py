@@ -70,7 +70,7 @@ def print_rows(
     elif form is Form.CSV:
         typer.echo(as_csv(frame), nl=False)
     else:
-        from flows.commands.tables import frame_table
+        from flows.commands.terminal_tables import frame_table
 
         out = console()
         print_table(frame_table(frame) if table is None else table(frame, out.width), out)
@@ -78,7 +78,7 @@ def print_rows(
 
 def print_audits(audits: "pl.DataFrame", form: Form) -> None:
     """Print rows of `audits`; as a table, in the columns that matter first."""
-    from flows.commands.tables import audits_table
+    from flows.commands.terminal_tables import audits_table
 
     print_rows(audits, form, table=lambda frame, width: audits_table(frame, width=width))
 

@@ -55,7 +55,7 @@ def publish(
     with working("Publishing the statement"):
         from flows.run.statements import publish_current
         from flows.settings import load_settings
-        from workers.publication.conclusion import conclusion_of
+        from workers.publication.statement_conclusion import conclusion_of
 
         settings = load_settings(config)
         settings.check_listed([model])

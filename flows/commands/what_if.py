@@ -69,7 +69,7 @@ def what_if(
 def _table(rows: "pl.DataFrame", width: int) -> "Table":
     import polars as pl
 
-    from flows.commands.tables import frame_table
+    from flows.commands.terminal_tables import frame_table
     from privcore.rounding import down
 
     del width

@@ -12,8 +12,8 @@ from flows.notify.alerts import Alert, Event, report_link
 from flows.notify.artifacts import markdown_text
 from flows.settings import Settings
 from privcore.lower_bounds import Verdict
-from workers.publication.conclusion import conclusion_of
 from workers.publication.erased import Entry, ErasedStatement, Published
+from workers.publication.statement_conclusion import conclusion_of
 from workers.publication.statement_row import PublicVerdict, Statement
 from workers.warehouse.declaration_changes import is_withdrawn
 from workers.warehouse.public_changes import PublicChange

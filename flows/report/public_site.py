@@ -24,9 +24,9 @@ from flows.report.templating import rendered
 from privcore.lower_bounds import Verdict
 from privcore.publication.statement import DOUBTFUL
 from workers.plain_text import plain_text
-from workers.publication.conclusion import conclusion_of
 from workers.publication.erased import Entry, ErasedStatement, Published
 from workers.publication.nights import PublishedNight, nights_of
+from workers.publication.statement_conclusion import conclusion_of
 from workers.publication.statement_row import PublicVerdict
 from workers.publication.threshold_night import ThresholdNight
 from workers.versions import CODE_VERSION

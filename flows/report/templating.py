@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from flows.report import evidence, figures, sentences
+from flows.report import evidence_sentences, figures, sentences
 from flows.report.history import control_leaks
 from flows.report.signs import SIGNS
 from privcore import rounding
@@ -48,7 +48,7 @@ def _environment() -> jinja2.Environment:
         "all_signs": sorted(SIGNS.values(), key=lambda sign: sign.rank),
         "control_leaks": control_leaks,
         "words": sentences,
-        "evidence": evidence,
+        "evidence": evidence_sentences,
         "search": Markup(script),  # noqa: S704  # ours
         "search_digest": f"sha256-{base64.b64encode(digest).decode()}",
         "style": Markup((FOLDER / "style.css").read_text(encoding="utf-8")),  # noqa: S704  # ours

@@ -10,16 +10,16 @@ from flows.notify.public import PublicNight
 from flows.settings import Settings
 from flows.settings.publication import PublicationSettings
 from privcore.exceptions import TerminalError
+from workers.publication.charges import OverspentError
 from workers.publication.erased import Entry, ErasedStatement, Published
 from workers.publication.key import read_key
-from workers.publication.ledger import OverspentError
 from workers.publication.publish import differences, is_about, opening_of, publish
 from workers.publication.recurring import AskedError
 from workers.publication.statement_row import Statement
 from workers.publication.store import ErasedError, Statements
 from workers.publication.threshold_night import ThresholdNight
+from workers.warehouse.exact_statement_row import ExactStatementRow
 from workers.warehouse.schema import AuditRecord, AuditRow
-from workers.warehouse.statement_row import ExactStatementRow
 from workers.warehouse.store import Warehouse
 
 _NOTHING = (
@@ -43,8 +43,8 @@ def statement_of_record(record: AuditRecord, settings: Settings) -> Published | 
     """Publish a record's statement and return it; one that is published already is returned.
 
     There is none without `[publication]`, where the plan was changed for one run, where the audit
-    has none (`workers.audit.statement`), where it would cost a label too much, was erased, or a
-    test over nights was asked about the day before.
+    has none (`workers.audit.exact_statement`), where it would cost a label too much, was erased, or
+    a test over nights was asked about the day before.
 
     Args:
         record: what was committed.

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from flows.commands.tables import audits_table
+from flows.commands.terminal_tables import audits_table
 from flows.notify.artifacts import summary
 from privcore.rounding import (
     at_least,

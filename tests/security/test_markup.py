@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from flows.commands.tables import audits_table, frame_table
+from flows.commands.terminal_tables import audits_table, frame_table
 from flows.notify.artifacts import summary
 from flows.report.history import AuditedNight
 from flows.report.site import write_pages

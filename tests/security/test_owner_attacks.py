@@ -31,7 +31,7 @@ from workers.audit.run import run_audit
 from workers.audit.worse_than_shares import worse_than_shares
 from workers.executors import InProcess
 from workers.labels.columns import Batch
-from workers.labels.decoys import commitment
+from workers.labels.decoy_commitment import commitment
 from workers.lake.checkpoints import load, probabilities, read_checkpoint
 from workers.lake.layout import Lake, checkpoint_folder
 from workers.lake.manifest import LabelColumn, Privacy

@@ -1,6 +1,7 @@
 """Whatever a call does to its process, the caller gets an answer or a sentence, and goes on."""
 
 import pathlib
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -156,7 +157,8 @@ def test_a_process_that_somebody_killed_is_started_again(call: Contained) -> Non
 @pytest.mark.parametrize("fork", [True, False], ids=["forked", "kept"])
 def test_a_process_whose_caller_is_gone_ends(fork: bool) -> None:
     """Its standard input ends then. Without this, three processes of each reader stayed."""
-    slow = "tests.support.waits_at_its_end:answer"  # not imported, as this process would wait too
+    slow = "tests.support.waits_at_its_end:answer"
+    assert slow.partition(":")[0] not in sys.modules, "this process waits ten minutes at its end"
     made = Contained(slow, seconds=2, memory=1 << 30, fork=fork)
     assert made(b"fine") == "fine"
     made._process.stdin.close()

@@ -21,12 +21,12 @@ from privcore.exceptions import TransientError, is_failure
 from privcore.lower_bounds import Evidence, Grid, Secret, read_evidence
 from workers.audit.declaration import claim_of, held_against
 from workers.audit.enough import check_scanned, countable
+from workers.audit.exact_statement import with_statement
 from workers.audit.hints import hint_of
 from workers.audit.label_state import check_privatised, label_column_holds
 from workers.audit.record import Inputs, error_record, evaluated_record, failed_record
 from workers.audit.remarks import unread_rows
 from workers.audit.request import Request
-from workers.audit.statement import with_statement
 from workers.audit.trained_rows import trained_rows
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import SPLIT

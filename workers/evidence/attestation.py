@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from workers.evidence.envelope import canonical_json
-from workers.publication.conclusion import conclusion_of
 from workers.publication.erased import Published
+from workers.publication.statement_conclusion import conclusion_of
 from workers.publication.statement_row import PublicVerdict, would_be_seen
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"

@@ -25,7 +25,7 @@ from workers.labels.shards import Partition, Piece, WorkUnit
 from workers.lake.layout import Lake
 from workers.memorization.models import LanguageModel, ModelFile
 from workers.memorization.ngram import END, NgramCounts
-from workers.memorization.tally import HOLDOUT_ARM, TRAIN_ARM, AtRisk, MemorizationTally
+from workers.memorization.sequence_counts import HOLDOUT_ARM, TRAIN_ARM, AtRisk, MemorizationTally
 
 _BATCH_ROWS = 4096
 _LOG_10 = float(np.log(10.0))

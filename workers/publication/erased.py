@@ -11,7 +11,7 @@ from privcore.exceptions import TerminalError
 from privcore.publication import exactly
 from workers.publication.statement_row import PublishedRow, Statement
 from workers.publication.threshold_night import ThresholdNight
-from workers.warehouse.statement_row import StatementFacts
+from workers.warehouse.exact_statement_row import StatementFacts
 from workers.warehouse.table_row import Moment, PlainRow
 
 _FIRST = "tombstone"

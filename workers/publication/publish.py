@@ -20,7 +20,7 @@ from workers.publication.recurring import NightOfTest, answer_before, next_quest
 from workers.publication.statement_row import Statement, verdict_of
 from workers.publication.store import Statements, not_erased
 from workers.publication.threshold_night import ThresholdNight, night_verdict
-from workers.warehouse.statement_row import ExactStatementRow, StatementFacts
+from workers.warehouse.exact_statement_row import ExactStatementRow, StatementFacts
 
 _TAKEN_OVER = (
     *StatementFacts.model_fields,

@@ -11,7 +11,7 @@ from privcore.exceptions import TerminalError
 from workers.publication.erased import Entry, ErasedStatement, subject_of
 from workers.publication.statement_row import Statement
 from workers.publication.threshold_night import ThresholdNight
-from workers.warehouse.statement_row import ExactStatementRow
+from workers.warehouse.exact_statement_row import ExactStatementRow
 
 
 class AskedError(TerminalError):

@@ -9,7 +9,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from privcore.lower_bounds.power import sensitive
 from privcore.publication import NoisyWealth, PublicStatement, exactly
-from workers.warehouse.statement_row import StatementFacts
+from workers.warehouse.exact_statement_row import StatementFacts
 from workers.warehouse.table_row import Moment
 
 ADDED_LATER = {"epsilon_detectable", "holdout_sketch"}

@@ -22,8 +22,8 @@ from pyarrow import fs
 from privcore.exceptions import TerminalError
 from workers.lake.layout import open_filesystem
 from workers.lake.probe import try_writing
+from workers.publication.charges import check_charge, outside
 from workers.publication.erased import Entry, ErasedStatement, Published, entry_of
-from workers.publication.ledger import check_charge, outside
 from workers.warehouse.delta import (
     data_files,
     open_table,

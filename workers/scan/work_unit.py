@@ -13,7 +13,7 @@ from privcore.attacks import (
 from workers.exceptions import NotEvaluableError, refusing_probabilities
 from workers.labels.columns import SPLIT, Batch
 from workers.labels.content_digest import ContentDigest
-from workers.labels.decoys import committed
+from workers.labels.decoy_commitment import committed
 from workers.labels.parquet import (
     Footer,
     RowGroup,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from privcore.attacks import Decoys, draw_decoys
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import Batch
-from workers.labels.decoys import commitment
+from workers.labels.decoy_commitment import commitment
 from workers.labels.shards import find_partition
 from workers.lake.checkpoints import (
     Checkpoint,

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from workers.warehouse.statement_row import ExactStatementRow
+from workers.warehouse.exact_statement_row import ExactStatementRow
 from workers.warehouse.table_row import Moment, TableRow
 
 

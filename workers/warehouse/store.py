@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 import deltalake
 import polars as pl
-import pyarrow as pa
 
 from privcore.exceptions import TerminalError
 from workers.lake.probe import try_writing
@@ -28,7 +27,7 @@ from workers.warehouse.later_rows import WithdrawalRow
 from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import AuditRecord, Status
 from workers.warehouse.table_row import AS_STORED
-from workers.warehouse.tables import PARTS, TABLES, TIMES, arrow_schema
+from workers.warehouse.tables import PARTS, TABLES, TIMES, without_rows
 
 Answer = TypeVar("Answer")
 _NAMED = 3
@@ -227,7 +226,7 @@ class Warehouse:
 
     def scan(self, table: str) -> pl.LazyFrame:
         """Return a table, empty where nothing was written yet, with every column of today."""
-        empty = pl.DataFrame(pa.Table.from_batches([], arrow_schema(TABLES[table].row))).lazy()
+        empty = without_rows(TABLES[table].row).lazy()
         stored = self.delta(table)
         if stored is None:
             return empty

@@ -6,8 +6,10 @@ import types
 import typing
 from dataclasses import dataclass
 
+import polars as pl
 import pyarrow as pa
 
+from workers.warehouse.exact_statement_row import ExactStatementRow
 from workers.warehouse.later_rows import AcknowledgementRow, ConfirmationRow, WithdrawalRow
 from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import (
@@ -19,7 +21,6 @@ from workers.warehouse.schema import (
     SliceRow,
     WealthRow,
 )
-from workers.warehouse.statement_row import ExactStatementRow
 from workers.warehouse.table_row import TableRow
 
 
@@ -96,6 +97,12 @@ def arrow_schema(row: type[TableRow]) -> pa.Schema:
         base = next(known for known in _ARROW if hint == known or _is_word(hint, known))
         fields.append(pa.field(name, _ARROW[base], metadata={"comment": field.description or ""}))
     return pa.schema(fields)
+
+
+@functools.cache
+def without_rows(row: type[TableRow]) -> pl.DataFrame:
+    """Return all columns of a table and no row, made once: a night scans tables many times."""
+    return pl.DataFrame(pa.Table.from_batches([], arrow_schema(row)))
 
 
 def _is_word(hint: object, known: type) -> bool:

@@ -19,8 +19,8 @@ from tests.support.lake import write_settings
 from tests.support.statements import statement
 from workers.evidence.envelope import UntrustedSignatureError, read_public_key, signer_for
 from workers.evidence.log_heads import tree_of_contents
+from workers.publication.charges import OverspentError
 from workers.publication.erased import ErasedStatement
-from workers.publication.ledger import OverspentError
 from workers.publication.statement_row import Statement
 from workers.publication.store import ErasedError, Statements
 

@@ -10,7 +10,7 @@ from flows.report import write_public_report, write_report
 from tests.support.lake import DAY
 from workers.publication.publish import statement_of
 from workers.publication.statement_row import Statement
-from workers.warehouse.statement_row import ExactStatementRow
+from workers.warehouse.exact_statement_row import ExactStatementRow
 from workers.warehouse.store import Warehouse
 
 GIVEN: dict[str, Any] = {

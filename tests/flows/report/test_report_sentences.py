@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from flows.report import figures, sentences
-from flows.report.evidence import (
+from flows.report.evidence_sentences import (
     curve_sentence,
     fidelity_sentence,
     of_numbers,

@@ -26,8 +26,8 @@ from privcore.exceptions import TerminalError
 from tests.support.lake import DAY, EVE, clone_model, edit_manifest, write_settings
 from tests.support.tiers import rest_slow
 from workers.lake.layout import Lake
-from workers.publication.conclusion import conclusion_of
 from workers.publication.key import make_key
+from workers.publication.statement_conclusion import conclusion_of
 from workers.publication.statement_row import PublicVerdict
 from workers.publication.store import Statements
 from workers.warehouse.schema import Status

@@ -16,7 +16,7 @@ from workers.lake.layout import Lake, labels_folder
 from workers.memorization.models import ModelFile, read_model
 from workers.memorization.ngram import NgramCounts
 from workers.memorization.scan import MemorizationPass, count_ngrams, scan_sequences
-from workers.memorization.tally import HOLDOUT_ARM, TRAIN_ARM, MemorizationTally
+from workers.memorization.sequence_counts import HOLDOUT_ARM, TRAIN_ARM, MemorizationTally
 
 IN_PROCESS = InProcess()
 DAY, DATASET = dt.date(2026, 3, 2), "mails"

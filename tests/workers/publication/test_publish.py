@@ -11,7 +11,6 @@ import pytest
 
 from privcore.attacks import same_holdout
 from privcore.publication import KeyedBits
-from workers.publication.conclusion import conclusion_of
 from workers.publication.erased import entry_of, erased
 from workers.publication.publish import (
     differences,
@@ -20,6 +19,7 @@ from workers.publication.publish import (
     sketch_under,
     statement_of,
 )
+from workers.publication.statement_conclusion import conclusion_of
 from workers.publication.statement_row import PublicVerdict, Statement
 
 KEY = bytes(range(32))

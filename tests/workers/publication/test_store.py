@@ -14,8 +14,8 @@ import pytest
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY
 from workers.publication import store
+from workers.publication.charges import OverspentError
 from workers.publication.erased import NoStatementError
-from workers.publication.ledger import OverspentError
 from workers.publication.publish import publish
 from workers.publication.statement_row import Statement
 from workers.publication.store import Statements

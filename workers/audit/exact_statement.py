@@ -20,8 +20,8 @@ from workers.audit.record import Inputs, known_without_labels
 from workers.exceptions import NotEvaluableError
 from workers.plan import Plan
 from workers.scan.partial_results import Game, PartialResult
+from workers.warehouse.exact_statement_row import ExactStatementRow
 from workers.warehouse.schema import AuditRecord, Status
-from workers.warehouse.statement_row import ExactStatementRow
 from workers.warehouse.table_row import TableRow
 
 

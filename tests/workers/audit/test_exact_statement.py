@@ -29,8 +29,8 @@ from workers.lake.manifest import LabelColumn
 from workers.plan import Plan, TrainingSampling
 from workers.publication.publish import statement_of
 from workers.publication.statement_row import PublicVerdict
+from workers.warehouse.exact_statement_row import ExactStatementRow
 from workers.warehouse.schema import AuditRecord
-from workers.warehouse.statement_row import ExactStatementRow
 
 PUBLIC = PLAN.model_copy(update={"epsilon_public": 0.5})
 FIGURES = {"evidence_figure", "premises_figure"}

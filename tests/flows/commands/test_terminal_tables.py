@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from flows.commands.tables import audits_table, frame_table
+from flows.commands.terminal_tables import audits_table, frame_table
 from privcore.rounding import ABSENT
 
 
