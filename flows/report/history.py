@@ -23,6 +23,10 @@ class AuditedNight(AuditRow):
     epsilon_ceiling_28_days: float | None = Field(
         default=None, description="The most that these 28 days could have proved together."
     )
+    nights_averaged: bool | None = Field(
+        default=None,
+        description="Whether these nights were averaged, since labels or holdout recur.",
+    )
     epsilon_standing: float | None = Field(
         default=None,
         description="Bound from all nights since family, delta or relation last changed.",

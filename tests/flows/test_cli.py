@@ -114,6 +114,7 @@ def test_json_is_a_list_of_objects_with_the_columns_of_audits(
         "epsilon_lower_7_days",
         "epsilon_lower_28_days",
         "epsilon_ceiling_28_days",
+        "nights_averaged",
         "epsilon_standing",
         "standing",
         "declaration_change",

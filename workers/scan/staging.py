@@ -327,17 +327,25 @@ def _slices(arrays: Arrays, facts: list[Any]) -> tuple[SliceTallies | None, ...]
     )
 
 
+def _students(
+    arrays: Arrays, records: list[list[int]] | None
+) -> tuple[StudentTallies | None, StudentTallies | None]:
+    """Return the student's tallies of both arms; None where there is no student."""
+    if records is None:
+        return None, None
+    one, other = _odds(arrays, ("student_odds", "control_student_odds"), records)
+    return (
+        StudentTallies(one, _labels(arrays, "student_labels")),
+        StudentTallies(other, _labels(arrays, "control_student_labels")),
+    )
+
+
 def _result(arrays: Arrays) -> PartialResult:
     facts = json.loads(str(arrays["facts"]))
     game, control, predicted = facts["records"]
     arms = ("odds", "control_odds", "unread", "control_unread")
     odds, control_odds, unread, control_unread = _odds(arrays, arms, facts["odds"])
-    student, control_student = None, None
-    if facts["student"] is not None:
-        names = ("student_odds", "control_student_odds")
-        one, other = _odds(arrays, names, facts["student"])
-        student = StudentTallies(one, _labels(arrays, "student_labels"))
-        control_student = StudentTallies(other, _labels(arrays, "control_student_labels"))
+    student, control_student = _students(arrays, facts["student"])
     counts, first, reason, sentence, fatal = facts["bad"]
     judged, found = facts["copies"]
     return PartialResult(

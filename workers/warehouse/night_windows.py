@@ -34,6 +34,7 @@ from workers.warehouse.store import Warehouse
 WINDOWS = (7, 28)
 _COLUMNS = {days: f"epsilon_lower_{days}_days" for days in WINDOWS}
 EPSILON_CEILING = f"epsilon_ceiling_{WINDOWS[-1]}_days"
+AVERAGED = "nights_averaged"
 EPSILON_STANDING = "epsilon_standing"
 STANDING = "standing"
 DECLARATION_CHANGE = "declaration_change"
@@ -46,6 +47,8 @@ MEANINGS = {
     EPSILON_CEILING: f"The most that the nights of these {WINDOWS[-1]} days could have proved "
     "together, with their holdouts, if every prediction on a training record had been correct. "
     "Null where a night was recorded before 2026-11-25.",
+    AVERAGED: f"Whether labels or the holdout come again within these {WINDOWS[-1]} days, so that "
+    "nights are averaged and not multiplied.",
     EPSILON_STANDING: "Bound from all nights since family, delta, relation or the method last "
     f"changed, at most {STANDING_NIGHTS}, with delta {WINDOW_NIGHTS}; it may be watched every day "
     "and never falls. 0 where none.",
@@ -168,6 +171,7 @@ def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
         "day": pl.Date,
         "audit_id": pl.String,
         **dict.fromkeys((*_COLUMNS.values(), EPSILON_CEILING), pl.Float64),
+        AVERAGED: pl.Boolean,
         EPSILON_STANDING: pl.Float64,
         STANDING: pl.String,
         DECLARATION_CHANGE: pl.String,
@@ -348,9 +352,12 @@ def _windows(
     history: _Nights,
     wealth: Mapping[str, _Evidence],
     significance: Mapping[str, float],
-) -> dict[int, dict[str, float | None]]:
-    """Return bounds of the windows that end with each wanted night, and the longest's ceiling."""
-    found: dict[int, dict[str, float | None]] = {place: {} for place in history.wanted}
+) -> dict[int, dict[str, float | bool | None]]:
+    """Return bounds of the windows that end with each wanted night, and the longest's ceiling.
+
+    Also whether the nights of the longest are averaged.
+    """
+    found: dict[int, dict[str, float | bool | None]] = {place: {} for place in history.wanted}
     wanted: dict[tuple[object, ...], list[int]] = {}
     for place in history.wanted:
         wanted.setdefault(history.claims[place], []).append(place)
@@ -370,6 +377,8 @@ def _windows(
         nights = [wealth.get(history.ids[one]) for one in alike]
         columns = {_COLUMNS[width]: [None if one is None else one.window for one in nights]}
         if width == WINDOWS[-1]:
+            for place, recurs in zip(places, windows.recurring, strict=True):
+                found[place][AVERAGED] = recurs
             columns[EPSILON_CEILING] = [None if one is None else one.ceiling for one in nights]
         for column, evidence in columns.items():
             for place, bound in zip(places, windows.bounds(evidence), strict=True):

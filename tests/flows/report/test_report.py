@@ -164,6 +164,13 @@ def test_every_figure_of_a_model_leads_to_its_paragraph(pages):
     assert linked <= anchors
 
 
+@pytest.mark.parametrize("averaged", [True, False, None])
+def test_a_models_page_says_where_its_nights_are_averaged(pages, averaged):
+    text = words(model_page(pages([record(nights_averaged=averaged)])))
+    told = "come again on these nights, so they are averaged and not multiplied" in text
+    assert told == bool(averaged)
+
+
 def test_a_missing_figure_is_never_a_zero(pages):
     silent = record(offset=1, verdict=Verdict.NOT_EVALUABLE, reason="No labels for the day.")
     written = pages([record(), silent])

@@ -163,7 +163,9 @@ def test_nights_of_one_holdout_are_averaged(warehouse: Warehouse) -> None:
         every = range(number + 1)
         assert row["epsilon_lower_28_days"] == window(every, recurring=True) < window(every)
         assert row["epsilon_standing"] == standing(every, recurring=True) < standing(every)
+        assert row["nights_averaged"] is True
     assert found(warehouse, 9)["epsilon_standing"] == standing(range(10))
+    assert found(warehouse, 9)["nights_averaged"] is False
 
 
 def test_a_changed_epsilon_begins_no_standing_and_no_window(warehouse: Warehouse) -> None:

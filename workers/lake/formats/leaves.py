@@ -75,7 +75,7 @@ def _of_catboost(loaded: LoadedModel, inputs: Any, tree: int) -> Leaves | None:
 def _digits(numbers: NDArray[np.int64], kept: list[int]) -> NDArray[np.int64]:
     """Return numbers that have some binary digits of others."""
     digits = [(numbers >> place & 1) << to for to, place in enumerate(kept)]
-    return np.sum(digits, axis=0, dtype=np.int64)
+    return np.asarray(np.sum(digits, axis=0), dtype=np.int64)
 
 
 def _of_lightgbm(loaded: LoadedModel, inputs: Any, tree: int) -> Leaves | None:
