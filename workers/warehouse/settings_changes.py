@@ -1,15 +1,20 @@
 """Changes of what a model's settings say of its audit, from one audited night to the next."""
 
+import datetime as dt
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+import polars as pl
+
 from workers.plan import Plan
+from workers.warehouse.schema import AuditRow, Status
+from workers.warehouse.store import Warehouse
 
 COLUMNS = ("plan", "source", "decoy_commitment", "output_correction", "exploratory")
 """Columns of a night that are compared."""
-_NO_VERDICT = {"slices", "minimum_slice_records", "secrets", "advantage", "seed"}
-"""Fields of a plan on which no verdict depends but by chance."""
+_NO_VERDICT = {"slices", "minimum_slice_records", "secrets", "advantage"}
+"""Fields of a plan on which no verdict depends; on the seed it does, by chance."""
 _OF_ONE_NIGHT = {"version", "privacy"}
 """Keys of a source that change with each night, or that `declaration_changes` compares."""
 _PARTS = {"tables": "scores", "labels": "labels", "checkpoints": "checkpoints"}
@@ -44,6 +49,50 @@ def settings_change(before: Mapping[str, Any] | None, now: Mapping[str, Any]) ->
     if more:
         words.append(f"so did {more} other{'s' if more > 1 else ''}")
     return f"The settings of the audit changed after {before['day']}: {'; '.join(words)}."
+
+
+def planned_otherwise(warehouse: Warehouse, rows: Sequence[AuditRow]) -> dict[str, str]:
+    """Return, by audit id, how plan and places differ from the model's last day before.
+
+    No label decides the answer: audits that could not be evaluated are compared, too. So what only
+    evaluated ones know, decoys and a correction of outputs, is left out.
+
+    Raises:
+        TransientError: storage kept failing.
+    """
+    unknown = {"decoy_commitment": None, "output_correction": None}
+    found = {}
+    for day in sorted({row.day for row in rows}):
+        before = _last_before(warehouse, day, {row.model for row in rows})
+        for row in rows:
+            then, now = before.get(row.model), row.model_dump(include={"day", "plan", "source"})
+            if row.day != day or then is None or not _is_configured(row):
+                continue
+            if (then["source"] is None) == (row.source is None):
+                change = settings_change(then | unknown, now | unknown)
+                found |= {} if change is None else {row.audit_id: change}
+    return found
+
+
+def _is_configured(row: AuditRow) -> bool:
+    label = row.secret in {None, "label"}
+    return label and not row.exploratory and row.status is not Status.ERROR
+
+
+def _last_before(
+    warehouse: Warehouse, day: dt.date, models: Collection[str]
+) -> dict[str, dict[str, Any]]:
+    """Return what each model's last audit of labels before a day was asked for, as settings say."""
+    last = (
+        warehouse.scan("audits")
+        .filter(pl.col("model").is_in(list(models)), pl.col("day") < day)
+        .filter(pl.col("secret").fill_null("label") == "label")
+        .filter(pl.col("status") != Status.ERROR, ~pl.col("exploratory").fill_null(value=False))
+        .sort("day", "revision")
+        .group_by("model", maintain_order=True)
+        .agg(pl.col("day", "plan", "source").last())
+    )
+    return {row["model"]: row for row in warehouse.collect(last).iter_rows(named=True)}
 
 
 def _settings(night: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,56 @@
+"""The second independent round of 2026-11-25: what broke of the attacks that were written down."""
+
+import datetime as dt
+import pathlib
+import random
+
+import numpy as np
+
+from privcore.lower_bounds.windows import WINDOW_EPSILONS
+from tests.support.warehouse import evaluated, put_rows
+from tests.workers.publication.conftest import exact
+from workers.warehouse.night_windows import epsilon_windows
+from workers.warehouse.store import Warehouse
+
+FIRST = dt.date(2026, 4, 1)
+stated = exact
+
+
+def nights(folder: pathlib.Path, holdouts: list[int]) -> dict[str, list[object]]:
+    """Return what nights of a weak leak prove together, beside the holdouts of these numbers."""
+    warehouse, records = Warehouse(str(folder)), []
+    against = np.tile(0.8 * (1.0 - WINDOW_EPSILONS / 1.5), 4).tolist()
+    for number, holdout in enumerate(holdouts):
+        record = evaluated("ads", FIRST + dt.timedelta(days=number), hour=number)
+        changes = {
+            "window_log_wealth": tuple(against),
+            "claimed_log_wealth": (0.8,) * 4,
+            "holdout_sketch": random.Random(holdout).randbytes(32).hex(),  # noqa: S311
+        }
+        wealth = tuple(row.model_copy(update=changes) for row in record.wealth)
+        records.append(record.model_copy(update={"wealth": wealth}))
+    put_rows(warehouse, records)
+    found = epsilon_windows(warehouse, warehouse.current())
+    return found.sort("day").to_dict(as_series=False)
+
+
+def test_a_holdout_that_comes_again_is_told_once_and_takes_back_nothing(
+    tmp_path: pathlib.Path,
+) -> None:
+    """One repeated holdout on the second night silenced the standing, and nobody was notified.
+
+    After a standing was violated, its bound fell from 0.7 to 0.
+    """
+    fresh = nights(tmp_path / "fresh", list(range(14)))
+    assert fresh["standing"].count("violated") == 8
+    assert fresh["settings_change"] == [None] * 14
+    early = nights(tmp_path / "early", [0, 0, *range(2, 14)])
+    assert early["standing"].count("violated") == 0
+    told = [change for change in early["settings_change"] if change]
+    assert told == [early["settings_change"][1]]
+    assert str(told[0]).startswith("The holdout of 2026-04-02 is that of 2026-04-01: from now on")
+    late = nights(tmp_path / "late", [*range(12), 3, 13])
+    assert late["standing"] == fresh["standing"]
+    assert late["epsilon_standing"][:12] == fresh["epsilon_standing"][:12]
+    assert late["epsilon_standing"][12:] == [fresh["epsilon_standing"][11]] * 2
+    assert "is that of 2026-04-04" in str(late["settings_change"][12])
