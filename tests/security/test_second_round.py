@@ -5,10 +5,12 @@ import pathlib
 import random
 
 import numpy as np
+import pytest
 
 from privcore.lower_bounds.windows import WINDOW_EPSILONS
 from tests.support.warehouse import evaluated, put_rows
 from tests.workers.publication.conftest import exact
+from workers.warehouse.gate import Gate, audits_of, gate
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.store import Warehouse
 
@@ -54,3 +56,16 @@ def test_a_holdout_that_comes_again_is_told_once_and_takes_back_nothing(
     assert late["epsilon_standing"][:12] == fresh["epsilon_standing"][:12]
     assert late["epsilon_standing"][12:] == [fresh["epsilon_standing"][11]] * 2
     assert "is that of 2026-04-04" in str(late["settings_change"][12])
+
+
+@pytest.mark.parametrize(
+    ("verdict", "answer"), [("consistent", Gate.INCONCLUSIVE), ("violated", Gate.FAIL)]
+)
+def test_an_audit_by_a_plan_of_its_own_lets_no_file_pass(
+    tmp_path: pathlib.Path, verdict: str, answer: Gate
+) -> None:
+    """Its seed and significance could be chosen, and of a file that no night knows it decided."""
+    warehouse, digest = Warehouse(str(tmp_path)), "a" * 64
+    known = {"target_sha256": digest, "epsilon_ceiling": 6.0, "epsilon_detectable": 0.55}
+    put_rows(warehouse, [evaluated("ads", FIRST, verdict=verdict, exploratory=True, **known)])
+    assert gate(audits_of(warehouse, digest))[0] is answer
