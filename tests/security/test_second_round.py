@@ -7,6 +7,9 @@ import random
 import numpy as np
 import pytest
 
+from flows.notify import openlineage
+from flows.settings import Settings
+from flows.settings.openlineage import OpenLineageSettings
 from privcore.lower_bounds.windows import WINDOW_EPSILONS
 from tests.support.warehouse import evaluated, put_rows
 from tests.workers.publication.conftest import exact
@@ -69,3 +72,28 @@ def test_an_audit_by_a_plan_of_its_own_lets_no_file_pass(
     known = {"target_sha256": digest, "epsilon_ceiling": 6.0, "epsilon_detectable": 0.55}
     put_rows(warehouse, [evaluated("ads", FIRST, verdict=verdict, exploratory=True, **known)])
     assert gate(audits_of(warehouse, digest))[0] is answer
+
+
+def test_events_that_are_accepted_slowly_end_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Ten seconds for each of two events delayed the report of 1,000 models by five hours."""
+    sent: list[bytes] = []
+
+    async def accepted(_url: str, body: bytes, _headers: object) -> int:
+        sent.append(body)
+        return 201
+
+    monkeypatch.setattr(openlineage, "_MOST", 0.2)
+    monkeypatch.setattr(openlineage, "answered", accepted)
+    run = openlineage.AuditRun(
+        "0", "ads", "label", FIRST, Gate.PASS, "Fine.", expected=None, actual=None, figures={}
+    )
+    server = OpenLineageSettings(url="https://example.com/lineage")
+    openlineage._send([run] * 1_000_000, settings_in(), server)
+    assert 0 < len(sent) < 2_000_000
+    assert "seconds have passed" in caplog.text
+
+
+def settings_in() -> Settings:
+    return Settings(lake="lake", warehouse="w", report="r", models=[{"name": "ads"}])  # type: ignore[list-item]
