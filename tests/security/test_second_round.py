@@ -4,15 +4,20 @@ import datetime as dt
 import pathlib
 import random
 
+import deltalake
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from flows.notify import openlineage
 from flows.settings import Settings
 from flows.settings.openlineage import OpenLineageSettings
 from privcore.lower_bounds.windows import WINDOW_EPSILONS
+from tests.support.statements import statement
 from tests.support.warehouse import evaluated, put_rows
 from tests.workers.publication.conftest import exact
+from workers.publication.erased import NoStatementError, entry_of
+from workers.publication.store import Statements
 from workers.warehouse.gate import Gate, audits_of, gate
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.store import Warehouse
@@ -97,3 +102,32 @@ def test_events_that_are_accepted_slowly_end_after_a_while(
 
 def settings_in() -> Settings:
     return Settings(lake="lake", warehouse="w", report="r", models=[{"name": "ads"}])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("charge", [-1000.0, 0.0, float("nan"), float("inf")])
+def test_an_entry_that_gives_charges_back_is_no_statement(charge: float) -> None:
+    """With -1000 as its price, a label could be charged without end."""
+    made = statement(1)
+    with pytest.raises(NoStatementError):
+        entry_of(made.model_copy(update={"epsilon_public": charge}).content())
+    assert entry_of(made.content()) == made
+
+
+@pytest.mark.parametrize(
+    "changed", [{"model": "rival"}, {"dataset": "other"}, {"day": FIRST}, {"statement_id": "0"}]
+)
+def test_a_statement_is_found_under_its_own_name_alone(
+    tmp_path: pathlib.Path, changed: dict[str, object]
+) -> None:
+    """By the columns beside it, a statement was another model's, or was charged to no label."""
+    statements, made = Statements(str(tmp_path)), statement(1)
+    statements.append(lambda _: (made, True), dataset=made.dataset, epsilon_per_label=1.0)
+    assert statements.all() == [made]
+    row = {"position": 1, "content": made.content()} | {
+        name: getattr(made, name) for name in ("statement_id", "model", "day", "dataset")
+    }
+    table = pa.Table.from_pylist([row | changed])
+    deltalake.write_deltalake(str(tmp_path / "statements"), table, mode="append")
+    with pytest.raises(NoStatementError, match="beside another"):
+        statements.all()
+    assert len(statements.contents()) == 2
