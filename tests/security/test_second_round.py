@@ -10,15 +10,20 @@ import pyarrow as pa
 import pytest
 
 from flows.notify import openlineage
+from flows.notify.incidents import Stage, incidents_before
 from flows.settings import Settings
 from flows.settings.openlineage import OpenLineageSettings
+from privcore.exceptions import TerminalError
 from privcore.lower_bounds.windows import WINDOW_EPSILONS
 from tests.support.statements import statement
-from tests.support.warehouse import evaluated, put_rows
+from tests.support.warehouse import START, evaluated, put_rows
 from tests.workers.publication.conftest import exact
 from workers.publication.erased import NoStatementError, entry_of
 from workers.publication.store import Statements
+from workers.warehouse.acknowledgements import acknowledge
+from workers.warehouse.commit import insert_rows, shared
 from workers.warehouse.gate import Gate, audits_of, gate
+from workers.warehouse.later_rows import AcknowledgementRow
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.store import Warehouse
 
@@ -131,3 +136,37 @@ def test_a_statement_is_found_under_its_own_name_alone(
     with pytest.raises(NoStatementError, match="beside another"):
         statements.all()
     assert len(statements.contents()) == 2
+
+
+def test_a_forged_acknowledgement_ends_as_others_do(tmp_path: pathlib.Path) -> None:
+    """A row that covered a model until the year 9999 silenced its violations."""
+    warehouse = Warehouse(str(tmp_path))
+    refuted = {"verdict": "violated", "epsilon_lower": 1.0}
+    first = evaluated("ads", FIRST, **refuted)
+    later = [
+        evaluated("ads", FIRST + dt.timedelta(days=days), hour=24 * days, **refuted)
+        for days in (20, 40)
+    ]
+    put_rows(warehouse, [first, *later])
+    row = AcknowledgementRow(
+        **shared(first.audit),
+        acknowledged_at=START,
+        acknowledged_by="a writer of the bucket",
+        why="Known.",
+        until=dt.date(9999, 1, 1),
+        epsilon_acknowledged=20.0,
+    )
+    insert_rows(warehouse, "audit_acknowledgements", (row,))
+    rows = [record.audit for record in later]
+    before = incidents_before(warehouse, rows)
+    stages = [before[one.audit_id].stage(one, 1.0) for one in rows]
+    assert stages == [Stage.ACKNOWLEDGED, Stage.EXPIRED]
+
+
+def test_a_reason_without_end_is_refused(tmp_path: pathlib.Path) -> None:
+    warehouse, day = Warehouse(str(tmp_path)), START.date()
+    record = evaluated("ads", FIRST, verdict="violated", epsilon_lower=1.0)
+    put_rows(warehouse, [record])
+    given = {"until": day, "by": None, "now": START}
+    with pytest.raises(TerminalError, match="1,000,000 characters"):
+        acknowledge(warehouse, record.audit.audit_id, why="x" * 1_000_000, **given)
