@@ -13,7 +13,8 @@ from flows.notify import openlineage
 from flows.notify.incidents import Stage, incidents_before
 from flows.settings import Settings
 from flows.settings.openlineage import OpenLineageSettings
-from privcore.exceptions import TerminalError
+from privcore import audit_models
+from privcore.exceptions import InvalidInputError, TerminalError
 from privcore.lower_bounds.windows import WINDOW_EPSILONS
 from tests.support.statements import statement
 from tests.support.warehouse import START, evaluated, put_rows
@@ -170,3 +171,16 @@ def test_a_reason_without_end_is_refused(tmp_path: pathlib.Path) -> None:
     given = {"until": day, "by": None, "now": START}
     with pytest.raises(TerminalError, match="1,000,000 characters"):
         acknowledge(warehouse, record.audit.audit_id, why="x" * 1_000_000, **given)
+
+
+def test_a_model_that_names_a_class_twice_is_refused() -> None:
+    """All labels were read as the last of these, and nothing was proved."""
+    with pytest.raises(InvalidInputError, match="each class is named once"):
+        audit_models(Named(), Named(), np.zeros((2, 1)), [1, 1], [True, False])
+
+
+class Named:
+    classes_ = (1, True)
+
+    def predict_proba(self, rows: object) -> object:
+        raise AssertionError(rows)
