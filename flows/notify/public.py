@@ -105,6 +105,19 @@ def public_declaration_alert(model: str, day: dt.date, change: str, settings: Se
     )
 
 
+def public_settings_alert(model: str, day: dt.date, change: str, settings: Settings) -> Alert:
+    """Return the alert that a model is audited by another plan, or from another place."""
+    return Alert(
+        event=Event.SETTINGS_CHANGED,
+        model=model,
+        day=day,
+        subject=f"{model} on {day}: the settings of its audit changed",
+        reason=f"{change} See that an operator wanted this: the verdict may depend on it.",
+        notify=settings.model_named(model).notify,
+        report=report_link(settings),
+    )
+
+
 def public_acknowledgement_alert(
     made: Published, *, until: dt.date, moment: dt.datetime, settings: Settings
 ) -> Alert:

@@ -1,6 +1,6 @@
 """End of a flow of audits: report, summary, and the state in which Prefect shows it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -28,6 +28,7 @@ from flows.notify.public import (
     PublicNight,
     public_counted,
     public_declaration_alert,
+    public_settings_alert,
     public_summary,
 )
 from flows.run.auditing import Audited
@@ -40,6 +41,7 @@ from workers.warehouse.input_changes import input_changes
 from workers.warehouse.maintenance import compact_crowded
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import AuditRow, Status
+from workers.warehouse.settings_changes import planned_otherwise
 from workers.warehouse.store import Warehouse
 from workers.warehouse.together import together
 from workers.warehouse.unlisted import unlisted_models
@@ -229,16 +231,13 @@ def _beside(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) 
     """Yield alerts of violated standings, resolved incidents, and changes of what is audited.
 
     A night that is violated by itself has its own alert. Where statements are published, changed
-    declarations alone are reported: what labels decide is not.
+    declarations and settings alone are reported: what labels decide is not.
     """
     known = {row.audit_id: row for row in rows}
     named = warehouse.scan("audits").filter(pl.col("audit_id").is_in(list(known)))
     audits = warehouse.collect(named)
     if settings.publication is not None:
-        for found in epsilon_windows(warehouse, audits).iter_rows(named=True):
-            row, change = known[found["audit_id"]], found["declaration_change"]
-            if change is not None:
-                yield public_declaration_alert(row.model, row.day, change, settings)
+        yield from _changes_in_public(known, audits, warehouse, settings)
         return
     for audit_id, changes in input_changes(warehouse, audits).items():
         yield inputs_alert(known[audit_id], changes, settings)
@@ -256,6 +255,19 @@ def _beside(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) 
             yield declaration_alert(row, found["declaration_change"], settings)
         if found["settings_change"] is not None:
             yield settings_alert(row, found["settings_change"], settings)
+
+
+def _changes_in_public(
+    known: Mapping[str, AuditRow], audits: pl.DataFrame, warehouse: Warehouse, settings: Settings
+) -> Iterator[Alert]:
+    """Yield alerts of changed declarations and settings, for people who may not read labels."""
+    for found in epsilon_windows(warehouse, audits).iter_rows(named=True):
+        row, change = known[found["audit_id"]], found["declaration_change"]
+        if change is not None:
+            yield public_declaration_alert(row.model, row.day, change, settings)
+    for audit_id, change in planned_otherwise(warehouse, list(known.values())).items():
+        row = known[audit_id]
+        yield public_settings_alert(row.model, row.day, change, settings)
 
 
 def _exceeding(

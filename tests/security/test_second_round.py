@@ -10,14 +10,18 @@ import pyarrow as pa
 import pytest
 
 from flows.notify import openlineage
+from flows.notify.alerts import Event
 from flows.notify.incidents import Stage, incidents_before
+from flows.run.conclusion import _beside
 from flows.settings import Settings
 from flows.settings.openlineage import OpenLineageSettings
+from flows.settings.publication import PublicationSettings
 from privcore import audit_models
 from privcore.exceptions import InvalidInputError, TerminalError
 from privcore.lower_bounds.windows import WINDOW_EPSILONS
+from tests.support.lake import PLAN
 from tests.support.statements import statement
-from tests.support.warehouse import START, evaluated, put_rows
+from tests.support.warehouse import START, evaluated, failed, put_rows
 from tests.workers.publication.conftest import exact
 from workers.publication.erased import NoStatementError, entry_of
 from workers.publication.store import Statements
@@ -184,3 +188,31 @@ class Named:
 
     def predict_proba(self, rows: object) -> object:
         raise AssertionError(rows)
+
+
+@pytest.mark.parametrize("evaluable", [True, False])
+def test_changed_settings_are_alerted_where_statements_are_published(
+    tmp_path: pathlib.Path, evaluable: bool
+) -> None:
+    """Another significance or column was no alert there, and no label may decide whether it is."""
+    key = {"statements": "s", "key_file": "k"}
+    settings = settings_in().model_copy(
+        update={"warehouse": str(tmp_path), "publication": PublicationSettings(**key)}
+    )
+    made = [evaluated("ads", FIRST), evaluated("ads", FIRST + dt.timedelta(days=1))]
+    if not evaluable:
+        made = [failed(one.audit.model, one.audit.day) for one in made]
+    plans = [PLAN, PLAN.model_copy(update={"significance": 1e-9})]
+    made = [
+        one.model_copy(
+            update={"audit": one.audit.model_copy(update={"plan": plan.model_dump_json()})}
+        )
+        for one, plan in zip(made, plans, strict=True)
+    ]
+    warehouse = Warehouse(str(tmp_path))
+    put_rows(warehouse, made)
+    assert not list(_beside([made[0].audit], warehouse, settings))
+    (alert,) = _beside([made[1].audit], warehouse, settings)
+    assert alert.event is Event.SETTINGS_CHANGED
+    assert "plan.significance was 0.05 and is 1e-09" in alert.reason
+    assert (alert.audit_id, alert.figures) == (None, ())
