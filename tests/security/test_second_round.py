@@ -3,16 +3,19 @@
 import datetime as dt
 import pathlib
 import random
+from collections.abc import Callable
 
 import deltalake
 import numpy as np
 import pyarrow as pa
 import pytest
+from pydantic import SecretStr
 
 from flows.notify import openlineage
 from flows.notify.alerts import Event
 from flows.notify.incidents import Stage, incidents_before
 from flows.run.conclusion import _beside
+from flows.run.statements import check_follows
 from flows.settings import Settings
 from flows.settings.openlineage import OpenLineageSettings
 from flows.settings.publication import PublicationSettings
@@ -24,12 +27,15 @@ from tests.support.statements import statement
 from tests.support.warehouse import START, evaluated, failed, put_rows
 from tests.workers.publication.conftest import exact
 from workers.publication.erased import NoStatementError, entry_of
+from workers.publication.publish import statement_of
 from workers.publication.store import Statements
+from workers.versions import METHOD_VERSION
 from workers.warehouse.acknowledgements import acknowledge
 from workers.warehouse.commit import insert_rows, shared
 from workers.warehouse.gate import Gate, audits_of, gate
 from workers.warehouse.later_rows import AcknowledgementRow
 from workers.warehouse.night_windows import epsilon_windows
+from workers.warehouse.statement_row import ExactStatementRow
 from workers.warehouse.store import Warehouse
 
 FIRST = dt.date(2026, 4, 1)
@@ -216,3 +222,32 @@ def test_changed_settings_are_alerted_where_statements_are_published(
     assert alert.event is Event.SETTINGS_CHANGED
     assert "plan.significance was 0.05 and is 1e-09" in alert.reason
     assert (alert.audit_id, alert.figures) == (None, ())
+
+
+def test_nobody_vouches_for_a_statement_that_was_changed(
+    tmp_path: pathlib.Path, stated: Callable[..., ExactStatementRow]
+) -> None:
+    """A writer of the statements' place, without the key, had a forged verdict signed."""
+    key = "0f" * 32
+    given = PublicationSettings(statements=str(tmp_path / "s"), key=SecretStr(key))
+    settings = settings_in().model_copy(
+        update={"warehouse": str(tmp_path / "w"), "publication": given}
+    )
+    row = stated(model="ads", day=FIRST, method_version=METHOD_VERSION)
+    record = evaluated("ads", FIRST, method_version=METHOD_VERSION)
+    row = row.model_copy(update={"audit_id": record.audit.audit_id})
+    made = statement_of(row, 1, bytes.fromhex(key))
+    check_follows(made, settings)  # there are no exact records to hold it against
+    put_rows(Warehouse(settings.warehouse), [record.model_copy(update={"statements": (row,)})])
+    check_follows(made, settings)
+    for change in (
+        {"verdict": "not_refuted"},
+        {"evidence_figure": made.evidence_figure - 1},
+        {"epsilon_declared": 9.0},
+        {"statement_id": "0" * 32},
+    ):
+        with pytest.raises(TerminalError, match="follows from no audit"):
+            check_follows(made.model_copy(update=change), settings)
+    silent = given.model_copy(update={"key": None})
+    elsewhere = settings.model_copy(update={"publication": silent})
+    check_follows(made.model_copy(update={"verdict": "not_refuted"}), elsewhere)
