@@ -33,6 +33,8 @@ from workers.plan import Plan
 
 FILE = "privaudit.toml"
 VARIABLE = "PRIVAUDIT_CONFIG"
+_MOST = 1 << 22
+"""Bytes that are read of the file, which a person who starts a flow may name."""
 _NAMED = 10
 """The most models that are named where one was asked for that is not listed."""
 
@@ -226,7 +228,7 @@ def load_settings(given: str | os.PathLike[str] | None = None) -> Settings:
     path = settings_path(given)
     text = ""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = _bounded(path).decode("utf-8")
         content = tomllib.loads(text)
     except FileNotFoundError:
         raise SettingsError(
@@ -269,6 +271,15 @@ def load_settings(given: str | os.PathLike[str] | None = None) -> Settings:
     )
     publication = settings.publication and settings.publication.with_absolute_paths(folder)
     return settings.model_copy(update={**places, "models": models, "publication": publication})
+
+
+def _bounded(path: pathlib.Path) -> bytes:
+    """Return what a file holds, unless it has no end."""
+    with path.open("rb") as file:
+        content = file.read(_MOST + 1)
+    if len(content) > _MOST:
+        raise SettingsError(f"{path} has over {_MOST:,} bytes: it is no settings file.")
+    return content
 
 
 def _invalid(path: pathlib.Path, error: ValidationError) -> SettingsError:

@@ -16,7 +16,7 @@ from flows.notify.alerts import Event
 from flows.notify.incidents import Stage, incidents_before
 from flows.run.conclusion import _beside
 from flows.run.statements import check_follows
-from flows.settings import Settings
+from flows.settings import Settings, SettingsError, load_settings
 from flows.settings.openlineage import OpenLineageSettings
 from flows.settings.publication import PublicationSettings
 from privcore import audit_models
@@ -251,3 +251,9 @@ def test_nobody_vouches_for_a_statement_that_was_changed(
     silent = given.model_copy(update={"key": None})
     elsewhere = settings.model_copy(update={"publication": silent})
     check_follows(made.model_copy(update={"verdict": "not_refuted"}), elsewhere)
+
+
+def test_settings_without_end_are_refused() -> None:
+    """A person who may start a flow names the file: this one took all memory."""
+    with pytest.raises(SettingsError, match="is no settings file"):
+        load_settings("/dev/zero")
