@@ -5,6 +5,7 @@ import pathlib
 import random
 from collections.abc import Callable
 
+import catboost
 import deltalake
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ from tests.support.lake import PLAN
 from tests.support.statements import statement
 from tests.support.warehouse import START, evaluated, failed, put_rows
 from tests.workers.publication.conftest import exact
+from workers.lake.model_sandbox import UnreadableModelError, describe_model
 from workers.publication.erased import NoStatementError, entry_of
 from workers.publication.publish import statement_of
 from workers.publication.store import Statements
@@ -194,6 +196,18 @@ class Named:
 
     def predict_proba(self, rows: object) -> object:
         raise AssertionError(rows)
+
+
+def test_a_classifier_of_several_labels_is_refused() -> None:
+    """Its answers do not add up to one, and were played as if they did."""
+    rows = np.random.default_rng(1).normal(size=(60, 2))
+    labels = np.stack([rows[:, 0] > 0.0, rows[:, 1] > 0.0], axis=1).astype(int)
+    model = catboost.CatBoostClassifier(
+        loss_function="MultiLogloss", iterations=3, verbose=0, allow_writing_files=False
+    )
+    model.fit(rows, labels)
+    with pytest.raises(UnreadableModelError, match="do not add up to one"):
+        describe_model(model._serialize_model())
 
 
 @pytest.mark.parametrize("evaluable", [True, False])
