@@ -61,7 +61,7 @@ def planned_otherwise(warehouse: Warehouse, rows: Sequence[AuditRow]) -> dict[st
         TransientError: storage kept failing.
     """
     unknown = {"decoy_commitment": None, "output_correction": None}
-    found = {}
+    found: dict[str, str] = {}
     for day in sorted({row.day for row in rows}):
         before = _last_before(warehouse, day, {row.model for row in rows})
         for row in rows:
