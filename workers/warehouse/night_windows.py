@@ -438,7 +438,8 @@ def _epsilons_standing(
             ),
             history.recurs(start, places[-1]),
         )
-        # What was proved before a holdout came again stays proved, as the standing's verdict does.
+        # What was proved before a holdout came again stays proved, as the standing's verdict does:
+        # two tests at the significance each.
         risen = np.maximum.accumulate(proved)
         found |= {place: float(risen[place - start]) for place in places}
     return found
