@@ -91,11 +91,14 @@ def attest(
     """
     path = out or pathlib.Path(f"{model}-{day}.bundle.json")
     with working("Signing the evidence"):
+        from flows.run.statements import check_follows
         from flows.settings import load_settings
         from workers.evidence.envelope import read_public_key, signer_for
 
-        statements = statements_of(load_settings(config))
+        settings = load_settings(config)
+        statements = statements_of(settings)
         made = _published(statements, model, day)
+        check_follows(made, settings)
         signer = signer_for(key, public)
         trusted = [signer.public_key, *(read_public_key(each) for each in trust or ())]
         _write(path, _bundle(statements, made, signer, since, trusted))

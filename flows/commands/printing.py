@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import polars as pl
     from rich.table import Table
 
-FORMULA = "^[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]"  # their wide forms, too
+FORMULA = "^[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"  # their wide forms, too
 """Beginnings that a spreadsheet takes for a formula."""
 _ENDLESS = 1_000_000
 """Characters of a line that no terminal wraps."""
@@ -102,7 +102,7 @@ def print_json(frame: "pl.DataFrame") -> None:
 def as_csv(frame: "pl.DataFrame") -> str:
     """Return a frame as CSV: lists as JSON, and no cell is what a spreadsheet takes for a formula.
 
-    A text that starts with =, +, -, @, a tab or a carriage return gets an apostrophe in front.
+    A text that starts with =, +, -, @, a tab or a line break gets an apostrophe in front.
     """
     import polars as pl
 

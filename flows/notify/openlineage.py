@@ -8,6 +8,7 @@ import datetime as dt
 import json
 import math
 import pathlib
+import time
 import urllib.parse
 import uuid
 import zoneinfo
@@ -38,6 +39,8 @@ from workers.warehouse.store import Warehouse
 PRODUCER = f"urn:privaudit:{CODE_VERSION}"
 _SPECIFICATION = "https://openlineage.io/spec"
 _STATUS = {Gate.PASS: "pass", Gate.FAIL: "fail", Gate.INCONCLUSIVE: "skip"}
+_MOST = 300.0
+"""Seconds that the events of one run may take together: a server may answer each one slowly."""
 _FIGURES = ("epsilon_lower", "epsilon_ceiling", "epsilon_declared", "delta_declared", "records")
 _CONCLUDED = {
     Conclusion.NOT_REFUTED: Gate.PASS,
@@ -270,10 +273,11 @@ def _named(place: str) -> tuple[str, str]:
 def _send(runs: Iterable[AuditRun], settings: Settings, server: OpenLineageSettings) -> None:
     """Send the events in order; the first that is not accepted ends it, and is logged."""
     zone, now = zoneinfo.ZoneInfo(settings.night.time_zone), dt.datetime.now(dt.UTC)
+    until = time.monotonic() + _MOST
     try:
         for run in runs:
             for event in events_of(run, server.namespace, zone, now):
-                _post(server, event)
+                _post(server, event, until)
     except _UndeliveredError as error:
         run_log().error(
             "The OpenLineage server did not accept the event of an audit (%s), and the events "
@@ -283,7 +287,9 @@ def _send(runs: Iterable[AuditRun], settings: Settings, server: OpenLineageSetti
         )
 
 
-def _post(server: OpenLineageSettings, event: Mapping[str, Any]) -> None:
+def _post(server: OpenLineageSettings, event: Mapping[str, Any], until: float) -> None:
+    if time.monotonic() > until:
+        raise _UndeliveredError(f"{_MOST:.0f} seconds have passed")
     headers = {"Content-Type": "application/json", "User-Agent": "privaudit"}
     if server.api_key is not None:
         headers["Authorization"] = f"Bearer {server.api_key.get_secret_value()}"

@@ -18,6 +18,7 @@ from workers.publication.recurring import AskedError
 from workers.publication.statement_row import Statement
 from workers.publication.store import ErasedError, Statements
 from workers.publication.threshold_night import ThresholdNight
+from workers.versions import METHOD_VERSION
 from workers.warehouse.exact_statement_row import ExactStatementRow
 from workers.warehouse.schema import AuditRecord, AuditRow
 from workers.warehouse.store import Warehouse
@@ -204,6 +205,42 @@ def check_opening(record: AuditRecord, opening: str, settings: Settings) -> tupl
         f"differs in {', '.join(found[nearest])}. Ask for the statement's own opening, or why the "
         "record is another one."
     )
+
+
+def check_follows(made: Published, settings: Settings) -> None:
+    """Refuse to vouch for a statement that none of the day's audits gives under the key.
+
+    A writer of the statements' place who has no key cannot make one that follows. Where the key or
+    the exact records are not at hand, or another version of the method made these, nothing is
+    checked. *Does not see* a writer who changes the exact record by as much.
+
+    Raises:
+        TerminalError: it follows from none.
+        TransientError: storage kept failing.
+    """
+    try:
+        key = publication_key(settings)
+    except TerminalError:
+        return
+    warehouse = Warehouse(settings.warehouse)
+    of_day = (pl.col("model") == made.model) & (pl.col("day") == made.day)
+    stored = warehouse.collect(warehouse.scan("audit_statements").filter(of_day))
+    exact = [
+        warehouse.record(audit_id).statements[0]
+        for audit_id, version in stored.select("audit_id", "method_version").iter_rows()
+        if version == METHOD_VERSION
+    ]
+    if not exact or len(exact) < stored.height:
+        return
+    opening = opening_of(
+        made.test_id if isinstance(made, ThresholdNight) else made.statement_id, key
+    )
+    if all(differences(made, one, opening) for one in exact):
+        raise TerminalError(
+            f"The statement {made.statement_id} about {made.model} on {made.day} follows from no "
+            "audit of that day under the key: somebody changed it, or the key was replaced since. "
+            "Restore the statements' table, and see privaudit attest-log."
+        )
 
 
 def _statements(settings: Settings) -> Statements:

@@ -33,6 +33,8 @@ from workers.plan import Plan
 
 FILE = "privaudit.toml"
 VARIABLE = "PRIVAUDIT_CONFIG"
+_MOST = 1 << 22
+"""Bytes that are read of the file, which a person who starts a flow may name."""
 _NAMED = 10
 """The most models that are named where one was asked for that is not listed."""
 
@@ -265,7 +267,7 @@ def _content(path: pathlib.Path, *, named: bool) -> dict[str, Any]:
     try:
         if not named:
             _check_owner(path)
-        text = path.read_text(encoding="utf-8")
+        text = _bounded(path).decode("utf-8")
         return tomllib.loads(text)
     except FileNotFoundError:
         raise SettingsError(
@@ -291,6 +293,15 @@ def _check_owner(path: pathlib.Path) -> None:
                 "decide what is read and where alerts go: if you trust it, name it with --config "
                 f"or {VARIABLE}; otherwise run in a folder of your own."
             )
+
+
+def _bounded(path: pathlib.Path) -> bytes:
+    """Return what a file holds, unless it has no end."""
+    with path.open("rb") as file:
+        content = file.read(_MOST + 1)
+    if len(content) > _MOST:
+        raise SettingsError(f"{path} has over {_MOST:,} bytes: it is no settings file.")
+    return content
 
 
 def _invalid(path: pathlib.Path, error: ValidationError) -> SettingsError:

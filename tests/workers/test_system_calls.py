@@ -116,7 +116,7 @@ def test_a_contained_process_is_denied_the_kernels_rare_calls(asking: bool) -> N
 
 
 OF_A_FILE = {
-    "mode": lambda path: os.chmod(path, 0o777),  # noqa: PTH101  # the call itself is tried
+    "mode": lambda path: os.chmod(path, 0o777),  # noqa: PTH101, S103  # the call itself is tried
     "owner": lambda path: os.chown(path, os.getuid(), os.getgid()),
     "times": lambda path: os.utime(path, (0, 0)),
     "attribute": lambda path: os.setxattr(path, "user.read", b"1"),

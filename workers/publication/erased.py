@@ -57,7 +57,9 @@ class ErasedStatement(PlainRow):
     holdout_sketch: str | None = Field(
         default=None, description="Sketch of the holdout, as the statement had it."
     )
-    epsilon_public: float = Field(description="Privacy loss that stays charged to each label.")
+    epsilon_public: float = Field(
+        ge=0.0, allow_inf_nan=False, description="Privacy loss that stays charged to each label."
+    )
     epsilon_declared: float = Field(description="Epsilon that was tested.")
     significance: float = Field(description="Significance at which it was tested.")
     method_version: str = Field(description="Version of the method.")

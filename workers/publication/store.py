@@ -12,6 +12,7 @@ import datetime as dt
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import deltalake
 import polars as pl
@@ -23,7 +24,13 @@ from privcore.exceptions import TerminalError
 from workers.lake.layout import open_filesystem
 from workers.lake.probe import try_writing
 from workers.publication.charges import check_charge, outside
-from workers.publication.erased import Entry, ErasedStatement, Published, entry_of
+from workers.publication.erased import (
+    Entry,
+    ErasedStatement,
+    NoStatementError,
+    Published,
+    entry_of,
+)
 from workers.warehouse.delta import (
     data_files,
     open_table,
@@ -42,6 +49,8 @@ _CONFIGURATION = {
     _APPEND_ONLY: "true",
     "delta.dataSkippingStatsColumns": "position,statement_id,model,day,dataset",
 }
+_NAMED = ("statement_id", "model", "day", "dataset")
+"""Columns that repeat what an entry says."""
 _SCHEMA = pa.schema([
     pa.field("position", pa.int64()),
     pa.field("statement_id", pa.string()),
@@ -82,7 +91,8 @@ class Statements:
             TerminalError: the table is damaged.
             TransientError: storage kept failing.
         """
-        return [entry_of(text) for text in self.contents()]
+        stored = open_table(self._path)
+        return [] if stored is None else _entries(self.uri, stored, pl.lit(value=True))
 
     def contents(self) -> list[str]:
         """Return the text of all entries, byte for byte, in the order of publication.
@@ -92,7 +102,9 @@ class Statements:
             TransientError: storage kept failing.
         """
         stored = open_table(self._path)
-        return [] if stored is None else _contents(self.uri, stored, pl.lit(value=True))
+        if stored is None:
+            return []
+        return [row["content"] for row in _rows(self.uri, stored, pl.lit(value=True))]
 
     def of(self, model: str, day: dt.date) -> Published | None:
         """Return the statement about a model's day that counts, the first; None if there is none.
@@ -106,8 +118,8 @@ class Statements:
         if stored is None:
             return None
         asked = (pl.col("model") == model) & (pl.col("day") == day)
-        found = _contents(self.uri, stored, asked)
-        return not_erased(entry_of(found[0])) if found else None
+        found = _entries(self.uri, stored, asked)
+        return not_erased(found[0]) if found else None
 
     def publish(
         self,
@@ -171,8 +183,7 @@ class Statements:
             stored = deltalake.DeltaTable.create(
                 self._path, schema=_SCHEMA, mode="ignore", configuration=_CONFIGURATION
             )
-            contents = _contents(self.uri, stored, outside(dataset))
-            known = [entry_of(text) for text in contents]
+            known = _entries(self.uri, stored, outside(dataset))
             made, new = choose(known)
             if not new:
                 return made
@@ -260,13 +271,13 @@ class Statements:
     def _entry(self, statement_id: str) -> Entry:
         stored = open_table(self._path)
         asked = pl.col("statement_id") == statement_id
-        found = [] if stored is None else _contents(self.uri, stored, asked)
+        found = [] if stored is None else _entries(self.uri, stored, asked)
         if not found:
             raise TerminalError(
                 f"No statement {statement_id} was published: the public page of its model shows "
                 "the ids of statements."
             )
-        return entry_of(found[0])
+        return found[0]
 
     def _set_append_only(self, *, to: bool) -> None:
         stored = deltalake.DeltaTable(self._path)
@@ -305,7 +316,7 @@ class Statements:
         stored = open_table(self._path)
         if stored is None:
             return
-        entries = [entry_of(text) for text in _contents(self.uri, stored, pl.lit(value=True))]
+        entries = _entries(self.uri, stored, pl.lit(value=True))
         erased = {one.statement_id for one in entries if isinstance(one, ErasedStatement)}
         if erased:
             used = {name.rpartition("/")[2] for name in data_files(stored, self._path)}
@@ -349,10 +360,30 @@ def _delete_files(uri: str, used: set[str], erased: set[str]) -> None:
             files.delete_file(info.path)
 
 
-def _contents(uri: str, stored: deltalake.DeltaTable, asked: pl.Expr) -> list[str]:
-    def read() -> list[str]:
+def _entries(uri: str, stored: deltalake.DeltaTable, asked: pl.Expr) -> list[Entry]:
+    """Return entries, each of which is what its columns say, by which it was found.
+
+    Raises:
+        NoStatementError: one is no statement, or another one than its columns say.
+    """
+    found = []
+    for row in _rows(uri, stored, asked):
+        entry = entry_of(row["content"])
+        other = [name for name in _NAMED if getattr(entry, name) != row[name]]
+        if other:
+            raise NoStatementError(
+                f"The statements' table holds {entry.statement_id} about {entry.model} on "
+                f"{entry.day} beside another {other[0]}, {row[other[0]]!s}: restore the table from "
+                "a copy, since the audit alone writes there."
+            )
+        found.append(entry)
+    return found
+
+
+def _rows(uri: str, stored: deltalake.DeltaTable, asked: pl.Expr) -> list[dict[str, Any]]:
+    def read() -> list[dict[str, Any]]:
         with readable(uri):
-            rows = pl.scan_delta(stored).filter(asked).sort("position").select("content").collect()
-        return rows["content"].fill_null("").to_list()  # no statement, either
+            rows = pl.scan_delta(stored).filter(asked).sort("position").collect()
+        return rows.with_columns(pl.col("content").fill_null("")).to_dicts()  # no statement, either
 
     return whole(uri, read)

@@ -19,6 +19,8 @@ from workers.warehouse.store import Warehouse
 
 LONGEST = 28
 """Days after today up to which a violation may be acknowledged."""
+_WHY = 2_000
+"""Characters of a reason, which goes into an alert and onto a page."""
 SCOPE = (
     "model",
     "secret",
@@ -57,8 +59,9 @@ class Acknowledgement:
         return self.scope[SCOPE.index("secret")] == "label"
 
     def covers_day(self, moment: dt.datetime) -> bool:
-        """Return whether it has not ended at a moment."""
-        return moment.astimezone(dt.UTC).date() <= self.row.until
+        """Return whether it has not ended at a moment; at the latest it does after `LONGEST`."""
+        last = self.row.acknowledged_at.astimezone(dt.UTC).date() + dt.timedelta(days=LONGEST)
+        return moment.astimezone(dt.UTC).date() <= min(self.row.until, last)
 
     def sentence(self) -> str:
         """Return who acknowledged what, until when and why, for people who may read the labels."""
@@ -122,6 +125,8 @@ def acknowledge(
     """
     if not why.strip():
         raise TerminalError("Say why the violation is acknowledged: --why must not be empty.")
+    if len(why) > _WHY:
+        raise TerminalError(f"--why has {len(why):,} characters: write at most {_WHY:,}.")
     today = now.astimezone(dt.UTC).date()
     last = today + dt.timedelta(days=LONGEST)
     if not today <= until <= last:

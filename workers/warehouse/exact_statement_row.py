@@ -52,8 +52,10 @@ class StatementFacts(PlainRow):
         "2026-11-24 have no such column.",
     )
     epsilon_public: float = Field(
+        gt=0.0,
+        allow_inf_nan=False,
         description="Privacy loss of one label by the publication of this statement, or of all "
-        "nights of its test."
+        "nights of its test.",
     )
     evidence_gap: float = Field(description="Gap of the bet against the claim, in log-odds.")
     evidence_price: float = Field(

@@ -102,6 +102,8 @@ def answer_of(row: Mapping[str, Any]) -> Gate:
 
 def _but(row: Mapping[str, Any]) -> str:
     """Return why a consistent audit concludes nothing, or ""."""
+    if row["exploratory"]:
+        return ", by a plan that a person chose for that run"
     if row["holdout_suspect"]:
         return ", and its holdout is suspect"
     declared = row["epsilon_declared"]

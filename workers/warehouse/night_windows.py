@@ -58,7 +58,8 @@ MEANINGS = {
     DECLARATION_CHANGE: "How the declaration, or whose labels are audited, differs from the "
     "model's evaluated night before, in words; null where it does not.",
     SETTINGS_CHANGE: "How the plan, or the place of scores, labels or checkpoints, differs from "
-    "the model's evaluated night before, in words; null where it does not.",
+    "the model's evaluated night before, or that the holdout comes again from this night on, in "
+    "words; null where neither is so.",
 }
 """Meanings of the columns of `epsilon_windows`."""
 _CLAIM = ("family", "delta", "classes", "neighbors", "labels_recur", "method_version")
@@ -120,6 +121,13 @@ class _Nights:
             if not self.exploratory[place]:
                 return place
         return -1
+
+    def recurs(self, start: int, place: int) -> NDArray[np.bool_]:
+        """Return whether labels come again on the nights of a standing up to `place`."""
+        return recurs_from(
+            self.rows["holdout_sketch"][start : place + 1].to_list(),
+            recurring=bool(self.rows["labels_recur"][start]),
+        )
 
     def needed(self) -> set[int]:
         """Return the nights whose wealth some wanted night's window or standing needs."""
@@ -327,7 +335,7 @@ def _of_model(
     """Yield the windows and standings that end with each wanted night of one model."""
     windows = _windows(history, wealth, significance)
     standing = _epsilons_standing(history, wealth, significance)
-    verdicts = _verdicts(history, significance)
+    verdicts, repeated = _verdicts(history, significance), _first_repeats(history)
     places = history.compared()
     nights = history.rows[places].rows(named=True)
     rows = {
@@ -336,6 +344,7 @@ def _of_model(
     }
     for place in history.wanted:
         row, before = rows[place], rows.get(place - 1)
+        changed = settings_change(rows.get(history.configured_before(place)), row)
         yield {
             "model": history.model,
             "day": row["day"],
@@ -344,7 +353,7 @@ def _of_model(
             EPSILON_STANDING: standing[place],
             STANDING: verdicts[place],
             DECLARATION_CHANGE: declaration_change(before, row),
-            SETTINGS_CHANGE: settings_change(rows.get(history.configured_before(place)), row),
+            SETTINGS_CHANGE: " ".join(filter(None, (changed, repeated.get(place)))) or None,
         }
 
 
@@ -448,12 +457,29 @@ def _epsilons_standing(
                 [wealth[one].standing for one in history.ids[start : places[-1] + 1]],
                 significance=significance[history.ids[places[0]]] * _STANDING_SHARE,
             ),
-            recurs_from(
-                history.rows["holdout_sketch"][start : places[-1] + 1].to_list(),
-                recurring=bool(history.rows["labels_recur"][start]),
-            ),
+            history.recurs(start, places[-1]),
         )
-        found |= {place: float(proved[place - start]) for place in places}
+        # What was proved before a holdout came again stays proved, as the standing's verdict does:
+        # two tests at the significance each.
+        risen = np.maximum.accumulate(proved)
+        found |= {place: float(risen[place - start]) for place in places}
+    return found
+
+
+def _first_repeats(history: _Nights) -> dict[int, str]:
+    """Say of the night on which a standing's holdout first comes again that nights are averaged."""
+    found: dict[int, str] = {}
+    for start, group in itertools.groupby(history.wanted, key=lambda place: history.starts[place]):
+        sketches = history.rows["holdout_sketch"][start : list(group)[-1] + 1].to_list()
+        same = same_holdout(sketches)
+        if history.rows["labels_recur"][start] or (same < 0).all():
+            continue
+        first = int(np.argmax(same >= 0))
+        found[start + first] = (
+            f"The holdout of {history.days[start + first]} is that of "
+            f"{history.days[start + int(same[first])]}: from now on nights are averaged, since "
+            "they are not independent, and together they prove less. Hold out new rows every day."
+        )
     return found
 
 

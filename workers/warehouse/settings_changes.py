@@ -9,8 +9,8 @@ from workers.plan import Plan
 
 COLUMNS = ("plan", "source", "decoy_commitment", "output_correction", "exploratory")
 """Columns of a night that are compared."""
-_NO_VERDICT = {"slices", "minimum_slice_records", "secrets", "advantage", "seed"}
-"""Fields of a plan on which no verdict depends but by chance."""
+_NO_VERDICT = {"slices", "minimum_slice_records", "secrets", "advantage"}
+"""Fields of a plan on which no verdict depends; on the seed it does, by chance."""
 _OF_ONE_NIGHT = {"version", "privacy"}
 """Keys of a source that change with each night, or that `declaration_changes` compares."""
 _PARTS = {"tables": "scores", "labels": "labels", "checkpoints": "checkpoints"}

@@ -65,7 +65,7 @@ def test_json_and_csv_say_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     assert (rows[1]["values"], told[1]["values"]) == ("", None)
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx", "\rx"])
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "\n=1"])
 def test_no_cell_of_csv_is_a_formula(text: str) -> None:
     frame = pl.DataFrame({"a": [text, "plain"], "b": ["1", text], "n": [-1.5, 2.0]})
     (header, first, second) = csv.reader(io.StringIO(as_csv(frame)))

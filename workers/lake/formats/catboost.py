@@ -23,6 +23,7 @@ _CELLS = 1 << 18
 """Rows that are tried: at least, at most, and by their number of cells."""
 _WALKED = 1 << 26
 """Bytes of a model all of which is walked through; of a larger one only what trial rows reach."""
+_ADD_UP = 1e-6
 _FORMS = ("cpp", "json")
 """Exports that read every table: the first takes a third of the second's time, and refuses some
 kinds of models."""
@@ -48,7 +49,7 @@ def describe(content: bytes) -> dict[str, Any] | WithBytes:
     rows = _trial(model, categorical)
     pool = catboost.Pool(rows, cat_features=categorical, feature_names=names)
     with timed(len(rows)):
-        model.predict(pool, prediction_type="Probability", thread_count=1)
+        found = model.predict(pool, prediction_type="Probability", thread_count=1)
     classes = _classes(model)
     if not classes:
         # It would give numbers between 0 and 1 all the same.
@@ -56,6 +57,11 @@ def describe(content: bytes) -> dict[str, Any] | WithBytes:
         raise ModelRefusedError(
             f"is a regressor (it was trained for {loss}), which gives no probabilities of classes: "
             'train a classifier, or audit its predictions as a score table (scale = "number")'
+        )
+    if not np.allclose(np.sum(found, axis=1), 1.0, rtol=0.0, atol=_ADD_UP):
+        raise ModelRefusedError(
+            "gives probabilities of several labels, which do not add up to one: train one "
+            "classifier for each label"
         )
     kinds = ["categorical" if place in categorical else "numeric" for place in range(len(names))]
     said = {

@@ -1,0 +1,273 @@
+"""The second independent round of 2026-11-25: what broke of the attacks that were written down."""
+
+import datetime as dt
+import pathlib
+import random
+from collections.abc import Callable
+
+import catboost
+import deltalake
+import numpy as np
+import pyarrow as pa
+import pytest
+from pydantic import SecretStr
+from workers.warehouse.exact_statement_row import ExactStatementRow
+
+from flows.notify import openlineage
+from flows.notify.alerts import Event
+from flows.notify.incidents import Stage, incidents_before
+from flows.run.conclusion import _beside
+from flows.run.statements import check_follows
+from flows.settings import Settings, SettingsError, load_settings
+from flows.settings.openlineage import OpenLineageSettings
+from flows.settings.publication import PublicationSettings
+from privcore import audit_models
+from privcore.exceptions import InvalidInputError, TerminalError
+from privcore.lower_bounds.windows import WINDOW_EPSILONS
+from tests.support.lake import PLAN
+from tests.support.statements import statement
+from tests.support.warehouse import START, evaluated, failed, put_rows
+from tests.workers.publication.conftest import exact
+from workers.lake.model_sandbox import UnreadableModelError, describe_model
+from workers.publication.erased import NoStatementError, entry_of
+from workers.publication.publish import statement_of
+from workers.publication.store import Statements
+from workers.versions import METHOD_VERSION
+from workers.warehouse.acknowledgements import acknowledge
+from workers.warehouse.commit import insert_rows, shared
+from workers.warehouse.gate import Gate, audits_of, gate
+from workers.warehouse.later_rows import AcknowledgementRow
+from workers.warehouse.night_windows import epsilon_windows
+from workers.warehouse.store import Warehouse
+
+FIRST = dt.date(2026, 4, 1)
+stated = exact
+
+
+def nights(folder: pathlib.Path, holdouts: list[int]) -> dict[str, list[object]]:
+    """Return what nights of a weak leak prove together, beside the holdouts of these numbers."""
+    warehouse, records = Warehouse(str(folder)), []
+    against = np.tile(0.8 * (1.0 - WINDOW_EPSILONS / 1.5), 4).tolist()
+    for number, holdout in enumerate(holdouts):
+        record = evaluated("ads", FIRST + dt.timedelta(days=number), hour=number)
+        changes = {
+            "window_log_wealth": tuple(against),
+            "claimed_log_wealth": (0.8,) * 4,
+            "holdout_sketch": random.Random(holdout).randbytes(32).hex(),  # noqa: S311
+        }
+        wealth = tuple(row.model_copy(update=changes) for row in record.wealth)
+        records.append(record.model_copy(update={"wealth": wealth}))
+    put_rows(warehouse, records)
+    found = epsilon_windows(warehouse, warehouse.current())
+    return found.sort("day").to_dict(as_series=False)
+
+
+def test_a_holdout_that_comes_again_is_told_once_and_takes_back_nothing(
+    tmp_path: pathlib.Path,
+) -> None:
+    """One repeated holdout on the second night silenced the standing, and nobody was notified.
+
+    After a standing was violated, its bound fell from 0.7 to 0.
+    """
+    fresh = nights(tmp_path / "fresh", list(range(14)))
+    assert fresh["standing"].count("violated") == 8
+    assert fresh["settings_change"] == [None] * 14
+    early = nights(tmp_path / "early", [0, 0, *range(2, 14)])
+    assert early["standing"].count("violated") == 0
+    told = [change for change in early["settings_change"] if change]
+    assert told == [early["settings_change"][1]]
+    assert str(told[0]).startswith("The holdout of 2026-04-02 is that of 2026-04-01: from now on")
+    late = nights(tmp_path / "late", [*range(12), 3, 13])
+    assert late["standing"] == fresh["standing"]
+    assert late["epsilon_standing"][:12] == fresh["epsilon_standing"][:12]
+    assert late["epsilon_standing"][12:] == [fresh["epsilon_standing"][11]] * 2
+    assert "is that of 2026-04-04" in str(late["settings_change"][12])
+
+
+@pytest.mark.parametrize(
+    ("verdict", "answer"), [("consistent", Gate.INCONCLUSIVE), ("violated", Gate.FAIL)]
+)
+def test_an_audit_by_a_plan_of_its_own_lets_no_file_pass(
+    tmp_path: pathlib.Path, verdict: str, answer: Gate
+) -> None:
+    """Its seed and significance could be chosen, and of a file that no night knows it decided."""
+    warehouse, digest = Warehouse(str(tmp_path)), "a" * 64
+    known = {"target_sha256": digest, "epsilon_ceiling": 6.0, "epsilon_detectable": 0.55}
+    put_rows(warehouse, [evaluated("ads", FIRST, verdict=verdict, exploratory=True, **known)])
+    assert gate(audits_of(warehouse, digest))[0] is answer
+
+
+def test_events_that_are_accepted_slowly_end_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Ten seconds for each of two events delayed the report of 1,000 models by five hours."""
+    sent: list[bytes] = []
+
+    async def accepted(_url: str, body: bytes, _headers: object) -> int:
+        sent.append(body)
+        return 201
+
+    monkeypatch.setattr(openlineage, "_MOST", 0.2)
+    monkeypatch.setattr(openlineage, "answered", accepted)
+    run = openlineage.AuditRun(
+        "0", "ads", "label", FIRST, Gate.PASS, "Fine.", expected=None, actual=None, figures={}
+    )
+    server = OpenLineageSettings(url="https://example.com/lineage")
+    openlineage._send([run] * 1_000_000, settings_in(), server)
+    assert 0 < len(sent) < 2_000_000
+    assert "seconds have passed" in caplog.text
+
+
+def settings_in() -> Settings:
+    return Settings(lake="lake", warehouse="w", report="r", models=[{"name": "ads"}])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("charge", [-1000.0, 0.0, float("nan"), float("inf")])
+def test_an_entry_that_gives_charges_back_is_no_statement(charge: float) -> None:
+    """With -1000 as its price, a label could be charged without end."""
+    made = statement(1)
+    with pytest.raises(NoStatementError):
+        entry_of(made.model_copy(update={"epsilon_public": charge}).content())
+    assert entry_of(made.content()) == made
+
+
+@pytest.mark.parametrize(
+    "changed", [{"model": "rival"}, {"dataset": "other"}, {"day": FIRST}, {"statement_id": "0"}]
+)
+def test_a_statement_is_found_under_its_own_name_alone(
+    tmp_path: pathlib.Path, changed: dict[str, object]
+) -> None:
+    """By the columns beside it, a statement was another model's, or was charged to no label."""
+    statements, made = Statements(str(tmp_path)), statement(1)
+    statements.append(lambda _: (made, True), dataset=made.dataset, epsilon_per_label=1.0)
+    assert statements.all() == [made]
+    row = {"position": 1, "content": made.content()} | {
+        name: getattr(made, name) for name in ("statement_id", "model", "day", "dataset")
+    }
+    table = pa.Table.from_pylist([row | changed])
+    deltalake.write_deltalake(str(tmp_path / "statements"), table, mode="append")
+    with pytest.raises(NoStatementError, match="beside another"):
+        statements.all()
+    assert len(statements.contents()) == 2
+
+
+def test_a_forged_acknowledgement_ends_as_others_do(tmp_path: pathlib.Path) -> None:
+    """A row that covered a model until the year 9999 silenced its violations."""
+    warehouse = Warehouse(str(tmp_path))
+    refuted = {"verdict": "violated", "epsilon_lower": 1.0}
+    first = evaluated("ads", FIRST, **refuted)
+    later = [
+        evaluated("ads", FIRST + dt.timedelta(days=days), hour=24 * days, **refuted)
+        for days in (20, 40)
+    ]
+    put_rows(warehouse, [first, *later])
+    row = AcknowledgementRow(
+        **shared(first.audit),
+        acknowledged_at=START,
+        acknowledged_by="a writer of the bucket",
+        why="Known.",
+        until=dt.date(9999, 1, 1),
+        epsilon_acknowledged=20.0,
+    )
+    insert_rows(warehouse, "audit_acknowledgements", (row,))
+    rows = [record.audit for record in later]
+    before = incidents_before(warehouse, rows)
+    stages = [before[one.audit_id].stage(one, 1.0) for one in rows]
+    assert stages == [Stage.ACKNOWLEDGED, Stage.EXPIRED]
+
+
+def test_a_reason_without_end_is_refused(tmp_path: pathlib.Path) -> None:
+    warehouse, day = Warehouse(str(tmp_path)), START.date()
+    record = evaluated("ads", FIRST, verdict="violated", epsilon_lower=1.0)
+    put_rows(warehouse, [record])
+    given = {"until": day, "by": None, "now": START}
+    with pytest.raises(TerminalError, match="1,000,000 characters"):
+        acknowledge(warehouse, record.audit.audit_id, why="x" * 1_000_000, **given)
+
+
+def test_a_model_that_names_a_class_twice_is_refused() -> None:
+    """All labels were read as the last of these, and nothing was proved."""
+    with pytest.raises(InvalidInputError, match="each class is named once"):
+        audit_models(Named(), Named(), np.zeros((2, 1)), [1, 1], [True, False])
+
+
+class Named:
+    classes_ = (1, True)
+
+    def predict_proba(self, rows: object) -> object:
+        raise AssertionError(rows)
+
+
+def test_a_classifier_of_several_labels_is_refused() -> None:
+    """Its answers do not add up to one, and were played as if they did."""
+    rows = np.random.default_rng(1).normal(size=(60, 2))
+    labels = np.stack([rows[:, 0] > 0.0, rows[:, 1] > 0.0], axis=1).astype(int)
+    model = catboost.CatBoostClassifier(
+        loss_function="MultiLogloss", iterations=3, verbose=0, allow_writing_files=False
+    )
+    model.fit(rows, labels)
+    with pytest.raises(UnreadableModelError, match="do not add up to one"):
+        describe_model(model._serialize_model())
+
+
+@pytest.mark.parametrize("evaluable", [True, False])
+def test_changed_settings_are_alerted_where_statements_are_published(
+    tmp_path: pathlib.Path, evaluable: bool
+) -> None:
+    """Another significance or column was no alert there, and no label may decide whether it is."""
+    key = {"statements": "s", "key_file": "k"}
+    settings = settings_in().model_copy(
+        update={"warehouse": str(tmp_path), "publication": PublicationSettings(**key)}
+    )
+    made = [evaluated("ads", FIRST), evaluated("ads", FIRST + dt.timedelta(days=1))]
+    if not evaluable:
+        made = [failed(one.audit.model, one.audit.day) for one in made]
+    plans = [PLAN, PLAN.model_copy(update={"significance": 1e-9})]
+    made = [
+        one.model_copy(
+            update={"audit": one.audit.model_copy(update={"plan": plan.model_dump_json()})}
+        )
+        for one, plan in zip(made, plans, strict=True)
+    ]
+    warehouse = Warehouse(str(tmp_path))
+    put_rows(warehouse, made)
+    assert not list(_beside([made[0].audit], warehouse, settings))
+    (alert,) = _beside([made[1].audit], warehouse, settings)
+    assert alert.event is Event.SETTINGS_CHANGED
+    assert "plan.significance was 0.05 and is 1e-09" in alert.reason
+    assert (alert.audit_id, alert.figures) == (None, ())
+
+
+def test_nobody_vouches_for_a_statement_that_was_changed(
+    tmp_path: pathlib.Path, stated: Callable[..., ExactStatementRow]
+) -> None:
+    """A writer of the statements' place, without the key, had a forged verdict signed."""
+    key = "0f" * 32
+    given = PublicationSettings(statements=str(tmp_path / "s"), key=SecretStr(key))
+    settings = settings_in().model_copy(
+        update={"warehouse": str(tmp_path / "w"), "publication": given}
+    )
+    row = stated(model="ads", day=FIRST, method_version=METHOD_VERSION)
+    record = evaluated("ads", FIRST, method_version=METHOD_VERSION)
+    row = row.model_copy(update={"audit_id": record.audit.audit_id})
+    made = statement_of(row, 1, bytes.fromhex(key))
+    check_follows(made, settings)  # there are no exact records to hold it against
+    put_rows(Warehouse(settings.warehouse), [record.model_copy(update={"statements": (row,)})])
+    check_follows(made, settings)
+    for change in (
+        {"verdict": "not_refuted"},
+        {"evidence_figure": made.evidence_figure - 1},
+        {"epsilon_declared": 9.0},
+        {"statement_id": "0" * 32},
+    ):
+        with pytest.raises(TerminalError, match="follows from no audit"):
+            check_follows(made.model_copy(update=change), settings)
+    silent = given.model_copy(update={"key": None})
+    elsewhere = settings.model_copy(update={"publication": silent})
+    check_follows(made.model_copy(update={"verdict": "not_refuted"}), elsewhere)
+
+
+def test_settings_without_end_are_refused() -> None:
+    """A person who may start a flow names the file: this one took all memory."""
+    with pytest.raises(SettingsError, match="is no settings file"):
+        load_settings("/dev/zero")
