@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pydantic import SecretStr
-from workers.warehouse.exact_statement_row import ExactStatementRow
 
 from flows.notify import openlineage
 from flows.notify.alerts import Event
@@ -35,6 +34,7 @@ from workers.publication.store import Statements
 from workers.versions import METHOD_VERSION
 from workers.warehouse.acknowledgements import acknowledge
 from workers.warehouse.commit import insert_rows, shared
+from workers.warehouse.exact_statement_row import ExactStatementRow
 from workers.warehouse.gate import Gate, audits_of, gate
 from workers.warehouse.later_rows import AcknowledgementRow
 from workers.warehouse.night_windows import epsilon_windows
