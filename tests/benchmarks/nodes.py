@@ -1,0 +1,98 @@
+"""Four nodes against one: how much of three more machines the work gains.
+
+    python -m tests.benchmarks.nodes [--units 48] [--seconds 1.0] [--delay 0.5]
+
+The machine has few cores, so a unit of work waits instead of computing, for two kinds of reasons:
+`sleep` is a task that sleeps for `--seconds`, `audit` is a real audit whose lake lies in an object
+store that lets each request wait for `--delay` seconds, with so many row groups, each of which is a
+unit. The nodes are those of the tests of clusters (`tests.chaos.nodes`): a process group with a
+memory limit, an address and a folder of its own, one CPU as Ray counts it.
+
+Efficiency is the seconds that one node takes over four times those that four nodes take. Each is
+the second run, by the clock: the first one starts the workers.
+"""
+
+import argparse
+import os
+import pathlib
+import tempfile
+import time
+from collections.abc import Callable
+
+from tests.chaos.nodes import Nodes, cluster, environment
+from tests.support.audits import run_audits
+from tests.support.faulty_store import faulty_store
+from tests.support.lake import DAY, EVE, declared, label_rows, put_labels, put_model
+from workers.audit.request import Request
+from workers.executors import OnRay, on_ray
+from workers.lake.layout import Lake
+from workers.plan import Plan
+
+_NODES = 4
+_ROWS = 500
+
+
+def _nap(seconds: float, _unit: int) -> None:
+    time.sleep(seconds)
+
+
+def _of_both(call: Callable[[], object]) -> float:
+    """Return the seconds of the second of two calls."""
+    call()
+    begun = time.monotonic()
+    call()
+    return time.monotonic() - begun
+
+
+def _measure(nodes: Nodes, lake: Lake, given: argparse.Namespace) -> dict[str, float]:
+    """Return the seconds of each kind of work on the nodes that there are."""
+    requests = [Request("good", Plan(repetitions=4))]
+
+    def audit(executor: OnRay) -> object:
+        return list(run_audits(lake, DAY, requests, executor=executor, work_unit_bytes=1))
+
+    with on_ray(nodes.address) as executor:
+        units = range(given.units)
+        return {
+            "sleep": _of_both(lambda: list(executor.map(_nap, given.seconds, units))),
+            "audit": _of_both(lambda: audit(executor)),
+        }
+
+
+def main() -> None:
+    """Do the same work on one node and on four, and print how long each took."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--units", type=int, default=48)
+    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--delay", type=float, default=0.5)
+    given = parser.parse_args()
+    os.environ.update(environment())  # before Ray is imported
+    with faulty_store() as (store, bucket), tempfile.TemporaryDirectory() as folder:
+        lake = _fill(Lake(f"{bucket}/lake"), pathlib.Path(folder), given.units)
+        store.choice = lambda _method, _path: time.sleep(given.delay)
+        with cluster(1) as nodes:
+            one = _measure(nodes, lake, given)
+            for _ in range(_NODES - 1):
+                nodes.join()
+            four = _measure(nodes, lake, given)
+    for kind, seconds in one.items():
+        efficiency = seconds / (_NODES * four[kind])
+        print(f"{kind}: one node {seconds:.1f} s, {_NODES} nodes {four[kind]:.1f} s, "  # noqa: T201
+              f"efficiency {efficiency:.2f}")  # fmt: skip
+
+
+def _fill(lake: Lake, folder: pathlib.Path, units: int) -> Lake:
+    local = Lake(str(folder))
+    for seed, day in enumerate((EVE, DAY)):
+        put_labels(local, day, label_rows(units * _ROWS, seed=seed), row_group_size=_ROWS)
+        put_model(local, day, privacy=declared())
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            lake.write(path.relative_to(folder).as_posix(), path.read_bytes())
+    return lake
+
+
+if __name__ == "__main__":
+    main()
