@@ -23,6 +23,7 @@ from tests.chaos.nodes import Nodes, cluster, environment
 from tests.support.audits import run_audits
 from tests.support.faulty_store import faulty_store
 from tests.support.lake import DAY, EVE, declared, label_rows, put_labels, put_model
+from tests.support.object_store import upload
 from workers.audit.request import Request
 from workers.executors import OnRay, on_ray
 from workers.lake.layout import Lake
@@ -70,7 +71,7 @@ def main() -> None:
     given = parser.parse_args()
     os.environ.update(environment())  # before Ray is imported
     with faulty_store() as (store, bucket), tempfile.TemporaryDirectory() as folder:
-        lake = _fill(Lake(f"{bucket}/lake"), pathlib.Path(folder), given.units)
+        lake = _fill(f"{bucket}/lake", pathlib.Path(folder), given.units)
         store.choice = lambda _method, _path: time.sleep(given.delay)
         with cluster(1) as nodes:
             one = _measure(nodes, lake, given)
@@ -83,15 +84,13 @@ def main() -> None:
               f"efficiency {efficiency:.2f}")  # fmt: skip
 
 
-def _fill(lake: Lake, folder: pathlib.Path, units: int) -> Lake:
+def _fill(uri: str, folder: pathlib.Path, units: int) -> Lake:
     local = Lake(str(folder))
     for seed, day in enumerate((EVE, DAY)):
         put_labels(local, day, label_rows(units * _ROWS, seed=seed), row_group_size=_ROWS)
         put_model(local, day, privacy=declared())
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            lake.write(path.relative_to(folder).as_posix(), path.read_bytes())
-    return lake
+    upload(folder, uri)
+    return Lake(uri)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ from tests.support.lake import (
     put_labels,
     put_model,
 )
+from tests.support.object_store import upload
 from tests.support.postgresql import Server, children, postgresql
 from tests.support.service import BIN, Service, running, until
 from workers.audit.request import Request
@@ -132,7 +133,7 @@ def stage(folder: pathlib.Path, models: int) -> Iterator[Stage]:
         store, bucket = opened.enter_context(faulty_store())
         connected.cache_clear()
         opened.callback(connected.cache_clear)
-        _fill(Lake(f"{bucket}/lake"), folder / "lake", models)
+        _fill(f"{bucket}/lake", folder / "lake", models)
         store.choice = _slow()
         nodes = opened.enter_context(cluster(NODES))
         database = opened.enter_context(postgresql("prefect"))
@@ -154,7 +155,7 @@ def _slow() -> Choice:
     return choose
 
 
-def _fill(lake: Lake, folder: pathlib.Path, models: int) -> None:
+def _fill(uri: str, folder: pathlib.Path, models: int) -> None:
     """Write models of one kind on several labels; each has a manifest of its own."""
     local = Lake(str(folder))
     for seed, day in enumerate(DAYS):
@@ -169,8 +170,7 @@ def _fill(lake: Lake, folder: pathlib.Path, models: int) -> None:
                 first, copy = (model_path(local, name(one), day) for one in (dataset, number))
                 shutil.copytree(first, copy)
                 edit_manifest(local, name(number), day, model=name(number))
-        for path in sorted(folder.rglob(f"day={day}/*")):
-            lake.write(path.relative_to(folder).as_posix(), path.read_bytes())
+    upload(folder, uri)
 
 
 def check_records(warehouse: Warehouse, expected: set[tuple[str, dt.date]]) -> None:
