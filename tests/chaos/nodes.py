@@ -52,21 +52,6 @@ class Node:
                 preexec_fn=self._enter_group,  # noqa: PLW1509
             )  # fmt: skip
 
-    @property
-    def is_limited(self) -> bool:
-        """Whether Linux holds the node to its memory."""
-        return self._group is not None
-
-    def peak(self) -> int:
-        """Return the most bytes that the node has held, its files in memory included; 0 unknown."""
-        if self._group is None:
-            return 0
-        return int((self._group / "memory.max_usage_in_bytes").read_text())
-
-    def refusals(self) -> int:
-        """Return how often the node asked for memory that its limit did not leave it."""
-        return 0 if self._group is None else int((self._group / "memory.failcnt").read_text())
-
     def kill(self) -> None:
         """End it with all that runs there, as a lost machine would."""
         # A killed parent would leave its children to another one.

@@ -51,16 +51,19 @@ class Service:
         self._ask("PATCH", path, content)
 
     def _ask(self, method: str, path: str, content: Any = None) -> httpx.Response:
-        """Ask the server, again while its SQLite is locked: it says 503 and has done nothing."""
+        """Ask the server, again while its database is locked (503) or starts again (500)."""
 
         def ask() -> httpx.Response:
             answer = httpx.request(method, f"{self.api}{path}", json=content, timeout=30)
             return answer.raise_for_status()
 
-        def locked(error: Exception) -> bool:
-            return isinstance(error, httpx.HTTPStatusError) and error.response.status_code == 503
+        def away(error: Exception) -> bool:
+            return isinstance(error, httpx.HTTPStatusError) and error.response.status_code in {
+                500,
+                503,
+            }
 
-        return Patience(attempts=6, first=0.5, longest=8.0).retry(ask, locked)
+        return Patience(attempts=6, first=0.5, longest=8.0).retry(ask, away)
 
     def deployment(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = self.get(f"/deployments/name/{name}")
