@@ -1,8 +1,8 @@
 """A Ray cluster of several machines, played on this one: `ray start` for each of them.
 
-Each node is a process group with an address, a temporary folder and a memory limit of its own: a
+Each node is a session with an address, a temporary folder and a memory limit of its own: a
 control group where this process may make one (Linux kills what exceeds it), and in any case Ray's
-own resource `memory`, by which tasks are placed. What Ray listens on is the loopback interface.
+own resource `memory`, by which tasks are placed. Whoever asks a node needs the token.
 """
 
 import contextlib
