@@ -5,14 +5,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
-import httpx
 import prefect
 from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
 from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectAlreadyExists
 from prefect.settings import PREFECT_API_URL
 
-from flows.notify.prefect_context import run_log
+from flows.notify.prefect_context import best_effort
 from privcore.exceptions import TransientError
 
 LIMIT = "privaudit-audits"
@@ -52,10 +51,8 @@ def slot(number: int) -> Iterator[None]:
     try:
         yield
     finally:
-        try:
+        with best_effort("a slot that is free again"):
             held.close()
-        except httpx.HTTPError as error:
-            run_log().warning("Prefect's server did not take back a slot: %s", error)
 
 
 def _stands() -> bool:
