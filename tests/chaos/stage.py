@@ -47,7 +47,8 @@ NODES, FEW = 4, 6
 """Nodes at first; models that have inputs on every day, the others on the first two alone."""
 _DELAY, _THROTTLED = 0.03, 0.01
 _DATASETS, _ROWS = 10, 400
-_NOT_COMPARED = ("recorded_at", "record_digest", "revision", "asked_by")
+_NOT_COMPARED = ("recorded_at", "record_digest", "revision", "asked_by", "exploratory")
+"""Columns that say when and for whom an audit was committed."""
 
 
 class Stage:
