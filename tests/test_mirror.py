@@ -159,7 +159,7 @@ ELSEWHERE = {
         "flows.commands.demo flows.learn.demo_sentences workers.datasets.flights"
     ),
     "flows/learn/test_explain.py": "flows.commands.explain",
-    "flows/notify/test_alerts.py": "flows.notify.artifacts flows.notify.naming",
+    "flows/notify/test_alerts.py": "flows.notify.naming",
     "flows/report/test_hostile_rows.py": "flows.report.canvas",
     "flows/report/test_report.py": (
         "flows.commands.report flows.report.evidence_sentences flows.report.explanations "

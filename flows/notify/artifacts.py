@@ -18,7 +18,7 @@ from prefect.context import TaskRunContext
 from prefect.logging.handlers import APILogHandler
 
 from flows.notify.naming import named
-from flows.notify.prefect_context import in_prefect
+from flows.notify.prefect_context import best_effort, in_prefect
 from flows.progress import Advance, announce
 from privcore.rounding import down, guarantee, up
 from workers.warehouse.schema import AuditRow, Status
@@ -78,9 +78,10 @@ def leave_summary(key: str, markdown: str, description: str, *, report: str | No
     """Leave a summary, and a link to the report where it has an address, on the run's page."""
     if not in_prefect():
         return
-    create_markdown_artifact(markdown=markdown, key=key, description=description)
-    if report and report.startswith(("https://", "http://")):
-        create_link_artifact(link=report, link_text="Report", key="report")
+    with best_effort("the summary"):
+        create_markdown_artifact(markdown=markdown, key=key, description=description)
+        if report and report.startswith(("https://", "http://")):
+            create_link_artifact(link=report, link_text="Report", key="report")
 
 
 @contextmanager
@@ -93,17 +94,20 @@ def progress_bar(what: str) -> Iterator[Advance]:
         yield functools.partial(announce, what)
         return
     _hear_workers()
-    artifact = create_progress_artifact(progress=0.0, description=markdown_text(what))
-    assert isinstance(artifact, uuid.UUID)  # noqa: S101  # no coroutine: called from a thread
+    artifact = None
+    with best_effort("a progress bar"):
+        artifact = create_progress_artifact(progress=0.0, description=markdown_text(what))
     last = time.monotonic()
 
     def advance(done: int, total: int) -> None:
         nonlocal last
         announce(what, done, total)
         now = time.monotonic()
-        if done == total or now - last >= _EVERY:
+        # No coroutine, since it is called from a thread: None where the server did not take it.
+        if isinstance(artifact, uuid.UUID) and (done == total or now - last >= _EVERY):
             last = now
-            update_progress_artifact(artifact, progress=100.0 * done / max(total, 1))
+            with best_effort("a progress bar"):
+                update_progress_artifact(artifact, progress=100.0 * done / max(total, 1))
 
     yield advance
 

@@ -1,7 +1,10 @@
 """Test of whether Prefect runs this code; if not, it has no run to show, and logs as all else."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+import httpx
 import prefect
 from prefect.context import FlowRunContext, TaskRunContext
 
@@ -14,3 +17,12 @@ def in_prefect() -> bool:
 def run_log() -> "logging.Logger | logging.LoggerAdapter[logging.Logger]":
     """Return the run's log, which Prefect's pages show; without a run, this process's."""
     return prefect.get_run_logger() if in_prefect() else logging.getLogger(__name__)
+
+
+@contextmanager
+def best_effort(what: str) -> Iterator[None]:
+    """Warn where Prefect's server does not take what no audit depends on, as while it restarts."""
+    try:
+        yield
+    except httpx.HTTPError as error:
+        run_log().warning("Prefect's server did not take %s: %s", what, error)

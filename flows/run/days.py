@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from flows.settings import Settings
 from privcore.exceptions import InvalidInputError, is_failure
-from workers.lake.layout import Lake
+from workers.lake.layout import Lake, checkpoint_folder
 
 EARLIEST = dt.date(1970, 1, 1)
 """Proxies, windows and plots reach back from a day: so far nothing can overflow."""
@@ -31,6 +31,8 @@ def check_days(settings: Settings, models: Sequence[str], first: dt.date, last: 
     lake = Lake(settings.lake)
     for model in models:
         try:
+            if lake.exists(checkpoint_folder(model, first)):
+                return  # the listing of all days grows with each
             known = lake.first_day(model)
         except BaseException as error:
             if not is_failure(error):

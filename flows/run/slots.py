@@ -11,6 +11,7 @@ from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectAlreadyExists
 from prefect.settings import PREFECT_API_URL
 
+from flows.notify.prefect_context import best_effort
 from privcore.exceptions import TransientError
 
 LIMIT = "privaudit-audits"
@@ -33,20 +34,25 @@ def set_limit(number: int) -> None:
 def slot(number: int) -> Iterator[None]:
     """Hold one of `number` slots, and wait for it: of a standing server's limit or this process's.
 
+    A slot that a server does not take back is free after a minute: its audit is done, and did not
+    fail.
+
     Raises:
         TransientError: the standing server gave no slot, as while it starts again.
     """
-    with ExitStack() as held:
-        try:
-            held.enter_context(
-                concurrency(LIMIT, lease_duration=_LEASE) if _stands() else _own(number)
-            )
-        except ConcurrencySlotAcquisitionError as error:
-            raise TransientError(
-                f"Prefect's server gave no slot of {LIMIT} ({error}): see whether it runs, then "
-                "try again."
-            ) from error
+    held = ExitStack()
+    try:
+        held.enter_context(concurrency(LIMIT, lease_duration=_LEASE) if _stands() else _own(number))
+    except ConcurrencySlotAcquisitionError as error:
+        raise TransientError(
+            f"Prefect's server gave no slot of {LIMIT} ({error}): see whether it runs, then "
+            "try again."
+        ) from error
+    try:
         yield
+    finally:
+        with best_effort("a slot that is free again"):
+            held.close()
 
 
 def _stands() -> bool:

@@ -11,36 +11,20 @@ the object store is a thread of the same process.
 import argparse
 import contextlib
 import datetime as dt
-import hashlib
 import pathlib
 import tempfile
 import time
 from collections.abc import Iterator
 
+from tests.support.audits import copy_of
 from tests.support.faulty_store import faulty_store
 from tests.support.lake import DAY, declared, small_lake
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.plan import Plan
-from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
-from workers.warehouse.table_row import TableRow
-from workers.warehouse.tables import PARTS
 
 _DELAY = 0.03
-
-
-def copy_of(record: AuditRecord, model: str, day: dt.date) -> AuditRecord:
-    """Return a record as if it were of another model and day."""
-    audit_id = hashlib.sha256(f"{model} {day}".encode()).hexdigest()[:32]
-
-    def moved(row: TableRow) -> TableRow:
-        known = {"audit_id": audit_id, "model": model, "day": day}
-        fields = type(row).model_fields
-        return row.model_copy(update={name: known[name] for name in known if name in fields})
-
-    parts = {part: tuple(map(moved, getattr(record, part))) for part in PARTS.values()}
-    return record.model_copy(update={"audit": moved(record.audit)} | parts)
 
 
 @contextlib.contextmanager

@@ -3,135 +3,24 @@
 server -- schedules and runs -- worker -- process per flow run -- lake, warehouse, report
 """
 
-import contextlib
 import datetime as dt
-import os
 import pathlib
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import polars as pl
 import pytest
 
 from tests.support.lake import MEMORISE, declared, label_rows, put_labels, put_model, write_settings
-from tests.support.postgresql import children, free_port, postgresql
+from tests.support.postgresql import postgresql
+from tests.support.service import Service, running, until
 from workers.lake.layout import Lake
-from workers.patience import Patience
-from workers.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.slow
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BIN = pathlib.Path(sys.executable).parent
 YESTERDAY = dt.datetime.now(dt.UTC).date() - dt.timedelta(days=1)
 DAYS = [YESTERDAY - dt.timedelta(days=back) for back in range(13, -1, -1)]
 KEPT, BROKEN = "ads-ctr", "mail-open"
-
-
-@dataclass
-class Service:
-    """A running service, and the site that it audits."""
-
-    site: pathlib.Path
-    api: str
-    environment: dict[str, str]
-    worker: subprocess.Popen[bytes]
-
-    def command(self, *words: str) -> str:
-        done = subprocess.run(
-            [BIN / words[0], *words[1:]], cwd=ROOT, env=self.environment,
-            capture_output=True, text=True, check=False, timeout=300,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    def get(self, path: str) -> Any:
-        return self._ask("GET", path).json()
-
-    def post(self, path: str, **content: Any) -> Any:
-        answer = self._ask("POST", path, content)
-        return answer.json() if answer.content else None
-
-    def patch(self, path: str, **content: Any) -> None:
-        self._ask("PATCH", path, content)
-
-    def _ask(self, method: str, path: str, content: Any = None) -> httpx.Response:
-        """Ask the server, again while its SQLite is locked: it says 503 and has done nothing."""
-
-        def ask() -> httpx.Response:
-            answer = httpx.request(method, f"{self.api}{path}", json=content, timeout=30)
-            return answer.raise_for_status()
-
-        def locked(error: Exception) -> bool:
-            return isinstance(error, httpx.HTTPStatusError) and error.response.status_code == 503
-
-        return Patience(attempts=6, first=0.5, longest=8.0).retry(ask, locked)
-
-    def deployment(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.get(f"/deployments/name/{name}")
-        return found
-
-    def start(self, name: str, **parameters: Any) -> str:
-        deployment = self.deployment(name)
-        run = self.post(
-            f"/deployments/{deployment['id']}/create_flow_run",
-            parameters=parameters, state={"type": "SCHEDULED"},
-        )  # fmt: skip
-        return str(run["id"])
-
-    def run(self, identity: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.get(f"/flow_runs/{identity}")
-        return found
-
-    def ended(self, identity: str, *, seconds: float = 300) -> dict[str, Any]:
-        def final() -> dict[str, Any] | None:
-            run = self.run(identity)
-            return run if run["state"]["type"] in {"COMPLETED", "FAILED", "CANCELLED"} else None
-
-        return until(final, seconds)
-
-    def artifacts(self, identity: str) -> dict[str, Any]:
-        found = self.post(
-            "/artifacts/filter",
-            artifacts={"flow_run_id": {"any_": [identity]}}, limit=200,
-        )  # fmt: skip
-        return {f"{one['type']} {one['key'] or one['description']}": one["data"] for one in found}
-
-    def audits(self) -> pl.DataFrame:
-        return Warehouse(str(self.site / "warehouse")).scan("audits").collect()
-
-    def start_worker(self) -> None:
-        # A worker started from a script ignores signals unless it is given the default handlers.
-        self.worker = subprocess.Popen(
-            [BIN / "prefect", "worker", "start", "--pool", "privaudit"],
-            cwd=self.site, env=self.environment, start_new_session=True,
-            stdout=(self.site / "worker.log").open("ab"), stderr=subprocess.STDOUT,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
-        )  # fmt: skip
-
-    def kill_worker(self) -> None:
-        """Kill the worker and the flow runs that it started, as a lost machine would."""
-        for process in [*children(self.worker.pid), self.worker.pid]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-        self.worker.wait()
-
-
-def until(found: Callable[[], Any], seconds: float) -> Any:
-    """Return what `found` returns as soon as it is something."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        answer = found()
-        if answer:
-            return answer
-        time.sleep(2)
-    raise AssertionError(f"Nothing came within {seconds} seconds.")
 
 
 @pytest.fixture(scope="module")
@@ -149,55 +38,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
-@contextlib.contextmanager
-def running(site: pathlib.Path, home: pathlib.Path, database: str | None) -> Iterator[Service]:
-    """Run a server and a worker with everything of deploy/ on it."""
-    port = free_port()
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT", "PRIVAUDIT"))}
-    environment = kept | {
-        "PREFECT_HOME": str(home),
-        "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "PREFECT_CLOUD_ENABLE_ORCHESTRATION_TELEMETRY": "false",
-        "PRIVAUDIT_HOME": str(ROOT),
-        "PRIVAUDIT_CONFIG": str(site / "privaudit.toml"),
-        "PRIVAUDIT_WORK_POOL": "privaudit",
-        "PRIVAUDIT_TIME_ZONE": "Europe/Amsterdam",
-    }
-    if database is not None:
-        environment["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = database
-    log = (site / "server.log").open("ab")
-    server = subprocess.Popen(
-        [BIN / "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)],
-        env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
-    )  # fmt: skip
-    service = Service(site, environment["PREFECT_API_URL"], environment, server)
-
-    def healthy() -> bool:
-        with contextlib.suppress(httpx.HTTPError):
-            return httpx.get(f"{service.api}/health").is_success
-        return False
-
-    try:
-        until(healthy, 180)
-        service.command("prefect", "work-pool", "create", "--type", "process", "privaudit")
-        service.command(
-            "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", "deploy/prefect.yaml"
-        )
-        service.command("privaudit", "automations", "deploy/automations.yaml")
-        service.start_worker()
-        yield service
-        service.kill_worker()
-    finally:
-        for process in [*children(server.pid), server.pid]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-        server.wait()
-
-
 @pytest.fixture(scope="module")
 def service(site: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with running(site, tmp_path_factory.mktemp("prefect"), None) as started:
+    with running(site, tmp_path_factory.mktemp("prefect")) as started:
         yield started
 
 

@@ -1,5 +1,7 @@
-"""Audits of several models at once, as one list, and with work units of any size."""
+"""Audits of several models at once, as one list, with work units of any size; copies of one."""
 
+import datetime as dt
+import hashlib
 from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
@@ -7,6 +9,8 @@ from unittest.mock import patch
 from workers.audit.run import run_batches
 from workers.labels.shards import WORK_UNIT_BYTES
 from workers.warehouse.schema import AuditRecord
+from workers.warehouse.table_row import TableRow
+from workers.warehouse.tables import PARTS
 
 
 def run_audits(
@@ -16,3 +20,16 @@ def run_audits(
     with patch("workers.labels.shards.WORK_UNIT_BYTES", work_unit_bytes):
         for batch in run_batches(*where, **more):
             yield from batch
+
+
+def copy_of(record: AuditRecord, model: str, day: dt.date) -> AuditRecord:
+    """Return a record as if it were of another model and day."""
+    audit_id = hashlib.sha256(f"{model} {day}".encode()).hexdigest()[:32]
+
+    def moved(row: TableRow) -> TableRow:
+        known = {"audit_id": audit_id, "model": model, "day": day}
+        fields = type(row).model_fields
+        return row.model_copy(update={name: known[name] for name in known if name in fields})
+
+    parts = {part: tuple(map(moved, getattr(record, part))) for part in PARTS.values()}
+    return record.model_copy(update={"audit": moved(record.audit)} | parts)

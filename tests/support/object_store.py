@@ -1,9 +1,11 @@
 """An object store on the loopback interface, and the environment that leads to it."""
 
 import contextlib
+import pathlib
 import urllib.request
 import uuid
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from moto.server import ThreadedMotoServer
@@ -48,3 +50,19 @@ def empty_bucket(
         request = urllib.request.Request(f"{endpoint}/{bucket}", method="PUT")  # noqa: S310
         urllib.request.urlopen(request).close()  # noqa: S310
         yield f"s3://{bucket}"
+
+
+def upload(folder: pathlib.Path, uri: str) -> None:
+    """Write all files of a folder below s3://bucket/prefix, where the environment leads."""
+    import boto3  # noqa: PLC0415
+
+    bucket, _, prefix = uri.removeprefix("s3://").partition("/")
+    client = boto3.client("s3")
+    files = [path for path in folder.rglob("*") if path.is_file()]
+
+    def put(path: pathlib.Path) -> None:
+        key = f"{prefix}/{path.relative_to(folder).as_posix()}"
+        client.put_object(Bucket=bucket, Key=key, Body=path.read_bytes())
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(put, files))

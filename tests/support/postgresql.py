@@ -9,27 +9,48 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 _START_SECONDS = 60.0
 
 
-@dataclass(frozen=True, slots=True)
 class Server:
     """A running server, which trusts whoever comes from this machine.
 
     Attributes:
         port: on which it listens, of 127.0.0.1.
         user: its superuser.
-        process: its first process.
     """
 
-    port: int
-    user: str
-    process: int
+    def __init__(self, program: pathlib.Path, folder: str, user: str) -> None:
+        self.port, self.user = free_port(), user
+        self._ready = program.with_name("pg_isready")
+        self._command = [
+            *_as_user(), program, "-D", f"{folder}/data", "-p", str(self.port), "-k", "",
+            "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off",
+        ]  # fmt: skip
+        self._start()
+
+    def restart(self, seconds: float) -> None:
+        """Shut it down as its administrators do, connections cut, and start it some time later."""
+        self.send(signal.SIGINT)
+        self._process.wait(_START_SECONDS)
+        time.sleep(seconds)
+        self._start()
+
+    def _start(self) -> None:
+        self._process = subprocess.Popen(
+            self._command, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        end = time.monotonic() + _START_SECONDS
+        while time.monotonic() < end:
+            asked = [self._ready, "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+            if subprocess.run(asked, check=False).returncode == 0:
+                return
+            time.sleep(0.1)
+        raise AssertionError(f"PostgreSQL did not start within {_START_SECONDS} seconds.")
 
     def uri(self, password: str = "", *, driver: str = "", database: str = "postgres") -> str:
         """Return its address; `driver` as SQLAlchemy writes it, a password that it never asks."""
@@ -39,13 +60,12 @@ class Server:
 
     def kill(self) -> None:
         """End it with all its connections, as a lost machine would."""
-        for process in [*children(self.process), self.process]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
+        self.send(signal.SIGKILL)
+        self._process.wait(30)
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to all its processes, like the one that stops them."""
-        for process in [*children(self.process), self.process]:
+        for process in [*children(self._process.pid), self._process.pid]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, number)
 
@@ -72,36 +92,24 @@ def postgresql(user: str = "audit") -> Iterator[Server]:
     program = next(iter(sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/postgres"))), None)
     if program is None:
         pytest.skip("no PostgreSQL server is installed")
-    # It refuses to run as root, and another user cannot enter pytest's folders.
-    as_user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
     with tempfile.TemporaryDirectory(prefix="privaudit-postgresql-") as folder:
-        if as_user:
+        if _as_user():
             shutil.chown(folder, "postgres")
-        port = free_port()
         subprocess.run(
-            [*as_user, program.with_name("initdb"), "-D", f"{folder}/data", "-A", "trust",
+            [*_as_user(), program.with_name("initdb"), "-D", f"{folder}/data", "-A", "trust",
              "-U", user, "--no-sync", "--encoding=UTF8"],
             check=True, capture_output=True, cwd="/",
         )  # fmt: skip
-        process = subprocess.Popen(
-            [*as_user, program, "-D", f"{folder}/data", "-p", str(port), "-k", "",
-             "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"],
-            cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        server = Server(port, user, process.pid)
+        server = Server(program, folder, user)
         try:
-            _await(server, program.with_name("pg_isready"))
             yield server
         finally:
             server.kill()
-            process.wait(30)
 
 
-def _await(server: Server, ready: pathlib.Path) -> None:
-    end = time.monotonic() + _START_SECONDS
-    while time.monotonic() < end:
-        asked = [ready, "-q", "-h", "127.0.0.1", "-p", str(server.port)]
-        if subprocess.run(asked, check=False).returncode == 0:
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"The PostgreSQL server did not start within {_START_SECONDS} seconds.")
+def _as_user() -> Sequence[str]:
+    """Return a command's first words: the server refuses to run as root.
+
+    Another user cannot enter pytest's folders, either.
+    """
+    return ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []

@@ -33,6 +33,11 @@ _CONFIGURATION = {
     # A reader that opens a table reads all commits since the last checkpoint.
     "delta.checkpointInterval": "10",
 }
+_AFTERWARDS = deltalake.PostCommitHookProperties(
+    # To look for expired logs lists all of the log; compaction does that, and no commit need.
+    create_checkpoint=True,
+    cleanup_expired_logs=False,
+)
 _WEALTH = "audit_wealth"
 """Written first: its rows have a day, so a commit that was cut off is found without reading all."""
 WRITTEN = (_WEALTH, *(table for table in PARTS if table != _WEALTH), "audits")
@@ -216,6 +221,7 @@ def insert(
             now,
             ours,
             schema_mode="merge",
+            post_commithook_properties=_AFTERWARDS,
             **instead,
         )
         return left

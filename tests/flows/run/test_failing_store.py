@@ -12,7 +12,7 @@ from flows.run.start import start
 from tests.hostile.night import EIGHTH, GOOD, make_template, own_labels
 from tests.support.faulty_store import Choice, Fault, FaultyStore, below, faulty_store, sometimes
 from tests.support.lake import DAY, write_settings
-from workers.lake.layout import Lake
+from tests.support.object_store import upload
 from workers.lake.layout import _remote as connected
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
@@ -32,10 +32,7 @@ def store(
     own_labels(make_template(folder / "lake"))
     with faulty_store() as (server, uri):
         connected.cache_clear()
-        remote = Lake(f"{uri}/lake")
-        for path in sorted((folder / "lake").rglob("*")):
-            if path.is_file():
-                remote.write(path.relative_to(folder / "lake").as_posix(), path.read_bytes())
+        upload(folder / "lake", f"{uri}/lake")
         yield server, uri
     connected.cache_clear()
 

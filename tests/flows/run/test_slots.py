@@ -1,14 +1,18 @@
 """How many audits run at once, and that no slot of a killed run keeps a later one waiting."""
 
 import concurrent.futures
+import contextlib
 import os
 import pathlib
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 
+import httpx
 import pytest
 from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
+from prefect.exceptions import PrefectHTTPStatusError
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.run import slots
@@ -71,6 +75,24 @@ def test_a_server_that_is_away_is_asked_again_by_the_task(monkeypatch: pytest.Mo
     monkeypatch.setattr(slots, "concurrency", away)
     with pytest.raises(TransientError, match="All connection attempts failed"), slot(2):
         pytest.fail("there is no slot")
+
+
+def test_an_audit_does_not_fail_where_its_slot_is_not_taken_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @contextlib.contextmanager
+    def restarting(*_: object, **__: object) -> Iterator[None]:
+        yield
+        answer = httpx.Response(500, request=httpx.Request("POST", "http://server/api"))
+        raise PrefectHTTPStatusError("500", request=answer.request, response=answer)
+
+    monkeypatch.setattr(slots, "_stands", lambda: True)
+    monkeypatch.setattr(slots, "concurrency", restarting)
+    with slot(2):
+        done = True
+    assert done
+    with pytest.raises(TransientError, match="storage"), slot(2):
+        raise TransientError("storage")
 
 
 @pytest.mark.slow

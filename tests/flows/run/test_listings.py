@@ -1,0 +1,98 @@
+"""A night on an object store lists as often after thirty nights as after three."""
+
+import datetime as dt
+import pathlib
+import re
+import urllib.parse
+from collections import Counter
+
+import pytest
+
+from flows.run.nightly import nightly_audit
+from flows.run.start import start
+from tests.support.audits import copy_of, run_audits
+from tests.support.faulty_store import faulty_store, never
+from tests.support.lake import (
+    DAY,
+    PLAN,
+    declared,
+    label_rows,
+    put_labels,
+    put_model,
+    write_settings,
+)
+from tests.support.object_store import upload
+from workers.audit.request import Request
+from workers.executors import InProcess
+from workers.lake.layout import Lake
+from workers.lake.layout import _remote as connected
+from workers.warehouse.store import Warehouse
+
+EARLY, LATE = 3, 30
+"""Nights before those that are counted."""
+ROWS = 400
+
+
+class Listings:
+    """Counts requests that list a bucket, by what they list and whether it is all of a folder."""
+
+    def __init__(self) -> None:
+        self.found: Counter[tuple[str, str]] = Counter()
+
+    def __call__(self, method: str, path: str) -> None:
+        """Count a request, and let it pass."""
+        asked = urllib.parse.parse_qs(urllib.parse.urlsplit(path).query)
+        if method == "GET" and "list-type" in asked:
+            # A pass and a day have names of their own on each night.
+            place = re.sub(r"[0-9a-f]{16,}|\d{4}-\d\d-\d\d", "*", asked.get("prefix", [""])[0])
+            self.found[place, "from the newest on" if "start-after" in asked else "all"] += 1
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("in_process")
+def test_a_night_lists_as_often_after_thirty_nights_as_after_three(tmp_path: pathlib.Path) -> None:
+    with faulty_store() as (store, bucket):
+        connected.cache_clear()
+        uri, warehouse = f"{bucket}/lake", Warehouse(f"{bucket}/warehouse")
+        settings = write_settings(tmp_path, ["good"])
+        text = settings.read_text()
+        for place in ("lake", "warehouse"):
+            text = text.replace(f'{place} = "{place}"', f'{place} = "{bucket}/{place}"')
+        settings.write_text(text)
+        upload(days(tmp_path / "early", 0, EARLY + 1), uri)
+        (record,) = run_audits(Lake(uri), day(1), [Request("good", PLAN)], executor=InProcess())
+        counted = []
+        for first, last in ((1, EARLY), (EARLY + 2, LATE)):
+            for night in range(first, last + 1):
+                assert warehouse.commit(copy_of(record, "good", day(night)))
+            store.choice = listings = Listings()
+            (row,) = start(nightly_audit, day=day(last + 1), settings=str(settings))
+            store.choice = never
+            assert row.status == "evaluated", row.reason
+            counted.append(listings.found)
+            upload(days(tmp_path / "late", EARLY + 2, LATE + 1), uri)
+    connected.cache_clear()
+    early, late = counted
+    assert early.total() > 0
+    assert late == early
+    # What is listed whole is one day's, or a pass's under way.
+    whole = {place for place, how in late if how == "all"}
+    assert whole == {
+        "lake/labels/flights/day=*/",
+        "warehouse/_staging/",
+        "warehouse/_staging/*/",
+    }
+
+
+def day(night: int) -> dt.date:
+    """Return a night's day."""
+    return DAY + dt.timedelta(days=night)
+
+
+def days(folder: pathlib.Path, first: int, last: int) -> pathlib.Path:
+    """Write labels and checkpoints of nights into a lake on disk, and return it."""
+    lake = Lake(str(folder))
+    for night in range(first, last + 1):
+        put_labels(lake, day(night), label_rows(ROWS, seed=night))
+        put_model(lake, day(night), privacy=declared())
+    return folder
