@@ -154,9 +154,19 @@ class ObliviousTrees:
             tables: `tabulated`, with as many numbers.
             rows: shape (some records,).
         """
-        asked = self.borders, self.features, self.ranks, self.leaves, self.start
-        columns, codes = np.ascontiguousarray(columns), np.ascontiguousarray(codes)
-        _predict(columns, codes, rows, *tables, *asked, found)
+        _predict(
+            np.ascontiguousarray(columns),
+            np.ascontiguousarray(codes),
+            rows,
+            tables.places,
+            tables.bins,
+            self.borders,
+            self.features,
+            self.ranks,
+            self.leaves,
+            self.start,
+            found,
+        )
 
 
 def _asked(
