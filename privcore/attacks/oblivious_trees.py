@@ -36,7 +36,7 @@ class TreeSize(NamedTuple):
     rate: float
 
 
-class Tables(NamedTuple):
+class CodeTables(NamedTuple):
     """Features that trees read: numbers at their place, and codes by a table.
 
     Attributes:
@@ -117,7 +117,7 @@ class ObliviousTrees:
         self.write(found, columns, nothing, tables, rows=np.arange(columns.shape[1]))
         return found
 
-    def tabulated(self, values: Sequence[NDArray[np.float64]], numbers: int) -> "Tables":
+    def tabulated(self, values: Sequence[NDArray[np.float64]], numbers: int) -> "CodeTables":
         """Return above how many borders each code's values lie, for features that codes decide.
 
         Args:
@@ -134,14 +134,14 @@ class ObliviousTrees:
             padded = np.full(width, column[-1], dtype=np.float32)
             padded[: len(column)] = column
             _count_borders(padded, self.borders[row], bins[row])
-        return Tables(places, bins)
+        return CodeTables(places, bins)
 
     def write(
         self,
         found: NDArray[np.float64],
         columns: NDArray[np.float32],
         codes: NDArray[np.int64],
-        tables: "Tables",
+        tables: "CodeTables",
         *,
         rows: NDArray[np.int64],
     ) -> None:
@@ -158,12 +158,8 @@ class ObliviousTrees:
             np.ascontiguousarray(columns),
             np.ascontiguousarray(codes),
             rows,
-            *tables,
-            self.borders,
-            self.features,
-            self.ranks,
-            self.leaves,
-            self.start,
+            tables,
+            (self.borders, self.features, self.ranks, self.leaves, self.start),
             found,
         )
 
@@ -209,20 +205,23 @@ def _predict(
     columns: NDArray[np.float32],
     codes: NDArray[np.int64],
     rows: NDArray[np.int64],
-    places: NDArray[np.int64],
-    tables: NDArray[np.uint8],
-    borders: NDArray[np.float32],
-    features: NDArray[np.int64],
-    ranks: NDArray[np.int64],
-    leaves: NDArray[np.float64],
-    start: NDArray[np.float64],
+    tables: CodeTables,
+    trees: tuple[
+        NDArray[np.float32],
+        NDArray[np.int64],
+        NDArray[np.int64],
+        NDArray[np.float64],
+        NDArray[np.float64],
+    ],
     found: NDArray[np.float64],
 ) -> None:
     """Write what all trees say of some rows."""
+    places, of_codes = tables
+    borders, features, ranks, leaves, start = trees
     bins = np.zeros((places.size, _BLOCK), dtype=np.uint8)
     values = np.empty(_BLOCK, dtype=np.float32)
     said = np.empty((_BLOCK, start.size))
-    last = tables.shape[1] - 1
+    last = of_codes.shape[1] - 1
     for first in range(0, rows.size, _BLOCK):
         some = rows[first : first + _BLOCK]
         for feature in range(places.size):
@@ -234,7 +233,7 @@ def _predict(
             else:
                 for i in range(some.size):
                     code = codes[place - len(columns), some[i]]
-                    bins[feature, i] = tables[feature, code if 0 <= code < last else last]
+                    bins[feature, i] = of_codes[feature, code if 0 <= code < last else last]
         said[:] = start
         _add_leaves(bins, features, ranks, leaves, said[: some.size])
         for i in range(some.size):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, softmax
 
-from privcore.attacks.oblivious_trees import ObliviousTrees, Tables, TreeSize
+from privcore.attacks.oblivious_trees import CodeTables, ObliviousTrees, TreeSize
 from privcore.attacks.odds import FLOOR
 from privcore.exceptions import InvalidInputError
 
@@ -63,7 +63,7 @@ class _Pupil:
     """One fold's trees, and how they read codes of categories: by what the target says of each."""
 
     trees: ObliviousTrees
-    tables: Tables
+    tables: CodeTables
 
 
 @dataclass(frozen=True, slots=True, eq=False)

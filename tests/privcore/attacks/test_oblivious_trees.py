@@ -102,6 +102,12 @@ def test_borders_that_no_tree_asks_about_are_left_out():
     assert set(trees.features.ravel()) == set(range(trees.used.size))
 
 
+def test_of_equal_gains_the_first_feature_is_asked():
+    columns = rows(1)[:1]
+    trees = ObliviousTrees.fit(np.concatenate([columns, columns]), outputs_of(rows(1), 1), SMALL)
+    assert trees.used.tolist() == [0]
+
+
 def test_codes_are_read_by_a_table_as_their_values_would_be():
     random, columns = np.random.default_rng(7), rows(1)
     values = [random.normal(size=(5, 2)), random.normal(size=(3, 2))]
@@ -171,6 +177,9 @@ def test_borders_tell_rare_values_apart_beside_a_frequent_one():
     assert _borders(np.arange(65, dtype=np.float32)).size == 64
     mostly_ten = np.concatenate([np.arange(65), np.full(10_000, 10)]).astype(np.float32)
     assert _borders(mostly_ten).tolist() == list(range(64))
+    for frequent in (64, 65):  # the last value that another lies above, and the one above it
+        mostly = np.concatenate([np.arange(66), np.full(10_000, frequent)]).astype(np.float32)
+        assert _borders(mostly)[-1] == 64.0
     assert _borders(np.arange(5_000, dtype=np.float32)).size == 64
     with_missing = np.concatenate([np.arange(5_000), [np.nan]]).astype(np.float32)
     assert _borders(with_missing).size == 64
