@@ -82,7 +82,10 @@ class Plan(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     fractions: tuple[Fraction, ...] = Field(
-        default=Grid().fractions, min_length=1, description="Guess fractions of the corrected grid."
+        default=Grid().fractions,
+        min_length=1,
+        max_length=1000,
+        description="Guess fractions of the corrected grid.",
     )
     repetitions: int = Field(default=100, ge=1, le=10_000, description="Repetitions of the game.")
     score: Literal["power", "log_ratio"] = Field(
@@ -140,6 +143,7 @@ class Plan(BaseModel):
     )
     secrets: dict[str, Probability] = Field(
         default={"fair label": 0.5, "nine digits": 1e-9},
+        max_length=100,
         description="Secrets that promises are stated for: a name, and the probability of the most "
         "probable value. No audited bound depends on them.",
     )
@@ -151,6 +155,7 @@ class Plan(BaseModel):
     )
     slices: tuple[Name, ...] = Field(
         default=(),
+        max_length=100,
         description="Columns of few values (a country, say): the records of each value are "
         "audited on their own as well.",
     )

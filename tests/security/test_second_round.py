@@ -8,13 +8,17 @@ from collections.abc import Callable
 import catboost
 import deltalake
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
-from pydantic import SecretStr
+from polars.testing import assert_frame_equal
+from pydantic import SecretStr, ValidationError
 
 from flows.notify import openlineage
 from flows.notify.alerts import Event
 from flows.notify.incidents import Stage, incidents_before
+from flows.report import write_report
+from flows.report.history import without_nan
 from flows.run.conclusion import _beside
 from flows.run.statements import check_follows
 from flows.settings import Settings, SettingsError, load_settings
@@ -28,6 +32,7 @@ from tests.support.statements import statement
 from tests.support.warehouse import START, evaluated, failed, put_rows
 from tests.workers.publication.conftest import exact
 from workers.lake.model_sandbox import UnreadableModelError, describe_model
+from workers.plan import Plan
 from workers.publication.erased import NoStatementError, entry_of
 from workers.publication.publish import statement_of
 from workers.publication.store import Statements
@@ -38,6 +43,7 @@ from workers.warehouse.exact_statement_row import ExactStatementRow
 from workers.warehouse.gate import Gate, audits_of, gate
 from workers.warehouse.later_rows import AcknowledgementRow
 from workers.warehouse.night_windows import epsilon_windows
+from workers.warehouse.schema import AuditRecord, AuditRow, WealthRow
 from workers.warehouse.store import Warehouse
 
 FIRST = dt.date(2026, 4, 1)
@@ -225,7 +231,11 @@ def test_changed_settings_are_alerted_where_statements_are_published(
     plans = [PLAN, PLAN.model_copy(update={"significance": 1e-9})]
     made = [
         one.model_copy(
-            update={"audit": one.audit.model_copy(update={"plan": plan.model_dump_json()})}
+            update={
+                "audit": one.audit.model_copy(
+                    update={"plan": plan.model_dump_json(), "dataset": "clicks"}
+                )
+            }
         )
         for one, plan in zip(made, plans, strict=True)
     ]
@@ -271,3 +281,73 @@ def test_settings_without_end_are_refused() -> None:
     """A person who may start a flow names the file: this one took all memory."""
     with pytest.raises(SettingsError, match="is no settings file"):
         load_settings("/dev/zero")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"fractions": (0.5,) * 1001},
+        {"slices": tuple(f"c{number}" for number in range(101))},
+        {"secrets": {f"s{number}": 0.5 for number in range(101)}},
+    ],
+    ids=["fractions", "slices", "secrets"],
+)
+def test_a_plan_without_end_is_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(ValidationError, match="at most"):
+        Plan.model_validate(changes)
+    name, values = next(iter(changes.items()))
+    fewer = dict(list(values.items())[:-1]) if isinstance(values, dict) else values[:-1]  # type: ignore[index]
+    assert Plan.model_validate({name: fewer})
+
+
+def _forged(record: AuditRecord, **changes: object) -> AuditRecord:
+    """Return a record with other values in its own row, or in its row of wealth."""
+    of_wealth = {name: one for name, one in changes.items() if name in WealthRow.model_fields}
+    rest = {name: one for name, one in changes.items() if name not in of_wealth}
+    wealth = tuple(row.model_copy(update=of_wealth) for row in record.wealth)
+    audit = record.audit.model_copy(update=rest)
+    return record.model_copy(update={"audit": audit, "wealth": wealth})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"significance": 0.0},
+        {"claim_evalue": -1.0},
+        {"claim_evalue": float("nan")},
+        {"window_log_wealth": (0.1, 0.2)},
+        {"window_log_wealth": ()},
+        {"standing_price": None},
+        {"window_price": -1e9},
+        {"plan": "not JSON"},
+        {"holdout_sketch": "zz"},
+    ],
+    ids=str,
+)
+def test_rows_that_no_audit_writes_cost_no_other_model_its_report(
+    tmp_path: pathlib.Path, changes: dict[str, object]
+) -> None:
+    """One forged row ended the report of every model, and the alerts of the night."""
+    whole, warehouse = Warehouse(str(tmp_path / "whole")), Warehouse(str(tmp_path / "forged"))
+    days = [FIRST + dt.timedelta(days=number) for number in range(3)]
+    good = [evaluated("good", day, hour=number) for number, day in enumerate(days)]
+    bad = [evaluated("bad", day, hour=number) for number, day in enumerate(days)]
+    put_rows(whole, good)
+    put_rows(warehouse, [*good, *bad[:2], _forged(bad[2], **changes)])
+    expected = epsilon_windows(whole, whole.current())
+    audits = warehouse.current()
+    found = epsilon_windows(warehouse, audits)
+    assert_frame_equal(found.filter(pl.col("model") == "good"), expected)
+    row = found.filter(pl.col("model") == "bad").sort("day").row(-1, named=True)
+    if row["epsilon_standing"] is None:
+        assert "contradict each other" in row["settings_change"]
+    index = write_report(warehouse, tmp_path / "report")
+    assert "good" in index.read_text(encoding="utf-8")
+    assert (index.parent / "models" / "good.html").exists()
+    names = [{"name": "good"}, {"name": "bad"}]
+    settings = Settings(lake="lake", warehouse=warehouse.uri, report="report", models=names)
+    rows = [
+        AuditRow.model_validate(without_nan(one))
+        for one in audits.filter(pl.col("model") == "good").iter_rows(named=True)
+    ]
+    assert all(alert.model == "good" for alert in _beside(rows, warehouse, settings))

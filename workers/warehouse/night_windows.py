@@ -4,6 +4,7 @@ import bisect
 import datetime as dt
 import functools
 import itertools
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -66,6 +67,11 @@ _CLAIM = ("family", "delta", "classes", "neighbors", "labels_recur", "method_ver
 _STANDING_SHARE = 0.25  # of a night's significance: one fifth of the plan's against four
 
 
+_CONTRADICTORY = (
+    "Stored rows of these nights contradict each other, which no audit writes, so that nothing is "
+    "derived from nights together: restore the warehouse from a copy, and see who may write there."
+)
+_log = logging.getLogger(__name__)
 _AT_ONCE = 20_000
 """Number of nights whose wealth is held at once: 90 MB, twice that where delta has a price."""
 
@@ -166,14 +172,19 @@ def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
     by the plan or since a holdout comes again (`recurs_from`). `standing` is
     `workers.warehouse.standings`'s. Nights of methods before the fourth have no wealth and are left
     out. All is derived anew at each reading, since a
-    later record may supersede a night.
+    later record may supersede a night. Nights whose rows contradict each other, which no audit
+    writes, have null in all columns, and the last one's `settings_change` says so.
     """
     significance = dict(audits.select("audit_id", "significance").iter_rows())
     found: list[dict[str, object]] = []
     for histories in _together(_histories(warehouse, audits)):
         wealth, settings = _wealth(warehouse, histories), _settings(warehouse, histories)
         for history in histories:
-            found += _of_model(history, wealth, settings, significance)
+            try:
+                found += list(_of_model(history, wealth, settings, significance))
+            except Exception:  # noqa: BLE001  # rows that were forged cost no other model its own
+                _log.exception("Nights of %s cannot be read together.", history.model)
+                found += _unreadable(history)
     schema: dict[str, type[pl.DataType]] = {
         "model": pl.String,
         "day": pl.Date,
@@ -232,13 +243,13 @@ def _histories(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[_Nights]:
             )
 
 
-def _starts(claims: Sequence[tuple[object, ...]], prices: Sequence[float]) -> list[int]:
+def _starts(claims: Sequence[tuple[object, ...]], prices: Sequence[float | None]) -> list[int]:
     """Return with which night each one's standing begins."""
     starts: list[int] = []
     for place, (claim, price) in enumerate(zip(claims, prices, strict=True)):
         begun = starts[-1] if starts else 0
         changed = place > 0 and claim != claims[place - 1]
-        starts.append(place if changed or place - begun >= standing_length(price) else begun)
+        starts.append(place if changed or place - begun >= standing_length(price or 0.0) else begun)
     return starts
 
 
@@ -321,7 +332,8 @@ def _strategies(lists: pl.Series) -> list[NDArray[np.float64] | None]:
         if length is None:
             nights.append(None)
             continue
-        nights.append(flat[begin : begin + length].reshape(-1, WINDOW_EPSILONS.size))
+        whole = length - length % WINDOW_EPSILONS.size
+        nights.append(flat[begin : begin + whole].reshape(-1, WINDOW_EPSILONS.size))
         begin += length
     return nights
 
@@ -354,6 +366,18 @@ def _of_model(
             STANDING: verdicts[place],
             DECLARATION_CHANGE: declaration_change(before, row),
             SETTINGS_CHANGE: " ".join(filter(None, (changed, repeated.get(place)))) or None,
+        }
+
+
+def _unreadable(history: _Nights) -> Iterator[dict[str, object]]:
+    """Yield a model's wanted nights without figures; the last one says why."""
+    for place in history.wanted:
+        last = place == history.wanted[-1]
+        yield {
+            "model": history.model,
+            "day": history.days[place],
+            "audit_id": history.ids[place],
+            SETTINGS_CHANGE: _CONTRADICTORY if last else None,
         }
 
 
@@ -496,7 +520,8 @@ def _verdicts(history: _Nights, significance: Mapping[str, float]) -> dict[int, 
 def _qvalues(audits: pl.DataFrame) -> pl.Series:
     values: list[float | None] = [None] * audits.height
     numbered = audits.select("day", "claim_evalue").with_row_index()
-    for _, night in numbered.filter(pl.col("claim_evalue").is_not_null()).group_by("day"):
+    evalue = pl.col("claim_evalue")
+    for _, night in numbered.filter(evalue >= 0.0, evalue.is_not_nan()).group_by("day"):
         qvalues = false_discovery_qvalues(night["claim_evalue"].to_numpy())
         for index, qvalue in zip(night["index"], qvalues, strict=True):
             values[index] = float(qvalue)
