@@ -8,6 +8,8 @@ import contextlib
 import datetime as dt
 from collections.abc import Iterator
 
+import polars as pl
+
 from flows.ledger import Ledger
 from flows.run.auditing import Audited, announce, as_asked, identity
 from flows.run.conclusion import AlertsUndeliveredError, AuditsFailedError, conclude
@@ -16,8 +18,9 @@ from flows.run.statements import statement_of_record
 from flows.settings import Settings, load_settings
 from privcore.exceptions import TerminalError, TransientError
 from workers.audit.record import error_record
-from workers.warehouse.schema import AuditRecord
+from workers.warehouse.schema import AuditRecord, AuditRow
 from workers.warehouse.store import Warehouse
+from workers.warehouse.table_row import AS_STORED
 
 
 class RunEndedError(TransientError):
@@ -36,19 +39,18 @@ def record_lost(ledger: Ledger, why: str) -> list[str]:
     """
     settings = load_settings(ledger.settings)
     warehouse = Warehouse(settings.warehouse)
-    known = [audit_id for audit_id in ledger.committing if warehouse.has(audit_id)]
-    done = {ledger.committing[audit_id] for audit_id in known}
+    found = warehouse.scan("audits").filter(pl.col("audit_id").is_in(list(ledger.committing)))
+    rows = [
+        AuditRow.model_validate(row, context=AS_STORED)
+        for row in warehouse.collect(found).iter_rows(named=True)
+    ]
+    done = {ledger.committing[row.audit_id] for row in rows}
     lost = [one for one in _errors(ledger, settings, why) if identity(one.audit)[1:] not in done]
     outcomes = warehouse.commit_all(lost)
-    records = [*(warehouse.record(audit_id) for audit_id in known), *lost]
-    withdrawn = warehouse.withdrawn(record.audit.audit_id for record in records)
+    withdrawn = warehouse.withdrawn(row.audit_id for row in rows)
     # Every record is committed before a webhook can delay one.
-    audited = [
-        Audited(record.audit, statement=statement_of_record(record, settings))
-        if record.audit.audit_id in ledger.announced
-        else announce(record, settings, withdrawn=record.audit.audit_id in withdrawn)
-        for record in records
-    ]
+    audited = [_told(row, withdrawn, ledger, settings) for row in rows]
+    audited += [announce(record, settings, withdrawn=False) for record in lost]
     for outcome in outcomes:
         if isinstance(outcome, TerminalError):
             raise outcome
@@ -56,6 +58,17 @@ def record_lost(ledger: Ledger, why: str) -> list[str]:
     with contextlib.suppress(AuditsFailedError, AlertsUndeliveredError):
         conclude("ended-early", "A run that ended early", audited, settings)
     return list(dict.fromkeys(f"{one.audit.model} for {one.audit.day}" for one in lost))
+
+
+def _told(row: AuditRow, withdrawn: set[str], ledger: Ledger, settings: Settings) -> Audited:
+    """Return what came of a committed audit; announce it where the run did not."""
+    announced = row.audit_id in ledger.announced
+    if announced and settings.publication is None:
+        return Audited(row)
+    record = Warehouse(settings.warehouse).record(row.audit_id)
+    if announced:
+        return Audited(row, statement=statement_of_record(record, settings))
+    return announce(record, settings, withdrawn=row.audit_id in withdrawn)
 
 
 def _errors(ledger: Ledger, settings: Settings, why: str) -> Iterator[AuditRecord]:

@@ -1,38 +1,41 @@
 """Evidence over many nights and over the models of a night, derived from what is stored."""
 
 import bisect
-import datetime as dt
 import functools
 import itertools
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from privcore.attacks import same_holdout
 from privcore.lower_bounds import (
     STANDING_NIGHTS,
-    WINDOW_EPSILONS,
     WINDOW_NIGHTS,
     Night,
     false_discovery_qvalues,
     standing_epsilons,
-    standing_length,
     window_epsilons,
 )
-from workers.warehouse.declaration_changes import DATASET, LABEL_COLUMN, declaration_change
+from workers.warehouse.declaration_changes import declaration_change
 from workers.warehouse.input_changes import input_changes
-from workers.warehouse.settings_changes import COLUMNS as OF_SETTINGS
+from workers.warehouse.model_nights import (
+    WINDOWS,
+    ModelNights,
+    NightEvidence,
+    evidence_of,
+    in_groups,
+    model_nights,
+    settings_of,
+)
 from workers.warehouse.settings_changes import settings_change
 from workers.warehouse.standings import COLUMNS as OF_STANDINGS
-from workers.warehouse.standings import by_recurrence, recurs_from
+from workers.warehouse.standings import by_recurrence
 from workers.warehouse.standings import standings as model_standings
 from workers.warehouse.store import Warehouse
 
-WINDOWS = (7, 28)
 _COLUMNS = {days: f"epsilon_lower_{days}_days" for days in WINDOWS}
 EPSILON_CEILING = f"epsilon_ceiling_{WINDOWS[-1]}_days"
 AVERAGED = "nights_averaged"
@@ -63,86 +66,12 @@ MEANINGS = {
     "words; null where neither is so.",
 }
 """Meanings of the columns of `epsilon_windows`."""
-_CLAIM = ("family", "delta", "classes", "neighbors", "labels_recur", "method_version")
 _STANDING_SHARE = 0.25  # of a night's significance: one fifth of the plan's against four
-
-
 _CONTRADICTORY = (
     "Stored rows of these nights contradict each other, which no audit writes, so that nothing is "
     "derived from nights together: restore the warehouse from a copy, and see who may write there."
 )
 _log = logging.getLogger(__name__)
-_AT_ONCE = 20_000
-"""Number of nights whose wealth is held at once: 90 MB, twice that where delta has a price."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Evidence:
-    """Evidence of one night: for windows, for their ceiling (None where unknown), for standings."""
-
-    window: Night
-    ceiling: Night | None
-    standing: Night
-
-
-@dataclass(frozen=True, slots=True)
-class _Nights:
-    """One model's nights of one secret, in order.
-
-    Attributes:
-        model: whose.
-        rows: what is stored of each but its wealth, in the order of days.
-        ids: of each audit.
-        days: of each.
-        claims: of each; only nights of one claim stand in one window.
-        starts: index of the night with which each one's standing begins.
-        exploratory: of each whether its plan was one run's alone.
-        wanted: indices of the nights that are asked about, ascending; not empty.
-    """
-
-    model: str
-    rows: pl.DataFrame
-    ids: list[str]
-    days: list[dt.date]
-    claims: list[tuple[object, ...]]
-    starts: list[int]
-    exploratory: list[bool | None]
-    wanted: list[int]
-
-    def compared(self) -> list[int]:
-        """Return the wanted nights and those that each is compared with, ascending."""
-        return sorted(
-            {
-                one
-                for place in self.wanted
-                for one in (place - 1, self.configured_before(place), place)
-                if one >= 0
-            }
-        )
-
-    def configured_before(self, place: int) -> int:
-        """Return the last night before one that was audited as the settings said; -1 for none."""
-        while place > 0:
-            place -= 1
-            if not self.exploratory[place]:
-                return place
-        return -1
-
-    def recurs(self, start: int, place: int) -> NDArray[np.bool_]:
-        """Return whether labels come again on the nights of a standing up to `place`."""
-        return recurs_from(
-            self.rows["holdout_sketch"][start : place + 1].to_list(),
-            recurring=bool(self.rows["labels_recur"][start]),
-        )
-
-    def needed(self) -> set[int]:
-        """Return the nights whose wealth some wanted night's window or standing needs."""
-        needed: set[int] = set()
-        for place in self.wanted:
-            earliest = self.days[place] - dt.timedelta(days=max(WINDOWS) - 1)
-            first = min(self.starts[place], bisect.bisect_left(self.days, earliest))
-            needed.update(range(first, place + 1))
-        return needed
 
 
 def with_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
@@ -177,8 +106,8 @@ def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
     """
     significance = dict(audits.select("audit_id", "significance").iter_rows())
     found: list[dict[str, object]] = []
-    for histories in _together(_histories(warehouse, audits)):
-        wealth, settings = _wealth(warehouse, histories), _settings(warehouse, histories)
+    for histories in in_groups(model_nights(warehouse, audits)):
+        wealth, settings = evidence_of(warehouse, histories), settings_of(warehouse, histories)
         for history in histories:
             try:
                 found += list(_of_model(history, wealth, settings, significance))
@@ -199,148 +128,9 @@ def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(found, schema=schema).sort("day", "model")
 
 
-def _histories(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[_Nights]:
-    """Yield the current nights of every secret of these models, where some are asked about."""
-    models = audits["model"].unique()
-    current = warehouse.current(
-        every_secret=True,
-        models=models,
-        columns=(
-            "audit_id",
-            "secret",
-            "delta_declared",
-            "mechanism",
-            DATASET,
-            LABEL_COLUMN,
-            "exploratory",
-        ),
-    ).lazy()
-    stored = warehouse.collect(
-        warehouse.scan("audit_wealth")
-        .filter(pl.col("model").is_in(models.implode()))
-        .filter(pl.col("window_price").is_not_null())
-        .select("audit_id", "model", "day", *dict.fromkeys((*OF_STANDINGS, *_CLAIM)))
-        .join(current, on="audit_id", how="inner")
-        .with_columns(pl.col("secret").fill_null("label"))
-        .sort("model", "secret", "day")
-    )
-    asked = set(audits["audit_id"])
-    for (model, _), rows in stored.group_by("model", "secret", maintain_order=True):
-        ids = rows["audit_id"].to_list()
-        wanted = [place for place, audit_id in enumerate(ids) if audit_id in asked]
-        if wanted:
-            claims = rows.select(_CLAIM).rows()
-            starts = _starts(claims, rows["standing_price"].to_list())
-            yield _Nights(
-                model=str(model),
-                rows=rows,
-                ids=ids,
-                days=rows["day"].to_list(),
-                claims=claims,
-                starts=starts,
-                exploratory=rows["exploratory"].to_list(),
-                wanted=wanted,
-            )
-
-
-def _starts(claims: Sequence[tuple[object, ...]], prices: Sequence[float | None]) -> list[int]:
-    """Return with which night each one's standing begins."""
-    starts: list[int] = []
-    for place, (claim, price) in enumerate(zip(claims, prices, strict=True)):
-        begun = starts[-1] if starts else 0
-        changed = place > 0 and claim != claims[place - 1]
-        starts.append(place if changed or place - begun >= standing_length(price or 0.0) else begun)
-    return starts
-
-
-def _together(histories: Iterable[_Nights]) -> Iterator[list[_Nights]]:
-    """Yield models whose wealth is read together, so that memory does not grow with the nights."""
-    some: list[_Nights] = []
-    held = 0
-    for history in histories:
-        some.append(history)
-        held += len(history.needed())
-        if held >= _AT_ONCE:
-            yield some
-            some, held = [], 0
-    if some:
-        yield some
-
-
-def _wealth(warehouse: Warehouse, histories: Iterable[_Nights]) -> dict[str, _Evidence]:
-    """Return the evidence of every audit that some window needs."""
-    needed = {
-        history.ids[one]: history.days[one] for history in histories for one in history.needed()
-    }
-    first, last = min(needed.values()), max(needed.values())
-    stored = warehouse.collect(
-        warehouse.scan("audit_wealth")
-        .filter(pl.col("day") >= first, pl.col("day") <= last)  # whole files are passed over
-        .filter(pl.col("audit_id").is_in(list(needed)))
-        .select(
-            "audit_id",
-            "window_log_wealth",
-            "window_price",
-            "ceiling_log_wealth",
-            "standing_log_wealth",
-            "standing_price",
-        )
-    )
-    nights = {}
-    for audit_id, window, price, ceiling, standing, standing_price in zip(
-        stored["audit_id"],
-        _strategies(stored["window_log_wealth"]),
-        stored["window_price"],
-        _strategies(stored["ceiling_log_wealth"]),
-        _strategies(stored["standing_log_wealth"]),
-        stored["standing_price"],
-        strict=True,
-    ):
-        assert window is not None  # noqa: S101  # what has a price has wealth
-        one = Night(window, price)
-        nights[audit_id] = _Evidence(
-            window=one,
-            ceiling=None if ceiling is None else Night(ceiling, price),
-            standing=one if standing is None else Night(standing, standing_price),
-        )
-    return nights
-
-
-def _settings(
-    warehouse: Warehouse, histories: Iterable[_Nights]
-) -> dict[str, Mapping[str, object]]:
-    """Return the settings of every audit that is compared with the night before or after it."""
-    days = {
-        history.ids[one]: history.days[one] for history in histories for one in history.compared()
-    }
-    stored = warehouse.collect(
-        warehouse.scan("audits")
-        .filter(pl.col("day") >= min(days.values()), pl.col("day") <= max(days.values()))
-        .filter(pl.col("audit_id").is_in(list(days)))
-        .select("audit_id", *OF_SETTINGS)
-    )
-    return {row["audit_id"]: row for row in stored.iter_rows(named=True)}
-
-
-def _strategies(lists: pl.Series) -> list[NDArray[np.float64] | None]:
-    """Return each night's wealth by strategy and point; None where it is null."""
-    lengths: list[int | None] = lists.list.len().to_list()
-    flat = lists.explode(empty_as_null=False, keep_nulls=False).to_numpy()
-    nights: list[NDArray[np.float64] | None] = []
-    begin = 0
-    for length in lengths:
-        if length is None:
-            nights.append(None)
-            continue
-        whole = length - length % WINDOW_EPSILONS.size
-        nights.append(flat[begin : begin + whole].reshape(-1, WINDOW_EPSILONS.size))
-        begin += length
-    return nights
-
-
 def _of_model(
-    history: _Nights,
-    wealth: Mapping[str, _Evidence],
+    history: ModelNights,
+    wealth: Mapping[str, NightEvidence],
     settings: Mapping[str, Mapping[str, object]],
     significance: Mapping[str, float],
 ) -> Iterator[dict[str, object]]:
@@ -369,7 +159,7 @@ def _of_model(
         }
 
 
-def _unreadable(history: _Nights) -> Iterator[dict[str, object]]:
+def _unreadable(history: ModelNights) -> Iterator[dict[str, object]]:
     """Yield a model's wanted nights without figures; the last one says why."""
     for place in history.wanted:
         last = place == history.wanted[-1]
@@ -382,8 +172,8 @@ def _unreadable(history: _Nights) -> Iterator[dict[str, object]]:
 
 
 def _windows(
-    history: _Nights,
-    wealth: Mapping[str, _Evidence],
+    history: ModelNights,
+    wealth: Mapping[str, NightEvidence],
     significance: Mapping[str, float],
 ) -> dict[int, dict[str, float | bool | None]]:
     """Return bounds of the windows that end with each wanted night, and the longest's ceiling.
@@ -467,8 +257,8 @@ class _Windows:
 
 
 def _epsilons_standing(
-    history: _Nights,
-    wealth: Mapping[str, _Evidence],
+    history: ModelNights,
+    wealth: Mapping[str, NightEvidence],
     significance: Mapping[str, float],
 ) -> dict[int, float]:
     """Return the standing's bound after each wanted night."""
@@ -490,7 +280,7 @@ def _epsilons_standing(
     return found
 
 
-def _first_repeats(history: _Nights) -> dict[int, str]:
+def _first_repeats(history: ModelNights) -> dict[int, str]:
     """Say of the night on which a standing's holdout first comes again that nights are averaged."""
     found: dict[int, str] = {}
     for start, group in itertools.groupby(history.wanted, key=lambda place: history.starts[place]):
@@ -507,7 +297,7 @@ def _first_repeats(history: _Nights) -> dict[int, str]:
     return found
 
 
-def _verdicts(history: _Nights, significance: Mapping[str, float]) -> dict[int, str | None]:
+def _verdicts(history: ModelNights, significance: Mapping[str, float]) -> dict[int, str | None]:
     """Return how the model stands after each wanted night."""
     rows = history.rows.select(OF_STANDINGS).rows(named=True)
     found: dict[int, str | None] = {}
