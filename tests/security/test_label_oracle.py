@@ -94,7 +94,7 @@ def night(
     monkeypatch.setattr(
         flows.notify.openlineage,
         "_post",
-        lambda _, event: travelled.append({**event, "eventTime": None}),
+        lambda _server, event, _until: travelled.append({**event, "eventTime": None}),
     )
     file = write_settings(folder, ["good"], more=more + LINEAGE)
     file.write_text(f'report_url = "https://reports.example.com/"\n{file.read_text()}')

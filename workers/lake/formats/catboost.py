@@ -58,7 +58,7 @@ def describe(content: bytes) -> dict[str, Any] | WithBytes:
             f"is a regressor (it was trained for {loss}), which gives no probabilities of classes: "
             'train a classifier, or audit its predictions as a score table (scale = "number")'
         )
-    if not np.allclose(np.sum(found, axis=1), 1.0, rtol=0.0, atol=_ADD_UP):
+    if (np.abs(np.sum(found, axis=1) - 1.0) > _ADD_UP).any():  # NaN is refused for itself
         raise ModelRefusedError(
             "gives probabilities of several labels, which do not add up to one: train one "
             "classifier for each label"
