@@ -2,8 +2,10 @@
 
 import getpass
 import pathlib
+import uuid
 from types import SimpleNamespace
 
+import httpx
 import pytest
 
 import flows.run.asked_by as module
@@ -19,8 +21,31 @@ def test_the_deployment_or_else_the_user_asks(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(getpass, "getuser", lambda: "anna")
     assert asked_by() == "user anna"
     monkeypatch.setattr(module, "deployment", SimpleNamespace(name="nightly"))
-    monkeypatch.setattr(module, "flow_run", SimpleNamespace(flow_name="nightly-audit"))
+    run = SimpleNamespace(id=str(uuid.uuid4()), flow_name="nightly-audit")
+    monkeypatch.setattr(module, "flow_run", run)
     assert asked_by() == "deployment nightly-audit/nightly"
+    monkeypatch.setattr(module, "deployment", SimpleNamespace(name=None))
+    assert asked_by() == "deployment nightly-audit/nightly"  # asked once a run
+    monkeypatch.setattr(module, "flow_run", SimpleNamespace(id=str(uuid.uuid4())))
+    assert asked_by() == "user anna"
+
+
+def test_a_server_that_is_away_ends_no_audit_and_is_asked_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A night waited for its answer at each record, and all its audits ended with an error."""
+    asked = []
+
+    class Away:
+        @property
+        def name(self) -> str:
+            asked.append(1)
+            raise httpx.ConnectError("All connection attempts failed")
+
+    monkeypatch.setattr(module, "deployment", Away())
+    monkeypatch.setattr(module, "flow_run", SimpleNamespace(id=str(uuid.uuid4())))
+    assert [asked_by(), asked_by()] == [None, None]
+    assert len(asked) == 1
 
 
 def test_a_user_without_a_name_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
