@@ -49,7 +49,8 @@ def test_a_bar_moves(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_summary_that_the_server_does_not_take_fails_nothing(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(artifacts, "create_markdown_artifact", refuse)
     artifacts.leave_summary("key", "text", "what")
+    assert "did not take the summary: 500" in caplog.text
