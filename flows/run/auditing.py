@@ -77,6 +77,11 @@ class Submitted:
     outcome: Callable[[], list[Audited] | BaseException]
 
 
+_recorded: dict[tuple[str, ...], AuditRow] = {}
+_announced: dict[tuple[str, ...], Audited] = {}
+"""Audits of this run by model, day and secret: failing after a commit is no second record."""
+
+
 def begin(settings: Settings) -> None:
     """Say how many audits run at once; refuse a run that could only fail.
 
@@ -85,6 +90,8 @@ def begin(settings: Settings) -> None:
             found could not be committed.
     """
     return_freed_memory()
+    _recorded.clear()
+    _announced.clear()
     # None outside of a flow, 1 at the first start.
     starts = flow_run.run_count or 1
     if starts > _STARTS:
@@ -117,7 +124,7 @@ def submit(planned: Sequence[Planned], settings: Settings, executor: Executor) -
 
 
 def gather(submitted: Sequence[Submitted], settings: Settings) -> list[Audited]:
-    """Wait for audits and return them; what kept failing is committed as an error here."""
+    """Wait for audits and return each once; what kept failing is committed as an error here."""
     gathered = []
     for group in submitted:
         outcome = group.outcome()
@@ -126,15 +133,20 @@ def gather(submitted: Sequence[Submitted], settings: Settings) -> list[Audited]:
                 audited for job in group.jobs for audited in _commit_errors(job, settings, outcome)
             ]
         gathered += outcome
-    return gathered
+    return list({identity(one.row)[1:]: one for one in gathered}.values())
 
 
-def _commit_errors(job: Job, settings: Settings, error: BaseException) -> list[Audited]:
-    """Commit that a job's audits failed, those of all secrets."""
-    return [
-        _commit_error(error_record(job.model, job.day, plan=plan, error=error), job, settings)
-        for plan in settings.plans_of(job.model, job.overrides)
-    ]
+def _commit_errors(job: Job, settings: Settings, error: BaseException) -> Iterator[Audited]:
+    """Commit that a job's audits failed, those of all secrets but the ones that have a record."""
+    for plan in settings.plans_of(job.model, job.overrides):
+        record = error_record(job.model, job.day, plan=plan, error=error)
+        key = identity(record.audit)[1:]
+        if key in _announced:
+            yield _announced[key]
+        elif key in _recorded:
+            yield Audited(_recorded[key], undelivered=in_one_sentence(error))
+        else:
+            yield _commit_error(record, job, settings)
 
 
 def _commit_error(record: AuditRecord, job: Job, settings: Settings) -> Audited:
@@ -253,12 +265,15 @@ def _commit(
         if not isinstance(outcome, TerminalError)
     ]
     for record in stored:
+        _recorded[identity(record.audit)[1:]] = record.audit
         report_to_watcher(committed=(record.audit.model, str(record.audit.day)))
     withdrawn = warehouse.withdrawn(record.audit.audit_id for record in stored)
     for record, outcome in zip(told, outcomes, strict=True):
         if not isinstance(outcome, TerminalError):
-            yield announce(record, settings, withdrawn=record.audit.audit_id in withdrawn)
+            audited = announce(record, settings, withdrawn=record.audit.audit_id in withdrawn)
+            _announced[identity(record.audit)[1:]] = audited
             report_to_watcher(announced=record.audit.audit_id)
+            yield audited
         elif len(records) > 1:
             job, plan = jobs[record.audit.model], Plan.model_validate_json(record.audit.plan)
             failed = error_record(job.model, job.day, plan=plan, error=outcome)

@@ -12,11 +12,11 @@ import pytest
 
 import flows.run.auditing
 import flows.run.nightly
-from flows.run.conclusion import AuditsFailedError, exit_code
+from flows.run.conclusion import AlertsUndeliveredError, AuditsFailedError, exit_code
 from flows.run.nightly import nightly_audit
 from flows.run.start import start
 from flows.settings import SettingsError
-from privcore.exceptions import TransientError
+from privcore.exceptions import TerminalError, TransientError
 from tests.support.damages import DAMAGES, Damage, witness
 from tests.support.lake import (
     BINARY,
@@ -378,3 +378,32 @@ def test_the_day_of_the_record_is_the_day_that_was_asked_for(folder: pathlib.Pat
     assert row.day == DAY
     assert row.recorded_at.tzinfo is not None
     assert row.recorded_at > dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+
+
+def test_what_fails_after_a_commit_puts_no_error_beside_the_record(
+    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that did not take a slot back left an error beside each committed record."""
+
+    @contextlib.contextmanager
+    def failing(_: object) -> Iterator[Any]:
+        yield lambda *_: None
+        raise RuntimeError("The bar is gone.")
+
+    monkeypatch.setattr(flows.run.auditing, "progress_bar", failing)
+    (row,) = night(folder)
+    assert row.status is Status.EVALUATED
+    assert committed(folder)["status"].to_list() == ["evaluated"]
+
+
+def test_a_record_that_could_not_be_announced_is_told_and_kept(
+    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise TerminalError("The statements are damaged.")
+
+    monkeypatch.setattr(flows.run.auditing, "announce", refused)
+    with pytest.raises(AlertsUndeliveredError, match=r"The statements are damaged\.") as told:
+        night(folder)
+    assert [row.status for row in told.value.rows] == [Status.EVALUATED]
+    assert committed(folder)["status"].to_list() == ["evaluated"]
