@@ -10,7 +10,7 @@ from flows.report.history import AuditedNight, without_nan
 from flows.report.shared_labels import SharedLabels
 from workers.warehouse.acknowledgements import acknowledgements
 from workers.warehouse.asked import SCHEMA, every_audit
-from workers.warehouse.night_windows import epsilon_windows, with_windows
+from workers.warehouse.night_windows import OF_WINDOWS, epsilon_windows, with_windows
 from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import (
     BoundRow,
@@ -159,9 +159,13 @@ def read_tables(
     windows: Callable[[Warehouse, pl.DataFrame], pl.DataFrame] = epsilon_windows,
 ) -> Tables:
     """Return what the report needs of a warehouse; `windows` derives those of its audits."""
+    # Before the rows are read whole: both take much memory.
+    asked = warehouse.current(every_secret=True, columns=OF_WINDOWS)
+    derived = windows(warehouse, asked)
     current = warehouse.current(every_secret=True)
-    everything = with_windows(warehouse, current, windows=windows(warehouse, current))
-    del current  # as large as everything
+    if not current["audit_id"].equals(asked["audit_id"]):  # something was committed meanwhile
+        derived = windows(warehouse, current)
+    everything = with_windows(warehouse, current, windows=derived)
     of_labels = pl.col("secret").fill_null("label") == "label"
     secrets = everything.filter(~of_labels)
     audits = everything if secrets.is_empty() else everything.filter(of_labels)

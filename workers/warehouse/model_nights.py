@@ -19,7 +19,7 @@ from workers.warehouse.store import Warehouse
 WINDOWS = (7, 28)
 """Lengths of windows in days."""
 _CLAIM = ("family", "delta", "classes", "neighbors", "labels_recur", "method_version")
-_OF_AUDITS = (
+OF_AUDITS = (
     "audit_id",
     "secret",
     "delta_declared",
@@ -28,6 +28,7 @@ _OF_AUDITS = (
     LABEL_COLUMN,
     "exploratory",
 )
+"""Columns of current records that nights are made of."""
 _AT_ONCE = 20_000
 """Number of nights whose wealth is held at once: 90 MB, twice that where delta has a price."""
 
@@ -110,13 +111,13 @@ def model_nights(
     """
     models = audits["model"].unique()
     if current is None:
-        current = warehouse.current(every_secret=True, models=models, columns=_OF_AUDITS)
+        current = warehouse.current(every_secret=True, models=models, columns=OF_AUDITS)
     stored = warehouse.collect(
         warehouse.scan("audit_wealth")
         .filter(pl.col("model").is_in(models.implode()))
         .filter(pl.col("window_price").is_not_null())
         .select("audit_id", "model", "day", *dict.fromkeys((*OF_STANDINGS, *_CLAIM)))
-        .join(current.lazy().select(_OF_AUDITS), on="audit_id", how="inner")
+        .join(current.lazy().select(OF_AUDITS), on="audit_id", how="inner")
         .with_columns(pl.col("secret").fill_null("label"))
         .sort("model", "secret", "day")
     )

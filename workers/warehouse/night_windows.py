@@ -23,6 +23,7 @@ from privcore.lower_bounds import (
 from workers.warehouse.declaration_changes import declaration_change
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.model_nights import (
+    OF_AUDITS,
     WINDOWS,
     ModelNights,
     NightEvidence,
@@ -67,6 +68,8 @@ MEANINGS = {
     "words; null where neither is so.",
 }
 """Meanings of the columns of `epsilon_windows`."""
+OF_WINDOWS = (*OF_AUDITS, "model", "day", "significance", "record_digest")
+"""Columns of current records that suffice for all of this."""
 _STANDING_SHARE = 0.25  # of a night's significance: one fifth of the plan's against four
 _CONTRADICTORY = (
     "Stored rows of these nights contradict each other, which no audit writes, so that nothing is "
