@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import BaseModel, StringConstraints, ValidationError
 from securesystemslib.signer import Key, Signer
 
 from privcore.exceptions import TerminalError
@@ -23,6 +23,7 @@ from workers.evidence.envelope import (
 )
 from workers.evidence.merkle_log import MerkleTree, is_consistent, leaf_hash
 from workers.publication.erased import ErasedStatement, NoStatementError, entry_of
+from workers.strict_model import StrictModel
 
 HEAD_TYPE = "application/vnd.privaudit.log-head.v1+json"
 """Type of a signed head's payload."""
@@ -33,20 +34,16 @@ Payload = TypeVar("Payload", bound=BaseModel)
 HexDigest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 
 
-class LogHead(BaseModel):
+class LogHead(StrictModel):
     """A log at one moment: its root fixes every entry."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     size: int
     root: HexDigest
     time: dt.datetime
 
 
-class Tombstone(BaseModel):
+class Tombstone(StrictModel):
     """Remainder of an erased statement. It holds no figure."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     statement_id: str
     leaf: HexDigest
@@ -54,14 +51,12 @@ class Tombstone(BaseModel):
     reason: str
 
 
-class LogFile(BaseModel):
+class LogFile(StrictModel):
     """A log's signed head with the hash of every entry, to be kept where it cannot be changed.
 
     The hashes tell nothing about statements, whose ids are random, and they name which entry was
     tampered with.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     mediaType: Literal["application/vnd.privaudit.log.v1+json"]  # noqa: N815  # as in-toto has it
     head: DsseEnvelope

@@ -1,0 +1,17 @@
+"""Base of what is read strictly: settings, plans, manifests and the rows of tables."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+
+class StrictModel(BaseModel):
+    """Frozen, and refuses what it has no field for; the text below a field describes it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """Join each description's lines: forms, templates and pages have lines of their own."""
+        for field in cls.model_fields.values():
+            field.description = " ".join(field.description.split()) if field.description else None
