@@ -129,9 +129,7 @@ def run_memorization(
         executor: who does the work.
 
     Raises:
-        InvalidInputError: a model that cannot be read.
         NotEvaluableError: no such sequences, or too many that cannot be read.
-        TransientError: storage or Ray kept failing.
     """
     place, partition = sequences.find()
     target, reference = (
@@ -160,11 +158,7 @@ def run_memorization(
 
 
 def fit_ngram(sequences: SequencesOfDay, *, split: str, order: int, executor: Executor) -> bytes:
-    """Return an n-gram model of a day's sequences of one split, as a file.
-
-    Raises:
-        NotEvaluableError: no such sequences, or one that cannot be read.
-    """
+    """Return an n-gram model of a day's sequences of one split, as a file."""
     place, partition = sequences.find()
     counts = count_ngrams(
         place, partition, sequences.column, order=order, split=split, executor=executor

@@ -127,11 +127,7 @@ class Course:
 
 
 def courses(warehouse: Warehouse, first: dt.date, last: dt.date) -> list[Course]:
-    """Return the course of every claim with a night from `first` to `last`, by model and secret.
-
-    Raises:
-        TransientError: storage kept failing.
-    """
+    """Return the course of every claim with a night from `first` to `last`, by model and secret."""
     audits = _evaluated(warehouse.current(every_secret=True), first, last)
     known = acknowledgements(warehouse)
     found = []
@@ -175,11 +171,7 @@ def _by_claim(
 
 
 def incidents_before(warehouse: Warehouse, rows: Sequence[AuditRow]) -> dict[str, Incident]:
-    """Return the state of each audit's claim before its day, by the audit's id.
-
-    Raises:
-        TransientError: storage kept failing.
-    """
+    """Return the state of each audit's claim before its day, by the audit's id."""
     if not rows:
         return {}
     models = pl.Series("model", sorted({row.model for row in rows}))

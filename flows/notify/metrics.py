@@ -69,11 +69,6 @@ def write_metrics(settings: Settings) -> None:
 
     Where statements are published, the file is made of these alone, so no label decides what
     Prometheus sees beyond what was published.
-
-    Raises:
-        OSError: the file cannot be written.
-        TransientError: storage kept failing.
-        TerminalError: the statements or the warehouse are damaged.
     """
     if settings.metrics is None:
         return
@@ -90,11 +85,7 @@ def write_metrics(settings: Settings) -> None:
 
 
 def latest_records(warehouse: Warehouse, models: Collection[str]) -> list[Latest]:
-    """Return the latest current record of each of these models and secrets.
-
-    Raises:
-        TransientError: storage kept failing.
-    """
+    """Return the latest current record of each of these models and secrets."""
     current = (
         warehouse.current(every_secret=True)
         .filter(pl.col("model").is_in(list(models)))

@@ -85,11 +85,7 @@ class AuditRun:
 
 
 def send_records(rows: Sequence[AuditRow], settings: Settings) -> None:
-    """Send events of these records, if the settings name a server.
-
-    Raises:
-        TransientError: the warehouse kept failing.
-    """
+    """Send events of these records, if the settings name a server."""
     if settings.openlineage is None or not rows:
         return
     warehouse = Warehouse(settings.warehouse)

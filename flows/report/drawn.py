@@ -75,11 +75,7 @@ def read_drawn(root: pathlib.Path, key: bytes | None) -> dict[str, Drawn]:
 
 
 def write_drawn(root: pathlib.Path, drawn: Mapping[str, Drawn], key: bytes) -> None:
-    """Replace the list.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Replace the list."""
     pages = {name: [one.inputs, one.page] for name, one in sorted(drawn.items())}
     told = {"pages": pages, "seal": _seal(pages, key)}
     replace_file(root / LIST, json.dumps(told, indent=0).encode())

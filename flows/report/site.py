@@ -71,9 +71,6 @@ def write_report(
         warehouse: what was audited; it may be empty.
         folder: where the report goes; it is made if need be.
         total: what models on the same labels are held against.
-
-    Raises:
-        OSError: the folder cannot be written.
     """
     tables = read_tables(warehouse)
     shared = shared_labels(warehouse, _night(tables.audits), total or LabelTotal())
@@ -92,9 +89,6 @@ def write_pages(
     say, costs no other: a page that says so stands in its place.
 
     With a `key`, models' pages of which nothing changed are not drawn again (`flows.report.drawn`).
-
-    Raises:
-        OSError: the folder cannot be written.
     """
     root = report_folder(folder, mode=0o700)
     models = sorted(tables.audits["model"].unique())

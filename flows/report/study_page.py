@@ -63,9 +63,6 @@ def study_page(
         tables: as they are printed.
         drawings: SVG files.
         root: the way to the report's folder, if the page lies in one.
-
-    Raises:
-        OSError: a drawing cannot be read.
     """
     drawn = [
         (drawing.stem.replace("_", " "), base64.b64encode(drawing.read_bytes()).decode())

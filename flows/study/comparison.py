@@ -61,9 +61,6 @@ def study(*, scale: float) -> Study:
 
     Args:
         scale: share of the records of each day.
-
-    Raises:
-        InvalidInputError: a scale out of its range.
     """
     check_scale(scale)
     cells = [

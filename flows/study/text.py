@@ -73,9 +73,6 @@ def study(path: pathlib.Path, *, scale: float) -> Study:
     Args:
         path: the texts; see `workers.datasets.rated_texts.read_texts`.
         scale: share of the texts.
-
-    Raises:
-        InvalidInputError: a scale out of its range, or texts that cannot be read.
     """
     check_scale(scale)
     texts = read_texts(path)

@@ -70,9 +70,7 @@ def locate(record: AuditRecord, lake: Lake, executor: Executor) -> Located:
     those that are named. A segment that is not named may leak, too.
 
     Raises:
-        NotEvaluableError: an input is missing, or the audit can no longer be read.
         TerminalError: as `replaying`; or no row's label is what was audited.
-        TransientError: storage or workers kept failing.
     """
     with replaying(record, lake, executor) as replay:
         source, plan = replay.inputs.source, replay.request.plan

@@ -106,11 +106,7 @@ def evaluated_record(
     arms: ArmsComparison | None = None,
     hint: str = "",
 ) -> AuditRecord:
-    """Return the record of an audit that came to figures; its reason ends with the `hint`.
-
-    Raises:
-        NotEvaluableError: a slice column has too many values.
-    """
+    """Return the record of an audit that came to figures; its reason ends with the `hint`."""
     source = inputs.source
     privacy = held_against(source, plan, result)
     audit_id = _digest(source.model, source.day, plan, inputs.digests())

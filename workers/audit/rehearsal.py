@@ -74,7 +74,6 @@ def rehearse(lake: Lake, day: dt.date, request: Request, *, whole: bool = False)
 
     Raises:
         NotEvaluableError: the audit would be refused; the reason and the sentence are its own.
-        TransientError: storage kept failing.
     """
     source = find_inputs(lake, day, request).source
     counts, all_of_it, both, unit = _on_a_sample(source, day, request)

@@ -73,7 +73,6 @@ class Replay:
 
         Raises:
             TerminalError: the labels are others now.
-            TransientError: storage or workers kept failing.
         """
         shared = LabelPass(self.root, self.partition, games)
         scan = scan_labels(shared, executor=self.executor, prepare=prepare)
@@ -88,10 +87,8 @@ def replaying(record: AuditRecord, lake: Lake, executor: Executor) -> Iterator[R
     """Find a stored audit's inputs again; joined tables are kept until the context ends.
 
     Raises:
-        NotEvaluableError: an input is missing.
         TerminalError: the audit came to no figures, is of another version, or the lake holds other
             inputs now.
-        TransientError: storage kept failing.
     """
     audit = record.audit
     if audit.status is not Status.EVALUATED:

@@ -71,10 +71,6 @@ def run_batches(
         Bad input does not raise: it gives a record with the status `not_evaluable` and the reason.
         Nor does an unexpected error in reading one model's evidence, which gives a record with the
         status `error`.
-
-    Raises:
-        TransientError: storage or a worker failed in a way that may go away.
-        TerminalError: the lake's URI holds a credential.
     """
     if local_path(lake.uri) is None:
         check_uri(lake.uri)  # no one model's fault
@@ -246,7 +242,6 @@ def find_inputs(lake: Lake, day: dt.date, request: Request) -> Inputs:
     Raises:
         NotEvaluableError: something is missing, does not fit, or declares less than it accounts
             for.
-        TransientError: storage kept failing.
     """
     source = source_of(_found(lake, day, request), request.plan)
     accounted = accounted_epsilon(guarantee_of(source.privacy), where=source.declared_in)

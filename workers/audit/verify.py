@@ -148,9 +148,6 @@ def verify(record: AuditRecord, lake: Lake, executor: Executor) -> Verification:
     To the bit, or within `ROUNDING`, as where another kind of processor computes; the sentence says
     which. The digest is checked as well: an altered record is called so, and its differences are
     named, to the bit, where the audit can be computed again.
-
-    Raises:
-        TransientError: storage or a worker failed in a way that may go away.
     """
     stored = verify_stored(record)
     altered = stored.finding is Finding.ALTERED

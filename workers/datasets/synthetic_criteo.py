@@ -90,11 +90,7 @@ def _spread(day: int, seed: int) -> tuple[float, float]:
 def write_synthetic_day(
     lake: Lake, day: dt.date, *, number: int, rows: int, seed: int
 ) -> DayIngested:
-    """Write one made-up day, `number` 0, 1, ..., into the lake.
-
-    Raises:
-        InvalidInputError: the lake has this day already, or no rows are asked for.
-    """
+    """Write one made-up day, `number` 0, 1, ..., into the lake."""
 
     def frames() -> Iterator[tuple[pl.DataFrame, int]]:
         for part, start in enumerate(range(0, rows, _CHUNK)):

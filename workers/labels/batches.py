@@ -28,10 +28,6 @@ def batches_of(
         columns: that are read.
         rows: at most so many in a batch.
         encoded: columns that stay as codes of a dictionary.
-
-    Raises:
-        NotEvaluableError: a row group is damaged or too large.
-        TransientError: storage kept failing.
     """
     path = partition.path(piece.file)
     for index in piece.row_groups(len(footer.groups)):

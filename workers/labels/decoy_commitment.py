@@ -28,12 +28,7 @@ def committed(
 
 
 def commitment(lake: Lake, dataset: str, day: dt.date, *, label: LabelColumn, column: str) -> str:
-    """Return the digest that a manifest commits to: of a partition as it lies in the lake.
-
-    Raises:
-        NotEvaluableError: the partition is missing, damaged or lacks one of the columns.
-        TransientError: storage kept failing.
-    """
+    """Return the digest that a manifest commits to: of a partition as it lies in the lake."""
     wanted = (label.column, column, SPLIT)
     partition = find_partition(lake, dataset, day)
     total = ContentDigest()

@@ -116,7 +116,6 @@ def read_footer(
         NotEvaluableError: `labels_changed`, it is another file than the one that was listed;
             `too_large`, its footer is larger than what is read.
         DamagedFileError: it is cut off, no footer, or one that Arrow crashes at.
-        TransientError: storage kept failing.
     """
 
     def tail(length: int) -> tuple[bytes, int]:
@@ -271,7 +270,6 @@ def read_row_group(
     Raises:
         DamagedFileError: the footer points outside the file.
         NotEvaluableError: `too_large`; the row group is larger than what is read.
-        TransientError: storage kept failing.
     """
     wanted = set(columns)
     group = footer.groups[index]

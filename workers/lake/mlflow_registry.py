@@ -63,8 +63,6 @@ def find_registered(address: str, allowed: Iterable[str] = ()) -> RegisteredMode
     Raises:
         NotEvaluableError: the registry cannot be asked, or the version holds no native file, or
             its files lie in another place.
-        TerminalError: no server is named in the environment.
-        TransientError: the registry kept failing.
     """
     name, alias = registry_address(address)
     answer = asked("registered-models/alias", name=name, alias=alias)
@@ -83,8 +81,6 @@ def find_version(name: str, version: str) -> RegisteredModel | None:
 
     Raises:
         NotEvaluableError: as `find_registered`.
-        TerminalError: no server is named in the environment.
-        TransientError: the registry kept failing.
     """
     answer = asked("model-versions/get", name=name, version=version)
     return None if answer is None else _located(name, _version_in(answer), ())
@@ -112,7 +108,6 @@ def read_artifact(folder: str, name: str, *, at_most: int) -> bytes:
     Raises:
         FileNotFoundError: there is none.
         NotEvaluableError: it is too large, or cannot be read.
-        TransientError: the server or the storage kept failing.
     """
     if not folder.startswith(PROXIED):
         return Lake(folder).read(name, at_most=at_most)

@@ -70,7 +70,6 @@ def read_model(uri: str, *, begin: int = 0) -> ModelFile:
 
     Raises:
         InvalidInputError: there is no such file, it is too large, damaged, or of no known format.
-        TransientError: storage kept failing.
     """
     folder, _, name = uri.rpartition("/")
     files = open_filesystem(folder or ("/" if uri.startswith("/") else "."))

@@ -62,11 +62,7 @@ def scan_sequences(
     *,
     on_done: Callable[[str], None] = lambda _: None,
 ) -> MemorizationTally:
-    """Return what both models say of all sequences of a day.
-
-    Raises:
-        TransientError: storage or Ray kept failing.
-    """
+    """Return what both models say of all sequences of a day."""
     total = executor.fold(_scan_unit, shared, shared.partition.work_units, on_done=on_done)
     return MemorizationTally.zero() if total is None else total
 
@@ -78,7 +74,6 @@ def count_ngrams(
 
     Raises:
         NotEvaluableError: no file has such a sequence, or one of them cannot be read.
-        TransientError: storage or Ray kept failing.
     """
     shared = _Counting(lake, partition, column, order, split)
     total = executor.fold(_count_unit, shared, partition.work_units, on_done=lambda _: None)

@@ -54,7 +54,6 @@ def publish(
         OverspentError: a label would be charged more; nothing is published.
         ErasedError: the statement was erased, and no other one is asked for.
         AskedError: the test over nights was asked about the day, of another audit.
-        TransientError: other writers kept winning, or storage kept failing.
         TerminalError: the statements cannot be read or written, or a test over nights is to be
             asked again.
     """

@@ -76,31 +76,17 @@ class Statements:
     uri: str
 
     def check_place(self) -> None:
-        """Write, read and delete a small file where the statements are to lie.
-
-        Raises:
-            TerminalError: they cannot lie there; the sentence says why.
-        """
+        """Write, read and delete a small file where the statements are to lie."""
         table_path(self.uri, _TABLE)
         try_writing("publication.statements", self.uri)
 
     def all(self) -> list[Entry]:
-        """Return all statements and what stays of erased ones, in the order of publication.
-
-        Raises:
-            TerminalError: the table is damaged.
-            TransientError: storage kept failing.
-        """
+        """Return all statements and what stays of erased ones, in the order of publication."""
         stored = open_table(self._path)
         return [] if stored is None else _entries(self.uri, stored, pl.lit(value=True))
 
     def contents(self) -> list[str]:
-        """Return the text of all entries, byte for byte, in the order of publication.
-
-        Raises:
-            TerminalError: the table is damaged.
-            TransientError: storage kept failing.
-        """
+        """Return the text of all entries, byte for byte, in the order of publication."""
         stored = open_table(self._path)
         if stored is None:
             return []
@@ -111,8 +97,6 @@ class Statements:
 
         Raises:
             ErasedError: it was erased. Later ones do not count in its place.
-            TerminalError: the table is damaged.
-            TransientError: storage kept failing.
         """
         stored = open_table(self._path)
         if stored is None:
@@ -146,8 +130,6 @@ class Statements:
         Raises:
             OverspentError: a label would be charged more; nothing is published.
             ErasedError: the first statement of the same was erased, and `again` is not given.
-            TransientError: other writers kept winning, or storage kept failing.
-            TerminalError: the table is damaged or cannot be written.
         """
 
         def choose(known: list[Entry]) -> tuple[Published, bool]:
@@ -175,8 +157,6 @@ class Statements:
 
         Raises:
             OverspentError: a label would be charged more; nothing is published.
-            TransientError: other writers kept winning, or storage kept failing.
-            TerminalError: `choose` refused, or the table is damaged or cannot be written.
         """
 
         def once() -> Published:
@@ -229,7 +209,6 @@ class Statements:
 
         Raises:
             TerminalError: no such statement, or the table is damaged or cannot be written.
-            TransientError: other writers kept winning, or storage kept failing.
         """
         entry = self._entry(statement_id)
         if not isinstance(entry, ErasedStatement):
@@ -245,10 +224,6 @@ class Statements:
 
         Args:
             kept_days: how long files stay that were replaced.
-
-        Raises:
-            TransientError: other writers kept winning.
-            TerminalError: the table is damaged.
         """
 
         def once() -> None:

@@ -46,9 +46,6 @@ def find_approach(live: LiveInterface, plan: ReleasePlan) -> Approach:
     Args:
         live: the system.
         plan: what its answers claim.
-
-    Raises:
-        InvalidInputError: fewer than 2k records.
     """
     rule, k = plan.rule(), plan.adversary_k()
     epsilon = plan.epsilon_per_query((live.records, len(live.columns)))

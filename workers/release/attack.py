@@ -103,10 +103,6 @@ def audit_release(
         name: what the record calls the table.
         executor: who does the work.
         done: told how many partitions of how many are done.
-
-    Raises:
-        InvalidInputError: fewer than 2k records, or a target that names no columns or values of
-            the table.
     """
     if plan.definition == "dp":
         table = _with_bounds(table)

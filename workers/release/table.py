@@ -54,7 +54,6 @@ def read_frame(uri: str) -> pl.DataFrame:
     Raises:
         InvalidInputError: there is no such file, it is neither, it is damaged, or it has more than
             8 GiB.
-        TransientError: storage failed seven times.
     """
     folder, _, name = uri.rpartition("/")
     files = open_filesystem(folder or ("/" if uri.startswith("/") else "."))

@@ -146,9 +146,6 @@ def rows_alike(batch: Batch, source: Source, scores: SharedScores, looked: Looke
         source: whose labels, arms and predictions the batch holds.
         scores: what was computed of the batch.
         looked: what to look at of the row group (`columns_to_look_at`).
-
-    Raises:
-        NotEvaluableError: as the batch does, for labels and arms that cannot be read.
     """
     start, most = batch.place[2], looked.rows - batch.place[2]
     if most <= 0:
@@ -195,9 +192,6 @@ def columns_to_look_at(
         footer: of the file.
         index: of the row group.
         read: columns that are read anyway, for models.
-
-    Raises:
-        TransientError: storage kept failing.
     """
     before, own = sum(group.rows for group in footer.groups[:index]), footer.groups[index].rows
     rows = min(own, _ROWS - before)

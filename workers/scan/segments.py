@@ -56,11 +56,7 @@ class FittedSegments:
     seen: RowsSeen
 
     def groups(self, batch: Batch) -> tuple[Grouping, ...]:
-        """Return the segments of a batch's rows, by each division of all rows.
-
-        Raises:
-            NotEvaluableError: a column is stored as another kind than in the sample.
-        """
+        """Return the segments of a batch's rows, by each division of all rows."""
         numbers, words = read_context(batch, self.features, np.arange(len(batch.table)))
         context = context_of(numbers, words, self.known)
         return (

@@ -74,7 +74,6 @@ def write_decoys(
         random: the auditor's coins; the trainer must not be able to foresee them.
 
     Raises:
-        InvalidInputError: a share outside (0, 1].
         NotEvaluableError: there is no earlier checkpoint, labels are missing or bad, have a column
             `decoy` already, or `into` holds this day: a commitment is made once.
     """

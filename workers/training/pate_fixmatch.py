@@ -70,7 +70,6 @@ class PateFixMatch:
 
         Raises:
             InvalidInputError: more teachers or more queries than images.
-            TerminalError: as `fixmatch_trainer`.
         """
         if self.queries > len(labels):
             raise InvalidInputError("queries", self.queries, f"there are only {len(labels)} images")

@@ -72,10 +72,6 @@ def commit_all(stored: Stored, records: Sequence[AuditRecord]) -> tuple[bool | T
 
     Returns:
         Of each record whether it was new, or why it cannot be stored.
-
-    Raises:
-        TransientError: other writers kept winning, or storage kept failing.
-        TerminalError: the tables cannot be read or written.
     """
     if not records:
         return ()
@@ -191,10 +187,6 @@ def insert(
         names: what the log keeps, and the audit that each name is of.
         before: the tables as they were before the caller looked for rows of the audits.
         anew: whether the caller found rows of them, of a commit that was cut off.
-
-    Raises:
-        TransientError: other writers kept winning, or storage kept failing.
-        TerminalError: the table cannot be written.
     """
     audits = frozenset(names.values())
 

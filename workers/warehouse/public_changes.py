@@ -42,9 +42,6 @@ def public_changes(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[Publi
     Args:
         warehouse: where the records are.
         audits: some of its rows.
-
-    Raises:
-        TransientError: storage kept failing.
     """
     models = audits["model"].unique()
     current = warehouse.current(models=models, columns=_COMPARED)

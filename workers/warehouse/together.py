@@ -108,9 +108,6 @@ def together(
         day: of whose audits alone, with earlier ones on the same labels; then each dataset's day of
             labels that promises most. All days and partitions by default.
         delta: at which declarations are composed.
-
-    Raises:
-        TransientError: storage kept failing.
     """
     audits = _audits(warehouse, day)
     wealth = warehouse.collect(

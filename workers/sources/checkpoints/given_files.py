@@ -32,7 +32,6 @@ def in_place_files(
     Raises:
         TerminalError: a file is missing, its ending names no framework, or an address holds a
             credential.
-        TransientError: storage kept failing.
     """
     audited = _placed(target, day, "target")
     return InPlace(

@@ -49,7 +49,6 @@ class PlacedModel:
 
         Raises:
             NotEvaluableError: it is gone, too large, or cannot be read.
-            TransientError: storage kept failing.
         """
         try:
             return read_artifact(self.folder, self.name, at_most=limits.CHECKPOINT_BYTES)
@@ -66,7 +65,6 @@ def find_model_file(paths: CheckpointPaths, model: str, day: dt.date) -> PlacedM
 
     Raises:
         NotEvaluableError: there is none, or no mark that it is complete.
-        TransientError: storage kept failing.
     """
     check_name("model", model)
     if paths.registered:
@@ -99,11 +97,7 @@ def _find_registered(paths: CheckpointPaths, model: str, day: dt.date) -> Placed
 def find_earlier(
     paths: CheckpointPaths, model: str, day: dt.date, *, within_days: int
 ) -> PlacedModel | None:
-    """Return the model file of the latest day before `day`; None where no day so near has one.
-
-    Raises:
-        TransientError: storage kept failing.
-    """
+    """Return the model file of the latest day before `day`; None where no day so near has one."""
     for back in range(1, within_days + 1):
         try:
             return find_model_file(paths, model, day - dt.timedelta(days=back))
@@ -130,7 +124,6 @@ def read_model_file(
     Raises:
         NotEvaluableError: it is no model of the format, or none to score with, or is not what the
             settings say.
-        TransientError: storage kept failing, or the process that reads model files went away.
     """
     content = file.read(model)
     form = file.format or paths.known_format

@@ -33,9 +33,6 @@ def predicted(
         shared: what was computed of them already.
         place: where they lie.
         instead: a categorical feature, and the value that every record has of it instead.
-
-    Raises:
-        NotEvaluableError: the model cannot score, or gives NaN.
     """
     asked = (checkpoint, instead, place.reading)
     if asked not in shared.made:
@@ -81,9 +78,6 @@ def leaves_of(
         place: where they lie.
         random: chooses the trees.
         wanted: number of trees.
-
-    Raises:
-        NotEvaluableError: the model does not take the features.
     """
     today = place.today(batch)
     if not today.any():

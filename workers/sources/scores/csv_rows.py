@@ -64,7 +64,6 @@ def as_parquet(found: TableDay, kinds: Mapping[str, str], joining: JoinContext) 
     Raises:
         NotEvaluableError: a file is no such CSV, is larger than what is read, or was replaced; or
             the deadline passed.
-        TransientError: storage failed.
     """
     if found.kind != CSV:
         return found

@@ -88,7 +88,6 @@ def join(
 
     Raises:
         NotEvaluableError: a column is missing, a file is damaged, or the deadline passed.
-        TransientError: storage or workers kept failing.
     """
     footers = [
         (part, [_footer(part, file) for file in part.found.files])

@@ -39,10 +39,6 @@ def read_probabilities(
     """Return what columns hold as probabilities, shape (records, classes), whatever their form.
 
     Rows that are not `used`, and rows without a value, have equal probabilities of all classes.
-
-    Raises:
-        NotEvaluableError: the used rows hold no probabilities; the sentence guesses at what they do
-            hold.
     """
     parts = [_numbers(batch, name, classes, role) for name in columns]
     values: NDArray[np.float64] = np.concatenate(parts, axis=1)
@@ -68,11 +64,7 @@ def read_probabilities(
 
 
 def read_numbers(batch: Batch, column: str, *, role: str) -> NDArray[np.float64]:
-    """Return a column of numbers, shape (records,), NaN where there is none or an infinite one.
-
-    Raises:
-        NotEvaluableError: it holds no numbers.
-    """
+    """Return a column of numbers, shape (records,), NaN where there is none or an infinite one."""
     found = batch.column(column)
     if not _numeric(found.dtype):
         raise _no_probability(

@@ -52,19 +52,13 @@ def look(table: str, *, catalog: str | None = None, day: str | None = None) -> T
 
     Raises:
         NotEvaluableError: there is none, or its newest file is damaged.
-        TransientError: storage kept failing.
     """
     root, files, partitions = _days_named(TablePlace(table=table, catalog=catalog))
     return _looked_at(root, files, partitions, day)
 
 
 def newest_day(place: TablePlace) -> dt.date | None:
-    """Return the newest day that folders, partitions or statistics name; None where they do not.
-
-    Raises:
-        NotEvaluableError: there is no such table.
-        TransientError: storage kept failing.
-    """
+    """Return the newest day that folders, partitions or statistics name; None where they do not."""
     _, files, _ = _days_named(place)
     days = (day for named in files.values() for name, day in named if name == place.day)
     return max(days, default=None)
