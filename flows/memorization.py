@@ -95,13 +95,7 @@ class Attacker:
 
 @dataclass(frozen=True, slots=True)
 class Memorization:
-    """Result of the search.
-
-    Attributes:
-        tally: of all sequences.
-        at_risk: a row per listed training sequence, the best known first.
-        shared: what was asked.
-    """
+    """Result of the search."""
 
     tally: MemorizationTally
     at_risk: pl.DataFrame
@@ -118,15 +112,6 @@ def run_memorization(
     executor: Executor,
 ) -> Memorization:
     """Ask both models about every sequence of a day, on the executor's workers.
-
-    Args:
-        sequences: where they are.
-        models: the target and its reference.
-        attacker: how the attacker samples, and how often.
-        max_bad_records: at most this many sequences may be left out.
-        training: how the target was trained, for the bound beside each sequence; None if not
-            known.
-        executor: who does the work.
 
     Raises:
         NotEvaluableError: no such sequences, or too many that cannot be read.

@@ -85,12 +85,7 @@ def incident_id(row: AuditRow | Mapping[str, Any]) -> str:
 
 
 def resolves(row: AuditRow | Mapping[str, Any], standing: str | None) -> bool:
-    """Return whether a night ends an incident: not refuted, though it could have been seen.
-
-    Args:
-        row: the night's record.
-        standing: of all nights up to it.
-    """
+    """Return whether a night ends an incident: not refuted, though it could have been seen."""
     declared = _of(row, "epsilon_declared")
     return (
         _of(row, "verdict") == Verdict.CONSISTENT

@@ -132,11 +132,6 @@ def latest_statements(
 
     A statement proves no figure: it has a ceiling and what was declared. So an acknowledgement
     covers the one night that it names.
-
-    Args:
-        statements: all that were made.
-        models: the models that are listed.
-        acknowledged: last day of an acknowledgement, by model and day.
     """
     found = []
     for model in sorted(models):
@@ -167,13 +162,7 @@ def latest_statements(
 
 
 def metrics_text(latest: Iterable[Latest], zone: dt.tzinfo, listed: Iterable[str] = ()) -> str:
-    """Return the text of the file.
-
-    Args:
-        latest: each model's latest result.
-        zone: in which an audited day ends.
-        listed: models of which a result is expected.
-    """
+    """Return the text of the file."""
     samples: dict[str, list[str]] = {name: [] for name in HELP}
     for model in listed:
         samples["model_listed"].append(_sample("model_listed", 1.0, model=model))

@@ -32,12 +32,7 @@ _SOURCES = ("flows", "workers", "privcore")
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """One page.
-
-    Attributes:
-        inputs: digest of everything that it was drawn from.
-        page: digest of its bytes.
-    """
+    """One page."""
 
     inputs: str
     page: str

@@ -47,12 +47,7 @@ Figure = Callable[[AuditedNight], float | None]
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """One model's current records, oldest first; never empty.
-
-    Attributes:
-        model: the model's name.
-        nights: one record per audited day.
-    """
+    """One model's current records, oldest first; never empty."""
 
     model: str
     nights: tuple[AuditedNight, ...]

@@ -54,12 +54,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Undrawn:
-    """A model whose own page cannot be drawn.
-
-    Attributes:
-        model: its name.
-        href: path of the page that says so.
-    """
+    """A model whose own page cannot be drawn."""
 
     model: str
     href: str
@@ -67,14 +62,7 @@ class Undrawn:
 
 @dataclass(frozen=True, slots=True)
 class Withdrawal:
-    """A record that a user withdrew.
-
-    Attributes:
-        model: whose.
-        day: the audited day.
-        at: when it was withdrawn, UTC.
-        why: in the words of the person who withdrew it.
-    """
+    """A record that a user withdrew."""
 
     model: str
     day: dt.date

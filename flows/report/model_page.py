@@ -38,18 +38,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Drawings:
-    """The plots of one model; empty where there is nothing to draw.
-
-    Attributes:
-        nights: the last nights, in two formats.
-        trend: all nights, in two formats, where there are more.
-        comparison: the last figures against the declaration, in two formats.
-        curve: the game's bounds, by arm.
-        reliability: of both models, by role.
-        scores: their distribution, by arm.
-        nearness: correct guesses, promised and achieved.
-        slices: the bound of each.
-    """
+    """The plots of one model; empty where there is nothing to draw."""
 
     nights: tuple[Markup, ...]
     trend: tuple[Markup, ...]

@@ -65,13 +65,7 @@ _log = logging.getLogger(__name__)
 def write_report(
     warehouse: Warehouse, folder: str | pathlib.Path, *, total: LabelTotal | None = None
 ) -> pathlib.Path:
-    """Write the report of a warehouse into a folder and return the path of its first page.
-
-    Args:
-        warehouse: what was audited; it may be empty.
-        folder: where the report goes; it is made if need be.
-        total: what models on the same labels are held against.
-    """
+    """Write the report of a warehouse into a folder and return the path of its first page."""
     tables = read_tables(warehouse)
     shared = shared_labels(warehouse, _night(tables.audits), total or LabelTotal())
     return write_pages(dataclasses.replace(tables, shared=shared), folder, key=page_key())
@@ -164,16 +158,7 @@ def _withdrawals(rows: pl.DataFrame) -> list[Withdrawal]:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """Some models' pages to write.
-
-    Attributes:
-        tables: the models' rows.
-        pages: the file name of each model's page.
-        root: the report's folder.
-        night: its night.
-        top: the largest epsilon of all small plots.
-        known: what the report's list says of each page; None where none is kept.
-    """
+    """Some models' pages to write."""
 
     tables: Tables
     pages: Mapping[str, str]

@@ -32,15 +32,7 @@ AnyRow = TypeVar("AnyRow", bound=TableRow)
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """The rows beside one audit; each may be empty, as in records made before it was stored.
-
-    Attributes:
-        bounds: the game's bounds by arm, family and guess fraction.
-        promises: what the guarantee promises.
-        slices: the bounds of slices with at least the plan's number of records.
-        reliability: predictions of both models against what was observed.
-        scores: the distribution of the adversary's scores.
-    """
+    """The rows beside one audit; each may be empty, as in records made before it was stored."""
 
     bounds: tuple[BoundRow, ...] = ()
     promises: tuple[PromiseRow, ...] = ()

@@ -42,10 +42,6 @@ def statement_of_record(record: AuditRecord, settings: Settings) -> Published | 
     There is none without `[publication]`, where the plan was changed for one run, where the audit
     has none (`workers.audit.exact_statement`), where it would cost a label too much, was erased, or
     a test over nights was asked about the day before.
-
-    Args:
-        record: what was committed.
-        settings: with or without `[publication]`.
     """
     if settings.publication is None or not record.statements or record.audit.exploratory:
         return None

@@ -53,9 +53,6 @@ def declarations_log_evalue(claimed: Sequence[ClaimedNight]) -> float:
     It is the mean of the models' e-values, each against what was declared for that model
     (`together_epsilon_lower`).
 
-    Args:
-        claimed: one night of each model that declares something.
-
     Raises:
         InvalidInputError: no nights.
     """

@@ -46,16 +46,7 @@ def stored_request(audit: AuditRow) -> Request:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Inputs of a stored audit, the same as it read.
-
-    Attributes:
-        audit: the stored audit.
-        request: what was asked for.
-        inputs: what was found.
-        root: below which the label files lie.
-        partition: the label files.
-        executor: that does the work.
-    """
+    """Inputs of a stored audit, the same as it read."""
 
     audit: AuditRow
     request: Request

@@ -64,15 +64,7 @@ class Finding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A stored value that is not the recomputed one; None where a row is missing.
-
-    Attributes:
-        table: the table's name.
-        row: the keys of the row in it, without the audit's id.
-        column: the column's name; `*` where the whole row is on one side only.
-        stored: what the warehouse holds.
-        recomputed: what the lake gives.
-    """
+    """A stored value that is not the recomputed one; None where a row is missing."""
 
     table: str
     row: str

@@ -36,12 +36,7 @@ _CHUNK = 50_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clicks:
-    """Made-up rows and what no learner knows of them.
-
-    Attributes:
-        frame: label and features, as the logs have them.
-        chances: shape (records,), the true probability of a click.
-    """
+    """Made-up rows and what no learner knows of them."""
 
     frame: pl.DataFrame
     chances: NDArray[np.float64]

@@ -75,12 +75,7 @@ class Tampering(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TamperedEntry:
-    """One entry that is not as it was.
-
-    Attributes:
-        what: what happened to it.
-        index: its place, from 0 on: in the earlier log, of an inserted one in the later.
-    """
+    """One entry that is not as it was."""
 
     what: Tampering
     index: int
@@ -109,10 +104,6 @@ def tree_of(entries: Iterable[bytes | DsseEnvelope], trusted: Sequence[Key]) -> 
 def tree_of_contents(contents: Iterable[str], trusted: Sequence[Key]) -> MerkleTree:
     """Return the tree of the statements' table.
 
-    Args:
-        contents: the text of each entry, as it is stored.
-        trusted: keys, one of which signed each tombstone.
-
     Raises:
         UntrustedSignatureError: a tombstone that none of these keys signed, or of another
             statement.
@@ -139,15 +130,7 @@ def read_head(envelope: DsseEnvelope, trusted: Sequence[Key]) -> LogHead:
 def bury(
     entry: bytes, statement_id: str, *, reason: str, time: dt.datetime, signer: Signer
 ) -> DsseEnvelope:
-    """Return the signed tombstone that replaces a statement's entry in the log.
-
-    Args:
-        entry: the entry that is erased.
-        statement_id: its id.
-        reason: why, for the tombstone's reader; it is public.
-        time: when.
-        signer: key of the log's owner.
-    """
+    """Return the signed tombstone that replaces a statement's entry in the log."""
     stone = Tombstone(
         statement_id=statement_id,
         leaf=leaf_hash(entry).hex(),
@@ -225,10 +208,6 @@ def find_tampering(earlier: Sequence[bytes], later: Sequence[bytes]) -> list[Tam
 
     The roots tell *that* something happened, this tells where. Entries differ from each other,
     since each statement has a random id.
-
-    Args:
-        earlier: the entries' hashes when they were kept.
-        later: the hashes now.
     """
     if list(later[: len(earlier)]) == list(earlier):
         return []

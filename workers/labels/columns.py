@@ -136,13 +136,7 @@ def only_in_folder(path: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Consecutive rows of one shard, as they lie in the file; each column is converted once.
-
-    Attributes:
-        table: the columns that were read.
-        path: of the file.
-        place: file, row group and row of the first row.
-    """
+    """Consecutive rows of one shard, as they lie in the file; each column is converted once."""
 
     table: pa.Table
     path: str

@@ -14,15 +14,7 @@ from workers.lake.manifest import LabelColumn
 def committed(
     file: str, row_group: int, digests: Mapping[str, bytes], *, label: str, column: str
 ) -> ContentDigest:
-    """Return what one row group adds to a commitment: label, other label and split, as stored.
-
-    Args:
-        file: name of the file in its partition.
-        row_group: its index in the file.
-        digests: of each column's bytes.
-        label: the label's column, which was trained on.
-        column: that of the pairs' other labels.
-    """
+    """Return what one row group adds to a commitment: label, other label and split, as stored."""
     parts = [digests.get(name, b"") for name in (label, column, SPLIT)]
     return ContentDigest.of("decoys", file, row_group, *parts)
 

@@ -54,14 +54,7 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupPlace:
-    """Description of one row group in a footer.
-
-    Attributes:
-        rows: how many rows it holds.
-        unpacked: bytes of all its columns, decoded.
-        compressed: bytes of all its columns, as they lie in the file.
-        chunks: of the columns that were asked for.
-    """
+    """Description of one row group in a footer."""
 
     rows: int
     unpacked: int
@@ -105,12 +98,6 @@ def read_footer(
     lake: Lake, path: str, columns: Iterable[str] = (), *, listed: LabelFile | None = None
 ) -> Footer:
     """Read a file's footer, in one request where it is small.
-
-    Args:
-        lake: where the file is.
-        path: of the file.
-        columns: those whose places are asked for.
-        listed: the file as it was listed, which it must still be.
 
     Raises:
         NotEvaluableError: `labels_changed`, it is another file than the one that was listed;
@@ -203,14 +190,7 @@ def check_unchanged(lake: Lake, path: str, listed: LabelFile | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """The bytes of some columns of one row group.
-
-    Attributes:
-        path: below the lake's root.
-        index: of the row group in its file.
-        digests: of every column's bytes, by the column's name.
-        bytes_read: how many bytes were fetched.
-    """
+    """The bytes of some columns of one row group."""
 
     path: str
     index: int

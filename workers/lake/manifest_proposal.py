@@ -18,14 +18,7 @@ _CLASSES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ProposedDeclaration:
-    """Label differential privacy under replacement, by no named mechanism.
-
-    Attributes:
-        epsilon: the declared one.
-        delta: the declared one.
-        unit: whose label it is.
-        declared_by: who declares it; empty where that is not known.
-    """
+    """Label differential privacy under replacement, by no named mechanism."""
 
     epsilon: float
     delta: float

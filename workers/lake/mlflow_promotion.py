@@ -12,13 +12,7 @@ from workers.lake.mlflow_server import told
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version of a registered model, and the alias that is to name it.
-
-    Attributes:
-        name: of the registered model.
-        number: of the version.
-        alias: that is moved to it; None where none is.
-    """
+    """A version of a registered model, and the alias that is to name it."""
 
     name: str
     number: str

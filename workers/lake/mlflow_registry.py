@@ -36,15 +36,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True, slots=True)
 class RegisteredModel:
-    """A version of a registered model.
-
-    Attributes:
-        version: its number.
-        run: id of the run that logged it; None where the registry knows none.
-        folder: path or URI of its artifacts.
-        name: of the model's file among them.
-        format: of that file.
-    """
+    """A version of a registered model."""
 
     version: str
     run: str | None
@@ -74,10 +66,6 @@ def find_registered(address: str, allowed: Iterable[str] = ()) -> RegisteredMode
 
 def find_version(name: str, version: str) -> RegisteredModel | None:
     """Return a version of a registered model; None where there is none.
-
-    Args:
-        name: of the registered model.
-        version: its number.
 
     Raises:
         NotEvaluableError: as `find_registered`.

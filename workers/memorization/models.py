@@ -29,13 +29,7 @@ class LanguageModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """A model's file, read once by the driver and carried to the workers.
-
-    Attributes:
-        name: of the file.
-        content: its bytes.
-        begin: the token that an ONNX model is given before a sequence.
-    """
+    """A model's file, read once by the driver and carried to the workers."""
 
     name: str
     content: bytes

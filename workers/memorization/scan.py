@@ -33,18 +33,7 @@ _LOG_10 = float(np.log(10.0))
 
 @dataclass(frozen=True, slots=True)
 class MemorizationPass:
-    """All that the numbers depend on.
-
-    Attributes:
-        lake: where the sequences are.
-        partition: a day's files.
-        column: of the sequences: text, or lists of token ids.
-        target: the model that is asked about.
-        reference: a model that saw none of the training sequences.
-        sampling: how the attacker samples from the target.
-        reach: log10 of how many tries the attacker can afford.
-        longest: longer sequences, in tokens, are left out and counted.
-    """
+    """All that the numbers depend on."""
 
     lake: Lake
     partition: Partition

@@ -67,11 +67,7 @@ class ErasedError(TerminalError):
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """The public statements at a path or an object-store URI.
-
-    Attributes:
-        uri: where they lie.
-    """
+    """The public statements at a path or an object-store URI."""
 
     uri: str
 
@@ -200,10 +196,6 @@ class Statements:
 
         Readers of an older version of the table may miss a file and have to read again.
 
-        Args:
-            statement_id: of the statement.
-            bury: returns what replaces a statement.
-
         Returns:
             The entry in its place; the earlier one where it was erased before.
 
@@ -221,9 +213,6 @@ class Statements:
         """Put the files of many publications together; every statement stays as it is.
 
         What an interrupted erasure left undone is done, too.
-
-        Args:
-            kept_days: how long files stay that were replaced.
         """
 
         def once() -> None:

@@ -95,15 +95,7 @@ def audit_release(
     executor: Executor,
     done: Callable[[int, int], None] = lambda *_: None,
 ) -> ReleaseRow:
-    """Attack a table under a plan and return the record.
-
-    Args:
-        table: the table.
-        plan: what its answers claim.
-        name: what the record calls the table.
-        executor: who does the work.
-        done: told how many partitions of how many are done.
-    """
+    """Attack a table under a plan and return the record."""
     if plan.definition == "dp":
         table = _with_bounds(table)
     setting = _Setting(

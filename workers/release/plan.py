@@ -56,11 +56,7 @@ class ReleasePlan(StrictModel):
         return 0 if self.definition == "bdp" else self.k
 
     def epsilon_per_query(self, shape: tuple[int, ...]) -> float:
-        """Return a budget for each query at which all of them cannot spend more than `epsilon`.
-
-        Args:
-            shape: the table's, (records, columns).
-        """
+        """Return a budget for each query at which all of them cannot spend more than `epsilon`."""
         cells = (shape[0] + len(self.targets)) * shape[1]
         share = min(_SMALL_EPSILON, self.epsilon / (_QUERIES_PER_CELL * cells))
         return share / self.rule().repetitions

@@ -110,13 +110,7 @@ class FittedSegments:
 
 
 def fitted_segments(sample: StudentSample, seen: RowsSeen, *, share: float) -> FittedSegments:
-    """Return the segments of a sample, whose `target` is how far the target moved.
-
-    Args:
-        sample: of rows of both arms.
-        seen: of all rows.
-        share: every region of the features holds at least this share of the sample.
-    """
+    """Return the segments of a sample, whose `target` is how far the target moved."""
     known, context = sample.context()
     trees = fit_segments(context, sample.target[:, 0], share=share)
     columns = [column[~np.isnan(column)] for column in context.numbers.T]

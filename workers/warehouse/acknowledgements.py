@@ -37,15 +37,7 @@ _COLUMNS = ("acknowledged_until", "acknowledged_by", "acknowledged_why")
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """One acknowledgement.
-
-    Attributes:
-        model: name of the model.
-        day: audited day of the violation.
-        row: what was stored.
-        scope: what it covers (`scope_of`).
-        epsilon_declared: what the violated declaration says.
-    """
+    """One acknowledgement."""
 
     model: str
     day: dt.date
@@ -220,10 +212,6 @@ def with_acknowledgements(warehouse: Warehouse, audits: pl.DataFrame) -> pl.Data
 
     A violation that proves more than was acknowledged, or that was recorded after the last day, is
     not covered.
-
-    Args:
-        warehouse: where they are committed.
-        audits: current records as `with_windows` returns them.
     """
     known = acknowledgements(warehouse)
     columns = list(zip(*_shown(known, audits), strict=True)) or [()] * len(_COLUMNS)

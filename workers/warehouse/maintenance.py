@@ -40,14 +40,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """Result of the compaction of one table.
-
-    Attributes:
-        table: its name.
-        files_before: data files that its rows were in.
-        files_after: data files that they are in now.
-        files_deleted: replaced files that were older than was asked to keep, and are gone.
-    """
+    """Result of the compaction of one table."""
 
     table: str
     files_before: int

@@ -153,12 +153,7 @@ def _most_read(
 
 
 def together_table(found: Sequence[Together], total: float | None) -> pl.DataFrame:
-    """Return one row for each label partition, with what it is held against.
-
-    Args:
-        found: of each partition.
-        total: epsilon that the models may promise together; None where there is no limit.
-    """
+    """Return one row for each label partition, with what it is held against."""
     schema = {
         "day": pl.Date,
         "dataset": pl.String,

@@ -26,16 +26,7 @@ from workers.sources.checkpoints.label_tables import LabelTable
 
 @dataclass(frozen=True, slots=True)
 class PlacedModel:
-    """A model file that was found.
-
-    Attributes:
-        day: whose model it is.
-        folder: path or URI below which it lies.
-        name: where it lies there.
-        format: of the file, where a registry says it.
-        version: of a registered model.
-        run: that logged it, as the registry knows it.
-    """
+    """A model file that was found."""
 
     day: dt.date
     folder: str

@@ -69,16 +69,7 @@ def leaves_of(
     random: np.random.Generator,
     wanted: int,
 ) -> Iterator[tuple[int, Leaves]]:
-    """Yield the day's rows by leaf for some trees, beside the file's counts (`leaves_of_trees`).
-
-    Args:
-        checkpoint: the model.
-        batch: the records.
-        shared: what was computed of them already.
-        place: where they lie.
-        random: chooses the trees.
-        wanted: number of trees.
-    """
+    """Yield the day's rows by leaf for some trees, beside the file's counts (`leaves_of_trees`)."""
     today = place.today(batch)
     if not today.any():
         return

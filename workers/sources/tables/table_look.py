@@ -45,11 +45,6 @@ class TableLook:
 def look(table: str, *, catalog: str | None = None, day: str | None = None) -> TableLook:
     """Return what a folder of Parquet files, a Delta table or an Iceberg table looks like.
 
-    Args:
-        table: path or URI; with `catalog`, the name of an Iceberg table.
-        catalog: the Iceberg catalogue, as pyiceberg's own settings know it.
-        day: what says the day, where that was said.
-
     Raises:
         NotEvaluableError: there is none, or its newest file is damaged.
     """
