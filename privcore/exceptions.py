@@ -3,6 +3,9 @@
 One sentence that says what is wrong with which value and what to do. Errors cross process
 boundaries (Ray pickles them), so each is rebuilt from its fields. Retries key on the class:
 a `TransientError` may go away by itself, a `TerminalError` never does.
+
+Every function refuses an argument outside of the range or shape that its docstring states, or NaN,
+with an `InvalidInputError`. What else it refuses stands there under `Raises`.
 """
 
 from typing import Any

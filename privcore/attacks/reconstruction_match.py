@@ -45,9 +45,6 @@ def table_match(cells: NDArray[np.int64], groups: Groups, counts: NDArray[np.int
         cells: shape (records, columns), the table; for existence probing, its distinct records.
         groups: the distinct records that an attack found; its columns index those of `cells`.
         counts: shape (groups,), how often it found each.
-
-    Raises:
-        InvalidInputError: the table is empty.
     """
     records, columns = cells.shape
     if not cells.size:

@@ -53,9 +53,6 @@ def secret_log_probability(parameters: ArrayLike, secrets: ArrayLike) -> Floats:
 
     Returns:
         Shape (models,).
-
-    Raises:
-        InvalidInputError: shapes that do not fit.
     """
     parameters = np.asarray(parameters, dtype=np.float64)
     secrets = np.asarray(secrets, dtype=np.int64)
@@ -86,9 +83,6 @@ def secret_leakage(
         generator: draws the bootstrap's samples.
         significance: in (0, 1), of the bootstrap's interval (its percentiles).
         resamples: of the bootstrap.
-
-    Raises:
-        InvalidInputError: a value out of its range.
     """
     rule = "a log-probability is at most 0"
     logs = checked("log_trained", log_trained, -np.finfo(np.float64).max, 1e-9, rule)
@@ -184,9 +178,6 @@ def tuned_training(
         generator: draws the secrets and the noise.
         models: trained for each choice.
         alphabet: values of a digit.
-
-    Raises:
-        InvalidInputError: a value out of its range.
     """
     secrets = generator.integers(0, alphabet, (models, 1))
     choices = []

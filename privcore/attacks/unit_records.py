@@ -79,11 +79,7 @@ class UnitRecords:
         return cls(words, words, chances, chances, none, none, none, np.zeros(0), none, second)
 
     def __add__(self, other: "UnitRecords") -> "UnitRecords":
-        """Return the records of both sets of units, one each; both belong to one audit.
-
-        Raises:
-            InvalidInputError: numbers of classes that differ.
-        """
+        """Return the records of both sets of units, one each; both belong to one audit."""
         classes = self.proxy.shape[1]
         if classes != other.proxy.shape[1]:
             rule = f"records to add have the same, {classes}"
@@ -181,9 +177,6 @@ def unit_records(
         student: returns what a student expects of target and proxy, shape (some records, 2,
             classes), of records given by their places and by their units' streams; it is asked
             about those alone that play.
-
-    Raises:
-        InvalidInputError: as `unit_label_inference`.
     """
     target, proxy = records.checked_pair()
     labels, undecided = records.labels, records.undecided
@@ -232,9 +225,6 @@ def unit_tallies(
     what the tallies prove is stated at `unit_records`. Units whose record has an unreadable label
     are counted as such, and the game takes their label for the first class: it must not be used
     then, but for its number of records.
-
-    Raises:
-        InvalidInputError: no repetitions.
     """
 
     def game(units: UnitRecords) -> Tally:

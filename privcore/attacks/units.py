@@ -62,11 +62,7 @@ class UnitScores:
         return int(self.sums.shape[1])
 
     def __add__(self, other: "UnitScores") -> "UnitScores":
-        """Return the scores of both sets of records, which must belong to one audit.
-
-        Raises:
-            InvalidInputError: numbers of repetitions that differ.
-        """
+        """Return the scores of both sets of records, which must belong to one audit."""
         if self.repetitions != other.repetitions:
             rule = f"scores to add have the same, {self.repetitions}"
             raise InvalidInputError("repetitions", other.repetitions, rule)

@@ -89,9 +89,6 @@ class RecurringTest:
         epsilon_public: privacy loss of all answers together for one label, positive.
         significance: allowed probability that true claims are ever refuted.
         nights: the largest number of nights, fixed before the first.
-
-    Raises:
-        InvalidInputError: as `ThresholdTest`.
     """
 
     epsilon_public: Fraction
@@ -129,9 +126,6 @@ class RecurringTest:
             key: secret, of 32 bytes or more.
             test: name of the test, random, for this test alone.
             night: what the night's noise is drawn for: the night, and digests of models and labels.
-
-        Raises:
-            InvalidInputError: a key too short.
         """
         if not self.alarms.alarms(evidence, key=key, test=test, night=night):
             return NightAnswer(alarm=False, premises=None)
@@ -149,9 +143,6 @@ def exact_night(
         claim: what was declared; its significance is not used, the test has one for all nights.
         test: the test that the night belongs to.
         unread_allowed: as in `exact_statement`.
-
-    Raises:
-        InvalidInputError: as `exact_statement`.
 
     *Assumes* what `exact_statement` assumes.
     """

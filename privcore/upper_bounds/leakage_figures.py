@@ -64,9 +64,6 @@ def leakage_curves(
     Figures 1, 5 and 6 read them against the secret's bits at each noise multiplier, Figure 7
     against epsilon at each number of bits. The run is that of Figure 1; that of Figure 6 has
     `DENSE_SAMPLING_RATE`, `DENSE_STEPS` and `DENSE_LEAST_ORDER`.
-
-    Raises:
-        InvalidInputError: a value out of its range.
     """
     bits = np.atleast_1d(np.asarray(secret_bits, dtype=np.float64))
     orders = ORDERS[least_order <= ORDERS]
@@ -113,9 +110,6 @@ def steps_curves(
     """Return the data of Figure 2: leaked bits of a 60-bit secret against training steps.
 
     The run is that of Figure 1, stopped after each number of steps.
-
-    Raises:
-        InvalidInputError: a value out of its range.
     """
     steps = np.atleast_1d(checked("steps", steps, 1, np.inf, "training takes at least one step"))
     curves = []

@@ -48,9 +48,6 @@ def success_curves(
     Priors are 1/k for each k in `choices`, so that the bound for uniform priors applies too. The
     bound by Renyi divergences needs a curve, which delta 0 alone has: that of epsilon-DP's worst
     mechanism.
-
-    Raises:
-        InvalidInputError: a value out of its range.
     """
     choices = np.atleast_1d(checked("choices", choices, 2.0, np.inf, "a secret has two values"))
     priors = 1.0 / choices
@@ -115,11 +112,7 @@ def secret_priors() -> dict[tuple[str, str], float]:
 def advantage_curves(
     *, epsilons: ArrayLike = (0.1, 0.25, 0.5, 1, 2, 3, 5, 7, 10, 13, 17, 20), delta: float = 1e-5
 ) -> list[AdvantageCurve]:
-    """Return the data of Figure 2 of "Beyond the Worst Case": advantage against epsilon.
-
-    Raises:
-        InvalidInputError: a value out of its range.
-    """
+    """Return the data of Figure 2 of "Beyond the Worst Case": advantage against epsilon."""
     epsilons = np.atleast_1d(checked("epsilons", epsilons, 0.0, np.inf, "epsilon is at least 0"))
     curves = []
     for (secrets, rank), prior in secret_priors().items():
