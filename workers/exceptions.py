@@ -7,7 +7,6 @@ raise passes through their callers, and is named where it is raised.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Any
 
 from privcore.exceptions import InvalidInputError, TerminalError
 
@@ -56,9 +55,6 @@ class NotEvaluableError(TerminalError):
         self.reason = reason
         self.sentence = sentence
         super().__init__(sentence)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.reason, self.sentence)
 
 
 @contextmanager

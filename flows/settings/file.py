@@ -48,9 +48,6 @@ class UnlistedModelError(WrongUsageError):
         meant = did_you_mean(name, listed) or f": it lists {', '.join(listed[:_NAMED])}."
         super().__init__(f"The model {name!r} is not in {FILE}{meant}")
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name, self.listed)
-
 
 class NightSettings(StrictModel):
     """Deadline of the nightly audit, and how much of it runs at once."""

@@ -56,9 +56,6 @@ class UntrustedSignatureError(TerminalError):
         self.sentence = sentence
         super().__init__(sentence)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.what, self.sentence)
-
 
 class DsseSignature(StrictModel):
     """One signature of an envelope, as JSON has it."""

@@ -5,7 +5,6 @@ They are digested by BLAKE3, at six times the speed of SHA-256: every byte of ev
 """
 
 import bisect
-import functools
 import io
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
@@ -39,9 +38,6 @@ class DamagedFileError(NotEvaluableError):
         if is_text:
             what = "it holds text (CSV or JSON, whatever its name says), write it as Parquet"
         super().__init__(Reason.LABELS_UNREADABLE, f"{path} cannot be read as Parquet: {what}.")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return functools.partial(type(self), is_text=self.is_text), (self.path,)
 
 
 class Chunk(NamedTuple):
