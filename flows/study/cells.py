@@ -98,11 +98,7 @@ def compute_cells(
 
 
 def make_folder(output: pathlib.Path) -> None:
-    """Make the study's folder.
-
-    Raises:
-        InvalidInputError: it cannot be made.
-    """
+    """Make the study's folder."""
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -104,11 +104,7 @@ def prove(
 def _prove_some(
     counted: tuple[_Shared, PartialResults], some: Sequence[_Item]
 ) -> list[tuple[int, Proved]]:
-    """Return records with their numbers.
-
-    Raises:
-        TerminalError: this node has another version of privaudit than who began the pass.
-    """
+    """Return records with their numbers."""
     shared, results = counted
     check_same(shared.version)
     partition = shared.partition
@@ -180,11 +176,7 @@ def _evaluated(
     words: Callable[[], str],
     unread: str,
 ) -> AuditRecord:
-    """Return the record of an audit that came to figures.
-
-    Raises:
-        NotEvaluableError: what was scanned allows none.
-    """
+    """Return the record of an audit that came to figures."""
     plan = request.plan
     checked = check_result(Game(inputs.source, plan), result, day, counted=counted, words=words)
     tallies, privacy = checked.tallies, checked.privacy

@@ -181,11 +181,7 @@ class Batch:
         numbers: type[pl.DataType] = pl.Float32,
         missing: str | None = "",
     ) -> pl.Series:
-        """Return a feature as models take it: numbers of a kind, categories as text.
-
-        Raises:
-            NotEvaluableError: it is stored as another kind.
-        """
+        """Return a feature as models take it: numbers of a kind, categories as text."""
         key = (feature, numbers, missing)
         if key not in self._made:
             with self._readable(feature.name):
@@ -200,9 +196,6 @@ class Batch:
         """Return a model's features as its framework takes them, under the model's names.
 
         `stored` gives each the name of the column that holds it.
-
-        Raises:
-            NotEvaluableError: one is stored as another kind.
         """
         form = format_named(manifest.format)
         return pl.DataFrame(
@@ -241,22 +234,14 @@ class Batch:
         return found
 
     def arms(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return whether each row was trained on, and whether it was held out.
-
-        Raises:
-            NotEvaluableError: `split` is not stored as text.
-        """
+        """Return whether each row was trained on, and whether it was held out."""
         split = self.split()
         with self._readable(SPLIT):
             train, holdout = ((split == word).fill_null(value=False) for word in (TRAIN, HOLDOUT))
             return train.to_numpy(), holdout.to_numpy()
 
     def split(self) -> pl.Series:
-        """Return each row's part, as text.
-
-        Raises:
-            NotEvaluableError: `split` is not stored as text.
-        """
+        """Return each row's part, as text."""
         column = self.column(SPLIT)
         if not _is_plain(column.dtype):
             raise NotEvaluableError(
@@ -267,11 +252,7 @@ class Batch:
             return column if column.dtype == pl.Categorical else column.cast(pl.String)
 
     def groups(self, column: str) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-        """Return a slice column's values, ascending, and each row's index among them.
-
-        Raises:
-            NotEvaluableError: it is stored as a kind that has no single form as text.
-        """
+        """Return a slice column's values, ascending, and each row's index among them."""
         key = ("groups", column)
         if key not in self._made:
             words = self._words(column, "slice", Reason.FEATURE_INVALID)
@@ -285,11 +266,7 @@ class Batch:
     def units(
         self, column: str, *, among: NDArray[np.bool_]
     ) -> tuple[NDArray[np.str_], BadRecords]:
-        """Return the person of each record, empty where there is none, and what is bad `among` all.
-
-        Raises:
-            NotEvaluableError: it is stored as a kind that has no single form as text.
-        """
+        """Return each record's person, empty where there is none, and what is bad `among` all."""
         key = ("units", column)
         if key not in self._made:
             words = self._words(column, "privacy unit", Reason.UNIT_INVALID)

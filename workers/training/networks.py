@@ -151,11 +151,7 @@ def fit_network(
 
 
 def checked_parameters(parameters: Parameters) -> Parameters:
-    """Return parameters.
-
-    Raises:
-        TerminalError: one is no number.
-    """
+    """Return parameters."""
     if not all(np.isfinite(leaf).all() for leaf in the_jax().tree.leaves(parameters)):
         raise TerminalError("A network's training diverged: its parameters are no numbers.")
     return parameters
@@ -223,11 +219,7 @@ def _take(inputs: Inputs, rows: Any) -> Inputs:
 
 
 def the_jax() -> Any:
-    """Return the package JAX.
-
-    Raises:
-        TerminalError: it is not installed.
-    """
+    """Return the package JAX."""
     try:
         import jax  # noqa: PLC0415  # an extra
     except ImportError:
@@ -236,11 +228,7 @@ def the_jax() -> Any:
 
 
 def the_optax() -> Any:
-    """Return the package optax.
-
-    Raises:
-        TerminalError: it is not installed.
-    """
+    """Return the package optax."""
     try:
         import optax  # noqa: PLC0415  # an extra
     except ImportError:

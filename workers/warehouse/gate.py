@@ -26,11 +26,7 @@ class Gate(StrEnum):
 
 
 def file_sha256(path: pathlib.Path) -> str:
-    """Return the digest of a model file, as records name it.
-
-    Raises:
-        TerminalError: it cannot be read.
-    """
+    """Return the digest of a model file, as records name it."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

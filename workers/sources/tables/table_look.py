@@ -43,11 +43,7 @@ class TableLook:
 
 
 def look(table: str, *, catalog: str | None = None, day: str | None = None) -> TableLook:
-    """Return what a folder of Parquet files, a Delta table or an Iceberg table looks like.
-
-    Raises:
-        NotEvaluableError: there is none, or its newest file is damaged.
-    """
+    """Return what a folder of Parquet files, a Delta table or an Iceberg table looks like."""
     root, files, partitions = _days_named(TablePlace(table=table, catalog=catalog))
     return _looked_at(root, files, partitions, day)
 
