@@ -25,11 +25,11 @@ from flows.settings.openlineage import OpenLineageSettings
 from flows.settings.problems import SettingsError, problems, toml_hint
 from flows.settings.publication import PublicationSettings
 from flows.settings.together import TogetherSettings
-from flows.settings.values import TimeOfDay, safe_url, without_login, zone
+from flows.settings.values import TimeOfDay, safe_url, without_login
 from privcore.lower_bounds import Secret
 from workers.lake.places import local_path
 from workers.plan import Plan
-from workers.strict_model import StrictModel
+from workers.strict_model import StrictModel, known_zone
 
 FILE = "privaudit.toml"
 VARIABLE = "PRIVAUDIT_CONFIG"
@@ -52,7 +52,7 @@ class UnlistedModelError(WrongUsageError):
 class NightSettings(StrictModel):
     """Deadline of the nightly audit, and how much of it runs at once."""
 
-    time_zone: Annotated[str, AfterValidator(zone)] = "UTC"
+    time_zone: Annotated[str, AfterValidator(known_zone)] = "UTC"
     """Zone of every time of day, like Europe/Amsterdam."""
     deadline: TimeOfDay = dt.time(9)
     """Time of the day after the audited one at which a verdict must be there."""

@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from workers.strict_model import StrictModel
+from workers.strict_model import StrictModel, known_zone
 
 
 class _Told(StrictModel):
@@ -23,3 +23,9 @@ def test_what_has_no_field_and_what_changes_a_field_are_refused() -> None:
         _Told(other=1)
     with pytest.raises(ValidationError):
         _Told().count = 2
+
+
+def test_a_zone_is_one_that_this_machine_knows() -> None:
+    assert known_zone("Europe/Amsterdam") == "Europe/Amsterdam"
+    with pytest.raises(ValueError, match="'Mars' is not a time zone: write a name like"):
+        known_zone("Mars")

@@ -8,20 +8,10 @@ from pydantic import AfterValidator, Field
 
 from workers.lake.manifest import LabelState, Name
 from workers.sources.tables.holdout import HoldoutRule, parse_holdout
-from workers.strict_model import StrictModel
+from workers.strict_model import StrictModel, known_zone
 
 WHERE = {"table", "catalog", "version"}
 """Fields that say where a table lies, and nothing of what it means."""
-
-
-def _zone(name: str) -> str:
-    try:
-        zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(
-            f"{name!r} is not a time zone: write a name like Europe/Amsterdam"
-        ) from None
-    return name
 
 
 def _rule(text: str) -> str:
@@ -52,7 +42,7 @@ class DayTable(TablePlace):
 
     day: Name | None = "day"
     """Column, or folder, that says which day it is. None: each row is the day's."""
-    time_zone: Annotated[str, AfterValidator(_zone)] = "UTC"
+    time_zone: Annotated[str, AfterValidator(known_zone)] = "UTC"
     """Zone in which a time falls on a day."""
     label_state: LabelState = None
     """What the label's column holds: secret, the labels from before any mechanism; or {

@@ -78,7 +78,7 @@ class DayRows:
         return batch.bad_rows(bad, Reason.LABEL_INVALID, f"{wanted}: {advice}")
 
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return whether training saw each row, and whether it was held out."""
+        """Return whether training saw each row, and whether it was held out; late ones neither."""
         table, rule = self.table, self.table.holdout_rule
         column = batch.column(rule.column)
         try:
