@@ -166,9 +166,8 @@ def unit_records(
     labels among each other: 100 identical labels count as one.
 
     What it does not say: a unit's labels may lose more together than any of them alone. If each is
-    private by itself the bound stays near the loss of one; `unit_label_inference` looks for the
-    sum, under an assumption on their dependence. A bound for a unit is one for a single label only
-    where the labels of a unit are independent given the features.
+    private by itself the bound stays near the loss of one. A bound for a unit is one for a single
+    label only where the labels of a unit are independent given the features.
 
     Args:
         records: of this shard; their streams decide among equals.
