@@ -45,14 +45,7 @@ _SCANNED = "Sequences"
 
 @dataclass(frozen=True, slots=True)
 class SequencesOfDay:
-    """Place of a day's sequences.
-
-    Attributes:
-        lake: path or URI.
-        dataset: of the sequences.
-        day: their partition.
-        column: of the sequences: text, or lists of token ids.
-    """
+    """Place of a day's sequences."""
 
     lake: str
     dataset: str
@@ -67,13 +60,7 @@ class SequencesOfDay:
 
 @dataclass(frozen=True, slots=True)
 class AskedModels:
-    """The models that are asked about each sequence.
-
-    Attributes:
-        target: path or URI of the model that was trained on them.
-        reference: path or URI of a model that saw none of the training sequences.
-        begin: the token that ONNX models are given before a sequence.
-    """
+    """The models that are asked about each sequence."""
 
     target: str
     reference: str

@@ -80,17 +80,7 @@ def index_page(
     shared: Sequence[SharedLabels] = (),
     studies: Sequence[StudyLink] = (),
 ) -> str:
-    """Return the page of the night as text.
-
-    Args:
-        models: all of them, also those whose own page cannot be drawn.
-        night: the page's night; None where nothing was audited yet.
-        releases: how many audits of tables the report has a page for.
-        withdrawals: records that were taken back, newest first.
-        secrets: the latest audit of each other secret than the label, of each model.
-        shared: labels on which several models were trained.
-        studies: those that lie in the report's folder.
-    """
+    """Return the page of the night as text."""
     entries = [one for one in models if isinstance(one, Entry)]
     by_name = {entry.model: entry for entry in entries}
     ordered = worst_first({entry.model: entry.tonight for entry in entries})

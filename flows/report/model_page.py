@@ -59,16 +59,7 @@ def model_page(
     asked: Sequence[str] = (),
     acknowledged: Sequence[str] = (),
 ) -> str:
-    """Return the page of one model as text.
-
-    Args:
-        history: the model's records.
-        details: the rows beside its last record that came to figures.
-        night: the report's night, which the model may have no record of.
-        secrets: the latest audit of each other secret of its records.
-        asked: the days that were audited more than once, in sentences.
-        acknowledged: acknowledgements of its violations, in sentences.
-    """
+    """Return the page of one model as text."""
     return rendered(
         "model.html.j2",
         root="../",

@@ -105,7 +105,6 @@ def steps_curves(
     *,
     steps: ArrayLike = (1_000, 3_000, 10_000, 30_000, 60_000, 100_000, 140_000, STEPS),
     noise_multipliers: tuple[float, ...] = (0.3, 0.4, 0.5, 1.0),
-    secret_bits: float = LONG_SECRET,
 ) -> list[StepsCurve]:
     """Return the data of Figure 2: leaked bits of a 60-bit secret against training steps.
 
@@ -118,12 +117,12 @@ def steps_curves(
         for count in steps:
             run = DpSgd(multiplier, SAMPLING_RATE, int(count))
             leaked.append(
-                curve_leakage(secret_bits, divergence=_divergence(run), largest_order=1_000.0)
+                curve_leakage(LONG_SECRET, divergence=_divergence(run), largest_order=1_000.0)
             )
             divergences = run.renyi(ORDERS)
-            direct.append(direct_leakage(secret_bits, orders=ORDERS, divergences=divergences))
+            direct.append(direct_leakage(LONG_SECRET, orders=ORDERS, divergences=divergences))
         curves.append(
-            StepsCurve(multiplier, secret_bits, steps, np.array(leaked), np.array(direct))
+            StepsCurve(multiplier, LONG_SECRET, steps, np.array(leaked), np.array(direct))
         )
     return curves
 

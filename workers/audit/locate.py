@@ -50,13 +50,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Segments of an audit, the largest bound first.
-
-    Attributes:
-        segments: all that were tested.
-        too_small: how many had fewer records than the plan asks for.
-        significance: allowed share of wrong names, and of wrong bounds among the named.
-    """
+    """Segments of an audit, the largest bound first."""
 
     segments: tuple[Segment, ...]
     too_small: int

@@ -155,10 +155,9 @@ def run_audit(
     plan: Plan,
     executor: Executor,
     external_inputs: ExternalInputs | None = None,
-    days: tuple[dt.date, ...] | None = None,
 ) -> AuditRecord:
     """Audit one model on one day: the simple form of `run_batches`, with the same record."""
-    request = Request(model, plan, external_inputs=external_inputs, days=days)
+    request = Request(model, plan, external_inputs=external_inputs)
     ((record,),) = run_batches(lake, day, [request], executor=executor)
     return record
 

@@ -111,13 +111,7 @@ def make_bundle(
 ) -> bytes:
     """Return the bundle of one statement of a log.
 
-    Args:
-        contents: the texts of all entries of the log, in the order of their publication.
-        statement_id: the statement that is handed over.
-        signer: key that signs both attestations and the log's head.
-        time: of the head.
-        earlier: signed head of an earlier bundle; the new one proves that the log has only grown.
-        trusted: keys that may have signed that head, and tombstones.
+    Given the signed head of an earlier bundle, it proves that the log has only grown since.
 
     Raises:
         InvalidInputError: no such statement, or it was erased.

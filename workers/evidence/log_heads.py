@@ -115,7 +115,7 @@ def sign_head(tree: MerkleTree, time: dt.datetime, signer: Signer) -> DsseEnvelo
 
 
 def read_head(envelope: DsseEnvelope, trusted: Sequence[Key]) -> LogHead:
-    """Return a signed head."""
+    """Return a head that a trusted key signed as it is."""
     payload = verified_payload(envelope, HEAD_TYPE, trusted, "the log's head")
     return _validated(LogHead, payload, "the log's head")
 
@@ -134,7 +134,7 @@ def bury(
 
 
 def read_tombstone(envelope: DsseEnvelope, trusted: Sequence[Key]) -> Tombstone:
-    """Return a tombstone."""
+    """Return a tombstone that a trusted key signed as it is."""
     payload = verified_payload(envelope, TOMBSTONE_TYPE, trusted, "a tombstone")
     return _validated(Tombstone, payload, "a tombstone")
 

@@ -74,15 +74,7 @@ def read_shard(
 
 @dataclass(frozen=True, slots=True)
 class NeededColumns:
-    """Columns that an audit reads of a file.
-
-    Attributes:
-        label: the label's.
-        features: of the models, as they are stored.
-        slices: that groups of records are made by.
-        unit: that names the privacy unit.
-        decoy: that holds decoys.
-    """
+    """Columns that an audit reads of a file."""
 
     label: LabelColumn
     features: tuple[Feature, ...]

@@ -51,15 +51,6 @@ def proposed_manifest(
 ) -> dict[str, Any]:
     """Return a whole manifest as JSON holds it; every field is there, and can be edited.
 
-    Args:
-        model_file: of a known format, known by its ending.
-        table: a Parquet file of the day's labels, with the model's features.
-        model: the model's name.
-        day: the audited day, which is taken for all that it was trained on.
-        dataset: of the labels.
-        label: the label's column.
-        declaration: what is declared, if anything is.
-
     Raises:
         TerminalError: the model cannot be read, the table lacks a column, or the values break a
             rule of manifests.

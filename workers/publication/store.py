@@ -298,7 +298,7 @@ def _named(position: int) -> deltalake.CommitProperties:
 
 
 def not_erased(entry: Entry) -> Published:
-    """Return an entry."""
+    """Return an entry; one that was erased is refused."""
     if isinstance(entry, ErasedStatement):
         raise ErasedError(
             f"The statement {entry.statement_id} about {entry.model} on {entry.day} was erased on "

@@ -41,14 +41,7 @@ MOST_PARTITIONS = 64
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Result of one task, as numbers that add up.
-
-    Attributes:
-        queries: shape (columns,), answered up to each column.
-        cells: shape (columns,), cells that are right up to each column.
-        records: records that are right as a whole.
-        stopped: why it ended early; empty where it did not.
-    """
+    """Result of one task, as numbers that add up."""
 
     queries: NDArray[np.int64]
     cells: NDArray[np.int64]

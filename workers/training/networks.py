@@ -151,7 +151,7 @@ def fit_network(
 
 
 def checked_parameters(parameters: Parameters) -> Parameters:
-    """Return parameters."""
+    """Return parameters, unless training diverged."""
     if not all(np.isfinite(leaf).all() for leaf in the_jax().tree.leaves(parameters)):
         raise TerminalError("A network's training diverged: its parameters are no numbers.")
     return parameters

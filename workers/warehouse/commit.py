@@ -105,13 +105,8 @@ def commit_all(stored: Stored, records: Sequence[AuditRecord]) -> tuple[bool | T
     return tuple(outcomes)
 
 
-def insert_rows(
-    stored: Stored, table: str, rows: Sequence[TableRow], before: "Snapshots | None" = None
-) -> frozenset[str]:
-    """Add rows that are no part of a record; return the audits of those that were added here.
-
-    `before` is the table as it was before the caller looked whether the rows are there.
-    """
+def insert_rows(stored: Stored, table: str, rows: Sequence[TableRow]) -> frozenset[str]:
+    """Add rows that are no part of a record; return the audits of those that were added here."""
     if not rows:
         return frozenset()
     at_once = TABLES[table].keys == ("audit_id",)
@@ -119,7 +114,7 @@ def insert_rows(
         row.audit_id if at_once else f"{row.audit_id}/{getattr(row, TIMES[table])}": row.audit_id
         for row in rows
     }
-    before = before or Snapshots(stored, [table])
+    before = Snapshots(stored, [table])
     return insert(stored, table, as_arrow(table, rows), names=names, before=before)
 
 
