@@ -122,11 +122,7 @@ class Course:
 
 
 def courses(warehouse: Warehouse, first: dt.date, last: dt.date) -> list[Course]:
-    """Return the course of every claim with a night from `first` to `last`, by model and secret.
-
-    Raises:
-        TransientError: storage kept failing.
-    """
+    """Return the course of every claim with a night from `first` to `last`, by model and secret."""
     audits = _evaluated(warehouse.current(every_secret=True, columns=_READ), first, last)
     known = acknowledgements(warehouse)
     found = []

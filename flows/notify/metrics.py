@@ -85,11 +85,7 @@ def write_metrics(settings: Settings) -> None:
 
 
 def latest_records(warehouse: Warehouse, models: Collection[str]) -> list[Latest]:
-    """Return the latest current record of each of these models and secrets.
-
-    Raises:
-        TransientError: storage kept failing.
-    """
+    """Return the latest current record of each of these models and secrets."""
     key = ("model", "secret")
     known = (
         warehouse.current(

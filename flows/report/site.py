@@ -75,9 +75,6 @@ def write_report(
         warehouse: what was audited; it may be empty.
         folder: where the report goes; it is made if need be.
         total: what models on the same labels are held against.
-
-    Raises:
-        OSError: the folder cannot be written.
     """
     key, root = page_key(), report_folder(folder, mode=0o700)
     tables = read_tables(warehouse, epsilon_windows if key is None else known_windows(root, key))
