@@ -68,6 +68,12 @@ class Card:
     steps: tuple[Step, ...]
 
     @property
+    def by_role(self) -> tuple[Step, ...]:
+        """The steps by role: owner, engineer, auditor; within a role the cheapest first."""
+        roles = list(Role)
+        return tuple(sorted(self.steps, key=lambda step: roles.index(step.role)))
+
+    @property
     def line(self) -> str:
         """The card in one line: its conclusion and the first step."""
         first = self.steps[0]
