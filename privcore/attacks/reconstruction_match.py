@@ -24,7 +24,6 @@ class Match:
 
     records: int
     by_column: tuple[int, ...]
-    total_records: int
     total_cells: int
 
     @property
@@ -60,7 +59,7 @@ def table_match(cells: NDArray[np.int64], groups: Groups, counts: NDArray[np.int
         found = np.bincount(alike[records:], weights=counts, minlength=size).astype(np.int64)
         right.append(int(np.minimum(there, found).sum()))
     whole = right[-1] if len(right) == columns else 0
-    return Match(whole, tuple(right), records, records * columns)
+    return Match(whole, tuple(right), records * columns)
 
 
 def confirm_groups(

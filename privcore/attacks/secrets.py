@@ -163,7 +163,6 @@ def tuned_training(
     neighbors: Neighbors,
     generator: np.random.Generator,
     models: int = 500,
-    alphabet: int = 10,
 ) -> NoisySgd:
     """Return the training of one digit with the lowest mean loss on it, at a privacy level.
 
@@ -177,9 +176,8 @@ def tuned_training(
         neighbors: the relation that epsilon speaks of.
         generator: draws the secrets and the noise.
         models: trained for each choice.
-        alphabet: values of a digit.
     """
-    secrets = generator.integers(0, alphabet, (models, 1))
+    secrets = generator.integers(0, 10, (models, 1))
     choices = []
     for steps, norm, length in itertools.product((1, 10, 50), (0.3, 1.0), (0.1, 0.3, 1.0, 3.0)):
         plain = NoisySgd.private(
@@ -193,9 +191,7 @@ def tuned_training(
         # So that the noise of all steps together moves a parameter by about `length`.
         noise = plain.noise_multiplier * norm * steps**0.5
         training = dataclasses.replace(plain, learning_rate=length / noise)
-        parameters = train_secrets(
-            secrets, training=training, generator=generator, alphabet=alphabet
-        )
+        parameters = train_secrets(secrets, training=training, generator=generator, alphabet=10)
         choices.append((-float(secret_log_probability(parameters, secrets).mean()), training))
     return min(choices, key=operator.itemgetter(0))[1]
 

@@ -157,14 +157,14 @@ def checked_parameters(parameters: Parameters) -> Parameters:
     return parameters
 
 
-def text_network(vocabulary: int, hidden: int = 128, classes: int = 2) -> Network:
-    """Return a fully connected network over weighted terms, with two hidden layers.
+def text_network(vocabulary: int, hidden: int) -> Network:
+    """Return a fully connected network of two classes over weighted terms, with two hidden layers.
 
     Its first layer adds up the rows of its matrix that a text has terms of, which is the product
     with the text's vector.
     """
     jax = the_jax()
-    sizes = [(vocabulary, hidden), (hidden, hidden), (hidden, classes)]
+    sizes = [(vocabulary, hidden), (hidden, hidden), (hidden, 2)]
 
     def initial(key: Any) -> Parameters:
         return dense_layers(key, sizes)
