@@ -49,9 +49,6 @@ class PanicError(TerminalError):
         super().__init__(f"A library panicked ({kind}): its message is in the worker's log.")
         self.kind = kind
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.kind,)
-
 
 class LostWorkerError(TransientError):
     """Workers that ran one item kept dying: the item may be what kills them."""
@@ -377,11 +374,7 @@ def _start_here(cpus: int | None) -> None:
 
 
 def _folder_of_ray() -> pathlib.Path:
-    """Return where Ray keeps its files: Ray opens a folder of its own choice to all users.
-
-    Raises:
-        TerminalError: there can be no such folder.
-    """
+    """Return where Ray keeps its files: Ray opens a folder of its own choice to all users."""
     chosen = os.environ.get("RAY_TMPDIR")
     folder = (pathlib.Path(chosen) if chosen else private_folder()) / "ray"
     try:

@@ -14,11 +14,7 @@ BOTH = f"{CODE_VERSION} (method version {METHOD_VERSION})"
 
 
 def check_same(version: str) -> None:
-    """Refuse to work for an audit that another version began.
-
-    Raises:
-        TerminalError: this node has another version of privaudit.
-    """
+    """Refuse to work for an audit that another version began."""
     if version != BOTH:
         raise TerminalError(
             f"The node {socket.gethostname()} has privaudit {BOTH}, but the audit was begun by "

@@ -195,11 +195,7 @@ def attest_page(
 
 
 def statements_of(settings: "Settings") -> "Statements":
-    """Return where statements are kept.
-
-    Raises:
-        TerminalError: the settings name no such place.
-    """
+    """Return where statements are kept."""
     from privcore.exceptions import TerminalError
     from workers.publication.store import Statements
 

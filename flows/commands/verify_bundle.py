@@ -64,17 +64,7 @@ class BundleFinding:
 def verify_evidence(
     bundle: pathlib.Path, trust: list[pathlib.Path], at: dt.datetime, *, as_json: bool
 ) -> int:
-    """Verify a bundle, print what it proves, and return the exit code.
-
-    Args:
-        bundle: the bundle's file.
-        trust: files of public keys.
-        at: the time for which its expiry is judged.
-        as_json: print one JSON object instead of lines.
-
-    Raises:
-        TerminalError: the bundle or a key cannot be read.
-    """
+    """Verify a bundle, print what it proves, and return the exit code."""
     found = check_evidence(bundle, trust, at)
     if as_json:
         typer.echo(json.dumps(_as_object(found), indent=2))
@@ -89,11 +79,7 @@ def verify_evidence(
 def check_evidence(
     bundle: pathlib.Path, trust: list[pathlib.Path], at: dt.datetime
 ) -> BundleFinding:
-    """Return what is found of a bundle at a time.
-
-    Raises:
-        TerminalError: the bundle or a key cannot be read.
-    """
+    """Return what is found of a bundle at a time."""
     from workers.evidence.bundle import LARGEST, verify_bundle
     from workers.evidence.envelope import UntrustedSignatureError, read_public_key
     from workers.evidence.page import MAGIC, verify_page

@@ -66,16 +66,7 @@ name = "delays-broken"   # declares epsilon 0.5; on {broken} somebody dropped th
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """Result of the demo.
-
-    Attributes:
-        audits: a row per model and day.
-        report: its first page.
-        rows: labelled flights.
-        dropped: flights without an arrival delay.
-        broken: the day from which on `delays-broken` was trained on labels as they are.
-        found_before: how many models and audits an earlier run of the same demo had made.
-    """
+    """Result of the demo."""
 
     audits: pl.DataFrame
     report: pathlib.Path
@@ -149,11 +140,7 @@ def run_demo(*, folder: pathlib.Path, start: dt.date, days: int) -> DemoResult:
 
 
 def _begin(folder: pathlib.Path, broken: dt.date, jobs: list[TrainingJob]) -> None:
-    """Write the settings; what another demo left in the folder is deleted, what this one did stays.
-
-    Raises:
-        InvalidInputError: the folder holds what no demo made, or what a user went on with.
-    """
+    """Write the settings; what another demo left in the folder is deleted."""
     digest = hashlib.sha256(f"{CODE_VERSION} {METHOD_VERSION} {jobs}".encode()).hexdigest()[:16]
     text, file = _SETTINGS.format(broken=broken, digest=digest), folder / FILE
     before = file.read_text(encoding="utf-8") if file.exists() else None

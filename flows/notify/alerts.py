@@ -327,11 +327,7 @@ def report_link(settings: Settings) -> str | None:
 
 
 def deliver(alert: Alert, settings: Settings) -> None:
-    """Emit the alert as a Prefect event, and send it to the webhook if there is one.
-
-    Raises:
-        WebhookError: the webhook did not accept it.
-    """
+    """Emit the alert as a Prefect event, and send it to the webhook if there is one."""
     emit(alert.event, alert.model, alert.day, payload=alert.payload(), identity=alert.id)
     if settings.webhook is not None:
         send(settings.webhook, alert.payload())

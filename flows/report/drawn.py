@@ -32,12 +32,7 @@ _SOURCES = ("flows", "workers", "privcore")
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """One page.
-
-    Attributes:
-        inputs: digest of everything that it was drawn from.
-        page: digest of its bytes.
-    """
+    """One page."""
 
     inputs: str
     page: str
@@ -75,11 +70,7 @@ def read_drawn(root: pathlib.Path, key: bytes | None) -> dict[str, Drawn]:
 
 
 def write_drawn(root: pathlib.Path, drawn: Mapping[str, Drawn], key: bytes) -> None:
-    """Replace the list.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Replace the list."""
     pages = {name: [one.inputs, one.page] for name, one in sorted(drawn.items())}
     told = {"pages": pages, "seal": _seal(pages, key)}
     replace_file(root / LIST, json.dumps(told, indent=0).encode())

@@ -90,11 +90,7 @@ def _read(path: pathlib.Path, key: bytes) -> pl.DataFrame | None:
 
 
 def _write(path: pathlib.Path, key: bytes, windows: pl.DataFrame) -> None:
-    """Replace what is known.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Replace what is known."""
     stream = io.BytesIO()
     windows.write_parquet(stream)
     rows = stream.getvalue()

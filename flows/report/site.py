@@ -75,9 +75,6 @@ def write_report(
         warehouse: what was audited; it may be empty.
         folder: where the report goes; it is made if need be.
         total: what models on the same labels are held against.
-
-    Raises:
-        OSError: the folder cannot be written.
     """
     key, root = page_key(), report_folder(folder, mode=0o700)
     tables = read_tables(warehouse, epsilon_windows if key is None else known_windows(root, key))
@@ -97,9 +94,6 @@ def write_pages(
     say, costs no other: a page that says so stands in its place.
 
     With a `key`, models' pages of which nothing changed are not drawn again (`flows.report.drawn`).
-
-    Raises:
-        OSError: the folder cannot be written.
     """
     root = report_folder(folder, mode=0o700)
     models = sorted(tables.audits["model"].unique())
@@ -175,16 +169,7 @@ def _withdrawals(rows: pl.DataFrame) -> list[Withdrawal]:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """Some models' pages to write.
-
-    Attributes:
-        tables: the models' rows.
-        pages: the file name of each model's page.
-        root: the report's folder.
-        night: its night.
-        top: the largest epsilon of all small plots.
-        known: what the report's list says of each page; None where none is kept.
-    """
+    """Some models' pages to write."""
 
     tables: Tables
     pages: Mapping[str, str]

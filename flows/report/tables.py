@@ -33,15 +33,7 @@ AnyRow = TypeVar("AnyRow", bound=TableRow)
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """The rows beside one audit; each may be empty, as in records made before it was stored.
-
-    Attributes:
-        bounds: the game's bounds by arm, family and guess fraction.
-        promises: what the guarantee promises.
-        slices: the bounds of slices with at least the plan's number of records.
-        reliability: predictions of both models against what was observed.
-        scores: the distribution of the adversary's scores.
-    """
+    """The rows beside one audit; each may be empty, as in records made before it was stored."""
 
     bounds: tuple[BoundRow, ...] = ()
     promises: tuple[PromiseRow, ...] = ()
@@ -113,11 +105,7 @@ class Tables:
         )
 
     def told_of(self, models: list[str]) -> tuple[AuditedNight, ...]:
-        """Return the latest audit of each other secret of these models, by name.
-
-        Raises:
-            pydantic.ValidationError: a row that is not of its table.
-        """
+        """Return the latest audit of each other secret of these models, by name."""
         found = self._secrets_of(models)
         if found.is_empty():
             return ()
@@ -130,19 +118,11 @@ class Tables:
         return self.secrets.filter(pl.col("model").is_in(models))
 
     def release_rows(self) -> tuple[ReleaseRow, ...]:
-        """Return the audits of releases.
-
-        Raises:
-            pydantic.ValidationError: a row that is not of its table.
-        """
+        """Return the audits of releases."""
         return _rows(ReleaseRow, self.releases)
 
     def details(self, audit_id: str) -> Details:
-        """Return the rows of one audit, without bars and bins of too few records.
-
-        Raises:
-            pydantic.ValidationError: a row that is not of its table.
-        """
+        """Return the rows of one audit, without bars and bins of too few records."""
         enough = pl.col("records") >= FEWEST_RECORDS
         mine = pl.col("audit_id") == audit_id
         return Details(

@@ -25,10 +25,6 @@ def acknowledge_violation(
 
     Returns:
         What was stored, and why the alert was not delivered, if it was not.
-
-    Raises:
-        TerminalError: the violation cannot be acknowledged; the sentence says why.
-        TransientError: storage kept failing.
     """
     warehouse = Warehouse(settings.warehouse)
     row = warehouse.record(audit_id).audit
@@ -44,11 +40,7 @@ def acknowledge_violation(
 
 
 def _refuting(row: AuditRow, settings: Settings) -> Published:
-    """Return the published statement of an audit that refutes the declaration.
-
-    Raises:
-        TerminalError: there is none.
-    """
+    """Return the published statement of an audit that refutes the declaration."""
     for night in published_nights([row], settings):
         made = night.statement
         if isinstance(made, Published) and made.verdict == PublicVerdict.VIOLATED:

@@ -79,9 +79,6 @@ def read_names(uri: str) -> NDArray[np.float64]:
 
     Args:
         uri: CSV or Parquet with a column `probability`, or anything in proportion to it.
-
-    Raises:
-        InvalidInputError: the table cannot be read, or has no ten positive numbers there.
     """
     frame = read_frame(uri)
     if "probability" not in frame.columns or not frame["probability"].dtype.is_numeric():
@@ -100,15 +97,7 @@ def read_names(uri: str) -> NDArray[np.float64]:
 
 
 def study(*, scale: float, names: str | None = None) -> Study:
-    """Return the study: models trained on secrets, and attacked.
-
-    Args:
-        scale: share of the models to train.
-        names: table of the names' probabilities, see `read_names`.
-
-    Raises:
-        InvalidInputError: a scale out of its range, or no such table.
-    """
+    """Return the study: models trained on secrets, and attacked."""
     check_scale(scale)
     models, attacked = max(200, round(MODELS * scale)), max(200, round(ATTACKED * scale))
     cells = [

@@ -248,12 +248,6 @@ def learn_columns(
     """Return each column's domain and, where the search wants them, its counts.
 
     Where the interface refuses, fails or answers garbage, what was learned by then is returned.
-
-    Args:
-        adversary: who asks.
-        columns: indices of the columns.
-        bounds: as `reconstruct_table`.
-        search: as `reconstruct_table`.
     """
     search = search or Bisection()
     domains: dict[int, Column] = {}
@@ -280,14 +274,6 @@ def reconstruct_groups(
     """Find more columns of groups of records whose sizes are known.
 
     Where the interface refuses, fails or answers garbage, what was learned by then is returned.
-
-    Args:
-        adversary: who asks.
-        groups: the groups, by the columns that are known of them.
-        counts: shape (groups,), how many records each has.
-        columns: the columns to find, in this order.
-        known: what is known of these columns alone.
-        search: how cells are looked for; `Bisection` by default.
     """
     search = search or Bisection()
     progress: list[Progress] = []

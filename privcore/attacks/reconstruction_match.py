@@ -20,17 +20,10 @@ class Match:
     A reconstruction has no order of rows, so records are compared as a multiset. A cell is right
     where its record's cells are right in it and in every column that was learned before it: an
     attacker who has the wrong person's age has not read the right person's balance.
-
-    Attributes:
-        records: records of the table that were reconstructed whole.
-        by_column: cells that are right of each column, in the order in which they were learned.
-        total_records: records of the table.
-        total_cells: cells of the table.
     """
 
     records: int
     by_column: tuple[int, ...]
-    total_records: int
     total_cells: int
 
     @property
@@ -51,9 +44,6 @@ def table_match(cells: NDArray[np.int64], groups: Groups, counts: NDArray[np.int
         cells: shape (records, columns), the table; for existence probing, its distinct records.
         groups: the distinct records that an attack found; its columns index those of `cells`.
         counts: shape (groups,), how often it found each.
-
-    Raises:
-        InvalidInputError: the table is empty.
     """
     records, columns = cells.shape
     if not cells.size:
@@ -69,7 +59,7 @@ def table_match(cells: NDArray[np.int64], groups: Groups, counts: NDArray[np.int
         found = np.bincount(alike[records:], weights=counts, minlength=size).astype(np.int64)
         right.append(int(np.minimum(there, found).sum()))
     whole = right[-1] if len(right) == columns else 0
-    return Match(whole, tuple(right), records, records * columns)
+    return Match(whole, tuple(right), records * columns)
 
 
 def confirm_groups(

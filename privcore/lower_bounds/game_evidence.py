@@ -71,13 +71,6 @@ def game_evidence(
 ) -> GameEvidence:
     """Read a tally as evidence against `claim`.
 
-    Args:
-        tally: of the training records, or of the control.
-        claim: family, delta, significance, shift.
-        choice: the guess fractions.
-        paper_delta: delta of the paper's figure.
-        random: the audit's stream, for the border bins.
-
     Raises:
         InvalidInputError: a claim that makes no sense, or an empty tally.
     """
@@ -117,9 +110,6 @@ def choice_epsilon_lower(
     so they are not independent; but if the lower median exceeds it, at least half of them do, and
     by Markov's inequality that has probability at most significance. With one repetition nothing
     is halved, with one fraction nothing divided.
-
-    Raises:
-        InvalidInputError: a claim that makes no sense.
     """
     return float(
         choice_epsilons(tally, (claim.significance,), claim=claim, choice=choice, random=random)[0]

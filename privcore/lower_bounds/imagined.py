@@ -24,11 +24,6 @@ def resized_tables(
     """Return tables as multiples of the training and holdout records would fill them.
 
     Strata, sides, offsets and shares of right predictions stay.
-
-    Args:
-        tables: as matched tonight.
-        records: factor of the training records.
-        held: factor of the holdout records; of pairs, the factor of the pairs.
     """
     return tuple(_resized(one, records, held) for one in tables)
 
@@ -46,10 +41,6 @@ def leaking_tables(
 
     A training record's prediction is then right with e^epsilon times the odds that unseen records
     of its table show tonight, less one standard error of their ratio. Pairs show odds of 1.
-
-    Args:
-        tables: as matched.
-        epsilon: for replacing a label.
     """
     return tuple(_leaking(one, epsilon) for one in tables)
 

@@ -66,16 +66,7 @@ class ExactStatement:
 
 @dataclass(frozen=True, slots=True)
 class PublicStatement:
-    """The statement about one audit. Of it, two figures depend on labels.
-
-    Attributes:
-        significance: allowed probability that a refutation of the tested claim is wrong.
-        records: number of training records in the tables.
-        control: number of holdout records in the tables.
-        epsilon_ceiling: as in `ExactStatement`.
-        evidence: against the claim, with noise.
-        premises: against what the test of the claim assumes, with noise.
-    """
+    """The statement about one audit. Of it, two figures depend on labels."""
 
     significance: float
     records: int
@@ -176,12 +167,6 @@ def tested(
 ) -> tuple[float, Matched, Stakes]:
     """Return the declared epsilon, the tables and the stakes of the bet against a claim.
 
-    Args:
-        tallies: of the whole audit.
-        claim: what was declared.
-        significance: of the test.
-        nights: how many nights share the significance, and so what delta may take of it.
-
     Raises:
         InvalidInputError: nothing was declared; decoys or membership, of which labels decide more
             than whether a prediction was right.
@@ -226,9 +211,6 @@ def publish_statement(
         key: secret, of 32 bytes or more; without it noise could be drawn again.
         named: what the noise is drawn for: slot, revision, method, digests of models *and labels*.
             Noise that labels do not enter would cancel between two versions of them.
-
-    Raises:
-        InvalidInputError: a key too short.
     """
     return PublicStatement(
         significance=exact.significance,

@@ -28,16 +28,7 @@ def hint_of(
     privacy: Privacy | None,
     plan: Plan,
 ) -> str:
-    """Return sentences for a person who reads the verdict, or "".
-
-    Args:
-        source: the model on its day.
-        tallies: of the pass.
-        evidence: what they prove.
-        holds: what the label column is known to hold.
-        privacy: what the bound is held against.
-        plan: how the game is played.
-    """
+    """Return sentences for a person who reads the verdict, or ""."""
     if plan.secret is not Secret.LABEL:
         return ""
     facts = source.facts

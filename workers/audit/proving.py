@@ -88,12 +88,6 @@ def prove(
     They are made where the pass left what it counted, and model files stay here. A record depends
     on its own audit alone: not on who computes it, or beside which others.
 
-    Args:
-        audits: in the order of the pass.
-        scan: what the pass came to.
-        root: below which the label files lie.
-        partition: the label files.
-
     Raises:
         TransientError: storage or workers kept failing.
     """
@@ -110,11 +104,7 @@ def prove(
 def _prove_some(
     counted: tuple[_Shared, PartialResults], some: Sequence[_Item]
 ) -> list[tuple[int, Proved]]:
-    """Return records with their numbers.
-
-    Raises:
-        TerminalError: this node has another version of privaudit than who began the pass.
-    """
+    """Return records with their numbers."""
     shared, results = counted
     check_same(shared.version)
     partition = shared.partition
@@ -186,11 +176,7 @@ def _evaluated(
     words: Callable[[], str],
     unread: str,
 ) -> AuditRecord:
-    """Return the record of an audit that came to figures.
-
-    Raises:
-        NotEvaluableError: what was scanned allows none.
-    """
+    """Return the record of an audit that came to figures."""
     plan = request.plan
     checked = check_result(Game(inputs.source, plan), result, day, counted=counted, words=words)
     tallies, privacy = checked.tallies, checked.privacy
@@ -248,13 +234,6 @@ def check_result(
     words: Callable[[], str] = lambda: "",
 ) -> Checked:
     """Return what was counted of one model, once it may be read.
-
-    Args:
-        game: of the model.
-        result: of all records.
-        day: the audited day.
-        counted: returns what `countable` does.
-        words: returns what may explain that there are too few records.
 
     Raises:
         NotEvaluableError: too few records, a proxy that knows the labels, other decoys than were

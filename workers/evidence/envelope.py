@@ -24,13 +24,14 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
     load_pem_public_key,
 )
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import UnsupportedLibraryError, VerificationError
 from securesystemslib.signer import CryptoSigner, Key, Signature, Signer, SSlibKey
 
 from privcore.exceptions import TerminalError
 from workers.publication.secret_files import read_open, read_secret, write_new
+from workers.strict_model import StrictModel
 
 SERVICES = {
     "awskms": "awskms",
@@ -55,23 +56,20 @@ class UntrustedSignatureError(TerminalError):
         self.sentence = sentence
         super().__init__(sentence)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.what, self.sentence)
 
-
-class DsseSignature(BaseModel):
+class DsseSignature(StrictModel):
     """One signature of an envelope, as JSON has it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(strict=True)
 
     keyid: str
     sig: str
 
 
-class DsseEnvelope(BaseModel):
+class DsseEnvelope(StrictModel):
     """An envelope, as JSON has it: payload and signatures are in base64."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(strict=True)
 
     payload: str
     payloadType: str  # noqa: N815  # DSSE's own name

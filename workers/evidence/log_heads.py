@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import BaseModel, StringConstraints, ValidationError
 from securesystemslib.signer import Key, Signer
 
 from privcore.exceptions import TerminalError
@@ -23,6 +23,7 @@ from workers.evidence.envelope import (
 )
 from workers.evidence.merkle_log import MerkleTree, is_consistent, leaf_hash
 from workers.publication.erased import ErasedStatement, NoStatementError, entry_of
+from workers.strict_model import StrictModel
 
 HEAD_TYPE = "application/vnd.privaudit.log-head.v1+json"
 """Type of a signed head's payload."""
@@ -33,20 +34,16 @@ Payload = TypeVar("Payload", bound=BaseModel)
 HexDigest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 
 
-class LogHead(BaseModel):
+class LogHead(StrictModel):
     """A log at one moment: its root fixes every entry."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     size: int
     root: HexDigest
     time: dt.datetime
 
 
-class Tombstone(BaseModel):
+class Tombstone(StrictModel):
     """Remainder of an erased statement. It holds no figure."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     statement_id: str
     leaf: HexDigest
@@ -54,14 +51,12 @@ class Tombstone(BaseModel):
     reason: str
 
 
-class LogFile(BaseModel):
+class LogFile(StrictModel):
     """A log's signed head with the hash of every entry, to be kept where it cannot be changed.
 
     The hashes tell nothing about statements, whose ids are random, and they name which entry was
     tampered with.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     mediaType: Literal["application/vnd.privaudit.log.v1+json"]  # noqa: N815  # as in-toto has it
     head: DsseEnvelope
@@ -80,12 +75,7 @@ class Tampering(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TamperedEntry:
-    """One entry that is not as it was.
-
-    Attributes:
-        what: what happened to it.
-        index: its place, from 0 on: in the earlier log, of an inserted one in the later.
-    """
+    """One entry that is not as it was."""
 
     what: Tampering
     index: int
@@ -97,9 +87,6 @@ def tree_of(entries: Iterable[bytes | DsseEnvelope], trusted: Sequence[Key]) -> 
     Args:
         entries: statements as canonical JSON (`log_entry`), tombstones as envelopes.
         trusted: keys, one of which signed each tombstone.
-
-    Raises:
-        UntrustedSignatureError: a tombstone that none of these keys signed.
     """
     return MerkleTree(
         [
@@ -113,10 +100,6 @@ def tree_of(entries: Iterable[bytes | DsseEnvelope], trusted: Sequence[Key]) -> 
 
 def tree_of_contents(contents: Iterable[str], trusted: Sequence[Key]) -> MerkleTree:
     """Return the tree of the statements' table.
-
-    Args:
-        contents: the text of each entry, as it is stored.
-        trusted: keys, one of which signed each tombstone.
 
     Raises:
         UntrustedSignatureError: a tombstone that none of these keys signed, or of another
@@ -132,11 +115,7 @@ def sign_head(tree: MerkleTree, time: dt.datetime, signer: Signer) -> DsseEnvelo
 
 
 def read_head(envelope: DsseEnvelope, trusted: Sequence[Key]) -> LogHead:
-    """Return a signed head.
-
-    Raises:
-        UntrustedSignatureError: no trusted key signed it as it is.
-    """
+    """Return a head that a trusted key signed as it is."""
     payload = verified_payload(envelope, HEAD_TYPE, trusted, "the log's head")
     return _validated(LogHead, payload, "the log's head")
 
@@ -144,15 +123,7 @@ def read_head(envelope: DsseEnvelope, trusted: Sequence[Key]) -> LogHead:
 def bury(
     entry: bytes, statement_id: str, *, reason: str, time: dt.datetime, signer: Signer
 ) -> DsseEnvelope:
-    """Return the signed tombstone that replaces a statement's entry in the log.
-
-    Args:
-        entry: the entry that is erased.
-        statement_id: its id.
-        reason: why, for the tombstone's reader; it is public.
-        time: when.
-        signer: key of the log's owner.
-    """
+    """Return the signed tombstone that replaces a statement's entry in the log."""
     stone = Tombstone(
         statement_id=statement_id,
         leaf=leaf_hash(entry).hex(),
@@ -163,11 +134,7 @@ def bury(
 
 
 def read_tombstone(envelope: DsseEnvelope, trusted: Sequence[Key]) -> Tombstone:
-    """Return a tombstone.
-
-    Raises:
-        UntrustedSignatureError: no trusted key signed it as it is.
-    """
+    """Return a tombstone that a trusted key signed as it is."""
     payload = verified_payload(envelope, TOMBSTONE_TYPE, trusted, "a tombstone")
     return _validated(Tombstone, payload, "a tombstone")
 
@@ -230,10 +197,6 @@ def find_tampering(earlier: Sequence[bytes], later: Sequence[bytes]) -> list[Tam
 
     The roots tell *that* something happened, this tells where. Entries differ from each other,
     since each statement has a random id.
-
-    Args:
-        earlier: the entries' hashes when they were kept.
-        later: the hashes now.
     """
     if list(later[: len(earlier)]) == list(earlier):
         return []

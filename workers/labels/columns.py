@@ -74,15 +74,7 @@ def read_shard(
 
 @dataclass(frozen=True, slots=True)
 class NeededColumns:
-    """Columns that an audit reads of a file.
-
-    Attributes:
-        label: the label's.
-        features: of the models, as they are stored.
-        slices: that groups of records are made by.
-        unit: that names the privacy unit.
-        decoy: that holds decoys.
-    """
+    """Columns that an audit reads of a file."""
 
     label: LabelColumn
     features: tuple[Feature, ...]
@@ -136,13 +128,7 @@ def only_in_folder(path: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Consecutive rows of one shard, as they lie in the file; each column is converted once.
-
-    Attributes:
-        table: the columns that were read.
-        path: of the file.
-        place: file, row group and row of the first row.
-    """
+    """Consecutive rows of one shard, as they lie in the file; each column is converted once."""
 
     table: pa.Table
     path: str
@@ -187,11 +173,7 @@ class Batch:
         numbers: type[pl.DataType] = pl.Float32,
         missing: str | None = "",
     ) -> pl.Series:
-        """Return a feature as models take it: numbers of a kind, categories as text.
-
-        Raises:
-            NotEvaluableError: it is stored as another kind.
-        """
+        """Return a feature as models take it: numbers of a kind, categories as text."""
         key = (feature, numbers, missing)
         if key not in self._made:
             with self._readable(feature.name):
@@ -206,9 +188,6 @@ class Batch:
         """Return a model's features as its framework takes them, under the model's names.
 
         `stored` gives each the name of the column that holds it.
-
-        Raises:
-            NotEvaluableError: one is stored as another kind.
         """
         form = format_named(manifest.format)
         return pl.DataFrame(
@@ -247,22 +226,14 @@ class Batch:
         return found
 
     def arms(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return whether each row was trained on, and whether it was held out.
-
-        Raises:
-            NotEvaluableError: `split` is not stored as text.
-        """
+        """Return whether each row was trained on, and whether it was held out."""
         split = self.split()
         with self._readable(SPLIT):
             train, holdout = ((split == word).fill_null(value=False) for word in (TRAIN, HOLDOUT))
             return train.to_numpy(), holdout.to_numpy()
 
     def split(self) -> pl.Series:
-        """Return each row's part, as text.
-
-        Raises:
-            NotEvaluableError: `split` is not stored as text.
-        """
+        """Return each row's part, as text."""
         column = self.column(SPLIT)
         if not _is_plain(column.dtype):
             raise NotEvaluableError(
@@ -273,11 +244,7 @@ class Batch:
             return column if column.dtype == pl.Categorical else column.cast(pl.String)
 
     def groups(self, column: str) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-        """Return a slice column's values, ascending, and each row's index among them.
-
-        Raises:
-            NotEvaluableError: it is stored as a kind that has no single form as text.
-        """
+        """Return a slice column's values, ascending, and each row's index among them."""
         key = ("groups", column)
         if key not in self._made:
             words = self._words(column, "slice", Reason.FEATURE_INVALID)
@@ -291,11 +258,7 @@ class Batch:
     def units(
         self, column: str, *, among: NDArray[np.bool_]
     ) -> tuple[NDArray[np.str_], BadRecords]:
-        """Return the person of each record, empty where there is none, and what is bad `among` all.
-
-        Raises:
-            NotEvaluableError: it is stored as a kind that has no single form as text.
-        """
+        """Return each record's person, empty where there is none, and what is bad `among` all."""
         key = ("units", column)
         if key not in self._made:
             words = self._words(column, "privacy unit", Reason.UNIT_INVALID)

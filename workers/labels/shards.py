@@ -105,10 +105,6 @@ def find_partition(lake: Lake, dataset: str, day: dt.date) -> Partition:
     """Return the day's label files, divided into work units of about `WORK_UNIT_BYTES`.
 
     Only the footers of files larger than that are read.
-
-    Raises:
-        NotEvaluableError: the partition is missing or has no file.
-        TransientError: storage kept failing.
     """
     folder = _complete_folder(lake, dataset, day)
     listed = lake.files_below(folder)
@@ -124,12 +120,7 @@ def find_partition(lake: Lake, dataset: str, day: dt.date) -> Partition:
 
 
 def find_days(lake: Lake, dataset: str, days: tuple[dt.date, ...]) -> Partition:
-    """Return the label files of several days, ascending, as one partition of the last of them.
-
-    Raises:
-        NotEvaluableError: one of the partitions is missing or has no file.
-        TransientError: storage kept failing.
-    """
+    """Return the label files of several days, ascending, as one partition of the last of them."""
     files: list[LabelFile] = []
     unread: list[LabelFile] = []
     work_units: list[WorkUnit] = []
@@ -155,11 +146,7 @@ def find_days(lake: Lake, dataset: str, days: tuple[dt.date, ...]) -> Partition:
 
 
 def divide(lake: Lake, folder: str, files: Sequence[LabelFile]) -> tuple[WorkUnit, ...]:
-    """Return files as units of work of about `WORK_UNIT_BYTES`; large files' footers are read.
-
-    Raises:
-        TransientError: storage kept failing.
-    """
+    """Return files as units of work of about `WORK_UNIT_BYTES`; large files' footers are read."""
     large = [file.name for file in files if file.size > WORK_UNIT_BYTES]
     with ThreadPoolExecutor(_READERS) as pool:
         divided = dict(
@@ -200,11 +187,7 @@ def runs(sizes: list[int], limit: int) -> Iterator[tuple[int, int]]:
 
 
 def list_shards(lake: Lake, dataset: str, day: dt.date) -> list[Shard]:
-    """Return the day's shards, in a fixed order.
-
-    Raises:
-        NotEvaluableError: the partition is missing, empty or has a damaged file.
-    """
+    """Return the day's shards, in a fixed order."""
     folder = _complete_folder(lake, dataset, day)
     shards = []
     for name in (file.name for file in lake.label_files(dataset, day)):

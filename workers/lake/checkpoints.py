@@ -74,7 +74,6 @@ def read_manifest(lake: Lake, model: str, day: dt.date) -> DeclaredManifest:
     Raises:
         NotEvaluableError: the day has no complete checkpoint, its manifest is not valid or is
             another model's or day's; it is too large, or a link that leads out of the lake.
-        TransientError: storage kept failing.
     """
     folder = checkpoint_folder(model, day)
     if not lake.exists(folder):
@@ -106,7 +105,6 @@ def read_checkpoint(
     Raises:
         NotEvaluableError: as `read_manifest`; or the digest of the model's file differs, or
             the model differs from the manifest in features or classes, or is none to score with.
-        TransientError: storage kept failing, or the process that reads model files went away.
     """
     if declared is None:
         declared = read_manifest(lake, model, day)
@@ -130,12 +128,7 @@ def describe_checkpoint(
     *,
     format: str,  # noqa: A002
 ) -> ModelDescription:
-    """Return what a model's file of a day says of itself.
-
-    Raises:
-        NotEvaluableError: it is no model of the format, or none to score with.
-        TransientError: the process that reads model files went away.
-    """
+    """Return what a model's file of a day says of itself."""
     try:
         return describe_model(content, format=format)
     except UnreadableModelError as error:
@@ -145,11 +138,7 @@ def describe_checkpoint(
 
 
 def load(checkpoint: Checkpoint) -> LoadedModel:
-    """Return the model of a checkpoint that `read_checkpoint` has verified.
-
-    Raises:
-        NotEvaluableError: the bytes are no model of its format.
-    """
+    """Return the model of a checkpoint that `read_checkpoint` has verified."""
     manifest = checkpoint.manifest
     form = format_named(manifest.format)
     try:
@@ -163,11 +152,7 @@ def load(checkpoint: Checkpoint) -> LoadedModel:
 
 
 def count_rounds(checkpoint: Checkpoint) -> int:
-    """Return with how many rounds of boosting a checkpoint predicts; 0 of a model without rounds.
-
-    Raises:
-        NotEvaluableError: as `load`.
-    """
+    """Return with how many rounds a checkpoint predicts; 0 of a model without rounds."""
     return format_named(checkpoint.manifest.format).count_rounds(load(checkpoint))
 
 
@@ -216,11 +201,7 @@ def as_inputs(model: LoadedModel, manifest: Manifest, features: pl.DataFrame) ->
 def predict(
     model: LoadedModel, manifest: Manifest, inputs: Any, *, threads: int
 ) -> NDArray[np.float64]:
-    """Return the model's probabilities, after its output correction if it has one.
-
-    Raises:
-        NotEvaluableError: as `probabilities`.
-    """
+    """Return the model's probabilities, after its output correction if it has one."""
     form = format_named(manifest.format)
     predicted = _predicted(form, model, manifest, inputs, threads)
     if not np.all(np.isfinite(predicted)):

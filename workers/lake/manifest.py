@@ -9,9 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationError,
     field_validator,
@@ -19,6 +17,7 @@ from pydantic import (
 )
 
 from workers.exceptions import NotEvaluableError, Reason
+from workers.strict_model import StrictModel
 
 SCHEMA_VERSION = 1
 POLICY = "policy"
@@ -61,18 +60,14 @@ FormatName = Annotated[
 """A format that is read; others are refused with the way out."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class DeclaredMechanism(_Strict):
+class DeclaredMechanism(StrictModel):
     """The mechanism that made the labels, or the training, private."""
 
     name: Name
     parameters: dict[str, Any] = Field(default_factory=dict)
 
 
-class PrivatisedBy(_Strict):
+class PrivatisedBy(StrictModel):
     """The mechanism that had made the labels private before they came into the lake."""
 
     privatised_by: DeclaredMechanism
@@ -91,7 +86,7 @@ def named_twice(classes: Iterable[Label]) -> list[str]:
     return [word for word, times in Counter(looked_up(classes)).items() if times > 1]
 
 
-class LabelColumn(_Strict):
+class LabelColumn(StrictModel):
     """The label's column and its classes, in the order of the model's probabilities.
 
     `state` says whether the column holds the labels that are to stay secret, or what a mechanism
@@ -122,14 +117,14 @@ class LabelColumn(_Strict):
         return tuple(str(value) for value in self.classes)
 
 
-class Feature(_Strict):
+class Feature(StrictModel):
     """One input of the model; a missing categorical value is scored as an empty string."""
 
     name: Name
     kind: Literal["numeric", "categorical"]
 
 
-class TrainedOn(_Strict):
+class TrainedOn(StrictModel):
     """The labels that training saw."""
 
     first: dt.date
@@ -143,7 +138,7 @@ class TrainedOn(_Strict):
         return self
 
 
-class OutputCorrection(_Strict):
+class OutputCorrection(StrictModel):
     """A step that changes the model's probabilities before they are served: part of the model.
 
     It must be public: post-processing, which depends on no label. `noise_correction` multiplies by
@@ -155,7 +150,7 @@ class OutputCorrection(_Strict):
     floor: Annotated[float, Field(ge=0.0, lt=0.5)]
 
 
-class DecoyLabels(_Strict):
+class DecoyLabels(StrictModel):
     """Records whose label a coin chose before training (`privaudit decoys`).
 
     The label's column holds what was trained on, `column` the other label of the pair, null where
@@ -205,7 +200,7 @@ def check_alphabet(unit: str) -> None:
         )
 
 
-class Privacy(_Strict):
+class Privacy(StrictModel):
     """The declared guarantee."""
 
     definition: Literal["label_dp", "dp", "idp", "group_idp", "bdp"]
@@ -229,7 +224,7 @@ class Privacy(_Strict):
         return self
 
 
-class Manifest(_Strict):
+class Manifest(StrictModel):
     """The whole manifest; a missing declaration is null, never infinity and never zero."""
 
     schema_version: Literal[1]

@@ -29,13 +29,7 @@ class LanguageModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """A model's file, read once by the driver and carried to the workers.
-
-    Attributes:
-        name: of the file.
-        content: its bytes.
-        begin: the token that an ONNX model is given before a sequence.
-    """
+    """A model's file, read once by the driver and carried to the workers."""
 
     name: str
     content: bytes
@@ -52,11 +46,7 @@ class ModelFile:
         return VOCABULARY if self.name.endswith(".json") else None
 
     def load(self) -> LanguageModel:
-        """Return the model; each process loads a file once.
-
-        Raises:
-            InvalidInputError: the file is damaged, or of no known format.
-        """
+        """Return the model; each process loads a file once."""
         if self.name.endswith(".json"):
             return load_ngram(self.content)
         if self.name.endswith(".onnx"):
@@ -66,12 +56,7 @@ class ModelFile:
 
 
 def read_model(uri: str, *, begin: int = 0) -> ModelFile:
-    """Return a model's file from a path or URI.
-
-    Raises:
-        InvalidInputError: there is no such file, it is too large, damaged, or of no known format.
-        TransientError: storage kept failing.
-    """
+    """Return a model's file from a path or URI."""
     folder, _, name = uri.rpartition("/")
     files = open_filesystem(folder or ("/" if uri.startswith("/") else "."))
     try:

@@ -67,11 +67,7 @@ class NgramCounts:
 
     @classmethod
     def from_json(cls, content: bytes) -> "NgramCounts":
-        """Read the model from a file.
-
-        Raises:
-            InvalidInputError: the file is another, or damaged.
-        """
+        """Read the model from a file."""
         try:
             read = json.loads(content)
             given = read["format"] == FORMAT

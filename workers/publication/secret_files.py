@@ -11,16 +11,7 @@ _LARGEST = 1 << 16
 
 
 def read_secret(path: pathlib.Path, what: str, *, make: str) -> bytes:
-    """Return what a secret's file holds.
-
-    Args:
-        path: the file.
-        what: name of the secret in errors, for example "private key".
-        make: how one is made, for errors: a command.
-
-    Raises:
-        TerminalError: it is absent, cannot be read, or others can read it.
-    """
+    """Return what a secret's file holds."""
     content, mode = _read(path, what, make)
     if mode & 0o177:
         raise TerminalError(
@@ -31,20 +22,12 @@ def read_secret(path: pathlib.Path, what: str, *, make: str) -> bytes:
 
 
 def read_open(path: pathlib.Path, what: str, *, make: str) -> bytes:
-    """Return what a file holds that all users may read, as `read_secret` does.
-
-    Raises:
-        TerminalError: it is absent, or cannot be read.
-    """
+    """Return what a file holds that all users may read, as `read_secret` does."""
     return _read(path, what, make)[0]
 
 
 def write_new(path: pathlib.Path, content: bytes, *, mode: int = MODE) -> None:
-    """Write a file that is not there yet; by default one that its owner alone may read.
-
-    Raises:
-        TerminalError: something is there already, or it cannot be written.
-    """
+    """Write a file that is not there yet; by default one that its owner alone may read."""
     try:
         made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(made, "wb") as stream:

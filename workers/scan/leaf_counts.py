@@ -91,11 +91,7 @@ def rows_are_counted(source: Source, plan: Plan) -> bool:
 
 
 def leaf_counts(source: Source, plan: Plan, batch: Batch, shared: SharedScores) -> LeafCounts:
-    """Return a batch's training rows by leaf; nothing where the file's counts say nothing of them.
-
-    Raises:
-        NotEvaluableError: the model does not take the features.
-    """
+    """Return a batch's training rows by leaf; nothing where the file does not count them."""
     if not isinstance(source, CheckpointSource) or not rows_are_counted(source, plan):
         return LeafCounts()
     today, (train, _) = source.place.today(batch), source.arms(batch)

@@ -151,24 +151,20 @@ def fit_network(
 
 
 def checked_parameters(parameters: Parameters) -> Parameters:
-    """Return parameters.
-
-    Raises:
-        TerminalError: one is no number.
-    """
+    """Return parameters, unless training diverged."""
     if not all(np.isfinite(leaf).all() for leaf in the_jax().tree.leaves(parameters)):
         raise TerminalError("A network's training diverged: its parameters are no numbers.")
     return parameters
 
 
-def text_network(vocabulary: int, hidden: int = 128, classes: int = 2) -> Network:
-    """Return a fully connected network over weighted terms, with two hidden layers.
+def text_network(vocabulary: int, hidden: int) -> Network:
+    """Return a fully connected network of two classes over weighted terms, with two hidden layers.
 
     Its first layer adds up the rows of its matrix that a text has terms of, which is the product
     with the text's vector.
     """
     jax = the_jax()
-    sizes = [(vocabulary, hidden), (hidden, hidden), (hidden, classes)]
+    sizes = [(vocabulary, hidden), (hidden, hidden), (hidden, 2)]
 
     def initial(key: Any) -> Parameters:
         return dense_layers(key, sizes)
@@ -223,11 +219,7 @@ def _take(inputs: Inputs, rows: Any) -> Inputs:
 
 
 def the_jax() -> Any:
-    """Return the package JAX.
-
-    Raises:
-        TerminalError: it is not installed.
-    """
+    """Return the package JAX."""
     try:
         import jax  # noqa: PLC0415  # an extra
     except ImportError:
@@ -236,11 +228,7 @@ def the_jax() -> Any:
 
 
 def the_optax() -> Any:
-    """Return the package optax.
-
-    Raises:
-        TerminalError: it is not installed.
-    """
+    """Return the package optax."""
     try:
         import optax  # noqa: PLC0415  # an extra
     except ImportError:

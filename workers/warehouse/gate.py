@@ -26,11 +26,7 @@ class Gate(StrEnum):
 
 
 def file_sha256(path: pathlib.Path) -> str:
-    """Return the digest of a model file, as records name it.
-
-    Raises:
-        TerminalError: it cannot be read.
-    """
+    """Return the digest of a model file, as records name it."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -59,9 +55,6 @@ def gate(audits: pl.DataFrame) -> tuple[Gate, str]:
     It fails where one audit refutes what was declared, where its model stands violated, or where
     the declaration says nothing. It passes where at least one audit of labels concludes, and each
     one does, for the model. All else is inconclusive, which is no pass.
-
-    Args:
-        audits: as `audits_of` returns them.
     """
     rows = list(audits.iter_rows(named=True))
     if not rows:
@@ -88,11 +81,7 @@ def gate(audits: pl.DataFrame) -> tuple[Gate, str]:
 
 
 def answer_of(row: Mapping[str, Any]) -> Gate:
-    """Return what one audit says of its model's declaration.
-
-    Args:
-        row: of `with_windows`.
-    """
+    """Return what one audit says of its model's declaration."""
     if row["verdict"] in _FAILING or row["standing"] == Verdict.VIOLATED:
         return Gate.FAIL
     if row["verdict"] not in _PASSING or _but(row):

@@ -226,14 +226,7 @@ def _windows(
 
 @dataclass(frozen=True, slots=True)
 class _Windows:
-    """Windows over the nights of one claim.
-
-    Attributes:
-        days: the number of each night's day, ascending.
-        spans: first night of each window, and the first that it no longer holds.
-        significance: of each window.
-        recurring: whether labels, or the holdout, recur in each window.
-    """
+    """Windows over the nights of one claim."""
 
     days: Sequence[int]
     spans: Sequence[tuple[int, int]]

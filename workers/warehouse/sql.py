@@ -41,11 +41,7 @@ def view_sql(view: str) -> str:
 
 
 def query(warehouse: Warehouse, sql: str) -> pl.DataFrame:
-    """Return what DuckDB answers over the tables and views.
-
-    Raises:
-        TerminalError: it cannot answer; the sentence gives DuckDB's reason.
-    """
+    """Return what DuckDB answers over the tables and views."""
     with _connect() as connection:
         _register(connection, warehouse, _named(sql))
         relation = connection.sql(sql)
@@ -61,11 +57,6 @@ def export(warehouse: Warehouse, folder: pathlib.Path, *, kind: str) -> list[pat
     Rows are ordered, so that the same warehouse gives the same files. In CSV, a text that a
     spreadsheet would take for a formula (it starts with =, +, -, @, a tab or a carriage return)
     gets an apostrophe in front.
-
-    Args:
-        warehouse: what to write.
-        folder: where to; made if need be. A file of the same name is replaced.
-        kind: parquet or csv.
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = []
@@ -83,11 +74,7 @@ def export(warehouse: Warehouse, folder: pathlib.Path, *, kind: str) -> list[pat
 
 @contextlib.contextmanager
 def registered(warehouse: Warehouse) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a database of its own that sees all tables and views, in which an error is a sentence.
-
-    Raises:
-        TerminalError: DuckDB cannot answer; the sentence gives its reason.
-    """
+    """Yield a database that sees all tables and views, in which an error is a sentence."""
     with _connect() as connection:
         _register(connection, warehouse, RELATIONS)
         yield connection

@@ -62,21 +62,12 @@ class Warehouse:
     by_log: bool = False
 
     def check_place(self) -> None:
-        """Write, read and delete a small file where the tables are to lie.
-
-        Raises:
-            TerminalError: they cannot lie there; the sentence says why.
-        """
+        """Write, read and delete a small file where the tables are to lie."""
         self.path("audits")  # refuses what Delta Lake cannot have in a path
         try_writing("warehouse", self.uri)
 
     def check_exists(self) -> None:
-        """Refuse to read a warehouse in which nothing was ever committed: its path is mistyped.
-
-        Raises:
-            TerminalError: no table lies there.
-            TransientError: storage kept failing.
-        """
+        """Refuse to read a warehouse in which nothing was ever committed: its path is mistyped."""
         if all(open_table(self.path(table)) is None for table in TABLES):
             raise TerminalError(
                 f"There is no warehouse at {self.uri}: privaudit run or night makes it with its "
@@ -103,10 +94,6 @@ class Warehouse:
 
         Returns:
             Of each record whether it was new, or why it cannot be stored: the others are committed.
-
-        Raises:
-            TransientError: other writers kept winning.
-            TerminalError: the tables cannot be written.
         """
         self._check_present()
         return commit_all(self, records)
@@ -119,7 +106,6 @@ class Warehouse:
 
         Raises:
             TerminalError: there is no such audit, it is withdrawn already, or `why` is empty.
-            TransientError: other writers kept winning.
         """
         self._check_present()
         if not why.strip():
@@ -147,11 +133,7 @@ class Warehouse:
         return set(self.collect(found)["audit_id"])
 
     def commit_release(self, row: ReleaseRow) -> bool:
-        """Commit an audit of a release; whether it was new. The same twice leaves one row.
-
-        Raises:
-            TransientError: other writers kept winning.
-        """
+        """Commit an audit of a release; whether it was new. The same twice leaves one row."""
         self._check_present()
         if self._holds("release_audits", row.audit_id):
             return False
@@ -187,11 +169,7 @@ class Warehouse:
         )
 
     def record(self, audit_id: str) -> AuditRecord:
-        """Return an audit's record, from all tables, as it is stored.
-
-        Raises:
-            TerminalError: there is none.
-        """
+        """Return an audit's record, from all tables, as it is stored."""
         audits = self._rows("audits", audit_id)
         if not audits:
             raise TerminalError(
@@ -239,12 +217,7 @@ class Warehouse:
         return rows.join(self.scan("audits").select("audit_id"), on="audit_id", how="semi")
 
     def collect(self, rows: pl.LazyFrame) -> pl.DataFrame:
-        """Return what a query over scanned tables finds.
-
-        Raises:
-            TerminalError: a file of the tables is damaged or gone.
-            TransientError: storage kept failing.
-        """
+        """Return what a query over scanned tables finds."""
         return whole(self.uri, rows.collect)
 
     def newest_day(self, model: str | None = None) -> dt.date | None:
@@ -298,20 +271,11 @@ class Warehouse:
         return self.collect(self._latest(audits))
 
     def path(self, table: str) -> str:
-        """Return where a table lies.
-
-        Raises:
-            TerminalError: the warehouse's URI could hold a credential, or no table can lie there.
-        """
+        """Return where a table lies."""
         return table_path(self.uri, table)
 
     def retry(self, table: str, change: Callable[[], Answer]) -> Answer:
-        """Return what `change` of a table returns, again and again while other writers win.
-
-        Raises:
-            TransientError: they kept winning, or storage kept failing.
-            TerminalError: the table cannot be written.
-        """
+        """Return what `change` of a table returns, again and again while other writers win."""
         return retry_commits(self.uri, table, change)
 
     def _not_withdrawn(self, audits: pl.LazyFrame) -> pl.LazyFrame:

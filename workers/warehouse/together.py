@@ -108,9 +108,6 @@ def together(
         day: of whose audits alone, with earlier ones on the same labels; then each dataset's day of
             labels that promises most. All days and partitions by default.
         delta: at which declarations are composed.
-
-    Raises:
-        TransientError: storage kept failing.
     """
     audits = _audits(warehouse, day)
     wealth = warehouse.collect(
@@ -156,12 +153,7 @@ def _most_read(
 
 
 def together_table(found: Sequence[Together], total: float | None) -> pl.DataFrame:
-    """Return one row for each label partition, with what it is held against.
-
-    Args:
-        found: of each partition.
-        total: epsilon that the models may promise together; None where there is no limit.
-    """
+    """Return one row for each label partition, with what it is held against."""
     schema = {
         "day": pl.Date,
         "dataset": pl.String,

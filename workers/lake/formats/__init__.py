@@ -32,11 +32,7 @@ _LIBRARIES = {
 
 
 def format_named(name: str) -> ModelFormat:
-    """Return the format that a manifest names.
-
-    Raises:
-        TerminalError: its library is not installed.
-    """
+    """Return the format that a manifest names."""
     check_installed(name)
     # An extra each: who audits LightGBM needs no XGBoost.
     if name == "xgboost":

@@ -9,10 +9,6 @@ from workers.lake.formats.contract import ModelRefusedError
 def check_children(children: NDArray[np.int64], nodes: int) -> None:
     """Refuse children that are no nodes, and nodes with several parents.
 
-    Args:
-        children: every child of every inner node.
-        nodes: how many nodes there are; node 0 is the root.
-
     Raises:
         ModelRefusedError: the nodes are no tree: a reader might never end, or read what
             is not there.
@@ -34,10 +30,6 @@ def check_places(what: str, places: NDArray[np.int64], count: int) -> None:
 
 
 def check_lengths(lengths: set[int], expected: int) -> None:
-    """Refuse arrays of other lengths.
-
-    Raises:
-        ModelRefusedError: they are not all of the expected length.
-    """
+    """Refuse arrays that are not all of the expected length."""
     if lengths != {expected}:
         raise ModelRefusedError("has a tree whose arrays are of different lengths")

@@ -72,23 +72,12 @@ def join(
 ) -> tuple[Lake, tuple[str, ...], BadRecords, str]:
     """Write the day's records, one row each and sorted, to files that all workers reach.
 
-    Args:
-        tables: what the columns mean.
-        found: the tables' files, by role; the first table's role is empty.
-        day: whose rows are read.
-        also: columns of the first table that the plan needs: slices, the privacy unit.
-        joining: the executor, and where the files may lie until no one needs them.
-
     Returns:
         Where the files lie, what they are called, and what was left out: records that a table gives
         twice with different values, and records of the first table that another table lacks. Where
         labels say when they were known (`known_at`), the latest that training could know counts,
         and others are no mistake. Last, remarks, where records are many that the first table lacks,
         or whose label was corrected.
-
-    Raises:
-        NotEvaluableError: a column is missing, a file is damaged, or the deadline passed.
-        TransientError: storage or workers kept failing.
     """
     footers = [
         (part, [_footer(part, file) for file in part.found.files])
