@@ -266,7 +266,12 @@ def _exceeding(
 
 
 def _missed(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) -> Iterator[Alert]:
-    """Yield alerts of models that were audited lately and are no longer listed."""
+    """Yield alerts of models, and secrets, that were audited lately and are no longer listed."""
     day = max(row.day for row in rows)
-    for model in unlisted_models(warehouse, (model.name for model in settings.models), day):
-        yield unlisted_alert(model, day, settings)
+    listed = (
+        (model.name, plan.secret_name)
+        for model in settings.models
+        for plan in settings.plans_of(model.name)
+    )
+    for missed in unlisted_models(warehouse, listed, day):
+        yield unlisted_alert(missed, day, settings)

@@ -40,10 +40,14 @@ def audits_of(warehouse: Warehouse, sha256: str, model: str | None = None) -> pl
     """Return the audits whose target this file is, with how their models stand after them.
 
     Of several of one model, day and secret the one that counts among these, also where another
-    checkpoint took the file's place since. Of one model alone, where it is given: others may have
-    audited a copy of its file, with labels of their own.
+    checkpoint took the file's place since, and each one that refutes what was declared: labels that
+    were rewritten, or another declaration, do not take that back. Of one model alone, where it is
+    given: others may have audited a copy of its file, with labels of their own.
     """
     found = warehouse.current_of_target(sha256)
+    found = pl.concat([found, warehouse.refutations_of_target(sha256)]).unique(
+        "audit_id", keep="first", maintain_order=True
+    )
     if model is not None:
         found = found.filter(pl.col("model") == model)
     return with_windows(warehouse, found)

@@ -270,6 +270,18 @@ class Warehouse:
         audits = self.scan("audits").filter(pl.col("target_sha256") == sha256)
         return self.collect(self._latest(audits))
 
+    def refutations_of_target(self, sha256: str) -> pl.DataFrame:
+        """Return every configured audit that refutes what was declared for a model file.
+
+        Of audits of the same inputs the first speaks, as in `current`; but other labels, or another
+        declaration, take none of these back. Withdrawing does.
+        """
+        audits = self.scan("audits").filter(pl.col("target_sha256") == sha256)
+        kept = self._not_withdrawn(audits)
+        refuted = pl.col("configured") & pl.col("evaluated") & (pl.col("verdict") == "violated")
+        ids = self.collect(self._first_of_inputs(kept).filter(refuted).select("audit_id"))
+        return self.collect(kept.filter(pl.col("audit_id").is_in(ids["audit_id"].implode())))
+
     def path(self, table: str) -> str:
         """Return where a table lies."""
         return table_path(self.uri, table)
@@ -299,6 +311,15 @@ class Warehouse:
 
     def _chosen(self, audits: pl.LazyFrame) -> pl.LazyFrame:
         """Return the id of the current audit of each model, day and secret."""
+        return (
+            self._first_of_inputs(audits)
+            .sort("configured", "evaluated", "latest_revision", "latest_seen", "audit_id")
+            .unique(["model", "day", "of"], keep="last", maintain_order=True)
+            .select("audit_id")
+        )
+
+    def _first_of_inputs(self, audits: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the first audit of each inputs, with the columns that `_chosen` sorts by."""
         confirmed = (
             self.scan("audit_confirmations")
             .group_by("audit_id")
@@ -329,9 +350,6 @@ class Warehouse:
                 pl.col("latest_revision").max().over(same), pl.col("latest_seen").max().over(same)
             )
             .unique(same, keep="first", maintain_order=True)
-            .sort("configured", "evaluated", "latest_revision", "latest_seen", "audit_id")
-            .unique(["model", "day", "of"], keep="last", maintain_order=True)
-            .select("audit_id")
         )
 
     def _rows(self, table: str, audit_id: str) -> list[dict[str, Any]]:

@@ -1,6 +1,5 @@
 """Meanings of the columns of score tables: `[models.scores]` of the settings, and of a record."""
 
-import datetime as dt
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -13,10 +12,13 @@ from workers.lake.manifest import (
     LARGEST_EPSILON,
     POLICY,
     DeclaredMechanism,
+    Delta,
     Label,
     LabelColumn,
+    Moment,
     Name,
     Privacy,
+    Unit,
     check_simulated,
     named_twice,
 )
@@ -47,12 +49,12 @@ class DeclaredPrivacy(StrictModel):
 
     definition: Literal["label_dp", "dp"] = "label_dp"
     neighbors: Literal["replace", "add_remove", "simulate"] = "replace"
-    unit: Name = "record"
+    unit: Unit = "record"
     epsilon: Annotated[float, Field(ge=0.0, le=LARGEST_EPSILON, allow_inf_nan=False)]
-    delta: Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)] = 0.0
+    delta: Delta = 0.0
     mechanism: DeclaredMechanism | None = None
     declared_by: Name = "the settings"
-    declared_at: dt.datetime | None = None
+    declared_at: Moment | None = None
 
     @model_validator(mode="after")
     def _can_be_said(self) -> Self:
