@@ -1,0 +1,59 @@
+"""The strangers' round of 2026-11-25: what broke of the fifty attacks that were written down."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+
+from tests.support.onnx_files import onnx_file
+from workers.lake.formats import onnx as onnx_format
+from workers.lake.model_sandbox import describe_model
+
+WEIGHTS = numpy_helper.from_array(np.ones((3, 2), np.float32), "W")
+
+
+def words_by_value(doublings: int) -> bytes:
+    """Return a model that doubles a word where a feature is over 20."""
+    word = helper.make_node("Cast", ["highest"], ["word"], to=onnx.TensorProto.STRING)
+    longer = [
+        helper.make_node("StringConcat", [before, before], [after])
+        for before, after in zip(
+            ["word", *map(str, range(1, doublings))], map(str, range(1, doublings + 1)), strict=True
+        )
+    ]
+    size = [
+        helper.make_node("Size", [str(doublings)], ["size"]),
+        helper.make_node("Cast", ["size"], ["one"], to=onnx.TensorProto.FLOAT),
+    ]
+    branches = [
+        helper.make_graph(nodes, said, [], [helper.make_tensor_value_info(said, 1, [])])
+        for said, nodes in (
+            ("one", [word, *longer, *size]),
+            ("same", [helper.make_node("Identity", ["limit"], ["same"])]),
+        )
+    ]
+    nodes = [
+        helper.make_node("MatMul", ["X", "W"], ["S"]),
+        helper.make_node("ReduceMax", ["X"], ["highest"], keepdims=0),
+        helper.make_node("Greater", ["highest", "limit"], ["high"]),
+        helper.make_node("If", ["high"], ["Z"], then_branch=branches[0], else_branch=branches[1]),
+        helper.make_node("Add", ["S", "Z"], ["T"]),
+        helper.make_node("Softmax", ["T"], ["Y"], axis=1),
+    ]
+    limit = numpy_helper.from_array(np.array(20, np.float32), "limit")
+    return onnx_file(nodes, weights=[WEIGHTS, limit], opset=20)
+
+
+def test_an_onnx_model_whose_words_a_value_makes_longer_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """onnxruntime's bound counts no letters: one row of the day asked a worker for 2 TB of text."""
+    content = words_by_value(35)
+    assert describe_model(content, format="onnx").class_count == 2
+    monkeypatch.setattr(onnx_format, "_most_memory", lambda: 1 << 28)
+    loaded = onnx_format.load(content)
+    rows = {"X": np.full((4, 3), 1.0, np.float32)}
+    assert onnx_format.predict(loaded, rows, threads=1).shape == (4, 2)
+    with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.RuntimeException, match="alloc"):
+        onnx_format.predict(loaded, {"X": rows["X"] + 20.0}, threads=1)
