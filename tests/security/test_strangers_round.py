@@ -1,14 +1,19 @@
 """The strangers' round of 2026-11-25: what broke of the fifty attacks that were written down."""
 
+import pathlib
+
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
+from flows.settings import SettingsError, load_settings
+from privcore.exceptions import InvalidInputError
 from tests.support.onnx_files import onnx_file
 from workers.lake.formats import onnx as onnx_format
 from workers.lake.model_sandbox import describe_model
+from workers.memorization.ngram import NgramCounts
 
 WEIGHTS = numpy_helper.from_array(np.ones((3, 2), np.float32), "W")
 
@@ -57,3 +62,19 @@ def test_an_onnx_model_whose_words_a_value_makes_longer_is_bounded(
     assert onnx_format.predict(loaded, rows, threads=1).shape == (4, 2)
     with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.RuntimeException, match="alloc"):
         onnx_format.predict(loaded, {"X": rows["X"] + 20.0}, threads=1)
+
+
+@pytest.mark.parametrize("value", ["[" * 10_000, "9" * 5_000])
+def test_settings_that_cannot_be_read_are_said_to_be_so(tmp_path: pathlib.Path, value: str) -> None:
+    """Depth and long numbers ended a command as an unexpected error."""
+    path = tmp_path / "privaudit.toml"
+    path.write_text(f"lake = {value}\n")
+    with pytest.raises(SettingsError, match="is not valid TOML"):
+        load_settings(path)
+
+
+@pytest.mark.parametrize("counts", ["[" * 100_000, '{"a": Infinity}', '{"a": 1e999}'])
+def test_a_language_model_that_cannot_be_read_is_said_to_be_so(counts: str) -> None:
+    content = f'{{"format": "privaudit-ngram-1", "order": 2, "counts": {counts}}}'
+    with pytest.raises(InvalidInputError, match="another file"):
+        NgramCounts.from_json(content.encode())
