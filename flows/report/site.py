@@ -50,7 +50,7 @@ from flows.report.templating import rendered
 from workers.plain_text import plain_text
 from workers.versions import CODE_VERSION
 from workers.warehouse.asked import asked_again
-from workers.warehouse.store import Warehouse
+from workers.warehouse.store import POSSIBLE_DAY, Warehouse
 
 FEW_MODELS = 100
 """The most models drawn in this process: starting two others takes as much as drawing 140 pages."""
@@ -296,13 +296,8 @@ def _each(jobs: Sequence[_Job]) -> Iterator[_Written]:
 
 
 def _night(audits: pl.DataFrame) -> dt.date | None:
-    """Return the report's night: the newest audited day, None where there is none.
-
-    A day after its own record was committed is a mistake, and no night of the others.
-    """
-    possible = audits.filter(
-        pl.col("day") <= pl.col("recorded_at").dt.date() + dt.timedelta(days=1)
-    )
+    """Return the report's night: the newest audited day, None where there is none."""
+    possible = audits.filter(POSSIBLE_DAY)
     newest: dt.date | None = (possible if possible.height else audits)["day"].max()  # type: ignore[assignment]  # polars' union
     return newest
 
