@@ -6,11 +6,15 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from onnx import helper, numpy_helper
 
 from flows.settings import SettingsError, load_settings
-from privcore.exceptions import InvalidInputError
+from privcore.exceptions import InvalidInputError, TerminalError
 from tests.support.onnx_files import onnx_file
+from workers.evidence.envelope import _SMALL_ORDER, make_key_pair, read_public_key
 from workers.lake.formats import onnx as onnx_format
 from workers.lake.model_sandbox import describe_model
 from workers.memorization.ngram import NgramCounts
@@ -78,3 +82,26 @@ def test_a_language_model_that_cannot_be_read_is_said_to_be_so(counts: str) -> N
     content = f'{{"format": "privaudit-ngram-1", "order": 2, "counts": {counts}}}'
     with pytest.raises(InvalidInputError, match="another file"):
         NgramCounts.from_json(content.encode())
+
+
+def verifies_all(key: Ed25519PublicKey) -> bool:
+    """Return whether one signature, which needs no private key, verifies some of 200 texts."""
+    for number in range(200):
+        try:
+            key.verify(bytes([1]) + bytes(63), str(number).encode())
+        except InvalidSignature:
+            continue
+        return True
+    return False
+
+
+def test_a_key_for_which_anyone_can_sign_is_no_trusted_key(tmp_path: pathlib.Path) -> None:
+    """A bundle verified with it, and the signer could say that anybody had made it."""
+    path = tmp_path / "small.pub"
+    for height in _SMALL_ORDER:
+        key = Ed25519PublicKey.from_public_bytes(height.to_bytes(32, "little"))
+        path.write_bytes(key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+        assert verifies_all(key)
+        with pytest.raises(TerminalError, match="signs no evidence"):
+            read_public_key(path)
+    assert read_public_key(make_key_pair(tmp_path / "good")).keytype == "ed25519"
