@@ -132,7 +132,7 @@ def courses(warehouse: Warehouse, first: dt.date, last: dt.date) -> list[Course]
     Raises:
         TransientError: storage kept failing.
     """
-    audits = _evaluated(warehouse.current(every_secret=True), first, last)
+    audits = _evaluated(warehouse.current(every_secret=True, columns=_READ), first, last)
     known = acknowledgements(warehouse)
     found = []
     for nights in _by_claim(warehouse, audits).values():
@@ -184,7 +184,7 @@ def incidents_before(warehouse: Warehouse, rows: Sequence[AuditRow]) -> dict[str
         return {}
     models = pl.Series("model", sorted({row.model for row in rows}))
     days = [row.day for row in rows]
-    current = warehouse.current(every_secret=True, models=models)
+    current = warehouse.current(every_secret=True, models=models, columns=_READ)
     of_claim = _by_claim(warehouse, _evaluated(current, min(days), max(days)))
     known = acknowledgements(warehouse, models.to_list())
     return {row.audit_id: _incident(row, of_claim.get(_claim(row), ()), known) for row in rows}

@@ -95,14 +95,25 @@ def latest_records(warehouse: Warehouse, models: Collection[str]) -> list[Latest
     Raises:
         TransientError: storage kept failing.
     """
-    current = (
-        warehouse.current(every_secret=True)
-        .filter(pl.col("model").is_in(list(models)))
+    key = ("model", "secret")
+    known = (
+        warehouse.current(
+            every_secret=True,
+            models=pl.Series("model", sorted(models), dtype=pl.String),
+            columns=("audit_id", "day", "status", *key),
+        )
         .with_columns(pl.col("secret").fill_null("label"))
         .sort("day")
     )
-    key = ("model", "secret")
-    evaluated = current.filter(pl.col("status") == Status.EVALUATED).unique(key, keep="last")
+    # Years of nights are read by these columns alone, and the latest nights whole.
+    latest = known.unique(key, keep="last")["audit_id"]
+    last = known.filter(pl.col("status") == Status.EVALUATED).unique(key, keep="last")["audit_id"]
+    wanted = pl.col("audit_id").is_in(pl.concat([latest, last]).implode())
+    rows = warehouse.collect(warehouse.scan("audits").filter(wanted)).with_columns(
+        pl.col("secret").fill_null("label")
+    )
+    evaluated = rows.filter(pl.col("audit_id").is_in(last.implode()))
+    current = rows.filter(pl.col("audit_id").is_in(latest.implode()))
     added = ("standing", "epsilon_standing")
     windows = epsilon_windows(warehouse, evaluated).select("audit_id", *added)
     # A night without figures ends no standing, or who spoils an input would resolve an alert.
@@ -112,7 +123,7 @@ def latest_records(warehouse: Warehouse, models: Collection[str]) -> list[Latest
         for row in judged.iter_rows(named=True)
     }
     found = []
-    for row in current.unique(key, keep="last").sort(key).iter_rows(named=True):
+    for row in current.sort(key).iter_rows(named=True):
         standing, until = standings.get((row["model"], row["secret"]), (None, None))
         found.append(
             Latest(

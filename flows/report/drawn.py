@@ -100,14 +100,14 @@ def content_digest(content: bytes) -> str:
 
 def inputs_digest(frames: Iterable[pl.DataFrame], *others: object) -> str:
     """Return the digest of rows and of whatever else a page is drawn from, the code included."""
-    digest = hashlib.sha256(repr((_code_digest(), others)).encode())
+    digest = hashlib.sha256(repr((code_digest(), others)).encode())
     for frame in frames:
         digest.update(repr((frame.columns, frame.rows())).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
 
 
 @functools.cache
-def _code_digest() -> str:
+def code_digest() -> str:
     """Return the digest of all code and templates that pages may depend on."""
     digest = hashlib.sha256(repr([importlib.metadata.version(name) for name in _DRAW]).encode())
     for package in _SOURCES:

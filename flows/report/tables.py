@@ -1,5 +1,6 @@
 """Tables of the report: the current audits, and every other row of each model's last figures."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -9,7 +10,7 @@ from flows.report.history import AuditedNight, without_nan
 from flows.report.shared_labels import SharedLabels
 from workers.warehouse.acknowledgements import acknowledgements
 from workers.warehouse.asked import SCHEMA, every_audit
-from workers.warehouse.night_windows import with_windows
+from workers.warehouse.night_windows import epsilon_windows, with_windows
 from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import (
     BoundRow,
@@ -153,9 +154,14 @@ class Tables:
         )
 
 
-def read_tables(warehouse: Warehouse) -> Tables:
-    """Return what the report needs of a warehouse."""
-    everything = with_windows(warehouse, warehouse.current(every_secret=True))
+def read_tables(
+    warehouse: Warehouse,
+    windows: Callable[[Warehouse, pl.DataFrame], pl.DataFrame] = epsilon_windows,
+) -> Tables:
+    """Return what the report needs of a warehouse; `windows` derives those of its audits."""
+    current = warehouse.current(every_secret=True)
+    everything = with_windows(warehouse, current, windows=windows(warehouse, current))
+    del current  # as large as everything
     of_labels = pl.col("secret").fill_null("label") == "label"
     secrets = everything.filter(~of_labels)
     audits = everything if secrets.is_empty() else everything.filter(of_labels)

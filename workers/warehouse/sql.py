@@ -151,7 +151,9 @@ def _register(
     if WINDOWS in names:
         from workers.warehouse.night_windows import epsilon_windows  # noqa: PLC0415  # numba takes long
 
-        derived = epsilon_windows(warehouse, warehouse.current(every_secret=True))
+        wanted = ("audit_id", "model", "significance")
+        asked = warehouse.current(every_secret=True, columns=wanted)
+        derived = epsilon_windows(warehouse, asked)
         connection.register(WINDOWS, derived.to_arrow())
 
 
