@@ -54,7 +54,7 @@ from workers.plain_text import plain_text
 from workers.versions import CODE_VERSION
 from workers.warehouse.asked import asked_again
 from workers.warehouse.night_windows import epsilon_windows
-from workers.warehouse.store import Warehouse
+from workers.warehouse.store import POSSIBLE_DAY, Warehouse
 
 FEW_MODELS = 100
 """The most models drawn in this process: starting two others takes as much as drawing 140 pages."""
@@ -299,13 +299,8 @@ def _result(job: _Job, future: Future[_Written] | None) -> _Written:
 
 
 def _night(audits: pl.DataFrame) -> dt.date | None:
-    """Return the report's night: the newest audited day, None where there is none.
-
-    A day after its own record was committed is a mistake, and no night of the others.
-    """
-    possible = audits.filter(
-        pl.col("day") <= pl.col("recorded_at").dt.date() + dt.timedelta(days=1)
-    )
+    """Return the report's night: the newest audited day, None where there is none."""
+    possible = audits.filter(POSSIBLE_DAY)
     newest: dt.date | None = (possible if possible.height else audits)["day"].max()  # type: ignore[assignment]  # polars' union
     return newest
 

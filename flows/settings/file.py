@@ -252,7 +252,7 @@ def _content(path: pathlib.Path, *, named: bool) -> dict[str, Any]:
         ) from None
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise SettingsError(f"{path} is not valid TOML: {error}{toml_hint(text)}.") from None
 
 

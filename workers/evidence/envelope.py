@@ -15,7 +15,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+    Ed25519PrivateKey,
+    Ed25519PublicKey,
+)
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -44,6 +47,11 @@ SERVICES = {
 PIN = "PRIVAUDIT_HSM_PIN"
 """The environment variable with the PIN of an HSM's token."""
 _COMMAND = "privaudit attest-key"
+_PRIME = 2**255 - 19
+_ORDER_8 = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
+_SMALL_ORDER = {0, 1, _PRIME - 1, _PRIME, _PRIME + 1, _ORDER_8, _PRIME - _ORDER_8}
+"""Points of Ed25519 for which one signature verifies all content (RFC 7748, section 6.1), by their
+coordinate y, in each form that is read."""
 _BARE_KEY = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
 """A key in base64 or hexadecimal digits, which a person may paste instead of a path."""
 
@@ -297,7 +305,15 @@ def _private_key(path: pathlib.Path) -> Ed25519PrivateKey:
 
 
 def _trusted(key: Any) -> SSlibKey:
-    """Return a public key as securesystemslib takes it, under an id that does not change."""
+    """Return a public key as securesystemslib takes it, under an id that does not change.
+
+    Raises:
+        ValueError: the key signs by no known scheme, or anyone can sign for it.
+    """
+    if isinstance(key, Ed25519PublicKey):
+        height = int.from_bytes(key.public_bytes_raw(), "little") % 2**255
+        if height in _SMALL_ORDER:
+            raise ValueError("One signature verifies all content.")
     der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return SSlibKey.from_crypto(key, keyid=hashlib.sha256(der).hexdigest())
 

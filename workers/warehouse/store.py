@@ -43,6 +43,8 @@ _INPUTS = (
     "proxy_manifest_sha256",
 )
 """Columns of an audit's inputs, and of its method."""
+POSSIBLE_DAY = pl.col("day") <= pl.col("recorded_at").dt.date() + dt.timedelta(days=1)
+"""Whether a record's day is one that it can be of: a later one is a mistake, and hides no night."""
 _TOLD = pl.col("secret").fill_null("label")
 
 
@@ -228,8 +230,12 @@ class Warehouse:
         kept = self._not_withdrawn(self.scan("audits"))
         if model is not None:
             kept = kept.filter(pl.col("model") == model)
-        kept = kept.select(pl.col("day").max())
-        newest: dt.date | None = self.collect(kept).item()
+        found = self.collect(
+            kept.select(
+                pl.col("day").filter(POSSIBLE_DAY).max().alias("possible"), pl.col("day").max()
+            )
+        )
+        newest: dt.date | None = found["possible"].item() or found["day"].item()
         return newest
 
     def current(
@@ -299,7 +305,8 @@ class Warehouse:
         Most have one audit, which is it: only where there are several are their inputs compared.
         """
         key = ("model", "day", "of")
-        kept = self._not_withdrawn(audits)
+        named = pl.col("model").is_not_null() & pl.col("day").is_not_null()  # else it is no audit
+        kept = self._not_withdrawn(audits.filter(named))
         known = self.collect(kept.select("audit_id", "model", "day", of=_TOLD))
         several = known.filter(known.select(key).is_duplicated())["audit_id"]
         if several.len():

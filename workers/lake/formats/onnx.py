@@ -26,7 +26,7 @@ from workers.lake.formats.contract import (
 )
 from workers.lake.formats.matrix import as_matrix
 from workers.lake.manifest import Manifest
-from workers.memory import bounded_memory
+from workers.memory import at_most_more, bounded_memory
 
 NAME = "ONNX"
 NUMBERS = pl.Float64
@@ -108,14 +108,19 @@ def load(content: bytes) -> LoadedModel:
 def _bound_memory() -> None:
     """Let all models of this process together reserve so much: a value of a row may say how much.
 
-    What trial rows ask for says nothing of that, and a worker has no other bound.
+    What trial rows ask for says nothing of that.
     """
-    most = bounded_memory(limits.MODEL_MEMORY_BYTES)
+    most = _most_memory()
     memory = onnxruntime.OrtMemoryInfo(
         "Cpu", onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, onnxruntime.OrtMemType.DEFAULT
     )
     arena = onnxruntime.OrtArenaCfg({"max_mem": most, "arena_extend_strategy": 1})
     onnxruntime.create_and_register_allocator(memory, arena)
+
+
+@functools.cache
+def _most_memory() -> int:
+    return bounded_memory(limits.MODEL_MEMORY_BYTES)
 
 
 def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> dict[str, NDArray[Any]]:
@@ -180,7 +185,8 @@ def _tried(loaded: LoadedModel, given: list[Any]) -> NDArray[np.float64]:
 
 def _scores(loaded: LoadedModel, inputs: dict[str, NDArray[Any]]) -> NDArray[np.float64]:
     """Return what the model says of each row, shape (records, values)."""
-    found, *labels = loaded.model.run(_outputs(loaded.model), inputs)
+    with at_most_more(_most_memory()):  # of text, onnxruntime's own bound counts no letters
+        found, *labels = loaded.model.run(_outputs(loaded.model), inputs)
     rows = len(next(iter(inputs.values())))
     if len(found) != rows:
         raise ModelRefusedError(f"gives {len(found)} answers for {rows} rows: export it per row")
