@@ -26,12 +26,10 @@ from tests.workers.sources.scores.test_supplied import EMPTY_LAKE, put_folder, s
 from workers.audit.request import Request
 from workers.audit.run import run_audit
 from workers.executors import InProcess
-from workers.labels.columns import Batch
 from workers.lake.layout import Lake
 from workers.plan import Plan
 from workers.scan import student_look
 from workers.scan.partial_results import Game, LabelPass
-from workers.scan.student import FittedStudent, StudentSample, fitted
 from workers.scan.student_look import with_students
 from workers.sources.scores.supplied import SuppliedScores, find_scores
 from workers.warehouse.schema import AuditRecord, AuditRow
@@ -185,49 +183,6 @@ def test_a_holdout_of_which_training_saw_all_is_suspect(tmp_path: pathlib.Path) 
     clean = audit(tmp_path / "clean", frame, context=CONTEXT)
     assert clean.holdout_suspect is False
     assert "holdout_suspect" not in clean.reason
-
-
-@pytest.mark.parametrize("unit", [None, "person"])
-def test_a_holdout_row_is_asked_of_the_part_that_never_saw_it(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, unit: str | None
-) -> None:
-    """That of its own fold, which is its person's, however the look and the scan cut their batches.
-
-    Asked of another part the student would know the holdout and not training.
-    """
-    names = np.random.default_rng(8).permutation(1_200)
-    split = np.where(names // 2 % 4 == 0, "holdout", "train")
-    frame = learner(1_200).with_columns(
-        name=names, person=pl.Series([f"p{name // 2}" for name in names]), split=split
-    )
-    taught: dict[int, int] = {}
-    asked: dict[int, int] = {}
-
-    def teach(sample: StudentSample, *, numbers: bool) -> FittedStudent | None:
-        taught.update(zip(sample.numbers[:, 0].astype(int).tolist(), sample.folds, strict=True))
-        return fitted(sample, numbers=numbers)
-
-    said = FittedStudent.probabilities
-
-    def ask(self: FittedStudent, batch: Batch, rows: Any, folds: Any) -> Any:
-        some = batch.table["name"].to_numpy()[rows].tolist()
-        asked.update(zip(some, folds, strict=True))
-        return said(self, batch, rows, folds)
-
-    monkeypatch.setattr(student_look, "fitted", teach)
-    monkeypatch.setattr(student_look, "_BATCH_ROWS", 500)
-    monkeypatch.setattr(FittedStudent, "probabilities", ask)
-    plan = PLAN.model_copy(update={"privacy_unit": unit})
-    row = recorded(tmp_path / "table", frame, plan=plan, context=("name", "age")).audit
-    held = names[split == "holdout"].tolist()
-    assert (row.student_records, sorted(taught)) == (len(held), sorted(held))
-    assert {name: taught[name] for name in held if name in asked} == {
-        name: asked[name] for name in held if name in asked
-    }
-    assert len(asked) == 1_200 if unit is None else 600 <= len(asked) < 1_200
-    assert set(asked.values()) == set(range(5))
-    apart = sum(taught[name] != taught[name ^ 1] for name in held)
-    assert apart == 0 if unit else apart > len(held) / 2
 
 
 def spent(rows: int = 6_000, *, seed: int = 0, remembered: float = 0.0) -> pl.DataFrame:
