@@ -2,9 +2,10 @@
 
 `test_exchangeable_arms` judges the match against yesterday's model alone. Here the bound is that of
 `audit_probabilities`, or of `read_evidence` where persons play: arms are compared, a student is
-fitted to features, and both references share the stake. A bound above 0 is wrong; the significance
-is 0.05, and of a test's audits no larger share may be above 0. Where both arms are alike none may
-be refused. Every test states its N and seed.
+fitted to features, and both references share the stake. A bound above 0 is wrong (and one above
+epsilon where labels were read through it); the significance is 0.05, and of a test's audits no
+larger share may be wrong. Where both arms are alike none may be refused. Every test states its N
+and seed.
 """
 
 from collections.abc import Callable
@@ -59,11 +60,11 @@ def bounds(draw: Draw, audits: int, seed: int) -> list[float]:
     return found
 
 
-def assert_silent(found: list[float], *, alike: bool = True) -> None:
-    """Fail if more than 0.05 of the audits have a bound above 0, or one is refused and `alike`."""
-    above, refused = np.array(found) > 0.0, int(np.isnan(found).sum())
+def assert_seldom_above(found: list[float], truth: float = 0.0, *, alike: bool = True) -> None:
+    """Fail if more than 0.05 of the audits exceed the truth, or one is refused and `alike`."""
+    above, refused = np.array(found) > truth, int(np.isnan(found).sum())
     most = max(0.0, *np.nan_to_num(found))
-    print(f"{above.sum()} of {len(found)} above 0, {refused} refused, at most {most:.2f}")  # noqa: T201
+    print(f"{above.sum()} of {len(found)} above, {refused} refused, at most {most:.2f}")  # noqa: T201
     assert above.sum() <= 0.05 * len(found)
     assert not (alike and refused)
 
@@ -81,7 +82,22 @@ def test_a_student_beside_the_proxy_accuses_nobody(name: str, each: int) -> None
     found = []
     for held in (30, 60, 120, 400, 1_000):
         found += bounds(partial(drawn, of=WORLDS[name], training=4_000, held=held), each, 51)
-    assert_silent(found)
+    assert_seldom_above(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in PROPERTIES if "badly" not in name])
+def test_a_student_exceeds_no_truthful_declaration(name: str) -> None:
+    """N = 20 of randomized response at 1, beside 1,000 holdout records, seed 57."""
+
+    def draw(random: Random) -> Arms:
+        one = PROPERTIES[name].with_features(4_000, random, epsilon=1.0)
+        other = PROPERTIES[name].with_features(1_000, random)
+        return proxy_off(one, random), proxy_off(other, random)
+
+    found = bounds(draw, 20, 57)
+    assert_seldom_above(found, 1.0)
+    assert np.mean(found) > 0.1 or "drift" in name
 
 
 def test_a_student_that_knew_the_holdout_by_heart_would_accuse(
@@ -115,7 +131,7 @@ def test_a_student_of_ten_classes_accuses_nobody(name: str) -> None:
     for held in (120, 400):
         draw = partial(drawn, of=PROPERTIES[name], training=2_000, held=held, classes=10)
         found += bounds(draw, 10, 52)
-    assert_silent(found)
+    assert_seldom_above(found)
 
 
 @pytest.mark.slow
@@ -135,7 +151,7 @@ def test_a_golden_holdout_is_refused_or_accuses_nobody(name: str, known: float) 
             return proxy_off(one, random), proxy_off(other, random, knows=known)
 
         found += bounds(draw, 10, 53)
-    assert_silent(found, alike=False)
+    assert_seldom_above(found, alike=False)
 
 
 @pytest.mark.slow
@@ -153,7 +169,7 @@ def test_training_rows_sampled_by_their_label_are_refused_or_accuse_nobody(
             return negatives_kept(one, kept, random), other
 
         found += bounds(draw, 10, 54)
-    assert_silent(found, alike=False)
+    assert_seldom_above(found, alike=False)
 
 
 def trees_drawn(
@@ -197,7 +213,7 @@ def trees_drawn(
 )
 def test_boosted_trees_of_other_rows_are_refused_or_not_accused(day: dict[str, float]) -> None:
     """N = 20, seed 55."""
-    assert_silent(bounds(partial(trees_drawn, **day), 20, 55), alike=not day)
+    assert_seldom_above(bounds(partial(trees_drawn, **day), 20, 55), alike=not day)
 
 
 def persons_bound(of: Unread, random: Random, seed: int, *, by_person: bool) -> float:
@@ -258,4 +274,6 @@ def persons_bound(of: Unread, random: Random, seed: int, *, by_person: bool) -> 
 def test_a_student_whose_folds_are_by_person_accuses_nobody(name: str, by_person: bool) -> None:
     """N = 20 in each world, 1,400 persons of whom 400 are held out, seed 56."""
     random, of = np.random.default_rng(56), PROPERTIES[name].of(1_000, 400)
-    assert_silent([persons_bound(of, random, seed, by_person=by_person) for seed in range(20)])
+    assert_seldom_above(
+        [persons_bound(of, random, seed, by_person=by_person) for seed in range(20)]
+    )
