@@ -30,11 +30,18 @@ from privcore.attacks import (
     unit_tallies,
 )
 from privcore.attacks.units import unit_streams
-from privcore.lower_bounds import Arm, Grid, audit_probabilities, read_evidence
+from privcore.lower_bounds import (
+    Arm,
+    Grid,
+    audit_probabilities,
+    read_evidence,
+    window_epsilon_lower,
+)
 from tests.benchmarks.real_learners import noisy, rows_of, world
 from tests.no_leak_worlds import (
     FIRST,
     PROPERTIES,
+    WRONG,
     Random,
     Unread,
     WithFeatures,
@@ -83,6 +90,24 @@ def test_a_student_beside_the_proxy_accuses_nobody(name: str, each: int) -> None
     for held in (30, 60, 120, 400, 1_000):
         found += bounds(partial(drawn, of=WORLDS[name], training=4_000, held=held), each, 51)
     assert_seldom_above(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["first", "normal, learned badly", "heavy-tailed, drift", "uneven"]
+)
+def test_a_month_of_whole_audits_accuses_nobody(name: str) -> None:
+    """28 nights beside 400 new holdout records each, seed 58: both references lose on average."""
+    random, nights = np.random.default_rng(58), []
+    for seed in range(28):
+        arms = drawn(random, of=(WORLDS | WRONG)[name], training=4_000, held=400)
+        answer = audit_probabilities(Arm(*arms[0]), Arm(*arms[1]), seed=seed)
+        nights.append(answer.evidence.window_night)
+    assert len(nights[0].log_wealth) == 4  # two stakes against either reference
+    for length in (7, 28):
+        for start in range(0, 28, length):
+            assert window_epsilon_lower(nights[start : start + length]) == 0.0
+    assert np.mean([night.log_wealth[:, 0] for night in nights], axis=0).max() < 0.0
 
 
 @pytest.mark.slow
