@@ -44,9 +44,7 @@ ELSEWHERE = {
     "privcore/lower_bounds/test_validity.py": (
         "privcore.lower_bounds.betting privcore.lower_bounds.secret"
     ),
-    "privcore/lower_bounds/test_verdicts.py": (
-        "privcore.attacks.tallies privcore.lower_bounds.evidence"
-    ),
+    "privcore/lower_bounds/test_verdicts.py": "privcore.lower_bounds.evidence",
     "privcore/mechanisms/test_noise_correction.py": "privcore.mechanisms.parts",
     "privcore/mechanisms/test_noisy_max.py": (
         "privcore.mechanisms.checks privcore.mechanisms.noisy_max_data_dependent"
