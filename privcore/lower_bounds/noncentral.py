@@ -36,7 +36,8 @@ def log_normalizer_ratio(first: int, second: int, right: int, log_odds: float, g
     """
     ratio = np.empty((1, 1))
     _ratios((first, second, right), np.array([log_odds]), np.array([gap]), ratio)
-    return ratio[0, 0]
+    found: float = ratio[0, 0]
+    return found
 
 
 @njit(cache=True)

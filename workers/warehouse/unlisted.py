@@ -23,14 +23,21 @@ class Unlisted:
         last_day: the last day that was audited.
         successors: listed models on the same dataset whose first audit came afterwards: it may
             have been renamed to one of them.
+        secret: of a listed model, the one whose audit is missed; None where the model is.
     """
 
     model: str
     last_day: dt.date
-    successors: tuple[str, ...]
+    successors: tuple[str, ...] = ()
+    secret: str | None = None
 
     def sentence(self) -> str:
         """Return what happened, and what to do."""
+        if self.secret is not None:
+            return (
+                f"The {self.secret} of {self.model} was last audited for {self.last_day}, and the "
+                "settings no longer ask for it. Ask for it again, or note why it is no secret."
+            )
         renamed = (
             f" {' and '.join(self.successors)} began on the same dataset since: a new name begins "
             "a new standing, and leaves the old one behind."
