@@ -35,8 +35,8 @@ class Unlisted:
         """Return what happened, and what to do."""
         if self.secret is not None:
             return (
-                f"The {self.secret} of {self.model} was last audited for {self.last_day}, and the "
-                "settings no longer ask for it. Ask for it again, or note why it is no secret."
+                f"The {self.secret} audit of {self.model} was last made for {self.last_day}, and "
+                "the settings no longer ask for it. Ask for it again, or note why it ended."
             )
         renamed = (
             f" {' and '.join(self.successors)} began on the same dataset since: a new name begins "
