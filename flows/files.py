@@ -25,7 +25,11 @@ def read_plain(path: pathlib.Path) -> bytes | None:
 
 
 def replace_file(path: pathlib.Path, content: bytes) -> None:
-    """Write a file beside its place and move it there; an error names it."""
+    """Write a file beside its place and move it there; an error names it, which writing does not.
+
+    Raises:
+        OSError: it cannot be written.
+    """
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         unfinished.unlink(missing_ok=True)

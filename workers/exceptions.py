@@ -1,8 +1,7 @@
 """Reasons why an audit could not be evaluated: one class, one fixed word and one sentence each.
 
 A docstring names the errors that its own module raises. What storage, workers and other modules
-raise passes through their callers, and is named where it is raised. That what a function is named
-for is missing, cannot be read or is of another kind goes without saying.
+raise passes through their callers, and is named where it is raised.
 """
 
 from collections.abc import Iterator

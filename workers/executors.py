@@ -374,7 +374,11 @@ def _start_here(cpus: int | None) -> None:
 
 
 def _folder_of_ray() -> pathlib.Path:
-    """Return where Ray keeps its files: Ray opens a folder of its own choice to all users."""
+    """Return where Ray keeps its files: Ray opens a folder of its own choice to all users.
+
+    Raises:
+        TerminalError: there can be no such folder.
+    """
     chosen = os.environ.get("RAY_TMPDIR")
     folder = (pathlib.Path(chosen) if chosen else private_folder()) / "ray"
     try:

@@ -14,7 +14,11 @@ BOTH = f"{CODE_VERSION} (method version {METHOD_VERSION})"
 
 
 def check_same(version: str) -> None:
-    """Refuse to work for an audit that another version began."""
+    """Refuse to work for an audit that another version began.
+
+    Raises:
+        TerminalError: this node has another version of privaudit.
+    """
     if version != BOTH:
         raise TerminalError(
             f"The node {socket.gethostname()} has privaudit {BOTH}, but the audit was begun by "

@@ -195,7 +195,11 @@ def attest_page(
 
 
 def statements_of(settings: "Settings") -> "Statements":
-    """Return where statements are kept."""
+    """Return where statements are kept.
+
+    Raises:
+        TerminalError: the settings name no such place.
+    """
     from privcore.exceptions import TerminalError
     from workers.publication.store import Statements
 

@@ -51,6 +51,9 @@ def checks(
         day: whose models and labels are tried; the newest of each model where left out.
         models: their names; all of the settings where left out.
         whole: whether everything of a day is read, as its audit does, and not a sample.
+
+    Raises:
+        UnlistedModelError: the settings do not list a model.
     """
     try:
         settings = load_settings(config)
@@ -207,7 +210,11 @@ def _prefect() -> str:
 
 
 def _workers_online(client: "SyncPrefectClient", pool: str | None) -> str:
-    """Return how many workers take runs from a pool, in words; none where it needs none."""
+    """Return how many workers take runs from a pool, in words; none where it needs none.
+
+    Raises:
+        TerminalError: no worker is online, so that no night would begin.
+    """
     if pool is None or client.read_work_pool(pool).type.endswith((":push", ":managed")):
         return ""
     workers = client.read_workers_for_work_pool(pool)

@@ -34,7 +34,11 @@ class Form(StrEnum):
 
 
 def form_of(*, as_csv: bool, as_json: bool) -> Form:
-    """Return the form that a command's options ask for."""
+    """Return the form that a command's options ask for.
+
+    Raises:
+        typer.BadParameter: both were given.
+    """
     if as_csv and as_json:
         raise typer.BadParameter("give one of --csv and --json.")
     return Form.CSV if as_csv else Form.JSON if as_json else Form.TABLE

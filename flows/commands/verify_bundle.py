@@ -64,7 +64,11 @@ class BundleFinding:
 def verify_evidence(
     bundle: pathlib.Path, trust: list[pathlib.Path], at: dt.datetime, *, as_json: bool
 ) -> int:
-    """Verify a bundle, print what it proves, and return the exit code."""
+    """Verify a bundle, print what it proves, and return the exit code.
+
+    Raises:
+        TerminalError: the bundle or a key cannot be read.
+    """
     found = check_evidence(bundle, trust, at)
     if as_json:
         typer.echo(json.dumps(_as_object(found), indent=2))
@@ -79,7 +83,11 @@ def verify_evidence(
 def check_evidence(
     bundle: pathlib.Path, trust: list[pathlib.Path], at: dt.datetime
 ) -> BundleFinding:
-    """Return what is found of a bundle at a time."""
+    """Return what is found of a bundle at a time.
+
+    Raises:
+        TerminalError: the bundle or a key cannot be read.
+    """
     from workers.evidence.bundle import LARGEST, verify_bundle
     from workers.evidence.envelope import UntrustedSignatureError, read_public_key
     from workers.evidence.page import MAGIC, verify_page

@@ -140,7 +140,11 @@ def run_demo(*, folder: pathlib.Path, start: dt.date, days: int) -> DemoResult:
 
 
 def _begin(folder: pathlib.Path, broken: dt.date, jobs: list[TrainingJob]) -> None:
-    """Write the settings; what another demo left in the folder is deleted."""
+    """Write the settings; what another demo left in the folder is deleted, what this one did stays.
+
+    Raises:
+        InvalidInputError: the folder holds what no demo made, or what a user went on with.
+    """
     digest = hashlib.sha256(f"{CODE_VERSION} {METHOD_VERSION} {jobs}".encode()).hexdigest()[:16]
     text, file = _SETTINGS.format(broken=broken, digest=digest), folder / FILE
     before = file.read_text(encoding="utf-8") if file.exists() else None

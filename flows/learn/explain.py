@@ -86,6 +86,9 @@ def promised_by(
         neighbors: "replace" (the default), "add_remove" or "simulate"; a mechanism has its own.
         mechanism: a name that a manifest may hold.
         parameters: of the mechanism, each "name=value".
+
+    Raises:
+        InvalidInputError: neither epsilon nor mechanism, or a value out of its range.
     """
     if mechanism is None:
         if epsilon is None:
@@ -113,7 +116,11 @@ def promised_by(
 
 
 def explain(question: Question) -> list[Answer]:
-    """Return what the guarantee promises, the asked-for first."""
+    """Return what the guarantee promises, the asked-for first.
+
+    Raises:
+        InvalidInputError: a value of the question out of its range.
+    """
     asked = [*_games(question), *_given_prior(question), *_given_bits(question)]
     return asked or [*_usual(question.promised), *_secrets(question)]
 
@@ -319,7 +326,11 @@ def _protecting(question: Question, name: str, prior: float) -> Answer:
 
 
 def parse_parameter(text: str) -> tuple[str, Any]:
-    """Return name and value of "name=value"; the value as JSON if it is some, else as text."""
+    """Return name and value of "name=value"; the value as JSON if it is some, else as text.
+
+    Raises:
+        InvalidInputError: there is no name, or no value.
+    """
     name, sign, value = text.partition("=")
     if not sign or not name:
         raise InvalidInputError("--parameter", text, "write it as name=value")

@@ -20,7 +20,11 @@ _NEEDS_BLOCK = "send-notification"
 
 
 def read_automations(path: pathlib.Path) -> list[dict[str, Any]]:
-    """Return the automations of a file, unchecked."""
+    """Return the automations of a file, unchecked.
+
+    Raises:
+        TerminalError: there is no such file, or it is no list of automations.
+    """
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -38,6 +42,9 @@ def apply_automations(path: pathlib.Path, *, block: str | None) -> list[str]:
 
     Notifications go to `block` (`type/name`); without one those actions are left out, and an
     automation with no other action still shows each firing in Prefect's event feed.
+
+    Raises:
+        TerminalError: the file, the block or an automation is not valid.
     """
     lines = []
     with prefect.get_client(sync_client=True) as client:
@@ -77,7 +84,11 @@ def _automation(
 
 
 def find_block(client: SyncPrefectClient, block: str) -> str:
-    """Return the id of a block that is named as `type/name`."""
+    """Return the id of a block that is named as `type/name`.
+
+    Raises:
+        TerminalError: Prefect has no such block.
+    """
     kind, _, name = block.partition("/")
     try:
         return str(client.read_block_document_by_name(name, kind).id)

@@ -25,6 +25,9 @@ def acknowledge_violation(
 
     Returns:
         What was stored, and why the alert was not delivered, if it was not.
+
+    Raises:
+        TerminalError: the violation cannot be acknowledged; the sentence says why.
     """
     warehouse = Warehouse(settings.warehouse)
     row = warehouse.record(audit_id).audit
@@ -40,7 +43,11 @@ def acknowledge_violation(
 
 
 def _refuting(row: AuditRow, settings: Settings) -> Published:
-    """Return the published statement of an audit that refutes the declaration."""
+    """Return the published statement of an audit that refutes the declaration.
+
+    Raises:
+        TerminalError: there is none.
+    """
     for night in published_nights([row], settings):
         made = night.statement
         if isinstance(made, Published) and made.verdict == PublicVerdict.VIOLATED:

@@ -174,7 +174,11 @@ def _title(planned: Sequence[Planned]) -> str:
 def audit(
     title: str, planned: tuple[Planned, ...], settings: Settings, executor: Executor
 ) -> list[Audited]:
-    """Audit models of one day and deadline, commit each record as it comes, and alert."""
+    """Audit models of one day and deadline, commit each record as it comes, and alert.
+
+    Raises:
+        TransientError: what failed may go away: it is tried again.
+    """
     with slot(settings.night.concurrency), progress_bar(title) as advance:
         return list(_audited(planned, settings, executor, advance))
 
@@ -182,7 +186,11 @@ def audit(
 def _audited(
     planned: tuple[Planned, ...], settings: Settings, executor: Executor, advance: Advance
 ) -> Iterator[Audited]:
-    """Audit together; where that fails, one of them may have broken what they share: each alone."""
+    """Audit together; where that fails, one of them may have broken what they share: each alone.
+
+    Raises:
+        TransientError: it may go away, and is tried again.
+    """
     done: Counter[str] = Counter()
     jobs = {each.job.model: each.job for each in planned}
     try:
@@ -243,6 +251,9 @@ def _commit(
     """Commit records together, with who asked for them; then publish and alert one by one.
 
     A record that cannot be stored is committed as an error, and costs no other record its own.
+
+    Raises:
+        TerminalError: the only record cannot be stored.
     """
     warehouse = Warehouse(settings.warehouse)
     told = [as_asked(record, jobs[record.audit.model], settings) for record in records]

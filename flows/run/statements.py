@@ -102,6 +102,9 @@ def published_nights(rows: Sequence[AuditRow], settings: Settings) -> list[Publi
     Args:
         rows: of the audits; those of other secrets than labels have no public edition.
         settings: with `[publication]`.
+
+    Raises:
+        TerminalError: the statements or the warehouse are damaged.
     """
     warehouse, published = Warehouse(settings.warehouse), _statements(settings).all()
     ids = [row.audit_id for row in rows if not row.exploratory]
@@ -194,6 +197,9 @@ def check_follows(made: Published, settings: Settings) -> None:
     A writer of the statements' place who has no key cannot make one that follows. Where the key or
     the exact records are not at hand, or another version of the method made these, nothing is
     checked. *Does not see* a writer who changes the exact record by as much.
+
+    Raises:
+        TerminalError: it follows from none.
     """
     try:
         key = publication_key(settings)

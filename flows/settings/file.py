@@ -130,14 +130,22 @@ class Settings(BaseSettings):
         return ModelSettings(name=name) if listed is None else listed
 
     def check_listed(self, names: Iterable[str]) -> None:
-        """Refuse a model that is not listed: a mistyped name would leave a record permanently."""
+        """Refuse a model that is not listed: a mistyped name would leave a record permanently.
+
+        Raises:
+            UnlistedModelError: one is not.
+        """
         listed = tuple(model.name for model in self.models)
         for name in names:
             if name not in listed:
                 raise UnlistedModelError(name, listed)
 
     def plan_of(self, name: str, overrides: Mapping[str, Any] | None = None) -> Plan:
-        """Return a model's plan: the common one, then the model's fields, then these."""
+        """Return a model's plan: the common one, then the fields that the model sets, then these.
+
+        Raises:
+            SettingsError: an override breaks a rule of the plan.
+        """
         model, merged = self.model_named(name), dict[str, Any]()
         if self.publication is not None:
             merged["epsilon_public"] = self.publication.epsilon

@@ -118,7 +118,11 @@ def _paths_with_absolute_paths(
 
 
 def absolute(folder: pathlib.Path, place: str) -> str:
-    """Return a path below the settings' folder as a whole one, and an address as it is."""
+    """Return a path below the settings' folder as a whole one, and an address as it is.
+
+    Raises:
+        SettingsError: it can be neither.
+    """
     try:
         relative = "://" not in place and not pathlib.Path(place).is_absolute()
         local = local_path(str(folder / place) if relative else place)

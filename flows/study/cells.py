@@ -98,7 +98,11 @@ def compute_cells(
 
 
 def make_folder(output: pathlib.Path) -> None:
-    """Make the study's folder."""
+    """Make the study's folder.
+
+    Raises:
+        InvalidInputError: it cannot be made.
+    """
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -81,6 +81,9 @@ def read_survey(uri: str) -> Survey:
 
     Age is cut into tens, as the paper has ten values of it; another number with more than 30 values
     into ten bins of equal width.
+
+    Raises:
+        InvalidInputError: the file cannot be read, has missing values, or fewer than 4 columns.
     """
     frame = read_frame(uri)
     if set(ACS) <= set(frame.columns):
@@ -103,7 +106,11 @@ def read_survey(uri: str) -> Survey:
 
 
 def study(uri: str, *, scale: float) -> Study:
-    """Return the study of a table; `scale` shrinks the number of runs of each setting."""
+    """Return the study of a table; `scale` shrinks the number of runs of each setting.
+
+    Raises:
+        InvalidInputError: a scale out of its range, or no such table.
+    """
     check_scale(scale)
     survey = read_survey(uri)
     runs, few = (max(2, round(count * scale)) for count in (RUNS, RUNS_OF_MANY))

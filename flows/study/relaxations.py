@@ -57,7 +57,11 @@ _SEARCHES: dict[str, ColumnSearch] = {"published": PublishedSearch(), "halving":
 
 
 def read_bank(uri: str) -> Table:
-    """Return the Bank Marketing table of the paper."""
+    """Return the Bank Marketing table of the paper.
+
+    Raises:
+        InvalidInputError: the file cannot be read, or is another table.
+    """
     frame = read_frame(uri)
     if set(frame.columns) != set(ORDER) or frame.height != RECORDS:
         rule = f"bank-full has {RECORDS:,} rows and the columns {', '.join(ORDER)}"
@@ -69,6 +73,9 @@ def study(uri: str, *, scale: float) -> Study:
     """Return the study of the Bank data, or of the file that is said to hold them.
 
     `scale` shrinks the simulations of Table 1 alone: everything else is counted in full.
+
+    Raises:
+        InvalidInputError: not the Bank data, or a scale out of its range.
     """
     check_scale(scale)
     table = read_bank(uri)

@@ -79,6 +79,9 @@ def read_names(uri: str) -> NDArray[np.float64]:
 
     Args:
         uri: CSV or Parquet with a column `probability`, or anything in proportion to it.
+
+    Raises:
+        InvalidInputError: the table cannot be read, or has no ten positive numbers there.
     """
     frame = read_frame(uri)
     if "probability" not in frame.columns or not frame["probability"].dtype.is_numeric():
@@ -97,7 +100,11 @@ def read_names(uri: str) -> NDArray[np.float64]:
 
 
 def study(*, scale: float, names: str | None = None) -> Study:
-    """Return the study: models trained on secrets, and attacked."""
+    """Return the study: models trained on secrets, and attacked.
+
+    Raises:
+        InvalidInputError: a scale out of its range, or no such table.
+    """
     check_scale(scale)
     models, attacked = max(200, round(MODELS * scale)), max(200, round(ATTACKED * scale))
     cells = [

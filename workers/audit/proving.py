@@ -104,7 +104,11 @@ def prove(
 def _prove_some(
     counted: tuple[_Shared, PartialResults], some: Sequence[_Item]
 ) -> list[tuple[int, Proved]]:
-    """Return records with their numbers."""
+    """Return records with their numbers.
+
+    Raises:
+        TerminalError: this node has another version of privaudit than who began the pass.
+    """
     shared, results = counted
     check_same(shared.version)
     partition = shared.partition
@@ -176,7 +180,11 @@ def _evaluated(
     words: Callable[[], str],
     unread: str,
 ) -> AuditRecord:
-    """Return the record of an audit that came to figures."""
+    """Return the record of an audit that came to figures.
+
+    Raises:
+        NotEvaluableError: what was scanned allows none.
+    """
     plan = request.plan
     checked = check_result(Game(inputs.source, plan), result, day, counted=counted, words=words)
     tallies, privacy = checked.tallies, checked.privacy

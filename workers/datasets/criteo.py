@@ -97,6 +97,9 @@ def write_day(
     """Write frames of label and features as one day, one row group each, `_SUCCESS` last.
 
     Each frame comes with the number of malformed rows that were left out of it.
+
+    Raises:
+        InvalidInputError: as `ingest_day`.
     """
     folder = labels_folder(dataset, day)
     if lake.exists(folder):

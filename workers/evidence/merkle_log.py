@@ -58,7 +58,11 @@ class MerkleTree:
         return self._levels[-1][0] if self.size else EMPTY_ROOT
 
     def inclusion_proof(self, index: int) -> list[bytes]:
-        """Return the hashes that lead from an entry to the root (RFC 6962, 2.1.1)."""
+        """Return the hashes that lead from an entry to the root (RFC 6962, 2.1.1).
+
+        Raises:
+            InvalidInputError: no entry has this index.
+        """
         if not 0 <= index < self.size:
             raise InvalidInputError("index", index, f"the log has {self.size} entries, from 0 on")
         path = []
@@ -69,7 +73,11 @@ class MerkleTree:
         return path
 
     def consistency_proof(self, size: int) -> list[bytes]:
-        """Return the hashes that show that the first `size` entries are unchanged (2.1.2)."""
+        """Return the hashes that show that the first `size` entries are unchanged (2.1.2).
+
+        Raises:
+            InvalidInputError: a size of 0, or above the log's.
+        """
         if not 0 < size <= self.size:
             raise InvalidInputError("size", size, f"it is from 1 to {self.size}")
         return self._changes_since(size, 0, self.size, complete=True)

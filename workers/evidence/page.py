@@ -25,7 +25,11 @@ _BEGINNING = b'{"attestations":'
 
 
 def draw_page(data: bytes, bundle: VerifiedBundle) -> bytes:
-    """Return the PDF of a bundle, with the bundle attached."""
+    """Return the PDF of a bundle, with the bundle attached.
+
+    Raises:
+        TerminalError: typst is not installed, or it cannot draw the page.
+    """
     try:
         import typst  # noqa: PLC0415  # an extra, of 80 MB
     except ImportError:

@@ -173,7 +173,11 @@ class Batch:
         numbers: type[pl.DataType] = pl.Float32,
         missing: str | None = "",
     ) -> pl.Series:
-        """Return a feature as models take it: numbers of a kind, categories as text."""
+        """Return a feature as models take it: numbers of a kind, categories as text.
+
+        Raises:
+            NotEvaluableError: it is stored as another kind.
+        """
         key = (feature, numbers, missing)
         if key not in self._made:
             with self._readable(feature.name):
@@ -188,6 +192,9 @@ class Batch:
         """Return a model's features as its framework takes them, under the model's names.
 
         `stored` gives each the name of the column that holds it.
+
+        Raises:
+            NotEvaluableError: one is stored as another kind.
         """
         form = format_named(manifest.format)
         return pl.DataFrame(
@@ -226,14 +233,22 @@ class Batch:
         return found
 
     def arms(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return whether each row was trained on, and whether it was held out."""
+        """Return whether each row was trained on, and whether it was held out.
+
+        Raises:
+            NotEvaluableError: `split` is not stored as text.
+        """
         split = self.split()
         with self._readable(SPLIT):
             train, holdout = ((split == word).fill_null(value=False) for word in (TRAIN, HOLDOUT))
             return train.to_numpy(), holdout.to_numpy()
 
     def split(self) -> pl.Series:
-        """Return each row's part, as text."""
+        """Return each row's part, as text.
+
+        Raises:
+            NotEvaluableError: `split` is not stored as text.
+        """
         column = self.column(SPLIT)
         if not _is_plain(column.dtype):
             raise NotEvaluableError(
@@ -244,7 +259,11 @@ class Batch:
             return column if column.dtype == pl.Categorical else column.cast(pl.String)
 
     def groups(self, column: str) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-        """Return a slice column's values, ascending, and each row's index among them."""
+        """Return a slice column's values, ascending, and each row's index among them.
+
+        Raises:
+            NotEvaluableError: it is stored as a kind that has no single form as text.
+        """
         key = ("groups", column)
         if key not in self._made:
             words = self._words(column, "slice", Reason.FEATURE_INVALID)
@@ -258,7 +277,11 @@ class Batch:
     def units(
         self, column: str, *, among: NDArray[np.bool_]
     ) -> tuple[NDArray[np.str_], BadRecords]:
-        """Return each record's person, empty where there is none, and what is bad `among` all."""
+        """Return the person of each record, empty where there is none, and what is bad `among` all.
+
+        Raises:
+            NotEvaluableError: it is stored as a kind that has no single form as text.
+        """
         key = ("units", column)
         if key not in self._made:
             words = self._words(column, "privacy unit", Reason.UNIT_INVALID)

@@ -105,6 +105,9 @@ def find_partition(lake: Lake, dataset: str, day: dt.date) -> Partition:
     """Return the day's label files, divided into work units of about `WORK_UNIT_BYTES`.
 
     Only the footers of files larger than that are read.
+
+    Raises:
+        NotEvaluableError: the partition is missing or has no file.
     """
     folder = _complete_folder(lake, dataset, day)
     listed = lake.files_below(folder)
@@ -120,7 +123,11 @@ def find_partition(lake: Lake, dataset: str, day: dt.date) -> Partition:
 
 
 def find_days(lake: Lake, dataset: str, days: tuple[dt.date, ...]) -> Partition:
-    """Return the label files of several days, ascending, as one partition of the last of them."""
+    """Return the label files of several days, ascending, as one partition of the last of them.
+
+    Raises:
+        NotEvaluableError: one of the partitions is missing or has no file.
+    """
     files: list[LabelFile] = []
     unread: list[LabelFile] = []
     work_units: list[WorkUnit] = []
@@ -187,7 +194,11 @@ def runs(sizes: list[int], limit: int) -> Iterator[tuple[int, int]]:
 
 
 def list_shards(lake: Lake, dataset: str, day: dt.date) -> list[Shard]:
-    """Return the day's shards, in a fixed order."""
+    """Return the day's shards, in a fixed order.
+
+    Raises:
+        NotEvaluableError: the partition is missing, empty or has a damaged file.
+    """
     folder = _complete_folder(lake, dataset, day)
     shards = []
     for name in (file.name for file in lake.label_files(dataset, day)):

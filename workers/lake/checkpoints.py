@@ -128,7 +128,11 @@ def describe_checkpoint(
     *,
     format: str,  # noqa: A002
 ) -> ModelDescription:
-    """Return what a model's file of a day says of itself."""
+    """Return what a model's file of a day says of itself.
+
+    Raises:
+        NotEvaluableError: it is no model of the format, or none to score with.
+    """
     try:
         return describe_model(content, format=format)
     except UnreadableModelError as error:
@@ -138,7 +142,11 @@ def describe_checkpoint(
 
 
 def load(checkpoint: Checkpoint) -> LoadedModel:
-    """Return the model of a checkpoint that `read_checkpoint` has verified."""
+    """Return the model of a checkpoint that `read_checkpoint` has verified.
+
+    Raises:
+        NotEvaluableError: the bytes are no model of its format.
+    """
     manifest = checkpoint.manifest
     form = format_named(manifest.format)
     try:
@@ -152,7 +160,11 @@ def load(checkpoint: Checkpoint) -> LoadedModel:
 
 
 def count_rounds(checkpoint: Checkpoint) -> int:
-    """Return with how many rounds a checkpoint predicts; 0 of a model without rounds."""
+    """Return with how many rounds of boosting a checkpoint predicts; 0 of a model without rounds.
+
+    Raises:
+        NotEvaluableError: as `load`.
+    """
     return format_named(checkpoint.manifest.format).count_rounds(load(checkpoint))
 
 
@@ -201,7 +213,11 @@ def as_inputs(model: LoadedModel, manifest: Manifest, features: pl.DataFrame) ->
 def predict(
     model: LoadedModel, manifest: Manifest, inputs: Any, *, threads: int
 ) -> NDArray[np.float64]:
-    """Return the model's probabilities, after its output correction if it has one."""
+    """Return the model's probabilities, after its output correction if it has one.
+
+    Raises:
+        NotEvaluableError: as `probabilities`.
+    """
     form = format_named(manifest.format)
     predicted = _predicted(form, model, manifest, inputs, threads)
     if not np.all(np.isfinite(predicted)):

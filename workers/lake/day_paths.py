@@ -98,7 +98,11 @@ def _before_fields(template: str) -> Iterator[str]:
 
 
 def registry_address(address: str) -> tuple[str, str]:
-    """Return name and alias of models:/NAME@ALIAS."""
+    """Return name and alias of models:/NAME@ALIAS.
+
+    Raises:
+        ValueError: it is none.
+    """
     found = _ADDRESS.fullmatch(address)
     if found is None:
         raise ValueError(

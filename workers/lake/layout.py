@@ -184,6 +184,9 @@ class Lake:
         """Return a day's Parquet files, sorted by name; of one in a subfolder, with the folder.
 
         What lies in a folder whose name begins with _ or . is a writer's work in progress.
+
+        Raises:
+            NotEvaluableError: as `files_below`.
         """
         return list(filter(is_label_file, self.files_below(labels_folder(dataset, day))))
 

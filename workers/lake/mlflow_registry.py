@@ -65,7 +65,11 @@ def find_registered(address: str, allowed: Iterable[str] = ()) -> RegisteredMode
 
 
 def find_version(name: str, version: str) -> RegisteredModel | None:
-    """Return a version of a registered model; None where there is none."""
+    """Return a version of a registered model; None where there is none.
+
+    Raises:
+        NotEvaluableError: as `find_registered`.
+    """
     answer = asked("model-versions/get", name=name, version=version)
     return None if answer is None else _located(name, _version_in(answer), ())
 

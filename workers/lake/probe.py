@@ -9,7 +9,11 @@ from workers.lake.places import local_path
 
 
 def try_writing(what: str, place: str) -> None:
-    """Write, read and delete a small file at a path or URI; a folder of this machine is made."""
+    """Write, read and delete a small file at a path or URI; a folder of this machine is made.
+
+    Raises:
+        TerminalError: it is a file, or it cannot be written, read or deleted in.
+    """
     name = f"_privaudit_check_{uuid.uuid4().hex}"
     try:
         local = local_path(place)

@@ -46,7 +46,11 @@ class ModelFile:
         return VOCABULARY if self.name.endswith(".json") else None
 
     def load(self) -> LanguageModel:
-        """Return the model; each process loads a file once."""
+        """Return the model; each process loads a file once.
+
+        Raises:
+            InvalidInputError: the file is damaged, or of no known format.
+        """
         if self.name.endswith(".json"):
             return load_ngram(self.content)
         if self.name.endswith(".onnx"):
@@ -56,7 +60,11 @@ class ModelFile:
 
 
 def read_model(uri: str, *, begin: int = 0) -> ModelFile:
-    """Return a model's file from a path or URI."""
+    """Return a model's file from a path or URI.
+
+    Raises:
+        InvalidInputError: there is no such file, it is too large, damaged, or of no known format.
+    """
     folder, _, name = uri.rpartition("/")
     files = open_filesystem(folder or ("/" if uri.startswith("/") else "."))
     try:

@@ -67,7 +67,11 @@ class NgramCounts:
 
     @classmethod
     def from_json(cls, content: bytes) -> "NgramCounts":
-        """Read the model from a file."""
+        """Read the model from a file.
+
+        Raises:
+            InvalidInputError: the file is another, or damaged.
+        """
         try:
             read = json.loads(content)
             given = read["format"] == FORMAT

@@ -23,7 +23,11 @@ class OnnxModel:
     begin: int
 
     def log_probabilities(self, tokens: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return what the model says of each token given those before it, (tokens, vocabulary)."""
+        """Return what the model says of each token given those before it, (tokens, vocabulary).
+
+        Raises:
+            InvalidInputError: the model's answer has another shape.
+        """
         given = np.concatenate([[self.begin], tokens[:-1]]).astype(np.int64)[np.newaxis]
         name = self.session.get_inputs()[0].name
         logits = np.asarray(self.session.run(None, {name: given})[0], dtype=np.float64)
@@ -35,7 +39,12 @@ class OnnxModel:
 
 @functools.lru_cache(maxsize=4)
 def load_onnx(content: bytes, begin: int) -> OnnxModel:
-    """Return the model of a file, once for each process, on one thread."""
+    """Return the model of a file, once for each process, on one thread.
+
+    Raises:
+        TerminalError: onnxruntime is not installed.
+        InvalidInputError: onnxruntime cannot load the file.
+    """
     try:
         import onnxruntime  # noqa: PLC0415  # an extra
     except ImportError:

@@ -59,7 +59,11 @@ def scan_sequences(
 def count_ngrams(
     lake: Lake, partition: Partition, column: str, *, order: int, split: str, executor: Executor
 ) -> NgramCounts:
-    """Return the n-gram counts of a day's sequences of one split."""
+    """Return the n-gram counts of a day's sequences of one split.
+
+    Raises:
+        NotEvaluableError: no file has such a sequence, or one of them cannot be read.
+    """
     shared = _Counting(lake, partition, column, order, split)
     total = executor.fold(_count_unit, shared, partition.work_units, on_done=lambda _: None)
     if total is None or not total.counts:

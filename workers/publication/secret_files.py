@@ -11,7 +11,11 @@ _LARGEST = 1 << 16
 
 
 def read_secret(path: pathlib.Path, what: str, *, make: str) -> bytes:
-    """Return what a secret's file holds."""
+    """Return what a secret's file holds.
+
+    Raises:
+        TerminalError: it is absent, cannot be read, or others can read it.
+    """
     content, mode = _read(path, what, make)
     if mode & 0o177:
         raise TerminalError(
@@ -22,12 +26,20 @@ def read_secret(path: pathlib.Path, what: str, *, make: str) -> bytes:
 
 
 def read_open(path: pathlib.Path, what: str, *, make: str) -> bytes:
-    """Return what a file holds that all users may read, as `read_secret` does."""
+    """Return what a file holds that all users may read, as `read_secret` does.
+
+    Raises:
+        TerminalError: it is absent, or cannot be read.
+    """
     return _read(path, what, make)[0]
 
 
 def write_new(path: pathlib.Path, content: bytes, *, mode: int = MODE) -> None:
-    """Write a file that is not there yet; by default one that its owner alone may read."""
+    """Write a file that is not there yet; by default one that its owner alone may read.
+
+    Raises:
+        TerminalError: something is there already, or it cannot be written.
+    """
     try:
         made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(made, "wb") as stream:

@@ -298,7 +298,11 @@ def _named(position: int) -> deltalake.CommitProperties:
 
 
 def not_erased(entry: Entry) -> Published:
-    """Return an entry; one that was erased is refused."""
+    """Return an entry.
+
+    Raises:
+        ErasedError: it was erased.
+    """
     if isinstance(entry, ErasedStatement):
         raise ErasedError(
             f"The statement {entry.statement_id} about {entry.model} on {entry.day} was erased on "
@@ -321,7 +325,11 @@ def _delete_files(uri: str, used: set[str], erased: set[str]) -> None:
 
 
 def _entries(uri: str, stored: deltalake.DeltaTable, asked: pl.Expr) -> list[Entry]:
-    """Return entries, each of which is what its columns say, by which it was found."""
+    """Return entries, each of which is what its columns say, by which it was found.
+
+    Raises:
+        NoStatementError: one is no statement, or another one than its columns say.
+    """
     found = []
     for row in _rows(uri, stored, asked):
         entry = entry_of(row["content"])

@@ -37,7 +37,11 @@ class Table:
         return len(self.cells)
 
     def index(self, name: str) -> int:
-        """Return the place of the column of this name."""
+        """Return the place of the column of this name.
+
+        Raises:
+            InvalidInputError: there is none.
+        """
         names = [column.name for column in self.columns]
         if name not in names:
             raise InvalidInputError("column", name, f"the table's columns are {', '.join(names)}")

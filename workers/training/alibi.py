@@ -23,6 +23,9 @@ class Alibi:
     Attributes:
         epsilon: 2 sqrt(2) over the noise's standard deviation; infinity is no noise.
         rounds: how many models are trained after each other.
+
+    Raises:
+        InvalidInputError: epsilon is not above 0, or no round.
     """
 
     epsilon: float

@@ -151,20 +151,24 @@ def fit_network(
 
 
 def checked_parameters(parameters: Parameters) -> Parameters:
-    """Return parameters, unless training diverged."""
+    """Return parameters.
+
+    Raises:
+        TerminalError: one is no number.
+    """
     if not all(np.isfinite(leaf).all() for leaf in the_jax().tree.leaves(parameters)):
         raise TerminalError("A network's training diverged: its parameters are no numbers.")
     return parameters
 
 
-def text_network(vocabulary: int, hidden: int) -> Network:
-    """Return a fully connected network of two classes over weighted terms, with two hidden layers.
+def text_network(vocabulary: int, hidden: int = 128, classes: int = 2) -> Network:
+    """Return a fully connected network over weighted terms, with two hidden layers.
 
     Its first layer adds up the rows of its matrix that a text has terms of, which is the product
     with the text's vector.
     """
     jax = the_jax()
-    sizes = [(vocabulary, hidden), (hidden, hidden), (hidden, 2)]
+    sizes = [(vocabulary, hidden), (hidden, hidden), (hidden, classes)]
 
     def initial(key: Any) -> Parameters:
         return dense_layers(key, sizes)
@@ -219,7 +223,11 @@ def _take(inputs: Inputs, rows: Any) -> Inputs:
 
 
 def the_jax() -> Any:
-    """Return the package JAX."""
+    """Return the package JAX.
+
+    Raises:
+        TerminalError: it is not installed.
+    """
     try:
         import jax  # noqa: PLC0415  # an extra
     except ImportError:
@@ -228,7 +236,11 @@ def the_jax() -> Any:
 
 
 def the_optax() -> Any:
-    """Return the package optax."""
+    """Return the package optax.
+
+    Raises:
+        TerminalError: it is not installed.
+    """
     try:
         import optax  # noqa: PLC0415  # an extra
     except ImportError:

@@ -49,6 +49,9 @@ class Pate:
             learns a class drawn in proportion to the noisy counts. It costs the same
             (`NoisyMax.sample_in_proportion`), and is of use where one class is rare and no
             majority ever votes for it.
+
+    Raises:
+        InvalidInputError: a value out of its range.
     """
 
     epsilon: float
@@ -100,6 +103,9 @@ class Pate:
         """Return the queried records and the votes on them, shape (queries, classes).
 
         The votes are private: only `graduate` may use them.
+
+        Raises:
+            InvalidInputError: as `fit`.
         """
         shuffled = random.permutation(data.records)
         queried, rest = np.sort(shuffled[: self.queries]), shuffled[self.queries :]

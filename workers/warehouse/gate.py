@@ -26,7 +26,11 @@ class Gate(StrEnum):
 
 
 def file_sha256(path: pathlib.Path) -> str:
-    """Return the digest of a model file, as records name it."""
+    """Return the digest of a model file, as records name it.
+
+    Raises:
+        TerminalError: it cannot be read.
+    """
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

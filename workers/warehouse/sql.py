@@ -41,7 +41,11 @@ def view_sql(view: str) -> str:
 
 
 def query(warehouse: Warehouse, sql: str) -> pl.DataFrame:
-    """Return what DuckDB answers over the tables and views."""
+    """Return what DuckDB answers over the tables and views.
+
+    Raises:
+        TerminalError: it cannot answer; the sentence gives DuckDB's reason.
+    """
     with _connect() as connection:
         _register(connection, warehouse, _named(sql))
         relation = connection.sql(sql)
@@ -74,7 +78,11 @@ def export(warehouse: Warehouse, folder: pathlib.Path, *, kind: str) -> list[pat
 
 @contextlib.contextmanager
 def registered(warehouse: Warehouse) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a database that sees all tables and views, in which an error is a sentence."""
+    """Yield a database of its own that sees all tables and views, in which an error is a sentence.
+
+    Raises:
+        TerminalError: DuckDB cannot answer; the sentence gives its reason.
+    """
     with _connect() as connection:
         _register(connection, warehouse, RELATIONS)
         yield connection

@@ -69,7 +69,11 @@ class Warehouse:
         try_writing("warehouse", self.uri)
 
     def check_exists(self) -> None:
-        """Refuse to read a warehouse in which nothing was ever committed: its path is mistyped."""
+        """Refuse to read a warehouse in which nothing was ever committed: its path is mistyped.
+
+        Raises:
+            TerminalError: no table lies there.
+        """
         if all(open_table(self.path(table)) is None for table in TABLES):
             raise TerminalError(
                 f"There is no warehouse at {self.uri}: privaudit run or night makes it with its "
@@ -96,6 +100,9 @@ class Warehouse:
 
         Returns:
             Of each record whether it was new, or why it cannot be stored: the others are committed.
+
+        Raises:
+            TerminalError: the tables cannot be written.
         """
         self._check_present()
         return commit_all(self, records)
@@ -171,7 +178,11 @@ class Warehouse:
         )
 
     def record(self, audit_id: str) -> AuditRecord:
-        """Return an audit's record, from all tables, as it is stored."""
+        """Return an audit's record, from all tables, as it is stored.
+
+        Raises:
+            TerminalError: there is none.
+        """
         audits = self._rows("audits", audit_id)
         if not audits:
             raise TerminalError(

@@ -32,7 +32,11 @@ _LIBRARIES = {
 
 
 def format_named(name: str) -> ModelFormat:
-    """Return the format that a manifest names."""
+    """Return the format that a manifest names.
+
+    Raises:
+        TerminalError: its library is not installed.
+    """
     check_installed(name)
     # An extra each: who audits LightGBM needs no XGBoost.
     if name == "xgboost":

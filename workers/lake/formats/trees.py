@@ -30,6 +30,10 @@ def check_places(what: str, places: NDArray[np.int64], count: int) -> None:
 
 
 def check_lengths(lengths: set[int], expected: int) -> None:
-    """Refuse arrays that are not all of the expected length."""
+    """Refuse arrays of other lengths.
+
+    Raises:
+        ModelRefusedError: they are not all of the expected length.
+    """
     if lengths != {expected}:
         raise ModelRefusedError("has a tree whose arrays are of different lengths")

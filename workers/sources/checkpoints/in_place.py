@@ -89,7 +89,11 @@ class InPlace:
 
 
 def find_ready(given: InPlace, model: str, day: dt.date) -> tuple[InPlace, TableDay]:
-    """Return what is there of a day, pinned to what was found: its model file, and its rows."""
+    """Return what is there of a day, pinned to what was found: its model file, and its rows.
+
+    Raises:
+        NotEvaluableError: the day's model or its rows are not there, or not complete.
+    """
     target = given.target
     if target is None and given.checkpoints is not None:
         target = find_model_file(given.checkpoints, model, day)
@@ -99,7 +103,11 @@ def find_ready(given: InPlace, model: str, day: dt.date) -> tuple[InPlace, Table
 
 
 def find_rows(labels: LabelTable, model: str, day: dt.date) -> TableDay:
-    """Return the files of a table that hold a day, once it is complete."""
+    """Return the files of a table that hold a day, once it is complete.
+
+    Raises:
+        NotEvaluableError: there is no such table or day, or no mark that it is complete.
+    """
     if labels.ready is not None:
         folder, name = split_day_path(labels.ready, model, day)
         if not Lake(folder).has(name):

@@ -36,7 +36,11 @@ class PlacedModel:
     run: str | None = None
 
     def read(self, model: str) -> bytes:
-        """Return its bytes."""
+        """Return its bytes.
+
+        Raises:
+            NotEvaluableError: it is gone, too large, or cannot be read.
+        """
         try:
             return read_artifact(self.folder, self.name, at_most=limits.CHECKPOINT_BYTES)
         except FileNotFoundError:

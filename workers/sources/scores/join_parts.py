@@ -70,6 +70,9 @@ class Join:
 
         Of labels that came one after the other, those that training could know. Rows without a
         record's name stay, of the first table: they are counted.
+
+        Raises:
+            NotEvaluableError: the columns hold no days, times or names.
         """
         tables, kinds = self.tables, part.kinds
         record = quoted(part.record)
@@ -144,7 +147,11 @@ class Join:
         )
 
     def _compares_as_text(self) -> bool:
-        """Return whether some tables name records by text, and others by whole numbers."""
+        """Return whether some tables name records by text, and others by whole numbers.
+
+        Raises:
+            NotEvaluableError: records are neither text nor whole numbers.
+        """
         kinds = [part.kinds.field(part.record).type for part in self.parts]
         for part, kind in zip(self.parts, kinds, strict=True):
             if not (pa.types.is_integer(kind) or is_text(kind)):
@@ -167,7 +174,11 @@ def of(part: JoinPart, column: str) -> str:
 
 
 def of_day(name: str, kind: pa.DataType, day: dt.date, zone: str) -> str:
-    """Return SQL for whether a row is of the day."""
+    """Return SQL for whether a row is of the day.
+
+    Raises:
+        NotEvaluableError: the column's kind holds no days.
+    """
     column = quoted(name)
     if pa.types.is_date(kind):
         return f"{column} = DATE '{day}'"
@@ -188,7 +199,11 @@ def of_day(name: str, kind: pa.DataType, day: dt.date, zone: str) -> str:
 
 
 def moment(kind: pa.DataType, at: dt.datetime, zone: str) -> str:
-    """Return a moment as SQL that compares with a column of times; one without zone is `zone`'s."""
+    """Return a moment as SQL that compares with a column of times; one without zone is `zone`'s.
+
+    Raises:
+        NotEvaluableError: the column's kind holds no times.
+    """
     if not pa.types.is_timestamp(kind):
         raise NotEvaluableError(
             Reason.LABEL_INVALID, f"scores.known_at is stored as {kind}: store it as a time."

@@ -78,6 +78,9 @@ def join(
         labels say when they were known (`known_at`), the latest that training could know counts,
         and others are no mistake. Last, remarks, where records are many that the first table lacks,
         or whose label was corrected.
+
+    Raises:
+        NotEvaluableError: a column is missing, a file is damaged, or the deadline passed.
     """
     footers = [
         (part, [_footer(part, file) for file in part.found.files])

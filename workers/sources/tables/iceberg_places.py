@@ -14,7 +14,11 @@ _LOGINS = {"token", "credential"}
 
 
 def check_installed() -> None:
-    """Refuse to read Iceberg tables without their library."""
+    """Refuse to read Iceberg tables without their library.
+
+    Raises:
+        TerminalError: it is not installed.
+    """
     if importlib.util.find_spec("pyiceberg") is None:
         raise TerminalError(
             "To read Iceberg tables, install privaudit with its extra: privaudit[iceberg]."
@@ -54,6 +58,9 @@ def place_of(address: str, warehouse: str | None) -> tuple[str, str]:
     The catalogue and its tables' writers choose where a table lies. They may choose a bucket of an
     object store, whose host is its vendor's, or a place below the catalogue's warehouse. They may
     not choose a host, a port, a region, or a folder of this machine.
+
+    Raises:
+        NotEvaluableError: the address is none of these.
     """
     allowed = [place for place in (warehouse, bucket_of(address)) if place is not None]
     found = within(address, allowed)

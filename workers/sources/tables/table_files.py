@@ -109,6 +109,9 @@ def files_of_rows(
 
     They are Parquet, or CSV where there is no Parquet. What is hidden or temporary is among the
     others.
+
+    Raises:
+        NotEvaluableError: there is none, or the folder cannot be read.
     """
     if only is not None:
         return [root.label_file(only)._replace(name=only)], ()
@@ -200,7 +203,11 @@ def delta_days(place: TablePlace) -> tuple[tuple[str, ...], dict[str, list[Named
 
 
 def iceberg_days(place: TablePlace) -> tuple[str, dict[str, list[Named]]]:
-    """Return where an Iceberg table lies, and the newest days that are said of each file."""
+    """Return where an Iceberg table lies, and the newest days that are said of each file.
+
+    Raises:
+        NotEvaluableError: there is no such table, or it cannot be read.
+    """
     found = _ask_iceberg("days_of_files", place)
     location = found["location"]
     files = {_below(location, path): days for path, days in found["files"].items()}
@@ -264,7 +271,11 @@ def _below(location: str, path: str) -> str:
 
 
 def _listed(root: Lake, names: list[str], place: TablePlace) -> tuple[LabelFile, ...]:
-    """Return files with the sizes and times that storage gives them now."""
+    """Return files with the sizes and times that storage gives them now.
+
+    Raises:
+        NotEvaluableError: one is gone, or listed twice, so that its rows would count twice.
+    """
     files = []
     names = sorted(names)
     once = {posixpath.normpath(name) for name in names}

@@ -43,7 +43,11 @@ class TableLook:
 
 
 def look(table: str, *, catalog: str | None = None, day: str | None = None) -> TableLook:
-    """Return what a folder of Parquet files, a Delta table or an Iceberg table looks like."""
+    """Return what a folder of Parquet files, a Delta table or an Iceberg table looks like.
+
+    Raises:
+        NotEvaluableError: there is none, or its newest file is damaged.
+    """
     root, files, partitions = _days_named(TablePlace(table=table, catalog=catalog))
     return _looked_at(root, files, partitions, day)
 

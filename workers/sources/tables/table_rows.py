@@ -37,7 +37,11 @@ class DayRows:
         return (self.table.holdout_rule.column, *asked)
 
     def today(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return whether each row is of the day."""
+        """Return whether each row is of the day.
+
+        Raises:
+            NotEvaluableError: the column holds no days.
+        """
         if not self.asked or self.table.day is None:
             return np.ones(batch.table.num_rows, dtype=np.bool_)
         table, column = self.table, batch.column(self.table.day)
@@ -50,7 +54,11 @@ class DayRows:
         return of_no_day(batch.column(self.table.day))
 
     def labels(self, batch: Batch, label: LabelColumn) -> tuple[NDArray[np.int64], BadRecords]:
-        """Return class indices, -1 for rows of other days and bad records; and what is bad."""
+        """Return class indices, -1 for a row of another day and for a bad record; and what is bad.
+
+        Raises:
+            NotEvaluableError: the columns hold no classes, or no days.
+        """
         return self.those_of_today(batch, label, batch.labels(label)[0])
 
     def those_of_today(
@@ -78,7 +86,11 @@ class DayRows:
         return batch.bad_rows(bad, Reason.LABEL_INVALID, f"{wanted}: {advice}")
 
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return whether training saw each row, and whether it was held out; late ones neither."""
+        """Return whether training saw each row; neither of no day, or with a label too late for it.
+
+        Raises:
+            NotEvaluableError: a column says no split, or holds no times.
+        """
         table, rule = self.table, self.table.holdout_rule
         column = batch.column(rule.column)
         try:
@@ -152,6 +164,9 @@ def known_by(
     """Return whether each label was known by a moment; one without a known time was not.
 
     `said` is the key of the settings that names the column.
+
+    Raises:
+        NotEvaluableError: the column holds no times.
     """
     if not isinstance(column.dtype, pl.Datetime):
         raise NotEvaluableError(
@@ -173,6 +188,9 @@ def of_day(
 
     Dates, times (in `zone`), and days as text or integers: 2026-03-02, 20260302. `said` is the key
     of the settings that names the column.
+
+    Raises:
+        NotEvaluableError: the column holds something else, or days in another form.
     """
     kind = column.dtype
     if kind == pl.Date:
