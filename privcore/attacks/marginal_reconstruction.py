@@ -57,6 +57,11 @@ class MarginalFit:
     """Distance between published marginals and those that some relaxed records imply.
 
     Made by `marginal_fit`.
+
+    Attributes:
+        secret: the secret columns.
+        sizes: of each of them.
+        records: how many there are.
     """
 
     secret: Columns

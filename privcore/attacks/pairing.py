@@ -65,6 +65,11 @@ def pair(
 ) -> tuple[Paired, ...]:
     """Pair training records with holdout records; one set of pairs for each of `SHARES`.
 
+    Args:
+        training: of `own_label`'s probabilities of the training records.
+        control: of the holdout records.
+        random: the audit's stream: which records are paired, and with which.
+
     How: within each bin of the proxy's log-odds, as many records as the smaller arm has are drawn
     from either arm and paired at random. Pairs in the same bin of the target's log-odds tell
     nothing and are left out. The sets hold the pairs whose log-odds differ most. Which of a pair
@@ -112,6 +117,13 @@ def membership_tallies(
     holdout records as fresh draws (`membership_inference`); both records of a pair are shown. In
     the control game the holdout's two halves, cut at random, stand for members and others: there
     is nothing to tell.
+
+    Args:
+        training: as `pair`.
+        control: as `pair`.
+        repetitions: how often the games are replayed with fresh bits.
+        key: the random stream of the bits, from `stream_key`.
+        random: the stream of the pairs.
     """
     halves = _halves(control, random)
     games = []

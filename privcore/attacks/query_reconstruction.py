@@ -248,6 +248,12 @@ def learn_columns(
     """Return each column's domain and, where the search wants them, its counts.
 
     Where the interface refuses, fails or answers garbage, what was learned by then is returned.
+
+    Args:
+        adversary: who asks.
+        columns: indices of the columns.
+        bounds: as `reconstruct_table`.
+        search: as `reconstruct_table`.
     """
     search = search or Bisection()
     domains: dict[int, Column] = {}

@@ -20,6 +20,10 @@ def confirm_unique(adversary: Adversary, targets: Groups) -> NDArray[np.bool_]:
     The query with threshold k is noisy and the one with k + 1 is noiseless exactly where one record
     has the target's known cells. (In a table of two records the second query is decided beforehand,
     and the border on the other side is asked about.)
+
+    Args:
+        adversary: who asks.
+        targets: what is known of each, at least one column.
     """
     persons, ones = targets.members(), np.ones(targets.size, dtype=np.int64)
     if adversary.k + 1 >= adversary.records or adversary.k == 0:
@@ -38,6 +42,10 @@ def infer_membership(adversary: Adversary, targets: Groups) -> NDArray[np.bool_]
     is 0. So it is against protection, where the rule for noise tells a noiseless 0 from a 1:
     `Adversary.exceeds(..., 0)` is the query with threshold k alone. The example's second query is
     needed where it does not.
+
+    Args:
+        adversary: who asks.
+        targets: what is known of each, at least one column.
     """
     persons, ones = targets.members(), np.ones(targets.size, dtype=np.int64)
     if adversary.k == 0:

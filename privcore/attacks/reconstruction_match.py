@@ -20,6 +20,12 @@ class Match:
     A reconstruction has no order of rows, so records are compared as a multiset. A cell is right
     where its record's cells are right in it and in every column that was learned before it: an
     attacker who has the wrong person's age has not read the right person's balance.
+
+    Attributes:
+        records: records of the table that were reconstructed whole.
+        by_column: cells that are right of each column, in the order in which they were learned.
+        total_records: records of the table.
+        total_cells: cells of the table.
     """
 
     records: int

@@ -71,6 +71,13 @@ def game_evidence(
 ) -> GameEvidence:
     """Read a tally as evidence against `claim`.
 
+    Args:
+        tally: of the training records, or of the control.
+        claim: family, delta, significance, shift.
+        choice: the guess fractions.
+        paper_delta: delta of the paper's figure.
+        random: the audit's stream, for the border bins.
+
     Raises:
         InvalidInputError: a claim that makes no sense, or an empty tally.
     """

@@ -41,6 +41,10 @@ def leaking_tables(
 
     A training record's prediction is then right with e^epsilon times the odds that unseen records
     of its table show tonight, less one standard error of their ratio. Pairs show odds of 1.
+
+    Args:
+        tables: as matched.
+        epsilon: for replacing a label.
     """
     return tuple(_leaking(one, epsilon) for one in tables)
 

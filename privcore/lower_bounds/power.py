@@ -78,6 +78,11 @@ def power_of(design: Design, claim: Claim, *, records: int) -> Power:
     prove nothing, and no verdict rests on them.
 
     *Assumes* a leak of all labels alike. A leak of few labels has to be larger to be seen.
+
+    Args:
+        design: of the audit.
+        claim: what is tested; without an epsilon, any loss at all.
+        records: training and holdout records together.
     """
     if not design.held:
         return Power(None, None)

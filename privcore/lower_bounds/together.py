@@ -34,6 +34,9 @@ def together_epsilon_lower(nights: Sequence[Night], *, significance: float = 0.0
     Args:
         nights: one of each model, of the same day's labels, unit and relation.
         significance: allowed probability that the bound is wrong.
+
+    Raises:
+        InvalidInputError: no nights, a wealth of another grid, a significance out of its range.
     """
     check_significance(significance)
     if not nights or any(night.log_wealth.shape[1:] != WINDOW_EPSILONS.shape for night in nights):
@@ -49,6 +52,12 @@ def declarations_log_evalue(claimed: Sequence[ClaimedNight]) -> float:
 
     It is the mean of the models' e-values, each against what was declared for that model
     (`together_epsilon_lower`).
+
+    Args:
+        claimed: one night of each model that declares something.
+
+    Raises:
+        InvalidInputError: no nights.
     """
     if not claimed:
         raise InvalidInputError("claimed", 0, "at least one model declares something")

@@ -66,7 +66,16 @@ class ExactStatement:
 
 @dataclass(frozen=True, slots=True)
 class PublicStatement:
-    """The statement about one audit. Of it, two figures depend on labels."""
+    """The statement about one audit. Of it, two figures depend on labels.
+
+    Attributes:
+        significance: allowed probability that a refutation of the tested claim is wrong.
+        records: number of training records in the tables.
+        control: number of holdout records in the tables.
+        epsilon_ceiling: as in `ExactStatement`.
+        evidence: against the claim, with noise.
+        premises: against what the test of the claim assumes, with noise.
+    """
 
     significance: float
     records: int
@@ -166,6 +175,12 @@ def tested(
     tallies: Tallies, claim: Claim, *, significance: float, nights: int
 ) -> tuple[float, Matched, Stakes]:
     """Return the declared epsilon, the tables and the stakes of the bet against a claim.
+
+    Args:
+        tallies: of the whole audit.
+        claim: what was declared.
+        significance: of the test.
+        nights: how many nights share the significance, and so what delta may take of it.
 
     Raises:
         InvalidInputError: nothing was declared; decoys or membership, of which labels decide more
