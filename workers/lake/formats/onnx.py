@@ -219,9 +219,8 @@ def _follow(labels: NDArray[Any], scores: NDArray[np.float64]) -> bool:
         chance = scores[:, -1]
         low, high = sorted((chance[codes == 0], chance[codes != 0]), key=np.mean)
         on_it = np.count_nonzero(chance == high.min())
-        return len(words) == 2 and (
-            low.max() < high.min() or (low.max() == high.min() and on_it <= few)
-        )
+        limit, least = float(low.max()), float(high.min())
+        return len(words) == 2 and (limit < least or (limit == least and on_it <= few))
     top = np.sort(scores, axis=1)[:, -2:]
     tied = top[:, 0] == top[:, 1]
     clear = ~tied if np.count_nonzero(tied) <= few else np.ones_like(tied)
