@@ -218,7 +218,7 @@ def _follow(labels: NDArray[Any], scores: NDArray[np.float64]) -> bool:
     if scores.shape[1] <= 2:
         chance = scores[:, -1]
         low, high = sorted((chance[codes == 0], chance[codes != 0]), key=np.mean)
-        on_it = np.count_nonzero(chance == high.min())
+        on_it = int(np.count_nonzero(chance == high.min()))
         limit, least = float(low.max()), float(high.min())
         return len(words) == 2 and (limit < least or (limit == least and on_it <= few))
     top = np.sort(scores, axis=1)[:, -2:]
