@@ -7,12 +7,14 @@ import deltalake
 import numpy as np
 import onnx
 import onnxruntime
+import polars as pl
 import pyarrow as pa
 import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from onnx import helper, numpy_helper
+from polars.testing import assert_frame_equal
 
 from flows.report import write_report
 from flows.settings import SettingsError, load_settings
@@ -23,9 +25,9 @@ from workers.evidence.envelope import _SMALL_ORDER, make_key_pair, read_public_k
 from workers.lake.formats import onnx as onnx_format
 from workers.lake.model_sandbox import describe_model
 from workers.memorization.ngram import NgramCounts
-from workers.warehouse.schema import AuditRow
+from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.store import Warehouse
-from workers.warehouse.tables import arrow_schema
+from workers.warehouse.tables import TABLES, arrow_schema
 from workers.warehouse.together import Together, together
 
 DAY = dt.date(2026, 4, 1)
@@ -117,6 +119,14 @@ def test_a_key_for_which_anyone_can_sign_is_no_trusted_key(tmp_path: pathlib.Pat
     assert read_public_key(make_key_pair(tmp_path / "good")).keytype == "ed25519"
 
 
+def append(warehouse: Warehouse, table: str, row: dict[str, object]) -> None:
+    """Write a row as a writer of the warehouse could, with nulls where no audit has any."""
+    kinds = arrow_schema(TABLES[table].row)
+    schema = pa.schema([pa.field(field.name, field.type) for field in kinds])
+    rows = pa.Table.from_pylist([row], schema=schema)
+    deltalake.write_deltalake(warehouse.path(table), rows, mode="append")
+
+
 @pytest.mark.parametrize("column", ["model", "day"])
 def test_a_row_that_names_no_model_or_day_costs_no_report(
     tmp_path: pathlib.Path, column: str
@@ -124,13 +134,39 @@ def test_a_row_that_names_no_model_or_day_costs_no_report(
     """One row ended the report of every model."""
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     put_rows(warehouse, [evaluated("good", DAY)])
-    row = evaluated("bad", DAY).audit.model_dump() | {column: None}
-    schema = pa.schema([pa.field(field.name, field.type) for field in arrow_schema(AuditRow)])
-    rows = pa.Table.from_pylist([row], schema=schema)
-    deltalake.write_deltalake(warehouse.path("audits"), rows, mode="append")
+    append(warehouse, "audits", evaluated("bad", DAY).audit.model_dump() | {column: None})
     assert warehouse.current()["model"].to_list() == ["good"]
     index = write_report(warehouse, tmp_path / "report")
     assert (index.parent / "models" / "good.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("table", "changes"),
+    [
+        ("audit_wealth", {"day": None}),
+        ("audit_wealth", {"day": dt.date(1, 1, 1)}),
+        ("audit_wealth", {"window_log_wealth": None}),
+        ("audits", {"day": dt.date(1, 1, 1)}),
+    ],
+    ids=str,
+)
+def test_evidence_of_no_day_costs_no_other_model_its_own(
+    tmp_path: pathlib.Path, table: str, changes: dict[str, object]
+) -> None:
+    """One row ended what is said of all nights, and with it the report and the alerts."""
+    warehouse, whole = Warehouse(str(tmp_path / "forged")), Warehouse(str(tmp_path / "whole"))
+    bad = evaluated("bad", DAY)
+    rows = {"audits": [bad.audit.model_dump()], "audit_wealth": [bad.wealth[0].model_dump()]}
+    rows[table][0] |= changes
+    if "day" in changes and table == "audits":
+        rows["audit_wealth"][0] |= changes
+    for name, some in rows.items():
+        append(warehouse, name, some[0])
+    put_rows(warehouse, [evaluated("good", DAY)])
+    put_rows(whole, [evaluated("good", DAY)])
+    found = epsilon_windows(warehouse, warehouse.current())
+    expected = epsilon_windows(whole, whole.current())
+    assert_frame_equal(found.filter(pl.col("model") == "good"), expected)
 
 
 def shared_with(folder: pathlib.Path, **changes: object) -> Together:

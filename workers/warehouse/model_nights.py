@@ -19,8 +19,9 @@ from workers.warehouse.store import Warehouse
 WINDOWS = (7, 28)
 """Lengths of windows in days."""
 _CLAIM = ("family", "delta", "classes", "neighbors", "labels_recur", "method_version")
+_NAMED = ("audit_id", "model", "day")
 _OF_AUDITS = (
-    "audit_id",
+    *_NAMED,
     "secret",
     "delta_declared",
     "mechanism",
@@ -95,10 +96,15 @@ class ModelNights:
         """Return the nights whose wealth some wanted night's window or standing needs."""
         needed: set[int] = set()
         for place in self.wanted:
-            earliest = self.days[place] - dt.timedelta(days=max(WINDOWS) - 1)
+            earliest = first_of(self.days[place], max(WINDOWS))
             first = min(self.starts[place], bisect.bisect_left(self.days, earliest))
             needed.update(range(first, place + 1))
         return needed
+
+
+def first_of(day: dt.date, days: int) -> dt.date:
+    """Return the first of so many days up to one; the calendar's first where it has fewer."""
+    return dt.date.fromordinal(max(1, day.toordinal() - days + 1))
 
 
 def model_nights(
@@ -114,9 +120,9 @@ def model_nights(
     stored = warehouse.collect(
         warehouse.scan("audit_wealth")
         .filter(pl.col("model").is_in(models.implode()))
-        .filter(pl.col("window_price").is_not_null())
-        .select("audit_id", "model", "day", *dict.fromkeys((*OF_STANDINGS, *_CLAIM)))
-        .join(current.lazy().select(_OF_AUDITS), on="audit_id", how="inner")
+        .filter(pl.all_horizontal(pl.col("window_price", "window_log_wealth").is_not_null()))
+        .select(*_NAMED, *dict.fromkeys((*OF_STANDINGS, *_CLAIM)))
+        .join(current.lazy().select(_OF_AUDITS), on=_NAMED, how="inner")
         .with_columns(pl.col("secret").fill_null("label"))
         .sort("model", "secret", "day")
     )
