@@ -29,6 +29,7 @@ from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES, arrow_schema
 from workers.warehouse.together import Together, together
+from workers.warehouse.unlisted import unlisted_models
 
 DAY = dt.date(2026, 4, 1)
 WEIGHTS = numpy_helper.from_array(np.ones((3, 2), np.float32), "W")
@@ -136,6 +137,7 @@ def test_a_row_that_names_no_model_or_day_costs_no_report(
     put_rows(warehouse, [evaluated("good", DAY)])
     append(warehouse, "audits", evaluated("bad", DAY).audit.model_dump() | {column: None})
     assert warehouse.current()["model"].to_list() == ["good"]
+    assert unlisted_models(warehouse, ["good"], DAY + dt.timedelta(days=1)) == ()
     index = write_report(warehouse, tmp_path / "report")
     assert (index.parent / "models" / "good.html").exists()
 
@@ -212,3 +214,13 @@ def test_forged_evidence_takes_no_declaration_away(
     assert shared_with(tmp_path / "whole").epsilon_composed == 1.0
     found = shared_with(tmp_path / "forged", window_log_wealth=wealth)
     assert (found.epsilon_composed, found.epsilon_lower) == (1.0, None)
+
+
+def test_forged_days_of_labels_end_no_alerts(tmp_path: pathlib.Path) -> None:
+    assert shared_with(tmp_path, label_days=(None,)).models == ("bad", "good")
+
+
+def test_a_row_of_two_thousand_years_is_of_ten(tmp_path: pathlib.Path) -> None:
+    """It made 740,000 partitions of labels."""
+    shared_with(tmp_path, trained_since=dt.date(1, 1, 1))
+    assert len(together(Warehouse(str(tmp_path)))) == 3_660

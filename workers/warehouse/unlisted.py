@@ -48,6 +48,7 @@ def unlisted_models(
     names = set(listed)
     spans = warehouse.collect(
         warehouse.scan("audits")
+        .filter(pl.all_horizontal(pl.col("model", "day").is_not_null()))
         .sort("day")
         .group_by("model")
         .agg(
