@@ -20,11 +20,13 @@ from flows.report import write_report
 from flows.settings import SettingsError, load_settings
 from privcore.exceptions import InvalidInputError, TerminalError
 from tests.support.onnx_files import onnx_file
-from tests.support.warehouse import evaluated, put_rows
+from tests.support.warehouse import START, evaluated, put_rows
 from workers.evidence.envelope import _SMALL_ORDER, make_key_pair, read_public_key
 from workers.lake.formats import onnx as onnx_format
 from workers.lake.model_sandbox import describe_model
 from workers.memorization.ngram import NgramCounts
+from workers.warehouse.acknowledgements import acknowledgements
+from workers.warehouse.commit import shared
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES, arrow_schema
@@ -224,3 +226,36 @@ def test_a_row_of_two_thousand_years_is_of_ten(tmp_path: pathlib.Path) -> None:
     """It made 740,000 partitions of labels."""
     shared_with(tmp_path, trained_since=dt.date(1, 1, 1))
     assert len(together(Warehouse(str(tmp_path)))) == 3_660
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"acknowledged_at": None},
+        {"acknowledged_at": dt.datetime(9990, 1, 1, tzinfo=dt.UTC)},
+        {"until": None},
+        {"why": None},
+        {"epsilon_acknowledged": None},
+        {"epsilon_acknowledged": float("nan")},
+    ],
+    ids=str,
+)
+def test_a_forged_acknowledgement_is_none(
+    tmp_path: pathlib.Path, changes: dict[str, object]
+) -> None:
+    """Most ended report, metrics and digest of every model; one of 9990 silenced one for ever."""
+    warehouse = Warehouse(str(tmp_path))
+    record = evaluated("ads", DAY, verdict="violated", epsilon_lower=1.0)
+    put_rows(warehouse, [record])
+    row = {
+        **shared(record.audit),
+        "acknowledged_at": START,
+        "why": "Known.",
+        "until": dt.date(9999, 1, 1),
+        "epsilon_acknowledged": 20.0,
+    }
+    append(warehouse, "audit_acknowledgements", row)
+    (known,) = acknowledgements(warehouse)
+    assert known.row.why == "Known."
+    append(warehouse, "audit_acknowledgements", row | changes)
+    assert acknowledgements(warehouse) == (known,)

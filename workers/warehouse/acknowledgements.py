@@ -179,6 +179,8 @@ def acknowledgements(
 ) -> tuple[Acknowledgement, ...]:
     """Return every acknowledgement in the order of time; none of an audit that was withdrawn.
 
+    A row that no command writes is none, such as one of a time to come: it would never end.
+
     Raises:
         TransientError: storage kept failing.
     """
@@ -190,6 +192,9 @@ def acknowledgements(
     found = warehouse.collect(
         warehouse.scan("audit_acknowledgements")
         .join(audits.select("audit_id", "day", *SCOPE), on="audit_id")
+        .filter(pl.all_horizontal(pl.col("model", "day", "why", "until").is_not_null()))
+        .filter(pl.col("epsilon_acknowledged").is_finite())
+        .filter(pl.col("acknowledged_at") < dt.datetime.now(dt.UTC) + dt.timedelta(days=1))
         .sort("acknowledged_at", "audit_id")
     )
     return tuple(_typed(row) for row in found.iter_rows(named=True))
