@@ -1,6 +1,7 @@
 """The strangers' round of 2026-11-25: what broke of the fifty attacks that were written down."""
 
 import datetime as dt
+import os
 import pathlib
 
 import deltalake
@@ -22,8 +23,11 @@ from privcore.exceptions import InvalidInputError, TerminalError
 from tests.support.onnx_files import onnx_file
 from tests.support.warehouse import START, evaluated, put_rows
 from workers.evidence.envelope import _SMALL_ORDER, make_key_pair, read_public_key
+from workers.exceptions import NotEvaluableError
 from workers.lake.formats import onnx as onnx_format
 from workers.lake.model_sandbox import describe_model
+from workers.lake.layout import Lake
+from workers.memorization.models import read_model
 from workers.memorization.ngram import NgramCounts
 from workers.warehouse.acknowledgements import acknowledgements
 from workers.warehouse.commit import shared
@@ -92,11 +96,29 @@ def test_settings_that_cannot_be_read_are_said_to_be_so(tmp_path: pathlib.Path, 
         load_settings(path)
 
 
-@pytest.mark.parametrize("counts", ["[" * 100_000, '{"a": Infinity}', '{"a": 1e999}'])
+@pytest.mark.parametrize(
+    "counts", ["[" * 100_000, '{"a": Infinity}', '{"a": 1e999}', f'{{"a": {10**400}}}']
+)
 def test_a_language_model_that_cannot_be_read_is_said_to_be_so(counts: str) -> None:
     content = f'{{"format": "privaudit-ngram-1", "order": 2, "counts": {counts}}}'
     with pytest.raises(InvalidInputError, match="another file"):
         NgramCounts.from_json(content.encode())
+
+
+def test_a_language_model_that_is_a_pipe_is_not_waited_for(tmp_path: pathlib.Path) -> None:
+    os.mkfifo(tmp_path / "model.json")
+    with pytest.raises(InvalidInputError, match="no pipe or device"):
+        read_model(str(tmp_path / "model.json"))
+
+
+def test_a_store_that_lists_keys_of_other_folders_is_said_to_do_so(tmp_path: pathlib.Path) -> None:
+    """Arrow's own error ended the audit as an unexpected one."""
+
+    def listed() -> None:
+        raise pa.ArrowException("Underlying filesystem returned path 'bucket/../x'")
+
+    with pytest.raises(NotEvaluableError, match="labels cannot be read"):
+        Lake(str(tmp_path)).patiently(listed, "labels")
 
 
 def verifies_all(key: Ed25519PublicKey) -> bool:
