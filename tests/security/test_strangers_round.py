@@ -25,8 +25,8 @@ from tests.support.warehouse import START, evaluated, put_rows
 from workers.evidence.envelope import _SMALL_ORDER, make_key_pair, read_public_key
 from workers.exceptions import NotEvaluableError
 from workers.lake.formats import onnx as onnx_format
-from workers.lake.model_sandbox import describe_model
 from workers.lake.layout import Lake
+from workers.lake.model_sandbox import describe_model
 from workers.memorization.models import read_model
 from workers.memorization.ngram import NgramCounts
 from workers.warehouse.acknowledgements import acknowledgements

@@ -124,4 +124,4 @@ def test_a_file_that_two_separators_read_otherwise_is_refused(tmp_path: pathlib.
     content = b"x;id;p;y;f;v;w,id,p,y,f\na;1;0.5;true;1;b;c,1,0.5,false,1\n"
     with pytest.raises(NotEvaluableError, match="by the separator ';' and by ','"):
         read(tmp_path, content)
-    assert read(tmp_path, b"id;p;y;f\n\"1,2\";0.5;true;1\n")["id"].to_list() == ["1,2"]
+    assert read(tmp_path, b'id;p;y;f\n"1,2";0.5;true;1\n')["id"].to_list() == ["1,2"]
