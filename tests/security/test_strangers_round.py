@@ -166,6 +166,17 @@ def test_a_row_that_names_no_model_or_day_costs_no_report(
     assert (index.parent / "models" / "good.html").exists()
 
 
+def test_a_withdrawal_without_a_time_is_shown(tmp_path: pathlib.Path) -> None:
+    """It ended the report of every model."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    record = evaluated("bad", DAY)
+    put_rows(warehouse, [record, evaluated("good", DAY)])
+    row = {**shared(record.audit), "withdrawn_at": None, "why": "No time is given."}
+    append(warehouse, "audit_withdrawals", row)
+    index = write_report(warehouse, tmp_path / "report")
+    assert "No time is given." in index.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("table", "changes"),
     [
