@@ -155,12 +155,15 @@ def _write_releases(tables: Tables, root: pathlib.Path) -> None:
 
 
 def _withdrawals(rows: pl.DataFrame) -> list[Withdrawal]:
-    """Return what the page of the night says of records that were taken back."""
+    """Return what the page of the night says of records that were taken back.
+
+    A row that was forged without a time withdraws, too, so the year 1 stands in.
+    """
     return [
         Withdrawal(
             plain_text(row["model"] or ""),
-            row["day"],
-            row["withdrawn_at"],
+            row["day"] or dt.date.min,
+            row["withdrawn_at"] or dt.datetime.min,
             plain_text((row["why"] or "")[:_WHY_CHARACTERS]),
         )
         for row in rows.iter_rows(named=True)

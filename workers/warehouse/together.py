@@ -17,10 +17,13 @@ from privcore.lower_bounds import WINDOW_EPSILONS, ClaimedNight, Night, Verdict
 from privcore.lower_bounds.together import declarations_log_evalue, together_epsilon_lower
 from privcore.rounding import down, exact, guarantee
 from workers.lake.manifest import POLICY
+from workers.warehouse.model_nights import first_of
 from workers.warehouse.store import Warehouse
 
 SIGNIFICANCE = 0.05
 """Allowed probability that what models prove together is wrong, for one partition."""
+_MOST_DAYS = 3_660
+"""A row may say that training began in the year 1."""
 _log = logging.getLogger(__name__)
 _NO_PROMISE = {Verdict.VACUOUS, Verdict.NOT_A_GUARANTEE, Verdict.PRIVATISED}
 _AUDIT = ("audit_id", "day", "dataset", "model", "privacy_unit", "verdict", "epsilon_declared",
@@ -139,8 +142,9 @@ def _audits(warehouse: Warehouse, day: dt.date | None) -> pl.DataFrame:
 
 
 def _label_days(row: Mapping[str, Any]) -> list[dt.date]:
-    """Return the days whose labels training read, ascending."""
-    first = min([row["trained_since"] or row["day"], *(row["label_days"] or ())])
+    """Return the days whose labels training read, ascending; at most `_MOST_DAYS`."""
+    named = (row["day"], row["trained_since"], *(row["label_days"] or ()))
+    first = max(min(filter(None, named)), first_of(row["day"], _MOST_DAYS))
     return [first + dt.timedelta(days=step) for step in range((row["day"] - first).days + 1)]
 
 
@@ -203,7 +207,7 @@ def _partition(
     epsilon_lower, evalue = None, None
     try:
         epsilon_lower, evalue = _proved(with_figures, nights)
-    except Exception:  # noqa: BLE001  # a row that is not of its table takes no declaration away
+    except Exception:  # noqa: BLE001  # a row that was forged takes no declaration away
         _log.exception("The evidence about %s of %s cannot be read.", key[1], key[0])
     return Together(
         day=key[0],
