@@ -20,7 +20,6 @@ from flows.report.drawn import (
     content_digest,
     inputs_digest,
     is_drawn,
-    page_key,
     read_drawn,
     write_drawn,
 )
@@ -48,6 +47,7 @@ from flows.report.svg import inline_svg
 from flows.report.tables import Details, Tables, read_tables
 from flows.report.templating import rendered
 from workers.plain_text import plain_text
+from workers.secret_files import state_key
 from workers.versions import CODE_VERSION
 from workers.warehouse.asked import asked_again
 from workers.warehouse.store import Warehouse
@@ -77,7 +77,7 @@ def write_report(
     """
     tables = read_tables(warehouse)
     shared = shared_labels(warehouse, _night(tables.audits), total or LabelTotal())
-    return write_pages(dataclasses.replace(tables, shared=shared), folder, key=page_key())
+    return write_pages(dataclasses.replace(tables, shared=shared), folder, key=state_key("pages"))
 
 
 def write_pages(
