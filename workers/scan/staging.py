@@ -242,6 +242,7 @@ def _arrays(result: PartialResult) -> Arrays:
         "ordered": tallies.ordered,
         "excluded": result.excluded_records,
         "holdout": [result.holdout.rows, result.holdout.total],
+        "training": [result.training.rows, result.training.total],
         "slices": [
             None if part is None else [part.values, part.repetitions, part.student]
             for part in result.slices
@@ -266,6 +267,7 @@ def _arrays(result: PartialResult) -> Arrays:
         "content": result.content.lanes,
         "committed": result.committed.lanes,
         "holdout": result.holdout.hashes,
+        "training": result.training.hashes,
         **result.alike.arrays(),
         **result.leaves.arrays(),
     }
@@ -410,6 +412,7 @@ def _result(arrays: Arrays) -> PartialResult:
         diagnostics=ScoreDiagnostics.from_json(facts["diagnostics"]),
         unread_labels=facts["unread_labels"],
         holdout=HoldoutSketch(arrays["holdout"], *facts["holdout"]),
+        training=HoldoutSketch(arrays["training"], *facts["training"]),
         hashed=frozenset(facts["hashed"]),
         leaves=LeafCounts.from_arrays(arrays),
         weights=SamplingWeights(*facts["weights"]),

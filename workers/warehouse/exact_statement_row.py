@@ -72,6 +72,11 @@ class ExactStatementRow(TableRow, StatementFacts):
     Whether there is a row depends on no label.
     """
 
+    training_sketch: str | None = Field(
+        default=None,
+        description="Sketch of the training rows, like holdout_sketch. Where they come again from "
+        "a night of other days, labels are charged on both. Null where `labels_recur`.",
+    )
     test_nights: int | None = Field(
         default=None,
         description="Largest number of nights of the public test that this night belongs to. Such "
