@@ -39,7 +39,7 @@ class Leaves:
 _MOST_LEAVES = 4096
 _TRIED = 12
 """Trees that are looked at for some that count."""
-_UNITS = float(1 << 20)
+_UNITS, _LARGEST_SUM = float(1 << 20), float(1 << 40)
 """Whole numbers add to the same sum in any order."""
 
 
@@ -129,6 +129,8 @@ def _of_xgboost(loaded: LoadedModel, inputs: Any, tree: int) -> Leaves | None:
     first = model["trees"][0]
     leaf = np.array(first["left_children"]) == -1
     sums = np.where(leaf, np.array(first["sum_hessian"], dtype=np.float64), 0.0)
+    if not (np.all(np.isfinite(sums)) and sums.min() >= 0.0 and sums.sum() < _LARGEST_SUM):
+        return None
     rows = xgboost.DMatrix(inputs, feature_types=loaded.model.feature_types, nthread=1)
     found = one.predict(rows, pred_leaf=True, validate_features=False)
     leaves = np.asarray(found, dtype=np.int64).reshape(rows.num_row(), -1)[:, 0]
