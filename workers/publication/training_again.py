@@ -77,7 +77,9 @@ def _alike(nights: pl.DataFrame, night: dict[str, object]) -> frozenset[dt.date]
     """Return the days of nights with the training rows of one, whose days are others."""
     if nights.is_empty():
         return frozenset()
-    same = nights.filter(nights_alike(nights["training_sketch"].to_list(), str(night["training_sketch"])))
+    same = nights.filter(
+        nights_alike(nights["training_sketch"].to_list(), str(night["training_sketch"]))
+    )
     days = set(night["label_days"])  # type: ignore[call-overload]
     found = (set(each) for each in same["label_days"].to_list())
     return frozenset().union(*(each for each in found if not each & days))
