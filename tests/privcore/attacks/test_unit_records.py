@@ -4,6 +4,9 @@ Rates are judged with an exact binomial test at level 1e-6 (`tests.simulate.JUDG
 test states its N and seed.
 """
 
+import functools
+import operator
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,6 +18,7 @@ from privcore.attacks import (
     ScoredRecords,
     UnitRecords,
     generator,
+    label_counts,
     label_inference,
     match,
     odds_tally,
@@ -298,3 +302,36 @@ def test_bad_input_is_named():
         unit_records(ScoredRecords(half, half, labels + 1, 0), labels, unit_key=0)
     with pytest.raises(InvalidInputError, match="classes is 2, but records to add have the same"):
         part() + UnitRecords.zero(2)
+
+
+def test_persons_are_counted_against_what_the_student_says_of_the_record_that_plays():
+    """The target's student takes the proxy's place in the odds, and the proxy's beside its labels.
+
+    Both arms have 60 records of 12 persons of their own. Each is asked about by its place and by
+    its person's stream.
+    """
+    random, streams = np.random.default_rng(6), {}
+    arms, expected = [], []
+    for arm in range(2):
+        target, proxy, first, second = (random.dirichlet((1.0, 1.0), RECORDS) for _ in range(4))
+        labels, people = random.integers(0, 2, RECORDS), random.integers(0, 12, RECORDS) + 12 * arm
+
+        def student(chosen, who, first=first, second=second, people=people):
+            streams.update(zip(people[chosen].tolist(), who.tolist(), strict=True))
+            return np.stack([first[chosen], second[chosen]], axis=1)
+
+        arms.append(
+            unit_records(
+                ScoredRecords(target, proxy, labels, 11 + arm), people, unit_key=7, student=student
+            )
+        )
+        rows = [target[:, 0].tolist().index(one) for one in arms[arm].target[:, 0]]
+        counts = label_counts(proxy[rows], labels[rows], student=second[rows])
+        expected.append((odds_tally(target[rows], first[rows], labels[rows]), counts))
+    assert streams == {person: stream_key(7, person) for person in range(24)}
+    tallies = unit_tallies(*arms, score=PaperScore(), repetitions=1, key=2)
+    found = tallies.student, tallies.control_student
+    for beside, (odds, counts) in zip(found, expected, strict=True):
+        assert functools.reduce(operator.add, beside.odds) == odds
+        assert np.array_equal(beside.labels.counts.sum(axis=0), counts.counts[0])
+    assert unit_tallies(part(), part(), score=PaperScore(), repetitions=1, key=2).student is None
