@@ -38,7 +38,7 @@ ELSEWHERE = {
     "privcore/lower_bounds/test_method_numbers.py": "workers.versions",
     "privcore/lower_bounds/test_notebook.py": (
         "privcore.lower_bounds.answer privcore.lower_bounds.minimum "
-        "privcore.lower_bounds.notebook_input privcore.lower_bounds.notebook_student"
+        "privcore.lower_bounds.notebook_input"
     ),
     "privcore/lower_bounds/test_power.py": "privcore.lower_bounds.imagined",
     "privcore/lower_bounds/test_validity.py": (
