@@ -121,7 +121,6 @@ ELSEWHERE = {
     "workers/scan/test_label_pass.py": (
         "workers.labels.parquet workers.logs workers.scan.cost workers.scan.staging"
     ),
-    "workers/scan/test_student_look.py": "workers.scan.against_student",
     "workers/scan/test_work_unit.py": (
         "workers.labels.shards workers.scan.partial_results workers.scan.played_arms"
     ),

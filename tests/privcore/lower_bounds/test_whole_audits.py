@@ -5,11 +5,12 @@
 fitted to features, and both references share the stake. A bound above 0 is wrong (and one above
 epsilon where labels were read through it); the significance is 0.05, and of a test's audits no
 larger share may be wrong. Where both arms are alike none may be refused. Every test states its N
-and seed.
+and seed; most run in a soak.
 """
 
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -49,11 +50,14 @@ from tests.no_leak_worlds import (
     proxy_off,
 )
 from tests.simulate import PURE, two_columns
-from tests.support.tiers import rest_slow
+from tests.support.tiers import tiered
 from tests.team_worlds import Rows, fit, together
 
 WORLDS = {"first": FIRST, **PROPERTIES}
+OTHERS = ["normal, as it was", "normal, learned badly", "heavy-tailed, drift"]
 NORMAL = [name for name in PROPERTIES if name.startswith("normal")]
+HARD = {"normal, learned badly", "heavy-tailed, drift", "3% positives, drift"}
+HARD_FIRST = sorted(WORLDS, key=lambda name: name not in HARD)
 Arms = tuple[WithFeatures, WithFeatures]
 Draw = Callable[[Random], Arms]
 
@@ -82,7 +86,8 @@ def drawn(random: Random, *, of: Unread, training: int, held: int, classes: int 
 
 
 @pytest.mark.parametrize(
-    ("name", "each"), rest_slow([("first", 4), *((name, 10) for name in WORLDS)])
+    ("name", "each"),
+    tiered([("first", 4), *((name, 10) for name in HARD_FIRST)], always=1, slow=3),
 )
 def test_a_student_beside_the_proxy_accuses_nobody(name: str, each: int) -> None:
     """N = 50 in each world, 10 beside each of five numbers of holdout records, seed 51."""
@@ -92,9 +97,8 @@ def test_a_student_beside_the_proxy_accuses_nobody(name: str, each: int) -> None
     assert_seldom_above(found)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["first", "normal, learned badly", "heavy-tailed, drift", "uneven"]
+    "name", tiered(["uneven", "first", "normal, learned badly", "heavy-tailed, drift"], slow=2)
 )
 def test_a_month_of_whole_audits_accuses_nobody(name: str) -> None:
     """28 nights beside 400 new holdout records each, seed 58: both references lose on average."""
@@ -110,8 +114,9 @@ def test_a_month_of_whole_audits_accuses_nobody(name: str) -> None:
     assert np.mean([night.log_wealth[:, 0] for night in nights], axis=0).max() < 0.0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in PROPERTIES if "badly" not in name])
+@pytest.mark.parametrize(
+    "name", tiered([name for name in PROPERTIES if "badly" not in name], slow=3)
+)
 def test_a_student_exceeds_no_truthful_declaration(name: str) -> None:
     """N = 20 of randomized response at 1, beside 1,000 holdout records, seed 57."""
 
@@ -148,8 +153,7 @@ def test_a_student_that_knew_the_holdout_by_heart_would_accuse(
     assert sum(bound > 0.05 for bound in bounds(draw, 5, 51)) > 2
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NORMAL)
+@pytest.mark.parametrize("name", tiered(NORMAL[::-1], slow=1))
 def test_a_student_of_ten_classes_accuses_nobody(name: str) -> None:
     """N = 20 in each world, beside 120 and 400 holdout records, seed 52."""
     found = []
@@ -159,9 +163,9 @@ def test_a_student_of_ten_classes_accuses_nobody(name: str) -> None:
     assert_seldom_above(found)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("known", [0.1, 0.2, 0.4])
-@pytest.mark.parametrize("name", [*NORMAL, "heavy-tailed, drift"])
+@pytest.mark.parametrize(
+    ("name", "known"), tiered(product(["normal, drift", *OTHERS], [0.1, 0.2, 0.4]), slow=3)
+)
 def test_a_golden_holdout_is_refused_or_accuses_nobody(name: str, known: float) -> None:
     """N = 20, seed 53: yesterday's model knows 60 or 400 holdout labels by so much.
 
@@ -179,9 +183,7 @@ def test_a_golden_holdout_is_refused_or_accuses_nobody(name: str, known: float) 
     assert_seldom_above(found, alike=False)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kept", [0.9, 0.5, 0.2])
-@pytest.mark.parametrize("name", NORMAL)
+@pytest.mark.parametrize(("name", "kept"), tiered(product(NORMAL, [0.9, 0.5, 0.2]), slow=3))
 def test_training_rows_sampled_by_their_label_are_refused_or_accuse_nobody(
     name: str, kept: float
 ) -> None:
@@ -230,11 +232,12 @@ def trees_drawn(
     return one, other
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "day",
-    [{}, {"known": True}, {"known": True, "answered": 1.0}, {"kept": 0.8}, {"kept": 0.5}],
-    ids=["new holdout", "golden", "golden, labels at 1", "80% kept", "50% kept"],
+    tiered(
+        [{}, {"known": True, "answered": 1.0}, {"known": True}, {"kept": 0.8}, {"kept": 0.5}],
+        slow=2,
+    ),
 )
 def test_boosted_trees_of_other_rows_are_refused_or_not_accused(day: dict[str, float]) -> None:
     """N = 20, seed 55."""
@@ -293,9 +296,7 @@ def persons_bound(of: Unread, random: Random, seed: int, *, by_person: bool) -> 
     ).epsilon_lower
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("by_person", [True, False])
-@pytest.mark.parametrize("name", NORMAL)
+@pytest.mark.parametrize(("by_person", "name"), tiered(product([True, False], NORMAL), slow=2))
 def test_a_student_whose_folds_are_by_person_accuses_nobody(name: str, by_person: bool) -> None:
     """N = 20 in each world, 1,400 persons of whom 400 are held out, seed 56."""
     random, of = np.random.default_rng(56), PROPERTIES[name].of(1_000, 400)

@@ -19,9 +19,12 @@ from workers.sources.scores.supplied import SuppliedScores, find_scores
 
 
 def places_read(
-    folder: pathlib.Path, files: int, groups: int, *, of_each: int
+    folder: pathlib.Path, files: int, groups: int, *, of_each: int, lacking: int = 0
 ) -> list[tuple[int, int]]:
-    """Return which row groups of which files a look reads, in order, if each batch has so many."""
+    """Return which row groups of which files a look reads, in order, if each has so many rows.
+
+    The first lacks some of them.
+    """
     (folder / f"day={DAY}").mkdir(parents=True)
     for place in range(files):
         path = folder / f"day={DAY}" / f"{place:02}.parquet"
@@ -32,9 +35,10 @@ def places_read(
 
     def of_batch(_: Game, batch: Batch) -> StudentSample:
         read.append((int(pathlib.PurePath(batch.path).stem), batch.place[1]))
-        streams = np.arange(of_each, dtype=np.uint64) + np.uint64(len(read) * of_each)
-        nothing, whole = np.zeros((of_each, 0)), np.zeros(of_each, dtype=np.int64)
-        words = np.zeros((of_each, 0), dtype=np.object_)
+        rows = of_each - (lacking if len(read) == 1 else 0)
+        streams = np.arange(rows, dtype=np.uint64) + np.uint64(len(read) * of_each)
+        nothing, whole = np.zeros((rows, 0)), np.zeros(rows, dtype=np.int64)
+        words = np.zeros((rows, 0), dtype=np.object_)
         return StudentSample((), streams, whole, nothing, words, nothing, nothing, whole)
 
     asked = LabelPass(root, partition, (Game(source, PLAN),))
@@ -55,6 +59,8 @@ def test_32_files_and_64_row_groups_are_looked_at_and_all_where_these_give_too_f
     assert read[64:] != sorted(read[64:])
     assert set(read[64:]) == {(file, group) for file in range(40) for group in range(4)}
     assert len(places_read(tmp_path / "all", 1, 70, of_each=15)) == 64 + 70
+    assert len(places_read(tmp_path / "1000", 25, 3, of_each=20)) == 50
+    assert len(places_read(tmp_path / "999", 25, 3, of_each=20, lacking=1)) == 50 + 75
 
 
 def test_a_file_is_read_no_further_once_it_gave_its_part_of_40_000_rows(
