@@ -45,6 +45,7 @@ BELOW_IN_WORKERS = {
     "isolation": {"system_calls"},
     "memory": set(),
     "patience": set(),
+    "secret_files": set(),
     "executors": {"isolation", "patience"},
     "totals": {"executors"},
     "one_child": {"executors"},
@@ -60,8 +61,8 @@ BELOW_IN_WORKERS = {
         "executors", "lake", "labels",
     },
     "scan": {
-        "exceptions", "logs", "versions", "plan", "executors", "totals", "lake", "labels",
-        "sources",
+        "exceptions", "logs", "secret_files", "versions", "plan", "executors", "totals", "lake",
+        "labels", "sources",
     },
     "datasets": {"lake", "labels"},
     "training": {"exceptions", "executors", "lake", "labels"},
@@ -69,8 +70,8 @@ BELOW_IN_WORKERS = {
     "release": {
         "exceptions", "strict_model", "versions", "patience", "executors", "lake", "warehouse",
     },
-    "publication": {"lake", "warehouse"},
-    "evidence": {"plain_text", "strict_model", "publication"},
+    "publication": {"secret_files", "lake", "warehouse"},
+    "evidence": {"secret_files", "plain_text", "strict_model", "publication"},
     "audit": {
         "exceptions", "logs", "versions", "plan", "executors", "plain_text", "contained", "lake",
         "labels",

@@ -106,7 +106,7 @@ ELSEWHERE = {
         "workers.warehouse.tables"
     ),
     "workers/audit/test_exact_statement.py": "workers.warehouse.exact_statement_row",
-    "workers/publication/test_key.py": "workers.publication.secret_files",
+    "workers/publication/test_key.py": "workers.secret_files",
     "workers/test_contained.py": "workers.contained_child",
     "workers/lake/test_retries.py": "workers.labels.content_digest",
     "workers/memorization/test_scan.py": (

@@ -22,7 +22,6 @@ from flows.report.drawn import (
     content_digest,
     inputs_digest,
     is_drawn,
-    page_key,
     read_drawn,
     write_drawn,
 )
@@ -51,6 +50,7 @@ from flows.report.svg import inline_svg
 from flows.report.tables import Details, Tables, read_tables
 from flows.report.templating import rendered
 from workers.plain_text import plain_text
+from workers.secret_files import state_key
 from workers.versions import CODE_VERSION
 from workers.warehouse.asked import asked_again
 from workers.warehouse.night_windows import epsilon_windows
@@ -76,7 +76,7 @@ def write_report(
         folder: where the report goes; it is made if need be.
         total: what models on the same labels are held against.
     """
-    key, root = page_key(), report_folder(folder, mode=0o700)
+    key, root = state_key("pages"), report_folder(folder, mode=0o700)
     tables = read_tables(warehouse, epsilon_windows if key is None else known_windows(root, key))
     shared = shared_labels(warehouse, _night(tables.audits), total or LabelTotal())
     return write_pages(dataclasses.replace(tables, shared=shared), root, key=key)
@@ -155,12 +155,15 @@ def _write_releases(tables: Tables, root: pathlib.Path) -> None:
 
 
 def _withdrawals(rows: pl.DataFrame) -> list[Withdrawal]:
-    """Return what the page of the night says of records that were taken back."""
+    """Return what the page of the night says of records that were taken back.
+
+    A row that was forged without a time withdraws, too, so the year 1 stands in.
+    """
     return [
         Withdrawal(
             plain_text(row["model"] or ""),
-            row["day"],
-            row["withdrawn_at"],
+            row["day"] or dt.date.min,
+            row["withdrawn_at"] or dt.datetime.min.replace(tzinfo=dt.UTC),
             plain_text((row["why"] or "")[:_WHY_CHARACTERS]),
         )
         for row in rows.iter_rows(named=True)

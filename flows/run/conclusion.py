@@ -1,5 +1,6 @@
 """End of a flow of audits: report, summary, and the state in which Prefect shows it."""
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 import polars as pl
@@ -35,6 +36,7 @@ from flows.settings import Settings
 from privcore.exceptions import AuditError, TransientError, is_failure
 from privcore.lower_bounds.verdicts import Verdict
 from workers.publication.statement_row import PublicVerdict
+from workers.publication.training_again import recurrences
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.maintenance import compact_crowded
 from workers.warehouse.night_windows import epsilon_windows
@@ -226,7 +228,8 @@ def _beside(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) 
     named = warehouse.scan("audits").filter(pl.col("audit_id").is_in(list(known)))
     audits = warehouse.collect(named)
     if settings.publication is not None:
-        for change in public_changes(warehouse, audits):
+        recurring = recurrences(warehouse, known)
+        for change in itertools.chain(public_changes(warehouse, audits), recurring):
             yield from public_change_alerts(change, settings)
         return
     for audit_id, changes in input_changes(warehouse, audits).items():
@@ -259,10 +262,9 @@ def _exceeding(
         return
     public = settings.publication is not None
     for day in sorted({row.day for row in rows}):
-        for found in together(warehouse, day=day, delta=total.delta):
-            seen = found.without_evidence() if public else found
-            if seen.exceeds(total.epsilon):
-                yield total_alert(seen, seen.sentence(total.epsilon), settings)
+        for found in together(warehouse, day=day, delta=total.delta, public=public):
+            if found.exceeds(total.epsilon):
+                yield total_alert(found, found.sentence(total.epsilon), settings)
 
 
 def _missed(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) -> Iterator[Alert]:

@@ -18,6 +18,7 @@ from workers.publication.recurring import AskedError
 from workers.publication.statement_row import Statement
 from workers.publication.store import ErasedError, Statements
 from workers.publication.threshold_night import ThresholdNight
+from workers.publication.training_again import days_again
 from workers.versions import METHOD_VERSION
 from workers.warehouse.exact_statement_row import ExactStatementRow
 from workers.warehouse.schema import AuditRecord, AuditRow
@@ -57,6 +58,7 @@ def _publish(
 ) -> Published:
     return publish(
         exact,
+        also=days_again(Warehouse(settings.warehouse), exact),
         statements=Statements(given.statements),
         key=publication_key(settings),
         epsilon_per_label=given.epsilon_per_label,

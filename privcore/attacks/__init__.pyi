@@ -11,7 +11,13 @@ from .existence_probing import (
 )
 from .fidelity import FidelityTally, fidelity
 from .game import draw_counterfactuals, label_inference
-from .holdout_sketch import HoldoutSketch, hashed_numbers, hashed_words, same_holdout
+from .holdout_sketch import (
+    HoldoutSketch,
+    hashed_numbers,
+    hashed_words,
+    nights_alike,
+    same_holdout,
+)
 from .holdout_suspicion import (
     SUSPICIOUS,
     holdout_suspicion,
@@ -226,6 +232,7 @@ __all__ = [
     "membership_tallies",
     "misranked",
     "nearness",
+    "nights_alike",
     "odds_cells",
     "odds_tally",
     "own_label",

@@ -1,32 +1,41 @@
 """The strangers' round of 2026-11-25: what broke of the fifty attacks that were written down."""
 
 import datetime as dt
+import os
 import pathlib
 
 import deltalake
 import numpy as np
 import onnx
 import onnxruntime
+import polars as pl
 import pyarrow as pa
 import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from onnx import helper, numpy_helper
+from polars.testing import assert_frame_equal
 
 from flows.report import write_report
 from flows.settings import SettingsError, load_settings
 from privcore.exceptions import InvalidInputError, TerminalError
 from tests.support.onnx_files import onnx_file
-from tests.support.warehouse import evaluated, put_rows
+from tests.support.warehouse import START, evaluated, put_rows
 from workers.evidence.envelope import _SMALL_ORDER, make_key_pair, read_public_key
+from workers.exceptions import NotEvaluableError
 from workers.lake.formats import onnx as onnx_format
+from workers.lake.layout import Lake
 from workers.lake.model_sandbox import describe_model
+from workers.memorization.models import read_model
 from workers.memorization.ngram import NgramCounts
-from workers.warehouse.schema import AuditRow
+from workers.warehouse.acknowledgements import acknowledgements
+from workers.warehouse.commit import shared
+from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.store import Warehouse
-from workers.warehouse.tables import arrow_schema
+from workers.warehouse.tables import TABLES, arrow_schema
 from workers.warehouse.together import Together, together
+from workers.warehouse.unlisted import unlisted_models
 
 DAY = dt.date(2026, 4, 1)
 WEIGHTS = numpy_helper.from_array(np.ones((3, 2), np.float32), "W")
@@ -87,11 +96,29 @@ def test_settings_that_cannot_be_read_are_said_to_be_so(tmp_path: pathlib.Path, 
         load_settings(path)
 
 
-@pytest.mark.parametrize("counts", ["[" * 100_000, '{"a": Infinity}', '{"a": 1e999}'])
+@pytest.mark.parametrize(
+    "counts", ["[" * 100_000, '{"a": Infinity}', '{"a": 1e999}', f'{{"a": {10**400}}}']
+)
 def test_a_language_model_that_cannot_be_read_is_said_to_be_so(counts: str) -> None:
     content = f'{{"format": "privaudit-ngram-1", "order": 2, "counts": {counts}}}'
     with pytest.raises(InvalidInputError, match="another file"):
         NgramCounts.from_json(content.encode())
+
+
+def test_a_language_model_that_is_a_pipe_is_not_waited_for(tmp_path: pathlib.Path) -> None:
+    os.mkfifo(tmp_path / "model.json")
+    with pytest.raises(InvalidInputError, match="no pipe or device"):
+        read_model(str(tmp_path / "model.json"))
+
+
+def test_a_store_that_lists_keys_of_other_folders_is_said_to_do_so(tmp_path: pathlib.Path) -> None:
+    """Arrow's own error ended the audit as an unexpected one."""
+
+    def listed() -> None:
+        raise pa.ArrowException("Underlying filesystem returned path 'bucket/../x'")
+
+    with pytest.raises(NotEvaluableError, match="labels cannot be read"):
+        Lake(str(tmp_path)).patiently(listed, "labels")
 
 
 def verifies_all(key: Ed25519PublicKey) -> bool:
@@ -117,6 +144,14 @@ def test_a_key_for_which_anyone_can_sign_is_no_trusted_key(tmp_path: pathlib.Pat
     assert read_public_key(make_key_pair(tmp_path / "good")).keytype == "ed25519"
 
 
+def append(warehouse: Warehouse, table: str, row: dict[str, object]) -> None:
+    """Write a row as a writer of the warehouse could, with nulls where no audit has any."""
+    kinds = arrow_schema(TABLES[table].row)
+    schema = pa.schema([pa.field(field.name, field.type) for field in kinds])
+    rows = pa.Table.from_pylist([row], schema=schema)
+    deltalake.write_deltalake(warehouse.path(table), rows, mode="append")
+
+
 @pytest.mark.parametrize("column", ["model", "day"])
 def test_a_row_that_names_no_model_or_day_costs_no_report(
     tmp_path: pathlib.Path, column: str
@@ -124,13 +159,51 @@ def test_a_row_that_names_no_model_or_day_costs_no_report(
     """One row ended the report of every model."""
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     put_rows(warehouse, [evaluated("good", DAY)])
-    row = evaluated("bad", DAY).audit.model_dump() | {column: None}
-    schema = pa.schema([pa.field(field.name, field.type) for field in arrow_schema(AuditRow)])
-    rows = pa.Table.from_pylist([row], schema=schema)
-    deltalake.write_deltalake(warehouse.path("audits"), rows, mode="append")
+    append(warehouse, "audits", evaluated("bad", DAY).audit.model_dump() | {column: None})
     assert warehouse.current()["model"].to_list() == ["good"]
+    assert unlisted_models(warehouse, [("good", "label")], DAY + dt.timedelta(days=1)) == ()
     index = write_report(warehouse, tmp_path / "report")
     assert (index.parent / "models" / "good.html").exists()
+
+
+def test_a_withdrawal_without_a_time_is_shown(tmp_path: pathlib.Path) -> None:
+    """It ended the report of every model."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    record = evaluated("bad", DAY)
+    put_rows(warehouse, [record, evaluated("good", DAY)])
+    row = {**shared(record.audit), "withdrawn_at": None, "why": "No time is given."}
+    append(warehouse, "audit_withdrawals", row)
+    index = write_report(warehouse, tmp_path / "report")
+    assert "No time is given." in index.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("table", "changes"),
+    [
+        ("audit_wealth", {"day": None}),
+        ("audit_wealth", {"day": dt.date(1, 1, 1)}),
+        ("audit_wealth", {"window_log_wealth": None}),
+        ("audits", {"day": dt.date(1, 1, 1)}),
+    ],
+    ids=str,
+)
+def test_evidence_of_no_day_costs_no_other_model_its_own(
+    tmp_path: pathlib.Path, table: str, changes: dict[str, object]
+) -> None:
+    """One row ended what is said of all nights, and with it the report and the alerts."""
+    warehouse, whole = Warehouse(str(tmp_path / "forged")), Warehouse(str(tmp_path / "whole"))
+    bad = evaluated("bad", DAY)
+    rows = {"audits": [bad.audit.model_dump()], "audit_wealth": [bad.wealth[0].model_dump()]}
+    rows[table][0] |= changes
+    if "day" in changes and table == "audits":
+        rows["audit_wealth"][0] |= changes
+    for name, some in rows.items():
+        append(warehouse, name, some[0])
+    put_rows(warehouse, [evaluated("good", DAY)])
+    put_rows(whole, [evaluated("good", DAY)])
+    found = epsilon_windows(warehouse, warehouse.current())
+    expected = epsilon_windows(whole, whole.current())
+    assert_frame_equal(found.filter(pl.col("model") == "good"), expected)
 
 
 def shared_with(folder: pathlib.Path, **changes: object) -> Together:
@@ -176,3 +249,46 @@ def test_forged_evidence_takes_no_declaration_away(
     assert shared_with(tmp_path / "whole").epsilon_composed == 1.0
     found = shared_with(tmp_path / "forged", window_log_wealth=wealth)
     assert (found.epsilon_composed, found.epsilon_lower) == (1.0, None)
+
+
+def test_forged_days_of_labels_end_no_alerts(tmp_path: pathlib.Path) -> None:
+    assert shared_with(tmp_path, label_days=(None,)).models == ("bad", "good")
+
+
+def test_a_row_of_two_thousand_years_is_of_ten(tmp_path: pathlib.Path) -> None:
+    """It made 740,000 partitions of labels."""
+    shared_with(tmp_path, trained_since=dt.date(1, 1, 1))
+    assert len(together(Warehouse(str(tmp_path)))) == 3_660
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"acknowledged_at": None},
+        {"acknowledged_at": dt.datetime(9990, 1, 1, tzinfo=dt.UTC)},
+        {"until": None},
+        {"why": None},
+        {"epsilon_acknowledged": None},
+        {"epsilon_acknowledged": float("nan")},
+    ],
+    ids=str,
+)
+def test_a_forged_acknowledgement_is_none(
+    tmp_path: pathlib.Path, changes: dict[str, object]
+) -> None:
+    """Most ended report, metrics and digest of every model; one of 9990 silenced one for ever."""
+    warehouse = Warehouse(str(tmp_path))
+    record = evaluated("ads", DAY, verdict="violated", epsilon_lower=1.0)
+    put_rows(warehouse, [record])
+    row = {
+        **shared(record.audit),
+        "acknowledged_at": START,
+        "why": "Known.",
+        "until": dt.date(9999, 1, 1),
+        "epsilon_acknowledged": 20.0,
+    }
+    append(warehouse, "audit_acknowledgements", row)
+    (known,) = acknowledgements(warehouse)
+    assert known.row.why == "Known."
+    append(warehouse, "audit_acknowledgements", row | changes)
+    assert acknowledgements(warehouse) == (known,)

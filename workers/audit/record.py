@@ -286,11 +286,24 @@ def _declaration(inputs: Inputs, privacy: Privacy | None) -> dict[str, Any]:
     }
 
 
-def known_without_labels(inputs: Inputs, plan: Plan, result: PartialResult) -> dict[str, Any]:
-    """Return an audit's columns that no label decides, for a record that came to no figures."""
-    source = inputs.source
+def known_without_labels(
+    inputs: Inputs, plan: Plan, result: PartialResult, audit_id: str
+) -> dict[str, Any]:
+    """Return an audit's columns that no label decides, for a record that came to no figures.
+
+    Its identifier, until now `audit_id`, depends on the checkpoints, too: another record is stored
+    where one of them was replaced.
+    """
+    source, digests = inputs.source, inputs.source.digests()
     declared = _declaration(inputs, held_against(source, plan, result.in_public()))
-    return source.facts | _said(source, plan) | declared
+    identity = {
+        "audit_id": _digest(
+            source.model, source.day, plan, {"failed": audit_id, **dataclasses.asdict(digests)}
+        ),
+        "target_sha256": digests.target,
+        "proxy_sha256": digests.proxy,
+    }
+    return source.facts | _said(source, plan) | declared | identity
 
 
 def failed_record(

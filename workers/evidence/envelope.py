@@ -34,7 +34,7 @@ from securesystemslib.exceptions import UnsupportedLibraryError, VerificationErr
 from securesystemslib.signer import CryptoSigner, Key, Signature, Signer, SSlibKey
 
 from privcore.exceptions import TerminalError
-from workers.publication.secret_files import read_open, read_secret, write_new
+from workers.secret_files import read_open, read_secret, write_new
 from workers.strict_model import StrictModel
 
 SERVICES = {

@@ -86,7 +86,7 @@ class Lake:
             return patiently(action, path)
         except FileNotFoundError:
             raise
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, pa.ArrowException) as error:
             why = error.strerror if isinstance(error, OSError) and error.errno else "no such path"
             raise NotEvaluableError(
                 Reason.PATH_UNREADABLE,

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from pyarrow import fs
 
 from privcore.exceptions import InvalidInputError
 from workers.lake.layout import open_filesystem
@@ -68,7 +69,10 @@ def read_model(uri: str, *, begin: int = 0) -> ModelFile:
     folder, _, name = uri.rpartition("/")
     files = open_filesystem(folder or ("/" if uri.startswith("/") else "."))
     try:
-        if (files.get_file_info(name).size or 0) > _MOST_BYTES:
+        found = files.get_file_info(name)
+        if found.type == fs.FileType.Unknown:
+            raise InvalidInputError("model", name, "it is a file, and no pipe or device")
+        if (found.size or 0) > _MOST_BYTES:
             raise InvalidInputError("model", name, "a model has at most 4 GiB")
         content = patiently(lambda: files.open_input_file(name).read(), name)
     except OSError as error:

@@ -19,7 +19,7 @@ FORMAT = "privaudit-ngram-1"
 END = 256
 VOCABULARY = 257
 _BEGIN = chr(257)
-_LONGEST = 12
+_LONGEST, _MOST = 12, 2**53  # counts beyond are no floating-point numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class NgramCounts:
         except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
             given, counts, order = False, Counter(), 1
         known = all(
-            0 < len(run) <= order and count > 0 and max(map(ord, run)) <= VOCABULARY
+            0 < len(run) <= order and 0 < count <= _MOST and max(map(ord, run)) <= VOCABULARY
             for run, count in counts.items()
         )
         if not given or not counts or not known:

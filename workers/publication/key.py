@@ -5,7 +5,7 @@ import secrets
 
 from privcore.exceptions import TerminalError
 from privcore.publication.keyed_noise import KEY_BYTES
-from workers.publication.secret_files import read_secret, write_new
+from workers.secret_files import read_secret, write_new
 
 _RULE = f"a key is {2 * KEY_BYTES} to {4 * KEY_BYTES} hexadecimal digits"
 _COMMAND = "privaudit publication-key"

@@ -38,6 +38,7 @@ def publish(
     key: bytes,
     epsilon_per_label: float,
     again: bool = False,
+    also: frozenset[dt.date] = frozenset(),
 ) -> Published:
     """Publish the public result of an audit, or return what was published of the same.
 
@@ -49,6 +50,7 @@ def publish(
         key: secret, of 32 bytes or more.
         epsilon_per_label: what all statements in which a label takes part may cost together.
         again: publish another one with noise of its own, which is charged, too.
+        also: other days on which its labels were there (`training_again.days_again`).
 
     Raises:
         OverspentError: a label would be charged more; nothing is published.
@@ -68,6 +70,7 @@ def publish(
             functools.partial(_next_night, exact, key),
             dataset=exact.dataset,
             epsilon_per_label=epsilon_per_label,
+            also=also,
         )
     return statements.publish(
         lambda revision: statement_of(exact, revision, key),
@@ -75,6 +78,7 @@ def publish(
         same=functools.partial(is_about, exact),
         epsilon_per_label=epsilon_per_label,
         again=again,
+        also=also,
     )
 
 
@@ -116,7 +120,7 @@ def sketch_under(key: bytes, sketch: str | None) -> str | None:
     """Return a holdout's sketch as the public sees it: each byte replaced at its place, by the key.
 
     **Privacy for labels.** The sketch is a function of the holdout rows' features and of which rows
-    these are (`holdout_rows`). Both are given where a statement is private for labels
+    these are (`sketched_rows`). Both are given where a statement is private for labels
     (`publish_statement`), and no label changes them: a row whose label cannot be read is in the
     sketch, too, and the sketch exists or not whatever the labels are. So what replaces it is the
     same for all labels, it adds nothing to the privacy loss, and noise and figures are drawn

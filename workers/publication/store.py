@@ -109,6 +109,7 @@ class Statements:
         same: Callable[[Entry], bool],
         epsilon_per_label: float,
         again: bool = False,
+        also: frozenset[dt.date] = frozenset(),
     ) -> Published:
         """Publish a statement and charge it; one that was published already is returned as it is.
 
@@ -122,6 +123,7 @@ class Statements:
             same: whether a statement is of the same audit of the same models by the same plan.
             epsilon_per_label: what all statements in which a label takes part may cost together.
             again: publish another revision, though there is one; it is charged like the first.
+            also: other days on which its labels were there (`check_charge`).
 
         Raises:
             OverspentError: a label would be charged more; nothing is published.
@@ -134,7 +136,7 @@ class Statements:
                 return not_erased(alike[0]), False
             return make(len(alike) + 1), True
 
-        return self.append(choose, dataset=dataset, epsilon_per_label=epsilon_per_label)
+        return self.append(choose, dataset=dataset, epsilon_per_label=epsilon_per_label, also=also)
 
     def append(
         self,
@@ -142,6 +144,7 @@ class Statements:
         *,
         dataset: str,
         epsilon_per_label: float,
+        also: frozenset[dt.date] = frozenset(),
     ) -> Published:
         """Publish what is chosen and charge what it adds, or return what was published before.
 
@@ -150,6 +153,7 @@ class Statements:
                 It is called again where another writer was first.
             dataset: whose labels the night is about.
             epsilon_per_label: what all that a label takes part in may cost together.
+            also: other days on which its labels were there (`check_charge`).
 
         Raises:
             OverspentError: a label would be charged more; nothing is published.
@@ -163,7 +167,7 @@ class Statements:
             made, new = choose(known)
             if not new:
                 return made
-            check_charge(made, known, epsilon_per_label)
+            check_charge(made, known, epsilon_per_label, also=also)
             position = sum(pl.DataFrame(stored.get_add_actions(flatten=True))["num_records"])
             row = {
                 "position": [position],

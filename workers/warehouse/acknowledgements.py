@@ -168,7 +168,10 @@ def _current_night(warehouse: Warehouse, audit: AuditRow) -> dict[str, Any]:
 def acknowledgements(
     warehouse: Warehouse, models: Sequence[str] | None = None
 ) -> tuple[Acknowledgement, ...]:
-    """Return every acknowledgement in the order of time; none of an audit that was withdrawn."""
+    """Return every acknowledgement in the order of time; none of an audit that was withdrawn.
+
+    A row that no command writes is none, such as one of a time to come: it would never end.
+    """
     audits = warehouse.scan("audits").join(
         warehouse.scan("audit_withdrawals"), on="audit_id", how="anti"
     )
@@ -177,6 +180,9 @@ def acknowledgements(
     found = warehouse.collect(
         warehouse.scan("audit_acknowledgements")
         .join(audits.select("audit_id", "day", *SCOPE), on="audit_id")
+        .filter(pl.all_horizontal(pl.col("model", "day", "why", "until").is_not_null()))
+        .filter(pl.col("epsilon_acknowledged").is_finite())
+        .filter(pl.col("acknowledged_at") < dt.datetime.now(dt.UTC) + dt.timedelta(days=1))
         .sort("acknowledged_at", "audit_id")
     )
     return tuple(_typed(row) for row in found.iter_rows(named=True))

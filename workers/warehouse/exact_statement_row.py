@@ -68,6 +68,9 @@ class ExactStatementRow(TableRow, StatementFacts):
     Whether there is a row depends on no label.
     """
 
+    training_sketch: str | None = None
+    """Sketch of the training rows, like holdout_sketch. Where they come again from a night of other
+    days, labels are charged on both. Null where `labels_recur`."""
     test_nights: int | None = None
     """Largest number of nights of the public test that this night belongs to. Such a night has an
     answer of the test in place of a statement. Null where it has one."""

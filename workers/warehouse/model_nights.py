@@ -19,8 +19,9 @@ from workers.warehouse.store import Warehouse
 WINDOWS = (7, 28)
 """Lengths of windows in days."""
 _CLAIM = ("family", "delta", "classes", "neighbors", "labels_recur", "method_version")
+_NAMED = ("audit_id", "model", "day")
 OF_AUDITS = (
-    "audit_id",
+    *_NAMED,
     "secret",
     "delta_declared",
     "mechanism",
@@ -96,10 +97,15 @@ class ModelNights:
         """Return the nights whose wealth some wanted night's window or standing needs."""
         needed: set[int] = set()
         for place in self.wanted:
-            earliest = self.days[place] - dt.timedelta(days=max(WINDOWS) - 1)
+            earliest = first_of(self.days[place], max(WINDOWS))
             first = min(self.starts[place], bisect.bisect_left(self.days, earliest))
             needed.update(range(first, place + 1))
         return needed
+
+
+def first_of(day: dt.date, days: int) -> dt.date:
+    """Return the first of so many days up to one; the calendar's first where it has fewer."""
+    return dt.date.fromordinal(max(1, day.toordinal() - days + 1))
 
 
 def model_nights(
@@ -116,8 +122,8 @@ def model_nights(
         warehouse.scan("audit_wealth")
         .filter(pl.col("model").is_in(models.implode()))
         .filter(pl.col("window_price").is_not_null())
-        .select("audit_id", "model", "day", *dict.fromkeys((*OF_STANDINGS, *_CLAIM)))
-        .join(current.lazy().select(OF_AUDITS), on="audit_id", how="inner")
+        .select(*_NAMED, *dict.fromkeys((*OF_STANDINGS, *_CLAIM)))
+        .join(current.lazy().select(OF_AUDITS), on=_NAMED, how="inner")
         .with_columns(pl.col("secret").fill_null("label"))
         .sort("model", "secret", "day")
     )
@@ -165,7 +171,7 @@ def in_groups(histories: Iterable[ModelNights]) -> Iterator[list[ModelNights]]:
 
 
 def evidence_of(warehouse: Warehouse, histories: Iterable[ModelNights]) -> dict[str, NightEvidence]:
-    """Return the evidence of every audit that some window needs."""
+    """Return the evidence of every audit that some window needs; none of a row that has none."""
     needed = {
         history.ids[one]: history.days[one] for history in histories for one in history.needed()
     }
@@ -193,7 +199,8 @@ def evidence_of(warehouse: Warehouse, histories: Iterable[ModelNights]) -> dict[
         stored["standing_price"],
         strict=True,
     ):
-        assert window is not None  # noqa: S101  # what has a price has wealth
+        if window is None:  # no audit writes a price without wealth
+            continue
         one = Night(window, price)
         nights[audit_id] = NightEvidence(
             window=one,

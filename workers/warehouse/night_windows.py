@@ -1,7 +1,6 @@
 """Evidence over many nights and over the models of a night, derived from what is stored."""
 
 import bisect
-import datetime as dt
 import functools
 import itertools
 import logging
@@ -28,6 +27,7 @@ from workers.warehouse.model_nights import (
     ModelNights,
     NightEvidence,
     evidence_of,
+    first_of,
     in_groups,
     model_nights,
     settings_of,
@@ -68,7 +68,7 @@ MEANINGS = {
     "words; null where neither is so.",
 }
 """Meanings of the columns of `epsilon_windows`."""
-OF_WINDOWS = (*OF_AUDITS, "model", "day", "significance", "record_digest")
+OF_WINDOWS = (*OF_AUDITS, "significance", "record_digest")
 """Columns of current records that suffice for all of this."""
 _STANDING_SHARE = 0.25  # of a night's significance: one fifth of the plan's against four
 _CONTRADICTORY = (
@@ -198,7 +198,7 @@ def _windows(
     for place in history.wanted:
         wanted.setdefault(history.claims[place], []).append(place)
     for (claim, places), width in itertools.product(wanted.items(), WINDOWS):
-        earliest = history.days[places[0]] - dt.timedelta(days=width - 1)
+        earliest = first_of(history.days[places[0]], width)
         some = range(bisect.bisect_left(history.days, earliest), places[-1] + 1)
         alike = [one for one in some if history.claims[one] == claim]
         days = [history.days[one].toordinal() for one in alike]

@@ -316,7 +316,7 @@ class Warehouse:
         Most have one audit, which is it: only where there are several are their inputs compared.
         """
         key = ("model", "day", "of")
-        named = pl.col("model").is_not_null() & pl.col("day").is_not_null()  # else it is no audit
+        named = pl.all_horizontal(pl.col("model", "day").is_not_null())  # else it is no audit
         kept = self._not_withdrawn(audits.filter(named))
         known = self.collect(kept.select("audit_id", "model", "day", of=_TOLD))
         several = known.filter(known.select(key).is_duplicated())["audit_id"]

@@ -66,6 +66,7 @@ def unlisted_models(
     told = pl.col("secret").fill_null(Secret.LABEL)
     spans = warehouse.collect(
         warehouse.scan("audits")
+        .filter(pl.all_horizontal(pl.col("model", "day").is_not_null()))
         .filter((told == Secret.LABEL) | ~pl.col("exploratory").fill_null(value=False))
         .sort("day")
         .group_by("model", of=told)

@@ -1,4 +1,4 @@
-"""The holdout rows of a batch as a sketch, by which nights know that a holdout comes again."""
+"""Some rows of a batch as a sketch, by which nights know that a holdout or training comes again."""
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +11,8 @@ from workers.lake.manifest import Feature
 from workers.sources.source import Source
 
 
-def holdout_rows(source: Source, batch: Batch, rows: NDArray[np.int64]) -> HoldoutSketch:
-    """Return the sketch of a batch's holdout rows by what tells them apart on any night.
+def sketched_rows(source: Source, batch: Batch, rows: NDArray[np.int64]) -> HoldoutSketch:
+    """Return the sketch of some of a batch's rows by what tells them apart on any night.
 
     No label is read, and none decides which rows are in it (`Players.held`). A model's predictions
     are not in it either, since they change from night to night. Numbers are of 32 bits, as models
