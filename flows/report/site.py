@@ -169,7 +169,7 @@ def _withdrawals(rows: pl.DataFrame) -> list[Withdrawal]:
         Withdrawal(
             plain_text(row["model"] or ""),
             row["day"] or dt.date.min,
-            row["withdrawn_at"] or dt.datetime.min,
+            row["withdrawn_at"] or dt.datetime.min.replace(tzinfo=dt.UTC),
             plain_text((row["why"] or "")[:_WHY_CHARACTERS]),
         )
         for row in rows.iter_rows(named=True)
