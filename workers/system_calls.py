@@ -3,8 +3,9 @@
 Namespaces and Landlock close files, processes and TCP. What they leave open is the kernel's rarely
 used surface: io_uring, userfaultfd, keyrings, BPF, and sockets of families that belong to no
 network namespace, such as AF_VSOCK, which reaches the host of a virtual machine. Landlock also lets
-a process change the mode, the times and the attributes of its user's files. The filter is a list of
-denials, because allocators and thread pools of foreign libraries change what they call.
+a process change the mode, the times and the attributes of its user's files. Linux bounds no number
+of root's processes, so a process that asks no storage may start threads alone. The filter is a list
+of denials, because allocators and thread pools of foreign libraries change what they call.
 
 Numbers are those of the kernel's `unistd.h`. On another processor there is no filter.
 """
@@ -20,6 +21,7 @@ _NUMBER, _PROCESSOR, _FIRST_ARGUMENT = 0, 4, 16  # offsets in what a filter is g
 _ALLOW, _FAIL_WITH = 0x7FFF0000, 0x00050000
 _X32 = 0x40000000  # calls of x86-64 with pointers of 32 bits: a second table, not needed
 _NEW_NAMESPACES = 0x7E020000  # flags of clone
+_THREAD = 0x10000  # likewise: CLONE_THREAD
 _CLONE3 = 435
 _NEW_EVERYWHERE = (
     425, 426, 427,  # io_uring_setup, io_uring_enter, io_uring_register
@@ -38,17 +40,19 @@ class _Processor:
         identity: what the kernel calls it (`AUDIT_ARCH_...`).
         socket: its number of that call.
         clone: likewise.
+        fork: calls that make a process, and no thread.
         denied: calls that fail.
     """
 
     identity: int
     socket: int
     clone: int
+    fork: tuple[int, ...]
     denied: tuple[int, ...]
 
 
 _PROCESSORS = {
-    "x86_64": _Processor(0xC000003E, 41, 56, (
+    "x86_64": _Processor(0xC000003E, 41, 56, (57, 58), (
         101, 310, 311, 312,  # ptrace, process_vm_readv, process_vm_writev, kcmp
         323, 248, 249, 250, 321, 298,  # userfaultfd, add_key, request_key, keyctl, bpf, perf_event
         272, 308, 165, 166, 155, 161,  # unshare, setns, mount, umount2, pivot_root, chroot
@@ -58,7 +62,7 @@ _PROCESSORS = {
         132, 235, 261, 280,  # utime, utimes, futimesat, utimensat
         188, 189, 190, 197, 198, 199,  # setxattr, removexattr; of links and of open files, too
     )),
-    "aarch64": _Processor(0xC00000B7, 198, 220, (
+    "aarch64": _Processor(0xC00000B7, 198, 220, (), (
         117, 270, 271, 272,
         282, 217, 218, 219, 280, 241,
         97, 268, 40, 39, 41, 51,
@@ -90,22 +94,22 @@ def filter_calls(*, network: bool) -> bool:
     The process must have given up new privileges (`PR_SET_NO_NEW_PRIVS`).
 
     Args:
-        network: whether it may open sockets of the Internet.
+        network: whether it may open sockets of the Internet, and start processes: storage's login
+            may be a command's to give.
     """
     known = _PROCESSORS.get(platform.machine())
     if known is None:
         return False
-    lines = _instructions(known, _INTERNET if network else _LOCAL)
+    lines = _instructions(known, network=network)
     array = (_Instruction * len(lines))(*(_Instruction(*line) for line in lines))
     program = _Program(len(lines), array)
     found = ctypes.CDLL(None).prctl(_SET_FILTER, _BY_FILTER, ctypes.byref(program), 0, 0)
     return bool(found == 0)
 
 
-def _instructions(
-    processor: _Processor, families: tuple[int, ...]
-) -> list[tuple[int, int, int, int]]:
+def _instructions(processor: _Processor, *, network: bool) -> list[tuple[int, int, int, int]]:
     """Return the filter, as (code, skipped if true, skipped if false, value) each."""
+    families = _INTERNET if network else _LOCAL
     denied = (_RETURN, 0, 0, _FAIL_WITH | errno.EPERM)
     lines = [
         (_LOAD, 0, 0, _PROCESSOR),
@@ -118,13 +122,16 @@ def _instructions(
         (_EQUAL, 0, 1, _CLONE3),
         (_RETURN, 0, 0, _FAIL_WITH | errno.ENOSYS),
     ]
-    for number in (*processor.denied, *_NEW_EVERYWHERE):
+    for number in (*processor.denied, *_NEW_EVERYWHERE, *(() if network else processor.fork)):
         lines += [(_EQUAL, 0, 1, number), denied]
+    to_the_last = 4 + len(families)
+    new = [(_ANY_BIT, 0, to_the_last, _NEW_NAMESPACES)]
+    if not network:
+        new = [(_ANY_BIT, 1, 0, _NEW_NAMESPACES), (_ANY_BIT, to_the_last, 0, _THREAD)]
+    cloned = [(_LOAD, 0, 0, _FIRST_ARGUMENT), *new, denied]
     lines += [
-        (_EQUAL, 0, 3, processor.clone),
-        (_LOAD, 0, 0, _FIRST_ARGUMENT),
-        (_ANY_BIT, 0, 4 + len(families), _NEW_NAMESPACES),  # to the last line
-        denied,
+        (_EQUAL, 0, len(cloned), processor.clone),
+        *cloned,
         (_EQUAL, 0, 2 + len(families), processor.socket),
         (_LOAD, 0, 0, _FIRST_ARGUMENT),
     ]

@@ -98,6 +98,11 @@ def _sandbox() -> str:
     missing = f"; this machine has no {' and no '.join(lacking)}" if lacking else ""
     if "Landlock" in lacking:
         missing += ": readers of tables' logs can read every file of this user"
+    if os.geteuid() == 0:
+        missing += (
+            "; Linux bounds no number of root's threads: give the container or the service a limit "
+            "of processes, or run as another user"
+        )
     return f"readers of foreign files are held by {', '.join(held)}{missing}"
 
 

@@ -85,12 +85,7 @@ def incident_id(row: AuditRow | Mapping[str, Any]) -> str:
 
 
 def resolves(row: AuditRow | Mapping[str, Any], standing: str | None) -> bool:
-    """Return whether a night ends an incident: not refuted, though it could have been seen.
-
-    Args:
-        row: the night's record.
-        standing: of all nights up to it.
-    """
+    """Return whether a night ends an incident: not refuted, though it could have been seen."""
     declared = _of(row, "epsilon_declared")
     return (
         _of(row, "verdict") == Verdict.CONSISTENT
@@ -127,11 +122,7 @@ class Course:
 
 
 def courses(warehouse: Warehouse, first: dt.date, last: dt.date) -> list[Course]:
-    """Return the course of every claim with a night from `first` to `last`, by model and secret.
-
-    Raises:
-        TransientError: storage kept failing.
-    """
+    """Return the course of every claim with a night from `first` to `last`, by model and secret."""
     audits = _evaluated(warehouse.current(every_secret=True, columns=_READ), first, last)
     known = acknowledgements(warehouse)
     found = []
@@ -175,11 +166,7 @@ def _by_claim(
 
 
 def incidents_before(warehouse: Warehouse, rows: Sequence[AuditRow]) -> dict[str, Incident]:
-    """Return the state of each audit's claim before its day, by the audit's id.
-
-    Raises:
-        TransientError: storage kept failing.
-    """
+    """Return the state of each audit's claim before its day, by the audit's id."""
     if not rows:
         return {}
     models = pl.Series("model", sorted({row.model for row in rows}))

@@ -69,11 +69,6 @@ def write_metrics(settings: Settings) -> None:
 
     Where statements are published, the file is made of these alone, so no label decides what
     Prometheus sees beyond what was published.
-
-    Raises:
-        OSError: the file cannot be written.
-        TransientError: storage kept failing.
-        TerminalError: the statements or the warehouse are damaged.
     """
     if settings.metrics is None:
         return
@@ -90,11 +85,7 @@ def write_metrics(settings: Settings) -> None:
 
 
 def latest_records(warehouse: Warehouse, models: Collection[str]) -> list[Latest]:
-    """Return the latest current record of each of these models and secrets.
-
-    Raises:
-        TransientError: storage kept failing.
-    """
+    """Return the latest current record of each of these models and secrets."""
     key = ("model", "secret")
     known = (
         warehouse.current(
@@ -152,11 +143,6 @@ def latest_statements(
 
     A statement proves no figure: it has a ceiling and what was declared. So an acknowledgement
     covers the one night that it names.
-
-    Args:
-        statements: all that were made.
-        models: the models that are listed.
-        acknowledged: last day of an acknowledgement, by model and day.
     """
     found = []
     for model in sorted(models):
@@ -187,13 +173,7 @@ def latest_statements(
 
 
 def metrics_text(latest: Iterable[Latest], zone: dt.tzinfo, listed: Iterable[str] = ()) -> str:
-    """Return the text of the file.
-
-    Args:
-        latest: each model's latest result.
-        zone: in which an audited day ends.
-        listed: models of which a result is expected.
-    """
+    """Return the text of the file."""
     samples: dict[str, list[str]] = {name: [] for name in HELP}
     for model in listed:
         samples["model_listed"].append(_sample("model_listed", 1.0, model=model))

@@ -93,7 +93,7 @@ def public_alert(night: PublicNight, settings: Settings) -> Alert | None:
 
 
 def public_change_alerts(change: PublicChange, settings: Settings) -> Iterator[Alert]:
-    """Yield the alerts that a model's declaration, or the settings of its audit, changed."""
+    """Yield the alerts that a declaration, settings, a checkpoint or training rows changed."""
     if change.declaration is not None:
         withdrawn = is_withdrawn(change.declaration)
         yield _changed(
@@ -109,6 +109,22 @@ def public_change_alerts(change: PublicChange, settings: Settings) -> Iterator[A
             Event.SETTINGS_CHANGED,
             "the settings of its audit changed",
             f"{change.settings} See that an operator changed them: the verdict may depend on it.",
+            settings,
+        )
+    if change.training is not None:
+        yield _changed(
+            change,
+            Event.SETTINGS_CHANGED,
+            "its training rows come again",
+            f"{change.training} Set plan.labels_recur and nights_per_test, or log new rows alone.",
+            settings,
+        )
+    if change.checkpoint is not None:
+        yield _changed(
+            change,
+            Event.INPUTS_CHANGED,
+            "a checkpoint was replaced after its audit",
+            f"{change.checkpoint} Ask the owner why: a file that knows the labels hides a leak.",
             settings,
         )
 

@@ -13,17 +13,13 @@ import hmac
 import importlib.metadata
 import importlib.util
 import json
-import os
 import pathlib
-import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import polars as pl
 
 from flows.files import read_plain, replace_file
-from privcore.exceptions import TerminalError
-from workers.publication.secret_files import read_secret, write_new
 
 LIST = ".drawn.json"
 _DRAW = ("jinja2", "markupsafe", "pydantic", "polars")
@@ -32,32 +28,10 @@ _SOURCES = ("flows", "workers", "privcore")
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """One page.
-
-    Attributes:
-        inputs: digest of everything that it was drawn from.
-        page: digest of its bytes.
-    """
+    """One page."""
 
     inputs: str
     page: str
-
-
-def page_key() -> bytes | None:
-    """Return the key that lists are sealed with, made if need be; None where no safe one is."""
-    home = os.environ.get("XDG_STATE_HOME") or pathlib.Path("~/.local/state").expanduser()
-    path = pathlib.Path(home) / "privaudit" / "pages.key"
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder = path.parent.stat()
-        if folder.st_uid != os.geteuid() or folder.st_mode & 0o022:
-            return None  # another user may put a key of theirs there, or a pipe
-        if not path.exists():
-            write_new(path, secrets.token_bytes(32))
-        key = read_secret(path, "key of pages", make="privaudit report")
-    except (OSError, RuntimeError, TerminalError):
-        return None
-    return key if len(key) == 32 else None  # one that was cut off is none
 
 
 def read_drawn(root: pathlib.Path, key: bytes | None) -> dict[str, Drawn]:
@@ -75,11 +49,7 @@ def read_drawn(root: pathlib.Path, key: bytes | None) -> dict[str, Drawn]:
 
 
 def write_drawn(root: pathlib.Path, drawn: Mapping[str, Drawn], key: bytes) -> None:
-    """Replace the list.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Replace the list."""
     pages = {name: [one.inputs, one.page] for name, one in sorted(drawn.items())}
     told = {"pages": pages, "seal": _seal(pages, key)}
     replace_file(root / LIST, json.dumps(told, indent=0).encode())

@@ -17,7 +17,7 @@ import polars as pl
 
 from flows.files import read_plain, replace_file
 from flows.report.drawn import code_digest
-from workers.warehouse.night_windows import EPSILON_STANDING, epsilon_windows
+from workers.warehouse.night_windows import EPSILON_STANDING, OF_WINDOWS, epsilon_windows
 from workers.warehouse.store import Warehouse
 
 WINDOWS = ".windows"
@@ -37,6 +37,7 @@ def _windows(
     path: pathlib.Path, key: bytes, warehouse: Warehouse, audits: pl.DataFrame
 ) -> pl.DataFrame:
     """Return the windows of `audits`, the current ones of every model and secret."""
+    audits = audits.select(OF_WINDOWS)
     histories = _histories(audits)
     known = _read(path, key)
     if known is None:
@@ -89,11 +90,7 @@ def _read(path: pathlib.Path, key: bytes) -> pl.DataFrame | None:
 
 
 def _write(path: pathlib.Path, key: bytes, windows: pl.DataFrame) -> None:
-    """Replace what is known.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Replace what is known."""
     stream = io.BytesIO()
     windows.write_parquet(stream)
     rows = stream.getvalue()

@@ -118,9 +118,6 @@ def write_public_report(
         folder: where the report goes; it is made if need be.
         acknowledged: last day of an acknowledgement, by model and day. It is shown only where a
             statement refutes the declaration, so it tells nothing that no statement tells.
-
-    Raises:
-        OSError: the folder cannot be written.
     """
     root = report_folder(folder, mode=0o755)
     for exact in (LIST, WINDOWS):  # digests of exact pages tell who guesses them

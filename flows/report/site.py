@@ -22,7 +22,6 @@ from flows.report.drawn import (
     content_digest,
     inputs_digest,
     is_drawn,
-    page_key,
     read_drawn,
     write_drawn,
 )
@@ -51,6 +50,7 @@ from flows.report.svg import inline_svg
 from flows.report.tables import Details, Tables, read_tables
 from flows.report.templating import rendered
 from workers.plain_text import plain_text
+from workers.secret_files import state_key
 from workers.versions import CODE_VERSION
 from workers.warehouse.asked import asked_again
 from workers.warehouse.night_windows import epsilon_windows
@@ -75,11 +75,8 @@ def write_report(
         warehouse: what was audited; it may be empty.
         folder: where the report goes; it is made if need be.
         total: what models on the same labels are held against.
-
-    Raises:
-        OSError: the folder cannot be written.
     """
-    key, root = page_key(), report_folder(folder, mode=0o700)
+    key, root = state_key("pages"), report_folder(folder, mode=0o700)
     tables = read_tables(warehouse, epsilon_windows if key is None else known_windows(root, key))
     shared = shared_labels(warehouse, _night(tables.audits), total or LabelTotal())
     return write_pages(dataclasses.replace(tables, shared=shared), root, key=key)
@@ -97,9 +94,6 @@ def write_pages(
     say, costs no other: a page that says so stands in its place.
 
     With a `key`, models' pages of which nothing changed are not drawn again (`flows.report.drawn`).
-
-    Raises:
-        OSError: the folder cannot be written.
     """
     root = report_folder(folder, mode=0o700)
     models = sorted(tables.audits["model"].unique())
@@ -178,16 +172,7 @@ def _withdrawals(rows: pl.DataFrame) -> list[Withdrawal]:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """Some models' pages to write.
-
-    Attributes:
-        tables: the models' rows.
-        pages: the file name of each model's page.
-        root: the report's folder.
-        night: its night.
-        top: the largest epsilon of all small plots.
-        known: what the report's list says of each page; None where none is kept.
-    """
+    """Some models' pages to write."""
 
     tables: Tables
     pages: Mapping[str, str]

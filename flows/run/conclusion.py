@@ -1,7 +1,7 @@
 """End of a flow of audits: report, summary, and the state in which Prefect shows it."""
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import polars as pl
 from prefect.client.schemas.objects import State
@@ -36,6 +36,7 @@ from flows.settings import Settings
 from privcore.exceptions import AuditError, TransientError, is_failure
 from privcore.lower_bounds.verdicts import Verdict
 from workers.publication.statement_row import PublicVerdict
+from workers.publication.training_again import recurrences
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.maintenance import compact_crowded
 from workers.warehouse.night_windows import epsilon_windows
@@ -67,9 +68,6 @@ class AuditsFailedError(AuditError):
             f"{lost if uncommitted else 'see their records.'}"
         )
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.models, self.rows, self.uncommitted)
-
 
 class AlertsUndeliveredError(TransientError):
     """Every audit is committed, but an alert was not delivered; `rows` holds every audit's row."""
@@ -78,9 +76,6 @@ class AlertsUndeliveredError(TransientError):
         self.reasons = reasons
         self.rows = rows
         super().__init__(" ".join(reasons))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.reasons, self.rows)
 
 
 class ReportUnpublishedError(AuditError):
@@ -93,9 +88,6 @@ class ReportUnpublishedError(AuditError):
             f"All audits are committed, but the report could not be written ({why}): mend that, "
             "then write it with privaudit report."
         )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.why, self.rows)
 
 
 def _published(settings: Settings) -> tuple[str | None, str | None]:
@@ -236,7 +228,8 @@ def _beside(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) 
     named = warehouse.scan("audits").filter(pl.col("audit_id").is_in(list(known)))
     audits = warehouse.collect(named)
     if settings.publication is not None:
-        for change in public_changes(warehouse, audits):
+        recurring = recurrences(warehouse, known)
+        for change in itertools.chain(public_changes(warehouse, audits), recurring):
             yield from public_change_alerts(change, settings)
         return
     for audit_id, changes in input_changes(warehouse, audits).items():
@@ -269,14 +262,18 @@ def _exceeding(
         return
     public = settings.publication is not None
     for day in sorted({row.day for row in rows}):
-        for found in together(warehouse, day=day, delta=total.delta):
-            seen = found.without_evidence() if public else found
-            if seen.exceeds(total.epsilon):
-                yield total_alert(seen, seen.sentence(total.epsilon), settings)
+        for found in together(warehouse, day=day, delta=total.delta, public=public):
+            if found.exceeds(total.epsilon):
+                yield total_alert(found, found.sentence(total.epsilon), settings)
 
 
 def _missed(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) -> Iterator[Alert]:
-    """Yield alerts of models that were audited lately and are no longer listed."""
+    """Yield alerts of models, and secrets, that were audited lately and are no longer listed."""
     day = max(row.day for row in rows)
-    for model in unlisted_models(warehouse, (model.name for model in settings.models), day):
-        yield unlisted_alert(model, day, settings)
+    listed = (
+        (model.name, plan.secret_name)
+        for model in settings.models
+        for plan in settings.plans_of(model.name)
+    )
+    for missed in unlisted_models(warehouse, listed, day):
+        yield unlisted_alert(missed, day, settings)

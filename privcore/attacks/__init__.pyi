@@ -11,7 +11,13 @@ from .existence_probing import (
 )
 from .fidelity import FidelityTally, fidelity
 from .game import draw_counterfactuals, label_inference
-from .holdout_sketch import HoldoutSketch, hashed_numbers, hashed_words, same_holdout
+from .holdout_sketch import (
+    HoldoutSketch,
+    hashed_numbers,
+    hashed_words,
+    nights_alike,
+    same_holdout,
+)
 from .holdout_suspicion import (
     SUSPICIOUS,
     holdout_suspicion,
@@ -124,7 +130,6 @@ from .unit_records import (
     unit_records,
     unit_tallies,
 )
-from .units import UnitScores, unit_label_inference
 
 __all__ = [
     "ABOVE",
@@ -177,7 +182,6 @@ __all__ = [
     "Tallies",
     "Tally",
     "UnitRecords",
-    "UnitScores",
     "ValueSketch",
     "VarianceAbove",
     "above",
@@ -228,6 +232,7 @@ __all__ = [
     "membership_tallies",
     "misranked",
     "nearness",
+    "nights_alike",
     "odds_cells",
     "odds_tally",
     "own_label",
@@ -260,7 +265,6 @@ __all__ = [
     "suspect_sentence",
     "table_match",
     "tuned_training",
-    "unit_label_inference",
     "unit_records",
     "unit_tallies",
     "unread_odds",

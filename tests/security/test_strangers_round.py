@@ -166,7 +166,7 @@ def test_a_row_that_names_no_model_or_day_costs_no_report(
     put_rows(warehouse, [evaluated("good", DAY)])
     append(warehouse, "audits", evaluated("bad", DAY).audit.model_dump() | {column: None})
     assert warehouse.current()["model"].to_list() == ["good"]
-    assert unlisted_models(warehouse, ["good"], DAY + dt.timedelta(days=1)) == ()
+    assert unlisted_models(warehouse, [("good", "label")], DAY + dt.timedelta(days=1)) == ()
     index = write_report(warehouse, tmp_path / "report")
     assert (index.parent / "models" / "good.html").exists()
 

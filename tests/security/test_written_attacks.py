@@ -19,7 +19,6 @@ import pytest
 
 from flows.notify.alerts import Event
 from flows.notify.metrics import metrics_text
-from flows.report.drawn import page_key
 from flows.report.pages import page_names
 from flows.run.conclusion import _beside
 from flows.settings import SettingsError, load_settings
@@ -39,6 +38,7 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.lake.model_sandbox import UnreadableModelError, describe_model
+from workers.secret_files import state_key
 from workers.sources.tables.day_tables import TablePlace
 from workers.sources.tables.table_files import find_day
 from workers.warehouse.night_windows import epsilon_windows
@@ -237,12 +237,12 @@ def test_a_key_of_pages_is_not_taken_from_a_folder_of_others(
     (tmp_path / "known").chmod(0o600)
     (folder / "pages.key").symlink_to(tmp_path / "known")
     folder.chmod(0o700)
-    assert page_key() == b"k" * 32
+    assert state_key("pages") == b"k" * 32
     folder.chmod(mode)
-    assert page_key() is None
+    assert state_key("pages") is None
     (folder / "pages.key").unlink()
     os.mkfifo(folder / "pages.key", 0o600)
-    assert page_key() is None
+    assert state_key("pages") is None
 
 
 DEEP = b"[" * 100_000 + b"]" * 100_000

@@ -5,6 +5,7 @@ import errno
 import os
 import pathlib
 import socket
+import subprocess
 import threading
 from typing import Any
 
@@ -38,8 +39,8 @@ def outcome(lines: list[tuple[int, int, int, int]], identity: int, call: int, ar
 def test_the_filter_denies_what_it_names_and_nothing_else(name: str, network: bool) -> None:
     known = system_calls._PROCESSORS[name]
     families = (1, 2, 10, 16) if network else (1,)
-    lines = system_calls._instructions(known, families)
-    denied = {*known.denied, *system_calls._NEW_EVERYWHERE}
+    lines = system_calls._instructions(known, network=network)
+    denied = {*known.denied, *system_calls._NEW_EVERYWHERE, *(() if network else known.fork)}
 
     def answer(call: int, argument: int = 0, identity: int = known.identity) -> int:
         return outcome(lines, identity, call, argument)
@@ -55,6 +56,8 @@ def test_the_filter_denies_what_it_names_and_nothing_else(name: str, network: bo
     assert answer(known.clone, 0x003D0F00) == ALLOWED  # a thread, as glibc starts it
     for flag in (0x20000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000):
         assert answer(known.clone, flag | 17) == FAILS | errno.EPERM
+    forked = FAILS | errno.EPERM if not network else ALLOWED
+    assert answer(known.clone, 0x01200011) == forked  # as glibc forks
     for family in range(46):
         allowed = family in families
         assert answer(known.socket, family) == (ALLOWED if allowed else FAILS | errno.EAFNOSUPPORT)
@@ -86,7 +89,17 @@ def _thread() -> str:
     return found[0]
 
 
+def _fork() -> str:
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    return "done"
+
+
 TRIED = {
+    "process": _fork,
+    "shell": lambda: subprocess.run(["/bin/true"], check=True) and "done",
     "io_uring": lambda: _call(425, 4, ctypes.create_string_buffer(256)),
     "pidfd": lambda: _call(434, os.getpid(), 0),
     "virtual machine": lambda: _open(40),
@@ -106,6 +119,8 @@ def test_a_contained_process_is_denied_the_kernels_rare_calls(asking: bool) -> N
     found = {what: call(what=what) for what in TRIED}
     call.stop()
     assert found == {
+        "process": "done" if asking else "EPERM",
+        "shell": "done" if asking else "EPERM",
         "io_uring": "EPERM",
         "pidfd": "EPERM",
         "virtual machine": "EAFNOSUPPORT",

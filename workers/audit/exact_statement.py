@@ -51,19 +51,11 @@ def with_statement(
     A record whose label cannot be read plays, and its label counts against a refutation
     (`match_everyone`). The exact record leaves it out instead: its own tests
     read labels, and up to `max_bad_records` records may be missing there.
-
-    Args:
-        record: the exact one, evaluated or not.
-        inputs: what was read.
-        result: what the pass came to.
-        plan: how the game is played.
-        counted: returns what `countable` does.
-        told: is called where the statement failed by no fault of its inputs.
     """
     silent = inputs.source.privacy is None and plan.policy_epsilon is None
     known: dict[str, Any] = {"declares_nothing": silent}
     if record.audit.status is not Status.EVALUATED:
-        known |= known_without_labels(inputs, plan, result)
+        known |= known_without_labels(inputs, plan, result, record.audit.audit_id)
     record = record.model_copy(update={"audit": record.audit.model_copy(update=known)})
     try:
         row = _statement_row(record, inputs, result, plan, counted)
@@ -128,6 +120,7 @@ def _statement_row(
         epsilon_ceiling=made.epsilon_ceiling,
         epsilon_detectable=made.epsilon_detectable,
         epsilon_public=plan.epsilon_public,
+        training_sketch=None if plan.labels_recur else result.training.text(),
         test_nights=plan.nights_per_test if plan.asks_over_nights else None,
         threshold=made.threshold if isinstance(made, ExactNight) else None,
         evidence_gap=made.evidence.gap,

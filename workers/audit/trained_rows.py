@@ -1,7 +1,7 @@
 """A remark where a model's file counts other rows than the table's training rows."""
 
 from workers.plan import Plan
-from workers.scan.leaf_counts import rows_are_counted
+from workers.scan.leaf_counts import all_days_play, rows_are_counted
 from workers.scan.partial_results import PartialResult
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.source import Source
@@ -16,9 +16,10 @@ def trained_rows(source: Source, records: int, result: PartialResult, plan: Plan
     """Return that the target was trained on other rows than `records` training records, or "".
 
     It never changes a verdict: the file's writer chooses what it says, and honest training leaves
-    rows out, weights them, or takes several days. Says nothing where decoys or several days play,
-    and where the manifest says that earlier days trained the model, too. Where persons play, the
-    table's training rows are counted.
+    rows out, weights them, or takes several days. Says nothing where decoys play. Where the
+    manifest says that days trained the model whose labels do not play, the file counts more rows
+    than the table has, and never fewer, in all or in one leaf. Where persons play, the table's
+    training rows are counted.
     """
     if not isinstance(source, CheckpointSource) or not rows_are_counted(source, plan):
         return ""
@@ -27,11 +28,16 @@ def trained_rows(source: Source, records: int, result: PartialResult, plan: Plan
         return ""
     persons = plan.privacy_unit is not None
     records = result.leaves.rows if persons else records
-    more = counted.count > (1 + _DIFFERENCE) * (records + result.bad.total)
-    fewer = counted.exact and counted.count < (1 - _DIFFERENCE) * records
+    whole = all_days_play(source)
+    more = whole and counted.count > (1 + _DIFFERENCE) * (records + result.bad.total)
+    few = counted.count < (1 - _DIFFERENCE) * records
+    fewer = counted.exact and few
     if not (more or fewer):
-        missing = abs(counted.count - records) + result.bad.total
-        return _in_other_leaves(result, missing / max(records, 1))
+        if not counted.exact and (few or not whole):
+            return ""  # trees of a sample, as XGBoost may draw it
+        missing = (abs(counted.count - records) if whole else 0) + result.bad.total
+        differs = result.leaves.difference() if whole else result.leaves.beyond()
+        return _in_other_leaves(differs, missing / max(records, 1))
     least = "" if counted.exact else "at least "
     said = (
         f"The target's file counts {least}{counted.count:,} rows that trained it, and "
@@ -50,13 +56,12 @@ def trained_rows(source: Source, records: int, result: PartialResult, plan: Plan
     )
 
 
-def _in_other_leaves(result: PartialResult, missing: float) -> str:
+def _in_other_leaves(differs: float, missing: float) -> str:
     """Return that the table's training rows fall into other leaves than those of the training.
 
     Of a table that training read, not one does. So a share that `missing` rows could explain, and a
     little more, is passed over.
     """
-    differs = result.leaves.difference()
     if differs <= _OTHERWISE + missing:
         return ""
     return (

@@ -1,5 +1,6 @@
 """Cost of published statements to each label, and the refusal of one that would cost too much."""
 
+import datetime as dt
 from fractions import Fraction
 
 import polars as pl
@@ -23,6 +24,12 @@ _UNTOLD = (
 )
 
 
+_TRAINED_AGAIN = (
+    " Training rows come again from earlier nights, so their labels are charged on each of them: "
+    "set plan.labels_recur and nights_per_test."
+)
+
+
 class OverspentError(TerminalError):
     """A statement would cost a label more than all statements together may."""
 
@@ -34,7 +41,13 @@ def outside(dataset: str) -> pl.Expr:
     return pl.col("dataset") == dataset
 
 
-def check_charge(made: Published, known: list[Entry], epsilon_per_label: float) -> None:
+def check_charge(
+    made: Published,
+    known: list[Entry],
+    epsilon_per_label: float,
+    *,
+    also: frozenset[dt.date] = frozenset(),
+) -> None:
     """Refuse a statement that would cost a label too much, beside those that may share labels.
 
     An erased statement stays charged: it was read. If erasing gave the charge back, erasing and
@@ -44,10 +57,10 @@ def check_charge(made: Published, known: list[Entry], epsilon_per_label: float) 
     part in all of its dataset. If sketches say that this holdout was another day's, its labels were
     there on that day, and took part in what was published of that day by any model.
     Where a statement has no sketch, its holdout is taken for that of all statements of its dataset.
-    *Does not see* that less than about half of a holdout comes again, that the same rows come
-    under other features, or that training rows come again although `labels_recur` does not say so
-    (docs/evidence/statistics.md has what 30 such nights give away); nor, of models with different
-    features, those of days on which this model published nothing.
+    `also` are other days on which the training rows were there, too (`days_again`).
+    *Does not see* that less than about half of a holdout comes again, or that the same rows come
+    under other features; nor, of models with different features, those of days on which this model
+    published nothing.
 
     Tables outside the lake are taken for one dataset, since the scores of several models commonly
     lie in a table each, beside the same labels. A sum of floats would be a little off, so fractions
@@ -60,7 +73,7 @@ def check_charge(made: Published, known: list[Entry], epsilon_per_label: float) 
     if not made.charge:
         return
     again = [one for one in known if _comes_again(one, made)]
-    days = set(made.label_days).union(*(one.label_days for one in again))
+    days = (also | set(made.label_days)).union(*(one.label_days for one in again))
     shares = [
         one
         for one in known
@@ -74,6 +87,7 @@ def check_charge(made: Published, known: list[Entry], epsilon_per_label: float) 
     )
     if spent + made.charge > exactly(epsilon_per_label):
         told = _UNTOLD if made.holdout_sketch is None else _AGAIN if again else ""
+        told = _TRAINED_AGAIN if also else told
         raise OverspentError(
             f"The labels of {made.dataset} took part in {len(shares)} statements that cost "
             f"{float(spent):g} together; one more of {made.epsilon_public:g} would exceed "

@@ -5,7 +5,7 @@ import secrets
 
 from privcore.exceptions import TerminalError
 from privcore.publication.keyed_noise import KEY_BYTES
-from workers.publication.secret_files import read_secret, write_new
+from workers.secret_files import read_secret, write_new
 
 _RULE = f"a key is {2 * KEY_BYTES} to {4 * KEY_BYTES} hexadecimal digits"
 _COMMAND = "privaudit publication-key"
@@ -35,11 +35,7 @@ def read_key(given: str | None, file: str | None) -> bytes:
 
 
 def make_key(file: str | pathlib.Path) -> None:
-    """Write a new random key, readable by its owner alone.
-
-    Raises:
-        TerminalError: something is there already: a key that is replaced cannot open commitments.
-    """
+    """Write a new random key, readable by its owner alone."""
     write_new(pathlib.Path(file), f"{secrets.token_hex(KEY_BYTES)}\n".encode())
 
 

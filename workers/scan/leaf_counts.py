@@ -27,7 +27,7 @@ Arrays = dict[str, NDArray[np.int64]]
 
 @dataclass(frozen=True, slots=True)
 class LeafCounts:
-    """Counts by tree; they add.
+    """Counts by tree; they add. XGBoost's files weight rows, alike in both counts.
 
     Attributes:
         rows: the table's training rows, whatever their labels and persons are.
@@ -58,6 +58,18 @@ class LeafCounts:
                 found.append(float(np.abs(shares).sum()) / 2.0)
         return max(found)
 
+    def beyond(self) -> float:
+        """Return the largest share of the table's rows that a tree's leaves have no room for.
+
+        Also where other rows trained the model, too, each of the table's is counted in its leaf.
+        """
+        found = [0.0]
+        for name, seen in self.seen.items():
+            if seen.sum():
+                over = np.maximum(seen - self.counted[name], 0)
+                found.append(float(over.sum() / seen.sum()))
+        return max(found)
+
     def arrays(self) -> Arrays:
         """Return the counts as arrays by name."""
         named = (("leaves_seen.", self.seen), ("leaves_counted.", self.counted))
@@ -79,34 +91,34 @@ class LeafCounts:
 
 
 def rows_are_counted(source: Source, plan: Plan) -> bool:
-    """Return whether the target's file says how many rows trained it, and these are the table's.
-
-    Not where decoys or several days play, nor where earlier days trained it, too.
-    """
+    """Return whether the target's file says how many rows trained it; not where decoys play."""
     if not isinstance(source, CheckpointSource) or source.target.trained_rows is None:
         return False
-    trained = source.target.manifest.trained_on
-    single = plan.secret is Secret.LABEL and plan.days == 1
-    return single and source.decoys is None and trained.first == trained.last
+    return plan.secret is Secret.LABEL and source.decoys is None
+
+
+def all_days_play(source: CheckpointSource) -> bool:
+    """Return whether the table's days are all that the manifest says the target was trained on."""
+    return source.days[0] == source.target.manifest.trained_on.first
 
 
 def leaf_counts(source: Source, plan: Plan, batch: Batch, shared: SharedScores) -> LeafCounts:
-    """Return a batch's training rows by leaf; nothing where the file's counts say nothing of them.
-
-    Raises:
-        NotEvaluableError: the model does not take the features.
-    """
+    """Return a batch's training rows by leaf; nothing where the file does not count them."""
     if not isinstance(source, CheckpointSource) or not rows_are_counted(source, plan):
         return LeafCounts()
     today, (train, _) = source.place.today(batch), source.arms(batch)
     rows = int(np.count_nonzero(train & today))
-    if source.target.trained_rows is None or not source.target.trained_rows.exact:
+    if not all_days_play(source):
         return LeafCounts(rows)
     random = generator(plan.seed, source.model, str(source.day), "leaves")
     seen, counted = {}, {}
-    for tree, (leaves, of_file) in leaves_of(
+    for tree, leaves in leaves_of(
         source.target, batch, shared, source.place, random=random, wanted=_TREES
     ):
-        seen[str(tree)] = np.bincount(leaves[train[today]], minlength=of_file.size)
-        counted[str(tree)] = of_file
+        trained = train[today]
+        weights = np.bincount(
+            leaves.found[trained], leaves.weights[trained], minlength=leaves.counted.size
+        )
+        seen[str(tree)] = weights.astype(np.int64)  # exact: sums of whole numbers below 2^53
+        counted[str(tree)] = leaves.counted
     return LeafCounts(rows, seen, counted)

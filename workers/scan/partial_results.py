@@ -202,6 +202,7 @@ class PartialResult:
         unread_units: candidates of each privacy unit among training and holdout rows with
             unreadable labels, which play in public alone; None where each record is its own unit.
         holdout: sketch of the holdout rows, by which nights know whether it comes again.
+        training: likewise; of none where nothing is published, or labels recur.
         hashed: how files store the column whose hash divides the records; of no rule, none.
         weights: of sampled rows; of none where no column of weights says what training kept.
         leaves: training rows by leaf of some trees, where the target's file counts them.
@@ -224,6 +225,7 @@ class PartialResult:
     unread_labels: int = 0
     unread_units: tuple[UnitRecords, UnitRecords] | None = None
     holdout: HoldoutSketch = field(default_factory=HoldoutSketch.zero)
+    training: HoldoutSketch = field(default_factory=HoldoutSketch.zero)
     hashed: frozenset[str] = frozenset()
     leaves: LeafCounts = field(default_factory=LeafCounts)
     weights: SamplingWeights = field(default_factory=SamplingWeights)
@@ -276,6 +278,7 @@ class PartialResult:
             self.unread_labels + other.unread_labels,
             add_units(self.unread_units, other.unread_units),
             self.holdout + other.holdout,
+            self.training + other.training,
             self.hashed | other.hashed,
             self.leaves + other.leaves,
             self.weights + other.weights,

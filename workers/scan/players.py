@@ -30,6 +30,7 @@ class Players:
         training: shape (training rows,), their places in the batch.
         holdout: shape (holdout rows,).
         held: shape (rows that were held out,), whatever their labels are and sampling would do.
+        trained: likewise, of the rows that training saw.
         people: shape (rows of the batch,), whose each row is; None where rows play.
         excluded: rows with a label that are in neither arm.
         bad: records that could not take part.
@@ -43,6 +44,7 @@ class Players:
     training: NDArray[np.int64]
     holdout: NDArray[np.int64]
     held: NDArray[np.int64]
+    trained: NDArray[np.int64]
     people: NDArray[np.str_] | None
     excluded: int
     bad: BadRecords
@@ -99,6 +101,7 @@ def players(game: Game, batch: Batch) -> Players:
         np.flatnonzero(train & known),
         np.flatnonzero(holdout & known),
         held,
+        np.flatnonzero(train & present),
         people,
         excluded,
         bad,

@@ -3,17 +3,20 @@
     <staging>/<key>/<work unit>.tally
 
 The key digests everything that the tallies depend on, so nothing stale is ever found. A file is a
-digest and compressed arrays: one that was cut off, or written by two at once, is not taken, and its
-work unit is scanned again.
+tag and compressed arrays: one that was cut off, written by two at once, moved, or made without the
+driver's secret is not taken, and its work unit is scanned again. Others may write to a warehouse.
 """
 
 import dataclasses
 import datetime as dt
+import functools
 import hashlib
+import hmac
 import io
 import json
+import secrets
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -45,33 +48,44 @@ from workers.scan.partial_results import PartialResult, PartialResults
 from workers.scan.rows_alike import RowsAlike
 from workers.scan.sampling_weights import SamplingWeights
 from workers.scan.score_diagnostics import ScoreDiagnostics
+from workers.secret_files import state_key
 from workers.sources import join_context
 
 KEPT = dt.timedelta(days=7)
 """Time that an abandoned audit's tallies are kept."""
-FORMAT = 12
+FORMAT = 13
 """Raised with every change of what a file holds, so that an older one is not found."""
+_TAG_BYTES = 32
 _SPARSE, _LARGE = 8, 1 << 12
 """A larger array of counts is kept by its occupied cells, if at most one of so many is."""
 
 Arrays = dict[str, NDArray[Any]]
 
 
+@functools.cache
+def driver_secret() -> bytes:
+    """Return the secret of this user's drivers on this machine; else of this process alone."""
+    return state_key("staging") or secrets.token_bytes(_TAG_BYTES)
+
+
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """The staging area of one pass, below a path or URI; cheap to build in every worker."""
+    """The staging area of one pass, below a path or URI; cheap to build in every worker.
+
+    Attributes:
+        uri: where staging areas are.
+        key: names the pass (`pass_key`).
+        secret: of the driver, which gives it to workers with their tasks.
+    """
 
     uri: str
     key: str
+    secret: bytes = field(default_factory=driver_secret, repr=False)
 
     def save(self, unit: WorkUnit, results: PartialResults) -> None:
-        """Keep a finished work unit's results.
-
-        Raises:
-            TransientError: storage kept failing.
-        """
-        content = _pack(results)
-        path = self._path(unit)
+        """Keep a finished work unit's results."""
+        packed, path = _pack(results), self._path(unit)
+        content = self._tag(path, packed) + packed
 
         def action() -> None:
             files = open_filesystem(self.uri)
@@ -85,7 +99,7 @@ class Staging:
             patiently(action, path)
 
     def load(self, unit: WorkUnit) -> PartialResults | None:
-        """Return a work unit's results, or None where it is not finished."""
+        """Return a work unit's results, or None where it is not finished, or not under our tag."""
         path = self._path(unit)
 
         def action() -> bytes:
@@ -94,9 +108,11 @@ class Staging:
             return content
 
         try:
-            return _unpack(patiently(action, path))
+            content = patiently(action, path)
         except FileNotFoundError:
             return None
+        tag, packed = content[:_TAG_BYTES], content[_TAG_BYTES:]
+        return _unpack(packed) if hmac.compare_digest(tag, self._tag(path, packed)) else None
 
     def sweep(self) -> None:
         """Delete what this pass has kept, and what others left behind: rows sooner than tallies."""
@@ -116,6 +132,9 @@ class Staging:
         for key in mine:
             if key == self.key or key not in fresh:
                 patiently(lambda key=key: _delete(files, key), "the staging area")  # type: ignore[misc]
+
+    def _tag(self, path: str, packed: bytes) -> bytes:
+        return hmac.digest(self.secret, path.encode() + b"\0" + packed, "sha256")
 
     def _path(self, unit: WorkUnit) -> str:
         words = [(piece.file, piece.start, piece.stop) for piece in unit]
@@ -142,16 +161,11 @@ def _pack(results: PartialResults) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)
     plain = buffer.getvalue()
-    packed: bytes = len(plain).to_bytes(8, "little") + pa.compress(
-        plain, codec="zstd", asbytes=True
-    )
-    return hashlib.sha256(packed).digest() + packed
+    compressed: bytes = pa.compress(plain, codec="zstd", asbytes=True)
+    return len(plain).to_bytes(8, "little") + compressed
 
 
-def _unpack(content: bytes) -> PartialResults | None:
-    digest, packed = content[:32], content[32:]
-    if hashlib.sha256(packed).digest() != digest:
-        return None
+def _unpack(packed: bytes) -> PartialResults:
     size = int.from_bytes(packed[:8], "little")
     plain = pa.decompress(packed[8:], decompressed_size=size, codec="zstd", asbytes=True)
     with np.load(io.BytesIO(plain), allow_pickle=False) as found:
@@ -224,6 +238,7 @@ def _arrays(result: PartialResult) -> Arrays:
         "ordered": tallies.ordered,
         "excluded": result.excluded_records,
         "holdout": [result.holdout.rows, result.holdout.total],
+        "training": [result.training.rows, result.training.total],
         "slices": [
             None if part is None else [part.values, part.repetitions, part.student]
             for part in result.slices
@@ -248,6 +263,7 @@ def _arrays(result: PartialResult) -> Arrays:
         "content": result.content.lanes,
         "committed": result.committed.lanes,
         "holdout": result.holdout.hashes,
+        "training": result.training.hashes,
         **result.alike.arrays(),
         **result.leaves.arrays(),
     }
@@ -392,6 +408,7 @@ def _result(arrays: Arrays) -> PartialResult:
         diagnostics=ScoreDiagnostics.from_json(facts["diagnostics"]),
         unread_labels=facts["unread_labels"],
         holdout=HoldoutSketch(arrays["holdout"], *facts["holdout"]),
+        training=HoldoutSketch(arrays["training"], *facts["training"]),
         hashed=frozenset(facts["hashed"]),
         leaves=LeafCounts.from_arrays(arrays),
         weights=SamplingWeights(*facts["weights"]),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from privcore.attacks import (
+    HoldoutSketch,
     OddsTally,
     decoy_tally,
     fidelity,
@@ -22,7 +23,6 @@ from workers.labels.parquet import (
 )
 from workers.labels.shards import Piece, WorkUnit
 from workers.scan.cost import Cost, Meter
-from workers.scan.holdout_rows import holdout_rows
 from workers.scan.leaf_counts import leaf_counts
 from workers.scan.near_copies import NearCopies, is_inspected, near_copies
 from workers.scan.partial_results import (
@@ -38,6 +38,7 @@ from workers.scan.played_arms import persons_of, play_arm, scored_batch, unread_
 from workers.scan.players import Players, check_columns, players
 from workers.scan.rows_alike import Looked, RowsAlike, columns_to_look_at, rows_alike
 from workers.scan.score_diagnostics import diagnose
+from workers.scan.sketched_rows import sketched_rows
 from workers.sources.source import SharedScores, Source
 
 _BATCH_ROWS = 1 << 18
@@ -50,9 +51,6 @@ def scan_work_unit(shared: LabelPass, unit: WorkUnit) -> tuple[Cost, PartialResu
     The streams depend on the audit's seed and the shards' identities alone, so the answer is the
     same to the bit on every worker, in whatever order, however often. A game's answer does not
     depend on the others of the pass.
-
-    Raises:
-        TransientError: storage kept failing.
     """
     meter = Meter()
     total = PartialResults.zero(shared.games)
@@ -182,13 +180,15 @@ def _scan_batches(
                 with scores.stage("look"):
                     copies = _copies(shared, game, batch)
                     alike = _alike(game, batch, scores, looked)
-                    held = holdout_rows(game.source, batch, playing.held)
+                    held = sketched_rows(game.source, batch, playing.held)
+                    trained = _trained(game, batch, playing)
                 decoys = _decoys(game.source, batch, scores)
                 result = dataclasses.replace(
                     result,
                     copies=copies,
                     alike=alike,
                     holdout=held,
+                    training=trained,
                     hashed=frozenset(filter(None, [game.source.hashed_kind(batch)])),
                     leaves=leaf_counts(game.source, game.plan, batch, scores),
                     weights=playing.weights,
@@ -201,6 +201,13 @@ def _scan_batches(
                 failed[number] = all_bad(game, (file, group.index, 0), rows, error)
         start += table.num_rows
     return results | failed
+
+
+def _trained(game: Game, batch: Batch, playing: Players) -> HoldoutSketch:
+    """Return the sketch of the training rows, where the ledger of statements needs it."""
+    if game.plan.epsilon_public is None or game.plan.labels_recur:
+        return HoldoutSketch.zero()
+    return sketched_rows(game.source, batch, playing.trained)
 
 
 def _scan_batch(

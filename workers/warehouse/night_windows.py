@@ -22,6 +22,7 @@ from privcore.lower_bounds import (
 from workers.warehouse.declaration_changes import declaration_change
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.model_nights import (
+    OF_AUDITS,
     WINDOWS,
     ModelNights,
     NightEvidence,
@@ -67,6 +68,8 @@ MEANINGS = {
     "words; null where neither is so.",
 }
 """Meanings of the columns of `epsilon_windows`."""
+OF_WINDOWS = (*OF_AUDITS, "significance", "record_digest")
+"""Columns of current records that suffice for all of this."""
 _STANDING_SHARE = 0.25  # of a night's significance: one fifth of the plan's against four
 _CONTRADICTORY = (
     "Stored rows of these nights contradict each other, which no audit writes, so that nothing is "
@@ -223,14 +226,7 @@ def _windows(
 
 @dataclass(frozen=True, slots=True)
 class _Windows:
-    """Windows over the nights of one claim.
-
-    Attributes:
-        days: the number of each night's day, ascending.
-        spans: first night of each window, and the first that it no longer holds.
-        significance: of each window.
-        recurring: whether labels, or the holdout, recur in each window.
-    """
+    """Windows over the nights of one claim."""
 
     days: Sequence[int]
     spans: Sequence[tuple[int, int]]

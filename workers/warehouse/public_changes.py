@@ -1,6 +1,7 @@
-"""Changes of a model's declaration and settings as the public may know them: no label decides them.
+"""Changes of a model's declaration, settings and checkpoints as the public may know them.
 
-Which nights came to figures depends on labels. So nights are compared whatever they came to.
+No label decides them. Which nights came to figures depends on labels. So nights are compared
+whatever they came to.
 """
 
 import datetime as dt
@@ -14,6 +15,7 @@ from workers.warehouse.settings_changes import COLUMNS as OF_SETTINGS
 from workers.warehouse.settings_changes import settings_change
 from workers.warehouse.store import Warehouse
 
+_DIGITS = 12
 _COMPARED = ("audit_id", "model", "day", *COLUMNS, DATASET, LABEL_COLUMN, *OF_SETTINGS)
 
 
@@ -26,25 +28,23 @@ class PublicChange:
         day: of the later night.
         declaration: how the declaration, or whose labels are audited, changed.
         settings: how plan and places changed.
+        checkpoint: how target or proxy differ from what was audited first on its day.
+        training: that training rows come again unsaid (`workers.publication.training_again`).
     """
 
     model: str
     day: dt.date
-    declaration: str | None
-    settings: str | None
+    declaration: str | None = None
+    settings: str | None = None
+    checkpoint: str | None = None
+    training: str | None = None
 
 
 def public_changes(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[PublicChange]:
     """Yield the changes of these audits against the night before, of labels alone.
 
     The night before is the model's last one whose labels were read, with figures or without.
-
-    Args:
-        warehouse: where the records are.
-        audits: some of its rows.
-
-    Raises:
-        TransientError: storage kept failing.
+    Checkpoints are held against the first record of their own day.
     """
     models = audits["model"].unique()
     current = warehouse.current(models=models, columns=_COMPARED)
@@ -59,3 +59,35 @@ def public_changes(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[Publi
                     yield PublicChange(night["model"], night["day"], declared, changed)
             before = night
             configured = configured if night["exploratory"] else night
+    yield from _replaced(warehouse, audits)
+
+
+def _replaced(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[PublicChange]:
+    """Yield which audits had another target or proxy than the first record of its day.
+
+    The first, since what labels made of an audit decides which record of a day is current.
+    """
+    days = pl.concat([audits["day"], audits["proxy_day"]]).drop_nulls().unique()
+    first = warehouse.collect(
+        warehouse.scan("audits")
+        .filter(pl.col("model").is_in(audits["model"].unique().implode()))
+        .filter(pl.col("day").is_in(days.implode()), pl.col("target_sha256").is_not_null())
+        .sort(pl.col("revision").fill_null(0), "recorded_at", "audit_id")
+        .unique(("model", "day"), keep="first", maintain_order=True)
+        .select("model", "day", was="target_sha256")
+    )
+    for of_day, digest, name in (
+        ("day", "target_sha256", "checkpoint"),
+        ("proxy_day", "proxy_sha256", "proxy's checkpoint"),
+    ):
+        found = audits.join(first.rename({"day": of_day}), on=("model", of_day))
+        for night in found.filter(pl.col("was") != pl.col(digest)).iter_rows(named=True):
+            yield PublicChange(
+                night["model"],
+                night["day"],
+                checkpoint=(
+                    f"The {name}, of {night[of_day]}, was replaced after that day's audit: its "
+                    f"SHA-256 digest began with {night['was'][:_DIGITS]} as the target then, and "
+                    f"begins with {night[digest][:_DIGITS]} here."
+                ),
+            )

@@ -61,11 +61,6 @@ def export(warehouse: Warehouse, folder: pathlib.Path, *, kind: str) -> list[pat
     Rows are ordered, so that the same warehouse gives the same files. In CSV, a text that a
     spreadsheet would take for a formula (it starts with =, +, -, @, a tab or a carriage return)
     gets an apostrophe in front.
-
-    Args:
-        warehouse: what to write.
-        folder: where to; made if need be. A file of the same name is replaced.
-        kind: parquet or csv.
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = []

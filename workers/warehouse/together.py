@@ -1,10 +1,10 @@
 """Joint promise and joint proof of all models that were trained on the same labels."""
 
-import dataclasses
 import datetime as dt
+import json
 import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ import polars as pl
 
 from privcore.guarantees import Relation, implied
 from privcore.guarantees.composed import composed_epsilon
-from privcore.lower_bounds import WINDOW_EPSILONS, ClaimedNight, Night, Verdict
+from privcore.lower_bounds import WINDOW_EPSILONS, ClaimedNight, Night, Verdict, says_nothing
 from privcore.lower_bounds.together import declarations_log_evalue, together_epsilon_lower
 from privcore.rounding import down, exact, guarantee
 from workers.lake.manifest import POLICY
@@ -27,7 +27,8 @@ _MOST_DAYS = 3_660
 _log = logging.getLogger(__name__)
 _NO_PROMISE = {Verdict.VACUOUS, Verdict.NOT_A_GUARANTEE, Verdict.PRIVATISED}
 _AUDIT = ("audit_id", "day", "dataset", "model", "privacy_unit", "verdict", "epsilon_declared",
-          "delta_declared", "neighbors", "declared_by", "label_days", "trained_since")  # fmt: skip
+          "delta_declared", "neighbors", "declared_by", "label_days", "trained_since",
+          "plan")  # fmt: skip
 _WEALTH = ("audit_id", "window_log_wealth", "window_price", "claimed_log_wealth", "standing_price",
            "delta")  # fmt: skip
 
@@ -51,8 +52,9 @@ class Together:
             infinity where a model promises nothing, or the deltas exceed it.
         epsilon_lower: what the models prove together, in the relation of their claims, by the
             audits in which these labels alone played; None where none has figures, or their
-            relations differ.
-        evalue: against the claim that every declaration is true; None where nothing is declared.
+            relations differ, and in public.
+        evalue: against the claim that every declaration is true; None where nothing is declared,
+            and in public.
     """
 
     day: dt.date
@@ -69,10 +71,6 @@ class Together:
     def exceeds(self, epsilon: float) -> bool:
         """Return whether what is promised or proved exceeds a total."""
         return self.epsilon_composed > epsilon or (self.epsilon_lower or 0.0) > epsilon
-
-    def without_evidence(self) -> "Together":
-        """Return what follows from declarations alone, and so from no label."""
-        return dataclasses.replace(self, epsilon_lower=None, evalue=None)
 
     def sentence(self, total: float | None = None) -> str:
         """Return what the models promise and prove together, and whether that exceeds a total."""
@@ -100,7 +98,11 @@ class Together:
 
 
 def together(
-    warehouse: Warehouse, *, day: dt.date | None = None, delta: float = 0.0
+    warehouse: Warehouse,
+    *,
+    day: dt.date | None = None,
+    delta: float = 0.0,
+    public: bool = False,
 ) -> list[Together]:
     """Return what models prove and promise together, for each label partition and unit.
 
@@ -113,16 +115,16 @@ def together(
         day: of whose audits alone, with earlier ones on the same labels; then each dataset's day of
             labels that promises most. All days and partitions by default.
         delta: at which declarations are composed.
-
-    Raises:
-        TransientError: storage kept failing.
+        public: only what follows from declarations and plans, which no label decides.
     """
     audits = _audits(warehouse, day)
+    with_evidence = [] if public else audits["audit_id"].to_list()
     wealth = warehouse.collect(
         warehouse.scan("audit_wealth")
-        .filter(pl.col("audit_id").is_in(audits["audit_id"].to_list()))
+        .filter(pl.col("audit_id").is_in(with_evidence))
         .select(_WEALTH)
     )
+    promises = _promises_in_public if public else _promises
     nights = {row["audit_id"]: row for row in wealth.iter_rows(named=True)}
     found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in audits.sort("day", "dataset", "model").iter_rows(named=True):
@@ -131,7 +133,7 @@ def together(
     if day is not None:
         asked = (key for key, rows in found.items() if rows[-1]["day"] == day)
         found = {key: found[key] for key in _most_read(asked, found)}
-    return [_partition(key, found[key], nights, delta) for key in sorted(found, key=str)]
+    return [_partition(key, found[key], nights, delta, promises) for key in sorted(found, key=str)]
 
 
 def _audits(warehouse: Warehouse, day: dt.date | None) -> pl.DataFrame:
@@ -162,12 +164,7 @@ def _most_read(
 
 
 def together_table(found: Sequence[Together], total: float | None) -> pl.DataFrame:
-    """Return one row for each label partition, with what it is held against.
-
-    Args:
-        found: of each partition.
-        total: epsilon that the models may promise together; None where there is no limit.
-    """
+    """Return one row for each label partition, with what it is held against."""
     schema = {
         "day": pl.Date,
         "dataset": pl.String,
@@ -207,9 +204,10 @@ def _partition(
     rows: Sequence[Mapping[str, Any]],
     nights: Mapping[str, Mapping[str, Any]],
     delta: float,
+    promises: Callable[[Mapping[str, Any]], bool],
 ) -> Together:
-    promised = [one for row in rows if _promises(row) and (one := _implied(row)) is not None]
-    undeclared = tuple(sorted({row["model"] for row in rows if not _promises(row)}))
+    promised = [one for row in rows if promises(row) and (one := _implied(row)) is not None]
+    undeclared = tuple(sorted({row["model"] for row in rows if not promises(row)}))
     composed = math.inf if undeclared else composed_epsilon(promised, delta=delta)
     with_figures = [row for row in _about_the_same(rows, key[0]) if row["audit_id"] in nights]
     epsilon_lower, evalue = None, None
@@ -267,10 +265,31 @@ def _about_the_same(rows: Sequence[Mapping[str, Any]], day: dt.date) -> Iterator
 
 def _promises(row: Mapping[str, Any]) -> bool:
     """Return whether an owner promises something for these labels; house policy is no promise."""
+    return _declares(row) and row["verdict"] not in _NO_PROMISE
+
+
+def _promises_in_public(row: Mapping[str, Any]) -> bool:
+    """Return the same as far as no label decides it, as labels decide a verdict.
+
+    A delta of 1 over the records or more promises nothing, too. Which records played depends on
+    labels; such a delta exceeds that of a total instead, where the total's is smaller.
+    """
+    if not _declares(row):
+        return False
+    plan = json.loads(row["plan"])  # an earlier version's may name other fields
+    return not says_nothing(
+        row["epsilon_declared"],
+        row["delta_declared"] or 0.0,
+        records=1,
+        limit=plan.get("delta_limit"),
+        policy=plan.get("policy_epsilon"),
+    )
+
+
+def _declares(row: Mapping[str, Any]) -> bool:
     return (
         row["epsilon_declared"] is not None
         and row["declared_by"] != POLICY
-        and row["verdict"] not in _NO_PROMISE
         and _implied(row) is not None
     )
 

@@ -1,9 +1,11 @@
+import os
 import types
 from typing import Any
 
 import pytest
 
-from flows.commands.checks import _workers_online
+from flows.commands import checks
+from flows.commands.checks import _sandbox, _workers_online
 from privcore.exceptions import TerminalError
 
 
@@ -41,3 +43,14 @@ def test_a_pool_that_needs_no_worker_and_a_flow_without_a_pool_are_well() -> Non
     client: Any = Server("cloud-run:push")
     assert _workers_online(client, "privaudit") == ""
     assert _workers_online(client, None) == ""
+
+
+@pytest.mark.parametrize(("user", "told"), [(0, True), (1000, False)])
+def test_what_does_not_hold_of_root_is_said(
+    monkeypatch: pytest.MonkeyPatch, user: int, told: bool
+) -> None:
+    """Linux exempts root from the limit of processes, which threads count as."""
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(checks, "closed_here", lambda: ["namespaces", "Landlock 6", "seccomp"])
+    assert ("bounds no number of root's threads" in _sandbox()) == told
+    assert "this machine has no" not in _sandbox()

@@ -77,6 +77,22 @@ def test_changed_settings_are_told_beside_a_changed_declaration(settings: Settin
     assert alert.audit_id is None
 
 
+@pytest.mark.parametrize(
+    ("change", "event"),
+    [
+        (PublicChange("ads", DAY, checkpoint="Replaced."), Event.INPUTS_CHANGED),
+        (PublicChange("ads", DAY, training="Again."), Event.SETTINGS_CHANGED),
+    ],
+)
+def test_what_comes_again_or_is_replaced_is_told_without_figures(
+    settings: Settings, change: PublicChange, event: Event
+) -> None:
+    (alert,) = public_change_alerts(change, settings)
+    assert alert.event is event
+    assert alert.reason.startswith((change.checkpoint or "") + (change.training or ""))
+    assert (alert.audit_id, alert.figures) == (None, ())
+
+
 def test_the_summary_counts_public_verdicts() -> None:
     nights = [night(), night(evidence_figure=0), PublicNight("other", DAY, None)]
     assert public_counted(nights) == "1 violated, 1 not_refuted, 1 no statement."

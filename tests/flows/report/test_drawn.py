@@ -6,11 +6,12 @@ import pathlib
 import pytest
 
 from flows.report import site
-from flows.report.drawn import LIST, Drawn, page_key, read_drawn, write_drawn
+from flows.report.drawn import LIST, Drawn, read_drawn, write_drawn
 from flows.report.known_windows import WINDOWS
 from flows.report.public_site import write_public_report
 from flows.report.site import write_pages
 from tests.support.report import everything_beside, record, tables
+from workers.secret_files import state_key
 from workers.warehouse.schema import BoundRow
 
 KEY = b"k" * 32
@@ -137,14 +138,14 @@ def test_the_key_is_made_once_and_is_its_owners_alone(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    key = page_key()
+    key = state_key("pages")
     path = tmp_path / "state" / "privaudit" / "pages.key"
-    assert key == path.read_bytes() == page_key()
+    assert key == path.read_bytes() == state_key("pages")
     assert len(path.read_bytes()) == 32
     assert path.stat().st_mode & 0o777 == 0o600
     path.chmod(0o644)  # others may have read it
-    assert page_key() is None
+    assert state_key("pages") is None
     path.unlink()
     path.parent.rmdir()
     path.parent.write_text("no folder", "utf-8")
-    assert page_key() is None
+    assert state_key("pages") is None

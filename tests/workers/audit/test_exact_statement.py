@@ -10,12 +10,14 @@ import pytest
 from tests.support.lake import (
     BINARY,
     DAY,
+    EVE,
     PLAN,
     THREE,
     declared,
     edit_manifest,
     label_path,
     put_labels,
+    put_model,
     small_lake,
 )
 from tests.support.score_tables import PLAN as SUPPLIED
@@ -131,14 +133,36 @@ def test_an_audit_that_fails_by_its_labels_has_its_statement_nevertheless(lake: 
     assert row.audit_id == record.audit.audit_id
 
 
+def test_training_rows_that_come_again_have_one_sketch_whatever_their_labels_are(
+    lake: Lake,
+) -> None:
+    """Other labels, some of which cannot be read, and another holdout."""
+    path = label_path(lake, "flights")
+    rows = pl.read_parquet(path)
+    first = statement(lake)
+    late = pl.when(pl.int_range(pl.len()) % 50 > 0).then(1 - pl.col("late"))
+    path.unlink()
+    moved = pl.when(pl.col("split") == "holdout").then(pl.col("delay") + 9.0)
+    put_labels(lake, DAY, rows.with_columns(late, moved.otherwise(pl.col("delay")).alias("delay")))
+    again = statement(lake, max_bad_records=100)
+    assert again.training_sketch == first.training_sketch is not None
+    assert again.holdout_sketch != first.holdout_sketch
+    assert statement(lake, max_bad_records=100, labels_recur=True).training_sketch is None
+
+
 def test_a_record_without_figures_says_what_no_label_decides(lake: Lake) -> None:
     """The public is told of changes of these, and a night without them was compared with none."""
     before = audited(lake).audit
     relabel(lake, pl.when(pl.int_range(pl.len()) > 0).then("late"))
     after = audited(lake).audit
     assert (before.status, after.status) == ("evaluated", "not_evaluable")
-    for name in ("dataset", "label_column", "epsilon_declared", "neighbors", "proxy_day"):
+    for name in ("dataset", "label_column", "epsilon_declared", "neighbors", "proxy_day",
+                 "target_sha256", "proxy_sha256"):  # fmt: skip
         assert getattr(after, name) == getattr(before, name) is not None
+    put_model(lake, EVE, privacy=declared(unit="user"), parameters={"iterations": 3, "depth": 2})
+    other = audited(lake).audit
+    assert other.reason == after.reason
+    assert (other.audit_id != after.audit_id) == (other.proxy_sha256 != after.proxy_sha256) is True
 
 
 def test_a_statement_says_what_is_declared_and_what_was_read(lake: Lake) -> None:

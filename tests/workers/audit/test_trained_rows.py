@@ -1,5 +1,6 @@
 """A table of other rows than the model was trained on: a remark, and never another verdict."""
 
+import datetime as dt
 import pathlib
 import shutil
 
@@ -16,6 +17,7 @@ from tests.support.lake import (
     PLAN,
     declared,
     edit_manifest,
+    label_path,
     label_rows,
     put_labels,
     put_model,
@@ -121,21 +123,81 @@ def test_rows_that_training_never_saw_are_told(lake: Lake) -> None:
     assert "make the bound smaller" in row.reason
 
 
-def test_nothing_is_said_where_several_days_play(lake: Lake) -> None:
-    put_labels(lake, DAY, pl.concat([ROWS, label_rows(200, seed=9)]))
-    assert "rows that trained it" not in audited(lake, PLAN.model_copy(update={"days": 2})).reason
+BOTH = PLAN.model_copy(update={"days": 2})
 
 
-def test_nothing_is_said_of_a_model_of_several_days(lake: Lake) -> None:
-    put_labels(lake, DAY, pl.concat([ROWS, label_rows(200, seed=9)]))
+@pytest.mark.parametrize("first", [str(EVE), "2026-02-01"])
+def test_days_that_training_never_saw_are_told(lake: Lake, first: str) -> None:
+    """The manifest names two days and more, and training saw one: the bound was 0.17 of 0.5."""
+    put_labels(lake, EVE - dt.timedelta(days=1), ROWS)
+    put_model(lake, EVE - dt.timedelta(days=1), privacy=declared(0.5))
+    lied = {"first": first, "last": str(DAY), "split": "train"}
+    edit_manifest(lake, "good", DAY, trained_on=lied)
+    row = audited(lake, BOTH)
+    assert row.status == "evaluated", row.reason
+    assert row.label_days == (EVE, DAY)
+    assert f"counts {TRAINED} rows that trained it, and {row.records} training" in row.reason
+    assert "make the bound smaller" in row.reason
+
+
+def test_nothing_is_said_of_days_that_training_saw(lake: Lake) -> None:
+    """Two days that both play are counted together, and in the leaves of the file."""
+    before = EVE - dt.timedelta(days=1)
+    put_labels(lake, before, ROWS)
+    put_model(lake, before, privacy=declared(0.5))
+    rows = pl.concat([pl.read_parquet(label_path(lake, "flights", day)) for day in (EVE, DAY)])
+    other = Lake(f"{lake.uri}-both")
+    put_labels(other, DAY, rows)
+    put_model(other, DAY, privacy=declared(0.5), parameters=MEMORISE)
+    shutil.rmtree(f"{lake.uri}/models/good/day={DAY}")
+    shutil.copytree(f"{other.uri}/models/good/day={DAY}", f"{lake.uri}/models/good/day={DAY}")
+    trained = {"first": str(EVE), "last": str(DAY), "split": "train"}
+    edit_manifest(lake, "good", DAY, trained_on=trained)
+    row = audited(lake, BOTH)
+    assert row.label_days == (EVE, DAY)
+    assert row.verdict == "violated", row.reason
+    assert "rows that trained it" not in row.reason
+    assert OTHERS not in row.reason
+
+
+def of_several_days(lake: Lake) -> None:
+    """Have the manifests say that training began a month before."""
     trained = {"first": "2026-02-01", "last": str(DAY), "split": "train"}
     edit_manifest(lake, "good", DAY, trained_on=trained)
     edit_manifest(
         lake, "good", EVE, trained_on=trained | {"first": "2026-01-01", "last": "2026-01-02"}
     )
+
+
+def test_nothing_is_said_of_a_model_of_several_days(lake: Lake) -> None:
+    """Its file counts more rows than one day has."""
+    of_several_days(lake)
+    fewer = ROWS.filter((pl.col("split") == "holdout") | (pl.col("hour") > 4))
+    for table in (ROWS, fewer):
+        put_labels(lake, DAY, table)
+        row = audited(lake)
+        assert row.status == "evaluated", row.reason
+        assert "rows that trained it" not in row.reason
+        assert OTHERS not in row.reason
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        (pl.concat([ROWS, label_rows(200, seed=9)]), "make the bound smaller"),
+        (ROWS.with_columns(pl.col("delay").gather(range(999, -1, -1))), OTHERS),
+    ],
+    ids=["more", "exchanged"],
+)
+def test_no_word_of_earlier_days_hides_rows_that_training_never_saw(
+    lake: Lake, table: pl.DataFrame, told: str
+) -> None:
+    """With a first day before the audited one in its manifest, nothing was compared."""
+    of_several_days(lake)
+    put_labels(lake, DAY, table)
     row = audited(lake)
     assert row.status == "evaluated", row.reason
-    assert "rows that trained it" not in row.reason
+    assert told in row.reason, row.reason
 
 
 @pytest.mark.parametrize("sampled", [1.0, 0.5])
@@ -147,6 +209,30 @@ def test_a_drawn_sample_of_rows_is_no_remark(tmp_path: pathlib.Path, sampled: fl
     row = audit(given).audit
     assert row.status == "evaluated", row.reason
     assert "rows that trained it" not in row.reason
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        (pl.col("delay"), False),
+        (pl.col("delay").round(0), True),
+        (pl.col("delay").reverse(), True),
+    ],
+    ids=["read", "rounded", "exchanged"],
+)
+def test_xgboosts_leaves_are_compared_by_their_second_derivatives(
+    tmp_path: pathlib.Path, table: pl.Expr, told: bool
+) -> None:
+    """XGBoost counts no rows in its leaves; each row's derivative follows from earlier rounds."""
+    for day in (EVE, DAY):
+        put_file(tmp_path / f"ads/{day:%Y/%m/%d}/model.json", train(day).content)
+        rows = stored(day).with_columns(table)
+        deltalake.write_deltalake(str(tmp_path / "table"), rows, mode="append")
+    given = InPlace(labels(tmp_path / "table"), paths(tmp_path))
+    for seed in range(3):
+        row = audit(given, plan=PLAN.model_copy(update={"seed": seed})).audit
+        assert row.status == "evaluated", row.reason
+        assert (OTHERS in row.reason) == told, row.reason
 
 
 def test_rows_of_no_day_are_told_by_the_models_count(tmp_path: pathlib.Path) -> None:

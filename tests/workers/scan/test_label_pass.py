@@ -2,6 +2,8 @@
 
 import dataclasses
 import datetime as dt
+import hashlib
+import io
 import json
 import logging
 import os
@@ -12,7 +14,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -267,17 +271,59 @@ def test_units_are_swept_only_after_the_record_was_committed(
     assert list(staging.rglob("*.tally")) == []
 
 
-@pytest.mark.parametrize("damage", rest_slow(["cut off", "changed"]))
+def forged(content: bytes) -> bytes:
+    """Return a unit's file as a writer of the warehouse makes it, who knows this code."""
+    packed = content[32:]
+    size = int.from_bytes(packed[:8], "little")
+    plain = pa.decompress(packed[8:], decompressed_size=size, codec="zstd", asbytes=True)
+    arrays = dict(np.load(io.BytesIO(plain)))
+    arrays["0/correct"] = np.zeros_like(arrays["0/correct"])
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    packed = len(buffer.getvalue()).to_bytes(8, "little") + pa.compress(
+        buffer.getvalue(), codec="zstd", asbytes=True
+    )
+    return hashlib.sha256(packed).digest() + packed
+
+
+def test_another_drivers_units_are_played_again(
+    lake: Lake,
+    expected: list[dict[str, Any]],
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A driver elsewhere does not know the secret, and the secret lies nowhere in the warehouse."""
+    staging = tmp_path / "_staging"
+    with pytest.raises(KeyboardInterrupt):
+        audited(lake, staging=str(staging), executor=Dies(after=4))
+    secret = workers.scan.staging.driver_secret()
+    assert all(secret not in path.read_bytes() for path in staging.rglob("*.tally"))
+    assert secret.hex() not in repr(Staging(str(staging), "key"))
+    assert len(secret) == 32
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
+    workers.scan.staging.driver_secret.cache_clear()
+    again = audited(lake, staging=str(staging))
+    workers.scan.staging.driver_secret.cache_clear()
+    assert [figures(record) for record in again] == expected
+
+
+@pytest.mark.parametrize("damage", rest_slow(["forged", "moved", "cut off", "changed"], always=2))
 def test_a_staged_unit_that_is_damaged_is_played_again(
     lake: Lake, expected: list[dict[str, Any]], tmp_path: pathlib.Path, damage: str
 ) -> None:
     staging = tmp_path / "_staging"
     with pytest.raises(KeyboardInterrupt):
         audited(lake, staging=str(staging), executor=Dies(after=4))
+    one = next(staging.rglob("*.tally")).read_bytes()
     for path in staging.rglob("*.tally"):
-        content = bytearray(path.read_bytes())
-        content[-1] ^= 1
-        path.write_bytes(content[: len(content) // 2] if damage == "cut off" else content)
+        content = path.read_bytes()
+        damaged = {
+            "forged": lambda content=content: forged(content),
+            "moved": lambda: one,
+            "cut off": lambda content=content: content[: len(content) // 2],
+            "changed": lambda content=content: content[:-1] + bytes([content[-1] ^ 1]),
+        }
+        path.write_bytes(damaged[damage]())
     again = audited(lake, staging=str(staging))
     assert [figures(record) for record in again] == expected
 

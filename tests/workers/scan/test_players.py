@@ -85,7 +85,7 @@ def test_a_column_of_weights_is_another_way_to_say_it(tmp_path: pathlib.Path) ->
     assert one.audit_id != other.audit_id
 
 
-def test_holdout_rows_are_kept_at_the_rate(tmp_path: pathlib.Path) -> None:
+def test_sketched_rows_are_kept_at_the_rate(tmp_path: pathlib.Path) -> None:
     frame = sampled(4)
     held = frame.filter(pl.col("split") == "holdout")["clicked"]
     row = audit(tmp_path / "table", frame, BY_LABEL)

@@ -4,6 +4,8 @@ import datetime as dt
 import pathlib
 from typing import Any
 
+import pytest
+
 from tests.support.lake import DAY
 from tests.support.warehouse import evaluated, put_rows
 from workers.plan import Plan
@@ -63,3 +65,28 @@ def test_settings_are_not_compared_with_an_exploratory_night(tmp_path: pathlib.P
         tmp_path, night(0), night(1, exploratory=True), night(2, plan=lax, exploratory=False)
     )
     assert f"changed after {DAY}: " in str(change.settings)
+
+
+@pytest.mark.parametrize("failed", [(), (1,), (2,), (1, 2)])
+def test_a_replaced_checkpoint_is_told_whatever_labels_made_of_the_nights(
+    tmp_path: pathlib.Path, failed: tuple[int, ...]
+) -> None:
+    """Yesterday's file, replaced by one that knows today's labels, hides today's leak."""
+
+    def files(target: str, proxy: str, number: int) -> dict[str, Any]:
+        before = DAY + dt.timedelta(days=number - 1)
+        return {"target_sha256": target * 64, "proxy_sha256": proxy * 64, "proxy_day": before}
+
+    told = changes(
+        tmp_path,
+        night(1, failed=1 in failed, **files("a", "0", 1)),
+        night(2, failed=2 in failed, **files("b", "f", 2)),
+        night(3, **files("c", "b", 3)),
+    )
+    assert [(one.day, one.declaration, one.settings) for one in told] == [
+        (DAY + dt.timedelta(days=2), None, None)
+    ]
+    assert f"The proxy's checkpoint, of {DAY + dt.timedelta(days=1)}" in str(told[0].checkpoint)
+    assert "aaaaaaaaaaaa as the target then, and begins with ffffffffffff" in str(
+        told[0].checkpoint
+    )

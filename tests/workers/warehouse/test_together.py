@@ -10,6 +10,7 @@ import pytest
 
 from privcore.lower_bounds.windows import WINDOW_EPSILONS
 from tests.support.warehouse import evaluated, failed
+from workers.plan import Plan
 from workers.warehouse.store import Warehouse
 from workers.warehouse.together import Together, together, together_table
 
@@ -90,8 +91,31 @@ def test_one_loud_model_shows_in_what_all_prove(warehouse: Warehouse) -> None:
     assert found.evalue is not None
     assert found.evalue > 20.0
     assert found.exceeds(1.5)
-    quiet = found.without_evidence()
+    quiet = only(together(warehouse, public=True))
     assert (quiet.epsilon_lower, quiet.evalue) == (None, None)
+
+
+@pytest.mark.parametrize("verdict", ["consistent", "violated", "vacuous", "not_evaluable"])
+def test_no_verdict_decides_what_models_promise_in_public(
+    warehouse: Warehouse, verdict: str
+) -> None:
+    """Labels decide verdicts, that of a declaration that says nothing among them."""
+    put(warehouse, "a")
+    put(warehouse, "b", verdict=verdict, delta_declared=1e-3)
+    put(warehouse, "c", verdict=verdict, epsilon_declared=2.0)
+    found = only(together(warehouse, delta=1e-3, public=True))
+    assert (found.undeclared, found.exceeds(4.5)) == ((), False)
+    assert only(together(warehouse, delta=1e-6, public=True)).exceeds(100.0)
+
+
+def test_a_plan_decides_in_public_which_declarations_say_nothing(warehouse: Warehouse) -> None:
+    plan = Plan(policy_epsilon=4.0, delta_limit=1e-4).model_dump_json()
+    put(warehouse, "a", plan=plan)
+    put(warehouse, "large", plan=plan, epsilon_declared=5.0)
+    put(warehouse, "loose", plan=plan, delta_declared=1e-4)
+    put(warehouse, "policy", plan=plan, declared_by="policy")
+    found = only(together(warehouse, delta=1e-3, public=True))
+    assert found.undeclared == ("large", "loose", "policy")
 
 
 def test_rows_and_persons_are_told_apart(warehouse: Warehouse) -> None:

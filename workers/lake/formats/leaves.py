@@ -2,22 +2,45 @@
 
 A model whose training rows are those of a table counts the same in each leaf of each tree. No label
 is read. A file that was changed on purpose may count anything: no verdict rests on it.
+
+XGBoost's files do not count rows. They keep the sum of the loss's second derivatives over the rows
+of a leaf; each row's follows from the rounds before, and from no label.
 """
 
+import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import catboost
 import numpy as np
+import xgboost
 from numpy.typing import NDArray
+from scipy.special import expit, softmax
 
 from workers.lake.formats.contract import LoadedModel
 
-Leaves = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Each row's leaf, shape (rows,), and the file's count of each leaf, shape (leaves,)."""
+
+@dataclass(frozen=True, slots=True)
+class Leaves:
+    """Rows and the leaves of one tree.
+
+    Attributes:
+        found: each row's leaf, shape (rows,).
+        weights: what each row counts for, shape (rows,).
+        counted: the file's count of each leaf, shape (leaves,).
+    """
+
+    found: NDArray[np.int64]
+    weights: NDArray[np.int64]
+    counted: NDArray[np.int64]
+
+
 _MOST_LEAVES = 4096
 _TRIED = 12
 """Trees that are looked at for some that count."""
+_UNITS, _LARGEST_SUM = float(1 << 20), float(1 << 40)
+"""Whole numbers add to the same sum in any order."""
 
 
 def leaves_of_trees(
@@ -28,7 +51,7 @@ def leaves_of_trees(
     Which trees these are follows from the file and `trees`, and not from the rows.
 
     Args:
-        form: name of the format; others than CatBoost's and LightGBM's count no leaves.
+        form: name of the format; ONNX counts no leaves.
         loaded: the model.
         inputs: rows as it takes them.
         trees: in the order in which they are looked at.
@@ -38,7 +61,7 @@ def leaves_of_trees(
     found = 0
     for tree in trees[:_TRIED].tolist() if read is not None else ():
         leaves = None if read is None else read(loaded, inputs, tree)
-        if leaves is not None and leaves[1].size <= _MOST_LEAVES:
+        if leaves is not None and leaves.counted.size <= _MOST_LEAVES:
             yield tree, leaves
             found += 1
         if found == wanted:
@@ -60,7 +83,7 @@ def _of_catboost(loaded: LoadedModel, inputs: Any, tree: int) -> Leaves | None:
     leaves = np.asarray(found, dtype=np.int64)[:, 0]
     counted = np.rint(weights).astype(np.int64)
     if not len(model.get_cat_feature_indices()):
-        return leaves, counted
+        return _of_rows(leaves, counted)
     try:
         splits = model._get_tree_splits(tree, inputs)  # noqa: SLF001  # no public way
     except catboost.CatBoostError:
@@ -69,7 +92,12 @@ def _of_catboost(loaded: LoadedModel, inputs: Any, tree: int) -> Leaves | None:
     if size != 1 << len(splits) or not kept:
         return None
     joined = _digits(np.arange(size), kept)
-    return _digits(leaves, kept), np.bincount(joined, counted).astype(np.int64)
+    return _of_rows(_digits(leaves, kept), np.bincount(joined, counted).astype(np.int64))
+
+
+def _of_rows(found: NDArray[np.int64], counted: NDArray[np.int64]) -> Leaves:
+    """Return leaves in which each row counts once."""
+    return Leaves(found, np.ones(found.size, dtype=np.int64), counted)
 
 
 def _digits(numbers: NDArray[np.int64], kept: list[int]) -> NDArray[np.int64]:
@@ -88,10 +116,37 @@ def _of_lightgbm(loaded: LoadedModel, inputs: Any, tree: int) -> Leaves | None:
     found = loaded.model.predict(
         inputs, pred_leaf=True, start_iteration=tree, num_iteration=1, num_threads=1
     )
-    return np.asarray(found, dtype=np.int64).reshape(len(inputs), -1)[:, 0], counted
+    return _of_rows(np.asarray(found, dtype=np.int64).reshape(len(inputs), -1)[:, 0], counted)
+
+
+def _of_xgboost(loaded: LoadedModel, inputs: Any, tree: int) -> Leaves | None:
+    """Return the leaves in the first class's tree of one round, in units of 2^-20."""
+    one = loaded.model[tree : tree + 1]
+    booster = json.loads(bytes(one.save_raw("json")))["learner"]["gradient_booster"]
+    if booster["name"] != "gbtree" and tree > 0:
+        return None  # dart leaves earlier trees out while it trains, and no file says which
+    model = booster["gbtree"]["model"] if booster["name"] == "dart" else booster["model"]
+    first = model["trees"][0]
+    leaf = np.array(first["left_children"]) == -1
+    sums = np.where(leaf, np.array(first["sum_hessian"], dtype=np.float64), 0.0)
+    if not (np.all(np.isfinite(sums)) and sums.min() >= 0.0 and sums.sum() < _LARGEST_SUM):
+        return None
+    rows = xgboost.DMatrix(inputs, feature_types=loaded.model.feature_types, nthread=1)
+    found = one.predict(rows, pred_leaf=True, validate_features=False)
+    leaves = np.asarray(found, dtype=np.int64).reshape(rows.num_row(), -1)[:, 0]
+    if tree == 0:  # all rows have one prediction
+        return _of_rows(leaves, np.rint(sums * _UNITS).astype(np.int64))
+    scores = loaded.model.predict(
+        rows, output_margin=True, iteration_range=(0, tree), validate_features=False
+    )
+    many = scores.ndim > 1
+    chance = np.asarray(softmax(scores, axis=1)[:, 0] if many else expit(scores), dtype=np.float64)
+    derivatives = np.rint(chance * (1.0 - chance) * (2.0 if many else 1.0) * _UNITS)
+    return Leaves(leaves, derivatives.astype(np.int64), np.rint(sums * _UNITS).astype(np.int64))
 
 
 _READERS: dict[str, Callable[[LoadedModel, Any, int], Leaves | None]] = {
     "catboost": _of_catboost,
     "lightgbm": _of_lightgbm,
+    "xgboost": _of_xgboost,
 }

@@ -285,7 +285,6 @@ def parquet_of(
 
     Raises:
         NotEvaluableError: it is no such CSV, is larger than what is read, or was replaced.
-        TransientError: storage kept failing.
     """
     try:
         content = root.read(file.name, at_most=limits.CSV_BYTES)

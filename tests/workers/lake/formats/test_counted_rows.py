@@ -12,6 +12,7 @@ import xgboost
 from workers.contained_child import WithBytes
 from workers.lake.formats import format_named
 from workers.lake.formats.counted_rows import CountedRows, same_count, whole_sum
+from workers.lake.formats.leaves import leaves_of_trees
 
 ROWS = 600
 RANDOM = np.random.default_rng(3)
@@ -105,6 +106,20 @@ def test_a_file_counts_the_rows_that_trained_it_or_says_nothing(
     name: str, content: Any, expected: CountedRows | None
 ) -> None:
     assert rows_of(content(), name) == expected
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("grown", ["hist", "exact", "approx"])
+def test_xgboosts_sums_are_those_of_its_rows_in_every_tree(grown: str, many: bool) -> None:
+    module = format_named("xgboost")
+    loaded = module.load(of_xgboost(many=many, tree_method=grown, eta=1.0, max_depth=6))
+    rows = X.astype(np.float32)
+    found = list(leaves_of_trees("xgboost", loaded, rows, np.arange(4)[::-1], wanted=4))
+    assert [tree for tree, _ in found] == [3, 2, 1, 0]
+    for _, leaves in found:
+        sums = np.bincount(leaves.found, leaves.weights, minlength=leaves.counted.size)
+        assert np.allclose(sums, leaves.counted, rtol=1e-4, atol=1e3)  # of 2^20 a row
+        assert leaves.counted.max() > 1 << 20
 
 
 def test_a_sample_of_rows_counts_fewer_and_is_called_so() -> None:

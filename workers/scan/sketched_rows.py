@@ -1,4 +1,4 @@
-"""The holdout rows of a batch as a sketch, by which nights know that a holdout comes again."""
+"""Some rows of a batch as a sketch, by which nights know that a holdout or training comes again."""
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +11,8 @@ from workers.lake.manifest import Feature
 from workers.sources.source import Source
 
 
-def holdout_rows(source: Source, batch: Batch, rows: NDArray[np.int64]) -> HoldoutSketch:
-    """Return the sketch of a batch's holdout rows by what tells them apart on any night.
+def sketched_rows(source: Source, batch: Batch, rows: NDArray[np.int64]) -> HoldoutSketch:
+    """Return the sketch of some of a batch's rows by what tells them apart on any night.
 
     No label is read, and none decides which rows are in it (`Players.held`). A model's predictions
     are not in it either, since they change from night to night. Numbers are of 32 bits, as models
@@ -21,11 +21,6 @@ def holdout_rows(source: Source, batch: Batch, rows: NDArray[np.int64]) -> Holdo
     It is of no rows where the source has no column that tells rows apart, or one that cannot be
     read; and beside decoys, which are compared with no holdout: their coin is a new one every
     night, so those nights are independent.
-
-    Args:
-        source: whose rows they are.
-        batch: consecutive rows of a row group.
-        rows: shape (rows that were held out,), their places in the batch.
     """
     columns = source.recognised_by(batch) if source.decoys is None else ()
     if not (columns and rows.size):
