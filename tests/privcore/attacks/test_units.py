@@ -212,7 +212,7 @@ def three_bounds(world, random, seed, *, sharing, score, repetitions):
 
 
 @pytest.mark.parametrize("repetitions", rest_slow([1, 5]))
-@pytest.mark.parametrize(("prior", "pull"), [(0.5, 0.0), (0.1, -0.5)])
+@pytest.mark.parametrize(("prior", "pull"), rest_slow([(0.5, 0.0), (0.1, -0.5)]))
 def test_ignoring_units_over_reports_and_the_unit_bound_does_not(prior, pull, repetitions):
     """Nothing leaks. N = 100 audits of 100 people with 100 records each, seed 40."""
     random = np.random.default_rng(40)
@@ -256,7 +256,7 @@ def test_independent_counterfactuals_betray_labels_that_cluster():
     assert_rate_at_most(int(errors[2]), 50, PURE.significance)
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 2.0])
+@pytest.mark.parametrize("epsilon", rest_slow([1.0, 2.0]))
 def test_units_cover_a_mechanism_that_leaks_people(epsilon):
     """One noisy answer per person tells all 100 of their labels, which are alike: exactly epsilon.
 
