@@ -45,14 +45,7 @@ _SCANNED = "Sequences"
 
 @dataclass(frozen=True, slots=True)
 class SequencesOfDay:
-    """Place of a day's sequences.
-
-    Attributes:
-        lake: path or URI.
-        dataset: of the sequences.
-        day: their partition.
-        column: of the sequences: text, or lists of token ids.
-    """
+    """Place of a day's sequences."""
 
     lake: str
     dataset: str
@@ -67,13 +60,7 @@ class SequencesOfDay:
 
 @dataclass(frozen=True, slots=True)
 class AskedModels:
-    """The models that are asked about each sequence.
-
-    Attributes:
-        target: path or URI of the model that was trained on them.
-        reference: path or URI of a model that saw none of the training sequences.
-        begin: the token that ONNX models are given before a sequence.
-    """
+    """The models that are asked about each sequence."""
 
     target: str
     reference: str
@@ -95,13 +82,7 @@ class Attacker:
 
 @dataclass(frozen=True, slots=True)
 class Memorization:
-    """Result of the search.
-
-    Attributes:
-        tally: of all sequences.
-        at_risk: a row per listed training sequence, the best known first.
-        shared: what was asked.
-    """
+    """Result of the search."""
 
     tally: MemorizationTally
     at_risk: pl.DataFrame
@@ -119,19 +100,8 @@ def run_memorization(
 ) -> Memorization:
     """Ask both models about every sequence of a day, on the executor's workers.
 
-    Args:
-        sequences: where they are.
-        models: the target and its reference.
-        attacker: how the attacker samples, and how often.
-        max_bad_records: at most this many sequences may be left out.
-        training: how the target was trained, for the bound beside each sequence; None if not
-            known.
-        executor: who does the work.
-
     Raises:
-        InvalidInputError: a model that cannot be read.
         NotEvaluableError: no such sequences, or too many that cannot be read.
-        TransientError: storage or Ray kept failing.
     """
     place, partition = sequences.find()
     target, reference = (
@@ -160,11 +130,7 @@ def run_memorization(
 
 
 def fit_ngram(sequences: SequencesOfDay, *, split: str, order: int, executor: Executor) -> bytes:
-    """Return an n-gram model of a day's sequences of one split, as a file.
-
-    Raises:
-        NotEvaluableError: no such sequences, or one that cannot be read.
-    """
+    """Return an n-gram model of a day's sequences of one split, as a file."""
     place, partition = sequences.find()
     counts = count_ngrams(
         place, partition, sequences.column, order=order, split=split, executor=executor

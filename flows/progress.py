@@ -36,12 +36,7 @@ _WAIT_LISTENER: ContextVar[WaitListener | None] = ContextVar("privaudit_waits", 
 
 @contextmanager
 def listening(listener: Listener, waits: WaitListener | None = None) -> Iterator[None]:
-    """Have a listener called for every announcement in the block.
-
-    Args:
-        listener: is given what, done and total.
-        waits: is given the models that a night waits for, and the number of its models.
-    """
+    """Have a listener called for every announcement in the block."""
     token, token_of_waits = _LISTENER.set(listener), _WAIT_LISTENER.set(waits)
     try:
         yield

@@ -3,13 +3,29 @@
 One sentence that says what is wrong with which value and what to do. Errors cross process
 boundaries (Ray pickles them), so each is rebuilt from its fields. Retries key on the class:
 a `TransientError` may go away by itself, a `TerminalError` never does.
+
+Every function refuses an argument outside of the range or shape that its docstring states, or NaN,
+with an `InvalidInputError`. What else it refuses stands there under `Raises`.
 """
 
-from typing import Any
+import functools
+from typing import Any, Self
 
 
 class AuditError(Exception):
-    """Base of all errors that privaudit raises on purpose."""
+    """Base of all errors that privaudit raises on purpose; pickled by what it was made of."""
+
+    _made_of: tuple[tuple[Any, ...], dict[str, Any]]
+
+    def __new__(cls, *given: Any, **named: Any) -> Self:
+        """Keep what the error is made of: its sentence alone would not make it again."""
+        error = super().__new__(cls, *given)
+        error._made_of = given, named
+        return error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        given, named = self._made_of
+        return functools.partial(type(self), **named), given, vars(self)
 
 
 class TerminalError(AuditError):
@@ -56,9 +72,6 @@ class InvalidInputError(TerminalError, ValueError):
         self.rule = rule
         super().__init__(f"{name} is {value!r}, but {rule}.")
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name, self.value, self.rule)
-
 
 class QueryRefusedError(TerminalError):
     """A queried system does not answer this query, by its own rules."""
@@ -67,9 +80,6 @@ class QueryRefusedError(TerminalError):
         self.rule = rule
         self.limit = limit
         super().__init__(f"The queried system refuses to answer: {rule} ({limit:g}).")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.rule, self.limit)
 
 
 class QueryFailedError(TerminalError):
@@ -80,9 +90,6 @@ class QueryFailedError(TerminalError):
         self.message = message
         super().__init__(f"The queried system failed with {kind}: {message}")
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.kind, self.message)
-
 
 class UnreadableAnswerError(TerminalError):
     """A queried system answered with something that is no answer."""
@@ -92,9 +99,6 @@ class UnreadableAnswerError(TerminalError):
         super().__init__(
             f"The queried system answered {answer!r}, but an answer is one finite number per query."
         )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.answer,)
 
 
 class NoBoundsError(TerminalError):
@@ -107,9 +111,6 @@ class NoBoundsError(TerminalError):
             "are no help, or the column needs bounds."
         )
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.column,)
-
 
 class ContradictoryAnswersError(TerminalError):
     """A queried system's answers cannot all be true."""
@@ -121,9 +122,6 @@ class ContradictoryAnswersError(TerminalError):
             f"The queried system's answers contradict each other: by them at least {found:,} "
             f"different records are among {records:,}."
         )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.found, self.records)
 
 
 INTERFACE_ERRORS = (

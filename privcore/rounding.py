@@ -11,6 +11,7 @@ ABSENT = "\N{EN DASH}"
 """Text in place of a missing figure; never 0."""
 HUGE = 1e9
 """Size from which three digits and an exponent are shown: pages are too narrow for all digits."""
+_BEYOND_ZERO = frozenset("123456789∞")
 
 
 def down(value: float | None, *, decimals: int = 2) -> str:
@@ -100,7 +101,7 @@ def _rounded(value: float | None, decimals: int, direction: str) -> str:
 
 def _reads_zero(text: str) -> bool:
     """Return whether a figure's text has no digit but 0."""
-    return not any(digit in text for digit in "123456789∞")
+    return _BEYOND_ZERO.isdisjoint(text)
 
 
 def _odds(epsilon: float, direction: str) -> str:

@@ -18,6 +18,7 @@ from tests.worlds import Arm, both, drawn, response
 Random = np.random.Generator
 Numbers = NDArray[np.float64]
 Prior = Callable[[int, Random], Numbers]
+WithFeatures = tuple[Numbers, Numbers, NDArray[np.int64], Numbers]
 
 
 def normal(mean: float, spread: float) -> Prior:
@@ -81,8 +82,11 @@ class Unread:
         """Return the world with arms of other sizes."""
         return replace(self, training=training, control=control)
 
-    def parts(self, records: int, random: Random) -> tuple[Numbers, Numbers, Numbers]:
-        """Return the proxy's log-odds, and by how much the target's and the truth's differ."""
+    def parts(self, records: int, random: Random) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+        """Return the proxy's log-odds, by how much the target's and the truth's differ, and places.
+
+        A record's place, from 0 to 1, says which segment it is in.
+        """
         proxy = self.prior(records, random)
         place = random.random(records)
         shown, true, reached = np.zeros(records), np.zeros(records), 0.0
@@ -92,20 +96,26 @@ class Unread:
             shown[inside], true[inside] = segment.shown, segment.true
             if segment.at is not None:
                 proxy[inside] = segment.at
-        return proxy, shown + self.noise * random.normal(size=records), true
+        return proxy, shown + self.noise * random.normal(size=records), true, place
 
     def arm(self, records: int, random: Random, *, epsilon: float = 0.0) -> Arm:
         """Return (target, proxy, labels) of two classes; above 0, of labels that were read."""
-        proxy, shown, true = self.parts(records, random)
+        return self._arm(records, random, epsilon=epsilon)[0]
+
+    def _arm(self, records: int, random: Random, *, epsilon: float) -> tuple[Arm, Numbers]:
+        proxy, shown, true, place = self.parts(records, random)
         labels = drawn(proxy + true, random)
         if epsilon:
             shown = shown + epsilon * (2 * response(labels, epsilon, random) - 1)
-        return both(proxy + shown), both(proxy), labels
+        return (both(proxy + shown), both(proxy), labels), np.stack([proxy, place], axis=1)
 
     def classes(self, records: int, random: Random, *, classes: int = 10) -> Arm:
         """Return the same of many classes: one of each record's, any, moves as of two."""
+        return self._classes(records, random, classes)[0]
+
+    def _classes(self, records: int, random: Random, classes: int) -> tuple[Arm, Numbers]:
         scores = random.normal(0.0, 1.5, (records, classes))
-        _, shown, true = self.parts(records, random)
+        _, shown, true, place = self.parts(records, random)
         rows, which = np.arange(records), random.integers(0, classes, records)
         target, truth = scores.copy(), scores.copy()
         target[rows, which] += shown
@@ -113,17 +123,48 @@ class Unread:
         proxy, target, truth = (_softmax(each) for each in (scores, target, truth))
         unit = random.random((records, 1))
         labels = (unit >= truth.cumsum(axis=1)[:, :-1]).sum(axis=1)
-        return target, proxy, labels
+        return (target, proxy, labels), np.column_stack([scores, which, place])
+
+    def with_features(
+        self, records: int, random: Random, *, classes: int = 2, epsilon: float = 0.0
+    ) -> WithFeatures:
+        """Return (target, proxy, labels, features).
+
+        Features say what the proxy does, and which segment a record is in less surely than the
+        target knows it: so a student that had seen a record would know more of it. One says
+        nothing.
+        """
+        arm, features = (
+            self._arm(records, random, epsilon=epsilon)
+            if classes == 2
+            else self._classes(records, random, classes)
+        )
+        features[:, -1] += 0.2 * random.normal(size=records)
+        return *arm, np.column_stack([features, random.normal(size=records)])
 
     def numbers(self, records: int, random: Random) -> tuple[Numbers, Numbers, Numbers]:
         """Return what target and proxy predict, and labels that are numbers."""
-        proxy, shown, true = self.parts(records, random)
+        proxy, shown, true, _ = self.parts(records, random)
         labels = proxy + true + random.normal(size=records)
         return proxy + shown + 0.1 * random.normal(size=records), proxy, labels
 
     def draw(self, random: Random) -> tuple[Arm, Arm]:
         """Return both arms."""
         return self.arm(self.training, random), self.arm(self.control, random)
+
+
+def proxy_off(arm: WithFeatures, random: Random, *, knows: float = 0.0) -> WithFeatures:
+    """Return an arm whose proxy errs by 0.4, and knows its labels by so much, in log-odds."""
+    target, proxy, labels, features = arm
+    off = 0.4 * random.normal(size=len(labels)) + knows * (2 * labels - 1)
+    return target, both(logit(proxy[:, 1]) + off), labels, features
+
+
+def negatives_kept(arm: WithFeatures, share: float, random: Random) -> WithFeatures:
+    """Return an arm of which a share of the negatives stays, and all positives."""
+    stays = (arm[2] == 1) | (random.random(len(arm[2])) < share)
+    target, proxy, labels, features = (part[stays] for part in arm)
+    return target, proxy, labels, features
 
 
 def _softmax(scores: Numbers) -> Numbers:

@@ -44,9 +44,7 @@ ELSEWHERE = {
     "privcore/lower_bounds/test_validity.py": (
         "privcore.lower_bounds.betting privcore.lower_bounds.secret"
     ),
-    "privcore/lower_bounds/test_verdicts.py": (
-        "privcore.attacks.tallies privcore.lower_bounds.evidence"
-    ),
+    "privcore/lower_bounds/test_verdicts.py": "privcore.lower_bounds.evidence",
     "privcore/mechanisms/test_noise_correction.py": "privcore.mechanisms.parts",
     "privcore/mechanisms/test_noisy_max.py": (
         "privcore.mechanisms.checks privcore.mechanisms.noisy_max_data_dependent"
@@ -136,6 +134,7 @@ ELSEWHERE = {
     "workers/warehouse/test_views.py": "workers.warehouse.sql",
     "security/test_owner_attacks.py": "workers.audit.beside_decoys workers.audit.reversed_labels "
     "workers.audit.worse_than_shares",
+    "security/test_owner_third_round.py": "workers.audit.narrow_answers",
     "security/test_sizes.py": "workers.lake.limits",
     "chaos/test_watched_nights.py": "flows.supervisor",
     "deploy/test_deploy.py": "flows.notify.automations flows.run.publish",

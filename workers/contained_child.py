@@ -8,7 +8,6 @@ import contextlib
 import gc
 import json
 import os
-import pathlib
 import resource
 import signal
 import struct
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from workers import isolation
-from workers.memory import bounded_memory
+from workers.memory import address_space, bounded_memory
 
 READY = b"ready\n"
 SMALL = {
@@ -168,18 +167,10 @@ def _confine(given: dict[str, Any], readable: Sequence[str] = ()) -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)
-    most = _address_space() + given["memory"]
+    most = address_space() + given["memory"]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     files = min(_FILES[given["asking"]], resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     isolation.give_up_files(network=given["asking"], readable=readable)
-
-
-def _address_space() -> int:
-    try:
-        pages = int(pathlib.Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    except OSError:  # no Linux
-        return 0
-    return pages * resource.getpagesize()

@@ -44,12 +44,7 @@ _QUOTED = 300
 
 
 class Connection:
-    """An open connection, with one cursor.
-
-    Attributes:
-        name: of the database, for sentences.
-        driver: which kind of database it is, like `postgresql`.
-    """
+    """An open connection, with one cursor."""
 
     def __init__(self, name: str, driver: str, opened: Any) -> None:
         self.name = name

@@ -1,9 +1,12 @@
-"""Reasons why an audit could not be evaluated: one class, one fixed word and one sentence each."""
+"""Reasons why an audit could not be evaluated: one class, one fixed word and one sentence each.
+
+A docstring names the errors that its own module raises. What storage, workers and other modules
+raise passes through their callers, and is named where it is raised.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Any
 
 from privcore.exceptions import InvalidInputError, TerminalError
 
@@ -52,9 +55,6 @@ class NotEvaluableError(TerminalError):
         self.reason = reason
         self.sentence = sentence
         super().__init__(sentence)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.reason, self.sentence)
 
 
 @contextmanager

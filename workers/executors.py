@@ -49,9 +49,6 @@ class PanicError(TerminalError):
         super().__init__(f"A library panicked ({kind}): its message is in the worker's log.")
         self.kind = kind
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.kind,)
-
 
 class LostWorkerError(TransientError):
     """Workers that ran one item kept dying: the item may be what kills them."""

@@ -2,7 +2,9 @@
 
 import contextlib
 import ctypes
+import functools
 import pathlib
+import resource
 from collections.abc import Iterator
 
 _SHARE = 2
@@ -32,6 +34,39 @@ def return_freed_memory() -> None:
 def bounded_memory(most: int) -> int:
     """Return `most`, or half of what the machine and the container have left if that is less."""
     return min([most, *(left // _SHARE for left in _left())])
+
+
+@contextlib.contextmanager
+def at_most_more(most: int) -> Iterator[None]:
+    """Let this process take at most `most` bytes of address space more while the block runs.
+
+    What would take more raises MemoryError, or the error that a library makes of it.
+    """
+    soft, hard = _own_limits()
+    taken = address_space()
+    known = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
+    if taken:
+        resource.setrlimit(resource.RLIMIT_AS, (min([taken + most, *known]), hard))
+    try:
+        yield
+    finally:
+        if taken:
+            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+@functools.cache
+def _own_limits() -> tuple[int, int]:
+    """Return the limits that this process began with: another thread may be in such a block."""
+    return resource.getrlimit(resource.RLIMIT_AS)
+
+
+def address_space() -> int:
+    """Return the bytes of address space that this process has taken; 0 where there is no Linux."""
+    try:
+        pages = int(pathlib.Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    except OSError:
+        return 0
+    return pages * resource.getpagesize()
 
 
 def _left() -> Iterator[int]:

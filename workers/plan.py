@@ -3,8 +3,6 @@
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
     model_serializer,
@@ -15,6 +13,7 @@ from privcore.lower_bounds.choices import Grid
 from privcore.lower_bounds.minimum import MINIMUM_CONTROL_RECORDS, MINIMUM_RECORDS
 from privcore.lower_bounds.secret import Secret
 from workers.lake.manifest import LARGEST_EPSILON
+from workers.strict_model import StrictModel
 
 Fraction = Annotated[float, Field(gt=0.0, le=1.0)]
 Probability = Annotated[float, Field(gt=0.0, le=1.0)]
@@ -26,22 +25,16 @@ MOST_NIGHTS = 3660
 Name = Annotated[str, Field(min_length=1)]
 
 
-class Attribute(BaseModel):
+class Attribute(StrictModel):
     """A categorical feature whose value an audit tries to tell, from all others and the label."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    column: Name = Field(description="A categorical feature of the model.")
-    values: tuple[str, ...] = Field(
-        min_length=2,
-        max_length=64,
-        description="Every value that it can have; each is scored once for each record.",
-    )
-    prior: tuple[Probability, ...] | None = Field(
-        default=None,
-        description="Probability of each value before the label is known; all alike by default. "
-        "No bound needs it to be right.",
-    )
+    column: Name
+    """A categorical feature of the model."""
+    values: tuple[str, ...] = Field(min_length=2, max_length=64)
+    """Every value that it can have; each is scored once for each record."""
+    prior: tuple[Probability, ...] | None = None
+    """Probability of each value before the label is known; all alike by default. No bound needs it
+    to be right."""
 
     @model_validator(mode="after")
     def _fits(self) -> "Attribute":
@@ -54,20 +47,14 @@ class Attribute(BaseModel):
         return self
 
 
-class TrainingSampling(BaseModel):
+class TrainingSampling(StrictModel):
     """Sampling of rows by training, which is done to the holdout, too."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    label: dict[str, Probability] = Field(
-        default={},
-        description="Labels, and the share of each one's rows that training kept; 1 for others.",
-    )
-    weight: Name | None = Field(
-        default=None,
-        description="A column of weights, in both arms: 1/p for a row that training keeps with "
-        "probability p. Instead of `label`.",
-    )
+    label: dict[str, Probability] = Field(default={})
+    """Labels, and the share of each one's rows that training kept; 1 for others."""
+    weight: Name | None = None
+    """A column of weights, in both arms: 1/p for a row that training keeps with probability p.
+    Instead of `label`."""
 
     @model_validator(mode="after")
     def _one_way(self) -> "TrainingSampling":
@@ -76,154 +63,86 @@ class TrainingSampling(BaseModel):
         return self
 
 
-class Plan(BaseModel):
+class Plan(StrictModel):
     """Rules of the game and of the reading of its tallies, fixed before the game."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    fractions: tuple[Fraction, ...] = Field(
-        default=Grid().fractions,
-        min_length=1,
-        max_length=1000,
-        description="Guess fractions of the corrected grid.",
-    )
-    repetitions: int = Field(default=100, ge=1, le=10_000, description="Repetitions of the game.")
-    score: Literal["power", "log_ratio"] = Field(
-        default="power", description="The adversary's score in the game."
-    )
-    power: float = Field(
-        default=2.0, ge=0.0, le=100.0, description="Exponent of the score `power`, the paper's."
-    )
-    significance: float = Field(
-        default=0.05,
-        gt=0.0,
-        lt=0.5,
-        description="Allowed probability that a bound is wrong: four fifths of it for the night's, "
-        "one fifth for what all nights prove together.",
-    )
-    delta: float = Field(
-        default=1e-5,
-        gt=0.0,
-        lt=1.0,
-        description="Delta where nothing is declared, and of the paper's figure.",
-    )
-    shift: float = Field(
-        default=0.0,
-        ge=0.0,
-        le=1.0,
-        description="Assumed total-variation distance of labels and proxy.",
-    )
-    seed: int = Field(default=0, description="Seed of the game's random streams.")
-    labels_recur: bool = Field(
-        default=False,
-        description="Whether a label may come again on later nights (a diagnosis, a customer's "
-        "status). Then nights are averaged instead of multiplied.",
-    )
-    minimum_records: int = Field(
-        default=MINIMUM_RECORDS,
-        ge=1,
-        description="Fewer training records than this are not evaluable.",
-    )
-    minimum_control_records: int = Field(
-        default=MINIMUM_CONTROL_RECORDS,
-        ge=1,
-        description="Fewer holdout records than this are not evaluable.",
-    )
-    proxy_within_days: int = Field(
-        default=7, ge=1, le=366, description="How old the proxy checkpoint may be."
-    )
-    days: int = Field(
-        default=1,
-        ge=1,
-        le=MOST_DAYS,
-        description="Days whose labels play: the audited one, and those before it that the target "
-        "was trained on and the proxy was not, which is then an older checkpoint. A label lies in "
-        "one of them alone, and what was held out of one was never trained on since. Nights that "
-        "share labels are averaged instead of multiplied.",
-    )
+    fractions: tuple[Fraction, ...] = Field(default=Grid().fractions, min_length=1, max_length=1000)
+    """Guess fractions of the corrected grid."""
+    repetitions: int = Field(default=100, ge=1, le=10_000)
+    """Repetitions of the game."""
+    score: Literal["power", "log_ratio"] = "power"
+    """The adversary's score in the game."""
+    power: float = Field(default=2.0, ge=0.0, le=100.0)
+    """Exponent of the score `power`, the paper's."""
+    significance: float = Field(default=0.05, gt=0.0, lt=0.5)
+    """Allowed probability that a bound is wrong: four fifths of it for the night's, one fifth for
+    what all nights prove together."""
+    delta: float = Field(default=1e-5, gt=0.0, lt=1.0)
+    """Delta where nothing is declared, and of the paper's figure."""
+    shift: float = Field(default=0.0, ge=0.0, le=1.0)
+    """Assumed total-variation distance of labels and proxy."""
+    seed: int = 0
+    """Seed of the game's random streams."""
+    labels_recur: bool = False
+    """Whether a label may come again on later nights (a diagnosis, a customer's status). Then
+    nights are averaged instead of multiplied."""
+    minimum_records: int = Field(default=MINIMUM_RECORDS, ge=1)
+    """Fewer training records than this are not evaluable."""
+    minimum_control_records: int = Field(default=MINIMUM_CONTROL_RECORDS, ge=1)
+    """Fewer holdout records than this are not evaluable."""
+    proxy_within_days: int = Field(default=7, ge=1, le=366)
+    """How old the proxy checkpoint may be."""
+    days: int = Field(default=1, ge=1, le=MOST_DAYS)
+    """Days whose labels play: the audited one, and those before it that the target was trained on
+    and the proxy was not, which is then an older checkpoint. A label lies in one of them alone, and
+    what was held out of one was never trained on since. Nights that share labels are averaged
+    instead of multiplied."""
     secrets: dict[str, Probability] = Field(
-        default={"fair label": 0.5, "nine digits": 1e-9},
-        max_length=100,
-        description="Secrets that promises are stated for: a name, and the probability of the most "
-        "probable value. No audited bound depends on them.",
+        default={"fair label": 0.5, "nine digits": 1e-9}, max_length=100
     )
-    advantage: float = Field(
-        default=0.05,
-        gt=0.0,
-        lt=1.0,
-        description="Advantage over a guess without the model that epsilon_protect allows.",
-    )
-    slices: tuple[Name, ...] = Field(
-        default=(),
-        max_length=100,
-        description="Columns of few values (a country, say): the records of each value are "
-        "audited on their own as well.",
-    )
-    minimum_slice_records: int = Field(
-        default=1000, ge=1, description="Slices with fewer training records are not shown."
-    )
-    max_bad_records: int = Field(
-        default=0,
-        ge=0,
-        description="Bad records that may be left out; with more, the audit is not evaluable.",
-    )
-    privacy_unit: Name | None = Field(
-        default=None,
-        description="Column that says whose record each is: each person enters the game with one "
-        "record, and the bound is for all labels of one person. None: every record enters.",
-    )
+    """Secrets that promises are stated for: a name, and the probability of the most probable value.
+    No audited bound depends on them."""
+    advantage: float = Field(default=0.05, gt=0.0, lt=1.0)
+    """Advantage over a guess without the model that epsilon_protect allows."""
+    slices: tuple[Name, ...] = Field(default=(), max_length=100)
+    """Columns of few values (a country, say): the records of each value are audited on their own as
+    well."""
+    minimum_slice_records: int = Field(default=1000, ge=1)
+    """Slices with fewer training records are not shown."""
+    max_bad_records: int = Field(default=0, ge=0)
+    """Bad records that may be left out; with more, the audit is not evaluable."""
+    privacy_unit: Name | None = None
+    """Column that says whose record each is: each person enters the game with one record, and the
+    bound is for all labels of one person. None: every record enters."""
 
-    sampling: TrainingSampling | None = Field(
-        default=None,
-        description="How training sampled its rows. The holdout is then sampled likewise, by a lot "
-        "of each row. None: training took every row that is not held out.",
-    )
+    sampling: TrainingSampling | None = None
+    """How training sampled its rows. The holdout is then sampled likewise, by a lot of each row.
+    None: training took every row that is not held out."""
     policy_epsilon: float | None = Field(
-        default=None,
-        gt=0.0,
-        le=LARGEST_EPSILON,
-        allow_inf_nan=False,
-        description="Limit of the house. The bound of a model that declares nothing is held "
-        "against it, at the plan's delta, and the record says declared_by policy; a model that "
-        "declares more is vacuous. None: the former are undeclared, and the latter may declare "
-        "anything.",
+        default=None, gt=0.0, le=LARGEST_EPSILON, allow_inf_nan=False
     )
-    privatised_labels: bool = Field(
-        default=False,
-        description="Whether a manifest may say in label.state that a mechanism has made its "
-        "labels. No bound then refutes its declaration, so an operator must know it to be true.",
-    )
-    delta_limit: float | None = Field(
-        default=None,
-        gt=0.0,
-        le=1.0,
-        description="A declared delta of at least this says nothing, and is vacuous. None: 1 over "
-        "the number of training records.",
-    )
+    """Limit of the house. The bound of a model that declares nothing is held against it, at the
+    plan's delta, and the record says declared_by policy; a model that declares more is vacuous.
+    None: the former are undeclared, and the latter may declare anything."""
+    privatised_labels: bool = False
+    """Whether a manifest may say in label.state that a mechanism has made its labels. No bound then
+    refutes its declaration, so an operator must know it to be true."""
+    delta_limit: float | None = Field(default=None, gt=0.0, le=1.0)
+    """A declared delta of at least this says nothing, and is vacuous. None: 1 over the number of
+    training records."""
 
-    epsilon_public: float | None = Field(
-        default=None,
-        gt=0.0,
-        le=10.0,
-        description="Privacy loss for one label of the public statement that is made of the audit. "
-        "None: none is made.",
-    )
-    nights_per_test: int | None = Field(
-        default=None,
-        ge=1,
-        le=MOST_NIGHTS,
-        description="Where labels recur: instead of a public statement a night, one question over "
-        "up to so many nights, whether the declaration is refuted. It costs epsilon_public once. "
-        "None: a statement a night.",
-    )
+    epsilon_public: float | None = Field(default=None, gt=0.0, le=10.0)
+    """Privacy loss for one label of the public statement that is made of the audit. None: none is
+    made."""
+    nights_per_test: int | None = Field(default=None, ge=1, le=MOST_NIGHTS)
+    """Where labels recur: instead of a public statement a night, one question over up to so many
+    nights, whether the declaration is refuted. It costs epsilon_public once. None: a statement a
+    night."""
 
-    secret: Secret = Field(
-        default=Secret.LABEL,
-        description="What of a record is told: its label, an attribute, or its membership.",
-    )
-    attribute: Attribute | None = Field(
-        default=None, description="Which attribute, where that is the secret."
-    )
+    secret: Secret = Secret.LABEL
+    """What of a record is told: its label, an attribute, or its membership."""
+    attribute: Attribute | None = None
+    """Which attribute, where that is the secret."""
 
     @property
     def secret_name(self) -> str:

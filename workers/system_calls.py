@@ -88,9 +88,6 @@ def filter_calls(*, network: bool) -> bool:
     """Let this process and its children no longer make such calls; return whether the kernel does.
 
     The process must have given up new privileges (`PR_SET_NO_NEW_PRIVS`).
-
-    Args:
-        network: whether it may open sockets of the Internet.
     """
     known = _PROCESSORS.get(platform.machine())
     if known is None:

@@ -91,10 +91,6 @@ def total(
 
     Ray's sums stay in its object store, and tasks on them run there. Any other executor adds in
     this process, or brings its sum here.
-
-    Raises:
-        DeadlinePassedError: as `Executor.fold`.
-        TransientError: likewise.
     """
     if isinstance(executor, OnRay):
         kept = executor.fold_there(function, shared, items, on_done=on_done, deadline=deadline)

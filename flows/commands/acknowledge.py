@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import OPERATE, ConfigOption, parse_day
+from flows.commands.options import OPERATE, ConfigOption, day_option
 from flows.commands.printing import quiet
 
 app = typer.Typer()
@@ -22,12 +22,7 @@ def acknowledge(
             help="Reason: the cause that is known, and what is done about it. It is kept."
         ),
     ],
-    until: Annotated[
-        dt.date,
-        typer.Option(
-            parser=parse_day, metavar="DATE", help="Last day, at most 28 days from today."
-        ),
-    ],
+    until: Annotated[dt.date, day_option("Last day, at most 28 days from today.")],
 ) -> None:
     """Say that a violation is known: nobody is notified of it again until a day.
 

@@ -16,7 +16,7 @@ from flows.commands.options import (
     ModelsOption,
     RayAddressOption,
     as_parameter,
-    parse_day,
+    day_option,
 )
 from flows.commands.printing import (
     Form,
@@ -44,7 +44,7 @@ _EXACT = (
 @app.command(rich_help_panel=AUDIT)
 def run(
     model: Annotated[str, typer.Option(help="Name of the model.")],
-    day: Annotated[dt.date, typer.Option(parser=parse_day, metavar="DATE", help="Audited day.")],
+    day: Annotated[dt.date, day_option("Audited day.")],
     config: ConfigOption = None,
     ray_address: RayAddressOption = None,
     seed: Annotated[
@@ -128,12 +128,8 @@ def night(
 
 @app.command(rich_help_panel=AUDIT)
 def backfill(
-    first: Annotated[
-        dt.date, typer.Option(parser=parse_day, metavar="DATE", help="First audited day.")
-    ],
-    last: Annotated[
-        dt.date, typer.Option(parser=parse_day, metavar="DATE", help="Last audited day.")
-    ],
+    first: Annotated[dt.date, day_option("First audited day.")],
+    last: Annotated[dt.date, day_option("Last audited day.")],
     models: ModelsOption = None,
     config: ConfigOption = None,
     ray_address: RayAddressOption = None,

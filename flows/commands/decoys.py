@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import OPERATE, ConfigOption, parse_day
+from flows.commands.options import OPERATE, ConfigOption, day_option
 from flows.commands.printing import quiet
 
 app = typer.Typer()
@@ -15,9 +15,7 @@ app = typer.Typer()
 @app.command(rich_help_panel=OPERATE)
 def decoys(
     model: Annotated[str, typer.Option(help="Name of the model; its folder in the lake.")],
-    day: Annotated[
-        dt.date, typer.Option(parser=parse_day, metavar="DATE", help="Day about to be trained on.")
-    ],
+    day: Annotated[dt.date, day_option("Day about to be trained on.")],
     share: Annotated[
         float,
         typer.Option(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import LEARN, CsvOption, JsonOption, parse_day
+from flows.commands.options import LEARN, CsvOption, JsonOption, day_option
 from flows.commands.printing import Form, form_of, print_audits, quiet
 
 app = typer.Typer()
@@ -14,9 +14,7 @@ app = typer.Typer()
 
 @app.command(rich_help_panel=LEARN)
 def demo(
-    start: Annotated[
-        dt.date, typer.Option(parser=parse_day, metavar="DATE", help="First audited day of 2013.")
-    ] = dt.date(2013, 2, 1),
+    start: Annotated[dt.date, day_option("First audited day of 2013.")] = dt.date(2013, 2, 1),
     days: Annotated[int, typer.Option(help="Number of consecutive days to audit.")] = 14,
     folder: Annotated[
         pathlib.Path, typer.Option(help="Folder for the lake, the warehouse and the report.")

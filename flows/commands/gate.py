@@ -27,7 +27,7 @@ from flows.commands.gate_options import (
     UnitOption,
     VersionOption,
 )
-from flows.commands.options import LOOK, ConfigOption, CsvOption, JsonOption, parse_day
+from flows.commands.options import LOOK, ConfigOption, CsvOption, JsonOption, day_option
 from flows.commands.printing import Form, form_of, print_audits, quiet, working
 
 if TYPE_CHECKING:
@@ -47,10 +47,7 @@ def gate(
     split: SplitOption = None,
     holdout: HoldoutOption = None,
     day_column: DayColumnOption = None,
-    day: Annotated[
-        dt.date | None,
-        typer.Option(parser=parse_day, metavar="DATE", help="Day to audit; the newest by default."),
-    ] = None,
+    day: Annotated[dt.date | None, day_option("Day to audit; the newest by default.")] = None,
     unit: UnitOption = None,
     feature: FeatureOption = None,
     max_epsilon: MaxEpsilonOption = None,

@@ -121,7 +121,6 @@ def publish(asked: FileGate, row: AuditRow, decision: Decision) -> Iterator[str]
 
     Raises:
         TerminalError: the version is not the target's, or the registry refuses it.
-        OSError: a file cannot be written.
     """
     outputs = asked.outputs
     if outputs.junit is not None:

@@ -8,44 +8,39 @@ import typer
 _FILES, _LIMIT, _OUTPUT = "Audit files", "Limit", "Output"
 
 
+def _file(metavar: str, text: str) -> Any:
+    return typer.Option(metavar=metavar, help=text, rich_help_panel=_FILES)
+
+
 def _column(what: str) -> Any:
-    return typer.Option(metavar="COLUMN", help=f"Column of {what}.", rich_help_panel=_FILES)
+    return _file("COLUMN", f"Column of {what}.")
+
+
+def _output(metavar: str, text: str, *names: str) -> Any:
+    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=_OUTPUT)
 
 
 TargetOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="FILE",
-        help="The model file that is to be released: CatBoost, XGBoost, LightGBM or ONNX.",
-        rich_help_panel=_FILES,
-    ),
+    _file("FILE", "The model file that is to be released: CatBoost, XGBoost, LightGBM or ONNX."),
 ]
 ProxyOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="FILE",
-        help="An earlier model's file, which no row of the table trained.",
-        rich_help_panel=_FILES,
-    ),
+    _file("FILE", "An earlier model's file, which no row of the table trained."),
 ]
 TableOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="PATH",
-        help="The rows that training read and those that it held out: a Parquet file, a folder of "
+    _file(
+        "PATH",
+        "The rows that training read and those that it held out: a Parquet file, a folder of "
         "them, or a Delta table.",
-        rich_help_panel=_FILES,
     ),
 ]
 LabelOption = Annotated[str | None, _column("the label")]
 SplitOption = Annotated[str | None, _column("the words train and holdout")]
 HoldoutOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="RULE",
-        help='Instead of --split: rule for holdout rows, as "bucket(event_id, 5) = 0".',
-        rich_help_panel=_FILES,
-    ),
+    _file("RULE", 'Instead of --split: rule for holdout rows, as "bucket(event_id, 5) = 0".'),
 ]
 DayColumnOption = Annotated[
     str | None, _column("the day: the newest is audited; without it, all rows are")
@@ -53,10 +48,8 @@ DayColumnOption = Annotated[
 UnitOption = Annotated[str | None, _column("the person: of each, one record is audited")]
 FeatureOption = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="NAME=COLUMN",
-        help="The column of a feature that has another name in the model (repeatable).",
-        rich_help_panel=_FILES,
+    _file(
+        "NAME=COLUMN", "The column of a feature that has another name in the model (repeatable)."
     ),
 ]
 _Epsilon = {"min": 0.0, "rich_help_panel": _LIMIT}
@@ -78,42 +71,31 @@ DeltaOption = Annotated[
 ]
 JunitOption = Annotated[
     pathlib.Path | None,
-    typer.Option(metavar="FILE", help="Write JUnit XML.", rich_help_panel=_OUTPUT),
+    _output("FILE", "Write JUnit XML."),
 ]
 SummaryOption = Annotated[
     pathlib.Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Write a summary in Markdown. Without it, the summary is added to "
+    _output(
+        "FILE",
+        "Write a summary in Markdown. Without it, the summary is added to "
         "$GITHUB_STEP_SUMMARY where that is set.",
-        rich_help_panel=_OUTPUT,
     ),
 ]
 ModelOption = Annotated[
     str | None,
-    typer.Option(
+    _output(
+        "NAME",
+        "Registered model whose version holds the target. A version that passes is tagged.",
         "--mlflow-model",
-        metavar="NAME",
-        help="Registered model whose version holds the target. A version that passes is tagged.",
-        rich_help_panel=_OUTPUT,
     ),
 ]
 VersionOption = Annotated[
     str | None,
-    typer.Option(
-        "--mlflow-version",
-        metavar="V",
-        help="Version of the registered model.",
-        rich_help_panel=_OUTPUT,
-    ),
+    _output("V", "Version of the registered model.", "--mlflow-version"),
 ]
 AliasOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="A",
-        help="Alias that is moved to the version if it passes.",
-        rich_help_panel=_OUTPUT,
-    ),
+    _output("A", "Alias that is moved to the version if it passes."),
 ]
 AuditedModelOption = Annotated[
     str | None,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import ConfigOption, parse_day
+from flows.commands.options import ConfigOption, day_option
 from flows.commands.printing import console
 
 app = typer.Typer(no_args_is_help=True, help="Bring published data into the lake.")
@@ -29,9 +29,7 @@ def criteo(
     rows: Annotated[
         int, typer.Option(min=1, help="Maximum number of rows of each day.")
     ] = 1_000_000,
-    start: Annotated[
-        dt.date, typer.Option(parser=parse_day, metavar="DATE", help="Date of the first day.")
-    ] = dt.date(2026, 1, 1),
+    start: Annotated[dt.date, day_option("Date of the first day.")] = dt.date(2026, 1, 1),
     synthetic: Annotated[
         int, typer.Option(min=0, help="Number of days of made-up clicks, instead of files.")
     ] = 0,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import OPERATE, parse_day
+from flows.commands.options import OPERATE, day_option
 
 app = typer.Typer()
 
@@ -24,10 +24,7 @@ def manifest(
     model: Annotated[
         str, typer.Option(help="Name of the model; its folder in the lake.")
     ] = "model",
-    day: Annotated[
-        dt.date | None,
-        typer.Option(parser=parse_day, metavar="DATE", help="Day it was trained on."),
-    ] = None,
+    day: Annotated[dt.date | None, day_option("Day it was trained on.")] = None,
     dataset: Annotated[
         str, typer.Option(help="Name of the labels' folder in the lake.")
     ] = "labels",

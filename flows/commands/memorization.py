@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import CsvOption, JsonOption, parse_day
+from flows.commands.options import CsvOption, JsonOption, day_option
 from flows.commands.printing import form_of
 from flows.commands.printing_studies import print_study
 from flows.commands.progress_bars import shown_progress
@@ -23,12 +23,7 @@ RayOption = Annotated[
     typer.Option(metavar="auto|ray://HOST:PORT|local", help="Ray that does the work."),
 ]
 DatasetOption = Annotated[str, typer.Option(help="Dataset of the sequences, in the lake.")]
-SequencesDayOption = Annotated[
-    dt.date,
-    typer.Option(
-        "--day", parser=parse_day, metavar="DATE", help="Day of the sequences, in the lake."
-    ),
-]
+SequencesDayOption = Annotated[dt.date, day_option("Day of the sequences, in the lake.", "--day")]
 ColumnOption = Annotated[
     str, typer.Option(help="Column of the sequences: text, or lists of token ids.")
 ]

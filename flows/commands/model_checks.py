@@ -21,7 +21,6 @@ def check_model(settings: Settings, name: str, day: dt.date | None, *, whole: bo
 
     Raises:
         TerminalError: its audit would be refused; the sentence says why and what to do.
-        TransientError: storage kept failing.
     """
     model = settings.model_named(name)
     external_inputs, plan = external_inputs_of(model), settings.plans_of(name)[0]

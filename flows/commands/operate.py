@@ -13,7 +13,7 @@ from flows.commands.options import (
     CsvOption,
     DayOption,
     JsonOption,
-    parse_day,
+    day_option,
 )
 from flows.commands.printing import Form, console, form_of, print_rows, quiet, working
 
@@ -66,11 +66,7 @@ def _make_publication_key(file: pathlib.Path) -> None:
 def check(
     day: Annotated[
         dt.date | None,
-        typer.Option(
-            parser=parse_day,
-            metavar="DATE",
-            help="Day whose models and labels are tried; each model's newest by default.",
-        ),
+        day_option("Day whose models and labels are tried; each model's newest by default."),
     ] = None,
     models: Annotated[
         list[str] | None,

@@ -2,7 +2,7 @@
 
 import datetime as dt
 import pathlib
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -31,6 +31,11 @@ def parse_day(text: str | dt.date) -> dt.date:
         return dt.date.fromisoformat(text)
     except ValueError:
         raise typer.BadParameter(f"{text!r} is not a date: write it as YYYY-MM-DD.") from None
+
+
+def day_option(text: str, *names: str) -> Any:
+    """Return an option that is a day."""
+    return typer.Option(*names, parser=parse_day, metavar="DATE", help=text)
 
 
 def parse_moment(text: str | dt.datetime) -> dt.datetime:
@@ -63,12 +68,7 @@ ByLogOption = Annotated[
     ),
 ]
 DayOption = Annotated[
-    dt.date | None,
-    typer.Option(
-        parser=parse_day,
-        metavar="DATE",
-        help="Audited day; by default yesterday, in the settings' time zone.",
-    ),
+    dt.date | None, day_option("Audited day; by default yesterday, in the settings' time zone.")
 ]
 ModelsOption = Annotated[
     list[str] | None,

@@ -126,11 +126,6 @@ address = "local"  # local, auto (a cluster that runs already), or ray://host:po
 def write_template(path: pathlib.Path, *, replace: bool, publication: bool = False) -> None:
     """Write the commented settings file.
 
-    Args:
-        path: where to.
-        replace: whether a file that is there may be replaced.
-        publication: whether the settings publish statements.
-
     Raises:
         TerminalError: there is a file already and `replace` is not given, or it cannot be written.
     """

@@ -12,7 +12,7 @@ from flows.commands.options import (
     ConfigOption,
     CsvOption,
     JsonOption,
-    parse_day,
+    day_option,
 )
 from flows.commands.printing import form_of, print_audits, print_rows, working
 
@@ -107,9 +107,7 @@ def _newest_day(warehouse: "Warehouse", model: str | None) -> dt.date | None:
 @app.command(rich_help_panel=LOOK)
 def audits(
     model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
-    day: Annotated[
-        dt.date | None, typer.Option(parser=parse_day, metavar="DATE", help="Only this day.")
-    ] = None,
+    day: Annotated[dt.date | None, day_option("Only this day.")] = None,
     config: ConfigOption = None,
     *,
     as_csv: CsvOption = False,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from flows.commands.options import CsvOption, JsonOption, parse_day
+from flows.commands.options import CsvOption, JsonOption, day_option
 from flows.commands.printing import Form, form_of
 from flows.commands.printing_studies import print_study
 from flows.commands.progress_bars import shown_progress
@@ -123,9 +123,7 @@ def criteo(
         typer.Option(help="A lake that `privaudit ingest criteo` wrote; the models go there too."),
     ] = None,
     dataset: Annotated[str, typer.Option(help="Dataset of clicks in that lake.")] = "criteo",
-    start: Annotated[
-        dt.date, typer.Option(parser=parse_day, metavar="DATE", help="The proxy's day.")
-    ] = dt.date(2026, 1, 1),
+    start: Annotated[dt.date, day_option("The proxy's day.")] = dt.date(2026, 1, 1),
 ) -> "Study":
     """Train with every mechanism and epsilon, and audit: tables 2 and 5 of the game's paper.
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import OPERATE, ConfigOption, parse_day
+from flows.commands.options import OPERATE, ConfigOption, day_option
 from flows.commands.printing import console, quiet, working
 
 app = typer.Typer()
@@ -25,9 +25,7 @@ def parse_shares(text: str) -> tuple[float, ...]:
 @app.command(rich_help_panel=OPERATE)
 def train(
     model: Annotated[str, typer.Option(help="Name of the model; its folder in the lake.")],
-    day: Annotated[
-        dt.date, typer.Option(parser=parse_day, metavar="DATE", help="Day to train on.")
-    ],
+    day: Annotated[dt.date, day_option("Day to train on.")],
     dataset: Annotated[str, typer.Option(help="Name of the label partition in the lake.")],
     label: Annotated[str, typer.Option(help="The label's column.")],
     mechanism: Annotated[

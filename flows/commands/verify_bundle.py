@@ -66,12 +66,6 @@ def verify_evidence(
 ) -> int:
     """Verify a bundle, print what it proves, and return the exit code.
 
-    Args:
-        bundle: the bundle's file.
-        trust: files of public keys.
-        at: the time for which its expiry is judged.
-        as_json: print one JSON object instead of lines.
-
     Raises:
         TerminalError: the bundle or a key cannot be read.
     """

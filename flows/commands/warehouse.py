@@ -17,7 +17,7 @@ from flows.commands.options import (
     ConfigOption,
     CsvOption,
     JsonOption,
-    parse_day,
+    day_option,
 )
 from flows.commands.printing import Form, form_of, print_rows, working
 
@@ -134,11 +134,7 @@ def compact(
     ] = 30,
     delete_before: Annotated[
         dt.date | None,
-        typer.Option(
-            parser=parse_day,
-            metavar="DATE",
-            help="Also delete the audits of all days before this one, in all tables.",
-        ),
+        day_option("Also delete the audits of all days before this one, in all tables."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before deleting.")] = False,
     as_csv: CsvOption = False,

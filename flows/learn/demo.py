@@ -66,16 +66,7 @@ name = "delays-broken"   # declares epsilon 0.5; on {broken} somebody dropped th
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """Result of the demo.
-
-    Attributes:
-        audits: a row per model and day.
-        report: its first page.
-        rows: labelled flights.
-        dropped: flights without an arrival delay.
-        broken: the day from which on `delays-broken` was trained on labels as they are.
-        found_before: how many models and audits an earlier run of the same demo had made.
-    """
+    """Result of the demo."""
 
     audits: pl.DataFrame
     report: pathlib.Path

@@ -22,9 +22,6 @@ def ingest_criteo(
     """Write each file as one day, from `start` on, or `synthetic` made-up days; yield what it did.
 
     Of a file, the share `sampled` of each 100,000 lines is drawn.
-
-    Raises:
-        InvalidInputError: a file cannot be read or is refused, or the lake has the day already.
     """
     for number in range(max(len(paths), synthetic)):
         day = start + dt.timedelta(days=number)

@@ -50,7 +50,6 @@ def train_trial(settings: Settings, trial: Trial) -> list[str]:
 
     Raises:
         InvalidInputError: the mechanism, its parameters or the partition's columns do not fit.
-        NotEvaluableError: the labels are missing or damaged, or the model's name is refused.
     """
     check_name("model", trial.model)
     lake = Lake(settings.lake)

@@ -81,12 +81,7 @@ class Card:
 
 
 def conclusion_of(row: AuditRow, *, stands_violated: bool = False) -> Conclusion:
-    """Return what a reader may conclude of a record.
-
-    Args:
-        row: the record.
-        stands_violated: whether all nights together refute that every declaration was true.
-    """
+    """Return what a reader may conclude of a record."""
     verdict = Verdict(row.verdict)
     if verdict is Verdict.VIOLATED or stands_violated:
         return Conclusion.REFUTED
@@ -109,12 +104,7 @@ def conclusion_of(row: AuditRow, *, stands_violated: bool = False) -> Conclusion
 
 
 def card_of(row: AuditRow, *, stands_violated: bool = False) -> Card:
-    """Return the card of a record.
-
-    Args:
-        row: the record.
-        stands_violated: as `conclusion_of` takes it.
-    """
+    """Return the card of a record."""
     conclusion = conclusion_of(row, stands_violated=stands_violated)
     return Card(
         conclusion=conclusion,

@@ -19,13 +19,7 @@ _ANSWERS = {
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Decision whether a model may be released, and its reason.
-
-    Attributes:
-        answer: pass, fail or inconclusive.
-        why: in one or two sentences.
-        card: figures and next steps.
-    """
+    """Decision whether a model may be released, and its reason."""
 
     answer: Gate
     why: str
@@ -40,9 +34,6 @@ def decision_of(record: AuditRecord) -> Decision:
     holdout, keep bets against the proxy from winning: that is what a proxy looks like that was
     trained on the holdout, which an owner can arrange. One of 100 honest audits looks so by chance.
     So it is where the target's predictions do not follow the label, which may be another column.
-
-    Args:
-        record: of the audit.
     """
     row = record.audit
     card = card_of(row)

@@ -139,10 +139,6 @@ ERROR_STEPS = (
 
 
 def steps_for(code: str | None) -> tuple[Step, ...]:
-    """Return what to try next, the cheapest first; for no known word, what holds for an error.
-
-    Args:
-        code: `reason_code` of a record.
-    """
+    """Return what to try next, the cheapest first; for no known word, what holds for an error."""
     known = next((reason for reason in Reason if reason == code), None)
     return ERROR_STEPS if known is None else in_order(_STEPS[known])

@@ -16,9 +16,6 @@ def cards_of(audits: pl.DataFrame) -> Iterator[tuple[AuditRow, Card]]:
     Args:
         audits: current records with the column `standing`, as `with_windows` returns them. Columns
             that no record has are passed over; a NaN counts as no figure.
-
-    Raises:
-        pydantic.ValidationError: a row that is no audit record.
     """
     for row in audits.iter_rows(named=True):
         given = {

@@ -53,12 +53,7 @@ _ERASED = Card(
 
 
 def statement_card(made: Entry, *, stands_violated: bool = False) -> Card:
-    """Return the card of a statement. Whatever it says follows from published statements.
-
-    Args:
-        made: the statement about a model's day that counts, or what stays of it.
-        stands_violated: whether all nights' statements together refute the declarations.
-    """
+    """Return the card of a statement. Whatever it says follows from published statements."""
     if isinstance(made, ErasedStatement):
         return _ERASED
     declared = guarantee(made.epsilon_declared, made.delta_declared)

@@ -26,13 +26,7 @@ _ORDER = list(Effort)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing to try.
-
-    Attributes:
-        cost: what it costs.
-        role: that does it.
-        text: one or two sentences, the first of which says what to do.
-    """
+    """One thing to try."""
 
     cost: Effort
     role: Role

@@ -294,15 +294,17 @@ def inputs_alert(row: AuditRow, changes: str, settings: Settings) -> Alert:
 
 
 def unlisted_alert(missed: Unlisted, day: dt.date, settings: Settings) -> Alert:
-    """Return the alert that the settings no longer list a model that was audited lately."""
+    """Return the alert that the settings no longer list a model, or a secret, audited lately."""
+    what = "it" if missed.secret is None else f"its {missed.secret} audit"
     return Alert(
         event=Event.UNLISTED,
         model=missed.model,
         day=day,
-        subject=f"{missed.model} on {day}: the settings no longer list it",
+        subject=f"{missed.model} on {day}: the settings no longer list {what}",
         reason=missed.sentence(),
         notify=tuple(dict.fromkeys(name for one in settings.models for name in one.notify)),
         report=report_link(settings),
+        moment=missed.secret or "",
     )
 
 
@@ -327,11 +329,7 @@ def report_link(settings: Settings) -> str | None:
 
 
 def deliver(alert: Alert, settings: Settings) -> None:
-    """Emit the alert as a Prefect event, and send it to the webhook if there is one.
-
-    Raises:
-        WebhookError: the webhook did not accept it.
-    """
+    """Emit the alert as a Prefect event, and send it to the webhook if there is one."""
     emit(alert.event, alert.model, alert.day, payload=alert.payload(), identity=alert.id)
     if settings.webhook is not None:
         send(settings.webhook, alert.payload())

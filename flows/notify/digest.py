@@ -21,14 +21,7 @@ _NOTHING = "none"
 def week_sentences(
     courses: Sequence[Course], *, audited: Iterable[str], settings: Settings, today: dt.date
 ) -> list[str]:
-    """Return a week's digest in sentences, for people who may read the labels.
-
-    Args:
-        courses: of every claim of the week.
-        audited: models that have a record of the week.
-        settings: whose models are missed where they have none.
-        today: day from which on an acknowledgement ends within a week.
-    """
+    """Return a week's digest in sentences, for people who may read the labels."""
     known = [
         (one, one.acknowledged)
         for one in courses
@@ -56,15 +49,7 @@ def public_week_sentences(
     acknowledged: Mapping[tuple[str, dt.date], dt.date],
     settings: Settings,
 ) -> list[str]:
-    """Return a week's digest of statements alone.
-
-    Args:
-        statements: all, in the order of publication.
-        first: first day of the week.
-        last: its last day.
-        acknowledged: last day of an acknowledgement, by model and day.
-        settings: whose models are missed where they have no statement.
-    """
+    """Return a week's digest of statements alone."""
     stands, new, known, seen = [], [], [], set[str]()
     for model in sorted({one.model for one in statements}):
         nights = [one for one in nights_of(statements, model) if one.first.day <= last]

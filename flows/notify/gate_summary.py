@@ -20,11 +20,6 @@ def junit_xml(row: AuditRow, decision: Decision, *, target: str) -> bytes:
 
     A refuted declaration is a `failure`. An inconclusive audit is an `error` and not `skipped`,
     because build servers count skipped tests as green.
-
-    Args:
-        row: the record's row.
-        decision: about it.
-        target: the model file, as the user named it.
     """
     fail, other = decision.answer is Gate.FAIL, decision.answer is Gate.INCONCLUSIVE
     counts = {"tests": "1", "failures": str(int(fail)), "errors": str(int(other)), "skipped": "0"}
@@ -45,13 +40,7 @@ def junit_xml(row: AuditRow, decision: Decision, *, target: str) -> bytes:
 
 
 def summary_markdown(row: AuditRow, decision: Decision, *, target: str) -> str:
-    """Return the decision as Markdown, in which text of others stands as it is.
-
-    Args:
-        row: the record's row.
-        decision: about it.
-        target: the model file, as the user named it.
-    """
+    """Return the decision as Markdown, in which text of others stands as it is."""
     cells = (
         markdown_text(plain_text(target)),
         f"**{decision.answer}**",

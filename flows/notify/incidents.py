@@ -85,12 +85,7 @@ def incident_id(row: AuditRow | Mapping[str, Any]) -> str:
 
 
 def resolves(row: AuditRow | Mapping[str, Any], standing: str | None) -> bool:
-    """Return whether a night ends an incident: not refuted, though it could have been seen.
-
-    Args:
-        row: the night's record.
-        standing: of all nights up to it.
-    """
+    """Return whether a night ends an incident: not refuted, though it could have been seen."""
     declared = _of(row, "epsilon_declared")
     return (
         _of(row, "verdict") == Verdict.CONSISTENT
@@ -127,12 +122,8 @@ class Course:
 
 
 def courses(warehouse: Warehouse, first: dt.date, last: dt.date) -> list[Course]:
-    """Return the course of every claim with a night from `first` to `last`, by model and secret.
-
-    Raises:
-        TransientError: storage kept failing.
-    """
-    audits = _evaluated(warehouse.current(every_secret=True), first, last)
+    """Return the course of every claim with a night from `first` to `last`, by model and secret."""
+    audits = _evaluated(warehouse.current(every_secret=True, columns=_READ), first, last)
     known = acknowledgements(warehouse)
     found = []
     for nights in _by_claim(warehouse, audits).values():
@@ -175,16 +166,12 @@ def _by_claim(
 
 
 def incidents_before(warehouse: Warehouse, rows: Sequence[AuditRow]) -> dict[str, Incident]:
-    """Return the state of each audit's claim before its day, by the audit's id.
-
-    Raises:
-        TransientError: storage kept failing.
-    """
+    """Return the state of each audit's claim before its day, by the audit's id."""
     if not rows:
         return {}
     models = pl.Series("model", sorted({row.model for row in rows}))
     days = [row.day for row in rows]
-    current = warehouse.current(every_secret=True, models=models)
+    current = warehouse.current(every_secret=True, models=models, columns=_READ)
     of_claim = _by_claim(warehouse, _evaluated(current, min(days), max(days)))
     known = acknowledgements(warehouse, models.to_list())
     return {row.audit_id: _incident(row, of_claim.get(_claim(row), ()), known) for row in rows}

@@ -69,11 +69,6 @@ def write_metrics(settings: Settings) -> None:
 
     Where statements are published, the file is made of these alone, so no label decides what
     Prometheus sees beyond what was published.
-
-    Raises:
-        OSError: the file cannot be written.
-        TransientError: storage kept failing.
-        TerminalError: the statements or the warehouse are damaged.
     """
     if settings.metrics is None:
         return
@@ -90,19 +85,26 @@ def write_metrics(settings: Settings) -> None:
 
 
 def latest_records(warehouse: Warehouse, models: Collection[str]) -> list[Latest]:
-    """Return the latest current record of each of these models and secrets.
-
-    Raises:
-        TransientError: storage kept failing.
-    """
-    current = (
-        warehouse.current(every_secret=True)
-        .filter(pl.col("model").is_in(list(models)))
+    """Return the latest current record of each of these models and secrets."""
+    key = ("model", "secret")
+    known = (
+        warehouse.current(
+            every_secret=True,
+            models=pl.Series("model", sorted(models), dtype=pl.String),
+            columns=("audit_id", "day", "status", *key),
+        )
         .with_columns(pl.col("secret").fill_null("label"))
         .sort("day")
     )
-    key = ("model", "secret")
-    evaluated = current.filter(pl.col("status") == Status.EVALUATED).unique(key, keep="last")
+    # Years of nights are read by these columns alone, and the latest nights whole.
+    latest = known.unique(key, keep="last")["audit_id"]
+    last = known.filter(pl.col("status") == Status.EVALUATED).unique(key, keep="last")["audit_id"]
+    wanted = pl.col("audit_id").is_in(pl.concat([latest, last]).implode())
+    rows = warehouse.collect(warehouse.scan("audits").filter(wanted)).with_columns(
+        pl.col("secret").fill_null("label")
+    )
+    evaluated = rows.filter(pl.col("audit_id").is_in(last.implode()))
+    current = rows.filter(pl.col("audit_id").is_in(latest.implode()))
     added = ("standing", "epsilon_standing")
     windows = epsilon_windows(warehouse, evaluated).select("audit_id", *added)
     # A night without figures ends no standing, or who spoils an input would resolve an alert.
@@ -112,7 +114,7 @@ def latest_records(warehouse: Warehouse, models: Collection[str]) -> list[Latest
         for row in judged.iter_rows(named=True)
     }
     found = []
-    for row in current.unique(key, keep="last").sort(key).iter_rows(named=True):
+    for row in current.sort(key).iter_rows(named=True):
         standing, until = standings.get((row["model"], row["secret"]), (None, None))
         found.append(
             Latest(
@@ -141,11 +143,6 @@ def latest_statements(
 
     A statement proves no figure: it has a ceiling and what was declared. So an acknowledgement
     covers the one night that it names.
-
-    Args:
-        statements: all that were made.
-        models: the models that are listed.
-        acknowledged: last day of an acknowledgement, by model and day.
     """
     found = []
     for model in sorted(models):
@@ -176,13 +173,7 @@ def latest_statements(
 
 
 def metrics_text(latest: Iterable[Latest], zone: dt.tzinfo, listed: Iterable[str] = ()) -> str:
-    """Return the text of the file.
-
-    Args:
-        latest: each model's latest result.
-        zone: in which an audited day ends.
-        listed: models of which a result is expected.
-    """
+    """Return the text of the file."""
     samples: dict[str, list[str]] = {name: [] for name in HELP}
     for model in listed:
         samples["model_listed"].append(_sample("model_listed", 1.0, model=model))

@@ -85,11 +85,7 @@ class AuditRun:
 
 
 def send_records(rows: Sequence[AuditRow], settings: Settings) -> None:
-    """Send events of these records, if the settings name a server.
-
-    Raises:
-        TransientError: the warehouse kept failing.
-    """
+    """Send events of these records, if the settings name a server."""
     if settings.openlineage is None or not rows:
         return
     warehouse = Warehouse(settings.warehouse)
@@ -112,12 +108,6 @@ def events_of(
     """Yield the two events that OpenLineage asks for each run: its start and its end.
 
     Both are sent after the audit. A repeated audit is the same run.
-
-    Args:
-        run: the audit.
-        namespace: of the job.
-        zone: in which an audited day ends.
-        now: time of both events.
     """
     facets: dict[str, Any] = {"nominalTime": _nominal_time(run.day, zone)}
     event = {

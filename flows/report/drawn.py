@@ -32,12 +32,7 @@ _SOURCES = ("flows", "workers", "privcore")
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """One page.
-
-    Attributes:
-        inputs: digest of everything that it was drawn from.
-        page: digest of its bytes.
-    """
+    """One page."""
 
     inputs: str
     page: str
@@ -75,11 +70,7 @@ def read_drawn(root: pathlib.Path, key: bytes | None) -> dict[str, Drawn]:
 
 
 def write_drawn(root: pathlib.Path, drawn: Mapping[str, Drawn], key: bytes) -> None:
-    """Replace the list.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Replace the list."""
     pages = {name: [one.inputs, one.page] for name, one in sorted(drawn.items())}
     told = {"pages": pages, "seal": _seal(pages, key)}
     replace_file(root / LIST, json.dumps(told, indent=0).encode())
@@ -100,14 +91,14 @@ def content_digest(content: bytes) -> str:
 
 def inputs_digest(frames: Iterable[pl.DataFrame], *others: object) -> str:
     """Return the digest of rows and of whatever else a page is drawn from, the code included."""
-    digest = hashlib.sha256(repr((_code_digest(), others)).encode())
+    digest = hashlib.sha256(repr((code_digest(), others)).encode())
     for frame in frames:
         digest.update(repr((frame.columns, frame.rows())).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
 
 
 @functools.cache
-def _code_digest() -> str:
+def code_digest() -> str:
     """Return the digest of all code and templates that pages may depend on."""
     digest = hashlib.sha256(repr([importlib.metadata.version(name) for name in _DRAW]).encode())
     for package in _SOURCES:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import polars as pl
-from pydantic import Field
 
 from flows.report.signs import SIGNS
 from privcore.lower_bounds.verdicts import Verdict
@@ -17,37 +16,25 @@ from workers.warehouse.schema import AuditRow
 class AuditedNight(AuditRow):
     """One current audit, with what is derived from other nights and models when it is read."""
 
-    epsilon_lower_28_days: float | None = Field(
-        default=None, description="Bound from this and the 27 days before together."
-    )
-    epsilon_ceiling_28_days: float | None = Field(
-        default=None, description="The most that these 28 days could have proved together."
-    )
-    nights_averaged: bool | None = Field(
-        default=None,
-        description="Whether these nights were averaged, since labels or holdout recur.",
-    )
-    epsilon_standing: float | None = Field(
-        default=None,
-        description="Bound from all nights since family, delta or relation last changed.",
-    )
-    standing: str | None = Field(
-        default=None,
-        description="violated where all nights, each held against its own declaration, refute that "
-        "all were true; else consistent, or None where nothing is declared.",
-    )
-    declaration_change: str | None = Field(
-        default=None, description="How the declaration differs from that of the night before."
-    )
-    settings_change: str | None = Field(
-        default=None, description="How the audit's settings differ from those of the night before."
-    )
-    inputs_changed: str | None = Field(
-        default=None, description="What of its inputs an earlier record had otherwise."
-    )
-    claim_qvalue: float | None = Field(
-        default=None, description="claim_pvalue, corrected for the models of the same night."
-    )
+    epsilon_lower_28_days: float | None = None
+    """Bound from this and the 27 days before together."""
+    epsilon_ceiling_28_days: float | None = None
+    """The most that these 28 days could have proved together."""
+    nights_averaged: bool | None = None
+    """Whether these nights were averaged, since labels or holdout recur."""
+    epsilon_standing: float | None = None
+    """Bound from all nights since family, delta or relation last changed."""
+    standing: str | None = None
+    """violated where all nights, each held against its own declaration, refute that all were true;
+    else consistent, or None where nothing is declared."""
+    declaration_change: str | None = None
+    """How the declaration differs from that of the night before."""
+    settings_change: str | None = None
+    """How the audit's settings differ from those of the night before."""
+    inputs_changed: str | None = None
+    """What of its inputs an earlier record had otherwise."""
+    claim_qvalue: float | None = None
+    """claim_pvalue, corrected for the models of the same night."""
 
     @property
     def stands_violated(self) -> bool:
@@ -60,12 +47,7 @@ Figure = Callable[[AuditedNight], float | None]
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """One model's current records, oldest first; never empty.
-
-    Attributes:
-        model: the model's name.
-        nights: one record per audited day.
-    """
+    """One model's current records, oldest first; never empty."""
 
     model: str
     nights: tuple[AuditedNight, ...]
@@ -117,7 +99,6 @@ def history_of(model: str, audits: pl.DataFrame) -> History:
             this version does not know are passed over; a NaN counts as no figure.
 
     Raises:
-        pydantic.ValidationError: a row that is no audit record.
         ValueError: two records of one day.
     """
     known = [name for name in audits.columns if name in AuditedNight.model_fields]

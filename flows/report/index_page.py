@@ -54,12 +54,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Undrawn:
-    """A model whose own page cannot be drawn.
-
-    Attributes:
-        model: its name.
-        href: path of the page that says so.
-    """
+    """A model whose own page cannot be drawn."""
 
     model: str
     href: str
@@ -67,14 +62,7 @@ class Undrawn:
 
 @dataclass(frozen=True, slots=True)
 class Withdrawal:
-    """A record that a user withdrew.
-
-    Attributes:
-        model: whose.
-        day: the audited day.
-        at: when it was withdrawn, UTC.
-        why: in the words of the person who withdrew it.
-    """
+    """A record that a user withdrew."""
 
     model: str
     day: dt.date
@@ -92,17 +80,7 @@ def index_page(
     shared: Sequence[SharedLabels] = (),
     studies: Sequence[StudyLink] = (),
 ) -> str:
-    """Return the page of the night as text.
-
-    Args:
-        models: all of them, also those whose own page cannot be drawn.
-        night: the page's night; None where nothing was audited yet.
-        releases: how many audits of tables the report has a page for.
-        withdrawals: records that were taken back, newest first.
-        secrets: the latest audit of each other secret than the label, of each model.
-        shared: labels on which several models were trained.
-        studies: those that lie in the report's folder.
-    """
+    """Return the page of the night as text."""
     entries = [one for one in models if isinstance(one, Entry)]
     by_name = {entry.model: entry for entry in entries}
     ordered = worst_first({entry.model: entry.tonight for entry in entries})

@@ -38,18 +38,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Drawings:
-    """The plots of one model; empty where there is nothing to draw.
-
-    Attributes:
-        nights: the last nights, in two formats.
-        trend: all nights, in two formats, where there are more.
-        comparison: the last figures against the declaration, in two formats.
-        curve: the game's bounds, by arm.
-        reliability: of both models, by role.
-        scores: their distribution, by arm.
-        nearness: correct guesses, promised and achieved.
-        slices: the bound of each.
-    """
+    """The plots of one model; empty where there is nothing to draw."""
 
     nights: tuple[Markup, ...]
     trend: tuple[Markup, ...]
@@ -70,16 +59,7 @@ def model_page(
     asked: Sequence[str] = (),
     acknowledged: Sequence[str] = (),
 ) -> str:
-    """Return the page of one model as text.
-
-    Args:
-        history: the model's records.
-        details: the rows beside its last record that came to figures.
-        night: the report's night, which the model may have no record of.
-        secrets: the latest audit of each other secret of its records.
-        asked: the days that were audited more than once, in sentences.
-        acknowledged: acknowledgements of its violations, in sentences.
-    """
+    """Return the page of one model as text."""
     return rendered(
         "model.html.j2",
         root="../",

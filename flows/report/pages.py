@@ -18,11 +18,7 @@ MARK = '<meta name="generator" content="privaudit">'
 
 
 def report_folder(folder: str | pathlib.Path, *, mode: int) -> pathlib.Path:
-    """Return the report's folder, made with this mode if need be; one that is there keeps its own.
-
-    Raises:
-        OSError: it cannot be made.
-    """
+    """Return the report's folder, made with this mode if it is missing."""
     root = pathlib.Path(folder)
     root.parent.mkdir(parents=True, exist_ok=True)
     root.mkdir(mode=mode, exist_ok=True)
@@ -59,11 +55,7 @@ def _digest_name(model: str) -> str:
 
 
 def replace_page(path: pathlib.Path, text: str) -> None:
-    """Replace a page as a whole.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Replace a page as a whole."""
     replace_file(path, text.encode())
 
 

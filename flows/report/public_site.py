@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from flows.next_steps import Card, statement_card
 from flows.report.drawn import LIST
+from flows.report.known_windows import WINDOWS
 from flows.report.pages import (
     INDEX,
     MODELS,
@@ -117,12 +118,10 @@ def write_public_report(
         folder: where the report goes; it is made if need be.
         acknowledged: last day of an acknowledgement, by model and day. It is shown only where a
             statement refutes the declaration, so it tells nothing that no statement tells.
-
-    Raises:
-        OSError: the folder cannot be written.
     """
     root = report_folder(folder, mode=0o755)
-    (root / LIST).unlink(missing_ok=True)  # digests of exact pages tell who guesses them
+    for exact in (LIST, WINDOWS):  # digests of exact pages tell who guesses them
+        (root / exact).unlink(missing_ok=True)
     pages = page_names({made.model for made in statements})
     newest = max((made.day for made in statements), default=None)
     shown = [

@@ -15,13 +15,7 @@ from workers.warehouse.release_row import ReleaseRow
 
 @dataclass(frozen=True, slots=True)
 class Attacked:
-    """One audit of a table, drawn.
-
-    Attributes:
-        row: its record.
-        claim: what its answers claim, in words.
-        plot: the reconstruction's progress.
-    """
+    """One audit of a table, drawn."""
 
     row: ReleaseRow
     claim: str

@@ -14,15 +14,7 @@ _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Map from values to pixels.
-
-    Attributes:
-        low: the least value.
-        high: the largest value.
-        start: pixel of the least value.
-        end: pixel of the largest value.
-        kind: `linear`, `sqrt` or `log`.
-    """
+    """Map from values to pixels."""
 
     low: float
     high: float

@@ -45,11 +45,6 @@ def shared_labels(
     """Return the labels of a day that several models share, those that exceed the total first.
 
     A row that is not of its table costs no page: one entry then says what is missing.
-
-    Args:
-        warehouse: where the records are.
-        day: of the page; None where nothing was audited yet.
-        total: what the models are held against.
     """
     if day is None:
         return ()

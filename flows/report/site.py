@@ -2,12 +2,14 @@
 
 import dataclasses
 import datetime as dt
+import itertools
 import logging
 import multiprocessing
 import os
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections import deque
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 
@@ -27,6 +29,7 @@ from flows.report.drawn import (
 from flows.report.explanations import statistics
 from flows.report.history import AuditedNight, History, history_of
 from flows.report.index_page import Entry, Undrawn, Withdrawal, index_page
+from flows.report.known_windows import known_windows
 from flows.report.model_page import UNDRAWN, model_page, undrawn_page
 from flows.report.pages import (
     INDEX,
@@ -50,7 +53,8 @@ from flows.report.templating import rendered
 from workers.plain_text import plain_text
 from workers.versions import CODE_VERSION
 from workers.warehouse.asked import asked_again
-from workers.warehouse.store import Warehouse
+from workers.warehouse.night_windows import epsilon_windows
+from workers.warehouse.store import POSSIBLE_DAY, Warehouse
 
 FEW_MODELS = 100
 """The most models drawn in this process: starting two others takes as much as drawing 140 pages."""
@@ -71,13 +75,11 @@ def write_report(
         warehouse: what was audited; it may be empty.
         folder: where the report goes; it is made if need be.
         total: what models on the same labels are held against.
-
-    Raises:
-        OSError: the folder cannot be written.
     """
-    tables = read_tables(warehouse)
+    key, root = page_key(), report_folder(folder, mode=0o700)
+    tables = read_tables(warehouse, epsilon_windows if key is None else known_windows(root, key))
     shared = shared_labels(warehouse, _night(tables.audits), total or LabelTotal())
-    return write_pages(dataclasses.replace(tables, shared=shared), folder, key=page_key())
+    return write_pages(dataclasses.replace(tables, shared=shared), root, key=key)
 
 
 def write_pages(
@@ -92,9 +94,6 @@ def write_pages(
     say, costs no other: a page that says so stands in its place.
 
     With a `key`, models' pages of which nothing changed are not drawn again (`flows.report.drawn`).
-
-    Raises:
-        OSError: the folder cannot be written.
     """
     root = report_folder(folder, mode=0o700)
     models = sorted(tables.audits["model"].unique())
@@ -106,7 +105,7 @@ def write_pages(
         top = _top(tables.audits)
         known = read_drawn(root, key)
         drawn: dict[str, Drawn] = {}
-        jobs = [
+        jobs = (
             _Job(
                 tables.of_models(chunk),
                 {model: pages[model] for model in chunk},
@@ -116,7 +115,7 @@ def write_pages(
                 None if key is None else {pages[one]: known.get(pages[one]) for one in chunk},
             )
             for chunk in chunks
-        ]
+        )
         for written in _each(jobs) if len(models) > FEW_MODELS else map(_write_models, jobs):
             shown += written.shown
             drawn |= written.drawn
@@ -170,16 +169,7 @@ def _withdrawals(rows: pl.DataFrame) -> list[Withdrawal]:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """Some models' pages to write.
-
-    Attributes:
-        tables: the models' rows.
-        pages: the file name of each model's page.
-        root: the report's folder.
-        night: its night.
-        top: the largest epsilon of all small plots.
-        known: what the report's list says of each page; None where none is kept.
-    """
+    """Some models' pages to write."""
 
     tables: Tables
     pages: Mapping[str, str]
@@ -199,15 +189,16 @@ class _Written:
 
 def _write_models(job: _Job) -> _Written:
     """Write the pages of some models and return what the page of the night needs of them."""
-    tables, written, drawn = job.tables, list[Entry | Undrawn](), dict[str, Drawn]()
+    written, drawn = list[Entry | Undrawn](), dict[str, Drawn]()
     for model, name in job.pages.items():
         shown, path = plain_text(model), job.root / MODELS / name
         inputs = ""
         try:
-            history = history_of(model, tables.audits.filter(pl.col("model") == model))
+            tables = job.tables.of_models([model])
+            history = history_of(model, tables.audits)
             written.append(_entry(history, name, job.night, job.top))
             if job.known is not None:
-                inputs = inputs_digest(tables.of_models([model]).frames(), name, job.night)
+                inputs = inputs_digest(tables.frames(), name, job.night)
                 there = job.known[name]
                 if there is not None and is_drawn(path, there, inputs):
                     drawn[name] = there
@@ -225,18 +216,15 @@ def _write_models(job: _Job) -> _Written:
 
 
 def _page(history: History, tables: Tables, night: dt.date) -> str:
+    """Return a model's page; `tables` are its rows."""
     last = history.evaluated[-1].audit_id if history.evaluated else None
-    details = Details() if last is None else tables.details(last)
-    asked = tables.asked.filter(pl.col("model") == history.nights[0].model)
     return model_page(
         history,
-        details,
+        Details() if last is None else tables.details(last),
         night=night,
-        secrets=tables.told_of([history.model]),
-        asked=asked_again(asked),
-        acknowledged=tables.acknowledged.filter(pl.col("model") == history.nights[0].model)[
-            "sentence"
-        ].to_list(),
+        secrets=tables.told_of([history.nights[0].model]),
+        asked=asked_again(tables.asked),
+        acknowledged=tables.acknowledged["sentence"].to_list(),
     )
 
 
@@ -278,31 +266,41 @@ def _small(history: History, name: str, top: float) -> Markup:
     )
 
 
-def _each(jobs: Sequence[_Job]) -> Iterator[_Written]:
+def _each(jobs: Iterator[_Job]) -> Iterator[_Written]:
     """Do the jobs in several processes, which are spawned: polars does not survive a fork.
 
-    What other processes did not come to, since one of them ended, is done here.
+    What other processes did not come to, since one of them ended, is done here. Jobs are made as
+    they are asked for, a few ahead: each holds its models' rows once more.
     """
-    processes = min(len(jobs), len(os.sched_getaffinity(0)))
+    processes = len(os.sched_getaffinity(0))
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        futures = [pool.submit(_write_models, job) for job in jobs]
-        for future, job in zip(futures, jobs, strict=True):
-            try:
-                written = future.result()
-            except BrokenProcessPool:
-                written = _write_models(job)
-            yield written
+        going: deque[tuple[_Job, Future[_Written] | None]] = deque()
+        for job in itertools.chain(jobs, [None] * (2 * processes)):
+            if job is not None:
+                going.append((job, _submitted(pool, job)))
+            if going and (job is None or len(going) > 2 * processes):
+                yield _result(*going.popleft())
+
+
+def _submitted(pool: ProcessPoolExecutor, job: _Job) -> Future[_Written] | None:
+    """Hand over a job; None where a process has ended, after which none takes any."""
+    try:
+        return pool.submit(_write_models, job)
+    except BrokenProcessPool:
+        return None
+
+
+def _result(job: _Job, future: Future[_Written] | None) -> _Written:
+    try:
+        return _write_models(job) if future is None else future.result()
+    except BrokenProcessPool:
+        return _write_models(job)
 
 
 def _night(audits: pl.DataFrame) -> dt.date | None:
-    """Return the report's night: the newest audited day, None where there is none.
-
-    A day after its own record was committed is a mistake, and no night of the others.
-    """
-    possible = audits.filter(
-        pl.col("day") <= pl.col("recorded_at").dt.date() + dt.timedelta(days=1)
-    )
+    """Return the report's night: the newest audited day, None where there is none."""
+    possible = audits.filter(POSSIBLE_DAY)
     newest: dt.date | None = (possible if possible.height else audits)["day"].max()  # type: ignore[assignment]  # polars' union
     return newest
 

@@ -36,12 +36,7 @@ class StudyTable:
 
 @dataclass(frozen=True, slots=True)
 class StudyLink:
-    """A study that lies in a report's folder.
-
-    Attributes:
-        href: its page, from the report's first one.
-        title: its page's title.
-    """
+    """A study that lies in a report's folder."""
 
     href: str
     title: str
@@ -55,18 +50,7 @@ def study_page(
     *,
     root: str | None,
 ) -> str:
-    """Return the page as text; it needs no other file.
-
-    Args:
-        title: of the study.
-        sentences: what was found, in words.
-        tables: as they are printed.
-        drawings: SVG files.
-        root: the way to the report's folder, if the page lies in one.
-
-    Raises:
-        OSError: a drawing cannot be read.
-    """
+    """Return the page as text; it needs no other file."""
     drawn = [
         (drawing.stem.replace("_", " "), base64.b64encode(drawing.read_bytes()).decode())
         for drawing in drawings

@@ -12,13 +12,7 @@ _Tenths = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A finished drawing.
-
-    Attributes:
-        width: in pixels.
-        height: in pixels.
-        body: its elements; colours may be CSS variables.
-    """
+    """A finished drawing."""
 
     width: int
     height: int
@@ -28,15 +22,7 @@ class Drawing:
 def inline_svg(
     drawing: Drawing, *, identifier: str, title: str, description: str, css_class: str
 ) -> Markup:
-    """Return a drawing as one `<svg role="img">` element, whose width CSS decides.
-
-    Args:
-        drawing: what to show.
-        identifier: unique in the page; prefix of the ids of title and description.
-        title: what the picture is, for screen readers and as its tooltip.
-        description: what it shows.
-        css_class: class of the element.
-    """
+    """Return a drawing as one `<svg role="img">` element, whose width CSS decides."""
     head = Markup(
         '<svg xmlns="http://www.w3.org/2000/svg" class="{css}" viewBox="0 0 {width} {height}" '
         'role="img" aria-labelledby="{id}-title" aria-describedby="{id}-desc">'

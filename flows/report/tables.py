@@ -1,5 +1,6 @@
 """Tables of the report: the current audits, and every other row of each model's last figures."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -9,7 +10,7 @@ from flows.report.history import AuditedNight, without_nan
 from flows.report.shared_labels import SharedLabels
 from workers.warehouse.acknowledgements import acknowledgements
 from workers.warehouse.asked import SCHEMA, every_audit
-from workers.warehouse.night_windows import with_windows
+from workers.warehouse.night_windows import OF_WINDOWS, epsilon_windows, with_windows
 from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import (
     BoundRow,
@@ -32,15 +33,7 @@ AnyRow = TypeVar("AnyRow", bound=TableRow)
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """The rows beside one audit; each may be empty, as in records made before it was stored.
-
-    Attributes:
-        bounds: the game's bounds by arm, family and guess fraction.
-        promises: what the guarantee promises.
-        slices: the bounds of slices with at least the plan's number of records.
-        reliability: predictions of both models against what was observed.
-        scores: the distribution of the adversary's scores.
-    """
+    """The rows beside one audit; each may be empty, as in records made before it was stored."""
 
     bounds: tuple[BoundRow, ...] = ()
     promises: tuple[PromiseRow, ...] = ()
@@ -112,11 +105,7 @@ class Tables:
         )
 
     def told_of(self, models: list[str]) -> tuple[AuditedNight, ...]:
-        """Return the latest audit of each other secret of these models, by name.
-
-        Raises:
-            pydantic.ValidationError: a row that is not of its table.
-        """
+        """Return the latest audit of each other secret of these models, by name."""
         found = self._secrets_of(models)
         if found.is_empty():
             return ()
@@ -129,19 +118,11 @@ class Tables:
         return self.secrets.filter(pl.col("model").is_in(models))
 
     def release_rows(self) -> tuple[ReleaseRow, ...]:
-        """Return the audits of releases.
-
-        Raises:
-            pydantic.ValidationError: a row that is not of its table.
-        """
+        """Return the audits of releases."""
         return _rows(ReleaseRow, self.releases)
 
     def details(self, audit_id: str) -> Details:
-        """Return the rows of one audit, without bars and bins of too few records.
-
-        Raises:
-            pydantic.ValidationError: a row that is not of its table.
-        """
+        """Return the rows of one audit, without bars and bins of too few records."""
         enough = pl.col("records") >= FEWEST_RECORDS
         mine = pl.col("audit_id") == audit_id
         return Details(
@@ -153,9 +134,18 @@ class Tables:
         )
 
 
-def read_tables(warehouse: Warehouse) -> Tables:
-    """Return what the report needs of a warehouse."""
-    everything = with_windows(warehouse, warehouse.current(every_secret=True))
+def read_tables(
+    warehouse: Warehouse,
+    windows: Callable[[Warehouse, pl.DataFrame], pl.DataFrame] = epsilon_windows,
+) -> Tables:
+    """Return what the report needs of a warehouse; `windows` derives those of its audits."""
+    # Before the rows are read whole: both take much memory.
+    asked = warehouse.current(every_secret=True, columns=OF_WINDOWS)
+    derived = windows(warehouse, asked)
+    current = warehouse.current(every_secret=True)
+    if not current["audit_id"].equals(asked["audit_id"]):  # something was committed meanwhile
+        derived = windows(warehouse, current)
+    everything = with_windows(warehouse, current, windows=derived)
     of_labels = pl.col("secret").fill_null("label") == "label"
     secrets = everything.filter(~of_labels)
     audits = everything if secrets.is_empty() else everything.filter(of_labels)

@@ -28,7 +28,6 @@ def acknowledge_violation(
 
     Raises:
         TerminalError: the violation cannot be acknowledged; the sentence says why.
-        TransientError: storage kept failing.
     """
     warehouse = Warehouse(settings.warehouse)
     row = warehouse.record(audit_id).audit

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import prefect
 from prefect.runtime import flow_run
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import Field, create_model
 
 from flows.run.auditing import RUNNER, begin, gather, submit
 from flows.run.choose_executor import choose_executor
@@ -15,13 +15,12 @@ from flows.run.night_plan import Job, plan_night, report_planned
 from flows.settings import load_settings
 from workers.lake.layout import Lake
 from workers.plan import Plan
+from workers.strict_model import StrictModel
 from workers.warehouse.schema import AuditRow
 
 
-class _Overrides(BaseModel):
+class _Overrides(StrictModel):
     """Plan fields for this run alone; what is left out is as the settings say."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def _optional(name: str) -> tuple[Any, Any]:

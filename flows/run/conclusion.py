@@ -1,7 +1,6 @@
 """End of a flow of audits: report, summary, and the state in which Prefect shows it."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import polars as pl
 from prefect.client.schemas.objects import State
@@ -67,9 +66,6 @@ class AuditsFailedError(AuditError):
             f"{lost if uncommitted else 'see their records.'}"
         )
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.models, self.rows, self.uncommitted)
-
 
 class AlertsUndeliveredError(TransientError):
     """Every audit is committed, but an alert was not delivered; `rows` holds every audit's row."""
@@ -78,9 +74,6 @@ class AlertsUndeliveredError(TransientError):
         self.reasons = reasons
         self.rows = rows
         super().__init__(" ".join(reasons))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.reasons, self.rows)
 
 
 class ReportUnpublishedError(AuditError):
@@ -93,9 +86,6 @@ class ReportUnpublishedError(AuditError):
             f"All audits are committed, but the report could not be written ({why}): mend that, "
             "then write it with privaudit report."
         )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.why, self.rows)
 
 
 def _published(settings: Settings) -> tuple[str | None, str | None]:
@@ -276,7 +266,12 @@ def _exceeding(
 
 
 def _missed(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) -> Iterator[Alert]:
-    """Yield alerts of models that were audited lately and are no longer listed."""
+    """Yield alerts of models, and secrets, that were audited lately and are no longer listed."""
     day = max(row.day for row in rows)
-    for model in unlisted_models(warehouse, (model.name for model in settings.models), day):
-        yield unlisted_alert(model, day, settings)
+    listed = (
+        (model.name, plan.secret_name)
+        for model in settings.models
+        for plan in settings.plans_of(model.name)
+    )
+    for missed in unlisted_models(warehouse, listed, day):
+        yield unlisted_alert(missed, day, settings)

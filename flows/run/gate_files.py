@@ -68,10 +68,6 @@ def audit_files(
         labels: the table, and what its columns mean.
         limit: what the bound is held against.
         day: whose rows play; without one, all rows of the table.
-
-    Raises:
-        TerminalError: a file is missing, or of no known format.
-        TransientError: storage or a worker failed in a way that may go away.
     """
     audited = day or ONE_DAY
     privacy = limit.declaration().as_privacy()

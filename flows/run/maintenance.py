@@ -19,9 +19,6 @@ def maintain_warehouse(settings: str | None = None, kept_days: int = KEPT_DAYS) 
     Args:
         settings: path of the settings file; `PRIVAUDIT_CONFIG` or ./privaudit.toml by default.
         kept_days: how long replaced files stay, for time travel by the tables' commit logs.
-
-    Raises:
-        TransientError: other writers kept winning; what was compacted stays compacted.
     """
     loaded = load_settings(settings)
     done = compact(Warehouse(loaded.warehouse), kept_days=kept_days)

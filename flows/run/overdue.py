@@ -1,7 +1,6 @@
 """Alerts for models that have no audit at their deadline."""
 
 import datetime as dt
-from typing import Any
 
 import polars as pl
 import prefect
@@ -25,9 +24,6 @@ class AuditsMissingError(AuditError):
             f"No audit of {', '.join(models)} for {day} by the deadline: see whether nightly-audit "
             f"ran, then privaudit backfill --first {day} --last {day}."
         )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.models, self.day)
 
 
 def overdue_models(settings: Settings, day: dt.date, *, now: dt.datetime) -> tuple[str, ...]:

@@ -22,13 +22,7 @@ def publish(settings: Settings) -> str:
 
 
 def write(settings: Settings) -> pathlib.Path:
-    """Write metrics and report; return its first page: of statements where these are published.
-
-    Raises:
-        OSError: the report's folder or the file of metrics cannot be written.
-        TransientError: storage kept failing.
-        TerminalError: the statements or the warehouse are damaged.
-    """
+    """Write metrics and report; return its first page: of statements where these are published."""
     write_metrics(settings)  # first: an alert rule must not wait for pages
     if settings.publication is None:
         return write_exact(settings, settings.report)
@@ -38,13 +32,7 @@ def write(settings: Settings) -> pathlib.Path:
 
 
 def write_exact(settings: Settings, folder: str | pathlib.Path) -> pathlib.Path:
-    """Write the report of exact records into a folder, and return its first page.
-
-    Raises:
-        OSError: the folder cannot be written.
-        TransientError: storage kept failing.
-        TerminalError: the warehouse is damaged.
-    """
+    """Write the report of exact records into a folder, and return its first page."""
     limit = settings.together
     total = None if limit is None else LabelTotal(limit.epsilon, limit.delta)
     return write_report(Warehouse(settings.warehouse), folder, total=total)

@@ -30,11 +30,7 @@ _NOTHING = (
 
 
 def publication_key(settings: Settings) -> bytes:
-    """Return the key of `[publication]`, which the settings have.
-
-    Raises:
-        TerminalError: there is none, others may read its file, or it is no key.
-    """
+    """Return the key of `[publication]`, which the settings have."""
     given = settings.publication
     assert given is not None  # noqa: S101
     return read_key(None if given.key is None else given.key.get_secret_value(), given.key_file)
@@ -46,14 +42,6 @@ def statement_of_record(record: AuditRecord, settings: Settings) -> Published | 
     There is none without `[publication]`, where the plan was changed for one run, where the audit
     has none (`workers.audit.exact_statement`), where it would cost a label too much, was erased, or
     a test over nights was asked about the day before.
-
-    Args:
-        record: what was committed.
-        settings: with or without `[publication]`.
-
-    Raises:
-        TransientError: storage kept failing.
-        TerminalError: there is no key, or the statements cannot be read or written.
     """
     if settings.publication is None or not record.statements or record.audit.exploratory:
         return None
@@ -83,7 +71,6 @@ def publish_current(
 
     Raises:
         TerminalError: nothing can be published, and why.
-        TransientError: storage kept failing.
     """
     if settings.publication is None:
         raise TerminalError(_NOTHING)
@@ -117,7 +104,6 @@ def published_nights(rows: Sequence[AuditRow], settings: Settings) -> list[Publi
         settings: with `[publication]`.
 
     Raises:
-        TransientError: storage kept failing.
         TerminalError: the statements or the warehouse are damaged.
     """
     warehouse, published = Warehouse(settings.warehouse), _statements(settings).all()
@@ -153,7 +139,6 @@ def opening_of_current(model: str, day: dt.date, settings: Settings) -> str:
 
     Raises:
         TerminalError: nothing was published, there is no key, or the day's test still runs.
-        TransientError: storage kept failing.
     """
     published = _statements(settings).of(model, day)
     if published is None:
@@ -178,7 +163,6 @@ def check_opening(record: AuditRecord, opening: str, settings: Settings) -> tupl
 
     Raises:
         TerminalError: nothing was published of the record, or the opening is none.
-        TransientError: storage kept failing.
     """
     audit = record.audit
     published = [
@@ -216,7 +200,6 @@ def check_follows(made: Published, settings: Settings) -> None:
 
     Raises:
         TerminalError: it follows from none.
-        TransientError: storage kept failing.
     """
     try:
         key = publication_key(settings)

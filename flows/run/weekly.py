@@ -17,12 +17,7 @@ from workers.warehouse.store import Warehouse
 
 
 def digest_of(settings: Settings, day: dt.date, *, today: dt.date) -> Alert:
-    """Return the message about the week that ends with `day`: of statements if they are published.
-
-    Raises:
-        TransientError: storage kept failing.
-        TerminalError: the warehouse or the statements are damaged.
-    """
+    """Return the message about the week that ends with `day`: of statements if published."""
     warehouse, first = Warehouse(settings.warehouse), day - WEEK
     if settings.publication is not None:
         sentences = public_week_sentences(
@@ -45,8 +40,6 @@ def send_digest(settings: Settings, day: dt.date, *, today: dt.date) -> Alert:
 
     Raises:
         WebhookError: the webhook did not accept it.
-        TransientError: storage kept failing.
-        TerminalError: the warehouse or the statements are damaged.
     """
     alert = digest_of(settings, day, today=today)
     if undelivered := deliver_all([alert], settings):

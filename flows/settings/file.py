@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import pydantic_settings
 from pydantic import (
     AfterValidator,
-    BaseModel,
     ConfigDict,
     Field,
     SecretStr,
@@ -26,10 +25,11 @@ from flows.settings.openlineage import OpenLineageSettings
 from flows.settings.problems import SettingsError, problems, toml_hint
 from flows.settings.publication import PublicationSettings
 from flows.settings.together import TogetherSettings
-from flows.settings.values import TimeOfDay, safe_url, without_login, zone
+from flows.settings.values import TimeOfDay, safe_url, without_login
 from privcore.lower_bounds import Secret
 from workers.lake.places import local_path
 from workers.plan import Plan
+from workers.strict_model import StrictModel, known_zone
 
 FILE = "privaudit.toml"
 VARIABLE = "PRIVAUDIT_CONFIG"
@@ -48,53 +48,40 @@ class UnlistedModelError(WrongUsageError):
         meant = did_you_mean(name, listed) or f": it lists {', '.join(listed[:_NAMED])}."
         super().__init__(f"The model {name!r} is not in {FILE}{meant}")
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name, self.listed)
 
-
-class NightSettings(BaseModel):
+class NightSettings(StrictModel):
     """Deadline of the nightly audit, and how much of it runs at once."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    time_zone: Annotated[str, AfterValidator(zone)] = Field(
-        default="UTC", description="Zone of every time of day, like Europe/Amsterdam."
-    )
-    deadline: TimeOfDay = Field(
-        default=dt.time(9),
-        description="Time of the day after the audited one at which a verdict must be there.",
-    )
-    concurrency: int = Field(
-        default=4, ge=1, le=1000, description="Audits at the same time, over all flow runs."
-    )
+    time_zone: Annotated[str, AfterValidator(known_zone)] = "UTC"
+    """Zone of every time of day, like Europe/Amsterdam."""
+    deadline: TimeOfDay = dt.time(9)
+    """Time of the day after the audited one at which a verdict must be there."""
+    concurrency: int = Field(default=4, ge=1, le=1000)
+    """Audits at the same time, over all flow runs."""
 
 
-class WebhookSettings(BaseModel):
+class WebhookSettings(StrictModel):
     """Destination of alerts without Prefect's automations."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(hide_input_in_errors=True)
 
-    url: Annotated[str, AfterValidator(safe_url)] = Field(description="Receives a POST per alert.")
-    secret: SecretStr = Field(
-        min_length=16, description="Key of the HMAC signature; keep it in the environment."
-    )
+    url: Annotated[str, AfterValidator(safe_url)]
+    """Receives a POST per alert."""
+    secret: SecretStr = Field(min_length=16)
+    """Key of the HMAC signature; keep it in the environment."""
 
 
-class RaySettings(BaseModel):
+class RaySettings(StrictModel):
     """Ray that does the work; no number depends on it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    address: str = Field(default="local", description="local, auto, or ray://host:port.")
-    cpus: int | None = Field(default=None, ge=1, description="CPUs of a local Ray; all by default.")
-    task_cpus: float = Field(
-        default=1.0, gt=0.0, description="CPUs that a task holds; it works on one thread."
-    )
-    task_memory: int | None = Field(
-        default=None,
-        ge=1,
-        description="Bytes of memory that a task holds, for placing it; any if left out.",
-    )
+    address: str = "local"
+    """local, auto, or ray://host:port."""
+    cpus: int | None = Field(default=None, ge=1)
+    """CPUs of a local Ray; all by default."""
+    task_cpus: float = Field(default=1.0, gt=0.0)
+    """CPUs that a task holds; it works on one thread."""
+    task_memory: int | None = Field(default=None, ge=1)
+    """Bytes of memory that a task holds, for placing it; any if left out."""
 
 
 class Settings(BaseSettings):
@@ -103,6 +90,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         frozen=True,
         extra="forbid",
+        use_attribute_docstrings=True,
         env_prefix="PRIVAUDIT_",
         env_nested_delimiter="__",
         hide_input_in_errors=True,
@@ -111,14 +99,10 @@ class Settings(BaseSettings):
     lake: str
     warehouse: str
     report: str
-    report_url: Annotated[str, AfterValidator(without_login)] | None = Field(
-        default=None, description="Address under which people open the report; goes into alerts."
-    )
-    metrics: str | None = Field(
-        default=None,
-        pattern=r"\.prom$",
-        description="File of this machine that Prometheus' node exporter reads; ends with .prom.",
-    )
+    report_url: Annotated[str, AfterValidator(without_login)] | None = None
+    """Address under which people open the report; goes into alerts."""
+    metrics: str | None = Field(default=None, pattern=r"\.prom$")
+    """File of this machine that Prometheus' node exporter reads; ends with .prom."""
     models: tuple[ModelSettings, ...] = Field(min_length=1)
     plan: Plan = Plan()
     night: NightSettings = NightSettings()
@@ -276,7 +260,7 @@ def _content(path: pathlib.Path, *, named: bool) -> dict[str, Any]:
         ) from None
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise SettingsError(f"{path} is not valid TOML: {error}{toml_hint(text)}.") from None
 
 

@@ -3,7 +3,7 @@
 import pathlib
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import model_validator
 
 from flows.settings.problems import SettingsError
 from flows.settings.values import TimeOfDay
@@ -15,52 +15,38 @@ from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
 from workers.sources.checkpoints.label_tables import LabelTable
 from workers.sources.scores.score_tables import DeclaredPrivacy, ScoreTables
 from workers.sources.tables.day_tables import TablePlace
+from workers.strict_model import StrictModel
 
 
-class ModelSettings(BaseModel):
+class ModelSettings(StrictModel):
     """One audited model."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str = Field(description="Name of the model's folder in the lake.")
-    dataset: str | None = Field(
-        default=None,
-        description="The only label dataset that its manifest may name; any if left out.",
-    )
-    deadline: TimeOfDay | None = Field(
-        default=None, description="Instead of the night's deadline, for this model."
-    )
-    notify: tuple[str, ...] = Field(
-        default=(), description="Who is notified: addresses or channels, passed on with each alert."
-    )
-    plan: Plan = Field(default=Plan(), description="Instead of the common plan, field by field.")
-    attribute: Attribute | None = Field(
-        default=None,
-        description="A categorical feature whose values are audited as well, by their own claim.",
-    )
-    sampling: TrainingSampling | None = Field(
-        default=None,
-        description="How training sampled its rows by their label; the holdout is sampled "
-        "likewise. Left out, training took every row that is not held out.",
-    )
-    membership: bool = Field(
-        default=False,
-        description="Whether it is audited as well, by its own claim, if records are told to have "
-        "been trained on.",
-    )
-    scores: ScoreTables | None = Field(
-        default=None,
-        description="Tables of both models' probabilities, instead of checkpoints in the lake.",
-    )
-    checkpoints: CheckpointPaths | None = Field(
-        default=None, description="Where model files lie, instead of the lake and its manifests."
-    )
-    labels: LabelTable | None = Field(
-        default=None, description="A table of labelled rows, instead of a dataset of the lake."
-    )
-    privacy: DeclaredPrivacy | None = Field(
-        default=None, description="What is declared, where no manifest in the lake declares."
-    )
+    name: str
+    """Name of the model's folder in the lake."""
+    dataset: str | None = None
+    """The only label dataset that its manifest may name; any if left out."""
+    deadline: TimeOfDay | None = None
+    """Instead of the night's deadline, for this model."""
+    notify: tuple[str, ...] = ()
+    """Who is notified: addresses or channels, passed on with each alert."""
+    plan: Plan = Plan()
+    """Instead of the common plan, field by field."""
+    attribute: Attribute | None = None
+    """A categorical feature whose values are audited as well, by their own claim."""
+    sampling: TrainingSampling | None = None
+    """How training sampled its rows by their label; the holdout is sampled likewise. Left out,
+    training took every row that is not held out."""
+    membership: bool = False
+    """Whether it is audited as well, by its own claim, if records are told to have been trained
+    on."""
+    scores: ScoreTables | None = None
+    """Tables of both models' probabilities, instead of checkpoints in the lake."""
+    checkpoints: CheckpointPaths | None = None
+    """Where model files lie, instead of the lake and its manifests."""
+    labels: LabelTable | None = None
+    """A table of labelled rows, instead of a dataset of the lake."""
+    privacy: DeclaredPrivacy | None = None
+    """What is declared, where no manifest in the lake declares."""
 
     @model_validator(mode="after")
     def _declared_once(self) -> Self:

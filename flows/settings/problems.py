@@ -23,9 +23,6 @@ class SettingsError(TerminalError):
         self.problems = problems
         super().__init__(sentence)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.sentence, self.problems)
-
 
 def problems(error: ValidationError, of: type[BaseModel]) -> tuple[str, ...]:
     """Return one "key: what is wrong" for each value that breaks a rule of the model `of`."""

@@ -2,23 +2,11 @@
 
 import datetime as dt
 import urllib.parse
-import zoneinfo
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
-
-
-def zone(name: str) -> str:
-    """Return the name of a time zone."""
-    try:
-        zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(
-            f"{name!r} is not a time zone: write a name like Europe/Amsterdam or UTC"
-        ) from None
-    return name
 
 
 def _time_of_day(value: object) -> object:

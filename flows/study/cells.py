@@ -21,12 +21,7 @@ CellRow = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One piece of a study; everything that its numbers depend on.
-
-    Attributes:
-        name: of its file; unique in the study.
-        parameters: simple values.
-    """
+    """One piece of a study; everything that its numbers depend on."""
 
     name: str
     parameters: dict[str, Any]
@@ -48,13 +43,7 @@ class ComputedCell:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """All cells' rows, and how many cells an earlier run had left.
-
-    Attributes:
-        cell_rows: in the cells' order.
-        found: cells that were read, not computed.
-        cells: all of them.
-    """
+    """All cells' rows, and how many cells an earlier run had left."""
 
     cell_rows: Sequence[CellRow]
     found: int

@@ -57,14 +57,7 @@ class World:
 
 
 def study(*, scale: float) -> Study:
-    """Return the study: models trained with randomized response, and all attacks on each.
-
-    Args:
-        scale: share of the records of each day.
-
-    Raises:
-        InvalidInputError: a scale out of its range.
-    """
+    """Return the study: models trained with randomized response, and all attacks on each."""
     check_scale(scale)
     cells = [
         Cell(

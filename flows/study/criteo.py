@@ -108,7 +108,6 @@ def study(
     Raises:
         InvalidInputError: a scale out of its range, a folder that cannot be made, files that are
             not two or that cannot be read, or files beside a lake.
-        NotEvaluableError: the lake lacks one of the days.
     """
     check_scale(scale)
     if files and (len(files) != 2 or lake is not None):

@@ -209,14 +209,7 @@ def _order_table(models: pl.DataFrame) -> StudyTable:
 def sentences(
     models: pl.DataFrame, whole: pl.DataFrame, dataset: str, *, synthetic: bool
 ) -> list[str]:
-    """Return what the study says in words, with its seeds and its terms.
-
-    Args:
-        models: with the trees that the validation labels choose.
-        whole: the same models with all trees.
-        dataset: the clicks' data set.
-        synthetic: whether the clicks are made up.
-    """
+    """Return what the study says in words, with its seeds and its terms."""
     first = models.row(0, named=True)
     data = (
         "The clicks are synthetic, made up in the shape of Criteo's logs: no figure here says "

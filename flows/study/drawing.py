@@ -108,17 +108,7 @@ def chart(
     panels: Panels = ONE_PANEL,
     lines: Lines = LINES,
 ) -> Any:
-    """Return the drawing: lines or points, error bars, and diamonds at what a paper prints.
-
-    Args:
-        points: the values.
-        title: above the drawing.
-        x: along.
-        y: upwards.
-        colors: series -> colour, in the legend's order.
-        panels: which there are.
-        lines: how a series is drawn.
-    """
+    """Return the drawing: lines or points, error bars, and diamonds at what a paper prints."""
     points = list(points)
     blank = {"panel": "", "style": "", "low": None, "high": None, "printed": False}
     base = alt.Chart(alt.InlineData(values=[{**blank, **point} for point in points]))

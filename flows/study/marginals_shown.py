@@ -68,14 +68,7 @@ _PRINTED = (
 
 
 def shown(runs: pl.DataFrame, columns: Sequence[str], by_epsilon: str, scale: float) -> Shown:
-    """Return what there is to show of all runs on a table with these columns.
-
-    Args:
-        runs: a row for each figure, setting, distance and run.
-        columns: of the table.
-        by_epsilon: the column of Figure 5.
-        scale: of the runs.
-    """
+    """Return what there is to show of all runs on a table with these columns."""
     present = set(runs["figure"].unique())
     figures = {name: means(runs, name) for name in _FIGURES if name in present}
     acs = set(ACS) <= set(columns)

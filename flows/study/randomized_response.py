@@ -57,9 +57,6 @@ def study(*, scale: float) -> Study:
     features, labels and noise anew in every repetition, too. `shifts` is the paper's protocol with
     proxies that are wrong by so much. Records shrink with `scale`, repetitions with its square
     root.
-
-    Raises:
-        InvalidInputError: a scale out of its range.
     """
     check_scale(scale)
     records = max(2_000, round(RECORDS * scale))

@@ -67,11 +67,7 @@ class Population:
 
 
 def study(*, scale: float) -> Study:
-    """Return the study; `scale` is the share of the games to play.
-
-    Raises:
-        InvalidInputError: a scale out of its range.
-    """
+    """Return the study; `scale` is the share of the games to play."""
     check_scale(scale)
     plays = max(50, round(PLAYS * scale))
     cells = [

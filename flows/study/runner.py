@@ -111,11 +111,7 @@ def workers_here(start: Callable[[], AbstractContextManager[Executor]]) -> Itera
 
 
 def run_study(study: Study, output: pathlib.Path) -> Written:
-    """Compute a study on this machine's processors, and write its files.
-
-    Raises:
-        InvalidInputError: the folder cannot be made.
-    """
+    """Compute a study on this machine's processors, and write its files."""
     make_folder(output)
     with workers_here(on_ray) as executor:
         found = compute_study(study, output, executor)

@@ -102,10 +102,6 @@ def read_names(uri: str) -> NDArray[np.float64]:
 def study(*, scale: float, names: str | None = None) -> Study:
     """Return the study: models trained on secrets, and attacked.
 
-    Args:
-        scale: share of the models to train.
-        names: table of the names' probabilities, see `read_names`.
-
     Raises:
         InvalidInputError: a scale out of its range, or no such table.
     """

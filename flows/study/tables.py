@@ -50,10 +50,6 @@ def published_rows(published: Sequence[Published], *, unjudged: str = "") -> pl.
     """Return every printed value beside ours, with a verdict on it.
 
     The one rule for verdicts: a value is judged only at the scale and on the data of the paper.
-
-    Args:
-        published: the values.
-        unjudged: in what this run differs from the paper's; empty where it does not.
     """
     names = ("paper", "place", "quantity", "printed", "computed", "verdict")
     judged = [

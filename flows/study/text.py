@@ -68,15 +68,7 @@ class _Halves:
 
 
 def study(path: pathlib.Path, *, scale: float) -> Study:
-    """Return the study: three networks, and all attacks on two of them.
-
-    Args:
-        path: the texts; see `workers.datasets.rated_texts.read_texts`.
-        scale: share of the texts.
-
-    Raises:
-        InvalidInputError: a scale out of its range, or texts that cannot be read.
-    """
+    """Return the study: three networks, and all attacks on two of them."""
     check_scale(scale)
     texts = read_texts(path)
     content = hashlib.sha256("\0".join(texts.texts.to_list()).encode())

@@ -124,7 +124,6 @@ from .unit_records import (
     unit_records,
     unit_tallies,
 )
-from .units import UnitScores, unit_label_inference
 
 __all__ = [
     "ABOVE",
@@ -177,7 +176,6 @@ __all__ = [
     "Tallies",
     "Tally",
     "UnitRecords",
-    "UnitScores",
     "ValueSketch",
     "VarianceAbove",
     "above",
@@ -260,7 +258,6 @@ __all__ = [
     "suspect_sentence",
     "table_match",
     "tuned_training",
-    "unit_label_inference",
     "unit_records",
     "unit_tallies",
     "unread_odds",

@@ -76,9 +76,6 @@ def attribute_posterior(
         likelihood: shape (records, values), a model's probability of the record's own label with
             the column set to each value in turn.
         name: what errors call the likelihood.
-
-    Raises:
-        InvalidInputError: as `attribute_inference`.
     """
     if likelihood.ndim != 2 or likelihood.shape[1] < 2:
         rule = "its shape is (records, values), values >= 2"

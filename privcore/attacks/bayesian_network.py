@@ -93,9 +93,6 @@ class BayesianNetwork:
 
         Returns:
             Shape (records, columns), known columns as given; and shape (records,).
-
-        Raises:
-            InvalidInputError: as in `posterior`.
         """
         factors, steps = self._given(known), []
         evidence = factors

@@ -36,11 +36,7 @@ class EveryCell:
 
     @classmethod
     def of(cls, column: Column) -> "EveryCell":
-        """Return the domain of a column with bounds.
-
-        Raises:
-            InvalidInputError: it has none.
-        """
+        """Return the domain of a column with bounds."""
         if column.lower is None or column.upper is None:
             raise InvalidInputError(column.name, None, "a column is searched within bounds")
         return cls(column.lower, column.upper)

@@ -84,9 +84,6 @@ def decoy_tally(
             adversary what the target said without them, and nothing that is proved depends on it.
         labels: shape (records,), class indices that were trained on.
         others: shape (records,), the pairs' other labels; pairs of one label are left out.
-
-    Raises:
-        InvalidInputError: as `odds_tally`.
     """
     target, proxy = check_pair(target, proxy)
     for one in (labels, others):

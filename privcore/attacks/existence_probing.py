@@ -6,8 +6,6 @@ mechanism answers "does a record satisfy phi?" without noise exactly where none 
 how often each occurs.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -39,18 +37,12 @@ def any_record(adversary: Adversary, predicates: Predicates) -> NDArray[np.bool_
     return np.asarray(adversary.signs(predicates, thresholds) != ZERO)
 
 
-def probe_records(
-    adversary: Adversary, *, order: Sequence[int] | None = None
-) -> TableReconstruction:
-    """Find the distinct records of a table, column by column; every count is 1.
+def probe_records(adversary: Adversary) -> TableReconstruction:
+    """Find the distinct records of a table, column by column, the smallest domain first.
 
-    Ranges are halved as in `Bisection`; where the left half is empty, the right one is not, and
-    needs no question. Where the interface refuses, fails or answers garbage, what was learned by
-    then is returned with the reason.
-
-    Args:
-        adversary: who asks, with k = 0.
-        order: the columns in the order in which they are learned; smallest domain first by default.
+    Every count is 1, and the adversary's k is 0. Ranges are halved as in `Bisection`; where the
+    left half is empty, the right one is not, and needs no question. Where the interface refuses,
+    fails or answers garbage, what was learned by then is returned with the reason.
     """
     groups = Groups.everyone()
     progress: list[Progress] = []
@@ -61,8 +53,7 @@ def probe_records(
             probe_column(adversary, index, Groups.everyone(), EveryCell.of(domain))[1]
             for index, domain in enumerate(domains)
         ]
-        chosen = order or sorted(range(len(columns)), key=lambda index: alone[index].size)
-        for column in chosen:
+        for column in sorted(range(len(columns)), key=lambda index: alone[index].size):
             seen = SeenCells(alone[column], np.ones_like(alone[column]))
             group, cells = probe_column(adversary, column, groups, seen)
             groups = extended_groups(groups, column, group, cells)

@@ -74,11 +74,7 @@ class FidelityTally:
     __hash__ = None  # type: ignore[assignment]
 
     def mean_log_loss(self) -> NDArray[np.float64]:
-        """Return the mean log-loss of target and proxy in nats, shape (2,).
-
-        Raises:
-            InvalidInputError: no records.
-        """
+        """Return the mean log-loss of target and proxy in nats, shape (2,)."""
         if self.records == 0:
             raise InvalidInputError("records", 0, "a mean is over at least one record")
         return self.log_loss * _STEP / self.records
@@ -107,9 +103,6 @@ def fidelity(
         target: shape (records, classes), the audited model's probabilities.
         proxy: shape (records, classes), the proxy's.
         labels: shape (records,), class indices from 0.
-
-    Raises:
-        InvalidInputError: as `label_inference`.
     """
     target, proxy = check_pair(target, proxy)
     check_labels(labels, target.shape)

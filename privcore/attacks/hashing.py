@@ -60,11 +60,7 @@ def uniform_of(draw: np.uint64, rest: np.uint64) -> np.uint64:
 def record_streams(
     records: int, *, key: int, indices: NDArray[np.integer] | None
 ) -> NDArray[np.uint64]:
-    """Return each record's stream, shape (records,), from the shard's key and its index there.
-
-    Raises:
-        InvalidInputError: indices that are not one per record.
-    """
+    """Return each record's stream, shape (records,), from the shard's key and its index there."""
     if indices is None:
         indices = np.arange(records)
     if indices.shape != (records,):

@@ -58,9 +58,6 @@ def label_fit(predicted: NDArray[np.float64], labels: NDArray[np.integer]) -> La
     Args:
         predicted: shape (records, classes), its probabilities.
         labels: shape (records,), class indices from 0.
-
-    Raises:
-        InvalidInputError: labels that are no classes, or probabilities outside [0, 1].
     """
     check_labels(labels, predicted.shape)
     return fit_of(predicted[np.arange(labels.size), labels])
@@ -71,9 +68,6 @@ def fit_of(held: NDArray[np.float64]) -> LabelFit:
 
     Args:
         held: shape (records,), in [0, 1]: probabilities of labels, or how near numbers came.
-
-    Raises:
-        InvalidInputError: a value outside [0, 1].
     """
     if held.size and not (held.min() >= 0.0 and held.max() <= 1.0):
         raise InvalidInputError("predicted", float(held.max()), "a probability lies in [0, 1]")

@@ -117,9 +117,6 @@ def calibrated_loss(target: ArrayLike, reference: ArrayLike) -> Floats:
 
     Returns:
         The same shape; 0 where neither model can generate the sequence.
-
-    Raises:
-        InvalidInputError: a log-probability above 0, or shapes that differ.
     """
     rule = "a log-probability is at most 0"
     ours = checked("target", target, -np.inf, _ROUNDING, rule)
@@ -140,9 +137,6 @@ def secrecy_bits(log_probability: ArrayLike) -> Floats:
 
     Args:
         log_probability: natural logarithm, any shape; minus infinity gives infinity.
-
-    Raises:
-        InvalidInputError: a log-probability above 0.
     """
     rule = "a log-probability is at most 0"
     logs = checked("log_probability", log_probability, -np.inf, _ROUNDING, rule)

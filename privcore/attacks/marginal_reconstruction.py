@@ -110,9 +110,6 @@ def marginal_fit(
         secret: the secret columns.
         chosen: which columns each marginal counts, each at least one secret column.
         published: a marginal for each, as `noisy_marginals` returns them.
-
-    Raises:
-        InvalidInputError: a value out of its range, or shapes that do not fit.
     """
     hidden = tuple(secret)
     table = checked_cells(cells, sizes).copy()
@@ -167,9 +164,6 @@ def reconstruct_columns(
 
     Returns:
         For each secret column, shape (records, its values); the largest is the guess.
-
-    Raises:
-        InvalidInputError: a prior is missing, or is no distribution.
     """
     checked("steps", steps, 1, np.inf, "at least one step is taken")
     given = []

@@ -29,9 +29,6 @@ def above(labels: NDArray[np.float64], proxy: NDArray[np.float64]) -> NDArray[np
     Args:
         labels: shape (records,), finite.
         proxy: shape (records,), predictions by a model that never saw these labels; finite.
-
-    Raises:
-        InvalidInputError: shapes that differ, or a number that is not finite.
     """
     check_numbers(labels, proxy)
     return (labels > proxy).astype(np.int64)
@@ -50,9 +47,6 @@ def above_odds(
     Args:
         target: shape (records,), the audited model's predictions; finite.
         proxy: shape (records,), the other's; finite.
-
-    Raises:
-        InvalidInputError: as `above`.
     """
     check_numbers(target, proxy)
     # Halves first: a difference of two large numbers may be none.
@@ -73,9 +67,6 @@ def nearness(labels: NDArray[np.float64], predicted: NDArray[np.float64]) -> NDA
     Args:
         labels: shape (records,), finite.
         predicted: shape (records,), finite.
-
-    Raises:
-        InvalidInputError: as `above`.
     """
     check_numbers(labels, predicted)
     with np.errstate(divide="ignore"):

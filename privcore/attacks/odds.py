@@ -132,9 +132,6 @@ class OddsTally:
         Args:
             shift: bound on the total-variation distance between a record's true label distribution
                 and the proxy's.
-
-        Raises:
-            InvalidInputError: a shift outside [0, 1].
         """
         if not 0.0 <= shift <= 1.0:
             raise InvalidInputError("shift", shift, "a total-variation distance lies in [0, 1]")

@@ -39,9 +39,6 @@ def borders(predicted: NDArray[np.float64]) -> NDArray[np.float64]:
 
     Returns:
         Shape (PLACES - 1,), ascending, not all different; zeros where nothing was predicted.
-
-    Raises:
-        InvalidInputError: a shape other than (records,), or a number that is not finite.
     """
     check_numbers(predicted, predicted)
     if not predicted.size:
@@ -57,9 +54,6 @@ def places(predicted: NDArray[np.float64], borders: NDArray[np.float64]) -> NDAr
     Args:
         predicted: shape (records,), the proxy's; finite.
         borders: shape (PLACES - 1,), as `borders` returns them.
-
-    Raises:
-        InvalidInputError: a shape other than (records,), or a number that is not finite.
     """
     check_numbers(predicted, predicted)
     return np.searchsorted(borders, predicted, side="left").astype(np.int64)

@@ -50,9 +50,6 @@ def own_label(
 
     Returns:
         Target and proxy, shape (records, 2), and labels, shape (records,), all 1.
-
-    Raises:
-        InvalidInputError: as `odds_tally`.
     """
     target, proxy = check_pair(target, proxy)
     check_labels(labels, target.shape)

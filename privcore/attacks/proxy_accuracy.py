@@ -57,9 +57,6 @@ def randomized_pvalue(accuracy: ProxyAccuracy, *, keep_probability: float) -> fl
     Args:
         accuracy: of a proxy that never saw these labels.
         keep_probability: of the randomized response, in [1/classes, 1).
-
-    Raises:
-        InvalidInputError: a keep_probability outside (0, 1).
     """
     if not 0.0 < keep_probability < 1.0:
         raise InvalidInputError("keep_probability", keep_probability, "it lies in (0, 1)")

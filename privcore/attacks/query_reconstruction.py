@@ -280,14 +280,6 @@ def reconstruct_groups(
     """Find more columns of groups of records whose sizes are known.
 
     Where the interface refuses, fails or answers garbage, what was learned by then is returned.
-
-    Args:
-        adversary: who asks.
-        groups: the groups, by the columns that are known of them.
-        counts: shape (groups,), how many records each has.
-        columns: the columns to find, in this order.
-        known: what is known of these columns alone.
-        search: how cells are looked for; `Bisection` by default.
     """
     search = search or Bisection()
     progress: list[Progress] = []

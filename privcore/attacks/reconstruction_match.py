@@ -30,7 +30,6 @@ class Match:
 
     records: int
     by_column: tuple[int, ...]
-    total_records: int
     total_cells: int
 
     @property
@@ -51,9 +50,6 @@ def table_match(cells: NDArray[np.int64], groups: Groups, counts: NDArray[np.int
         cells: shape (records, columns), the table; for existence probing, its distinct records.
         groups: the distinct records that an attack found; its columns index those of `cells`.
         counts: shape (groups,), how often it found each.
-
-    Raises:
-        InvalidInputError: the table is empty.
     """
     records, columns = cells.shape
     if not cells.size:
@@ -69,7 +65,7 @@ def table_match(cells: NDArray[np.int64], groups: Groups, counts: NDArray[np.int
         found = np.bincount(alike[records:], weights=counts, minlength=size).astype(np.int64)
         right.append(int(np.minimum(there, found).sum()))
     whole = right[-1] if len(right) == columns else 0
-    return Match(whole, tuple(right), records, records * columns)
+    return Match(whole, tuple(right), records * columns)
 
 
 def confirm_groups(

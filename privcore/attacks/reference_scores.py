@@ -41,11 +41,7 @@ class CalibratedLossScore:
     def __call__(
         self, target_losses: NDArray[np.float64], reference_losses: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Return the scores; all three arrays have shape (records,).
-
-        Raises:
-            InvalidInputError: losses that are NaN or infinite, or shapes that differ.
-        """
+        """Return the scores; all three arrays have shape (records,)."""
         target = _vector("target_losses", target_losses)
         reference = _same("reference_losses", reference_losses, target, "target_losses")
         for name, losses in (("target_losses", target), ("reference_losses", reference)):

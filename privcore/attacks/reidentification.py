@@ -31,9 +31,6 @@ def anisotropic_log_likelihood(
 
     Returns:
         Shape (training sets,), logarithms; minus infinity for never.
-
-    Raises:
-        InvalidInputError: a value out of its range, or shapes that do not fit.
     """
     difference = _difference(output, outputs, scale)
     largest = np.finfo(np.float64).max

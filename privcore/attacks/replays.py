@@ -50,11 +50,7 @@ class Deal:
 
 
 def replay(deal: Deal, *, repetitions: int) -> Tally:
-    """Play every record `repetitions` times and return the tally.
-
-    Raises:
-        InvalidInputError: no repetitions.
-    """
+    """Play every record `repetitions` times and return the tally."""
     check_repetitions(repetitions)
     records = deal.streams.size
     counts = np.zeros((TIES, repetitions), dtype=np.int64)
@@ -75,9 +71,6 @@ def replay_groups(deal: Deal, groups: NDArray[np.integer], *, repetitions: int) 
         deal: of all records.
         groups: shape (records,), each record's group.
         repetitions: how often each record is played.
-
-    Raises:
-        InvalidInputError: no repetitions.
     """
     order = np.argsort(groups, kind="stable")
     ends = np.searchsorted(groups[order], np.arange(int(groups.max(initial=-1)) + 2))
@@ -93,9 +86,6 @@ def outcome_cells(scores: NDArray[np.float64], labels: NDArray[np.integer]) -> N
     Args:
         scores: shape (records, labels).
         labels: shape (records,), the record's own.
-
-    Raises:
-        InvalidInputError: a score that is NaN.
     """
     records, classes = scores.shape
     cells = np.empty((records, classes + 1), dtype=np.uint16)

@@ -46,11 +46,7 @@ class ScoredRecords:
         )
 
     def checked_pair(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return both models' probabilities as contiguous doubles, labels checked as well.
-
-        Raises:
-            InvalidInputError: as `label_inference`.
-        """
+        """Return both models' probabilities as contiguous doubles, labels checked as well."""
         pair = check_pair(self.target, self.proxy)
         check_labels(self.labels, pair[0].shape)
         return pair

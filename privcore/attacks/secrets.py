@@ -53,9 +53,6 @@ def secret_log_probability(parameters: ArrayLike, secrets: ArrayLike) -> Floats:
 
     Returns:
         Shape (models,).
-
-    Raises:
-        InvalidInputError: shapes that do not fit.
     """
     parameters = np.asarray(parameters, dtype=np.float64)
     secrets = np.asarray(secrets, dtype=np.int64)
@@ -86,9 +83,6 @@ def secret_leakage(
         generator: draws the bootstrap's samples.
         significance: in (0, 1), of the bootstrap's interval (its percentiles).
         resamples: of the bootstrap.
-
-    Raises:
-        InvalidInputError: a value out of its range.
     """
     rule = "a log-probability is at most 0"
     logs = checked("log_trained", log_trained, -np.finfo(np.float64).max, 1e-9, rule)
@@ -169,7 +163,6 @@ def tuned_training(
     neighbors: Neighbors,
     generator: np.random.Generator,
     models: int = 500,
-    alphabet: int = 10,
 ) -> NoisySgd:
     """Return the training of one digit with the lowest mean loss on it, at a privacy level.
 
@@ -183,12 +176,8 @@ def tuned_training(
         neighbors: the relation that epsilon speaks of.
         generator: draws the secrets and the noise.
         models: trained for each choice.
-        alphabet: values of a digit.
-
-    Raises:
-        InvalidInputError: a value out of its range.
     """
-    secrets = generator.integers(0, alphabet, (models, 1))
+    secrets = generator.integers(0, 10, (models, 1))
     choices = []
     for steps, norm, length in itertools.product((1, 10, 50), (0.3, 1.0), (0.1, 0.3, 1.0, 3.0)):
         plain = NoisySgd.private(
@@ -202,9 +191,7 @@ def tuned_training(
         # So that the noise of all steps together moves a parameter by about `length`.
         noise = plain.noise_multiplier * norm * steps**0.5
         training = dataclasses.replace(plain, learning_rate=length / noise)
-        parameters = train_secrets(
-            secrets, training=training, generator=generator, alphabet=alphabet
-        )
+        parameters = train_secrets(secrets, training=training, generator=generator, alphabet=10)
         choices.append((-float(secret_log_probability(parameters, secrets).mean()), training))
     return min(choices, key=operator.itemgetter(0))[1]
 

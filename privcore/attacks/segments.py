@@ -106,9 +106,6 @@ def fit_segments(
         context: of a sample of the records, of both arms by one rule.
         movement: shape (records,), at least 0: how far the model's answer is from its reference.
         share: every segment holds at least this share of the sample.
-
-    Raises:
-        InvalidInputError: shapes that differ, or a share that is not in (0, 1].
     """
     if movement.shape != (len(context.numbers),):
         raise InvalidInputError("movement", movement.shape, "one number for each record")

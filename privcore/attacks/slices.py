@@ -136,9 +136,6 @@ def slice_tallies(
         values: of the column, ascending.
         control: whether these are the control's records.
         repetitions: those of the whole game, of which the first `REPETITIONS` are played.
-
-    Raises:
-        InvalidInputError: no repetitions.
     """
     played, student = min(repetitions, REPETITIONS), len(references) > 1
     half = _half(played, student=student)

@@ -94,19 +94,8 @@ class Tallies:
             else None
         )
         labels = LabelCounts.zero(groups=groups, classes=classes) if classes > 2 else None
-        return cls(
-            game,
-            game,
-            empty,
-            empty,
-            classes,
-            odds if decoys else None,
-            ordered,
-            second,
-            second,
-            labels,
-            labels,
-        )
+        both = (game, game, empty, empty, classes, odds if decoys else None, ordered)
+        return cls(*both, second, second, labels, labels)
 
     def label_counts(self) -> tuple[LabelCounts, LabelCounts]:
         """Return both arms' labels by what the proxy says of them."""

@@ -86,11 +86,8 @@ class Tally:
     def __add__(self, other: "Tally") -> "Tally":
         """Return the tally of both sets of records."""
         if self.repetitions != other.repetitions:
-            raise InvalidInputError(
-                "repetitions",
-                other.repetitions,
-                f"tallies to add have the same, {self.repetitions}",
-            )
+            rule = f"tallies to add have the same, {self.repetitions}"
+            raise InvalidInputError("repetitions", other.repetitions, rule)
         if self.records == 0 or other.records == 0:  # nothing to add, and no arrays to copy
             return self if other.records == 0 else other
         return Tally(

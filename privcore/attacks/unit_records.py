@@ -79,11 +79,7 @@ class UnitRecords:
         return cls(words, words, chances, chances, none, none, none, np.zeros(0), none, second)
 
     def __add__(self, other: "UnitRecords") -> "UnitRecords":
-        """Return the records of both sets of units, one each; both belong to one audit.
-
-        Raises:
-            InvalidInputError: numbers of classes that differ.
-        """
+        """Return the records of both sets of units, one each; both belong to one audit."""
         classes = self.proxy.shape[1]
         if classes != other.proxy.shape[1]:
             rule = f"records to add have the same, {classes}"
@@ -170,9 +166,8 @@ def unit_records(
     labels among each other: 100 identical labels count as one.
 
     What it does not say: a unit's labels may lose more together than any of them alone. If each is
-    private by itself the bound stays near the loss of one; `unit_label_inference` looks for the
-    sum, under an assumption on their dependence. A bound for a unit is one for a single label only
-    where the labels of a unit are independent given the features.
+    private by itself the bound stays near the loss of one. A bound for a unit is one for a single
+    label only where the labels of a unit are independent given the features.
 
     Args:
         records: of this shard; their streams decide among equals.
@@ -181,9 +176,6 @@ def unit_records(
         student: returns what a student expects of target and proxy, shape (some records, 2,
             classes), of records given by their places and by their units' streams; it is asked
             about those alone that play.
-
-    Raises:
-        InvalidInputError: as `unit_label_inference`.
     """
     target, proxy = records.checked_pair()
     labels, undecided = records.labels, records.undecided
@@ -232,9 +224,6 @@ def unit_tallies(
     what the tallies prove is stated at `unit_records`. Units whose record has an unreadable label
     are counted as such, and the game takes their label for the first class: it must not be used
     then, but for its number of records.
-
-    Raises:
-        InvalidInputError: no repetitions.
     """
 
     def game(units: UnitRecords) -> Tally:

@@ -27,9 +27,6 @@ def composed_epsilon(guarantees: Sequence[tuple[float, float]], *, delta: float)
     Returns:
         0 for no guarantee; infinity where none holds at `delta`.
 
-    Raises:
-        InvalidInputError: an epsilon below 0 or not finite, a delta outside of 0 to 1.
-
     >>> composed_epsilon([(1.0, 0.0), (0.5, 0.0)], delta=0.0)
     1.5
     >>> composed_epsilon([(1.0, 1e-6)], delta=0.0)

@@ -142,9 +142,6 @@ def pure_renyi(epsilon: ArrayLike, *, orders: ArrayLike, classes: int = 2) -> Fl
         epsilon: at least 0, any shape.
         orders: above 1, any shape that broadcasts with `epsilon`.
         classes: at least 2.
-
-    Raises:
-        InvalidInputError: a value out of its range.
     """
     checked("classes", classes, 2, np.inf, "a response has at least two values")
     epsilon, orders = np.broadcast_arrays(checked_epsilon(epsilon), checked_orders(orders))
@@ -159,11 +156,7 @@ def pure_renyi(epsilon: ArrayLike, *, orders: ArrayLike, classes: int = 2) -> Fl
 
 
 def gaussian_renyi(mu: ArrayLike, *, orders: ArrayLike) -> Floats:
-    """Return the Renyi divergence `order mu^2 / 2` of mu-Gaussian DP (Mironov 2017, Corollary 3).
-
-    Raises:
-        InvalidInputError: mu below 0, or an order that is not above 1.
-    """
+    """Return the Renyi divergence order mu^2 / 2 of mu-Gaussian DP (Mironov 2017, Corollary 3)."""
     return np.asarray(checked_orders(orders) * _checked_mu(mu) ** 2 / 2.0)[()]
 
 
@@ -212,9 +205,6 @@ def add_remove_to_replace(epsilon: ArrayLike, *, delta: ArrayLike = 0.0) -> tupl
     2.2 and its (epsilon, delta) form: a bound. The other way nothing is lost: label replacement at
     (epsilon, delta) implies the simulation-based add/remove guarantee that the audit tests at the
     same (epsilon, delta), where the simulator replaces the record's label; not conversely.
-
-    Raises:
-        InvalidInputError: epsilon below 0, or delta outside [0, 1).
     """
     epsilon, delta = np.broadcast_arrays(checked_epsilon(epsilon), checked_delta(delta))
     with np.errstate(over="ignore", invalid="ignore"):

@@ -182,9 +182,6 @@ class TradeOffTable:
         type_one: shape (points,), from 0 to 1, strictly increasing type-I errors.
         type_two: shape (points,), the least type-II error at each; decreasing, convex, at most
             1 - type_one, and 0 at type-I error 1.
-
-    Raises:
-        InvalidInputError: one of these does not hold.
     """
 
     type_one: NDArray[np.float64]

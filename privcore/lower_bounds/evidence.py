@@ -132,9 +132,6 @@ def read_evidence(
             the proxy may then lose and never win (`matched_epsilon_lower`); nor may those against
             the mean of earlier models.
         with_power: whether to compute how large a leak could have been seen.
-
-    Raises:
-        InvalidInputError: a claim that makes no sense.
     """
     game, control_game = (
         game_evidence(tally, claim=claim, choice=choice, paper_delta=paper_delta, random=random)
@@ -206,9 +203,6 @@ def segment_night(
         segments: how many there are.
         random: for border cells of the match.
         proxy_doubtful: as of `read_evidence`.
-
-    Raises:
-        InvalidInputError: a claim that makes no sense.
     """
     held = sum(odds.records for odds in tallies.control_odds)
     doubtful = proxy_doubtful or misled_pvalue(tallies) <= MISLED

@@ -117,9 +117,6 @@ def choice_epsilon_lower(
     so they are not independent; but if the lower median exceeds it, at least half of them do, and
     by Markov's inequality that has probability at most significance. With one repetition nothing
     is halved, with one fraction nothing divided.
-
-    Raises:
-        InvalidInputError: a claim that makes no sense.
     """
     return float(
         choice_epsilons(tally, (claim.significance,), claim=claim, choice=choice, random=random)[0]

@@ -24,11 +24,6 @@ def resized_tables(
     """Return tables as multiples of the training and holdout records would fill them.
 
     Strata, sides, offsets and shares of right predictions stay.
-
-    Args:
-        tables: as matched tonight.
-        records: factor of the training records.
-        held: factor of the holdout records; of pairs, the factor of the pairs.
     """
     return tuple(_resized(one, records, held) for one in tables)
 

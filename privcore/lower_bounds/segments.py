@@ -47,9 +47,6 @@ def name_segments(nights: Sequence[Night], *, significance: float = 0.05) -> lis
         nights: one of each segment, on the grid of windows, whose stakes are the segments' own:
             fixed before it is known which are named.
         significance: allowed share of wrong names, and of wrong bounds among the named.
-
-    Raises:
-        InvalidInputError: a wealth of another grid, or a significance out of its range.
     """
     check_significance(significance)
     if any(night.log_wealth.shape[1:] != WINDOW_EPSILONS.shape for night in nights):

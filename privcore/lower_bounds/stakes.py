@@ -141,9 +141,6 @@ def stakes_for(
         references: against how many each record is predicted.
 
     The stakes depend on these numbers alone, never on what was played.
-
-    Raises:
-        InvalidInputError: a value out of its range.
     """
     significance = claim.significance if significance is None else significance
     check_significance(significance)

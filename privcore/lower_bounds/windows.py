@@ -122,9 +122,6 @@ def window_epsilons(
         spans: first night of each window, and the first that it no longer holds.
         significance: of each window.
         recurring: as in `window_epsilon_lower`.
-
-    Raises:
-        InvalidInputError: as `window_epsilon_lower`.
     """
     for one in significance:
         check_significance(one)

@@ -27,9 +27,6 @@ def marginals_touching(columns: int, *, ways: int, secret: Sequence[int]) -> lis
         columns: how many the table has.
         ways: k, from 1 to `columns`.
         secret: the secret columns, at least one.
-
-    Raises:
-        InvalidInputError: a value out of its range.
     """
     checked("ways", ways, 1, columns, f"a marginal counts 1 to {columns} columns")
     checked("secret", secret, 0, columns - 1, f"columns are 0 to {columns - 1}")
@@ -77,9 +74,6 @@ def marginal(cells: ArrayLike, sizes: Sequence[int], chosen: Columns) -> Floats:
 
     Returns:
         Shape (size of the first chosen column, size of the second, ...).
-
-    Raises:
-        InvalidInputError: a cell outside its column's values.
     """
     table = checked_cells(cells, sizes)
     shape = tuple(sizes[column] for column in chosen)
@@ -98,9 +92,6 @@ def noisy_marginals(
     """Return each chosen marginal, with independent Gaussian noise on every count.
 
     Counts may be negative, and say so what the noise was. Arguments are those of `marginal`.
-
-    Raises:
-        InvalidInputError: a value out of its range.
     """
     checked("deviation", deviation, 0.0, np.finfo(np.float64).max, "it is finite, at least 0")
     return [

@@ -66,9 +66,6 @@ def measure_prior(
     Every label answers by randomized response; the answers' shares are corrected. This is the
     domain prior: what follows from it costs nothing more, but other uses of the labels compose
     with it.
-
-    Raises:
-        InvalidInputError: no labels, or a label outside the classes.
     """
     if labels.size == 0:
         raise InvalidInputError("labels", (0,), "a prior is measured on at least 1 label")

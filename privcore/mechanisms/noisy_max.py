@@ -70,9 +70,6 @@ class NoisyMax:
         et al. 2017 (arXiv:1610.05755), section 3.1, epsilon = 4 T g^2 + 2 g sqrt(2 T log(1/delta))
         for T queries at scale 1/g, which Wu et al. 2023 use too. `epsilon` accounts for less.
         Infinity is no noise.
-
-        Raises:
-            InvalidInputError: epsilon is not above 0, or as the class.
         """
         check_parameter("epsilon", epsilon)
         without = cls(noise, 0.0, queries, delta)  # checks the rest before anything is computed
@@ -117,9 +114,6 @@ class NoisyMax:
         Class j wins with the integral of its noise's density at t times the product over the
         others i of P(noise <= t + votes_j - votes_i). Without noise the most votes win, and equal
         ones share.
-
-        Raises:
-            InvalidInputError: votes that are not one count per class.
         """
         _check_votes(votes[None, :])
         if not self.scale:
@@ -171,9 +165,6 @@ class NoisyMax:
         Args:
             votes: shape (queries, classes), counts or sums of probabilities.
             random: draws the noise and the answers.
-
-        Raises:
-            InvalidInputError: as `sample`.
         """
         counts = np.maximum(self._noisy(votes, self.scale, random), 0.0)
         counts[counts.sum(axis=1) == 0.0] = 1.0
@@ -201,11 +192,7 @@ def draw_classes(weights: NDArray[np.float64], random: np.random.Generator) -> N
 
 
 def count_votes(answers: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
-    """Return votes of shape (queries, classes) from teachers' answers, (teachers, queries).
-
-    Raises:
-        InvalidInputError: an answer outside the classes.
-    """
+    """Return votes of shape (queries, classes) from teachers' answers, (teachers, queries)."""
     if answers.ndim != 2 or np.any((answers < 0) | (answers >= classes)):
         rule = f"its shape is (teachers, queries) and each lies in 0 to {classes - 1}"
         raise InvalidInputError("answers", answers.shape, rule)

@@ -63,9 +63,6 @@ class NoisySgd:
         All steps together are a Gaussian mechanism. Adding a record moves each sum by at most the
         clipping norm, replacing one by at most twice that: sigma is sqrt(steps)/mu or twice as
         much, where mu-Gaussian DP is (epsilon, delta)-DP exactly.
-
-        Raises:
-            InvalidInputError: a value out of its range.
         """
         mu = float(gaussian_mu(epsilon, delta=delta))
         if mu == 0.0:
@@ -110,9 +107,6 @@ def train_secrets(
 
     Returns:
         Shape (models, digits, alphabet): the parameters after each beginning of the secret.
-
-    Raises:
-        InvalidInputError: a value out of its range, or shapes that do not fit.
     """
     secrets = _checked_secrets(secrets, alphabet)
     shape = (*secrets.shape, alphabet)

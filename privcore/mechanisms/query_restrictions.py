@@ -26,9 +26,6 @@ class RestrictedInterface:
         queries: most queries that are ever answered.
         budget: most that all answered queries may spend together, by the definition's accounting.
         minimum_epsilon: least budget that a single query must spend.
-
-    Raises:
-        InvalidInputError: a restriction that is negative or NaN.
     """
 
     def __init__(

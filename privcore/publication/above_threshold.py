@@ -69,9 +69,6 @@ class ThresholdTest:
         epsilon_public: privacy loss of all answers together for one label, positive.
         significance: allowed probability that a true claim is ever refuted.
         nights: the largest number of nights, fixed before the first; more cost power.
-
-    Raises:
-        InvalidInputError: a loss that is not positive, a significance outside of (0, 1), no night.
     """
 
     epsilon_public: Fraction
@@ -128,9 +125,6 @@ class ThresholdTest:
             key: secret, of 32 bytes or more.
             test: name of the test, random, for this test alone.
             night: what the night's noise is drawn for: the night, and digests of models and labels.
-
-        Raises:
-            InvalidInputError: a key too short.
         """
         bar = self.threshold(exact.gap, exact.price)
         level = discrete_laplace(self.threshold_rate, KeyedBits(key, "threshold", test))

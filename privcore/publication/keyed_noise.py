@@ -26,9 +26,6 @@ class KeyedBits:
         key: the secret key, 32 to 64 bytes.
         name: the parts of the name; ("a", "bc") and ("ab", "c") are different names.
 
-    Raises:
-        InvalidInputError: the key has another length.
-
     *Assumes* that the key is random and secret; the class cannot check this.
     """
 
@@ -45,11 +42,7 @@ class KeyedBits:
         self._bits, self._left = 0, 0
 
     def below(self, bound: int) -> int:
-        """Return a uniformly distributed integer from 0 to `bound` - 1.
-
-        Raises:
-            InvalidInputError: a bound below 1.
-        """
+        """Return a uniformly distributed integer from 0 to `bound` - 1."""
         if bound < 1:
             raise InvalidInputError("bound", bound, "it is at least 1")
         needed = (bound - 1).bit_length()
@@ -81,9 +74,6 @@ def discrete_laplace(rate: Fraction, random: KeyedBits) -> int:
     Args:
         rate: the privacy loss of moving the figure by 1, positive and rational.
         random: the source of uniform integers.
-
-    Raises:
-        InvalidInputError: the rate is not positive.
     """
     _check_rate(rate)
     step, scale = rate.numerator, rate.denominator
@@ -101,11 +91,7 @@ def discrete_laplace(rate: Fraction, random: KeyedBits) -> int:
 
 
 def discrete_laplace_tail(rate: Fraction, beyond: int) -> float:
-    """Return the probability that `discrete_laplace` exceeds `beyond`, which is at least 0.
-
-    Raises:
-        InvalidInputError: the rate is not positive, or the bound is negative.
-    """
+    """Return the probability that `discrete_laplace` exceeds `beyond`, which is at least 0."""
     _check_rate(rate)
     if beyond < 0:
         raise InvalidInputError("beyond", beyond, "it is at least 0")

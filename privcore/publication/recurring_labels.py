@@ -89,9 +89,6 @@ class RecurringTest:
         epsilon_public: privacy loss of all answers together for one label, positive.
         significance: allowed probability that true claims are ever refuted.
         nights: the largest number of nights, fixed before the first.
-
-    Raises:
-        InvalidInputError: as `ThresholdTest`.
     """
 
     epsilon_public: Fraction
@@ -121,18 +118,7 @@ class RecurringTest:
         test: str,
         night: tuple[str | int, ...],
     ) -> NightAnswer:
-        """Return the answer for a night. After the first alarm the test must not be asked again.
-
-        Args:
-            evidence: exact, of `ExactNight`.
-            premises: likewise.
-            key: secret, of 32 bytes or more.
-            test: name of the test, random, for this test alone.
-            night: what the night's noise is drawn for: the night, and digests of models and labels.
-
-        Raises:
-            InvalidInputError: a key too short.
-        """
+        """Return the answer for a night. After the first alarm the test must not be asked again."""
         if not self.alarms.alarms(evidence, key=key, test=test, night=night):
             return NightAnswer(alarm=False, premises=None)
         asked = NoisyWealth(self.each, premises.gap, premises.figure)
@@ -143,15 +129,6 @@ def exact_night(
     tallies: Tallies, *, claim: Claim, test: RecurringTest, unread_allowed: int = 0
 ) -> ExactNight:
     """Return what a recurring test is asked about one night.
-
-    Args:
-        tallies: of the whole audit of the night.
-        claim: what was declared; its significance is not used, the test has one for all nights.
-        test: the test that the night belongs to.
-        unread_allowed: as in `exact_statement`.
-
-    Raises:
-        InvalidInputError: as `exact_statement`.
 
     *Assumes* what `exact_statement` assumes.
     """

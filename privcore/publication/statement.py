@@ -226,9 +226,6 @@ def publish_statement(
         key: secret, of 32 bytes or more; without it noise could be drawn again.
         named: what the noise is drawn for: slot, revision, method, digests of models *and labels*.
             Noise that labels do not enter would cancel between two versions of them.
-
-    Raises:
-        InvalidInputError: a key too short.
     """
     return PublicStatement(
         significance=exact.significance,

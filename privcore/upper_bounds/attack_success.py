@@ -52,9 +52,6 @@ def generalised_advantage(prior: ArrayLike, posterior: ArrayLike) -> Floats:
     Args:
         prior: success probability of the best blind guess, in [0, 1], any shape.
         posterior: success probability of the attack, in [0, 1], any shape that broadcasts.
-
-    Raises:
-        InvalidInputError: a value outside [0, 1].
     """
     prior = checked_prior(prior)
     rule = "a success probability lies in [0, 1]"

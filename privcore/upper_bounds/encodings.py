@@ -90,9 +90,6 @@ def attempts_prior(probabilities: ArrayLike, *, distances: ArrayLike, within: fl
 
     Returns:
         Shape (...).
-
-    Raises:
-        InvalidInputError: a value out of its range, or shapes that do not fit.
     """
     probabilities, near = _near(probabilities, distances, within, "attempt")
     return np.asarray(np.minimum(probabilities @ near.max(axis=0), 1.0))[()]
@@ -117,9 +114,6 @@ def reconstruction_prior(
 
     Returns:
         Shape (...).
-
-    Raises:
-        InvalidInputError: a value out of its range, or shapes that do not fit.
     """
     checked("attempts", attempts, 1, np.inf, "an attacker names at least one record")
     probabilities, near = _near(probabilities, distances, within, "guess")

@@ -64,9 +64,6 @@ def leakage_curves(
     Figures 1, 5 and 6 read them against the secret's bits at each noise multiplier, Figure 7
     against epsilon at each number of bits. The run is that of Figure 1; that of Figure 6 has
     `DENSE_SAMPLING_RATE`, `DENSE_STEPS` and `DENSE_LEAST_ORDER`.
-
-    Raises:
-        InvalidInputError: a value out of its range.
     """
     bits = np.atleast_1d(np.asarray(secret_bits, dtype=np.float64))
     orders = ORDERS[least_order <= ORDERS]
@@ -108,14 +105,10 @@ def steps_curves(
     *,
     steps: ArrayLike = (1_000, 3_000, 10_000, 30_000, 60_000, 100_000, 140_000, STEPS),
     noise_multipliers: tuple[float, ...] = (0.3, 0.4, 0.5, 1.0),
-    secret_bits: float = LONG_SECRET,
 ) -> list[StepsCurve]:
     """Return the data of Figure 2: leaked bits of a 60-bit secret against training steps.
 
     The run is that of Figure 1, stopped after each number of steps.
-
-    Raises:
-        InvalidInputError: a value out of its range.
     """
     steps = np.atleast_1d(checked("steps", steps, 1, np.inf, "training takes at least one step"))
     curves = []
@@ -124,12 +117,12 @@ def steps_curves(
         for count in steps:
             run = DpSgd(multiplier, SAMPLING_RATE, int(count))
             leaked.append(
-                curve_leakage(secret_bits, divergence=_divergence(run), largest_order=1_000.0)
+                curve_leakage(LONG_SECRET, divergence=_divergence(run), largest_order=1_000.0)
             )
             divergences = run.renyi(ORDERS)
-            direct.append(direct_leakage(secret_bits, orders=ORDERS, divergences=divergences))
+            direct.append(direct_leakage(LONG_SECRET, orders=ORDERS, divergences=divergences))
         curves.append(
-            StepsCurve(multiplier, secret_bits, steps, np.array(leaked), np.array(direct))
+            StepsCurve(multiplier, LONG_SECRET, steps, np.array(leaked), np.array(direct))
         )
     return curves
 

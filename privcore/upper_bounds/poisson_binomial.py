@@ -52,9 +52,6 @@ def binomial_tail(trials: int, *, probability: float) -> tuple[int, Floats]:
     Args:
         trials: n, at least 0.
         probability: of each, in [0, 1].
-
-    Raises:
-        InvalidInputError: a value out of its range.
     """
     checked("trials", trials, 0, np.inf, "a number of trials is at least 0")
     checked("probability", probability, 0.0, 1.0, "a probability lies in [0, 1]")

@@ -88,9 +88,6 @@ class Promised:
         Args:
             prior: success probability of the best blind guess, in [0, 1], any shape, which is
                 that of each answer.
-
-        Raises:
-            InvalidInputError: a prior outside [0, 1].
         """
         epsilon, delta = self.replacing
         bounds = {
@@ -119,9 +116,6 @@ class Promised:
 
         Args:
             secret_bits: from 0 to 1,000, any shape, which is that of the answer.
-
-        Raises:
-            InvalidInputError: a number of bits out of its range.
         """
         rule = "a number of bits lies in [0, 1000]"
         bits = checked("secret_bits", secret_bits, 0.0, 1_000.0, rule)
@@ -143,9 +137,6 @@ class Promised:
             guesses: how many the attacker makes, of its own choice.
             records: how many take part, at least `guesses`.
             prior: success probability of the best blind guess on any of them.
-
-        Raises:
-            InvalidInputError: a value out of its range.
         """
         epsilon, delta = self.replacing
         return success_count(prior, guesses=guesses, epsilon=epsilon, delta=delta, records=records)
@@ -161,9 +152,6 @@ class Promised:
             guesses: how many the attacker makes, of its own choice.
             records: how many take part, at least `guesses`.
             shift: in [0, 1].
-
-        Raises:
-            InvalidInputError: a value out of its range.
         """
         checked("shift", shift, 0.0, 1.0, "a total variation lies in [0, 1]")
         epsilon, delta = self.simulating

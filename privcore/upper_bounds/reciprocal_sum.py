@@ -53,9 +53,6 @@ def reciprocal_sum_sensitivity(records: int) -> float:
 
     Args:
         records: n, even, from 4 to 1,000.
-
-    Raises:
-        InvalidInputError: another number of records.
     """
     half = _checked_records(records) // 2
     replaced = (1 << (records - 2)) + (1 << (half - 1)) - 1
@@ -72,9 +69,6 @@ def reciprocal_sum_deviation(records: int) -> float:
 
     Args:
         records: n, even, from 4 to 1,000.
-
-    Raises:
-        InvalidInputError: another number of records.
     """
     half = _checked_records(records) // 2
     rare = 1 / math.comb(records, half)
@@ -95,9 +89,6 @@ def noise_needed(records: int, *, eta: float = 0.1) -> NoiseNeeded:
     Args:
         records: n, even, from 4 to 1,000; the figure has 36 to 48.
         eta: in (0, 1/2).
-
-    Raises:
-        InvalidInputError: a value out of its range.
 
     >>> found = noise_needed(36, eta=0.01)
     >>> round(found.dp_scale / found.rip_scale, 1)

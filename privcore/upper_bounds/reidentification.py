@@ -44,9 +44,6 @@ def rip_epsilon(eta: ArrayLike) -> Floats:
 
     Args:
         eta: in [0, 1/2], any shape; 1/2 gives infinity.
-
-    Raises:
-        InvalidInputError: eta outside [0, 1/2].
     """
     with np.errstate(divide="ignore"):
         return np.asarray(2.0 * np.arctanh(2.0 * checked_eta(eta)))[()]
@@ -63,9 +60,6 @@ def rip_noise_scale(eta: ArrayLike, *, moment: ArrayLike = 2.0) -> Floats:
         eta: in (0, 1/2], any shape.
         moment: at least 1, any shape that broadcasts; infinity for a distance that never exceeds
             sigma.
-
-    Raises:
-        InvalidInputError: a value out of its range.
     """
     rule = "a moment's order is at least 1"
     power = 1.0 + 2.0 / checked("moment", moment, 1.0, np.inf, rule)
@@ -80,9 +74,6 @@ def optimised_noise_scale(eta: ArrayLike) -> Floats:
 
     Args:
         eta: in (0, 1/2], any shape.
-
-    Raises:
-        InvalidInputError: eta outside (0, 1/2].
     """
     return np.asarray((6.16 / checked_eta(eta, least=np.nextafter(0.0, 1.0))) ** 2)[()]
 
@@ -100,9 +91,6 @@ def least_noise_scale(eta: ArrayLike) -> Floats:
 
     Args:
         eta: in (0, 1/2], any shape.
-
-    Raises:
-        InvalidInputError: eta outside (0, 1/2].
     """
     return np.asarray(0.5 / checked_eta(eta, least=np.nextafter(0.0, 1.0)))[()]
 

@@ -26,9 +26,6 @@ def training_sets(records: int, *, size: int) -> Bools:
 
     Returns:
         Shape (comb(n, k), n): whether the training set holds the record.
-
-    Raises:
-        InvalidInputError: a value out of its range.
     """
     checked("records", records, 1, np.inf, "there is at least one record")
     checked("size", size, 0, records, f"a training set has 0 to {records} records")
@@ -52,9 +49,6 @@ def optimal_adversary(likelihoods: ArrayLike, *, members: ArrayLike) -> Bools:
 
     Returns:
         Shape (records, outputs).
-
-    Raises:
-        InvalidInputError: rows that are no distribution, or shapes that do not fit.
     """
     joint, without = _joint(likelihoods, members)
     return np.asarray(joint >= without)

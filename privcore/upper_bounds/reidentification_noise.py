@@ -46,9 +46,6 @@ def isotropic_noise(
 
     Returns:
         Shape (dimension,).
-
-    Raises:
-        InvalidInputError: a value out of its range.
     """
     checked("dimension", dimension, 1, np.inf, "an output has at least one coordinate")
     checked("deviation", deviation, 0.0, np.finfo(np.float64).max, "it is finite, at least 0")
@@ -79,9 +76,6 @@ def anisotropic_noise(
 
     Returns:
         Shape (dimension,).
-
-    Raises:
-        InvalidInputError: a value out of its range.
     """
     deviations = _checked_deviations(deviations)
     radius = generator.gamma(deviations.size, float(np.asarray(scale(eta))))

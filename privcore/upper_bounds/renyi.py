@@ -102,9 +102,6 @@ def renyi_success_bound(prior: ArrayLike, *, orders: ArrayLike, divergences: Arr
         prior: in [0, 1], any shape, which is the shape of the answer.
         orders: shape (orders,), above 1.
         divergences: shape (orders,), in nats.
-
-    Raises:
-        InvalidInputError: a value out of its range, or shapes that differ.
     """
     prior = checked_prior(prior)
     known = np.where(prior > 0.0, prior, 1.0)
@@ -132,9 +129,6 @@ def curve_leakage(
         divergence: the divergence in nats at an order; infinite where nothing is known.
         least_order: above 1.
         largest_order: above `least_order`, finite.
-
-    Raises:
-        InvalidInputError: a value out of its range.
     """
     bits = _checked_bits(secret_bits)
     least, largest = (float(order) for order in checked_orders([least_order, largest_order]))

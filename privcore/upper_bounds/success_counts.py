@@ -94,9 +94,6 @@ class SuccessCount:
         Args:
             successes: v.
             lost: shape (targets,): P[F = 0], P[F = 1], ...
-
-        Raises:
-            InvalidInputError: `lost` is not a distribution.
         """
         lost = checked_distribution(lost)
         without = [self._tail_of_flips(successes - j) for j in range(lost.size)]
@@ -116,9 +113,6 @@ class SuccessCount:
 
         The probability of more is at most `significance`. Rounds up: it is the accepted end of
         the search's bracket.
-
-        Raises:
-            InvalidInputError: significance outside [0, 1].
         """
         checked("significance", significance, 0.0, 1.0, "a significance lies in [0, 1]")
         rejected, accepted = -1, self.guesses
@@ -208,9 +202,6 @@ def success_count_over_runs(
             however the priors vary from run to run (Hoeffding: sqrt(log(1/significance)/(2 runs)));
             `limit` too, whose search has one threshold that it can be wrong at. Without it the
             runs are taken for all there are, and the margin is 0.
-
-    Raises:
-        InvalidInputError: a value out of its range, or no run.
     """
     priors = checked_prior(priors)
     if priors.ndim != 2 or not len(priors):

@@ -38,25 +38,19 @@ class SuccessCurve:
 
 
 def success_curves(
-    *,
-    choices: ArrayLike = (2, 3, 4, 6, 10, 20, 50, 100, 300, 1_000, 3_000, 10_000),
-    epsilons: tuple[float, ...] = (1.0, 2.0, 4.0),
-    deltas: tuple[float, ...] = (0.0, 1e-5),
+    *, choices: ArrayLike = (2, 3, 4, 6, 10, 20, 50, 100, 300, 1_000, 3_000, 10_000)
 ) -> list[SuccessCurve]:
     """Return the data of Figure 1 of "Beyond the Worst Case": bounds against the prior.
 
     Priors are 1/k for each k in `choices`, so that the bound for uniform priors applies too. The
     bound by Renyi divergences needs a curve, which delta 0 alone has: that of epsilon-DP's worst
     mechanism.
-
-    Raises:
-        InvalidInputError: a value out of its range.
     """
     choices = np.atleast_1d(checked("choices", choices, 2.0, np.inf, "a secret has two values"))
     priors = 1.0 / choices
     curves = []
-    for epsilon in epsilons:
-        for delta in deltas:
+    for epsilon in (1.0, 2.0, 4.0):
+        for delta in (0.0, 1e-5):
             success = {
                 "any_attack": success_bound(priors, epsilon=epsilon, delta=delta),
                 "tradeoff": tradeoff_success_bound(choices, guarantee=ApproxDP(epsilon, delta)),
@@ -113,17 +107,13 @@ def secret_priors() -> dict[tuple[str, str], float]:
 
 
 def advantage_curves(
-    *, epsilons: ArrayLike = (0.1, 0.25, 0.5, 1, 2, 3, 5, 7, 10, 13, 17, 20), delta: float = 1e-5
+    *, epsilons: ArrayLike = (0.1, 0.25, 0.5, 1, 2, 3, 5, 7, 10, 13, 17, 20)
 ) -> list[AdvantageCurve]:
-    """Return the data of Figure 2 of "Beyond the Worst Case": advantage against epsilon.
-
-    Raises:
-        InvalidInputError: a value out of its range.
-    """
+    """Return the data of Figure 2 of "Beyond the Worst Case": advantage against epsilon."""
     epsilons = np.atleast_1d(checked("epsilons", epsilons, 0.0, np.inf, "epsilon is at least 0"))
     curves = []
     for (secrets, rank), prior in secret_priors().items():
-        success = success_bound(prior, epsilon=epsilons, delta=delta)
+        success = success_bound(prior, epsilon=epsilons, delta=1e-5)
         advantage = generalised_advantage(prior, success)
         protect = float(epsilon_protect(prior, advantage=ADVANTAGE))
         curves.append(AdvantageCurve(secrets, rank, prior, protect, epsilons, advantage))

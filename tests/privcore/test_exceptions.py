@@ -1,6 +1,7 @@
 """Errors of some work, and errors that ask this process to stop."""
 
 import asyncio
+import pickle
 import sys
 from typing import Any
 
@@ -8,7 +9,7 @@ import polars as pl
 import pytest
 from prefect.exceptions import TerminationSignal
 
-from privcore.exceptions import TerminalError, is_failure
+from privcore.exceptions import AuditError, InvalidInputError, TerminalError, is_failure
 
 
 class PanicError(BaseException):
@@ -61,3 +62,23 @@ def test_what_a_library_raises_is_a_failure(error: BaseException) -> None:
 )
 def test_a_request_to_stop_is_none(error: BaseException) -> None:
     assert not is_failure(error)
+
+
+class TornPageError(TerminalError):
+    """An error that is made of more than its sentence, some of it by name."""
+
+    def __init__(self, page: str, *, line: int = 0) -> None:
+        super().__init__(f"{page} is torn at {line}.")
+        self.page = page
+        self.line = line
+
+
+@pytest.mark.parametrize(
+    "error",
+    [TornPageError("index", line=3), InvalidInputError("epsilon", -1.0, "it is positive")],
+    ids=repr,
+)
+def test_an_error_crosses_processes_as_it_was_made(error: AuditError) -> None:
+    error.add_note("seen on node 2")
+    again = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(error))))  # noqa: S301
+    assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))

@@ -5,7 +5,9 @@ from typing import Any
 import onnx
 
 
-def onnx_file(nodes: list[Any], *, weights: list[Any] | None = None, domain: str = "") -> bytes:
+def onnx_file(
+    nodes: list[Any], *, weights: list[Any] | None = None, domain: str = "", opset: int = 17
+) -> bytes:
     shape = ["rows", 3]
     graph = onnx.helper.make_graph(
         nodes,
@@ -14,6 +16,6 @@ def onnx_file(nodes: list[Any], *, weights: list[Any] | None = None, domain: str
         [onnx.helper.make_tensor_value_info("Y", 1, ["rows", 2])],
         weights or [],
     )
-    opsets = [onnx.helper.make_opsetid(each, 17 if not each else 1) for each in {"", domain}]
+    opsets = [onnx.helper.make_opsetid(each, opset if not each else 1) for each in {"", domain}]
     model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9)
     return bytes(model.SerializeToString())

@@ -57,7 +57,6 @@ def within_limits(where: str, mechanism: str, contained: Contained, **question: 
     Raises:
         NotEvaluableError: `accounting_limit`, naming the limit that was met, or that the arithmetic
             has no answer.
-        TransientError: the process went away.
     """
     try:
         return contained(**question)

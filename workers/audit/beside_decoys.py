@@ -17,13 +17,6 @@ def beside_decoys(
     The trainer writes the decoys' column and the commitment, and can name records that training
     never saw. The other training records then still show what is remembered, under assumption E.
     Decoys are there for data of which E is false, so that a model may be innocent all the same.
-
-    Args:
-        source: the model on its day.
-        tallies: of the pass.
-        evidence: what the decoys prove.
-        epsilon: what the bound is held against.
-        plan: how the game is played.
     """
     if tallies.decoys is None or evidence.epsilon_lower > epsilon:
         return ""

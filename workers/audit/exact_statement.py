@@ -51,14 +51,6 @@ def with_statement(
     A record whose label cannot be read plays, and its label counts against a refutation
     (`match_everyone`). The exact record leaves it out instead: its own tests
     read labels, and up to `max_bad_records` records may be missing there.
-
-    Args:
-        record: the exact one, evaluated or not.
-        inputs: what was read.
-        result: what the pass came to.
-        plan: how the game is played.
-        counted: returns what `countable` does.
-        told: is called where the statement failed by no fault of its inputs.
     """
     silent = inputs.source.privacy is None and plan.policy_epsilon is None
     known: dict[str, Any] = {"declares_nothing": silent}

@@ -10,6 +10,7 @@ from workers.audit.beside_decoys import beside_decoys
 from workers.audit.declaration import names_holder
 from workers.audit.holdout_seen import holdout_seen
 from workers.audit.label_state import declaration_location, label_column_warning
+from workers.audit.narrow_answers import narrow_answers
 from workers.audit.reversed_labels import reversed_labels
 from workers.audit.worse_than_shares import worse_than_shares
 from workers.lake.manifest import OutputCorrection, Privacy
@@ -28,16 +29,7 @@ def hint_of(
     privacy: Privacy | None,
     plan: Plan,
 ) -> str:
-    """Return sentences for a person who reads the verdict, or "".
-
-    Args:
-        source: the model on its day.
-        tallies: of the pass.
-        evidence: what they prove.
-        holds: what the label column is known to hold.
-        privacy: what the bound is held against.
-        plan: how the game is played.
-    """
+    """Return sentences for a person who reads the verdict, or ""."""
     if plan.secret is not Secret.LABEL:
         return ""
     facts = source.facts
@@ -52,6 +44,7 @@ def hint_of(
     violated = privacy is not None and evidence.epsilon_lower > privacy.epsilon
     if not violated and source.gives_chances and source.output_correction is None:
         hints.append(worse_than_shares(tallies))
+        hints.append(narrow_answers(tallies))
     if privacy is not None and violated:
         said, column = (
             declaration_location(facts["scores"], facts.get("source")),

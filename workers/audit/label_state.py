@@ -126,12 +126,6 @@ def label_column_warning(
     So the question is asked of every violation, unless it is known what the column holds or the
     declared mechanism is one of training. A declaration that names none, `pure` or a `composition`
     may be of labels that are changed one by one.
-
-    Args:
-        mechanism: the declared one; None where the declaration, or the house's policy, names none.
-        holds: what `label_column_holds` says.
-        said: where it is said, as `declaration_location` returns it.
-        column: as the sentence names it.
     """
     if holds is not None or mechanism in _OF_TRAINING:
         return ""

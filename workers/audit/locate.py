@@ -50,13 +50,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Segments of an audit, the largest bound first.
-
-    Attributes:
-        segments: all that were tested.
-        too_small: how many had fewer records than the plan asks for.
-        significance: allowed share of wrong names, and of wrong bounds among the named.
-    """
+    """Segments of an audit, the largest bound first."""
 
     segments: tuple[Segment, ...]
     too_small: int
@@ -70,9 +64,7 @@ def locate(record: AuditRecord, lake: Lake, executor: Executor) -> Located:
     those that are named. A segment that is not named may leak, too.
 
     Raises:
-        NotEvaluableError: an input is missing, or the audit can no longer be read.
         TerminalError: as `replaying`; or no row's label is what was audited.
-        TransientError: storage or workers kept failing.
     """
     with replaying(record, lake, executor) as replay:
         source, plan = replay.inputs.source, replay.request.plan

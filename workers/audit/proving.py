@@ -88,12 +88,6 @@ def prove(
     They are made where the pass left what it counted, and model files stay here. A record depends
     on its own audit alone: not on who computes it, or beside which others.
 
-    Args:
-        audits: in the order of the pass.
-        scan: what the pass came to.
-        root: below which the label files lie.
-        partition: the label files.
-
     Raises:
         TransientError: storage or workers kept failing.
     """
@@ -248,13 +242,6 @@ def check_result(
     words: Callable[[], str] = lambda: "",
 ) -> Checked:
     """Return what was counted of one model, once it may be read.
-
-    Args:
-        game: of the model.
-        result: of all records.
-        day: the audited day.
-        counted: returns what `countable` does.
-        words: returns what may explain that there are too few records.
 
     Raises:
         NotEvaluableError: too few records, a proxy that knows the labels, other decoys than were

@@ -106,11 +106,7 @@ def evaluated_record(
     arms: ArmsComparison | None = None,
     hint: str = "",
 ) -> AuditRecord:
-    """Return the record of an audit that came to figures; its reason ends with the `hint`.
-
-    Raises:
-        NotEvaluableError: a slice column has too many values.
-    """
+    """Return the record of an audit that came to figures; its reason ends with the `hint`."""
     source = inputs.source
     privacy = held_against(source, plan, result)
     audit_id = _digest(source.model, source.day, plan, inputs.digests())
@@ -237,23 +233,14 @@ def _assumed(
     arms: ArmsComparison | None, evidence: Evidence, result: PartialResult
 ) -> dict[str, Any]:
     """Return the comparison of the arms and the student's training data, as columns."""
-    student, compared = (
-        result.student,
-        {
-            "arms_pvalue": None if arms is None else arms.pvalue,
-            "misled_pvalue": evidence.misled_pvalue,
-        },
-    )
+    student, known = result.student, result.diagnostics.holdout_known()
     suspicion = None if student is None else student.suspicion
-    known = result.diagnostics.holdout_known()
-    compared["holdout_suspect"] = (
-        known or None if suspicion is None else known or suspicion > SUSPICIOUS
-    )
-    if student is None:
-        return compared
-    return compared | {
-        "student_records": student.records,
-        "earlier_models": student.earlier_models or None,
+    return {
+        "arms_pvalue": None if arms is None else arms.pvalue,
+        "misled_pvalue": evidence.misled_pvalue,
+        "holdout_suspect": known or (None if suspicion is None else suspicion > SUSPICIOUS),
+        "student_records": None if student is None else student.records,
+        "earlier_models": None if student is None else student.earlier_models or None,
         "holdout_suspicion": suspicion,
     }
 

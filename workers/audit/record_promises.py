@@ -37,16 +37,7 @@ def promise_rows(
     game: GameEvidence,
     plan: Plan,
 ) -> tuple[PromiseRow, ...]:
-    """Return the promises of the declared and of the accounted guarantee.
-
-    Args:
-        privacy: the declaration; nothing is promised without one.
-        identity: the columns that every row of the audit carries.
-        epsilon_accounted: what the declared mechanism accounts for at the declared delta; None
-            without a mechanism.
-        game: the training records' game, for what the audit's attack achieved.
-        plan: the guess fractions, the significance, the shift and the secrets.
-    """
+    """Return the promises of the declared and of the accounted guarantee."""
     if privacy is None:
         return ()
     played = {bound.fraction: bound for bound in game.bounds}

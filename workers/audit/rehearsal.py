@@ -66,15 +66,8 @@ def rehearse(lake: Lake, day: dt.date, request: Request, *, whole: bool = False)
     On a sample, what needs a minimum of records or compares means is not judged: an audit may still
     be refused for these. A small day is read whole. Nothing is committed.
 
-    Args:
-        lake: where checkpoints and labels are.
-        day: the audited day.
-        request: the model and its plan.
-        whole: whether everything is read, as the audit does.
-
     Raises:
         NotEvaluableError: the audit would be refused; the reason and the sentence are its own.
-        TransientError: storage kept failing.
     """
     source = find_inputs(lake, day, request).source
     counts, all_of_it, both, unit = _on_a_sample(source, day, request)

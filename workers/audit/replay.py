@@ -46,16 +46,7 @@ def stored_request(audit: AuditRow) -> Request:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Inputs of a stored audit, the same as it read.
-
-    Attributes:
-        audit: the stored audit.
-        request: what was asked for.
-        inputs: what was found.
-        root: below which the label files lie.
-        partition: the label files.
-        executor: that does the work.
-    """
+    """Inputs of a stored audit, the same as it read."""
 
     audit: AuditRow
     request: Request
@@ -73,7 +64,6 @@ class Replay:
 
         Raises:
             TerminalError: the labels are others now.
-            TransientError: storage or workers kept failing.
         """
         shared = LabelPass(self.root, self.partition, games)
         scan = scan_labels(shared, executor=self.executor, prepare=prepare)
@@ -88,10 +78,8 @@ def replaying(record: AuditRecord, lake: Lake, executor: Executor) -> Iterator[R
     """Find a stored audit's inputs again; joined tables are kept until the context ends.
 
     Raises:
-        NotEvaluableError: an input is missing.
         TerminalError: the audit came to no figures, is of another version, or the lake holds other
             inputs now.
-        TransientError: storage kept failing.
     """
     audit = record.audit
     if audit.status is not Status.EVALUATED:

@@ -24,10 +24,6 @@ def reversed_labels(tallies: Tallies, random: np.random.Generator) -> str:
     where holdout records are predicted by what holds for all records. Noise is not wrong more often
     than the proxy expects of the same predictions. So bets on the opposite cannot be made, either:
     they would accuse that model.
-
-    Args:
-        tallies: of the pass.
-        random: a stream of its own, for border cells of the match.
     """
     believed = tallies.believed()
     beside = match(

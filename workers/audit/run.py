@@ -71,10 +71,6 @@ def run_batches(
         Bad input does not raise: it gives a record with the status `not_evaluable` and the reason.
         Nor does an unexpected error in reading one model's evidence, which gives a record with the
         status `error`.
-
-    Raises:
-        TransientError: storage or a worker failed in a way that may go away.
-        TerminalError: the lake's URI holds a credential.
     """
     if local_path(lake.uri) is None:
         check_uri(lake.uri)  # no one model's fault
@@ -159,10 +155,9 @@ def run_audit(
     plan: Plan,
     executor: Executor,
     external_inputs: ExternalInputs | None = None,
-    days: tuple[dt.date, ...] | None = None,
 ) -> AuditRecord:
     """Audit one model on one day: the simple form of `run_batches`, with the same record."""
-    request = Request(model, plan, external_inputs=external_inputs, days=days)
+    request = Request(model, plan, external_inputs=external_inputs)
     ((record,),) = run_batches(lake, day, [request], executor=executor)
     return record
 
@@ -246,7 +241,6 @@ def find_inputs(lake: Lake, day: dt.date, request: Request) -> Inputs:
     Raises:
         NotEvaluableError: something is missing, does not fit, or declares less than it accounts
             for.
-        TransientError: storage kept failing.
     """
     source = source_of(_found(lake, day, request), request.plan)
     accounted = accounted_epsilon(guarantee_of(source.privacy), where=source.declared_in)

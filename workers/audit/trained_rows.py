@@ -16,9 +16,10 @@ def trained_rows(source: Source, records: int, result: PartialResult, plan: Plan
     """Return that the target was trained on other rows than `records` training records, or "".
 
     It never changes a verdict: the file's writer chooses what it says, and honest training leaves
-    rows out, weights them, or takes several days. Says nothing where decoys or several days play,
-    and where the manifest says that earlier days trained the model, too. Where persons play, the
-    table's training rows are counted.
+    rows out, weights them, or takes several days. Says nothing where decoys or several days play.
+    Where the manifest says that earlier days trained the model, too, the file counts more rows than
+    the table has, and never fewer, in all or in one leaf. Where persons play, the table's training
+    rows are counted.
     """
     if not isinstance(source, CheckpointSource) or not rows_are_counted(source, plan):
         return ""
@@ -27,11 +28,14 @@ def trained_rows(source: Source, records: int, result: PartialResult, plan: Plan
         return ""
     persons = plan.privacy_unit is not None
     records = result.leaves.rows if persons else records
-    more = counted.count > (1 + _DIFFERENCE) * (records + result.bad.total)
+    trained = source.target.manifest.trained_on
+    alone = trained.first == trained.last
+    more = alone and counted.count > (1 + _DIFFERENCE) * (records + result.bad.total)
     fewer = counted.exact and counted.count < (1 - _DIFFERENCE) * records
     if not (more or fewer):
-        missing = abs(counted.count - records) + result.bad.total
-        return _in_other_leaves(result, missing / max(records, 1))
+        missing = (abs(counted.count - records) if alone else 0) + result.bad.total
+        differs = result.leaves.difference() if alone else result.leaves.beyond()
+        return _in_other_leaves(differs, missing / max(records, 1))
     least = "" if counted.exact else "at least "
     said = (
         f"The target's file counts {least}{counted.count:,} rows that trained it, and "
@@ -50,13 +54,12 @@ def trained_rows(source: Source, records: int, result: PartialResult, plan: Plan
     )
 
 
-def _in_other_leaves(result: PartialResult, missing: float) -> str:
+def _in_other_leaves(differs: float, missing: float) -> str:
     """Return that the table's training rows fall into other leaves than those of the training.
 
     Of a table that training read, not one does. So a share that `missing` rows could explain, and a
     little more, is passed over.
     """
-    differs = result.leaves.difference()
     if differs <= _OTHERWISE + missing:
         return ""
     return (

@@ -64,15 +64,7 @@ class Finding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A stored value that is not the recomputed one; None where a row is missing.
-
-    Attributes:
-        table: the table's name.
-        row: the keys of the row in it, without the audit's id.
-        column: the column's name; `*` where the whole row is on one side only.
-        stored: what the warehouse holds.
-        recomputed: what the lake gives.
-    """
+    """A stored value that is not the recomputed one; None where a row is missing."""
 
     table: str
     row: str
@@ -148,9 +140,6 @@ def verify(record: AuditRecord, lake: Lake, executor: Executor) -> Verification:
     To the bit, or within `ROUNDING`, as where another kind of processor computes; the sentence says
     which. The digest is checked as well: an altered record is called so, and its differences are
     named, to the bit, where the audit can be computed again.
-
-    Raises:
-        TransientError: storage or a worker failed in a way that may go away.
     """
     stored = verify_stored(record)
     altered = stored.finding is Finding.ALTERED

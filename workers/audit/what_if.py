@@ -57,9 +57,7 @@ def what_if(record: AuditRecord, lake: Lake, executor: Executor) -> tuple[Varian
     itself and not all together. Who chooses among them by private labels tunes on these labels.
 
     Raises:
-        NotEvaluableError: an input is missing.
         TerminalError: as `replaying`; or the audit is not of labels that are classes.
-        TransientError: storage or workers kept failing.
     """
     with replaying(record, lake, executor) as replay:
         source = replay.inputs.source

@@ -54,10 +54,6 @@ class RatedTexts:
         """Return texts and labels, shape (records,): 0 negative and 1 positive, as many of each.
 
         Neutral texts are left out, and so are drawn texts of the more frequent sentiment.
-
-        Args:
-            random: draws the texts, and puts them in an order of its own.
-            share: of the texts that are drawn.
         """
         kinds = [np.flatnonzero(self.sentiments == sentiment) for sentiment in (-1, 1)]
         many = round(share * min(len(kind) for kind in kinds))

@@ -36,12 +36,7 @@ _CHUNK = 50_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clicks:
-    """Made-up rows and what no learner knows of them.
-
-    Attributes:
-        frame: label and features, as the logs have them.
-        chances: shape (records,), the true probability of a click.
-    """
+    """Made-up rows and what no learner knows of them."""
 
     frame: pl.DataFrame
     chances: NDArray[np.float64]
@@ -90,11 +85,7 @@ def _spread(day: int, seed: int) -> tuple[float, float]:
 def write_synthetic_day(
     lake: Lake, day: dt.date, *, number: int, rows: int, seed: int
 ) -> DayIngested:
-    """Write one made-up day, `number` 0, 1, ..., into the lake.
-
-    Raises:
-        InvalidInputError: the lake has this day already, or no rows are asked for.
-    """
+    """Write one made-up day, `number` 0, 1, ..., into the lake."""
 
     def frames() -> Iterator[tuple[pl.DataFrame, int]]:
         for part, start in enumerate(range(0, rows, _CHUNK)):

@@ -139,21 +139,13 @@ def expiry(statement: Published) -> dt.datetime:
 
 
 def attest_result(statement: Published) -> bytes:
-    """Return the in-toto statement with the predicate `test-result`, as bytes to be signed.
-
-    Raises:
-        TerminalError: a figure is infinite, which JSON cannot express.
-    """
+    """Return the in-toto statement with the predicate `test-result`, as bytes to be signed."""
     columns = json.loads(statement.content())
     return _in_toto(columns, TEST_RESULT_TYPE, result_predicate(columns))
 
 
 def result_predicate(columns: dict[str, Any]) -> dict[str, Any]:
-    """Return the predicate `test-result` of a statement's columns.
-
-    Raises:
-        TerminalError: a figure is infinite, which JSON cannot express.
-    """
+    """Return the predicate `test-result` of a statement's columns."""
     claim = canonical_json({name: columns[name] for name in SECTIONS["claim"]})
     result = result_of(columns)
     named = f"label privacy of {columns['model']} on {columns['day']}"
@@ -176,9 +168,6 @@ def attest_statement(statement: Published) -> bytes:
 
     Its `content` is the text of the statement as it is stored and as the log hashes it; the
     sections hold the same columns for reading.
-
-    Raises:
-        TerminalError: a figure is infinite, which JSON cannot express.
     """
     columns = json.loads(statement.content())
     predicate_type = predicate_type_of(columns)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ConfigDict, ValidationError
 from securesystemslib.signer import Key, Signer
 
 from privcore.exceptions import InvalidInputError, TerminalError
@@ -48,6 +48,7 @@ from workers.evidence.merkle_log import is_consistent, is_included, leaf_hash
 from workers.publication.erased import ErasedStatement, NoStatementError, Published, entry_of
 from workers.publication.statement_row import ADDED_LATER, PublicVerdict, verdict_of
 from workers.publication.threshold_night import ThresholdNight, night_verdict
+from workers.strict_model import StrictModel
 
 MEDIA_TYPE: Final = "application/vnd.privaudit.bundle.v1+json"
 LARGEST = 1 << 20
@@ -55,10 +56,10 @@ LARGEST = 1 << 20
 _ROUNDING = 1e-9
 
 
-class EvidenceBundle(BaseModel):
+class EvidenceBundle(StrictModel):
     """A bundle, version 1, as JSON has it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(strict=True)
 
     mediaType: Literal["application/vnd.privaudit.bundle.v1+json"]  # noqa: N815  # as in-toto has it
     attestations: list[DsseEnvelope]
@@ -110,19 +111,11 @@ def make_bundle(
 ) -> bytes:
     """Return the bundle of one statement of a log.
 
-    Args:
-        contents: the texts of all entries of the log, in the order of their publication.
-        statement_id: the statement that is handed over.
-        signer: key that signs both attestations and the log's head.
-        time: of the head.
-        earlier: signed head of an earlier bundle; the new one proves that the log has only grown.
-        trusted: keys that may have signed that head, and tombstones.
+    Given the signed head of an earlier bundle, it proves that the log has only grown since.
 
     Raises:
         InvalidInputError: no such statement, or it was erased.
         UntrustedSignatureError: the earlier head or a tombstone is not signed by a trusted key.
-        NoStatementError: an entry of the log is none.
-        TerminalError: the log does not begin with what it held then, or the key does not sign.
     """
     entries = [entry_of(text) for text in contents]
     ids = [entry.statement_id for entry in entries]

@@ -15,7 +15,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+    Ed25519PrivateKey,
+    Ed25519PublicKey,
+)
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -24,13 +28,14 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
     load_pem_public_key,
 )
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import UnsupportedLibraryError, VerificationError
 from securesystemslib.signer import CryptoSigner, Key, Signature, Signer, SSlibKey
 
 from privcore.exceptions import TerminalError
 from workers.publication.secret_files import read_open, read_secret, write_new
+from workers.strict_model import StrictModel
 
 SERVICES = {
     "awskms": "awskms",
@@ -43,6 +48,13 @@ SERVICES = {
 PIN = "PRIVAUDIT_HSM_PIN"
 """The environment variable with the PIN of an HSM's token."""
 _COMMAND = "privaudit attest-key"
+_PRIME = 2**255 - 19
+_ORDER_8 = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
+_SMALL_ORDER = {0, 1, _PRIME - 1, _PRIME, _PRIME + 1, _ORDER_8, _PRIME - _ORDER_8}
+"""Points of Ed25519 for which one signature verifies all content (RFC 7748, section 6.1), by their
+coordinate y, in each form that is read."""
+_RSA_BITS = 2048
+"""The least that NIST SP 800-131A accepts. Weak curves have no scheme in securesystemslib."""
 _BARE_KEY = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
 """A key in base64 or hexadecimal digits, which a person may paste instead of a path."""
 
@@ -55,23 +67,20 @@ class UntrustedSignatureError(TerminalError):
         self.sentence = sentence
         super().__init__(sentence)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.what, self.sentence)
 
-
-class DsseSignature(BaseModel):
+class DsseSignature(StrictModel):
     """One signature of an envelope, as JSON has it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(strict=True)
 
     keyid: str
     sig: str
 
 
-class DsseEnvelope(BaseModel):
+class DsseEnvelope(StrictModel):
     """An envelope, as JSON has it: payload and signatures are in base64."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(strict=True)
 
     payload: str
     payloadType: str  # noqa: N815  # DSSE's own name
@@ -193,7 +202,8 @@ def read_public_key(path: pathlib.Path) -> SSlibKey:
     """Return a public key from its PEM file; its id is the SHA-256 digest of its DER form.
 
     Raises:
-        TerminalError: no file, no public key in it, or a key that signs by no known scheme.
+        TerminalError: no file, no public key in it, a key that signs by no known scheme, or RSA of
+            fewer than 2,048 bits.
     """
     content = read_open(path, "public key", make=_COMMAND)
     if b"PRIVATE KEY" in content:
@@ -208,12 +218,17 @@ def read_public_key(path: pathlib.Path) -> SSlibKey:
             f"{path} holds no public key in PEM: give the file that privaudit attest-key wrote "
             "beside the private key, or one by openssl pkey -pubout."
         ) from None
+    if isinstance(key, RSAPublicKey) and key.key_size < _RSA_BITS:
+        raise TerminalError(
+            f"{path} holds an RSA key of {key.key_size} bits, which others may forge: give one of "
+            f"{_RSA_BITS} bits or more, or of Ed25519."
+        )
     try:
         return _trusted(key)
     except (ValueError, UnsupportedAlgorithm):
         raise TerminalError(
             f"{path} holds a public key of a kind that signs no evidence: give one of Ed25519, of "
-            "ECDSA on P-256 or P-384, or of RSA."
+            "ECDSA on P-256, P-384 or P-521, or of RSA."
         ) from None
 
 
@@ -299,7 +314,15 @@ def _private_key(path: pathlib.Path) -> Ed25519PrivateKey:
 
 
 def _trusted(key: Any) -> SSlibKey:
-    """Return a public key as securesystemslib takes it, under an id that does not change."""
+    """Return a public key as securesystemslib takes it, under an id that does not change.
+
+    Raises:
+        ValueError: the key signs by no known scheme, or anyone can sign for it.
+    """
+    if isinstance(key, Ed25519PublicKey):
+        height = int.from_bytes(key.public_bytes_raw(), "little") % 2**255
+        if height in _SMALL_ORDER:
+            raise ValueError("One signature verifies all content.")
     der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return SSlibKey.from_crypto(key, keyid=hashlib.sha256(der).hexdigest())
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import BaseModel, StringConstraints, ValidationError
 from securesystemslib.signer import Key, Signer
 
 from privcore.exceptions import TerminalError
@@ -23,6 +23,7 @@ from workers.evidence.envelope import (
 )
 from workers.evidence.merkle_log import MerkleTree, is_consistent, leaf_hash
 from workers.publication.erased import ErasedStatement, NoStatementError, entry_of
+from workers.strict_model import StrictModel
 
 HEAD_TYPE = "application/vnd.privaudit.log-head.v1+json"
 """Type of a signed head's payload."""
@@ -33,20 +34,16 @@ Payload = TypeVar("Payload", bound=BaseModel)
 HexDigest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 
 
-class LogHead(BaseModel):
+class LogHead(StrictModel):
     """A log at one moment: its root fixes every entry."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     size: int
     root: HexDigest
     time: dt.datetime
 
 
-class Tombstone(BaseModel):
+class Tombstone(StrictModel):
     """Remainder of an erased statement. It holds no figure."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     statement_id: str
     leaf: HexDigest
@@ -54,14 +51,12 @@ class Tombstone(BaseModel):
     reason: str
 
 
-class LogFile(BaseModel):
+class LogFile(StrictModel):
     """A log's signed head with the hash of every entry, to be kept where it cannot be changed.
 
     The hashes tell nothing about statements, whose ids are random, and they name which entry was
     tampered with.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     mediaType: Literal["application/vnd.privaudit.log.v1+json"]  # noqa: N815  # as in-toto has it
     head: DsseEnvelope
@@ -80,12 +75,7 @@ class Tampering(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TamperedEntry:
-    """One entry that is not as it was.
-
-    Attributes:
-        what: what happened to it.
-        index: its place, from 0 on: in the earlier log, of an inserted one in the later.
-    """
+    """One entry that is not as it was."""
 
     what: Tampering
     index: int
@@ -114,10 +104,6 @@ def tree_of(entries: Iterable[bytes | DsseEnvelope], trusted: Sequence[Key]) -> 
 def tree_of_contents(contents: Iterable[str], trusted: Sequence[Key]) -> MerkleTree:
     """Return the tree of the statements' table.
 
-    Args:
-        contents: the text of each entry, as it is stored.
-        trusted: keys, one of which signed each tombstone.
-
     Raises:
         UntrustedSignatureError: a tombstone that none of these keys signed, or of another
             statement.
@@ -144,15 +130,7 @@ def read_head(envelope: DsseEnvelope, trusted: Sequence[Key]) -> LogHead:
 def bury(
     entry: bytes, statement_id: str, *, reason: str, time: dt.datetime, signer: Signer
 ) -> DsseEnvelope:
-    """Return the signed tombstone that replaces a statement's entry in the log.
-
-    Args:
-        entry: the entry that is erased.
-        statement_id: its id.
-        reason: why, for the tombstone's reader; it is public.
-        time: when.
-        signer: key of the log's owner.
-    """
+    """Return the signed tombstone that replaces a statement's entry in the log."""
     stone = Tombstone(
         statement_id=statement_id,
         leaf=leaf_hash(entry).hex(),
@@ -230,10 +208,6 @@ def find_tampering(earlier: Sequence[bytes], later: Sequence[bytes]) -> list[Tam
 
     The roots tell *that* something happened, this tells where. Entries differ from each other,
     since each statement has a random id.
-
-    Args:
-        earlier: the entries' hashes when they were kept.
-        later: the hashes now.
     """
     if list(later[: len(earlier)]) == list(earlier):
         return []

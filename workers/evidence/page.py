@@ -27,10 +27,6 @@ _BEGINNING = b'{"attestations":'
 def draw_page(data: bytes, bundle: VerifiedBundle) -> bytes:
     """Return the PDF of a bundle, with the bundle attached.
 
-    Args:
-        data: the bundle's bytes.
-        bundle: what these bytes prove.
-
     Raises:
         TerminalError: typst is not installed, or it cannot draw the page.
     """
@@ -60,11 +56,6 @@ def draw_page(data: bytes, bundle: VerifiedBundle) -> bytes:
 
 def verify_page(data: bytes, trusted: Sequence[Key], *, method_version: str) -> VerifiedBundle:
     """Verify a PDF: its attached bundle, and that the page is what `draw_page` makes of it.
-
-    Args:
-        data: the PDF's bytes.
-        trusted: as `verify_bundle` takes them.
-        method_version: likewise.
 
     Raises:
         UntrustedSignatureError: no bundle is attached, or several are; it does not verify; or the

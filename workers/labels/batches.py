@@ -18,21 +18,7 @@ def batches_of(
     rows: int,
     encoded: Collection[str] = (),
 ) -> Iterator[Batch]:
-    """Yield the rows of a piece in the order of the file.
-
-    Args:
-        lake: where the labels lie.
-        partition: of which the piece is a part.
-        piece: some row groups of a file.
-        footer: of the file.
-        columns: that are read.
-        rows: at most so many in a batch.
-        encoded: columns that stay as codes of a dictionary.
-
-    Raises:
-        NotEvaluableError: a row group is damaged or too large.
-        TransientError: storage kept failing.
-    """
+    """Yield the rows of a piece in the order of the file."""
     path = partition.path(piece.file)
     for index in piece.row_groups(len(footer.groups)):
         group, start = read_row_group(lake, path, footer, index, columns), 0

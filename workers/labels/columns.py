@@ -74,15 +74,7 @@ def read_shard(
 
 @dataclass(frozen=True, slots=True)
 class NeededColumns:
-    """Columns that an audit reads of a file.
-
-    Attributes:
-        label: the label's.
-        features: of the models, as they are stored.
-        slices: that groups of records are made by.
-        unit: that names the privacy unit.
-        decoy: that holds decoys.
-    """
+    """Columns that an audit reads of a file."""
 
     label: LabelColumn
     features: tuple[Feature, ...]
@@ -136,13 +128,7 @@ def only_in_folder(path: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Consecutive rows of one shard, as they lie in the file; each column is converted once.
-
-    Attributes:
-        table: the columns that were read.
-        path: of the file.
-        place: file, row group and row of the first row.
-    """
+    """Consecutive rows of one shard, as they lie in the file; each column is converted once."""
 
     table: pa.Table
     path: str

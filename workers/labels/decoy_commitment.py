@@ -14,26 +14,13 @@ from workers.lake.manifest import LabelColumn
 def committed(
     file: str, row_group: int, digests: Mapping[str, bytes], *, label: str, column: str
 ) -> ContentDigest:
-    """Return what one row group adds to a commitment: label, other label and split, as stored.
-
-    Args:
-        file: name of the file in its partition.
-        row_group: its index in the file.
-        digests: of each column's bytes.
-        label: the label's column, which was trained on.
-        column: that of the pairs' other labels.
-    """
+    """Return what one row group adds to a commitment: label, other label and split, as stored."""
     parts = [digests.get(name, b"") for name in (label, column, SPLIT)]
     return ContentDigest.of("decoys", file, row_group, *parts)
 
 
 def commitment(lake: Lake, dataset: str, day: dt.date, *, label: LabelColumn, column: str) -> str:
-    """Return the digest that a manifest commits to: of a partition as it lies in the lake.
-
-    Raises:
-        NotEvaluableError: the partition is missing, damaged or lacks one of the columns.
-        TransientError: storage kept failing.
-    """
+    """Return the digest that a manifest commits to: of a partition as it lies in the lake."""
     wanted = (label.column, column, SPLIT)
     partition = find_partition(lake, dataset, day)
     total = ContentDigest()

@@ -5,7 +5,6 @@ They are digested by BLAKE3, at six times the speed of SHA-256: every byte of ev
 """
 
 import bisect
-import functools
 import io
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
@@ -40,9 +39,6 @@ class DamagedFileError(NotEvaluableError):
             what = "it holds text (CSV or JSON, whatever its name says), write it as Parquet"
         super().__init__(Reason.LABELS_UNREADABLE, f"{path} cannot be read as Parquet: {what}.")
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return functools.partial(type(self), is_text=self.is_text), (self.path,)
-
 
 class Chunk(NamedTuple):
     """Place of a column's values in a file; a nested column has several chunks."""
@@ -54,14 +50,7 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupPlace:
-    """Description of one row group in a footer.
-
-    Attributes:
-        rows: how many rows it holds.
-        unpacked: bytes of all its columns, decoded.
-        compressed: bytes of all its columns, as they lie in the file.
-        chunks: of the columns that were asked for.
-    """
+    """Description of one row group in a footer."""
 
     rows: int
     unpacked: int
@@ -106,17 +95,10 @@ def read_footer(
 ) -> Footer:
     """Read a file's footer, in one request where it is small.
 
-    Args:
-        lake: where the file is.
-        path: of the file.
-        columns: those whose places are asked for.
-        listed: the file as it was listed, which it must still be.
-
     Raises:
         NotEvaluableError: `labels_changed`, it is another file than the one that was listed;
             `too_large`, its footer is larger than what is read.
         DamagedFileError: it is cut off, no footer, or one that Arrow crashes at.
-        TransientError: storage kept failing.
     """
 
     def tail(length: int) -> tuple[bytes, int]:
@@ -204,14 +186,7 @@ def check_unchanged(lake: Lake, path: str, listed: LabelFile | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """The bytes of some columns of one row group.
-
-    Attributes:
-        path: below the lake's root.
-        index: of the row group in its file.
-        digests: of every column's bytes, by the column's name.
-        bytes_read: how many bytes were fetched.
-    """
+    """The bytes of some columns of one row group."""
 
     path: str
     index: int
@@ -271,7 +246,6 @@ def read_row_group(
     Raises:
         DamagedFileError: the footer points outside the file.
         NotEvaluableError: `too_large`; the row group is larger than what is read.
-        TransientError: storage kept failing.
     """
     wanted = set(columns)
     group = footer.groups[index]

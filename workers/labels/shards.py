@@ -108,7 +108,6 @@ def find_partition(lake: Lake, dataset: str, day: dt.date) -> Partition:
 
     Raises:
         NotEvaluableError: the partition is missing or has no file.
-        TransientError: storage kept failing.
     """
     folder = _complete_folder(lake, dataset, day)
     listed = lake.files_below(folder)
@@ -128,7 +127,6 @@ def find_days(lake: Lake, dataset: str, days: tuple[dt.date, ...]) -> Partition:
 
     Raises:
         NotEvaluableError: one of the partitions is missing or has no file.
-        TransientError: storage kept failing.
     """
     files: list[LabelFile] = []
     unread: list[LabelFile] = []
@@ -155,11 +153,7 @@ def find_days(lake: Lake, dataset: str, days: tuple[dt.date, ...]) -> Partition:
 
 
 def divide(lake: Lake, folder: str, files: Sequence[LabelFile]) -> tuple[WorkUnit, ...]:
-    """Return files as units of work of about `WORK_UNIT_BYTES`; large files' footers are read.
-
-    Raises:
-        TransientError: storage kept failing.
-    """
+    """Return files as units of work of about `WORK_UNIT_BYTES`; large files' footers are read."""
     large = [file.name for file in files if file.size > WORK_UNIT_BYTES]
     with ThreadPoolExecutor(_READERS) as pool:
         divided = dict(

@@ -74,7 +74,6 @@ def read_manifest(lake: Lake, model: str, day: dt.date) -> DeclaredManifest:
     Raises:
         NotEvaluableError: the day has no complete checkpoint, its manifest is not valid or is
             another model's or day's; it is too large, or a link that leads out of the lake.
-        TransientError: storage kept failing.
     """
     folder = checkpoint_folder(model, day)
     if not lake.exists(folder):
@@ -106,7 +105,6 @@ def read_checkpoint(
     Raises:
         NotEvaluableError: as `read_manifest`; or the digest of the model's file differs, or
             the model differs from the manifest in features or classes, or is none to score with.
-        TransientError: storage kept failing, or the process that reads model files went away.
     """
     if declared is None:
         declared = read_manifest(lake, model, day)
@@ -134,7 +132,6 @@ def describe_checkpoint(
 
     Raises:
         NotEvaluableError: it is no model of the format, or none to score with.
-        TransientError: the process that reads model files went away.
     """
     try:
         return describe_model(content, format=format)

@@ -35,9 +35,6 @@ def open_filesystem(uri: str) -> fs.FileSystem:
     """Return a filesystem rooted at `uri`: a local path, or file://, s3://, gs:// or abfs://.
 
     Credentials come from the environment's usual chain.
-
-    Raises:
-        TerminalError: the URI could hold a credential.
     """
     local = local_path(uri)
     if local is None:
@@ -84,7 +81,6 @@ class Lake:
         Raises:
             FileNotFoundError: there is no such file.
             NotEvaluableError: `path_unreadable`; trying again cannot help.
-            TransientError: storage kept failing.
         """
         try:
             return patiently(action, path)
@@ -125,7 +121,6 @@ class Lake:
         Raises:
             FileNotFoundError: there is none.
             NotEvaluableError: `path_outside` as for `open`; `too_large`, above `at_most` bytes.
-            TransientError: storage kept failing.
         """
 
         def action() -> bytes:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
@@ -9,26 +10,29 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationError,
-    field_validator,
     model_validator,
 )
 
 from workers.exceptions import NotEvaluableError, Reason
+from workers.plain_text import plain_text
+from workers.strict_model import StrictModel
 
 SCHEMA_VERSION = 1
 POLICY = "policy"
 MAX_EPSILON = "--max-epsilon"
 NO_OWNERS = {POLICY, MAX_EPSILON}
 """Values of a record's `declared_by` that stand for the house's limit, and for a command's."""
-_LOOK_ALIKE = {"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU"}
+_LOOK_ALIKE = {"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU", "PHONETIC"}
 """Alphabets that share letters' forms, as Unicode's names of letters begin."""
+_PHONETIC = re.compile("[\u0250-\u02af\u1d00-\u1dbf\ua720-\ua7ff\uab30-\uab6f]")
+"""Letters of phonetic transcription, small capitals among them, which Unicode calls Latin."""
 LARGEST_EPSILON = 1e6
 """A guarantee of more protects nothing, and its arithmetic leaves what numbers can hold."""
+LEAST_DELTA = 1e-100
+"""A delta below it that is not 0 is no promise of anybody's, and its arithmetic does the same."""
 
 Text = Annotated[
     str,
@@ -61,18 +65,14 @@ FormatName = Annotated[
 """A format that is read; others are refused with the way out."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class DeclaredMechanism(_Strict):
+class DeclaredMechanism(StrictModel):
     """The mechanism that made the labels, or the training, private."""
 
     name: Name
     parameters: dict[str, Any] = Field(default_factory=dict)
 
 
-class PrivatisedBy(_Strict):
+class PrivatisedBy(StrictModel):
     """The mechanism that had made the labels private before they came into the lake."""
 
     privatised_by: DeclaredMechanism
@@ -91,7 +91,7 @@ def named_twice(classes: Iterable[Label]) -> list[str]:
     return [word for word, times in Counter(looked_up(classes)).items() if times > 1]
 
 
-class LabelColumn(_Strict):
+class LabelColumn(StrictModel):
     """The label's column and its classes, in the order of the model's probabilities.
 
     `state` says whether the column holds the labels that are to stay secret, or what a mechanism
@@ -122,14 +122,14 @@ class LabelColumn(_Strict):
         return tuple(str(value) for value in self.classes)
 
 
-class Feature(_Strict):
+class Feature(StrictModel):
     """One input of the model; a missing categorical value is scored as an empty string."""
 
     name: Name
     kind: Literal["numeric", "categorical"]
 
 
-class TrainedOn(_Strict):
+class TrainedOn(StrictModel):
     """The labels that training saw."""
 
     first: dt.date
@@ -143,7 +143,7 @@ class TrainedOn(_Strict):
         return self
 
 
-class OutputCorrection(_Strict):
+class OutputCorrection(StrictModel):
     """A step that changes the model's probabilities before they are served: part of the model.
 
     It must be public: post-processing, which depends on no label. `noise_correction` multiplies by
@@ -155,7 +155,7 @@ class OutputCorrection(_Strict):
     floor: Annotated[float, Field(ge=0.0, lt=0.5)]
 
 
-class DecoyLabels(_Strict):
+class DecoyLabels(StrictModel):
     """Records whose label a coin chose before training (`privaudit decoys`).
 
     The label's column holds what was trained on, `column` the other label of the pair, null where
@@ -189,39 +189,48 @@ def check_simulated(definition: str, neighbors: str) -> None:
         raise ValueError(f"simulate is for labels: definition is {definition}, write label_dp")
 
 
-def check_alphabet(unit: str) -> None:
-    """Raise `ValueError` where a unit mixes alphabets whose letters look alike.
+def _of_one_alphabet(unit: str) -> str:
+    """Refuse a unit that mixes alphabets whose letters look alike, or holds unseen ones.
 
-    A reader takes `customer` with a Cyrillic letter for the audited `customer`. It is another unit,
-    for which nothing would be declared.
+    A reader takes `customer` with a Cyrillic letter, or with a soft hyphen, for the audited
+    `customer`. It is another unit, for which nothing would be declared.
     """
-    letters = filter(str.isalpha, unicodedata.normalize("NFKC", unit))
-    found = {unicodedata.name(letter, "").partition(" ")[0] for letter in letters}
+    if (shown := plain_text(unit)) != unit:
+        raise ValueError(f"unit {shown} holds characters that no reader sees: write it without")
+    found = {
+        "PHONETIC" if _PHONETIC.match(letter) else unicodedata.name(letter, "").partition(" ")[0]
+        for letter in filter(str.isalpha, unicodedata.normalize("NFKC", unit))
+    }
     mixed = sorted(found & _LOOK_ALIKE)
     if len(mixed) > 1:
         raise ValueError(
             f"unit {unit!r} mixes letters of {' and '.join(map(str.title, mixed))}, which look "
             "alike: write it in one alphabet"
         )
+    return unit
 
 
-class Privacy(_Strict):
+def _computable(delta: float) -> float:
+    if 0.0 < delta < LEAST_DELTA:
+        raise ValueError(f"delta {delta:g} is above 0 and below {LEAST_DELTA:g}: write 0")
+    return delta
+
+
+Unit = Annotated[Name, AfterValidator(_of_one_alphabet)]
+Delta = Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False), AfterValidator(_computable)]
+
+
+class Privacy(StrictModel):
     """The declared guarantee."""
 
     definition: Literal["label_dp", "dp", "idp", "group_idp", "bdp"]
     neighbors: Literal["replace", "add_remove", "simulate"]
-    unit: Name
+    unit: Unit
     epsilon: Annotated[float, Field(ge=0.0, le=LARGEST_EPSILON, allow_inf_nan=False)]
-    delta: Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
+    delta: Delta
     mechanism: DeclaredMechanism | None
     declared_by: Name
     declared_at: Moment | None
-
-    @field_validator("unit")
-    @classmethod
-    def _of_one_alphabet(cls, unit: str) -> str:
-        check_alphabet(unit)
-        return unit
 
     @model_validator(mode="after")
     def _simulates_labels_alone(self) -> "Privacy":
@@ -229,7 +238,7 @@ class Privacy(_Strict):
         return self
 
 
-class Manifest(_Strict):
+class Manifest(StrictModel):
     """The whole manifest; a missing declaration is null, never infinity and never zero."""
 
     schema_version: Literal[1]

@@ -18,14 +18,7 @@ _CLASSES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ProposedDeclaration:
-    """Label differential privacy under replacement, by no named mechanism.
-
-    Attributes:
-        epsilon: the declared one.
-        delta: the declared one.
-        unit: whose label it is.
-        declared_by: who declares it; empty where that is not known.
-    """
+    """Label differential privacy under replacement, by no named mechanism."""
 
     epsilon: float
     delta: float
@@ -57,15 +50,6 @@ def proposed_manifest(
     declaration: ProposedDeclaration | None = None,
 ) -> dict[str, Any]:
     """Return a whole manifest as JSON holds it; every field is there, and can be edited.
-
-    Args:
-        model_file: of a known format, known by its ending.
-        table: a Parquet file of the day's labels, with the model's features.
-        model: the model's name.
-        day: the audited day, which is taken for all that it was trained on.
-        dataset: of the labels.
-        label: the label's column.
-        declaration: what is declared, if anything is.
 
     Raises:
         TerminalError: the model cannot be read, the table lacks a column, or the values break a

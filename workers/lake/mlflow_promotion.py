@@ -12,13 +12,7 @@ from workers.lake.mlflow_server import told
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version of a registered model, and the alias that is to name it.
-
-    Attributes:
-        name: of the registered model.
-        number: of the version.
-        alias: that is moved to it; None where none is.
-    """
+    """A version of a registered model, and the alias that is to name it."""
 
     name: str
     number: str
@@ -29,10 +23,8 @@ def check_version(version: Version, sha256: str) -> None:
     """Refuse a version whose model file is another one than was audited.
 
     Raises:
-        NotEvaluableError: the registry cannot be asked, or the version's file cannot be read.
         TerminalError: there is no such version, its file is another one, or the environment names
             no server.
-        TransientError: registry or storage kept failing.
     """
     found = find_version(version.name, version.number)
     if found is None:
@@ -52,9 +44,7 @@ def promote(version: Version, tags: Mapping[str, str]) -> None:
     """Write tags of a version, and then move its alias.
 
     Raises:
-        NotEvaluableError: the registry refuses it.
         TerminalError: the version is gone, or the environment names no server.
-        TransientError: the registry kept failing.
     """
     named = {"name": version.name, "version": version.number}
     calls = [("model-versions/set-tag", named | {"key": key, "value": value})

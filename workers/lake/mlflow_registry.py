@@ -36,15 +36,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True, slots=True)
 class RegisteredModel:
-    """A version of a registered model.
-
-    Attributes:
-        version: its number.
-        run: id of the run that logged it; None where the registry knows none.
-        folder: path or URI of its artifacts.
-        name: of the model's file among them.
-        format: of that file.
-    """
+    """A version of a registered model."""
 
     version: str
     run: str | None
@@ -63,8 +55,6 @@ def find_registered(address: str, allowed: Iterable[str] = ()) -> RegisteredMode
     Raises:
         NotEvaluableError: the registry cannot be asked, or the version holds no native file, or
             its files lie in another place.
-        TerminalError: no server is named in the environment.
-        TransientError: the registry kept failing.
     """
     name, alias = registry_address(address)
     answer = asked("registered-models/alias", name=name, alias=alias)
@@ -77,14 +67,8 @@ def find_registered(address: str, allowed: Iterable[str] = ()) -> RegisteredMode
 def find_version(name: str, version: str) -> RegisteredModel | None:
     """Return a version of a registered model; None where there is none.
 
-    Args:
-        name: of the registered model.
-        version: its number.
-
     Raises:
         NotEvaluableError: as `find_registered`.
-        TerminalError: no server is named in the environment.
-        TransientError: the registry kept failing.
     """
     answer = asked("model-versions/get", name=name, version=version)
     return None if answer is None else _located(name, _version_in(answer), ())
@@ -112,7 +96,6 @@ def read_artifact(folder: str, name: str, *, at_most: int) -> bytes:
     Raises:
         FileNotFoundError: there is none.
         NotEvaluableError: it is too large, or cannot be read.
-        TransientError: the server or the storage kept failing.
     """
     if not folder.startswith(PROXIED):
         return Lake(folder).read(name, at_most=at_most)

@@ -25,7 +25,6 @@ def read_flavors(content: bytes) -> dict[str, str | None]:
     Raises:
         UnreadableMLmodelError: it is no YAML with flavors, has aliases or merges, or takes too long
             or too much memory.
-        TransientError: the process that reads it went away.
     """
     try:
         flavors: dict[str, str | None] | None = _contained(content)

@@ -65,8 +65,6 @@ def describe_model(content: bytes, *, format: str = "catboost") -> ModelDescript
         UnreadableModelError: it is not in its format, or reading it or scoring a row with it
             crashes, or takes too long or too much memory; or it is a model that gives no
             probabilities of classes.
-        TerminalError: the format's library is not installed.
-        TransientError: the process that reads models went away.
     """
     check_installed(format)
     name = format_named(format).NAME

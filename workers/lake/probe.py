@@ -11,10 +11,6 @@ from workers.lake.places import local_path
 def try_writing(what: str, place: str) -> None:
     """Write, read and delete a small file at a path or URI; a folder of this machine is made.
 
-    Args:
-        what: what the place is called in the settings: "warehouse" or "report".
-        place: the path or URI.
-
     Raises:
         TerminalError: it is a file, or it cannot be written, read or deleted in.
     """

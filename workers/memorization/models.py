@@ -29,13 +29,7 @@ class LanguageModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """A model's file, read once by the driver and carried to the workers.
-
-    Attributes:
-        name: of the file.
-        content: its bytes.
-        begin: the token that an ONNX model is given before a sequence.
-    """
+    """A model's file, read once by the driver and carried to the workers."""
 
     name: str
     content: bytes
@@ -70,7 +64,6 @@ def read_model(uri: str, *, begin: int = 0) -> ModelFile:
 
     Raises:
         InvalidInputError: there is no such file, it is too large, damaged, or of no known format.
-        TransientError: storage kept failing.
     """
     folder, _, name = uri.rpartition("/")
     files = open_filesystem(folder or ("/" if uri.startswith("/") else "."))

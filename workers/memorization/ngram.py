@@ -77,7 +77,7 @@ class NgramCounts:
             given = read["format"] == FORMAT
             counts = Counter({str(run): int(count) for run, count in read["counts"].items()})
             order = int(read["order"])
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
             given, counts, order = False, Counter(), 1
         known = all(
             0 < len(run) <= order and count > 0 and max(map(ord, run)) <= VOCABULARY

@@ -17,12 +17,7 @@ from privcore.exceptions import InvalidInputError, TerminalError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OnnxModel:
-    """A loaded model.
-
-    Attributes:
-        session: of onnxruntime.
-        begin: the token before each sequence.
-    """
+    """A loaded model."""
 
     session: Any
     begin: int

@@ -33,18 +33,7 @@ _LOG_10 = float(np.log(10.0))
 
 @dataclass(frozen=True, slots=True)
 class MemorizationPass:
-    """All that the numbers depend on.
-
-    Attributes:
-        lake: where the sequences are.
-        partition: a day's files.
-        column: of the sequences: text, or lists of token ids.
-        target: the model that is asked about.
-        reference: a model that saw none of the training sequences.
-        sampling: how the attacker samples from the target.
-        reach: log10 of how many tries the attacker can afford.
-        longest: longer sequences, in tokens, are left out and counted.
-    """
+    """All that the numbers depend on."""
 
     lake: Lake
     partition: Partition
@@ -62,11 +51,7 @@ def scan_sequences(
     *,
     on_done: Callable[[str], None] = lambda _: None,
 ) -> MemorizationTally:
-    """Return what both models say of all sequences of a day.
-
-    Raises:
-        TransientError: storage or Ray kept failing.
-    """
+    """Return what both models say of all sequences of a day."""
     total = executor.fold(_scan_unit, shared, shared.partition.work_units, on_done=on_done)
     return MemorizationTally.zero() if total is None else total
 
@@ -78,7 +63,6 @@ def count_ngrams(
 
     Raises:
         NotEvaluableError: no file has such a sequence, or one of them cannot be read.
-        TransientError: storage or Ray kept failing.
     """
     shared = _Counting(lake, partition, column, order, split)
     total = executor.fold(_count_unit, shared, partition.work_units, on_done=lambda _: None)

@@ -119,14 +119,7 @@ def entry_of(content: str) -> Entry:
 def erased(
     statement: PublishedRow, *, tombstone: str, reason: str, time: dt.datetime
 ) -> ErasedStatement:
-    """Return the entry that replaces a statement.
-
-    Args:
-        statement: what is erased.
-        tombstone: its signed tombstone, as JSON.
-        reason: why, as the tombstone says it.
-        time: when, as the tombstone says it.
-    """
+    """Return the entry that replaces a statement."""
     shared = set(ErasedStatement.model_fields) & set(type(statement).model_fields)
     kept = shared - {"epsilon_public"}
     return ErasedStatement(

@@ -35,11 +35,7 @@ def read_key(given: str | None, file: str | None) -> bytes:
 
 
 def make_key(file: str | pathlib.Path) -> None:
-    """Write a new random key, readable by its owner alone.
-
-    Raises:
-        TerminalError: something is there already: a key that is replaced cannot open commitments.
-    """
+    """Write a new random key, readable by its owner alone."""
     write_new(pathlib.Path(file), f"{secrets.token_hex(KEY_BYTES)}\n".encode())
 
 

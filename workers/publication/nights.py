@@ -72,10 +72,6 @@ def nights_of(statements: Sequence[Entry], model: str) -> list[PublishedNight]:
     whose standing an erased one may belong to: an erased first statement of an earlier night, at
     most `STANDING_NIGHTS` nights before. An erased night keeps its place, so that erasing cannot
     choose where a later standing begins.
-
-    Args:
-        statements: of all models, in the order of publication, erased ones too.
-        model: name of the model.
     """
     of_day: dict[dt.date, list[Entry]] = {}
     for one in statements:

@@ -54,7 +54,6 @@ def publish(
         OverspentError: a label would be charged more; nothing is published.
         ErasedError: the statement was erased, and no other one is asked for.
         AskedError: the test over nights was asked about the day, of another audit.
-        TransientError: other writers kept winning, or storage kept failing.
         TerminalError: the statements cannot be read or written, or a test over nights is to be
             asked again.
     """
@@ -90,11 +89,6 @@ def statement_of(exact: ExactStatementRow, revision: int, key: bytes) -> Stateme
     The statement's id is drawn for what the audit read, labels included, and for the revision, and
     its noise for the id: noise that is the same for two versions of the labels would cancel in
     their difference.
-
-    Args:
-        exact: what is to be said, without noise.
-        revision: how many statements there are of the same audit, this one included.
-        key: secret, of 32 bytes or more.
     """
     named = (*named_by(exact), exact.audit_id, str(exact.labels_digest))
     statement_id = _name(key, "statement", *named, revision)
@@ -108,11 +102,6 @@ def night_of(exact: ExactStatementRow, question: NightOfTest, key: bytes) -> Thr
     The test's name is drawn for what its first night read, labels included, and is stored. So its
     threshold's noise is drawn once, whatever the labels of later nights are. The night's noise is
     drawn for the night's id, which is drawn for what the night read.
-
-    Args:
-        exact: the night, before noise.
-        question: its place in the test.
-        key: secret, of 32 bytes or more.
     """
     named = (*named_by(exact), exact.audit_id, str(exact.labels_digest))
     test_id = question.test_id
@@ -155,10 +144,6 @@ def opening_of(name: str, key: bytes) -> bytes:
 
     With it and the exact audit what was published can be recomputed: noise and commitments. It
     opens this statement or test and no other, so that the key need not be handed over.
-
-    Args:
-        name: the statement's or the test's id.
-        key: secret, of 32 bytes or more.
     """
     return KeyedBits(key, "opening", name).below(1 << 256).to_bytes(32, "big")
 
@@ -168,11 +153,6 @@ def differences(published: Published, exact: ExactStatementRow, opening: bytes) 
 
     When it was published and by which version of the code is left out. So is how its sketch of the
     holdout was replaced: what opens that opens all statements' sketches.
-
-    Args:
-        published: the statement, or the answer of a test over nights.
-        exact: from the record of the audit that it is said to be about.
-        opening: from `opening_of`, 32 bytes.
     """
     made: Published
     if isinstance(published, ThresholdNight):

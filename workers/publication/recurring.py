@@ -39,10 +39,6 @@ def answer_before(exact: ExactStatementRow, known: list[Entry]) -> Entry | None:
     A test is asked once about a model and a day. Otherwise a person who changes labels, a model's
     file or a declaration could look again and again, and use up the test's nights.
 
-    Args:
-        exact: the night, before noise.
-        known: all entries that may share its labels, in the order of publication.
-
     Raises:
         AskedError: the test was asked about the day, of another audit.
     """
@@ -66,10 +62,6 @@ def next_question(exact: ExactStatementRow, known: list[Entry]) -> NightOfTest:
     A test goes on while the model, its dataset, the test's loss, significance and number of nights
     are the same. It ends with its first alarm and its last night. Erasing one of its nights ends
     it, too: what is left of an erased night does not say whether it was the alarm.
-
-    Args:
-        exact: the night, before noise.
-        known: all entries that may share its labels, in the order of publication.
     """
     begun = [
         one

@@ -13,11 +13,6 @@ _LARGEST = 1 << 16
 def read_secret(path: pathlib.Path, what: str, *, make: str) -> bytes:
     """Return what a secret's file holds.
 
-    Args:
-        path: the file.
-        what: name of the secret in errors, for example "private key".
-        make: how one is made, for errors: a command.
-
     Raises:
         TerminalError: it is absent, cannot be read, or others can read it.
     """

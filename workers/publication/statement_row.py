@@ -30,9 +30,6 @@ def would_be_seen(columns: Mapping[str, Any]) -> bool:
 
     The answer comes from columns that no label changes. Statements of before 2026-11-24 lack
     `epsilon_detectable`; of them the ceiling alone is asked.
-
-    Args:
-        columns: of a statement, or of an answer of a test over nights.
     """
     declared, ceiling = columns["epsilon_declared"], columns["epsilon_ceiling"]
     if "epsilon_detectable" not in columns:

@@ -67,40 +67,22 @@ class ErasedError(TerminalError):
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """The public statements at a path or an object-store URI.
-
-    Attributes:
-        uri: where they lie.
-    """
+    """The public statements at a path or an object-store URI."""
 
     uri: str
 
     def check_place(self) -> None:
-        """Write, read and delete a small file where the statements are to lie.
-
-        Raises:
-            TerminalError: they cannot lie there; the sentence says why.
-        """
+        """Write, read and delete a small file where the statements are to lie."""
         table_path(self.uri, _TABLE)
         try_writing("publication.statements", self.uri)
 
     def all(self) -> list[Entry]:
-        """Return all statements and what stays of erased ones, in the order of publication.
-
-        Raises:
-            TerminalError: the table is damaged.
-            TransientError: storage kept failing.
-        """
+        """Return all statements and what stays of erased ones, in the order of publication."""
         stored = open_table(self._path)
         return [] if stored is None else _entries(self.uri, stored, pl.lit(value=True))
 
     def contents(self) -> list[str]:
-        """Return the text of all entries, byte for byte, in the order of publication.
-
-        Raises:
-            TerminalError: the table is damaged.
-            TransientError: storage kept failing.
-        """
+        """Return the text of all entries, byte for byte, in the order of publication."""
         stored = open_table(self._path)
         if stored is None:
             return []
@@ -111,8 +93,6 @@ class Statements:
 
         Raises:
             ErasedError: it was erased. Later ones do not count in its place.
-            TerminalError: the table is damaged.
-            TransientError: storage kept failing.
         """
         stored = open_table(self._path)
         if stored is None:
@@ -146,8 +126,6 @@ class Statements:
         Raises:
             OverspentError: a label would be charged more; nothing is published.
             ErasedError: the first statement of the same was erased, and `again` is not given.
-            TransientError: other writers kept winning, or storage kept failing.
-            TerminalError: the table is damaged or cannot be written.
         """
 
         def choose(known: list[Entry]) -> tuple[Published, bool]:
@@ -175,8 +153,6 @@ class Statements:
 
         Raises:
             OverspentError: a label would be charged more; nothing is published.
-            TransientError: other writers kept winning, or storage kept failing.
-            TerminalError: `choose` refused, or the table is damaged or cannot be written.
         """
 
         def once() -> Published:
@@ -220,16 +196,11 @@ class Statements:
 
         Readers of an older version of the table may miss a file and have to read again.
 
-        Args:
-            statement_id: of the statement.
-            bury: returns what replaces a statement.
-
         Returns:
             The entry in its place; the earlier one where it was erased before.
 
         Raises:
             TerminalError: no such statement, or the table is damaged or cannot be written.
-            TransientError: other writers kept winning, or storage kept failing.
         """
         entry = self._entry(statement_id)
         if not isinstance(entry, ErasedStatement):
@@ -242,13 +213,6 @@ class Statements:
         """Put the files of many publications together; every statement stays as it is.
 
         What an interrupted erasure left undone is done, too.
-
-        Args:
-            kept_days: how long files stay that were replaced.
-
-        Raises:
-            TransientError: other writers kept winning.
-            TerminalError: the table is damaged.
         """
 
         def once() -> None:

@@ -41,15 +41,7 @@ class Approach:
 
 
 def find_approach(live: LiveInterface, plan: ReleasePlan) -> Approach:
-    """Look where a system's answers have noise, and choose the attack that fits.
-
-    Args:
-        live: the system.
-        plan: what its answers claim.
-
-    Raises:
-        InvalidInputError: fewer than 2k records.
-    """
+    """Look where a system's answers have noise, and choose the attack that fits."""
     rule, k = plan.rule(), plan.adversary_k()
     epsilon = plan.epsilon_per_query((live.records, len(live.columns)))
     claimed = Approach(

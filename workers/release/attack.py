@@ -41,14 +41,7 @@ MOST_PARTITIONS = 64
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Result of one task, as numbers that add up.
-
-    Attributes:
-        queries: shape (columns,), answered up to each column.
-        cells: shape (columns,), cells that are right up to each column.
-        records: records that are right as a whole.
-        stopped: why it ended early; empty where it did not.
-    """
+    """Result of one task, as numbers that add up."""
 
     queries: NDArray[np.int64]
     cells: NDArray[np.int64]
@@ -95,19 +88,7 @@ def audit_release(
     executor: Executor,
     done: Callable[[int, int], None] = lambda *_: None,
 ) -> ReleaseRow:
-    """Attack a table under a plan and return the record.
-
-    Args:
-        table: the table.
-        plan: what its answers claim.
-        name: what the record calls the table.
-        executor: who does the work.
-        done: told how many partitions of how many are done.
-
-    Raises:
-        InvalidInputError: fewer than 2k records, or a target that names no columns or values of
-            the table.
-    """
+    """Attack a table under a plan and return the record."""
     if plan.definition == "dp":
         table = _with_bounds(table)
     setting = _Setting(

@@ -71,9 +71,6 @@ class LiveInterface:
     Where it does not answer (`TransientError`, or any `OSError`, such as a connection that broke),
     it is asked again after half a second, one, two and four, or a little more. Whatever else it
     raises ends the attack, and so does an answer that is not one number per query.
-
-    Args:
-        interface: who answers.
     """
 
     def __init__(self, interface: QueryInterface) -> None:

@@ -79,18 +79,6 @@ def audit_interface(
 
     Where it refuses, fails or answers garbage, the attack ends there, and the record has what was
     learned by then.
-
-    Args:
-        interface: who answers.
-        plan: what its answers claim; its targets need a table to compare with.
-        name: what the record calls the interface.
-        table: the table behind it, in the interface's own columns; None where it is not at hand.
-        table_name: what the record calls that table.
-        done: told how many columns of how many are read.
-
-    Raises:
-        InvalidInputError: fewer than 2k records, or a target that names no columns or values of
-            the table.
     """
     live = LiveInterface(interface)
     columns = len(live.columns)

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from privcore.attacks import Disagreement, NotZeroOrOne
 from privcore.attacks.noise_detection import NoiseRule
@@ -12,31 +12,28 @@ from privcore.mechanisms import (
     NoisyCountThreshold,
     QueryMechanism,
 )
+from workers.strict_model import StrictModel
 
 Definition = Literal["idp", "group_idp", "bdp", "dp"]
 _SMALL_EPSILON = 1e-10
 _QUERIES_PER_CELL = 256  # far above what a search asks: all are paid for beforehand
 
 
-class ReleasePlan(BaseModel):
+class ReleasePlan(StrictModel):
     """Claim of the answers, and the attack on them."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    definition: Definition = Field(
-        description="What the answers claim: idp, group_idp, bdp, or dp (the honest control)."
-    )
-    k: int = Field(default=1, ge=1, description="Group size of group_idp; 1 for idp.")
-    epsilon: float = Field(
-        gt=0.0, allow_inf_nan=False, description="Budget that all answers together may claim."
-    )
-    precision: float = Field(
-        default=0.01, gt=0.0, description="Width to which floating-point columns are read."
-    )
-    targets: tuple[dict[str, str], ...] = Field(
-        default=(), description="Persons, each by some columns' values, to be attacked singly."
-    )
-    seed: int = Field(default=0, ge=0, description="Seed of the mechanism's noise.")
+    definition: Definition
+    """What the answers claim: idp, group_idp, bdp, or dp (the honest control)."""
+    k: int = Field(default=1, ge=1)
+    """Group size of group_idp; 1 for idp."""
+    epsilon: float = Field(gt=0.0, allow_inf_nan=False)
+    """Budget that all answers together may claim."""
+    precision: float = Field(default=0.01, gt=0.0)
+    """Width to which floating-point columns are read."""
+    targets: tuple[dict[str, str], ...] = ()
+    """Persons, each by some columns' values, to be attacked singly."""
+    seed: int = Field(default=0, ge=0)
+    """Seed of the mechanism's noise."""
 
     @model_validator(mode="after")
     def _check_group_size(self) -> "ReleasePlan":
@@ -59,11 +56,7 @@ class ReleasePlan(BaseModel):
         return 0 if self.definition == "bdp" else self.k
 
     def epsilon_per_query(self, shape: tuple[int, ...]) -> float:
-        """Return a budget for each query at which all of them cannot spend more than `epsilon`.
-
-        Args:
-            shape: the table's, (records, columns).
-        """
+        """Return a budget for each query at which all of them cannot spend more than `epsilon`."""
         cells = (shape[0] + len(self.targets)) * shape[1]
         share = min(_SMALL_EPSILON, self.epsilon / (_QUERIES_PER_CELL * cells))
         return share / self.rule().repetitions

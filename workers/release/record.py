@@ -23,18 +23,7 @@ def release_row(
     verdict: str,
     interface: str | None = None,
 ) -> ReleaseRow:
-    """Return the row of an audit; its `audit_id` digests what the figures come from.
-
-    Args:
-        plan: how it was attacked.
-        found: what was read.
-        table: what the record calls the table.
-        digest: of the table, or of all answers that a live interface gave.
-        epsilon: the budget of each query.
-        verdict: the conclusion.
-        interface: the live interface that was asked; None where the table was put behind the
-            mechanism that its definition recommends.
-    """
+    """Return the row of an audit; its `audit_id` digests what the figures come from."""
     targets, queries = found.targets, found.last_query + found.targets.queries
     budget = queries * epsilon
     sentence = release_sentence(verdict, plan.definition, found, budget=budget)

@@ -54,7 +54,6 @@ def read_frame(uri: str) -> pl.DataFrame:
     Raises:
         InvalidInputError: there is no such file, it is neither, it is damaged, or it has more than
             8 GiB.
-        TransientError: storage failed seven times.
     """
     folder, _, name = uri.rpartition("/")
     files = open_filesystem(folder or ("/" if uri.startswith("/") else "."))
@@ -87,11 +86,6 @@ def as_table(
     Whole numbers and dates (days since 1970) are cells of width 1, floating-point numbers of width
     `precision`; text, truth values and categories are cells in the order of their names.
 
-    Args:
-        frame: the rows.
-        bounds: smallest and largest value of numeric columns, where an analyst knows them.
-        precision: width of a floating-point column's cells.
-
     Raises:
         InvalidInputError: no rows or columns, a missing or infinite value, a value outside its
             bounds, or a column of another type.
@@ -112,10 +106,6 @@ def as_table(
 
 def as_columns(frame: pl.DataFrame, columns: Sequence[Column]) -> Table:
     """Return the frame as cells of given columns, which are found by name.
-
-    Args:
-        frame: the rows.
-        columns: a system's public schema.
 
     Raises:
         InvalidInputError: no rows, a column that is missing, or a value that is missing or outside

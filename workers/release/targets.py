@@ -22,14 +22,7 @@ from workers.release.table import Table
 
 @dataclass(frozen=True, slots=True)
 class TargetsFound:
-    """Result of the attack on single persons.
-
-    Attributes:
-        targets: persons that were attacked.
-        told: persons whose presence in the table was inferred rightly.
-        reconstructed: persons whose remaining attributes were all read right.
-        queries: what that took.
-    """
+    """Result of the attack on single persons."""
 
     targets: int = 0
     told: int = 0
@@ -41,11 +34,6 @@ def attack_targets(
     adversary: Adversary, table: Table, targets: Sequence[Mapping[str, str]]
 ) -> TargetsFound:
     """Attack each target: membership, uniqueness, and then every other attribute.
-
-    Args:
-        adversary: who asks.
-        table: the truth that the answers are compared with.
-        targets: what is known of each person, as text by column.
 
     Raises:
         InvalidInputError: a target that names no column, an unknown one, or a value that cannot be

@@ -56,9 +56,6 @@ def against_student(
         labels: of these rows, class indices.
         rows: shape (rows,), their places in the batch.
         day: number of the batch's day among the game's.
-
-    Raises:
-        NotEvaluableError: a column is stored as another kind than in the sample.
     """
     if game.student is None:
         return None

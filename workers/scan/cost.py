@@ -13,17 +13,7 @@ from workers.labels.shards import WorkUnit, work_unit_name
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Cost of a work unit: reported once, and part of no number.
-
-    Attributes:
-        unit: its files and row groups.
-        rows: that were read.
-        bytes_read: from storage.
-        seconds: of wall clock.
-        cpu_seconds: by stage: read, decode, predict, play.
-        reused: whether its tallies were found in the staging area.
-        worker: host and process.
-    """
+    """Cost of a work unit: reported once, and part of no number."""
 
     unit: str
     rows: int = 0

@@ -21,11 +21,6 @@ def holdout_rows(source: Source, batch: Batch, rows: NDArray[np.int64]) -> Holdo
     It is of no rows where the source has no column that tells rows apart, or one that cannot be
     read; and beside decoys, which are compared with no holdout: their coin is a new one every
     night, so those nights are independent.
-
-    Args:
-        source: whose rows they are.
-        batch: consecutive rows of a row group.
-        rows: shape (rows that were held out,), their places in the batch.
     """
     columns = source.recognised_by(batch) if source.decoys is None else ()
     if not (columns and rows.size):

@@ -44,7 +44,6 @@ def scan_labels(
 
     Raises:
         NotEvaluableError: `deadline`; it passed before all was done.
-        TransientError: storage or workers kept failing.
     """
     units = shared.partition.work_units
     key, done = pass_key(shared), 0
@@ -147,11 +146,7 @@ class Staged:
 
 
 def scan_or_find(staged: Staged, unit: WorkUnit) -> tuple[Cost, PartialResults]:
-    """Return a work unit's results: found where it was done before, scanned and kept where not.
-
-    Raises:
-        TerminalError: this node has another version of privaudit than who began the pass.
-    """
+    """Return a work unit's results: found where it was done before, scanned and kept where not."""
     check_same(staged.version)
     if staged.staging is None:
         return scan_work_unit(staged.shared, unit)

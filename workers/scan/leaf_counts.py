@@ -58,6 +58,18 @@ class LeafCounts:
                 found.append(float(np.abs(shares).sum()) / 2.0)
         return max(found)
 
+    def beyond(self) -> float:
+        """Return the largest share of the table's rows that a tree's leaves have no room for.
+
+        Also where other rows trained the model, too, each of the table's is counted in its leaf.
+        """
+        found = [0.0]
+        for name, seen in self.seen.items():
+            if seen.sum():
+                over = np.maximum(seen - self.counted[name], 0)
+                found.append(float(over.sum() / seen.sum()))
+        return max(found)
+
     def arrays(self) -> Arrays:
         """Return the counts as arrays by name."""
         named = (("leaves_seen.", self.seen), ("leaves_counted.", self.counted))
@@ -79,23 +91,18 @@ class LeafCounts:
 
 
 def rows_are_counted(source: Source, plan: Plan) -> bool:
-    """Return whether the target's file says how many rows trained it, and these are the table's.
+    """Return whether the target's file says how many rows trained it, the table's among them.
 
-    Not where decoys or several days play, nor where earlier days trained it, too.
+    Not where decoys or several days play.
     """
     if not isinstance(source, CheckpointSource) or source.target.trained_rows is None:
         return False
-    trained = source.target.manifest.trained_on
     single = plan.secret is Secret.LABEL and plan.days == 1
-    return single and source.decoys is None and trained.first == trained.last
+    return single and source.decoys is None
 
 
 def leaf_counts(source: Source, plan: Plan, batch: Batch, shared: SharedScores) -> LeafCounts:
-    """Return a batch's training rows by leaf; nothing where the file's counts say nothing of them.
-
-    Raises:
-        NotEvaluableError: the model does not take the features.
-    """
+    """Return a batch's training rows by leaf; nothing where the file does not count them."""
     if not isinstance(source, CheckpointSource) or not rows_are_counted(source, plan):
         return LeafCounts()
     today, (train, _) = source.place.today(batch), source.arms(batch)

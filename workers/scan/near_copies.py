@@ -95,9 +95,6 @@ def near_copies(batch: Batch, source: Source, unit: str | None) -> NearCopies:
             which).
         source: whose features and label the batch holds.
         unit: the privacy unit's column, if there is one.
-
-    Raises:
-        NotEvaluableError: as the batch does, for columns that cannot be read.
     """
     if batch.place[1:] != (0, 0):
         return NearCopies.none()

@@ -80,9 +80,6 @@ def persons_of(
         people: shape (rows of the batch,), whose each row is.
         rows: of the arm, their places in the batch.
         unit_key: the stream of the audit's privacy units, the same in every shard.
-
-    Raises:
-        InvalidInputError: a model gives what are no probabilities.
     """
     fitted = scored.game.student
 
@@ -125,10 +122,6 @@ def play_arm(
         rows: of the arm, their places in the batch.
         groupings: of each division of all rows, the values and each row's index into them.
         control: whether these are the holdout's rows.
-
-    Raises:
-        InvalidInputError: a model gives what are no probabilities.
-        NotEvaluableError: a column is stored as another kind than in the sample.
     """
     game, batch, some = scored.game, scored.batch, scored.records.of(rows)
     target, proxy, labels, day = some.target, some.proxy, some.labels, some.group

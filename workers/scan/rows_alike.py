@@ -139,17 +139,7 @@ class Looked:
 
 
 def rows_alike(batch: Batch, source: Source, scores: SharedScores, looked: Looked) -> RowsAlike:
-    """Return which rows of a file's start belong together.
-
-    Args:
-        batch: consecutive rows of a row group.
-        source: whose labels, arms and predictions the batch holds.
-        scores: what was computed of the batch.
-        looked: what to look at of the row group (`columns_to_look_at`).
-
-    Raises:
-        NotEvaluableError: as the batch does, for labels and arms that cannot be read.
-    """
+    """Return which rows of a file's start belong together."""
     start, most = batch.place[2], looked.rows - batch.place[2]
     if most <= 0:
         return RowsAlike.none()
@@ -188,16 +178,6 @@ def columns_to_look_at(
     Rows that begin a file are looked at, in some row groups. Columns that may name persons come
     first. A column that cannot be read is left out: no audit depends on a column that it does not
     need.
-
-    Args:
-        lake: where the file is.
-        path: of the file.
-        footer: of the file.
-        index: of the row group.
-        read: columns that are read anyway, for models.
-
-    Raises:
-        TransientError: storage kept failing.
     """
     before, own = sum(group.rows for group in footer.groups[:index]), footer.groups[index].rows
     rows = min(own, _ROWS - before)

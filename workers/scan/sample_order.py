@@ -44,10 +44,6 @@ def sample_order(
 
     The same rows give every reader the same sample. What cannot be read is left out of it: the
     scan says what is wrong.
-
-    Raises:
-        DeadlinePassedError: `deadline` passed.
-        TransientError: storage or workers kept failing.
     """
     asking = tuple(game for game in shared.games if game.source.sampled)
     if not asking:

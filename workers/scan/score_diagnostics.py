@@ -180,9 +180,6 @@ def diagnose(source: Source, batch: Batch, shared: SharedScores) -> ScoreDiagnos
             numbers, nothing is looked at.
         batch: consecutive rows; only those that begin a row group are looked at.
         shared: what was computed of them already.
-
-    Raises:
-        NotEvaluableError: as the source does.
     """
     if not isinstance(source, ScoreSource) or not source.gives_chances or batch.place[2] != 0:
         return ScoreDiagnostics()

@@ -48,7 +48,6 @@ def with_segments(shared: LabelPass, *, share: float, executor: Executor) -> Lab
 
     Raises:
         NotEvaluableError: there is no row to look at, or none has features.
-        TransientError: storage or workers kept failing.
     """
     (game,) = shared.games
     samples = sampled(shared, _of_batch, executor=executor)

@@ -56,11 +56,7 @@ class FittedSegments:
     seen: RowsSeen
 
     def groups(self, batch: Batch) -> tuple[Grouping, ...]:
-        """Return the segments of a batch's rows, by each division of all rows.
-
-        Raises:
-            NotEvaluableError: a column is stored as another kind than in the sample.
-        """
+        """Return the segments of a batch's rows, by each division of all rows."""
         numbers, words = read_context(batch, self.features, np.arange(len(batch.table)))
         context = context_of(numbers, words, self.known)
         return (
@@ -114,13 +110,7 @@ class FittedSegments:
 
 
 def fitted_segments(sample: StudentSample, seen: RowsSeen, *, share: float) -> FittedSegments:
-    """Return the segments of a sample, whose `target` is how far the target moved.
-
-    Args:
-        sample: of rows of both arms.
-        seen: of all rows.
-        share: every region of the features holds at least this share of the sample.
-    """
+    """Return the segments of a sample, whose `target` is how far the target moved."""
     known, context = sample.context()
     trees = fit_segments(context, sample.target[:, 0], share=share)
     columns = [column[~np.isnan(column)] for column in context.numbers.T]

@@ -65,11 +65,7 @@ class Staging:
     key: str
 
     def save(self, unit: WorkUnit, results: PartialResults) -> None:
-        """Keep a finished work unit's results.
-
-        Raises:
-            TransientError: storage kept failing.
-        """
+        """Keep a finished work unit's results."""
         content = _pack(results)
         path = self._path(unit)
 

@@ -130,11 +130,7 @@ class FittedStudent:
     def probabilities(
         self, batch: Batch, rows: NDArray[np.int64], folds: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        """Return what to expect of target and proxy, shape (some rows, 2, classes).
-
-        Raises:
-            NotEvaluableError: a column is stored as another kind than in the sample.
-        """
+        """Return what to expect of target and proxy, shape (some rows, 2, classes)."""
         seen = self._seen(batch, rows)
         target = self.student.predict(seen, folds)
         undecided = np.zeros_like(target)
@@ -149,11 +145,7 @@ class FittedStudent:
         *,
         proxy: NDArray[np.float64],
     ) -> NDArray[np.float64]:
-        """Return what the student predicts for some rows, given what the proxy does: (some rows,).
-
-        Raises:
-            NotEvaluableError: a column is stored as another kind than in the sample.
-        """
+        """Return what the student predicts for some rows, given the proxy's: (some rows,)."""
         return _moved(proxy, self.student.predict(self._seen(batch, rows), folds)[:, 0])
 
     def _seen(self, batch: Batch, rows: NDArray[np.int64]) -> Context:
@@ -179,11 +171,7 @@ class MeanOfModels:
     def probabilities(
         self, batch: Batch, rows: NDArray[np.int64], folds: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        """Return the mean as what to expect of target and proxy, shape (some rows, 2, classes).
-
-        Raises:
-            NotEvaluableError: the models give no probabilities.
-        """
+        """Return the mean as what to expect of target and proxy, shape (some rows, 2, classes)."""
         del folds  # nothing was fitted to any record
         said = self.source.mean_of_models(batch, rows)
         assert said is not None  # noqa: S101  # the source has such models: `with_students`
@@ -193,11 +181,7 @@ class MeanOfModels:
 def read_context(
     batch: Batch, features: tuple[Feature, ...], rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], tuple[pl.Series, ...]]:
-    """Return some rows' numbers, shape (rows, numeric features), and words by column.
-
-    Raises:
-        NotEvaluableError: a column is stored as another kind.
-    """
+    """Return some rows' numbers, shape (rows, numeric features), and words by column."""
     numeric = [feature for feature in features if feature.kind == "numeric"]
     numbers = np.empty((rows.size, len(numeric)), order="F")
     for place, feature in enumerate(numeric):

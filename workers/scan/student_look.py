@@ -92,10 +92,6 @@ def with_students(
     It is the mean of models, where a source knows earlier ones, or a student that can be taught.
 
     What cannot be read is left out of the sample: the scan says what is wrong.
-
-    Raises:
-        DeadlinePassedError: `deadline` passed.
-        TransientError: storage or workers kept failing.
     """
     shared = dataclasses.replace(shared, games=tuple(map(_with_mean, shared.games)))
     asking = tuple(n for n, game in enumerate(shared.games) if game.may_have_student)
@@ -131,10 +127,6 @@ def sampled(
 
     Some row groups of some files are read, and all of all files for a game that these give too few
     rows. What cannot be read is left out: the scan says what is wrong.
-
-    Raises:
-        DeadlinePassedError: `deadline` passed.
-        TransientError: storage or workers kept failing.
     """
     names = [file.name for file in shared.partition.files]
     chosen = [names[place] for place in _evenly(len(names), _FILES)]

@@ -50,9 +50,6 @@ def scan_work_unit(shared: LabelPass, unit: WorkUnit) -> tuple[Cost, PartialResu
     The streams depend on the audit's seed and the shards' identities alone, so the answer is the
     same to the bit on every worker, in whatever order, however often. A game's answer does not
     depend on the others of the pass.
-
-    Raises:
-        TransientError: storage kept failing.
     """
     meter = Meter()
     total = PartialResults.zero(shared.games)

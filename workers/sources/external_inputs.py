@@ -9,11 +9,7 @@ ExternalInputs = SuppliedScores | InPlace
 
 
 def external_inputs_from_json(text: str) -> ExternalInputs:
-    """Return what a record keeps in its column `source`.
-
-    Raises:
-        ValueError: it is none that this version knows.
-    """
+    """Return what a record keeps in its column `source`."""
     if "tables" in json.loads(text):
         return SuppliedScores.from_json(text)
     return InPlace.from_json(text)

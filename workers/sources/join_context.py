@@ -46,12 +46,7 @@ class JoinContext:
         shared: Shared,
         items: Iterable[Item],
     ) -> Result:
-        """Return the sum of `function(shared, item)` over items, of which there is one at least.
-
-        Raises:
-            DeadlinePassedError: the deadline passed before all was done.
-            TransientError: storage or workers kept failing.
-        """
+        """Return the sum of `function(shared, item)` over items, of which there is one at least."""
         total = self.executor.fold(
             function, shared, items, on_done=lambda _: None, deadline=self.deadline
         )
@@ -60,11 +55,7 @@ class JoinContext:
         return total
 
     def scratch_folder(self) -> Lake:
-        """Return a new, empty folder that all workers reach, deleted when `made` is closed.
-
-        Raises:
-            TransientError: storage kept failing.
-        """
+        """Return a new, empty folder that all workers reach, deleted when `made` is closed."""
         name = f"{uuid.uuid4().hex}{ROWS}"
         root = Lake(self.place or tempfile.gettempdir())
         if (local := local_path(root.uri)) is not None:

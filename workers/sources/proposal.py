@@ -38,12 +38,7 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True)
 class OtherLook:
-    """A table of its own for the target or the proxy, and what was seen of it.
-
-    Attributes:
-        place: path or URI; with `catalog`, an Iceberg table's name.
-        seen: the look.
-    """
+    """A table of its own for the target or the proxy, and what was seen of it."""
 
     place: str
     seen: TableLook

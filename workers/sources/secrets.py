@@ -190,11 +190,7 @@ class AttributeSource(_Whole):
     def probabilities(
         self, batch: Batch, shared: SharedScores
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return both models' beliefs in each value, shape (records, values).
-
-        Raises:
-            NotEvaluableError: a model cannot score, or gives no probabilities.
-        """
+        """Return both models' beliefs in each value, shape (records, values)."""
         labels, _ = self.source.labels(batch)
         rows, known = np.arange(len(labels)), np.maximum(labels, 0)
         values = self.attribute.values
@@ -230,11 +226,7 @@ class MembershipSource(_Whole):
     def probabilities(
         self, batch: Batch, shared: SharedScores
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return both models' probabilities of each record's own label, shape (records, 2).
-
-        Raises:
-            NotEvaluableError: a model cannot score, or gives no probabilities.
-        """
+        """Return both models' probabilities of each record's own label, shape (records, 2)."""
         labels, _ = self.source.labels(batch)
         target, proxy = self.source.probabilities(batch, shared)
         with refusing_probabilities():

@@ -37,14 +37,7 @@ Stage = Callable[[str], AbstractContextManager[None]]
 
 @dataclass(frozen=True, slots=True)
 class Digests:
-    """Digests of the content of all inputs but the labels; None where there is no such file.
-
-    Attributes:
-        target: of the audited checkpoint's model file.
-        target_manifest: of its manifest, or of the settings that stand for one.
-        proxy: of the proxy checkpoint's model file.
-        proxy_manifest: of its manifest.
-    """
+    """Digests of the content of all inputs but the labels; None where there is no such file."""
 
     target: str | None
     target_manifest: str

@@ -31,16 +31,7 @@ _PROXY_WITHIN_DAYS = 7
 
 @dataclass(frozen=True, slots=True)
 class DrawnDecoys:
-    """Decoys as they were written, and the manifest's words for a model trained on them.
-
-    Attributes:
-        dataset: the new label dataset.
-        proxy_day: of the checkpoint that second labels were drawn from.
-        records: training records.
-        decoys: how many of them are decoys.
-        telling: how many of these have two different labels.
-        manifest: the field `decoys` of the manifest.
-    """
+    """Decoys as they were written, and the manifest's words for a model trained on them."""
 
     dataset: str
     proxy_day: dt.date
@@ -74,7 +65,6 @@ def write_decoys(
         random: the auditor's coins; the trainer must not be able to foresee them.
 
     Raises:
-        InvalidInputError: a share outside (0, 1].
         NotEvaluableError: there is no earlier checkpoint, labels are missing or bad, have a column
             `decoy` already, or `into` holds this day: a commitment is made once.
     """

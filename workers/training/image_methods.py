@@ -88,17 +88,7 @@ class ImageMethod:
         seed: int,
         random: np.random.Generator,
     ) -> FittedNetwork:
-        """Return the network, trained on what the mechanism leaves of the labels.
-
-        Args:
-            network: the architecture.
-            pixels: shape (images, side, side, channels).
-            labels: shape (images,): what is made private, once.
-            schedule: how the network is trained.
-            classes: how many there are.
-            seed: of the training.
-            random: of the mechanism.
-        """
+        """Return the network, trained on what the mechanism leaves of the labels."""
         if self.name == "alibi" and not math.isinf(self.epsilon):
             mechanism = LaplaceOneHot.from_epsilon(self.epsilon, classes)
             noisy = mechanism.sample(labels, random).astype(np.float32)

@@ -71,10 +71,6 @@ def train(lake: Lake, job: TrainingJob, executor: Executor | None = None) -> Tra
 
     All that is random comes from the job's seed, model and day, never from the executor.
     `executor` trains PATE's teachers in parallel; by default they follow each other.
-
-    Raises:
-        NotEvaluableError: the day's labels are missing or damaged.
-        InvalidInputError: the mechanism cannot be applied to so few records or these classes.
     """
     recipe, day = job.recipe, job.day
     data = read_training_data(lake, recipe, day)

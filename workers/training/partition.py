@@ -20,7 +20,6 @@ def describe_partition(
     """Return the label with its classes in order, and every other column but `split` as a feature.
 
     Raises:
-        NotEvaluableError: the day's labels are missing or damaged.
         InvalidInputError: there is no such column, or it holds no few classes, or a column is
             neither a number nor text.
     """

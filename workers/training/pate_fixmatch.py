@@ -25,12 +25,6 @@ class PateFixMatch:
     that, whatever the votes are. The published code leaves out images of which a noisy count stays
     below a threshold, and states an epsilon that depends on the private votes; here all images that
     are asked are answered, and none of the budget is spent on choosing them.
-
-    Attributes:
-        teachers: on disjoint parts of the labels.
-        queries: images that are answered.
-        teaching: how each teacher is trained.
-        learning: how the student is.
     """
 
     teachers: int
@@ -60,17 +54,8 @@ class PateFixMatch:
 
         The votes are private: only `graduate` may use them.
 
-        Args:
-            network: the architecture.
-            pixels: shape (images, side, side, channels).
-            labels: shape (images,).
-            classes: how many there are.
-            seed: of the trainings.
-            random: draws the parts and the images that are asked.
-
         Raises:
             InvalidInputError: more teachers or more queries than images.
-            TerminalError: as `fixmatch_trainer`.
         """
         if self.queries > len(labels):
             raise InvalidInputError("queries", self.queries, f"there are only {len(labels)} images")
@@ -93,16 +78,7 @@ class PateFixMatch:
         seed: int,
         random: np.random.Generator,
     ) -> FittedNetwork:
-        """Return the student, which sees no label but the noisy answers.
-
-        Args:
-            network: the architecture.
-            pixels: as in `vote`.
-            ballot: what `vote` returned.
-            epsilon: of all answers together, at delta 1e-5.
-            seed: of the training.
-            random: of the noise.
-        """
+        """Return the student, which sees no label but the noisy answers."""
         asked, votes = ballot
         answers = self.mechanism(epsilon).sample(votes, random)
         train = fixmatch_trainer(network, self.learning, votes.shape[1])

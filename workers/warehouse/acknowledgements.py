@@ -37,15 +37,7 @@ _COLUMNS = ("acknowledged_until", "acknowledged_by", "acknowledged_why")
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """One acknowledgement.
-
-    Attributes:
-        model: name of the model.
-        day: audited day of the violation.
-        row: what was stored.
-        scope: what it covers (`scope_of`).
-        epsilon_declared: what the violated declaration says.
-    """
+    """One acknowledgement."""
 
     model: str
     day: dt.date
@@ -121,7 +113,6 @@ def acknowledge(
     Raises:
         TerminalError: no reason, a day in the past or too far ahead, an audit that is not current,
             too old, or not violated.
-        TransientError: other writers kept winning.
     """
     if not why.strip():
         raise TerminalError("Say why the violation is acknowledged: --why must not be empty.")
@@ -177,11 +168,7 @@ def _current_night(warehouse: Warehouse, audit: AuditRow) -> dict[str, Any]:
 def acknowledgements(
     warehouse: Warehouse, models: Sequence[str] | None = None
 ) -> tuple[Acknowledgement, ...]:
-    """Return every acknowledgement in the order of time; none of an audit that was withdrawn.
-
-    Raises:
-        TransientError: storage kept failing.
-    """
+    """Return every acknowledgement in the order of time; none of an audit that was withdrawn."""
     audits = warehouse.scan("audits").join(
         warehouse.scan("audit_withdrawals"), on="audit_id", how="anti"
     )
@@ -207,11 +194,7 @@ def _typed(row: Mapping[str, Any]) -> Acknowledgement:
 
 
 def last_days(warehouse: Warehouse) -> dict[tuple[str, dt.date], dt.date]:
-    """Return the last day of the last acknowledgement about labels, by model and day.
-
-    Raises:
-        TransientError: storage kept failing.
-    """
+    """Return the last day of the last acknowledgement about labels, by model and day."""
     known = acknowledgements(warehouse)
     return {(one.model, one.day): one.row.until for one in known if one.of_labels}
 
@@ -229,13 +212,6 @@ def with_acknowledgements(warehouse: Warehouse, audits: pl.DataFrame) -> pl.Data
 
     A violation that proves more than was acknowledged, or that was recorded after the last day, is
     not covered.
-
-    Args:
-        warehouse: where they are committed.
-        audits: current records as `with_windows` returns them.
-
-    Raises:
-        TransientError: storage kept failing.
     """
     known = acknowledgements(warehouse)
     columns = list(zip(*_shown(known, audits), strict=True)) or [()] * len(_COLUMNS)

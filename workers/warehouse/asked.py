@@ -40,12 +40,6 @@ def every_audit(
 
     Seeds, other plans, renamed models and withdrawn records are all in it: a verdict that took ten
     attempts is to be read with the other nine.
-
-    Args:
-        warehouse: what was audited.
-        model: only this model.
-        day: only this day.
-        repeated: only the model's days and secrets that were audited more than once.
     """
     audits = warehouse.scan("audits")
     if repeated:
@@ -92,11 +86,7 @@ def every_audit(
 
 
 def asked_again(audits: pl.DataFrame) -> list[str]:
-    """Return a sentence for each day and secret that was audited more than once.
-
-    Args:
-        audits: one model's, as `every_audit` returns them.
-    """
+    """Return a sentence for each day and secret that was audited more than once."""
     sentences = []
     for (day, told_of), rows in audits.group_by("day", "secret", maintain_order=True):
         if rows.height < 2:

@@ -72,10 +72,6 @@ def commit_all(stored: Stored, records: Sequence[AuditRecord]) -> tuple[bool | T
 
     Returns:
         Of each record whether it was new, or why it cannot be stored.
-
-    Raises:
-        TransientError: other writers kept winning, or storage kept failing.
-        TerminalError: the tables cannot be read or written.
     """
     if not records:
         return ()
@@ -109,13 +105,8 @@ def commit_all(stored: Stored, records: Sequence[AuditRecord]) -> tuple[bool | T
     return tuple(outcomes)
 
 
-def insert_rows(
-    stored: Stored, table: str, rows: Sequence[TableRow], before: "Snapshots | None" = None
-) -> frozenset[str]:
-    """Add rows that are no part of a record; return the audits of those that were added here.
-
-    `before` is the table as it was before the caller looked whether the rows are there.
-    """
+def insert_rows(stored: Stored, table: str, rows: Sequence[TableRow]) -> frozenset[str]:
+    """Add rows that are no part of a record; return the audits of those that were added here."""
     if not rows:
         return frozenset()
     at_once = TABLES[table].keys == ("audit_id",)
@@ -123,7 +114,7 @@ def insert_rows(
         row.audit_id if at_once else f"{row.audit_id}/{getattr(row, TIMES[table])}": row.audit_id
         for row in rows
     }
-    before = before or Snapshots(stored, [table])
+    before = Snapshots(stored, [table])
     return insert(stored, table, as_arrow(table, rows), names=names, before=before)
 
 
@@ -191,10 +182,6 @@ def insert(
         names: what the log keeps, and the audit that each name is of.
         before: the tables as they were before the caller looked for rows of the audits.
         anew: whether the caller found rows of them, of a commit that was cut off.
-
-    Raises:
-        TransientError: other writers kept winning, or storage kept failing.
-        TerminalError: the table cannot be written.
     """
     audits = frozenset(names.values())
 

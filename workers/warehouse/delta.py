@@ -67,12 +67,7 @@ def table_path(place: str, table: str) -> str:
 
 
 def open_table(path: str) -> deltalake.DeltaTable | None:
-    """Return the table at `path` (from `table_path`), None where there is none.
-
-    Raises:
-        TerminalError: its log is damaged.
-        TransientError: storage kept failing.
-    """
+    """Return the table at `path` (from `table_path`), None where there is none."""
     kind = _LocalTable if local_path(path) is not None else deltalake.DeltaTable
 
     def opened() -> deltalake.DeltaTable | None:
@@ -111,7 +106,6 @@ def retry_commits(place: str, table: str, change: Callable[[], Answer]) -> Answe
 
     Raises:
         TransientError: they kept winning, or storage kept failing.
-        TerminalError: the table cannot be written.
     """
     try:
         return _COMMITS.retry(
@@ -177,12 +171,7 @@ class TornAnswerError(TransientError):
 
 
 def whole(place: str, action: Callable[[], Answer]) -> Answer:
-    """Return what `action` returns, which is harmless to repeat: again after a torn answer.
-
-    Raises:
-        TerminalError: something at `place` is damaged, gone or refused, or no space is left there.
-        TransientError: storage kept failing.
-    """
+    """Return what `action` returns, which is harmless to repeat: again after a torn answer."""
 
     def read() -> Answer:
         with readable(place):
@@ -196,10 +185,6 @@ def readable(place: str) -> Iterator[None]:
     """Turn what libraries raise at a damaged file or a failing storage into one sentence.
 
     `CommitFailedError` passes: another writer won, and the caller tries again.
-
-    Raises:
-        TerminalError: something at `place` is damaged, gone or refused, or no space is left there.
-        TransientError: storage kept failing.
     """
     try:
         yield

@@ -10,60 +10,56 @@ from workers.warehouse.table_row import PlainRow, TableRow
 class StatementFacts(PlainRow):
     """Facts that the exact and the public statement share. No label changes any of them."""
 
-    model: str = Field(description="Name of the audited model.")
-    day: dt.date = Field(description="Day whose training labels were audited.")
-    dataset: str = Field(description="Dataset or table whose labels were scanned.")
-    label_days: tuple[dt.date, ...] = Field(description="Days whose labels played.")
-    labels_recur: bool = Field(
-        description=("Whether the same labels may come again on later nights (plan.labels_recur).")
-    )
-    holdout_sketch: str | None = Field(
-        default=None,
-        description="Sketch of the holdout rows' features, 32 bytes in hexadecimal, without "
-        "labels, as in audit_wealth; the public one has each byte replaced under the key. Null "
-        "where holdouts cannot be told apart, and in statements of before method 16.",
-    )
-    family: str = Field(description="Family of the claim: pure_dp, approx_dp or gaussian.")
-    epsilon_declared: float = Field(description="Epsilon that is tested.")
-    delta_declared: float = Field(description="Delta of the claim.")
-    neighbors: str = Field(description="Relation of the claim: replace, add_remove or simulate.")
-    unit: str = Field(
-        description="Unit whose labels the claim protects: record, or the declared unit."
-    )
-    by_policy: bool = Field(
-        description="Whether the claim is the house's policy and not the owner's declaration."
-    )
-    epsilon_accounted: float | None = Field(
-        description="Epsilon computed from the declared mechanism's parameters. "
-        "Null where no mechanism is declared."
-    )
-    significance: float = Field(
-        description="Allowed probability that a refutation is wrong; of each revision half of it."
-    )
-    records: int = Field(description="Training records in the tables.")
-    control_records: int = Field(description="Holdout records in the tables.")
-    epsilon_ceiling: float = Field(
-        description="The largest declared epsilon that so many records could refute."
-    )
-    epsilon_detectable: float | None = Field(
-        default=None,
-        description="About the least leak of every training label that such an audit would have "
-        "refuted in five of six cases. Null where a leak of 12 would not. Statements of before "
-        "2026-11-24 have no such column.",
-    )
-    epsilon_public: float = Field(
-        gt=0.0,
-        allow_inf_nan=False,
-        description="Privacy loss of one label by the publication of this statement, or of all "
-        "nights of its test.",
-    )
-    evidence_gap: float = Field(description="Gap of the bet against the claim, in log-odds.")
-    evidence_price: float = Field(
-        description="Share of the significance that the claim's delta uses up."
-    )
-    premises_gap: float = Field(
-        description="Gap of the bets against the test's assumptions, in log-odds."
-    )
+    model: str
+    """Name of the audited model."""
+    day: dt.date
+    """Day whose training labels were audited."""
+    dataset: str
+    """Dataset or table whose labels were scanned."""
+    label_days: tuple[dt.date, ...]
+    """Days whose labels played."""
+    labels_recur: bool
+    """Whether the same labels may come again on later nights (plan.labels_recur)."""
+    holdout_sketch: str | None = None
+    """Sketch of the holdout rows' features, 32 bytes in hexadecimal, without labels, as in
+    audit_wealth; the public one has each byte replaced under the key. Null where holdouts cannot be
+    told apart, and in statements of before method 16."""
+    family: str
+    """Family of the claim: pure_dp, approx_dp or gaussian."""
+    epsilon_declared: float
+    """Epsilon that is tested."""
+    delta_declared: float
+    """Delta of the claim."""
+    neighbors: str
+    """Relation of the claim: replace, add_remove or simulate."""
+    unit: str
+    """Unit whose labels the claim protects: record, or the declared unit."""
+    by_policy: bool
+    """Whether the claim is the house's policy and not the owner's declaration."""
+    epsilon_accounted: float | None
+    """Epsilon computed from the declared mechanism's parameters. Null where no mechanism is
+    declared."""
+    significance: float
+    """Allowed probability that a refutation is wrong; of each revision half of it."""
+    records: int
+    """Training records in the tables."""
+    control_records: int
+    """Holdout records in the tables."""
+    epsilon_ceiling: float
+    """The largest declared epsilon that so many records could refute."""
+    epsilon_detectable: float | None = None
+    """About the least leak of every training label that such an audit would have refuted in five of
+    six cases. Null where a leak of 12 would not. Statements of before 2026-11-24 have no such
+    column."""
+    epsilon_public: float = Field(gt=0.0, allow_inf_nan=False)
+    """Privacy loss of one label by the publication of this statement, or of all nights of its
+    test."""
+    evidence_gap: float
+    """Gap of the bet against the claim, in log-odds."""
+    evidence_price: float
+    """Share of the significance that the claim's delta uses up."""
+    premises_gap: float
+    """Gap of the bets against the test's assumptions, in log-odds."""
 
 
 class ExactStatementRow(TableRow, StatementFacts):
@@ -72,24 +68,16 @@ class ExactStatementRow(TableRow, StatementFacts):
     Whether there is a row depends on no label.
     """
 
-    test_nights: int | None = Field(
-        default=None,
-        description="Largest number of nights of the public test that this night belongs to. Such "
-        "a night has an answer of the test in place of a statement. Null where it has one.",
-    )
-    threshold: int | None = Field(
-        default=None,
-        description="Threshold with which that test compares the evidence, before noise. Null "
-        "without such a test, and where delta allows no alarm.",
-    )
-    vacuous: bool = Field(
-        description="Whether the claim allows any loss: no labels could refute it."
-    )
-    evidence_figure: int = Field(
-        description="Log-wealth of the bet against the claim, in units of evidence_gap/64, "
-        "without noise."
-    )
-    premises_figure: int = Field(
-        description="Log-wealth of the bets against the test's assumptions, in units of "
-        "premises_gap/64, without noise."
-    )
+    test_nights: int | None = None
+    """Largest number of nights of the public test that this night belongs to. Such a night has an
+    answer of the test in place of a statement. Null where it has one."""
+    threshold: int | None = None
+    """Threshold with which that test compares the evidence, before noise. Null without such a test,
+    and where delta allows no alarm."""
+    vacuous: bool
+    """Whether the claim allows any loss: no labels could refute it."""
+    evidence_figure: int
+    """Log-wealth of the bet against the claim, in units of evidence_gap/64, without noise."""
+    premises_figure: int
+    """Log-wealth of the bets against the test's assumptions, in units of premises_gap/64, without
+    noise."""

@@ -92,10 +92,6 @@ def export_to(
         name: the database's, by which the environment has its address.
         schema: of the database; made if need be. Two exports to it wait for each other.
         address: instead of the environment's.
-
-    Raises:
-        TerminalError: the database is no PostgreSQL, or refuses what it is asked.
-        TransientError: the database went away; nothing of the export is there then.
     """
     if address is not None and driver_of(address) not in {None, POSTGRESQL}:
         raise _no_postgresql(name)

@@ -44,10 +44,14 @@ def audits_of(warehouse: Warehouse, sha256: str, model: str | None = None) -> pl
     """Return the audits whose target this file is, with how their models stand after them.
 
     Of several of one model, day and secret the one that counts among these, also where another
-    checkpoint took the file's place since. Of one model alone, where it is given: others may have
-    audited a copy of its file, with labels of their own.
+    checkpoint took the file's place since, and each one that refutes what was declared: labels that
+    were rewritten, or another declaration, do not take that back. Of one model alone, where it is
+    given: others may have audited a copy of its file, with labels of their own.
     """
     found = warehouse.current_of_target(sha256)
+    found = pl.concat([found, warehouse.refutations_of_target(sha256)]).unique(
+        "audit_id", keep="first", maintain_order=True
+    )
     if model is not None:
         found = found.filter(pl.col("model") == model)
     return with_windows(warehouse, found)
@@ -59,9 +63,6 @@ def gate(audits: pl.DataFrame) -> tuple[Gate, str]:
     It fails where one audit refutes what was declared, where its model stands violated, or where
     the declaration says nothing. It passes where at least one audit of labels concludes, and each
     one does, for the model. All else is inconclusive, which is no pass.
-
-    Args:
-        audits: as `audits_of` returns them.
     """
     rows = list(audits.iter_rows(named=True))
     if not rows:
@@ -88,11 +89,7 @@ def gate(audits: pl.DataFrame) -> tuple[Gate, str]:
 
 
 def answer_of(row: Mapping[str, Any]) -> Gate:
-    """Return what one audit says of its model's declaration.
-
-    Args:
-        row: of `with_windows`.
-    """
+    """Return what one audit says of its model's declaration."""
     if row["verdict"] in _FAILING or row["standing"] == Verdict.VIOLATED:
         return Gate.FAIL
     if row["verdict"] not in _PASSING or _but(row):

@@ -2,8 +2,6 @@
 
 import datetime as dt
 
-from pydantic import Field
-
 from workers.warehouse.table_row import Moment, TableRow
 
 
@@ -13,13 +11,10 @@ class ConfirmationRow(TableRow):
     The record is not written again. It becomes the current one, also where another came between.
     """
 
-    confirmed_at: Moment = Field(
-        description="Time at which the same audit was committed again, UTC."
-    )
-    revision: int | None = Field(
-        default=None,
-        description="Number of this commit for the model and day, as in audits.",
-    )
+    confirmed_at: Moment
+    """Time at which the same audit was committed again, UTC."""
+    revision: int | None = None
+    """Number of this commit for the model and day, as in audits."""
 
 
 class WithdrawalRow(TableRow):
@@ -28,8 +23,10 @@ class WithdrawalRow(TableRow):
     Its record stays, and is never the current one of its model and day.
     """
 
-    withdrawn_at: Moment = Field(description="Time of the withdrawal, UTC.")
-    why: str = Field(description="Reason, in the words of the person who withdrew it.")
+    withdrawn_at: Moment
+    """Time of the withdrawal, UTC."""
+    why: str
+    """Reason, in the words of the person who withdrew it."""
 
 
 class AcknowledgementRow(TableRow):
@@ -38,16 +35,15 @@ class AcknowledgementRow(TableRow):
     It changes no verdict and no record. Until it ends, the same violation notifies nobody again.
     """
 
-    acknowledged_at: Moment = Field(description="Time of the acknowledgement, UTC.")
-    acknowledged_by: str | None = Field(
-        description="Who acknowledged it: the operating system's user, or the deployment. It is no "
-        "proof. Null where it is unknown."
-    )
-    why: str = Field(description="Reason, in the words of the person who acknowledged it.")
-    until: dt.date = Field(
-        description="Last day (UTC) on which the violation notifies nobody again."
-    )
-    epsilon_acknowledged: float = Field(
-        description="Largest bound of the violation that was known: of the night, or of all nights "
-        "together. A larger one is a new alert."
-    )
+    acknowledged_at: Moment
+    """Time of the acknowledgement, UTC."""
+    acknowledged_by: str | None
+    """Who acknowledged it: the operating system's user, or the deployment. It is no proof. Null
+    where it is unknown."""
+    why: str
+    """Reason, in the words of the person who acknowledged it."""
+    until: dt.date
+    """Last day (UTC) on which the violation notifies nobody again."""
+    epsilon_acknowledged: float
+    """Largest bound of the violation that was known: of the night, or of all nights together. A
+    larger one is a new alert."""

@@ -40,14 +40,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """Result of the compaction of one table.
-
-    Attributes:
-        table: its name.
-        files_before: data files that its rows were in.
-        files_after: data files that they are in now.
-        files_deleted: replaced files that were older than was asked to keep, and are gone.
-    """
+    """Result of the compaction of one table."""
 
     table: str
     files_before: int
@@ -66,7 +59,6 @@ def compact(warehouse: Warehouse, *, kept_days: int = KEPT_DAYS) -> list[Compact
 
     Raises:
         TerminalError: less than a day: files that someone is reading or writing would go.
-        TransientError: other writers kept winning.
     """
     if kept_days < 1:
         raise TerminalError(
@@ -153,9 +145,6 @@ def delete_before(warehouse: Warehouse, day: dt.date) -> Deleted:
 
     What commits left behind that were cut off more than an hour ago goes too, unless it says itself
     that it is of `day` or later: it belongs to no record.
-
-    Raises:
-        TransientError: other writers kept winning.
     """
     audits = warehouse.scan("audits").filter(pl.col("day") < day).select("audit_id")
     began = dt.datetime.combine(day, dt.time(), dt.UTC)

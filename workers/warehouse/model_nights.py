@@ -19,6 +19,16 @@ from workers.warehouse.store import Warehouse
 WINDOWS = (7, 28)
 """Lengths of windows in days."""
 _CLAIM = ("family", "delta", "classes", "neighbors", "labels_recur", "method_version")
+OF_AUDITS = (
+    "audit_id",
+    "secret",
+    "delta_declared",
+    "mechanism",
+    DATASET,
+    LABEL_COLUMN,
+    "exploratory",
+)
+"""Columns of current records that nights are made of."""
 _AT_ONCE = 20_000
 """Number of nights whose wealth is held at once: 90 MB, twice that where delta has a price."""
 
@@ -92,28 +102,22 @@ class ModelNights:
         return needed
 
 
-def model_nights(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[ModelNights]:
-    """Yield the current nights of every secret of these models, where some are asked about."""
+def model_nights(
+    warehouse: Warehouse, audits: pl.DataFrame, *, current: pl.DataFrame | None = None
+) -> Iterator[ModelNights]:
+    """Yield the current nights of every secret of these models, where some are asked about.
+
+    `current` are the current records of every secret of at least these models; read by default.
+    """
     models = audits["model"].unique()
-    current = warehouse.current(
-        every_secret=True,
-        models=models,
-        columns=(
-            "audit_id",
-            "secret",
-            "delta_declared",
-            "mechanism",
-            DATASET,
-            LABEL_COLUMN,
-            "exploratory",
-        ),
-    ).lazy()
+    if current is None:
+        current = warehouse.current(every_secret=True, models=models, columns=OF_AUDITS)
     stored = warehouse.collect(
         warehouse.scan("audit_wealth")
         .filter(pl.col("model").is_in(models.implode()))
         .filter(pl.col("window_price").is_not_null())
         .select("audit_id", "model", "day", *dict.fromkeys((*OF_STANDINGS, *_CLAIM)))
-        .join(current, on="audit_id", how="inner")
+        .join(current.lazy().select(OF_AUDITS), on="audit_id", how="inner")
         .with_columns(pl.col("secret").fill_null("label"))
         .sort("model", "secret", "day")
     )

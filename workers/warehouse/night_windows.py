@@ -1,6 +1,7 @@
 """Evidence over many nights and over the models of a night, derived from what is stored."""
 
 import bisect
+import datetime as dt
 import functools
 import itertools
 import logging
@@ -22,6 +23,7 @@ from privcore.lower_bounds import (
 from workers.warehouse.declaration_changes import declaration_change
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.model_nights import (
+    OF_AUDITS,
     WINDOWS,
     ModelNights,
     NightEvidence,
@@ -66,6 +68,8 @@ MEANINGS = {
     "words; null where neither is so.",
 }
 """Meanings of the columns of `epsilon_windows`."""
+OF_WINDOWS = (*OF_AUDITS, "model", "day", "significance", "record_digest")
+"""Columns of current records that suffice for all of this."""
 _STANDING_SHARE = 0.25  # of a night's significance: one fifth of the plan's against four
 _CONTRADICTORY = (
     "Stored rows of these nights contradict each other, which no audit writes, so that nothing is "
@@ -74,14 +78,19 @@ _CONTRADICTORY = (
 _log = logging.getLogger(__name__)
 
 
-def with_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
+def with_windows(
+    warehouse: Warehouse, audits: pl.DataFrame, *, windows: pl.DataFrame | None = None
+) -> pl.DataFrame:
     """Return current audits with what other nights and models add to each.
 
-    Columns added: those of `epsilon_windows`; `claim_qvalue`, e-BH's over the models of the same
-    night; and `inputs_changed`, what of the inputs an earlier record had otherwise.
+    Columns added: those of `epsilon_windows` (`windows` where they are known); `claim_qvalue`,
+    e-BH's over the models of the same night; and `inputs_changed`, what of the inputs an earlier
+    record had otherwise.
     """
-    windows = epsilon_windows(warehouse, audits).select("audit_id", *MEANINGS)
+    if windows is None:
+        windows = epsilon_windows(warehouse, audits)
     ids = audits.select("audit_id")
+    windows = windows.select("audit_id", *MEANINGS)
     added = ids.join(windows, on="audit_id", how="left", maintain_order="left").drop("audit_id")
     changes = input_changes(warehouse, audits)
     changed = [changes.get(audit_id) for audit_id in audits["audit_id"]]
@@ -91,7 +100,9 @@ def with_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
+def epsilon_windows(
+    warehouse: Warehouse, audits: pl.DataFrame, *, current: pl.DataFrame | None = None
+) -> pl.DataFrame:
     """Return what the nights up to each of the evaluated `audits` prove together.
 
     Columns: `model`, `day`, `audit_id` and those of `MEANINGS`. Windows hold the nights under the
@@ -103,10 +114,12 @@ def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
     out. All is derived anew at each reading, since a
     later record may supersede a night. Nights whose rows contradict each other, which no audit
     writes, have null in all columns, and the last one's `settings_change` says so.
+
+    `current` are the current records of every secret of these models; read by default.
     """
     significance = dict(audits.select("audit_id", "significance").iter_rows())
     found: list[dict[str, object]] = []
-    for histories in in_groups(model_nights(warehouse, audits)):
+    for histories in in_groups(model_nights(warehouse, audits, current=current)):
         wealth, settings = evidence_of(warehouse, histories), settings_of(warehouse, histories)
         for history in histories:
             try:
@@ -185,7 +198,9 @@ def _windows(
     for place in history.wanted:
         wanted.setdefault(history.claims[place], []).append(place)
     for (claim, places), width in itertools.product(wanted.items(), WINDOWS):
-        alike = [one for one, its in enumerate(history.claims) if its == claim]
+        earliest = history.days[places[0]] - dt.timedelta(days=width - 1)
+        some = range(bisect.bisect_left(history.days, earliest), places[-1] + 1)
+        alike = [one for one in some if history.claims[one] == claim]
         days = [history.days[one].toordinal() for one in alike]
         ends = [bisect.bisect_left(alike, place) + 1 for place in places]
         spans = [(bisect.bisect_right(days, days[end - 1] - width), end) for end in ends]
@@ -211,14 +226,7 @@ def _windows(
 
 @dataclass(frozen=True, slots=True)
 class _Windows:
-    """Windows over the nights of one claim.
-
-    Attributes:
-        days: the number of each night's day, ascending.
-        spans: first night of each window, and the first that it no longer holds.
-        significance: of each window.
-        recurring: whether labels, or the holdout, recur in each window.
-    """
+    """Windows over the nights of one claim."""
 
     days: Sequence[int]
     spans: Sequence[tuple[int, int]]

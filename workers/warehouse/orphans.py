@@ -43,10 +43,6 @@ def orphans(warehouse: Warehouse) -> list[Orphan]:
     """Return the audits that have rows but no record, sorted by id.
 
     One that is being committed at this moment may be among them.
-
-    Raises:
-        TerminalError: a table is damaged.
-        TransientError: storage kept failing.
     """
     found: dict[str, list[str]] = {}
     # What is read before `audits` may have its record by then.

@@ -19,14 +19,7 @@ _COMPARED = ("audit_id", "model", "day", *COLUMNS, DATASET, LABEL_COLUMN, *OF_SE
 
 @dataclass(frozen=True, slots=True)
 class PublicChange:
-    """Change from one night to the next, in words; None where there is none.
-
-    Attributes:
-        model: whose nights.
-        day: of the later night.
-        declaration: how the declaration, or whose labels are audited, changed.
-        settings: how plan and places changed.
-    """
+    """Change from one night to the next, in words; None where there is none."""
 
     model: str
     day: dt.date
@@ -38,13 +31,6 @@ def public_changes(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[Publi
     """Yield the changes of these audits against the night before, of labels alone.
 
     The night before is the model's last one whose labels were read, with figures or without.
-
-    Args:
-        warehouse: where the records are.
-        audits: some of its rows.
-
-    Raises:
-        TransientError: storage kept failing.
     """
     models = audits["model"].unique()
     current = warehouse.current(models=models, columns=_COMPARED)

@@ -2,8 +2,6 @@
 
 import datetime as dt
 
-from pydantic import Field
-
 from workers.warehouse.table_row import TableRow
 
 
@@ -15,58 +13,52 @@ class ReleaseRow(TableRow):
     the table is kept.
     """
 
-    recorded_at: dt.datetime = Field(description="Time at which the record was committed, UTC.")
-    table: str = Field(description="Name of the table's file; of the interface without a file.")
-    interface: str | None = Field(
-        default=None,
-        description="The live interface that answered, as module:callable. Null where the table "
-        "was put behind the mechanism that its definition recommends.",
-    )
-    definition: str = Field(
-        description="Definition that answers claim: idp, group_idp, bdp, or dp (honest control)."
-    )
-    group_size: int = Field(
-        description="Number of records that may change under group_idp; 1 for other definitions."
-    )
-    epsilon_declared: float = Field(description="Budget that all answers together may claim.")
-    epsilon_per_query: float = Field(description="Budget that each query claimed.")
-    claimed_budget: float = Field(
-        description="Budget that all queries together claimed, by the definition's own accounting."
-    )
-    queries: int = Field(description="Number of queries that were answered.")
-    records: int = Field(description="Records of the table; distinct ones for bdp.")
-    columns: int = Field(description="Columns of the table.")
-    cells_reconstructed: float = Field(
-        description=(
-            "Share of the table's values that were read correctly. A value counts only if all "
-            "values of its record that were read before it are correct, too."
-        )
-    )
-    records_reconstructed: float = Field(description="Share of records that were read whole.")
-    records_asked_again: int | None = Field(
-        default=None,
-        description="Records that the live interface was asked about again, to see whether they "
-        "were read right. Null where there was the table to compare with.",
-    )
-    targets: int = Field(description="Number of persons who were attacked one by one.")
-    targets_told: int = Field(
-        description=(
-            "Number of these persons of whom the attack said correctly whether they "
-            "are in the table."
-        )
-    )
-    targets_reconstructed: int = Field(
-        description="Number of these persons whose remaining values were all read correctly."
-    )
-    targets_queries: int = Field(description="Queries that the attacks on single persons took.")
-    progress_budget: tuple[float, ...] = Field(
-        description="Budget claimed when each column was read, in the order of reading."
-    )
-    progress_cells: tuple[float, ...] = Field(
-        description="Share of all values that the attack had read correctly by then."
-    )
-    stopped: str | None = Field(
-        default=None, description="Reason why the attack ended early. Null where it did not."
-    )
-    verdict: str = Field(description="reconstructed, partly or resisted.")
-    reason: str = Field(description="The verdict in one sentence.")
+    recorded_at: dt.datetime
+    """Time at which the record was committed, UTC."""
+    table: str
+    """Name of the table's file; of the interface without a file."""
+    interface: str | None = None
+    """The live interface that answered, as module:callable. Null where the table was put behind the
+    mechanism that its definition recommends."""
+    definition: str
+    """Definition that answers claim: idp, group_idp, bdp, or dp (honest control)."""
+    group_size: int
+    """Number of records that may change under group_idp; 1 for other definitions."""
+    epsilon_declared: float
+    """Budget that all answers together may claim."""
+    epsilon_per_query: float
+    """Budget that each query claimed."""
+    claimed_budget: float
+    """Budget that all queries together claimed, by the definition's own accounting."""
+    queries: int
+    """Number of queries that were answered."""
+    records: int
+    """Records of the table; distinct ones for bdp."""
+    columns: int
+    """Columns of the table."""
+    cells_reconstructed: float
+    """Share of the table's values that were read correctly. A value counts only if all values of
+    its record that were read before it are correct, too."""
+    records_reconstructed: float
+    """Share of records that were read whole."""
+    records_asked_again: int | None = None
+    """Records that the live interface was asked about again, to see whether they were read right.
+    Null where there was the table to compare with."""
+    targets: int
+    """Number of persons who were attacked one by one."""
+    targets_told: int
+    """Number of these persons of whom the attack said correctly whether they are in the table."""
+    targets_reconstructed: int
+    """Number of these persons whose remaining values were all read correctly."""
+    targets_queries: int
+    """Queries that the attacks on single persons took."""
+    progress_budget: tuple[float, ...]
+    """Budget claimed when each column was read, in the order of reading."""
+    progress_cells: tuple[float, ...]
+    """Share of all values that the attack had read correctly by then."""
+    stopped: str | None = None
+    """Reason why the attack ended early. Null where it did not."""
+    verdict: str
+    """reconstructed, partly or resisted."""
+    reason: str
+    """The verdict in one sentence."""

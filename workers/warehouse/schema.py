@@ -3,7 +3,7 @@
 import datetime as dt
 from enum import StrEnum
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from workers.warehouse.exact_statement_row import ExactStatementRow
 from workers.warehouse.table_row import Moment, TableRow
@@ -28,410 +28,291 @@ class LabelColumnHolds(StrEnum):
 class AuditRow(TableRow):
     """One row per audit: the verdict and the figures behind it."""
 
-    model: str = Field(description="Name of the audited model.")
-    day: dt.date = Field(description="Day whose training labels were audited.")
-    recorded_at: Moment = Field(description="Time at which the record was committed, UTC.")
-    status: Status = Field(
-        description="Result of the audit: evaluated (it has figures), not_evaluable or error."
-    )
-    verdict: str = Field(
-        description=(
-            "consistent, violated, vacuous (the declaration says nothing), "
-            "not_a_guarantee, proxy_unfaithful, undeclared, privatised (a mechanism "
-            "changed the labels before training saw them) or not_evaluable."
-        )
-    )
-    reason_code: str | None = Field(
-        default=None,
-        description="Reason why there are no figures, as a fixed word. Null where there are some.",
-    )
-    reason: str = Field(description="The verdict in one sentence, or why the audit reached none.")
-    dataset: str | None = Field(default=None, description="Dataset whose labels were scanned.")
-    scores: str | None = Field(
-        default=None,
-        description="computed: privaudit scored the checkpoints; supplied: somebody else computed "
-        "the probabilities. Null where there are no figures.",
-    )
-    source: str | None = Field(
-        default=None,
-        description="Inputs outside of the lake, as JSON: the tables with the versions that were "
-        "read and the meaning of their columns, the model files, and the declaration. Null where "
-        "all is in the lake.",
-    )
-    proxy_day: dt.date | None = Field(
-        default=None, description="Day of the checkpoint that served as proxy."
-    )
-    label_days: tuple[dt.date, ...] | None = Field(
-        default=None,
-        description="Days whose labels played, where the plan asks for several. Null where the "
-        "audited day's alone did.",
-    )
-    trained_since: dt.date | None = Field(
-        default=None,
-        description="First day whose labels training read, where the manifest names an earlier one "
-        "than the audited day. Null elsewhere.",
-    )
-    secret: str | None = Field(
-        default=None,
-        description="The secret that the attack tried to infer: label, membership, or "
-        "attribute:<column>.",
-    )
-    privacy_unit: str | None = Field(
-        default=None,
-        description="Column that says whose record each is; each person enters the game with one "
-        "record. Null where every record enters.",
-    )
-    label_column: str | None = Field(
-        default=None,
-        description="Column whose values were audited as labels. Null for other secrets.",
-    )
-    label_column_holds: LabelColumnHolds | None = Field(
-        default=None,
-        description="What the label column holds: secret (the labels from before any mechanism) "
-        "or privatised, as the manifest or the settings say; no_responses, where neither says so "
-        "but the proxy predicts the labels better than the declared mechanism's responses allow. "
-        "Null where it is not known, and for other secrets.",
-    )
-    arms_pvalue: float | None = Field(
-        default=None,
-        description="Probability that chance divides the labels between training and holdout at "
-        "least as unevenly, given what proxy and student predict. Below 0.0001 the audit is not "
-        "evaluable. Below 0.01 bets against the proxy could not win, and neither where the proxy "
-        "seems to know the holdout alone, which the reason says. Null for decoys and membership.",
-    )
-    misled_pvalue: float | None = Field(
-        default=None,
-        description="Probability that a target which is no worse than useless on the holdout "
-        "looks at least as bad there. At 0.001 or less, bets against the proxy could not win. "
-        "Null for decoys and membership.",
-    )
-    student_records: int | None = Field(
-        default=None,
-        description="Number of holdout records from which a student learned the target's "
-        "predictions for unseen records. The student is the headline's second reference. Null "
-        "without one.",
-    )
-    earlier_models: int | None = Field(
-        default=None,
-        description="Number of models before the proxy whose scores were supplied. The mean of "
-        "these and the proxy in log-odds is the headline's second reference. Null without such.",
-    )
-    holdout_suspicion: float | None = Field(
-        default=None,
-        description=(
-            "Standard errors by which the target knows labels of the holdout better "
-            "than student and proxy explain. Above 10, training may have seen the "
-            "holdout. Null without a student, and for labels that are numbers."
-        ),
-    )
-    holdout_suspect: bool | None = Field(
-        default=None,
-        description="Whether holdout_suspicion is above 10, or supplied scores err on far fewer "
-        "holdout labels than the proxy's. Then `consistent` concludes nothing. Null where neither "
-        "says so and holdout_suspicion is null.",
-    )
-    records: int | None = Field(
-        default=None,
-        description="Training records in the game; one per person where a privacy unit is set.",
-    )
-    control_records: int | None = Field(
-        default=None,
-        description="Holdout records in the control game; one per person without training records "
-        "where a privacy unit is set.",
-    )
-    excluded_records: int | None = Field(
-        default=None,
-        description="Rows left out: those of neither split or of no day, and bad rows within "
-        "max_bad_records.",
-    )
-    decoy_records: int | None = Field(
-        default=None,
-        description="Decoys with two different labels, which are in none of the other counts. "
-        "Null where training was given none.",
-    )
-    decoy_commitment: str | None = Field(
-        default=None, description="Digest of the decoys from before training, as the manifest says."
-    )
-    output_correction: str | None = Field(
-        default=None,
-        description="Correction of the target's probabilities before the audit, as JSON of the "
-        "manifest's output_correction. Null where it has none.",
-    )
-    repetitions: int | None = Field(default=None, description="Number of repetitions of the game.")
-    method: str | None = Field(
-        default=None,
-        description="Method of headline, ceiling and p-value: matched (training records matched "
-        "with holdout records) or decoys (labels that a coin chose before training).",
-    )
-    family: str | None = Field(default=None, description="Family of guarantees that was tested.")
-    delta: float | None = Field(default=None, description="Delta at which epsilon is stated.")
-    significance: float | None = Field(
-        default=None, description="Allowed probability that epsilon_lower is wrong."
-    )
-    shift: float | None = Field(
-        default=None, description="Assumed total-variation distance between true labels and proxy."
-    )
-    epsilon_lower: float | None = Field(
-        default=None,
-        description="The headline: the audited lower bound on epsilon. It holds at its "
-        "significance under the assumption that `assumption` states.",
-    )
-    assumption: str | None = Field(
-        default=None,
-        description="What the figures assume, in words.",
-    )
-    epsilon_if_proxy_right: float | None = Field(
-        default=None,
-        description="Lower bound if the proxy is right about labels that it has not seen; no "
-        "verdict rests on it.",
-    )
-    epsilon_ceiling: float | None = Field(
-        default=None,
-        description="The value that the headline would have reached if every prediction on a "
-        "training record had been correct, with this holdout.",
-    )
-    epsilon_detectable: float | None = Field(
-        default=None,
-        description=(
-            "About the smallest leak of all training labels alike that this audit "
-            "would have seen: it refutes the declaration or, where nothing is "
-            "declared, proves any loss. It is an expectation, and no verdict "
-            "depends on it. Null where the audit would not have seen even a leak of "
-            "12."
-        ),
-    )
-    holdout_needed: int | None = Field(
-        default=None,
-        description="About how many holdout records, if the number of all records stays the same, "
-        "let the audit see a leak of twice the declaration, or of 1 more where that is less. "
-        "Number of decoys with the method decoys. Null where the audit sees such a leak, where "
-        "nothing is declared, and where no number suffices.",
-    )
-    epsilon_game: float | None = Field(
-        default=None,
-        description="Bound from the label-inference game, corrected for its many guess fractions "
-        "and repetitions.",
-    )
-    best_fraction: float | None = Field(
-        default=None,
-        description="Guess fraction whose bound in the game is the largest. Null where none proves "
-        "anything.",
-    )
-    claim_pvalue: float | None = Field(
-        default=None,
-        description="Smallest significance at which the declared guarantee is rejected. "
-        "Null where nothing is declared.",
-    )
-    claim_evalue: float | None = Field(
-        default=None,
-        description="E-value against the declared guarantee, for q-values over models. Null where "
-        "nothing is declared.",
-    )
-    epsilon_paper: float | None = Field(
-        default=None, description="The paper's figure; for comparison only, as it is not corrected."
-    )
-    epsilon_paper_deviation: float | None = Field(
-        default=None, description="Standard deviation of the paper's figure over repetitions."
-    )
-    control_epsilon_if_proxy_right: float | None = Field(
-        default=None,
-        description="epsilon_if_proxy_right of the holdout records, which training never saw: "
-        "above 0, the proxy is not right.",
-    )
-    control_epsilon_lower: float | None = Field(
-        default=None,
-        description="The game's bound from the holdout records, which training never saw.",
-    )
-    control_epsilon_paper: float | None = Field(
-        default=None,
-        description="The paper's figure from the holdout records, which training never saw.",
-    )
-    control_epsilon_ceiling: float | None = Field(
-        default=None,
-        description="Largest bound that a perfect attack could prove in the control game.",
-    )
-    target_log_loss: float | None = Field(
-        default=None, description="The target's mean log-loss on holdout records, in nats."
-    )
-    proxy_log_loss: float | None = Field(
-        default=None, description="The proxy's mean log-loss on holdout records, in nats."
-    )
-    suppressed_slices: int | None = Field(
-        default=None, description="Slices with too few records for a row in audit_slices."
-    )
-    epsilon_declared: float | None = Field(
-        default=None, description="Epsilon that the owner declared. Null where nothing is declared."
-    )
-    delta_declared: float | None = Field(
-        default=None, description="The declaration's delta. Null where nothing is declared."
-    )
-    neighbors: str | None = Field(
-        default=None,
-        description="Relation of the declaration: replace, add_remove or simulate. Null where "
-        "nothing is declared.",
-    )
-    epsilon_accounted: float | None = Field(
-        default=None,
-        description="Epsilon computed from the declared mechanism's parameters. "
-        "Null where no mechanism is declared.",
-    )
-    mechanism: str | None = Field(
-        default=None,
-        description="Name of the declared mechanism. Null where no mechanism is declared.",
-    )
-    declared_by: str | None = Field(
-        default=None,
-        description="Person or team that made the declaration. Null where nothing is declared.",
-    )
-    declared_at: Moment | None = Field(
-        default=None, description="Time of the declaration, UTC. Null where nothing is declared."
-    )
-    declares_nothing: bool | None = Field(
-        default=None,
-        description="Whether the owner declares nothing and the house has no policy: known "
-        "once labels were read, also where the audit came to no figure. No label changes it.",
-    )
-    plan: str = Field(description="The plan of the game, as JSON.")
-    exploratory: bool | None = Field(
-        default=None,
-        description="Whether the run changed the plan of the settings, such as its seed. Then the "
-        "record is no night's verdict where one under the settings' plan exists.",
-    )
-    asked_by: str | None = Field(
-        default=None,
-        description="Who asked for the audit: the deployment, or the operating system's user. Null "
-        "where it is not known.",
-    )
-    target_manifest_sha256: str | None = Field(
-        default=None,
-        description="Digest of the audited checkpoint's manifest.",
-    )
-    proxy_manifest_sha256: str | None = Field(
-        default=None,
-        description="Digest of the proxy checkpoint's manifest.",
-    )
-    record_digest: str | None = Field(
-        default=None,
-        description="SHA-256 of the whole record in all tables; `privaudit verify` notices by it "
-        "a figure that was changed after the commit.",
-    )
-    revision: int | None = Field(
-        default=None,
-        description="Number of this commit for the model and day; records and confirmations are "
-        "counted together. The largest number counts, whatever the clocks said.",
-    )
+    model: str
+    """Name of the audited model."""
+    day: dt.date
+    """Day whose training labels were audited."""
+    recorded_at: Moment
+    """Time at which the record was committed, UTC."""
+    status: Status
+    """Result of the audit: evaluated (it has figures), not_evaluable or error."""
+    verdict: str
+    """consistent, violated, vacuous (the declaration says nothing), not_a_guarantee,
+    proxy_unfaithful, undeclared, privatised (a mechanism changed the labels before training saw
+    them) or not_evaluable."""
+    reason_code: str | None = None
+    """Reason why there are no figures, as a fixed word. Null where there are some."""
+    reason: str
+    """The verdict in one sentence, or why the audit reached none."""
+    dataset: str | None = None
+    """Dataset whose labels were scanned."""
+    scores: str | None = None
+    """computed: privaudit scored the checkpoints; supplied: somebody else computed the
+    probabilities. Null where there are no figures."""
+    source: str | None = None
+    """Inputs outside of the lake, as JSON: the tables with the versions that were read and the
+    meaning of their columns, the model files, and the declaration. Null where all is in the
+    lake."""
+    proxy_day: dt.date | None = None
+    """Day of the checkpoint that served as proxy."""
+    label_days: tuple[dt.date, ...] | None = None
+    """Days whose labels played, where the plan asks for several. Null where the audited day's alone
+    did."""
+    trained_since: dt.date | None = None
+    """First day whose labels training read, where the manifest names an earlier one than the
+    audited day. Null elsewhere."""
+    secret: str | None = None
+    """The secret that the attack tried to infer: label, membership, or attribute:<column>."""
+    privacy_unit: str | None = None
+    """Column that says whose record each is; each person enters the game with one record. Null
+    where every record enters."""
+    label_column: str | None = None
+    """Column whose values were audited as labels. Null for other secrets."""
+    label_column_holds: LabelColumnHolds | None = None
+    """What the label column holds: secret (the labels from before any mechanism) or privatised, as
+    the manifest or the settings say; no_responses, where neither says so but the proxy predicts the
+    labels better than the declared mechanism's responses allow. Null where it is not known, and for
+    other secrets."""
+    arms_pvalue: float | None = None
+    """Probability that chance divides the labels between training and holdout at least as unevenly,
+    given what proxy and student predict. Below 0.0001 the audit is not evaluable. Below 0.01 bets
+    against the proxy could not win, and neither where the proxy seems to know the holdout alone,
+    which the reason says. Null for decoys and membership."""
+    misled_pvalue: float | None = None
+    """Probability that a target which is no worse than useless on the holdout looks at least as bad
+    there. At 0.001 or less, bets against the proxy could not win. Null for decoys and
+    membership."""
+    student_records: int | None = None
+    """Number of holdout records from which a student learned the target's predictions for unseen
+    records. The student is the headline's second reference. Null without one."""
+    earlier_models: int | None = None
+    """Number of models before the proxy whose scores were supplied. The mean of these and the proxy
+    in log-odds is the headline's second reference. Null without such."""
+    holdout_suspicion: float | None = None
+    """Standard errors by which the target knows labels of the holdout better than student and proxy
+    explain. Above 10, training may have seen the holdout. Null without a student, and for labels
+    that are numbers."""
+    holdout_suspect: bool | None = None
+    """Whether holdout_suspicion is above 10, or supplied scores err on far fewer holdout labels
+    than the proxy's. Then `consistent` concludes nothing. Null where neither says so and
+    holdout_suspicion is null."""
+    records: int | None = None
+    """Training records in the game; one per person where a privacy unit is set."""
+    control_records: int | None = None
+    """Holdout records in the control game; one per person without training records where a privacy
+    unit is set."""
+    excluded_records: int | None = None
+    """Rows left out: those of neither split or of no day, and bad rows within max_bad_records."""
+    decoy_records: int | None = None
+    """Decoys with two different labels, which are in none of the other counts. Null where training
+    was given none."""
+    decoy_commitment: str | None = None
+    """Digest of the decoys from before training, as the manifest says."""
+    output_correction: str | None = None
+    """Correction of the target's probabilities before the audit, as JSON of the manifest's
+    output_correction. Null where it has none."""
+    repetitions: int | None = None
+    """Number of repetitions of the game."""
+    method: str | None = None
+    """Method of headline, ceiling and p-value: matched (training records matched with holdout
+    records) or decoys (labels that a coin chose before training)."""
+    family: str | None = None
+    """Family of guarantees that was tested."""
+    delta: float | None = None
+    """Delta at which epsilon is stated."""
+    significance: float | None = None
+    """Allowed probability that epsilon_lower is wrong."""
+    shift: float | None = None
+    """Assumed total-variation distance between true labels and proxy."""
+    epsilon_lower: float | None = None
+    """The headline: the audited lower bound on epsilon. It holds at its significance under the
+    assumption that `assumption` states."""
+    assumption: str | None = None
+    """What the figures assume, in words."""
+    epsilon_if_proxy_right: float | None = None
+    """Lower bound if the proxy is right about labels that it has not seen; no verdict rests on
+    it."""
+    epsilon_ceiling: float | None = None
+    """The value that the headline would have reached if every prediction on a training record had
+    been correct, with this holdout."""
+    epsilon_detectable: float | None = None
+    """About the smallest leak of all training labels alike that this audit would have seen: it
+    refutes the declaration or, where nothing is declared, proves any loss. It is an expectation,
+    and no verdict depends on it. Null where the audit would not have seen even a leak of 12."""
+    holdout_needed: int | None = None
+    """About how many holdout records, if the number of all records stays the same, let the audit
+    see a leak of twice the declaration, or of 1 more where that is less. Number of decoys with the
+    method decoys. Null where the audit sees such a leak, where nothing is declared, and where no
+    number suffices."""
+    epsilon_game: float | None = None
+    """Bound from the label-inference game, corrected for its many guess fractions and
+    repetitions."""
+    best_fraction: float | None = None
+    """Guess fraction whose bound in the game is the largest. Null where none proves anything."""
+    claim_pvalue: float | None = None
+    """Smallest significance at which the declared guarantee is rejected. Null where nothing is
+    declared."""
+    claim_evalue: float | None = None
+    """E-value against the declared guarantee, for q-values over models. Null where nothing is
+    declared."""
+    epsilon_paper: float | None = None
+    """The paper's figure; for comparison only, as it is not corrected."""
+    epsilon_paper_deviation: float | None = None
+    """Standard deviation of the paper's figure over repetitions."""
+    control_epsilon_if_proxy_right: float | None = None
+    """epsilon_if_proxy_right of the holdout records, which training never saw: above 0, the proxy
+    is not right."""
+    control_epsilon_lower: float | None = None
+    """The game's bound from the holdout records, which training never saw."""
+    control_epsilon_paper: float | None = None
+    """The paper's figure from the holdout records, which training never saw."""
+    control_epsilon_ceiling: float | None = None
+    """Largest bound that a perfect attack could prove in the control game."""
+    target_log_loss: float | None = None
+    """The target's mean log-loss on holdout records, in nats."""
+    proxy_log_loss: float | None = None
+    """The proxy's mean log-loss on holdout records, in nats."""
+    suppressed_slices: int | None = None
+    """Slices with too few records for a row in audit_slices."""
+    epsilon_declared: float | None = None
+    """Epsilon that the owner declared. Null where nothing is declared."""
+    delta_declared: float | None = None
+    """The declaration's delta. Null where nothing is declared."""
+    neighbors: str | None = None
+    """Relation of the declaration: replace, add_remove or simulate. Null where nothing is
+    declared."""
+    epsilon_accounted: float | None = None
+    """Epsilon computed from the declared mechanism's parameters. Null where no mechanism is
+    declared."""
+    mechanism: str | None = None
+    """Name of the declared mechanism. Null where no mechanism is declared."""
+    declared_by: str | None = None
+    """Person or team that made the declaration. Null where nothing is declared."""
+    declared_at: Moment | None = None
+    """Time of the declaration, UTC. Null where nothing is declared."""
+    declares_nothing: bool | None = None
+    """Whether the owner declares nothing and the house has no policy: known once labels were read,
+    also where the audit came to no figure. No label changes it."""
+    plan: str
+    """The plan of the game, as JSON."""
+    exploratory: bool | None = None
+    """Whether the run changed the plan of the settings, such as its seed. Then the record is no
+    night's verdict where one under the settings' plan exists."""
+    asked_by: str | None = None
+    """Who asked for the audit: the deployment, or the operating system's user. Null where it is not
+    known."""
+    target_manifest_sha256: str | None = None
+    """Digest of the audited checkpoint's manifest."""
+    proxy_manifest_sha256: str | None = None
+    """Digest of the proxy checkpoint's manifest."""
+    record_digest: str | None = None
+    """SHA-256 of the whole record in all tables; `privaudit verify` notices by it a figure that was
+    changed after the commit."""
+    revision: int | None = None
+    """Number of this commit for the model and day; records and confirmations are counted together.
+    The largest number counts, whatever the clocks said."""
 
 
 class BoundRow(TableRow):
     """One row per audit, arm, family and guess fraction."""
 
-    arm: str = Field(description="audit (training records) or control (holdout records).")
-    family: str = Field(description="Family of trade-off functions.")
-    fraction: float = Field(description="Share of the records on which the adversary guessed.")
-    guesses: int = Field(description="Number of guesses.")
-    correct: float = Field(description="Number of correct guesses, mean over repetitions.")
-    epsilon_lower: float = Field(
-        description="Bound at this fraction, corrected for all fractions of the grid."
-    )
+    arm: str
+    """audit (training records) or control (holdout records)."""
+    family: str
+    """Family of trade-off functions."""
+    fraction: float
+    """Share of the records on which the adversary guessed."""
+    guesses: int
+    """Number of guesses."""
+    correct: float
+    """Number of correct guesses, mean over repetitions."""
+    epsilon_lower: float
+    """Bound at this fraction, corrected for all fractions of the grid."""
 
 
 class WealthRow(TableRow):
     """One row per evaluated audit: e-values against a grid of epsilons, for windows of nights."""
 
-    model: str = Field(description="Name of the audited model.")
-    day: dt.date = Field(description="Day whose training labels were audited.")
-    records: int = Field(
-        description="Training records that were bet on; delta costs a little for each."
-    )
-    classes: int = Field(description="Classes of the label.")
-    family: str | None = Field(
-        default=None,
-        description="Family of the claim: pure_dp, approx_dp or gaussian.",
-    )
-    delta: float = Field(description="Delta of the claim.")
-    neighbors: str = Field(description="Relation of the claim: replace, add_remove or simulate.")
-    epsilon_declared: float | None = Field(
-        default=None, description="Epsilon that the owner declared. Null where nothing is declared."
-    )
-    labels_recur: bool | None = Field(
-        default=None,
-        description=(
-            "Whether the same labels may come again on later nights, so that nights "
-            "are averaged and not multiplied."
-        ),
-    )
-    holdout_sketch: str | None = Field(
-        default=None,
-        description="Sketch of all holdout rows' features, 32 bytes in hexadecimal, without "
-        "labels; in score tables without context, of records' names. Where 12 of the bytes are "
-        "those of an earlier night, the holdout comes again, and nights are averaged. Someone who "
-        "knows a whole row of a small holdout may recognise it. Null where a table has neither, "
-        "where fewer than ten rows differ, and beside decoys.",
-    )
-    window_log_wealth: tuple[float, ...] | None = Field(
-        default=None,
-        description="Logarithms of each strategy's e-values against the claim at each epsilon of "
-        "the grid, for windows of up to 28 nights.",
-    )
-    window_price: float | None = Field(
-        default=None,
-        description="Share of a window's significance that this night's delta uses up.",
-    )
-    ceiling_log_wealth: tuple[float, ...] | None = Field(
-        default=None,
-        description="Logarithm, at each epsilon of the grid, of the largest e-value that any "
-        "strategy could have reached if every prediction on a training record had been correct. "
-        "Null in records from before 2026-11-25.",
-    )
-    standing_log_wealth: tuple[float, ...] | None = Field(
-        default=None,
-        description="Logarithms of the standing's e-values, in the order of window_log_wealth. "
-        "Null where both are equal, as they are without delta.",
-    )
-    standing_price: float | None = Field(
-        default=None,
-        description="Share of the standing's significance that this night's delta uses up.",
-    )
-    claimed_log_wealth: tuple[float, ...] | None = Field(
-        default=None,
-        description="Logarithms of each strategy's e-values against the declared epsilon itself, "
-        "at the standing's stakes. Null where nothing is declared.",
-    )
+    model: str
+    """Name of the audited model."""
+    day: dt.date
+    """Day whose training labels were audited."""
+    records: int
+    """Training records that were bet on; delta costs a little for each."""
+    classes: int
+    """Classes of the label."""
+    family: str | None = None
+    """Family of the claim: pure_dp, approx_dp or gaussian."""
+    delta: float
+    """Delta of the claim."""
+    neighbors: str
+    """Relation of the claim: replace, add_remove or simulate."""
+    epsilon_declared: float | None = None
+    """Epsilon that the owner declared. Null where nothing is declared."""
+    labels_recur: bool | None = None
+    """Whether the same labels may come again on later nights, so that nights are averaged and not
+    multiplied."""
+    holdout_sketch: str | None = None
+    """Sketch of all holdout rows' features, 32 bytes in hexadecimal, without labels; in score
+    tables without context, of records' names. Where 12 of the bytes are those of an earlier night,
+    the holdout comes again, and nights are averaged. Someone who knows a whole row of a small
+    holdout may recognise it. Null where a table has neither, where fewer than ten rows differ, and
+    beside decoys."""
+    window_log_wealth: tuple[float, ...] | None = None
+    """Logarithms of each strategy's e-values against the claim at each epsilon of the grid, for
+    windows of up to 28 nights."""
+    window_price: float | None = None
+    """Share of a window's significance that this night's delta uses up."""
+    ceiling_log_wealth: tuple[float, ...] | None = None
+    """Logarithm, at each epsilon of the grid, of the largest e-value that any strategy could have
+    reached if every prediction on a training record had been correct. Null in records from before
+    2026-11-25."""
+    standing_log_wealth: tuple[float, ...] | None = None
+    """Logarithms of the standing's e-values, in the order of window_log_wealth. Null where both are
+    equal, as they are without delta."""
+    standing_price: float | None = None
+    """Share of the standing's significance that this night's delta uses up."""
+    claimed_log_wealth: tuple[float, ...] | None = None
+    """Logarithms of each strategy's e-values against the declared epsilon itself, at the standing's
+    stakes. Null where nothing is declared."""
 
 
 class SliceRow(TableRow):
     """One row per audit and value of a slice column that enough records share."""
 
-    column: str = Field(description="The slice's column.")
-    value: str = Field(description="The value that its records share; empty where it is null.")
-    records: int = Field(description="Training records in the game.")
-    control_records: int = Field(description="Holdout records in the control game.")
-    epsilon_lower: float = Field(
-        description="The headline for this slice's records alone. All slices of an audit together "
-        "hold at its significance."
-    )
-    epsilon_ceiling: float = Field(
-        description="Largest bound that a perfect attack could prove with this many records."
-    )
-    epsilon_game: float = Field(description="Bound from the label-inference game.")
-    control_epsilon_lower: float = Field(
-        description="The game's bound from the slice's holdout records."
-    )
+    column: str
+    """The slice's column."""
+    value: str
+    """The value that its records share; empty where it is null."""
+    records: int
+    """Training records in the game."""
+    control_records: int
+    """Holdout records in the control game."""
+    epsilon_lower: float
+    """The headline for this slice's records alone. All slices of an audit together hold at its
+    significance."""
+    epsilon_ceiling: float
+    """Largest bound that a perfect attack could prove with this many records."""
+    epsilon_game: float
+    """Bound from the label-inference game."""
+    control_epsilon_lower: float
+    """The game's bound from the slice's holdout records."""
 
 
 class ReliabilityRow(TableRow):
     """One row per audit, model and tenth of predicted probability, on holdout records."""
 
-    role: str = Field(description="Model whose predictions these are: target or proxy.")
-    bin: int = Field(description="Tenth of the predicted probability, 0 to 9.")
-    records: int = Field(
-        description=(
-            "Number of holdout predictions in this tenth of predicted probability. "
-            "With two classes only predictions of the last class count."
-        )
-    )
-    predicted: float = Field(description="Mean predicted probability.")
-    observed: float = Field(description="Share of these predictions that came true.")
+    role: str
+    """Model whose predictions these are: target or proxy."""
+    bin: int
+    """Tenth of the predicted probability, 0 to 9."""
+    records: int
+    """Number of holdout predictions in this tenth of predicted probability. With two classes only
+    predictions of the last class count."""
+    predicted: float
+    """Mean predicted probability."""
+    observed: float
+    """Share of these predictions that came true."""
 
 
 class ScoreRow(TableRow):
@@ -440,13 +321,16 @@ class ScoreRow(TableRow):
     Bars of fewer than 10 records are left out.
     """
 
-    arm: str = Field(description="audit (training records) or control (holdout records).")
-    bit: int = Field(description="1 where the label was shown, 0 where the counterfactual was.")
-    lower: float = Field(
-        description="Lower edge of the bar; the outermost bars also hold all that lies beyond."
-    )
-    upper: float = Field(description="Upper edge of the bar.")
-    records: int = Field(description="Records whose score lies in the bar.")
+    arm: str
+    """audit (training records) or control (holdout records)."""
+    bit: int
+    """1 where the label was shown, 0 where the counterfactual was."""
+    lower: float
+    """Lower edge of the bar; the outermost bars also hold all that lies beyond."""
+    upper: float
+    """Upper edge of the bar."""
+    records: int
+    """Records whose score lies in the bar."""
 
 
 class AttackOutcome(StrEnum):
@@ -459,41 +343,29 @@ class AttackOutcome(StrEnum):
 class PromiseRow(TableRow):
     """One row per audit and theoretical promise of the declared or accounted guarantee."""
 
-    guarantee: str = Field(
-        description="Epsilon from which the promise follows: declared or accounted."
-    )
-    quantity: str = Field(
-        description="Quantity that is bounded: success_bound, correct_guesses, leaked_bits, "
-        "secret_success, "
-        "secret_advantage, epsilon_protect, membership_accuracy or membership_advantage."
-    )
-    parameter: float | None = Field(
-        default=None,
-        description="The prior, the secret's bits or the guess fraction that the value holds for. "
-        "Null where it holds for all.",
-    )
-    subject: str | None = Field(
-        default=None, description="Name of the configured secret. Null for other quantities."
-    )
-    value: float = Field(
-        description="The most that any attacker can achieve; for epsilon_protect, the largest "
-        "epsilon that keeps the plan's advantage."
-    )
-    guesses: int | None = Field(
-        default=None,
-        description="Number of guesses. Null for quantities other than correct_guesses.",
-    )
-    achieved: float | None = Field(
-        default=None,
-        description="Success of the audit's own attack, mean over repetitions. "
-        "Null where there was no such attack.",
-    )
-    outcome: AttackOutcome | None = Field(
-        default=None,
-        description="kept if the attack achieved at most the value, else exceeded. "
-        "Null where there was no such attack.",
-    )
-    source: str = Field(description="Theorem that proves the value, with its source.")
+    guarantee: str
+    """Epsilon from which the promise follows: declared or accounted."""
+    quantity: str
+    """Quantity that is bounded: success_bound, correct_guesses, leaked_bits, secret_success,
+    secret_advantage, epsilon_protect, membership_accuracy or membership_advantage."""
+    parameter: float | None = None
+    """The prior, the secret's bits or the guess fraction that the value holds for. Null where it
+    holds for all."""
+    subject: str | None = None
+    """Name of the configured secret. Null for other quantities."""
+    value: float
+    """The most that any attacker can achieve; for epsilon_protect, the largest epsilon that keeps
+    the plan's advantage."""
+    guesses: int | None = None
+    """Number of guesses. Null for quantities other than correct_guesses."""
+    achieved: float | None = None
+    """Success of the audit's own attack, mean over repetitions. Null where there was no such
+    attack."""
+    outcome: AttackOutcome | None = None
+    """kept if the attack achieved at most the value, else exceeded. Null where there was no such
+    attack."""
+    source: str
+    """Theorem that proves the value, with its source."""
 
 
 class AuditRecord(BaseModel):

@@ -61,11 +61,6 @@ def export(warehouse: Warehouse, folder: pathlib.Path, *, kind: str) -> list[pat
     Rows are ordered, so that the same warehouse gives the same files. In CSV, a text that a
     spreadsheet would take for a formula (it starts with =, +, -, @, a tab or a carriage return)
     gets an apostrophe in front.
-
-    Args:
-        warehouse: what to write.
-        folder: where to; made if need be. A file of the same name is replaced.
-        kind: parquet or csv.
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = []
@@ -151,7 +146,9 @@ def _register(
     if WINDOWS in names:
         from workers.warehouse.night_windows import epsilon_windows  # noqa: PLC0415  # numba takes long
 
-        derived = epsilon_windows(warehouse, warehouse.current(every_secret=True))
+        wanted = ("audit_id", "model", "significance")
+        asked = warehouse.current(every_secret=True, columns=wanted)
+        derived = epsilon_windows(warehouse, asked)
         connection.register(WINDOWS, derived.to_arrow())
 
 

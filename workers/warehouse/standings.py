@@ -32,13 +32,7 @@ COLUMNS = (
 
 @dataclass(slots=True)
 class _Standing:
-    """Declared nights that stand together.
-
-    Attributes:
-        first: place of its first night among the model's nights.
-        end: place of the first night that it no longer speaks of.
-        places: of its own nights.
-    """
+    """Declared nights that stand together."""
 
     first: int
     end: int
@@ -88,10 +82,6 @@ def recurs_from(sketches: Sequence[str | None], *, recurring: bool = False) -> N
     So they have from the first night on whose holdout is an earlier night's. A chance that one draw
     of the holdout was unlucky in is then no new chance, and the product of nights would count it on
     each of them.
-
-    Args:
-        sketches: of each night's holdout, as `same_holdout` takes them.
-        recurring: whether the plan says that labels recur.
     """
     return recurring | (np.maximum.accumulate(same_holdout(sketches)) >= 0)
 

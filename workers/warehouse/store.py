@@ -43,6 +43,8 @@ _INPUTS = (
     "proxy_manifest_sha256",
 )
 """Columns of an audit's inputs, and of its method."""
+POSSIBLE_DAY = pl.col("day") <= pl.col("recorded_at").dt.date() + dt.timedelta(days=1)
+"""Whether a record's day is one that it can be of: a later one is a mistake, and hides no night."""
 _TOLD = pl.col("secret").fill_null("label")
 
 
@@ -62,11 +64,7 @@ class Warehouse:
     by_log: bool = False
 
     def check_place(self) -> None:
-        """Write, read and delete a small file where the tables are to lie.
-
-        Raises:
-            TerminalError: they cannot lie there; the sentence says why.
-        """
+        """Write, read and delete a small file where the tables are to lie."""
         self.path("audits")  # refuses what Delta Lake cannot have in a path
         try_writing("warehouse", self.uri)
 
@@ -75,7 +73,6 @@ class Warehouse:
 
         Raises:
             TerminalError: no table lies there.
-            TransientError: storage kept failing.
         """
         if all(open_table(self.path(table)) is None for table in TABLES):
             raise TerminalError(
@@ -105,7 +102,6 @@ class Warehouse:
             Of each record whether it was new, or why it cannot be stored: the others are committed.
 
         Raises:
-            TransientError: other writers kept winning.
             TerminalError: the tables cannot be written.
         """
         self._check_present()
@@ -119,7 +115,6 @@ class Warehouse:
 
         Raises:
             TerminalError: there is no such audit, it is withdrawn already, or `why` is empty.
-            TransientError: other writers kept winning.
         """
         self._check_present()
         if not why.strip():
@@ -147,11 +142,7 @@ class Warehouse:
         return set(self.collect(found)["audit_id"])
 
     def commit_release(self, row: ReleaseRow) -> bool:
-        """Commit an audit of a release; whether it was new. The same twice leaves one row.
-
-        Raises:
-            TransientError: other writers kept winning.
-        """
+        """Commit an audit of a release; whether it was new. The same twice leaves one row."""
         self._check_present()
         if self._holds("release_audits", row.audit_id):
             return False
@@ -239,12 +230,7 @@ class Warehouse:
         return rows.join(self.scan("audits").select("audit_id"), on="audit_id", how="semi")
 
     def collect(self, rows: pl.LazyFrame) -> pl.DataFrame:
-        """Return what a query over scanned tables finds.
-
-        Raises:
-            TerminalError: a file of the tables is damaged or gone.
-            TransientError: storage kept failing.
-        """
+        """Return what a query over scanned tables finds."""
         return whole(self.uri, rows.collect)
 
     def newest_day(self, model: str | None = None) -> dt.date | None:
@@ -255,8 +241,12 @@ class Warehouse:
         kept = self._not_withdrawn(self.scan("audits"))
         if model is not None:
             kept = kept.filter(pl.col("model") == model)
-        kept = kept.select(pl.col("day").max())
-        newest: dt.date | None = self.collect(kept).item()
+        found = self.collect(
+            kept.select(
+                pl.col("day").filter(POSSIBLE_DAY).max().alias("possible"), pl.col("day").max()
+            )
+        )
+        newest: dt.date | None = found["possible"].item() or found["day"].item()
         return newest
 
     def current(
@@ -297,21 +287,24 @@ class Warehouse:
         audits = self.scan("audits").filter(pl.col("target_sha256") == sha256)
         return self.collect(self._latest(audits))
 
-    def path(self, table: str) -> str:
-        """Return where a table lies.
+    def refutations_of_target(self, sha256: str) -> pl.DataFrame:
+        """Return every configured audit that refutes what was declared for a model file.
 
-        Raises:
-            TerminalError: the warehouse's URI could hold a credential, or no table can lie there.
+        Of audits of the same inputs the first speaks, as in `current`; but other labels, or another
+        declaration, take none of these back. Withdrawing does.
         """
+        audits = self.scan("audits").filter(pl.col("target_sha256") == sha256)
+        kept = self._not_withdrawn(audits)
+        refuted = pl.col("configured") & pl.col("evaluated") & (pl.col("verdict") == "violated")
+        ids = self.collect(self._first_of_inputs(kept).filter(refuted).select("audit_id"))
+        return self.collect(kept.filter(pl.col("audit_id").is_in(ids["audit_id"].implode())))
+
+    def path(self, table: str) -> str:
+        """Return where a table lies."""
         return table_path(self.uri, table)
 
     def retry(self, table: str, change: Callable[[], Answer]) -> Answer:
-        """Return what `change` of a table returns, again and again while other writers win.
-
-        Raises:
-            TransientError: they kept winning, or storage kept failing.
-            TerminalError: the table cannot be written.
-        """
+        """Return what `change` of a table returns, again and again while other writers win."""
         return retry_commits(self.uri, table, change)
 
     def _not_withdrawn(self, audits: pl.LazyFrame) -> pl.LazyFrame:
@@ -323,7 +316,8 @@ class Warehouse:
         Most have one audit, which is it: only where there are several are their inputs compared.
         """
         key = ("model", "day", "of")
-        kept = self._not_withdrawn(audits)
+        named = pl.col("model").is_not_null() & pl.col("day").is_not_null()  # else it is no audit
+        kept = self._not_withdrawn(audits.filter(named))
         known = self.collect(kept.select("audit_id", "model", "day", of=_TOLD))
         several = known.filter(known.select(key).is_duplicated())["audit_id"]
         if several.len():
@@ -335,6 +329,15 @@ class Warehouse:
 
     def _chosen(self, audits: pl.LazyFrame) -> pl.LazyFrame:
         """Return the id of the current audit of each model, day and secret."""
+        return (
+            self._first_of_inputs(audits)
+            .sort("configured", "evaluated", "latest_revision", "latest_seen", "audit_id")
+            .unique(["model", "day", "of"], keep="last", maintain_order=True)
+            .select("audit_id")
+        )
+
+    def _first_of_inputs(self, audits: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the first audit of each inputs, with the columns that `_chosen` sorts by."""
         confirmed = (
             self.scan("audit_confirmations")
             .group_by("audit_id")
@@ -365,9 +368,6 @@ class Warehouse:
                 pl.col("latest_revision").max().over(same), pl.col("latest_seen").max().over(same)
             )
             .unique(same, keep="first", maintain_order=True)
-            .sort("configured", "evaluated", "latest_revision", "latest_seen", "audit_id")
-            .unique(["model", "day", "of"], keep="last", maintain_order=True)
-            .select("audit_id")
         )
 
     def _rows(self, table: str, audit_id: str) -> list[dict[str, Any]]:

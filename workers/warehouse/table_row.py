@@ -5,14 +5,13 @@ from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     ValidationInfo,
     model_validator,
 )
 
 from workers.plain_text import plain_text
+from workers.strict_model import StrictModel
 
 
 def in_utc(moment: dt.datetime) -> dt.datetime:
@@ -27,10 +26,8 @@ AS_STORED = {"as_stored": True}
 """Context in which rows are validated as the warehouse holds them, to be digested."""
 
 
-class PlainRow(BaseModel):
+class PlainRow(StrictModel):
     """A row whose text is safe to show: a writer of its table may write anything."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     @model_validator(mode="before")
     @classmethod

@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime as dt
+import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from workers.warehouse.store import Warehouse
 
 SIGNIFICANCE = 0.05
 """Allowed probability that what models prove together is wrong, for one partition."""
+_log = logging.getLogger(__name__)
 _NO_PROMISE = {Verdict.VACUOUS, Verdict.NOT_A_GUARANTEE, Verdict.PRIVATISED}
 _AUDIT = ("audit_id", "day", "dataset", "model", "privacy_unit", "verdict", "epsilon_declared",
           "delta_declared", "neighbors", "declared_by", "label_days", "trained_since")  # fmt: skip
@@ -108,9 +110,6 @@ def together(
         day: of whose audits alone, with earlier ones on the same labels; then each dataset's day of
             labels that promises most. All days and partitions by default.
         delta: at which declarations are composed.
-
-    Raises:
-        TransientError: storage kept failing.
     """
     audits = _audits(warehouse, day)
     wealth = warehouse.collect(
@@ -156,12 +155,7 @@ def _most_read(
 
 
 def together_table(found: Sequence[Together], total: float | None) -> pl.DataFrame:
-    """Return one row for each label partition, with what it is held against.
-
-    Args:
-        found: of each partition.
-        total: epsilon that the models may promise together; None where there is no limit.
-    """
+    """Return one row for each label partition, with what it is held against."""
     schema = {
         "day": pl.Date,
         "dataset": pl.String,
@@ -202,21 +196,15 @@ def _partition(
     nights: Mapping[str, Mapping[str, Any]],
     delta: float,
 ) -> Together:
-    promised = [row for row in rows if _promises(row)]
+    promised = [one for row in rows if _promises(row) and (one := _implied(row)) is not None]
     undeclared = tuple(sorted({row["model"] for row in rows if not _promises(row)}))
-    composed = math.inf if undeclared else composed_epsilon(list(_implied(promised)), delta=delta)
+    composed = math.inf if undeclared else composed_epsilon(promised, delta=delta)
     with_figures = [row for row in _about_the_same(rows, key[0]) if row["audit_id"] in nights]
-    relations = {row["neighbors"] or str(Relation.REPLACE) for row in with_figures}
-    of_night = [nights[row["audit_id"]] for row in with_figures]
-    claimed = [
-        ClaimedNight(
-            row["epsilon_declared"],
-            np.array(night["claimed_log_wealth"]),
-            night["standing_price"] or 0.0,
-        )
-        for row, night in zip(with_figures, of_night, strict=True)
-        if night["claimed_log_wealth"] is not None
-    ]
+    epsilon_lower, evalue = None, None
+    try:
+        epsilon_lower, evalue = _proved(with_figures, nights)
+    except Exception:  # noqa: BLE001  # a row that is not of its table takes no declaration away
+        _log.exception("The evidence about %s of %s cannot be read.", key[1], key[0])
     return Together(
         day=key[0],
         dataset=key[1],
@@ -226,12 +214,31 @@ def _partition(
         undeclared=undeclared,
         delta=delta,
         epsilon_composed=composed,
-        epsilon_lower=(
-            together_epsilon_lower([_night(one) for one in of_night], significance=SIGNIFICANCE)
-            if len(relations) == 1
-            else None
-        ),
-        evalue=math.exp(min(declarations_log_evalue(claimed), 700.0)) if claimed else None,
+        epsilon_lower=epsilon_lower,
+        evalue=evalue,
+    )
+
+
+def _proved(
+    rows: Sequence[Mapping[str, Any]], nights: Mapping[str, Mapping[str, Any]]
+) -> tuple[float | None, float | None]:
+    """Return what audits prove together, and their e-value against all declarations."""
+    relations = {row["neighbors"] or str(Relation.REPLACE) for row in rows}
+    of_night = [nights[row["audit_id"]] for row in rows]
+    claimed = [
+        ClaimedNight(
+            row["epsilon_declared"],
+            np.array(night["claimed_log_wealth"]),
+            night["standing_price"] or 0.0,
+        )
+        for row, night in zip(rows, of_night, strict=True)
+        if night["claimed_log_wealth"] is not None
+    ]
+    return (
+        together_epsilon_lower([_night(one) for one in of_night], significance=SIGNIFICANCE)
+        if len(relations) == 1
+        else None,
+        math.exp(min(declarations_log_evalue(claimed), 700.0)) if claimed else None,
     )
 
 
@@ -252,19 +259,24 @@ def _promises(row: Mapping[str, Any]) -> bool:
         row["epsilon_declared"] is not None
         and row["declared_by"] != POLICY
         and row["verdict"] not in _NO_PROMISE
+        and _implied(row) is not None
     )
 
 
-def _implied(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[float, float]]:
-    """Yield each declaration under replacement, in which all are composed."""
-    for row in rows:
+def _implied(row: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Return a declaration under replacement, in which all are composed; None of no guarantee."""
+    try:
         epsilon, delta = implied(
             row["epsilon_declared"],
             delta=row["delta_declared"] or 0.0,
             given=Relation(row["neighbors"]),
             asked=Relation.REPLACE,
         )
-        yield float(epsilon), float(min(delta, np.nextafter(1.0, 0.0)))
+    except ValueError:  # no audit writes it
+        return None
+    if not math.isfinite(epsilon):
+        return None
+    return float(epsilon), float(min(delta, np.nextafter(1.0, 0.0)))
 
 
 def _night(row: Mapping[str, Any]) -> Night:

@@ -10,11 +10,7 @@ from workers.warehouse.schema import PromiseRow
 
 
 def draw_nearness(games: Sequence[PromiseRow]) -> Drawing:
-    """Return shares of correct guesses, promised and achieved, by share of records.
-
-    Args:
-        games: promises of `correct_guesses` of one guarantee.
-    """
+    """Return shares of correct guesses, promised and achieved, by share of records."""
     canvas = Canvas(HALF)
     x = share_axis(canvas, [row.parameter for row in games if row.parameter])
     y = canvas.y_scale(0.4, 1.0)

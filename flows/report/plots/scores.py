@@ -13,13 +13,7 @@ COLORS = {0: ("control-fill", "control"), 1: ("bound-fill", "bound")}
 
 
 def draw_scores(rows: Sequence[ScoreRow], *, least: float, greatest: float) -> Drawing:
-    """Return the distribution of one arm's scores.
-
-    Args:
-        rows: bars of one arm.
-        least: left end of the axis, the same for both arms.
-        greatest: right end of the axis.
-    """
+    """Return the distribution of one arm's scores."""
     canvas = Canvas(HALF)
     x = canvas.x_scale(least, greatest)
     y = canvas.y_scale(0.0, 1.05 * max((row.records for row in rows), default=1))

@@ -7,6 +7,7 @@ import pytest
 
 from flows.report import site
 from flows.report.drawn import LIST, Drawn, page_key, read_drawn, write_drawn
+from flows.report.known_windows import WINDOWS
 from flows.report.public_site import write_public_report
 from flows.report.site import write_pages
 from tests.support.report import everything_beside, record, tables
@@ -59,7 +60,7 @@ def test_another_night_or_other_code_draws_all(
     tmp_path: pathlib.Path, drawn: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path)
-    monkeypatch.setattr("flows.report.drawn._code_digest", lambda: "other code")
+    monkeypatch.setattr("flows.report.drawn.code_digest", lambda: "other code")
     write(tmp_path)
     assert drawn[2:] == ["ads", "loans"]
     write_pages(tables([record("ads"), record("loans"), record("new", 1)]), tmp_path, key=KEY)
@@ -125,9 +126,11 @@ def test_a_public_report_takes_the_list_of_the_exact_one_away(
     tmp_path: pathlib.Path, drawn: list[str]
 ) -> None:
     write(tmp_path)
+    (tmp_path / WINDOWS).touch()
     assert drawn
     write_public_report([], tmp_path)
     assert not (tmp_path / LIST).exists()
+    assert not (tmp_path / WINDOWS).exists()
 
 
 def test_the_key_is_made_once_and_is_its_owners_alone(

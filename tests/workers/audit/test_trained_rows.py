@@ -126,16 +126,44 @@ def test_nothing_is_said_where_several_days_play(lake: Lake) -> None:
     assert "rows that trained it" not in audited(lake, PLAN.model_copy(update={"days": 2})).reason
 
 
-def test_nothing_is_said_of_a_model_of_several_days(lake: Lake) -> None:
-    put_labels(lake, DAY, pl.concat([ROWS, label_rows(200, seed=9)]))
+def of_several_days(lake: Lake) -> None:
+    """Have the manifests say that training began a month before."""
     trained = {"first": "2026-02-01", "last": str(DAY), "split": "train"}
     edit_manifest(lake, "good", DAY, trained_on=trained)
     edit_manifest(
         lake, "good", EVE, trained_on=trained | {"first": "2026-01-01", "last": "2026-01-02"}
     )
+
+
+def test_nothing_is_said_of_a_model_of_several_days(lake: Lake) -> None:
+    """Its file counts more rows than one day has."""
+    of_several_days(lake)
+    fewer = ROWS.filter((pl.col("split") == "holdout") | (pl.col("hour") > 4))
+    for table in (ROWS, fewer):
+        put_labels(lake, DAY, table)
+        row = audited(lake)
+        assert row.status == "evaluated", row.reason
+        assert "rows that trained it" not in row.reason
+        assert OTHERS not in row.reason
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        (pl.concat([ROWS, label_rows(200, seed=9)]), "make the bound smaller"),
+        (ROWS.with_columns(pl.col("delay").gather(range(999, -1, -1))), OTHERS),
+    ],
+    ids=["more", "exchanged"],
+)
+def test_no_word_of_earlier_days_hides_rows_that_training_never_saw(
+    lake: Lake, table: pl.DataFrame, told: str
+) -> None:
+    """With a first day before the audited one in its manifest, nothing was compared."""
+    of_several_days(lake)
+    put_labels(lake, DAY, table)
     row = audited(lake)
     assert row.status == "evaluated", row.reason
-    assert "rows that trained it" not in row.reason
+    assert told in row.reason, row.reason
 
 
 @pytest.mark.parametrize("sampled", [1.0, 0.5])

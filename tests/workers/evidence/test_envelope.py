@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -215,6 +215,25 @@ def test_absent_and_foreign_keys_are_said(key: pathlib.Path, tmp_path: pathlib.P
     foreign.write_bytes(b"-----BEGIN PUBLIC KEY-----\nxx\n-----END PUBLIC KEY-----\n")
     with pytest.raises(TerminalError, match="holds no public key in PEM"):
         read_public_key(foreign)
+
+
+def test_a_public_key_that_others_may_forge_is_refused(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "signer.pub"
+    for key, refused in (
+        (rsa.generate_private_key(65537, 1024), "an RSA key of 1024 bits"),  # noqa: S505
+        (rsa.generate_private_key(65537, 2047), "an RSA key of 2047 bits"),  # noqa: S505
+        (ec.generate_private_key(ec.SECP224R1()), "of a kind that signs no evidence"),
+        (ec.generate_private_key(ec.SECP256K1()), "of a kind that signs no evidence"),
+        (rsa.generate_private_key(65537, 2048), None),
+        (ec.generate_private_key(ec.SECP521R1()), None),
+    ):
+        pem = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        file.write_bytes(pem)
+        if refused is None:
+            assert read_public_key(file).keytype in {"rsa", "ecdsa"}
+        else:
+            with pytest.raises(TerminalError, match=refused):
+                read_public_key(file)
 
 
 def test_a_private_key_is_in_no_error(key: pathlib.Path) -> None:

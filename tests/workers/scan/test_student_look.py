@@ -185,23 +185,6 @@ def test_a_holdout_of_which_training_saw_all_is_suspect(tmp_path: pathlib.Path) 
     assert "holdout_suspect" not in clean.reason
 
 
-def test_with_persons_folds_are_theirs(tmp_path: pathlib.Path) -> None:
-    frame = learner()
-    persons = frame.with_columns(
-        split=pl.when(pl.int_range(frame.height) // 2 % 4 == 0)
-        .then(pl.lit("holdout"))
-        .otherwise(pl.lit("train"))
-    )
-    put_folder(tmp_path / "table", persons)
-    supplied = SuppliedScores(tables(tmp_path / "table", context=CONTEXT))
-    plan = PLAN.model_copy(update={"privacy_unit": "person"})
-    row = run_audit(
-        EMPTY_LAKE, "ads", DAY, plan=plan, executor=InProcess(), external_inputs=supplied
-    ).audit
-    assert row.student_records == persons.filter(pl.col("split") == "holdout").height
-    assert row.epsilon_lower == 0.0
-
-
 def spent(rows: int = 6_000, *, seed: int = 0, remembered: float = 0.0) -> pl.DataFrame:
     """Return amounts of a skewed kind; the target learned today's surface, the proxy did not."""
     random = np.random.default_rng(seed)

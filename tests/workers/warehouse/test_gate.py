@@ -86,6 +86,22 @@ def test_asking_again_does_not_open_the_gate(warehouse: Warehouse) -> None:
     assert gate(audits_of(warehouse, FILE))[0] is Gate.FAIL
 
 
+def test_labels_that_are_rewritten_after_a_violated_audit_open_no_gate(
+    warehouse: Warehouse,
+) -> None:
+    """The day's current record was consistent, and the refuted file passed."""
+    put(warehouse, "violated")
+    put(warehouse, "consistent", labels_digest="c" * 64, hour=1)
+    (current,) = warehouse.current()["verdict"]
+    assert current == "consistent"
+    found, why = gate(audits_of(warehouse, FILE))
+    assert found is Gate.FAIL
+    assert why == "This file must not be served: ads on 2026-04-01 is violated."
+    (wrong,) = warehouse.refutations_of_target(FILE)["audit_id"]
+    warehouse.withdraw(wrong, why="The labels were of another day.")
+    assert gate(audits_of(warehouse, FILE))[0] is Gate.PASS
+
+
 def test_a_model_that_stands_violated_fails(warehouse: Warehouse) -> None:
     record = evaluated("ads", DAY, target_sha256=FILE)
     loud = {"claimed_log_wealth": tuple(np.full(4, 50.0).tolist())}

@@ -190,7 +190,9 @@ def test_the_newest_day_is_the_newest_with_a_current_record(tmp_path: pathlib.Pa
     put_rows(warehouse, [evaluated("one", DAY), later])
     assert warehouse.newest_day() == later.audit.day
     warehouse.withdraw(later.audit.audit_id, "A mistake.")
+    put_rows(warehouse, [evaluated("two", dt.date(9999, 12, 31))])  # later than it was recorded
     assert warehouse.newest_day() == DAY
+    assert warehouse.newest_day("two") == dt.date(9999, 12, 31)
 
 
 def test_a_query_opens_the_tables_that_it_names_and_no_others(

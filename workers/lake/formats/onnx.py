@@ -26,7 +26,7 @@ from workers.lake.formats.contract import (
 )
 from workers.lake.formats.matrix import as_matrix
 from workers.lake.manifest import Manifest
-from workers.memory import bounded_memory
+from workers.memory import at_most_more, bounded_memory
 
 NAME = "ONNX"
 NUMBERS = pl.Float64
@@ -43,6 +43,9 @@ _TYPES = {
 }
 _TEXT = "tensor(string)"
 _REAL = {"tensor(float)", "tensor(double)"}
+_OF_LABELS = {"tensor(int64)", "tensor(int32)", _TEXT}
+_ON_THE_LIMIT_ROWS, _ON_THE_LIMIT_SHARE = 8, 0.01
+"""Rows on the limit between two labels, where rounding decides: so many, or that share."""
 _ADD_UP = 1e-3
 _TRIAL, _ALONE = 128, 8
 """Rows that are tried, and how many of any batch are also scored alone."""
@@ -105,14 +108,19 @@ def load(content: bytes) -> LoadedModel:
 def _bound_memory() -> None:
     """Let all models of this process together reserve so much: a value of a row may say how much.
 
-    What trial rows ask for says nothing of that, and a worker has no other bound.
+    What trial rows ask for says nothing of that.
     """
-    most = bounded_memory(limits.MODEL_MEMORY_BYTES)
+    most = _most_memory()
     memory = onnxruntime.OrtMemoryInfo(
         "Cpu", onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, onnxruntime.OrtMemType.DEFAULT
     )
     arena = onnxruntime.OrtArenaCfg({"max_mem": most, "arena_extend_strategy": 1})
     onnxruntime.create_and_register_allocator(memory, arena)
+
+
+@functools.cache
+def _most_memory() -> int:
+    return bounded_memory(limits.MODEL_MEMORY_BYTES)
 
 
 def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> dict[str, NDArray[Any]]:
@@ -177,11 +185,47 @@ def _tried(loaded: LoadedModel, given: list[Any]) -> NDArray[np.float64]:
 
 def _scores(loaded: LoadedModel, inputs: dict[str, NDArray[Any]]) -> NDArray[np.float64]:
     """Return what the model says of each row, shape (records, values)."""
-    found = loaded.model.run([_probabilities(loaded.model)], inputs)[0]
+    with at_most_more(_most_memory()):  # of text, onnxruntime's own bound counts no letters
+        found, *labels = loaded.model.run(_outputs(loaded.model), inputs)
     rows = len(next(iter(inputs.values())))
     if len(found) != rows:
         raise ModelRefusedError(f"gives {len(found)} answers for {rows} rows: export it per row")
-    return np.asarray(found, dtype=np.float64).reshape(rows, -1)
+    scores = np.asarray(found, dtype=np.float64).reshape(rows, -1)
+    for each in labels:
+        _check_labels(np.asarray(each).reshape(-1), scores)
+    return scores
+
+
+def _check_labels(labels: NDArray[Any], scores: NDArray[np.float64]) -> None:
+    """Refuse an output of labels that says more than the probabilities, which alone are audited.
+
+    Of two classes, one label is that of all rows above a limit; of more, the most probable class
+    decides. Few rows may lie on the limit, or between two classes.
+    """
+    if len(labels) == len(scores) and _follow(labels, scores):
+        return
+    raise ModelRefusedError(
+        "gives labels that do not follow from its probabilities, and those alone are audited: "
+        "export it with the probabilities alone"
+    )
+
+
+def _follow(labels: NDArray[Any], scores: NDArray[np.float64]) -> bool:
+    words, codes = np.unique(labels, return_inverse=True)
+    if len(words) <= 1 or not np.isfinite(scores).all():  # what is no number is refused for itself
+        return True
+    few = max(_ON_THE_LIMIT_ROWS, int(_ON_THE_LIMIT_SHARE * len(scores)))
+    if scores.shape[1] <= 2:
+        chance = scores[:, -1]
+        low, high = sorted((chance[codes == 0], chance[codes != 0]), key=np.mean)
+        on_it = int(np.count_nonzero(chance == high.min()))
+        limit, least = float(low.max()), float(high.min())
+        return len(words) == 2 and (limit < least or (limit == least and on_it <= few))
+    top = np.sort(scores, axis=1)[:, -2:]
+    tied = top[:, 0] == top[:, 1]
+    clear = ~tied if np.count_nonzero(tied) <= few else np.ones_like(tied)
+    pairs = {*zip(scores.argmax(axis=1)[clear].tolist(), codes[clear].tolist(), strict=True)}
+    return len({place for place, _ in pairs}) == len(pairs)
 
 
 def _check_same(again: NDArray[np.float64], found: NDArray[np.float64], how: str) -> None:
@@ -200,7 +244,8 @@ def _adds_up(found: NDArray[np.float64]) -> bool:
     return bool((np.abs(found.sum(axis=1) - 1.0) <= _ADD_UP).all())
 
 
-def _probabilities(session: Any) -> str:
+def _outputs(session: Any) -> list[str]:
+    """Return the names of the outputs: the probabilities, and the labels where there are any."""
     outputs = session.get_outputs()
     named = [each.name for each in outputs if each.type in _REAL]
     if any(each.type.startswith("seq") for each in outputs):
@@ -211,7 +256,13 @@ def _probabilities(session: Any) -> str:
         raise ModelRefusedError(
             f"has {len(named)} outputs of real numbers: keep the probabilities alone"
         )
-    return str(named[0])
+    others = [each for each in outputs if each.name != named[0]]
+    if len(others) > 1 or any(each.type not in _OF_LABELS for each in others):
+        raise ModelRefusedError(
+            f"has {len(others)} outputs beside its probabilities, of {others[0].type}, which are "
+            "not audited: keep the probabilities and the label alone"
+        )
+    return [str(named[0]), *(str(each.name) for each in others)]
 
 
 def _is_matrix(given: list[Any]) -> bool:

@@ -9,10 +9,6 @@ from workers.lake.formats.contract import ModelRefusedError
 def check_children(children: NDArray[np.int64], nodes: int) -> None:
     """Refuse children that are no nodes, and nodes with several parents.
 
-    Args:
-        children: every child of every inner node.
-        nodes: how many nodes there are; node 0 is the root.
-
     Raises:
         ModelRefusedError: the nodes are no tree: a reader might never end, or read what
             is not there.

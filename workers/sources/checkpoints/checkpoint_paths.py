@@ -11,7 +11,7 @@ from workers.lake.day_paths import REGISTRY, DayPath, day_path, registry_address
 from workers.lake.formats import ENDINGS
 from workers.lake.manifest import FormatName, Name
 from workers.lake.places import check_uri, local_path
-from workers.sources.tables.day_tables import StrictSettings
+from workers.strict_model import StrictModel
 
 _ANY_DAY = dt.date(2026, 3, 2)
 
@@ -23,33 +23,24 @@ def _allowed(place: str) -> str:
         raise ValueError(str(error)) from None
 
 
-class CheckpointPaths(StrictSettings):
+class CheckpointPaths(StrictModel):
     """Places of each day's model file, instead of a folder of the lake."""
 
-    path: DayPath = Field(
-        description="Path or URI of a day's model file, with {day} or {day:%Y/%m/%d}, and maybe "
-        "{model}; or models:/NAME@{day}, a model of an MLflow registry by an alias for each day. "
-        "The day is the last whose labels it was trained on."
-    )
-    format: FormatName | None = Field(
-        default=None, description="Framework that wrote it; told by the path's ending if left out."
-    )
-    features: tuple[Name, ...] | None = Field(
-        default=None,
-        min_length=1,
-        description="The model's features in its order, where its file does not name them.",
-    )
-    ready: DayPath | None = Field(
-        default=None,
-        description="A file that is written when the day's model is complete, like "
-        "s3://bucket/{model}/{day}/_DONE; without it, a model is complete once its file is there.",
-    )
+    path: DayPath
+    """Path or URI of a day's model file, with {day} or {day:%Y/%m/%d}, and maybe {model}; or
+    models:/NAME@{day}, a model of an MLflow registry by an alias for each day. The day is the last
+    whose labels it was trained on."""
+    format: FormatName | None = None
+    """Framework that wrote it; told by the path's ending if left out."""
+    features: tuple[Name, ...] | None = Field(default=None, min_length=1)
+    """The model's features in its order, where its file does not name them."""
+    ready: DayPath | None = None
+    """A file that is written when the day's model is complete, like
+    s3://bucket/{model}/{day}/_DONE; without it, a model is complete once its file is there."""
 
-    artifacts: tuple[Annotated[Name, AfterValidator(_allowed)], ...] | None = Field(
-        default=None,
-        description="Paths and URIs below which a registry's artifacts are read, besides its own "
-        "artifact root and the lake.",
-    )
+    artifacts: tuple[Annotated[Name, AfterValidator(_allowed)], ...] | None = None
+    """Paths and URIs below which a registry's artifacts are read, besides its own artifact root and
+    the lake."""
 
     @model_validator(mode="after")
     def _known(self) -> Self:

@@ -210,12 +210,7 @@ class CheckpointSource(NoEarlierModels):
         joining: JoinContext,  # noqa: ARG002  # its files are there
         also: tuple[str, ...] = (),  # noqa: ARG002  # and have all columns
     ) -> tuple[Lake, Partition]:
-        """Return the day's label files, and below which root they lie.
-
-        Raises:
-            NotEvaluableError: they are missing.
-            TransientError: storage kept failing.
-        """
+        """Return the day's label files, and below which root they lie."""
         return self.place.find_partition()
 
     def where_rows_are(self, left_out: int) -> str:
@@ -278,11 +273,7 @@ class CheckpointSource(NoEarlierModels):
     def probabilities(
         self, batch: Batch, shared: SharedScores
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return what both models predict.
-
-        Raises:
-            NotEvaluableError: a model cannot score, or gives NaN.
-        """
+        """Return what both models predict."""
         target = self.predicted(self.target, batch, shared)
         proxy = self.predicted(self.proxy, batch, shared)
         return target if self.served is None else self.served(target), proxy

@@ -22,17 +22,9 @@ def in_place_files(
     is tested there is tested here. A path does not say when a model was trained, so the proxy's
     knowledge of the labels is tested, too.
 
-    Args:
-        target: path or URI of the audited model's file.
-        proxy: path or URI of an earlier model's file, which no label of the table trained.
-        labels: the table, and what its columns mean.
-        day: the audited day; the proxy counts as the day's before.
-        privacy: what is declared; None where nothing is.
-
     Raises:
         TerminalError: a file is missing, its ending names no framework, or an address holds a
             credential.
-        TransientError: storage kept failing.
     """
     audited = _placed(target, day, "target")
     return InPlace(

@@ -70,11 +70,7 @@ class InPlace:
 
     @classmethod
     def from_json(cls, text: str) -> "InPlace":
-        """Return what a record keeps.
-
-        Raises:
-            ValueError: it is none that this version knows.
-        """
+        """Return what a record keeps."""
         content = json.loads(text)
         known = {
             "labels": LabelTable,
@@ -97,7 +93,6 @@ def find_ready(given: InPlace, model: str, day: dt.date) -> tuple[InPlace, Table
 
     Raises:
         NotEvaluableError: the day's model or its rows are not there, or not complete.
-        TransientError: storage kept failing.
     """
     target = given.target
     if target is None and given.checkpoints is not None:
@@ -112,7 +107,6 @@ def find_rows(labels: LabelTable, model: str, day: dt.date) -> TableDay:
 
     Raises:
         NotEvaluableError: there is no such table or day, or no mark that it is complete.
-        TransientError: storage kept failing.
     """
     if labels.ready is not None:
         folder, name = split_day_path(labels.ready, model, day)

@@ -136,12 +136,7 @@ class LakeLabels:
         return None
 
     def find_partition(self) -> tuple[Lake, Partition]:
-        """Return the dataset's label partitions of the days, as one.
-
-        Raises:
-            NotEvaluableError: one is missing or has no file.
-            TransientError: storage kept failing.
-        """
+        """Return the dataset's label partitions of the days, as one."""
         if len(self.days) == 1:
             found = find_partition(self.lake, self.dataset, self.days[0])
         else:
@@ -237,11 +232,7 @@ class TableLabels:
         return self.table.meaning()
 
     def find_partition(self) -> tuple[Lake, Partition]:
-        """Return the day's files.
-
-        Raises:
-            TransientError: storage kept failing.
-        """
+        """Return the day's files."""
         return partition_of(self.found, self.table.table, self.day)
 
     def stored(self, feature: Feature) -> Feature:

@@ -14,26 +14,17 @@ class LabelTable(DayTable):
 
     KEY: ClassVar[str] = "labels"
 
-    label: Name | None = Field(
-        default=None,
-        description="Column of the label; where checkpoints have manifests, theirs if left out.",
-    )
-    classes: tuple[Label, ...] | None = Field(
-        default=None,
-        min_length=2,
-        description="Values of the label, in the order of the model's probabilities; those that "
-        "the model's file names, or else 0, 1, ..., if left out.",
-    )
-    columns: dict[Name, Name] = Field(
-        default={},
-        description="Columns of features that the model knows by another name: "
-        '{ hour = "dep_hour" } reads its feature hour in the column dep_hour.',
-    )
-    ready: DayPath | None = Field(
-        default=None,
-        description="A file that is written when the table holds the whole day, like "
-        "s3://bucket/done/{day}; without it, a day is whole as soon as the table has it.",
-    )
+    label: Name | None = None
+    """Column of the label; where checkpoints have manifests, theirs if left out."""
+    classes: tuple[Label, ...] | None = Field(default=None, min_length=2)
+    """Values of the label, in the order of the model's probabilities; those that the model's file
+    names, or else 0, 1, ..., if left out."""
+    columns: dict[Name, Name] = Field(default={})
+    """Columns of features that the model knows by another name: { hour = "dep_hour" } reads its
+    feature hour in the column dep_hour."""
+    ready: DayPath | None = None
+    """A file that is written when the table holds the whole day, like s3://bucket/done/{day};
+    without it, a day is whole as soon as the table has it."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -26,16 +26,7 @@ from workers.sources.checkpoints.label_tables import LabelTable
 
 @dataclass(frozen=True, slots=True)
 class PlacedModel:
-    """A model file that was found.
-
-    Attributes:
-        day: whose model it is.
-        folder: path or URI below which it lies.
-        name: where it lies there.
-        format: of the file, where a registry says it.
-        version: of a registered model.
-        run: that logged it, as the registry knows it.
-    """
+    """A model file that was found."""
 
     day: dt.date
     folder: str
@@ -49,7 +40,6 @@ class PlacedModel:
 
         Raises:
             NotEvaluableError: it is gone, too large, or cannot be read.
-            TransientError: storage kept failing.
         """
         try:
             return read_artifact(self.folder, self.name, at_most=limits.CHECKPOINT_BYTES)
@@ -66,7 +56,6 @@ def find_model_file(paths: CheckpointPaths, model: str, day: dt.date) -> PlacedM
 
     Raises:
         NotEvaluableError: there is none, or no mark that it is complete.
-        TransientError: storage kept failing.
     """
     check_name("model", model)
     if paths.registered:
@@ -99,11 +88,7 @@ def _find_registered(paths: CheckpointPaths, model: str, day: dt.date) -> Placed
 def find_earlier(
     paths: CheckpointPaths, model: str, day: dt.date, *, within_days: int
 ) -> PlacedModel | None:
-    """Return the model file of the latest day before `day`; None where no day so near has one.
-
-    Raises:
-        TransientError: storage kept failing.
-    """
+    """Return the model file of the latest day before `day`; None where no day so near has one."""
     for back in range(1, within_days + 1):
         try:
             return find_model_file(paths, model, day - dt.timedelta(days=back))
@@ -130,7 +115,6 @@ def read_model_file(
     Raises:
         NotEvaluableError: it is no model of the format, or none to score with, or is not what the
             settings say.
-        TransientError: storage kept failing, or the process that reads model files went away.
     """
     content = file.read(model)
     form = file.format or paths.known_format

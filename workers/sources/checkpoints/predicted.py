@@ -33,9 +33,6 @@ def predicted(
         shared: what was computed of them already.
         place: where they lie.
         instead: a categorical feature, and the value that every record has of it instead.
-
-    Raises:
-        NotEvaluableError: the model cannot score, or gives NaN.
     """
     asked = (checkpoint, instead, place.reading)
     if asked not in shared.made:
@@ -72,19 +69,7 @@ def leaves_of(
     random: np.random.Generator,
     wanted: int,
 ) -> Iterator[tuple[int, Leaves]]:
-    """Yield the day's rows by leaf for some trees, beside the file's counts (`leaves_of_trees`).
-
-    Args:
-        checkpoint: the model.
-        batch: the records.
-        shared: what was computed of them already.
-        place: where they lie.
-        random: chooses the trees.
-        wanted: number of trees.
-
-    Raises:
-        NotEvaluableError: the model does not take the features.
-    """
+    """Yield the day's rows by leaf for some trees, beside the file's counts (`leaves_of_trees`)."""
     today = place.today(batch)
     if not today.any():
         return

@@ -20,12 +20,6 @@ def column_kinds(
 ) -> dict[str, str]:
     """Return the columns that are read of a table, and what each holds by the settings.
 
-    Args:
-        tables: the settings.
-        role: of the table; the first table's is empty.
-        also: columns of the first table that the plan needs, as text.
-        day_in_files: whether each row says its day.
-
     Raises:
         NotEvaluableError: the holdout follows from a hash, which text without types does not fix.
     """
@@ -64,7 +58,6 @@ def as_parquet(found: TableDay, kinds: Mapping[str, str], joining: JoinContext) 
     Raises:
         NotEvaluableError: a file is no such CSV, is larger than what is read, or was replaced; or
             the deadline passed.
-        TransientError: storage failed.
     """
     if found.kind != CSV:
         return found

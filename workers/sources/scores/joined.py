@@ -72,13 +72,6 @@ def join(
 ) -> tuple[Lake, tuple[str, ...], BadRecords, str]:
     """Write the day's records, one row each and sorted, to files that all workers reach.
 
-    Args:
-        tables: what the columns mean.
-        found: the tables' files, by role; the first table's role is empty.
-        day: whose rows are read.
-        also: columns of the first table that the plan needs: slices, the privacy unit.
-        joining: the executor, and where the files may lie until no one needs them.
-
     Returns:
         Where the files lie, what they are called, and what was left out: records that a table gives
         twice with different values, and records of the first table that another table lacks. Where
@@ -88,7 +81,6 @@ def join(
 
     Raises:
         NotEvaluableError: a column is missing, a file is damaged, or the deadline passed.
-        TransientError: storage or workers kept failing.
     """
     footers = [
         (part, [_footer(part, file) for file in part.found.files])

@@ -39,11 +39,7 @@ class NumberScores:
         return np.asarray(predicted[np.isfinite(predicted) & self.rows.today(batch)])
 
     def numbers(self, batch: Batch, role: str) -> NDArray[np.float64]:
-        """Return the numbers of a role, NaN where there is none.
-
-        Raises:
-            NotEvaluableError: the column holds none.
-        """
+        """Return the numbers of a role, NaN where there is none."""
         return read_numbers(batch, self.tables.columns_of(role)[0], role=role)
 
     def labels(self, batch: Batch) -> tuple[NDArray[np.int64], BadRecords]:

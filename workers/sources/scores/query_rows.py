@@ -29,12 +29,7 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class QueryDay:
-    """A day of what a query returns, of which nothing is read yet.
-
-    Attributes:
-        tables: the settings, with `query` and `database`.
-        day: bound to the query's parameter.
-    """
+    """A day of what a query returns, of which nothing is read yet."""
 
     tables: ScoreTables
     day: dt.date
@@ -55,10 +50,6 @@ class QueryDay:
 
     def laid_out(self, columns: Iterable[str], joining: JoinContext) -> TableDay:
         """Return the day's rows in a file that all workers reach, until no one needs them.
-
-        Args:
-            columns: that the audit needs.
-            joining: where the file may lie, and until when it must be written.
 
         Raises:
             NotEvaluableError: the query has no such columns or no rows, the database refuses it,

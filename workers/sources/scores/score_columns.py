@@ -39,10 +39,6 @@ def read_probabilities(
     """Return what columns hold as probabilities, shape (records, classes), whatever their form.
 
     Rows that are not `used`, and rows without a value, have equal probabilities of all classes.
-
-    Raises:
-        NotEvaluableError: the used rows hold no probabilities; the sentence guesses at what they do
-            hold.
     """
     parts = [_numbers(batch, name, classes, role) for name in columns]
     values: NDArray[np.float64] = np.concatenate(parts, axis=1)
@@ -68,11 +64,7 @@ def read_probabilities(
 
 
 def read_numbers(batch: Batch, column: str, *, role: str) -> NDArray[np.float64]:
-    """Return a column of numbers, shape (records,), NaN where there is none or an infinite one.
-
-    Raises:
-        NotEvaluableError: it holds no numbers.
-    """
+    """Return a column of numbers, shape (records,), NaN where there is none or an infinite one."""
     found = batch.column(column)
     if not _numeric(found.dtype):
         raise _no_probability(
@@ -96,10 +88,6 @@ def same_model(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> bool:
     proxy's are rounded to r, they are if the target's, rounded so, are the proxy's in all of at
     least 10^7 r records: of another model, one that moved by 1e-6 or more, none of these would
     have crossed a border of rounding with a chance of about e^-10.
-
-    Args:
-        target: shape (records, classes).
-        proxy: of the same shape.
     """
     records = len(target)
     if records < _TO_COMPARE:
@@ -123,10 +111,6 @@ def same_numbers(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> boo
 
     They are where, of at least 100 records with at least 20 different predictions, each of the
     proxy's is the target's, whole or rounded to some number of digits before or behind the point.
-
-    Args:
-        target: shape (records,), finite.
-        proxy: of the same shape.
     """
     if target.size < _TO_COMPARE or np.unique(proxy).size < _VALUES:
         return False

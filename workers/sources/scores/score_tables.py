@@ -1,6 +1,5 @@
 """Meanings of the columns of score tables: `[models.scores]` of the settings, and of a record."""
 
-import datetime as dt
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -13,14 +12,18 @@ from workers.lake.manifest import (
     LARGEST_EPSILON,
     POLICY,
     DeclaredMechanism,
+    Delta,
     Label,
     LabelColumn,
+    Moment,
     Name,
     Privacy,
+    Unit,
     check_simulated,
     named_twice,
 )
-from workers.sources.tables.day_tables import WHERE, DayTable, StrictSettings, TablePlace
+from workers.sources.tables.day_tables import WHERE, DayTable, TablePlace
+from workers.strict_model import StrictModel
 
 _PARAMETER = re.compile(r"\$1|\?|@\w")
 
@@ -28,38 +31,30 @@ _PARAMETER = re.compile(r"\$1|\?|@\w")
 class OtherTable(TablePlace):
     """A table of its own for the label, the target or the proxy, joined by record."""
 
-    record: Name | None = Field(
-        default=None,
-        description="Column of the record's name, by which tables are joined; the first table's if "
-        "left out.",
-    )
-    column: Name | tuple[Name, ...] = Field(
-        description="The label's column; or the probabilities', as in the first table."
-    )
+    record: Name | None = None
+    """Column of the record's name, by which tables are joined; the first table's if left out."""
+    column: Name | tuple[Name, ...]
+    """The label's column; or the probabilities', as in the first table."""
 
 
 class EarlierTable(OtherTable):
     """A table that holds an earlier model's probabilities of the day's records."""
 
-    days_before: int = Field(
-        default=0,
-        ge=0,
-        le=366,
-        description="How many days before the audited one its rows are of.",
-    )
+    days_before: int = Field(default=0, ge=0, le=366)
+    """How many days before the audited one its rows are of."""
 
 
-class DeclaredPrivacy(StrictSettings):
+class DeclaredPrivacy(StrictModel):
     """`[models.privacy]`: what a manifest would declare."""
 
     definition: Literal["label_dp", "dp"] = "label_dp"
     neighbors: Literal["replace", "add_remove", "simulate"] = "replace"
-    unit: Name = "record"
+    unit: Unit = "record"
     epsilon: Annotated[float, Field(ge=0.0, le=LARGEST_EPSILON, allow_inf_nan=False)]
-    delta: Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)] = 0.0
+    delta: Delta = 0.0
     mechanism: DeclaredMechanism | None = None
     declared_by: Name = "the settings"
-    declared_at: dt.datetime | None = None
+    declared_at: Moment | None = None
 
     @model_validator(mode="after")
     def _can_be_said(self) -> Self:
@@ -82,60 +77,43 @@ class ScoreTables(DayTable):
 
     KEY: ClassVar[str] = "scores"
 
-    day: Name = Field(default="day", description="Column, or folder, that says which day it is.")
-    record: Name | None = Field(
-        default=None,
-        description="Column of the record's name, by which tables are joined and records that come "
-        "twice are found. Without context, nights recognise a holdout by these names.",
-    )
-    label: Name | OtherTable = Field(description="Column of the label.")
-    classes: tuple[Label, ...] = Field(
-        default=(0, 1),
-        min_length=2,
-        description="Values of the label, in the order of the probabilities.",
-    )
-    target: Scores = Field(
-        description="Column of the audited model's probability of the second class; or one column "
-        "per class; or a column of lists."
-    )
-    proxy: Scores = Field(
-        description="The same of a model that never saw the day: what was served that day."
-    )
-    scale: Literal["probability", "log_odds", "number"] = Field(
-        default="probability",
-        description="What the columns hold; log-odds are scores before the logistic or softmax. "
-        "number: the label is a number, and the columns are predictions of it; the audit "
-        "tests whether it lies above the proxy's.",
-    )
+    day: Name = "day"
+    """Column, or folder, that says which day it is."""
+    record: Name | None = None
+    """Column of the record's name, by which tables are joined and records that come twice are
+    found. Without context, nights recognise a holdout by these names."""
+    label: Name | OtherTable
+    """Column of the label."""
+    classes: tuple[Label, ...] = Field(default=(0, 1), min_length=2)
+    """Values of the label, in the order of the probabilities."""
+    target: Scores
+    """Column of the audited model's probability of the second class; or one column per class; or a
+    column of lists."""
+    proxy: Scores
+    """The same of a model that never saw the day: what was served that day."""
+    scale: Literal["probability", "log_odds", "number"] = "probability"
+    """What the columns hold; log-odds are scores before the logistic or softmax. number: the label
+    is a number, and the columns are predictions of it; the audit tests whether it lies above the
+    proxy's."""
 
-    context: tuple[Name, ...] = Field(
-        default=(),
-        description="Columns of features that are known before the label. From them a student "
-        "learns what the target would say of a record that it had not seen. Older models' scores "
-        "serve as well, and those of shadow models. Never the label, what follows from it, the "
-        "split or the target's own scores.",
-    )
+    context: tuple[Name, ...] = ()
+    """Columns of features that are known before the label. From them a student learns what the
+    target would say of a record that it had not seen. Older models' scores serve as well, and those
+    of shadow models. Never the label, what follows from it, the split or the target's own
+    scores."""
 
-    earlier: tuple[Earlier, ...] = Field(
-        default=(),
-        description="The same as proxy, of models of the days before the proxy's, one entry for "
-        "each; or a table of theirs, joined by record, with days_before if its rows are of another "
-        "day. Half of the stake is then bet against the mean of all these models. For tables "
-        "without context.",
-    )
+    earlier: tuple[Earlier, ...] = ()
+    """The same as proxy, of models of the days before the proxy's, one entry for each; or a table
+    of theirs, joined by record, with days_before if its rows are of another day. Half of the stake
+    is then bet against the mean of all these models. For tables without context."""
 
-    query: str | None = Field(
-        default=None,
-        min_length=1,
-        description="A query of a database that returns the day's rows, instead of a table's "
-        "files; its parameter is the day, a date: where day = $1 (PostgreSQL). table is then a "
-        "name for them, and record is needed.",
-    )
-    database: Annotated[str, Field(pattern=NAME)] | None = Field(
-        default=None,
-        description="Name of the query's database. Its address, a secret, stands in the "
-        "environment alone: PRIVAUDIT_DATABASE_ and this name in capitals.",
-    )
+    query: str | None = Field(default=None, min_length=1)
+    """A query of a database that returns the day's rows, instead of a table's files; its parameter
+    is the day, a date: where day = $1 (PostgreSQL). table is then a name for them, and record is
+    needed."""
+    database: Annotated[str, Field(pattern=NAME)] | None = None
+    """Name of the query's database. Its address, a secret, stands in the environment alone:
+    PRIVAUDIT_DATABASE_ and this name in capitals."""
 
     @model_validator(mode="after")
     def _query_fits(self) -> Self:

@@ -74,11 +74,7 @@ class SuppliedScores:
 
     @classmethod
     def from_json(cls, text: str) -> "SuppliedScores":
-        """Return what a record keeps.
-
-        Raises:
-            ValueError: it is none that this version knows.
-        """
+        """Return what a record keeps."""
         content = json.loads(text)
         privacy = content["privacy"]
         return cls(
@@ -251,12 +247,7 @@ class ScoreSource:
     def find_partition(
         self, *, joining: JoinContext, also: tuple[str, ...] = ()
     ) -> tuple[Lake, Partition]:
-        """Return the files of the day, or those that its tables were joined into.
-
-        Raises:
-            NotEvaluableError: tables cannot be joined.
-            TransientError: storage or workers kept failing.
-        """
+        """Return the files of the day, or those that its tables were joined into."""
         tables, first = self.supplied.tables, self.found
         also = (*also, *self.context, *self._names)
         if isinstance(first, QueryDay):
@@ -437,12 +428,7 @@ def _kind(stored: pl.DataType) -> Literal["numeric", "categorical"]:
 
 
 def find_scores(model: str, day: dt.date, supplied: SuppliedScores) -> ScoreSource:
-    """Return one day of a model's score table, at its newest version, or of its query.
-
-    Raises:
-        NotEvaluableError: there is no such table or day.
-        TransientError: storage kept failing.
-    """
+    """Return one day of a model's score table, at its newest version, or of its query."""
     tables = supplied.tables
     if tables.query is not None:
         return ScoreSource(model, day, supplied, QueryDay(tables, day).look())

@@ -5,8 +5,10 @@ records and persons stay text, so that leading zeros count. Only features may be
 where every value of the column is one as a program writes it, and text otherwise.
 """
 
+import contextlib
 import gzip
 import io
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +33,7 @@ _WHOLE = r"^-?(0|[1-9][0-9]{0,17})$"
 _FLAG = r"^([Tt]rue|TRUE|[Ff]alse|FALSE)$"
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _DAY = r"^[0-9]{4}-?[0-9]{2}-?[0-9]{2}$"
+_SEPARATORS = (b",", b";", b"\t")
 _SHOWN, _GROUP_ROWS = 20, 1 << 20
 
 
@@ -95,7 +98,7 @@ def _read(content: bytes, kinds: dict[str, str] | None) -> pa.Table:
         raise _RefusedError("holds bytes of zero, as text of 16 bits does: write it in UTF-8")
     content_start = content[: limits.CSV_HEADER_BYTES + 1].removeprefix(b"\xef\xbb\xbf")
     header = content_start.partition(b"\n")[0].rstrip(b"\r")
-    separator = max(b",", b";", b"\t", key=header.count)
+    separator, *others = sorted(_SEPARATORS, key=header.count, reverse=True)
     if len(header) > limits.CSV_HEADER_BYTES or header.count(separator) >= limits.CSV_COLUMNS:
         raise _RefusedError(
             f"has more than the {limits.CSV_COLUMNS:,} columns that are read: write those that "
@@ -115,6 +118,12 @@ def _read(content: bytes, kinds: dict[str, str] | None) -> pa.Table:
             f"has no column {missing[0]!r}: correct scores in the settings, or write it; it has "
             f"{', '.join(names[:_SHOWN])}"
         )
+    for other in filter(header.count, others if kinds else ()):
+        if _has_names(content, other.decode(), kinds or ()):
+            raise _RefusedError(
+                f"has all columns by the separator {separator.decode()!r} and by "
+                f"{other.decode()!r}, so that readers may take other columns: write one separator"
+            )
     wrong: list[Any] = []
 
     def remember(row: Any) -> str:
@@ -154,6 +163,12 @@ def _names(content: bytes, separator: str) -> list[str]:
             return list(reader.schema.names)
     except pa.ArrowInvalid as error:
         raise _RefusedError(_why(str(error), [])) from None
+
+
+def _has_names(content: bytes, separator: str, wanted: Iterable[str]) -> bool:
+    with contextlib.suppress(_RefusedError):
+        return set(wanted) <= set(_names(content, separator))
+    return False
 
 
 def _why(said: str, wrong: list[Any]) -> str:
@@ -270,7 +285,6 @@ def parquet_of(
 
     Raises:
         NotEvaluableError: it is no such CSV, is larger than what is read, or was replaced.
-        TransientError: storage kept failing.
     """
     try:
         content = root.read(file.name, at_most=limits.CSV_BYTES)

@@ -4,23 +4,14 @@ import datetime as dt
 import zoneinfo
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from workers.lake.manifest import LabelState, Name
 from workers.sources.tables.holdout import HoldoutRule, parse_holdout
+from workers.strict_model import StrictModel, known_zone
 
 WHERE = {"table", "catalog", "version"}
 """Fields that say where a table lies, and nothing of what it means."""
-
-
-def _zone(name: str) -> str:
-    try:
-        zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(
-            f"{name!r} is not a time zone: write a name like Europe/Amsterdam"
-        ) from None
-    return name
 
 
 def _rule(text: str) -> str:
@@ -28,31 +19,19 @@ def _rule(text: str) -> str:
     return text
 
 
-class StrictSettings(BaseModel):
-    """A part of the settings that says nothing but what it has fields for."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class TablePlace(StrictSettings):
+class TablePlace(StrictModel):
     """One table: Parquet or CSV files, or a Delta table, or an Iceberg table of a catalogue."""
 
-    table: Name = Field(
-        description="Path or URI of a Delta table, or of a folder of Parquet (or CSV) files with "
-        "one folder per day (day=2026-03-02); with catalog, the name of an Iceberg table."
-    )
-    catalog: Name | None = Field(
-        default=None,
-        description="Iceberg catalogue that names the table, as pyiceberg's own settings know it "
-        "(.pyiceberg.yaml, or PYICEBERG_CATALOG__<NAME>__URI).",
-    )
-    version: int | None = Field(
-        default=None,
-        description="Version (Delta) or snapshot (Iceberg) to read; the newest if left out.",
-    )
-    day: Name | None = Field(
-        default=None, description="Column, or folder, of the day; the first table's if left out."
-    )
+    table: Name
+    """Path or URI of a Delta table, or of a folder of Parquet (or CSV) files with one folder per
+    day (day=2026-03-02); with catalog, the name of an Iceberg table."""
+    catalog: Name | None = None
+    """Iceberg catalogue that names the table, as pyiceberg's own settings know it (.pyiceberg.yaml,
+    or PYICEBERG_CATALOG__<NAME>__URI)."""
+    version: int | None = None
+    """Version (Delta) or snapshot (Iceberg) to read; the newest if left out."""
+    day: Name | None = None
+    """Column, or folder, of the day; the first table's if left out."""
 
 
 class DayTable(TablePlace):
@@ -61,40 +40,24 @@ class DayTable(TablePlace):
     KEY: ClassVar[str]
     """Place of the table in a model's settings, for sentences."""
 
-    day: Name | None = Field(
-        default="day",
-        description="Column, or folder, that says which day it is. None: each row is the day's.",
-    )
-    time_zone: Annotated[str, AfterValidator(_zone)] = Field(
-        default="UTC", description="Zone in which a time falls on a day."
-    )
-    label_state: LabelState = Field(
-        default=None,
-        description="What the label's column holds: secret, the labels from before any mechanism; "
-        "or { privatised_by = { name, parameters } }; read as secret where nobody says.",
-    )
-    split: Name = Field(
-        default="split",
-        description="Column that says `train` or `holdout`; rows of other words are left out.",
-    )
-    holdout: Annotated[str, AfterValidator(_rule)] | None = Field(
-        default=None,
-        description="Which rows were held out of training, instead of split: column = 'value', or "
-        "bucket(column, 5) = 0 by Iceberg's hash. All other rows were trained on.",
-    )
-    known_at: Name | None = Field(
-        default=None,
-        description="Column of the time at which the label was known; a later one is left out.",
-    )
-    cutoff_hours: float = Field(
-        default=0.0,
-        ge=0.0,
-        le=24.0 * 366.0,
-        description="How long after the end of the day training read its labels.",
-    )
-    unit: Name | None = Field(
-        default=None, description="Column that says whose record it is: the plan's privacy_unit."
-    )
+    day: Name | None = "day"
+    """Column, or folder, that says which day it is. None: each row is the day's."""
+    time_zone: Annotated[str, AfterValidator(known_zone)] = "UTC"
+    """Zone in which a time falls on a day."""
+    label_state: LabelState = None
+    """What the label's column holds: secret, the labels from before any mechanism; or {
+    privatised_by = { name, parameters } }; read as secret where nobody says."""
+    split: Name = "split"
+    """Column that says `train` or `holdout`; rows of other words are left out."""
+    holdout: Annotated[str, AfterValidator(_rule)] | None = None
+    """Which rows were held out of training, instead of split: column = 'value', or bucket(column,
+    5) = 0 by Iceberg's hash. All other rows were trained on."""
+    known_at: Name | None = None
+    """Column of the time at which the label was known; a later one is left out."""
+    cutoff_hours: float = Field(default=0.0, ge=0.0, le=24.0 * 366.0)
+    """How long after the end of the day training read its labels."""
+    unit: Name | None = None
+    """Column that says whose record it is: the plan's privacy_unit."""
 
     @property
     def holdout_rule(self) -> HoldoutRule:

@@ -75,12 +75,7 @@ def find_day(place: TablePlace, day: dt.date) -> TableDay:
 
 
 def table_root(table: str) -> tuple[Lake, str | None]:
-    """Return below which folder a table lies, and its name there if it is a single file.
-
-    Raises:
-        NotEvaluableError: it cannot be read.
-        TransientError: storage kept failing.
-    """
+    """Return below which folder a table lies, and its name there if it is a single file."""
     if not table.partition("?")[0].endswith((".parquet", *_CSV)):
         return Lake(table), None
     root, name = parent_of(table)
@@ -96,22 +91,13 @@ def parent_of(place: str) -> tuple[Lake, str]:
 
 
 def partition_of(found: TableDay, table: str, day: dt.date) -> tuple[Lake, Partition]:
-    """Return a day's files as units of work, and below which root they lie.
-
-    Raises:
-        TransientError: storage kept failing.
-    """
+    """Return a day's files as units of work, and below which root they lie."""
     units = divide(found.root, "", found.files)
     return found.root, Partition(table, day, "", found.files, units, unread=found.unread)
 
 
 def is_delta(root: Lake) -> bool:
-    """Return whether a folder holds a Delta table.
-
-    Raises:
-        NotEvaluableError: it cannot be read.
-        TransientError: storage kept failing.
-    """
+    """Return whether a folder holds a Delta table."""
     log = fs.FileSelector("_delta_log", allow_not_found=True)
     return bool(root.patiently(lambda: root.files.get_file_info(log), "_delta_log"))
 
@@ -126,7 +112,6 @@ def files_of_rows(
 
     Raises:
         NotEvaluableError: there is none, or the folder cannot be read.
-        TransientError: storage kept failing.
     """
     if only is not None:
         return [root.label_file(only)._replace(name=only)], ()
@@ -212,12 +197,7 @@ def _folder_day(place: TablePlace, root: Lake, only: str | None, day: dt.date) -
 
 
 def delta_days(place: TablePlace) -> tuple[tuple[str, ...], dict[str, list[Named]]]:
-    """Return a Delta table's partition columns, and the newest days that are said of each file.
-
-    Raises:
-        NotEvaluableError: there is no such table, or it cannot be read.
-        TransientError: storage kept failing.
-    """
+    """Return a Delta table's partition columns, and the newest days that are said of each file."""
     found = _ask_delta("days_of_files", place)
     return tuple(found["partitions"]), _as_named(found["files"])
 
@@ -227,7 +207,6 @@ def iceberg_days(place: TablePlace) -> tuple[str, dict[str, list[Named]]]:
 
     Raises:
         NotEvaluableError: there is no such table, or it cannot be read.
-        TransientError: storage kept failing.
     """
     found = _ask_iceberg("days_of_files", place)
     location = found["location"]

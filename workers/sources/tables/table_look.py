@@ -45,26 +45,15 @@ class TableLook:
 def look(table: str, *, catalog: str | None = None, day: str | None = None) -> TableLook:
     """Return what a folder of Parquet files, a Delta table or an Iceberg table looks like.
 
-    Args:
-        table: path or URI; with `catalog`, the name of an Iceberg table.
-        catalog: the Iceberg catalogue, as pyiceberg's own settings know it.
-        day: what says the day, where that was said.
-
     Raises:
         NotEvaluableError: there is none, or its newest file is damaged.
-        TransientError: storage kept failing.
     """
     root, files, partitions = _days_named(TablePlace(table=table, catalog=catalog))
     return _looked_at(root, files, partitions, day)
 
 
 def newest_day(place: TablePlace) -> dt.date | None:
-    """Return the newest day that folders, partitions or statistics name; None where they do not.
-
-    Raises:
-        NotEvaluableError: there is no such table.
-        TransientError: storage kept failing.
-    """
+    """Return the newest day that folders, partitions or statistics name; None where they do not."""
     _, files, _ = _days_named(place)
     days = (day for named in files.values() for name, day in named if name == place.day)
     return max(days, default=None)

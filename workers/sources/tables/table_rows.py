@@ -23,13 +23,7 @@ _WORDS_TOLD = 3
 
 @dataclass(frozen=True, slots=True)
 class DayRows:
-    """Reader of a table's rows for one day.
-
-    Attributes:
-        table: what its columns mean.
-        day: whose rows are asked for.
-        asked: whether its files may hold other days too, so that each row is asked.
-    """
+    """Reader of a table's rows for one day."""
 
     table: DayTable
     day: dt.date

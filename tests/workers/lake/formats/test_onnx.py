@@ -96,6 +96,73 @@ def test_one_that_waits_for_a_days_rows_is_refused_when_it_scores_them() -> None
         onnx_format.predict(loaded, {"X": rows}, threads=1)
 
 
+def with_outputs(*more: tuple[str, int, Any], classes: int = 2) -> bytes:
+    """Return a model of a softmax, with more outputs: of a name, a type, and made by a node."""
+    weights = np.arange(3 * classes, dtype=np.float32).reshape(3, classes)
+    given = onnx.helper.make_tensor("W", 1, [3, classes], weights)
+    nodes = [node("MatMul", ["X", "W"], ["Z"]), LAST, *(made for *_, made in more)]
+    graph = onnx.helper.make_graph(
+        nodes, "graph", [onnx.helper.make_tensor_value_info("X", 1, ["rows", 3])],
+        [onnx.helper.make_tensor_value_info("Y", 1, ["rows", classes]),
+         *(onnx.helper.make_tensor_value_info(name, kind, ["rows"]) for name, kind, _ in more)],
+        [given, numbers("first", 0)],
+    )  # fmt: skip
+    opset = [onnx.helper.make_opsetid("", 17)]
+    return bytes(
+        onnx.helper.make_model(graph, opset_imports=opset, ir_version=9).SerializeToString()
+    )
+
+
+INT, HALF = onnx.TensorProto.INT64, onnx.TensorProto.FLOAT16
+MOST_PROBABLE = ("L", INT, node("ArgMax", ["Y"], ["L"], axis=1, keepdims=0))
+OF_A_FEATURE = ("L", INT, node("ArgMax", ["X"], ["L"], axis=1, keepdims=0))
+HALVED = ("H", HALF, node("Cast", ["Y"], ["H"], to=HALF))
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (with_outputs(OF_A_FEATURE), "gives labels that do not follow from its probabilities"),
+        (with_outputs(OF_A_FEATURE, classes=3), "gives labels that do not follow from its prob"),
+        (with_outputs(HALVED), "has 1 outputs beside its probabilities, of tensor.float16."),
+        (with_outputs(MOST_PROBABLE, HALVED), "has 2 outputs beside its probabilities"),
+    ],
+    ids=["labels", "labels-of-three", "halves", "both"],
+)
+def test_a_model_that_answers_more_than_its_probabilities_is_refused(
+    content: bytes, why: str
+) -> None:
+    """Its labels were those of training, and its probabilities, which are audited, knew nothing."""
+    with pytest.raises(UnreadableModelError, match=f"^{why}"):
+        describe_model(content, format="onnx")
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_label_beside_the_probabilities_that_follows_from_them_is_fine(classes: int) -> None:
+    said = describe_model(with_outputs(MOST_PROBABLE, classes=classes), format="onnx")
+    assert said.class_count == classes
+
+
+@pytest.mark.parametrize(
+    ("labels", "chances", "follow"),
+    [
+        ([0, 0, 1, 1], [0.1, 0.2, 0.3, 0.9], True),  # a limit of the owner's own
+        ([1, 1, 0, 0], [0.1, 0.2, 0.3, 0.9], True),  # named the other way round
+        ([0, 1, 0, 1], [0.1, 0.2, 0.3, 0.9], False),
+        ([0, 1], [0.5, 0.5], True),  # few rows on the limit
+        ([0, 1] * 20, [0.5] * 40, False),
+        ([0] * 40, [0.5] * 40, True),
+        ([0, 1, 2], [0.1, 0.2, 0.3], False),
+    ],
+)
+def test_labels_follow_from_chances(labels: list[int], chances: list[float], follow: bool) -> None:
+    scores = np.array(chances)
+    for given in (scores[:, None], np.stack([1.0 - scores, scores], axis=1)):
+        refused = pytest.raises(ModelRefusedError)
+        with contextlib.nullcontext() if follow else refused:
+            onnx_format._check_labels(np.array(labels), given)
+
+
 @pytest.mark.parametrize("load", [onnx_format.load, functools.partial(load_onnx, begin=0)])
 def test_telemetry_is_off_before_a_file_is_opened(
     load: Callable[[bytes], Any], monkeypatch: pytest.MonkeyPatch

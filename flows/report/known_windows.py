@@ -1,0 +1,101 @@
+"""Windows that an earlier report derived, so that a night derives those of its own audits alone.
+
+What the nights up to one prove together depends on these nights' records, which never change, and
+on the code. So beside the pages lies what was derived, by a digest of each audit's history, sealed
+as the list of pages is (`flows.report.drawn`): a file that is lost, forged or of other code costs
+time, and an earlier one proves nothing false.
+"""
+
+import functools
+import hashlib
+import hmac
+import io
+import pathlib
+from collections.abc import Callable, Iterator
+
+import polars as pl
+
+from flows.files import read_plain, replace_file
+from flows.report.drawn import code_digest
+from workers.warehouse.night_windows import EPSILON_STANDING, OF_WINDOWS, epsilon_windows
+from workers.warehouse.store import Warehouse
+
+WINDOWS = ".windows"
+_SEAL_BYTES = 32
+_HISTORY = "history"
+_HISTORY_BYTES = 16
+
+
+def known_windows(
+    root: pathlib.Path, key: bytes
+) -> Callable[[Warehouse, pl.DataFrame], pl.DataFrame]:
+    """Return `epsilon_windows` of all current audits, which derives what the folder lacks."""
+    return functools.partial(_windows, root / WINDOWS, key)
+
+
+def _windows(
+    path: pathlib.Path, key: bytes, warehouse: Warehouse, audits: pl.DataFrame
+) -> pl.DataFrame:
+    """Return the windows of `audits`, the current ones of every model and secret."""
+    audits = audits.select(OF_WINDOWS)
+    histories = _histories(audits)
+    known = _read(path, key)
+    if known is None:
+        there = epsilon_windows(warehouse, audits.clear()).join(histories, on="audit_id")
+    else:
+        there = known.join(histories, on=["audit_id", _HISTORY], how="semi")
+    fresh = epsilon_windows(
+        warehouse, audits.join(there, on="audit_id", how="anti"), current=audits
+    ).join(histories, on="audit_id", how="left")
+    both = pl.concat([there, fresh])
+    # Rows that contradict each other derived nothing; whoever mends them wants them read again.
+    kept = both.filter(pl.col(EPSILON_STANDING).is_not_null(), pl.col(_HISTORY).is_not_null())
+    if fresh.height or known is None or kept.height < known.height:
+        _write(path, key, kept)
+    return both.drop(_HISTORY)
+
+
+def _histories(audits: pl.DataFrame) -> pl.DataFrame:
+    """Return the digest of each audit's history: its model's and secret's records up to it."""
+    ordered = audits.select("audit_id", "record_digest", "model", "day", "secret").sort("day")
+    digests = {
+        audit_id: digest
+        for _, nights in ordered.group_by("model", "secret", maintain_order=True)
+        for audit_id, digest in _chained(nights)
+    }
+    return pl.DataFrame(
+        {"audit_id": list(digests), _HISTORY: list(digests.values())},
+        schema={"audit_id": pl.String, _HISTORY: pl.Binary},
+    )
+
+
+def _chained(nights: pl.DataFrame) -> Iterator[tuple[str, bytes]]:
+    """Yield each audit with the digest of the records up to it, until one has none of its own."""
+    chain = hashlib.blake2b(digest_size=_HISTORY_BYTES)
+    for audit_id, record in nights.select("audit_id", "record_digest").iter_rows():
+        if record is None:
+            return
+        chain.update(repr((audit_id, record)).encode())
+        yield audit_id, chain.digest()
+
+
+def _read(path: pathlib.Path, key: bytes) -> pl.DataFrame | None:
+    content = read_plain(path)
+    if content is None:
+        return None
+    seal, rows = content[:_SEAL_BYTES], content[_SEAL_BYTES:]
+    if not hmac.compare_digest(seal, _seal(rows, key)):
+        return None
+    return pl.read_parquet(io.BytesIO(rows))
+
+
+def _write(path: pathlib.Path, key: bytes, windows: pl.DataFrame) -> None:
+    """Replace what is known."""
+    stream = io.BytesIO()
+    windows.write_parquet(stream)
+    rows = stream.getvalue()
+    replace_file(path, _seal(rows, key) + rows)
+
+
+def _seal(rows: bytes, key: bytes) -> bytes:
+    return hmac.new(key, b"windows" + code_digest().encode() + rows, "sha256").digest()

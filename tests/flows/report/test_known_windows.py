@@ -1,0 +1,129 @@
+"""What nights prove together is derived once, and again wherever their history changed."""
+
+import datetime as dt
+import pathlib
+from typing import Any
+
+import polars as pl
+import pytest
+
+from flows.report import known_windows as module
+from flows.report.known_windows import WINDOWS, known_windows
+from tests.support.warehouse import put_rows
+from tests.workers.warehouse.test_night_windows import START, night
+from workers.warehouse.night_windows import EPSILON_STANDING, SETTINGS_CHANGE, epsilon_windows
+from workers.warehouse.store import Warehouse
+
+KEY = b"k" * 32
+
+
+@pytest.fixture
+def warehouse(tmp_path: pathlib.Path) -> Warehouse:
+    """Six nights of two models."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    both = [night(number, model=model) for number in range(6) for model in ("ads", "loans")]
+    put_rows(warehouse, both)
+    return warehouse
+
+
+@pytest.fixture
+def derived(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[str, int]]]:
+    """The nights that each call of `read` derived."""
+    calls: list[list[tuple[str, int]]] = []
+
+    def windows(warehouse: Warehouse, audits: pl.DataFrame, **current: Any) -> pl.DataFrame:
+        nights = audits.sort("model", "day").select("model", "day").rows()
+        calls.append([(model, (day - START).days) for model, day in nights])
+        return epsilon_windows(warehouse, audits, **current)
+
+    monkeypatch.setattr(module, "epsilon_windows", windows)
+    return calls
+
+
+def read(warehouse: Warehouse, root: pathlib.Path, *, key: bytes = KEY) -> None:
+    """Ask as a report does, and compare with what is derived anew."""
+    current = warehouse.current(every_secret=True)
+    found = known_windows(root, key)(warehouse, current).sort("day", "model", "audit_id")
+    assert found.equals(epsilon_windows(warehouse, current).sort("day", "model", "audit_id"))
+
+
+def test_a_new_night_derives_itself_alone(
+    warehouse: Warehouse, tmp_path: pathlib.Path, derived: list[list[tuple[str, int]]]
+) -> None:
+    read(warehouse, tmp_path)
+    assert len(derived.pop()) == 12
+    put_rows(warehouse, [night(6, model="ads")])
+    read(warehouse, tmp_path)
+    assert derived.pop() == [("ads", 6)]
+    content = (tmp_path / WINDOWS).read_bytes()
+    read(warehouse, tmp_path)
+    assert derived.pop() == []
+    assert (tmp_path / WINDOWS).read_bytes() == content
+
+
+def test_a_night_that_changed_derives_itself_and_what_came_after(
+    warehouse: Warehouse, tmp_path: pathlib.Path, derived: list[list[tuple[str, int]]]
+) -> None:
+    read(warehouse, tmp_path)
+    derived.clear()
+    put_rows(warehouse, [night(3, model="loans", hour=5)])  # labels came late
+    read(warehouse, tmp_path)
+    assert derived.pop() == [("loans", 3), ("loans", 4), ("loans", 5)]
+    second = warehouse.current().filter(pl.col("model") == "ads", pl.col("day") == day(1))
+    warehouse.withdraw(second["audit_id"].item(), "The wrong labels.")
+    read(warehouse, tmp_path)
+    assert derived.pop() == [("ads", 2), ("ads", 3), ("ads", 4), ("ads", 5)]
+
+
+def day(number: int) -> dt.date:
+    return START + dt.timedelta(days=number)
+
+
+@pytest.mark.parametrize("lie", ["forged", "cut", "empty", "other key", "other code"])
+def test_a_file_that_is_not_sealed_is_not_believed(
+    warehouse: Warehouse,
+    tmp_path: pathlib.Path,
+    derived: list[list[tuple[str, int]]],
+    monkeypatch: pytest.MonkeyPatch,
+    lie: str,
+) -> None:
+    read(warehouse, tmp_path, key=b"x" * 32 if lie == "other key" else KEY)
+    derived.clear()
+    path = tmp_path / WINDOWS
+    content = path.read_bytes()
+    if lie == "forged":  # a byte of the rows, below the seal of others
+        path.write_bytes(content[:200] + bytes([content[200] ^ 1]) + content[201:])
+    if lie in {"cut", "empty"}:
+        path.write_bytes(content[:-10] if lie == "cut" else b"")
+    if lie == "other code":
+        monkeypatch.setattr(module, "code_digest", lambda: "other code")
+    read(warehouse, tmp_path)
+    assert len(derived.pop()) == 12
+
+
+def test_an_audit_without_a_digest_is_derived_every_time(
+    warehouse: Warehouse, tmp_path: pathlib.Path, derived: list[list[tuple[str, int]]]
+) -> None:
+    """Nor is a later night known, whose history it belongs to."""
+    fourth = (pl.col("model") == "ads") & (pl.col("day") == day(4))
+    lacking = pl.when(~fourth).then("record_digest").alias("record_digest")
+    for _ in range(2):
+        current = warehouse.current(every_secret=True).with_columns(lacking)
+        known_windows(tmp_path, KEY)(warehouse, current)
+    assert derived.pop() == [("ads", 4), ("ads", 5)]
+
+
+def test_nights_that_contradict_each_other_are_read_again(
+    warehouse: Warehouse, tmp_path: pathlib.Path, derived: list[list[tuple[str, int]]]
+) -> None:
+    """Whoever mends the rows sees it in the next report."""
+    forged = night(6, model="ads")
+    (wealth,) = forged.wealth
+    broken = wealth.model_copy(update={"window_log_wealth": wealth.window_log_wealth[:-113]})
+    put_rows(warehouse, [forged.model_copy(update={"wealth": (broken,)})])
+    for _ in range(2):
+        current = warehouse.current(every_secret=True)
+        found = known_windows(tmp_path, KEY)(warehouse, current).filter(pl.col("model") == "ads")
+        assert found[EPSILON_STANDING].null_count() == 7
+        assert "contradict each other" in found.sort("day")[SETTINGS_CHANGE][-1]
+    assert len(derived.pop()) == 7

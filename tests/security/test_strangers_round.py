@@ -1,0 +1,178 @@
+"""The strangers' round of 2026-11-25: what broke of the fifty attacks that were written down."""
+
+import datetime as dt
+import pathlib
+
+import deltalake
+import numpy as np
+import onnx
+import onnxruntime
+import pyarrow as pa
+import pytest
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from onnx import helper, numpy_helper
+
+from flows.report import write_report
+from flows.settings import SettingsError, load_settings
+from privcore.exceptions import InvalidInputError, TerminalError
+from tests.support.onnx_files import onnx_file
+from tests.support.warehouse import evaluated, put_rows
+from workers.evidence.envelope import _SMALL_ORDER, make_key_pair, read_public_key
+from workers.lake.formats import onnx as onnx_format
+from workers.lake.model_sandbox import describe_model
+from workers.memorization.ngram import NgramCounts
+from workers.warehouse.schema import AuditRow
+from workers.warehouse.store import Warehouse
+from workers.warehouse.tables import arrow_schema
+from workers.warehouse.together import Together, together
+
+DAY = dt.date(2026, 4, 1)
+WEIGHTS = numpy_helper.from_array(np.ones((3, 2), np.float32), "W")
+
+
+def words_by_value(doublings: int) -> bytes:
+    """Return a model that doubles a word where a feature is over 20."""
+    word = helper.make_node("Cast", ["highest"], ["word"], to=onnx.TensorProto.STRING)
+    longer = [
+        helper.make_node("StringConcat", [before, before], [after])
+        for before, after in zip(
+            ["word", *map(str, range(1, doublings))], map(str, range(1, doublings + 1)), strict=True
+        )
+    ]
+    size = [
+        helper.make_node("Size", [str(doublings)], ["size"]),
+        helper.make_node("Cast", ["size"], ["one"], to=onnx.TensorProto.FLOAT),
+    ]
+    branches = [
+        helper.make_graph(nodes, said, [], [helper.make_tensor_value_info(said, 1, [])])
+        for said, nodes in (
+            ("one", [word, *longer, *size]),
+            ("same", [helper.make_node("Identity", ["limit"], ["same"])]),
+        )
+    ]
+    nodes = [
+        helper.make_node("MatMul", ["X", "W"], ["S"]),
+        helper.make_node("ReduceMax", ["X"], ["highest"], keepdims=0),
+        helper.make_node("Greater", ["highest", "limit"], ["high"]),
+        helper.make_node("If", ["high"], ["Z"], then_branch=branches[0], else_branch=branches[1]),
+        helper.make_node("Add", ["S", "Z"], ["T"]),
+        helper.make_node("Softmax", ["T"], ["Y"], axis=1),
+    ]
+    limit = numpy_helper.from_array(np.array(20, np.float32), "limit")
+    return onnx_file(nodes, weights=[WEIGHTS, limit], opset=20)
+
+
+def test_an_onnx_model_whose_words_a_value_makes_longer_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """onnxruntime's bound counts no letters: one row of the day asked a worker for 2 TB of text."""
+    content = words_by_value(35)
+    assert describe_model(content, format="onnx").class_count == 2
+    monkeypatch.setattr(onnx_format, "_most_memory", lambda: 1 << 28)
+    loaded = onnx_format.load(content)
+    rows = {"X": np.full((4, 3), 1.0, np.float32)}
+    assert onnx_format.predict(loaded, rows, threads=1).shape == (4, 2)
+    with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.RuntimeException, match="alloc"):
+        onnx_format.predict(loaded, {"X": rows["X"] + 20.0}, threads=1)
+
+
+@pytest.mark.parametrize("value", ["[" * 10_000, "9" * 5_000])
+def test_settings_that_cannot_be_read_are_said_to_be_so(tmp_path: pathlib.Path, value: str) -> None:
+    """Depth and long numbers ended a command as an unexpected error."""
+    path = tmp_path / "privaudit.toml"
+    path.write_text(f"lake = {value}\n")
+    with pytest.raises(SettingsError, match="is not valid TOML"):
+        load_settings(path)
+
+
+@pytest.mark.parametrize("counts", ["[" * 100_000, '{"a": Infinity}', '{"a": 1e999}'])
+def test_a_language_model_that_cannot_be_read_is_said_to_be_so(counts: str) -> None:
+    content = f'{{"format": "privaudit-ngram-1", "order": 2, "counts": {counts}}}'
+    with pytest.raises(InvalidInputError, match="another file"):
+        NgramCounts.from_json(content.encode())
+
+
+def verifies_all(key: Ed25519PublicKey) -> bool:
+    """Return whether one signature, which needs no private key, verifies some of 200 texts."""
+    for number in range(200):
+        try:
+            key.verify(bytes([1]) + bytes(63), str(number).encode())
+        except InvalidSignature:
+            continue
+        return True
+    return False
+
+
+def test_a_key_for_which_anyone_can_sign_is_no_trusted_key(tmp_path: pathlib.Path) -> None:
+    """A bundle verified with it, and the signer could say that anybody had made it."""
+    path = tmp_path / "small.pub"
+    for height in _SMALL_ORDER:
+        key = Ed25519PublicKey.from_public_bytes(height.to_bytes(32, "little"))
+        path.write_bytes(key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+        assert verifies_all(key)
+        with pytest.raises(TerminalError, match="signs no evidence"):
+            read_public_key(path)
+    assert read_public_key(make_key_pair(tmp_path / "good")).keytype == "ed25519"
+
+
+@pytest.mark.parametrize("column", ["model", "day"])
+def test_a_row_that_names_no_model_or_day_costs_no_report(
+    tmp_path: pathlib.Path, column: str
+) -> None:
+    """One row ended the report of every model."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    put_rows(warehouse, [evaluated("good", DAY)])
+    row = evaluated("bad", DAY).audit.model_dump() | {column: None}
+    schema = pa.schema([pa.field(field.name, field.type) for field in arrow_schema(AuditRow)])
+    rows = pa.Table.from_pylist([row], schema=schema)
+    deltalake.write_deltalake(warehouse.path("audits"), rows, mode="append")
+    assert warehouse.current()["model"].to_list() == ["good"]
+    index = write_report(warehouse, tmp_path / "report")
+    assert (index.parent / "models" / "good.html").exists()
+
+
+def shared_with(folder: pathlib.Path, **changes: object) -> Together:
+    """Return what two models promise and prove together whose second row was forged."""
+    warehouse, named = Warehouse(str(folder)), {"dataset": "flights", "declared_by": "an owner"}
+    records = [evaluated(name, DAY, neighbors="replace", **named) for name in ("good", "bad")]
+    wealth = tuple(
+        row.model_copy(update={name: one for name, one in changes.items() if "wealth" in name})
+        for row in records[1].wealth
+    )
+    rest = {name: one for name, one in changes.items() if "wealth" not in name}
+    audit = records[1].audit.model_copy(update=rest)
+    forged = records[1].model_copy(update={"audit": audit, "wealth": wealth})
+    put_rows(warehouse, [records[0], forged])
+    (found,) = together(warehouse, day=DAY)
+    return found
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"neighbors": None},
+        {"neighbors": "strange"},
+        {"epsilon_declared": -1.0},
+        {"epsilon_declared": float("nan")},
+        {"epsilon_declared": float("inf")},
+        {"delta_declared": 2.0},
+    ],
+    ids=str,
+)
+def test_a_forged_declaration_is_none_and_ends_no_alerts(
+    tmp_path: pathlib.Path, changes: dict[str, object]
+) -> None:
+    """One row ended the alerts of a night for all models, where the settings have a total."""
+    found = shared_with(tmp_path, **changes)
+    assert (found.undeclared, found.exceeds(100.0)) == (("bad",), True)
+
+
+@pytest.mark.parametrize("wealth", [(0.1, 0.2), (), None, (float("nan"),) * 3], ids=str)
+def test_forged_evidence_takes_no_declaration_away(
+    tmp_path: pathlib.Path, wealth: tuple[float, ...] | None
+) -> None:
+    assert shared_with(tmp_path / "whole").epsilon_composed == 1.0
+    found = shared_with(tmp_path / "forged", window_log_wealth=wealth)
+    assert (found.epsilon_composed, found.epsilon_lower) == (1.0, None)
