@@ -10,6 +10,7 @@ from workers.audit.beside_decoys import beside_decoys
 from workers.audit.declaration import names_holder
 from workers.audit.holdout_seen import holdout_seen
 from workers.audit.label_state import declaration_location, label_column_warning
+from workers.audit.narrow_answers import narrow_answers
 from workers.audit.reversed_labels import reversed_labels
 from workers.audit.worse_than_shares import worse_than_shares
 from workers.lake.manifest import OutputCorrection, Privacy
@@ -43,6 +44,7 @@ def hint_of(
     violated = privacy is not None and evidence.epsilon_lower > privacy.epsilon
     if not violated and source.gives_chances and source.output_correction is None:
         hints.append(worse_than_shares(tallies))
+        hints.append(narrow_answers(tallies))
     if privacy is not None and violated:
         said, column = (
             declaration_location(facts["scores"], facts.get("source")),

@@ -202,28 +202,30 @@ def _check_labels(labels: NDArray[Any], scores: NDArray[np.float64]) -> None:
     Of two classes, one label is that of all rows above a limit; of more, the most probable class
     decides. Few rows may lie on the limit, or between two classes.
     """
+    if len(labels) == len(scores) and _follow(labels, scores):
+        return
+    raise ModelRefusedError(
+        "gives labels that do not follow from its probabilities, and those alone are audited: "
+        "export it with the probabilities alone"
+    )
+
+
+def _follow(labels: NDArray[Any], scores: NDArray[np.float64]) -> bool:
     words, codes = np.unique(labels, return_inverse=True)
+    if len(words) <= 1 or not np.isfinite(scores).all():  # what is no number is refused for itself
+        return True
     few = max(_ON_THE_LIMIT_ROWS, int(_ON_THE_LIMIT_SHARE * len(scores)))
     if scores.shape[1] <= 2:
         chance = scores[:, -1]
-        parts = sorted((chance[codes == code] for code in range(len(words))), key=np.mean)
-        limit = parts[0].max(initial=-np.inf) if parts else 0.0
-        follow = len(words) <= 1 or (
-            len(words) == 2
-            and limit <= parts[1].min()
-            and (limit < parts[1].min() or np.count_nonzero(chance == limit) <= few)
-        )
-    else:
-        top = np.sort(scores, axis=1)[:, -2:]
-        tied = top[:, 0] == top[:, 1]
-        clear = ~tied if np.count_nonzero(tied) <= few else np.ones_like(tied)
-        pairs = {*zip(scores.argmax(axis=1)[clear].tolist(), codes[clear].tolist(), strict=True)}
-        follow = len({place for place, _ in pairs}) == len(pairs)
-    if len(labels) != len(scores) or not follow:
-        raise ModelRefusedError(
-            "gives labels that do not follow from its probabilities, and those alone are audited: "
-            "export it with the probabilities alone"
-        )
+        low, high = sorted((chance[codes == 0], chance[codes != 0]), key=np.mean)
+        on_it = int(np.count_nonzero(chance == high.min()))
+        limit, least = float(low.max()), float(high.min())
+        return len(words) == 2 and (limit < least or (limit == least and on_it <= few))
+    top = np.sort(scores, axis=1)[:, -2:]
+    tied = top[:, 0] == top[:, 1]
+    clear = ~tied if np.count_nonzero(tied) <= few else np.ones_like(tied)
+    pairs = {*zip(scores.argmax(axis=1)[clear].tolist(), codes[clear].tolist(), strict=True)}
+    return len({place for place, _ in pairs}) == len(pairs)
 
 
 def _check_same(again: NDArray[np.float64], found: NDArray[np.float64], how: str) -> None:
