@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import io
 import os
 import pathlib
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
@@ -38,6 +39,25 @@ def pytest_ignore_collect(collection_path: pathlib.Path) -> bool | None:
     """Import no helper in search of doctests: one of them waits ten minutes when a process ends."""
     helper = collection_path.suffix == ".py" and not collection_path.name.startswith("test_")
     return helper or None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: pathlib.Path) -> Generator[None, list[Any], list[Any]]:
+    """Search no test for doctests: each module's objects are asked one by one, and none has any."""
+    found = yield
+    is_test = file_path.name.startswith("test_")
+    return [one for one in found if type(one) is pytest.Module] if is_test else found
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the collector of garbage from all that was imported and collected: it stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -91,6 +111,12 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"{module}.on_ray", lambda *_: here)
     for module in ("flows.run.audit_model", "flows.run.choose_executor"):
         monkeypatch.setattr(f"{module}.choose_executor", lambda *_: here)
+
+
+@pytest.fixture
+def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out metrics and report at the end of a flow: more work than a small audit's."""
+    monkeypatch.setattr("flows.run.conclusion.publish", lambda settings: settings.report)
 
 
 @pytest.fixture(scope="session")

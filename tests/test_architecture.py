@@ -52,7 +52,10 @@ BELOW_IN_WORKERS = {
     "plain_text": set(),
     "contained_child": {"isolation", "memory"},
     "contained": {"contained_child"},
-    "lake": {"exceptions", "strict_model", "contained", "contained_child", "memory", "patience"},
+    "lake": {
+        "exceptions", "plain_text", "strict_model", "contained", "contained_child", "memory",
+        "patience",
+    },
     "labels": {"exceptions", "contained", "lake"},
     "databases": {"exceptions", "patience", "lake"},
     "warehouse": {"databases", "plain_text", "patience", "plan", "strict_model", "lake"},

@@ -61,7 +61,6 @@ class Executor(Protocol):
         self, function: Callable[[Shared, Item], Result], shared: Shared, items: Iterable[Item]
     ) -> Iterator[Result]:
         """Yield `function(shared, item)` for every item, in any order."""
-        ...
 
     def fold(
         self,
@@ -77,7 +76,6 @@ class Executor(Protocol):
         Raises:
             DeadlinePassedError: the deadline passed before all was done.
         """
-        ...
 
 
 class InProcess:

@@ -16,7 +16,6 @@ class Total(Protocol[Added_co]):
 
     def get(self) -> Added_co:
         """Return it."""
-        ...
 
     def map(
         self,
@@ -25,7 +24,6 @@ class Total(Protocol[Added_co]):
         items: Iterable[Item],
     ) -> Iterator[Result]:
         """Yield `function((shared, sum), item)` for every item, in any order."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

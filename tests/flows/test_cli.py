@@ -28,6 +28,8 @@ from workers.versions import CODE_VERSION, METHOD_VERSION
 from workers.warehouse.schema import AuditRow
 from workers.warehouse.store import Warehouse
 
+pytestmark = pytest.mark.usefixtures("no_pages")
+
 COMMANDS = ("demo", "export", "report", "run", "show", "sql")
 
 

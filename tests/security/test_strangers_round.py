@@ -20,15 +20,20 @@ from polars.testing import assert_frame_equal
 from flows.report import write_report
 from flows.settings import SettingsError, load_settings
 from privcore.exceptions import InvalidInputError, TerminalError
+from tests.support.lake import DAY as LABEL_DAY
+from tests.support.lake import EVE, label_path, small_lake
 from tests.support.onnx_files import onnx_file
 from tests.support.warehouse import START, evaluated, put_rows
+from workers.audit.run import run_audit
 from workers.evidence.envelope import _SMALL_ORDER, make_key_pair, read_public_key
 from workers.exceptions import NotEvaluableError
+from workers.executors import InProcess
 from workers.lake.formats import onnx as onnx_format
 from workers.lake.layout import Lake
 from workers.lake.model_sandbox import describe_model
 from workers.memorization.models import read_model
 from workers.memorization.ngram import NgramCounts
+from workers.plan import Plan
 from workers.warehouse.acknowledgements import acknowledgements
 from workers.warehouse.commit import shared
 from workers.warehouse.night_windows import epsilon_windows
@@ -292,3 +297,14 @@ def test_a_forged_acknowledgement_is_none(
     assert known.row.why == "Known."
     append(warehouse, "audit_acknowledgements", row | changes)
     assert acknowledgements(warehouse) == (known,)
+
+
+def test_a_slice_is_called_by_a_name(tmp_path: pathlib.Path) -> None:
+    """A word of 1 MB came into the record, and with it onto each page that shows it."""
+    lake = small_lake(tmp_path, days=(EVE, LABEL_DAY))
+    path = label_path(lake, "flights", LABEL_DAY)
+    pl.read_parquet(path).with_columns(g=pl.lit("w" * 1_000_000)).write_parquet(path)
+    plan = Plan(repetitions=4, slices=("g",))
+    found = run_audit(lake, "good", LABEL_DAY, plan=plan, executor=InProcess()).audit
+    assert (found.status, found.reason_code) == ("not_evaluable", "feature_invalid")
+    assert "a value of over 256 characters" in found.reason

@@ -28,6 +28,7 @@ from tests.security.test_stranger_attacks import ANSWER, SCORES, WEIGHTS, audit
 from tests.support.lake import DAY, PLAN, label_path, label_rows, write_settings
 from tests.support.mlflow_stub import Registry
 from tests.support.onnx_files import onnx_file
+from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated, put_rows
 from tests.workers.evidence.test_page import bundle
 from tests.workers.lake.test_mlflow_registry import ADDRESS, XGBOOST, refused, registry
@@ -284,8 +285,23 @@ def test_a_deletion_vector_is_found_however_a_log_spells_it(
     assert refusal.value.reason is Reason.TABLE_UNSUPPORTED
 
 
-@pytest.mark.parametrize("values", ["text", "parts", "numbers"])
-@pytest.mark.parametrize("name", ["late.x", "Late", "late.list.element"])
+@pytest.mark.parametrize(
+    ("name", "values"),
+    rest_slow(
+        [
+            ("late.x", "text"),
+            ("Late", "parts"),
+            ("late.list.element", "numbers"),
+            ("late.x", "parts"),
+            ("late.x", "numbers"),
+            ("Late", "text"),
+            ("Late", "numbers"),
+            ("late.list.element", "text"),
+            ("late.list.element", "parts"),
+        ],
+        always=3,
+    ),
+)
 def test_a_column_beside_the_labels_is_no_part_of_them(lake: Lake, name: str, values: str) -> None:
     """Before, text in a column `late.x` made labels in `late` unreadable: `label_invalid`."""
     undisturbed = audit(lake)

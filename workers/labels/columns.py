@@ -23,7 +23,7 @@ from workers.lake.manifest import Feature, LabelColumn, Manifest, looked_up
 SPLIT = "split"
 TRAIN, HOLDOUT = "train", "holdout"
 _TABLE = 1 << 16  # values of a label that are looked up in a table
-_UNIT_CHARACTERS = 256  # of a privacy unit's name: 250 MiB of a batch's
+_NAME_CHARACTERS = 256  # of a privacy unit or a slice: 250 MiB of a batch's
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,13 +262,20 @@ class Batch:
         """Return a slice column's values, ascending, and each row's index among them.
 
         Raises:
-            NotEvaluableError: it is stored as a kind that has no single form as text.
+            NotEvaluableError: it is stored as a kind that has no single form as text, or a value
+                is no name.
         """
         key = ("groups", column)
         if key not in self._made:
             words = self._words(column, "slice", Reason.FEATURE_INVALID)
             with self._readable(column):
                 values = words.unique().sort()
+                if (values.str.len_chars() > _NAME_CHARACTERS).any():
+                    raise NotEvaluableError(
+                        Reason.FEATURE_INVALID,
+                        f"{self.path} has in the slice column {column!r} a value of over "
+                        f"{_NAME_CHARACTERS} characters: slices are for columns of short names.",
+                    )
                 codes = words.cast(pl.Enum(values)).to_physical().cast(pl.Int64).to_numpy()
                 self._made[key] = tuple(values), codes
         found: tuple[tuple[str, ...], NDArray[np.int64]] = self._made[key]
@@ -286,7 +293,7 @@ class Batch:
         if key not in self._made:
             words = self._words(column, "privacy unit", Reason.UNIT_INVALID)
             # numpy gives each word the room of the longest, and passes over NULs at the end.
-            strange = (words.str.len_chars() > _UNIT_CHARACTERS) | words.str.contains(
+            strange = (words.str.len_chars() > _NAME_CHARACTERS) | words.str.contains(
                 "\0", literal=True
             )
             named = words.set(strange, "").to_numpy().astype(np.str_)
@@ -295,7 +302,7 @@ class Batch:
         bad = among & (people == "")
         found = (
             f"no value in {column!r} that names a privacy unit: every record needs one of 1 to "
-            f"{_UNIT_CHARACTERS} characters, without a NUL"
+            f"{_NAME_CHARACTERS} characters, without a NUL"
         )
         return people, self.bad_rows(bad, Reason.UNIT_INVALID, found)
 

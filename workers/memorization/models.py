@@ -25,7 +25,6 @@ class LanguageModel(Protocol):
 
         Row i is of token i, given those before it; its probabilities sum to 1.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,8 +108,9 @@ def leaf_counts(source: Source, plan: Plan, batch: Batch, shared: SharedScores) 
         return LeafCounts()
     today, (train, _) = source.place.today(batch), source.arms(batch)
     rows = int(np.count_nonzero(train & today))
-    if not all_days_play(source):
-        return LeafCounts(rows)
+    counted_rows = source.target.trained_rows
+    if counted_rows is None or not (counted_rows.exact or all_days_play(source)):
+        return LeafCounts(rows)  # a sample of several days' rows says nothing of this one's
     random = generator(plan.seed, source.model, str(source.day), "leaves")
     seen, counted = {}, {}
     for tree, leaves in leaves_of(

@@ -270,14 +270,16 @@ def _arrays(result: PartialResult) -> Arrays:
     arrays |= _tally_arrays(tallies)
     if tallies.decoys is not None:
         arrays["decoys"] = tallies.decoys.counts
-    for place, part in enumerate(result.slices):
-        if part is not None:
-            arrays |= {
-                f"slice{place}_records": part.records,
-                f"slice{place}_cells": part.cells,
-                f"slice{place}_counts": part.counts,
-            }
-    return arrays
+    return arrays | _slice_arrays(result)
+
+
+def _slice_arrays(result: PartialResult) -> Arrays:
+    return {
+        f"slice{place}_{name}": getattr(part, name)
+        for place, part in enumerate(result.slices)
+        if part is not None
+        for name in ("records", "cells", "counts")
+    }
 
 
 def _tally_arrays(tallies: Tallies) -> Arrays:

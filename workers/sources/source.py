@@ -10,7 +10,7 @@ import datetime as dt
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,10 +87,8 @@ class NoEarlierModels:
 
     __slots__ = ()
 
-    @property
-    def earlier_models(self) -> int:
-        """None: no model before the proxy is asked."""
-        return 0
+    earlier_models: ClassVar[int] = 0
+    """None: no model before the proxy is asked."""
 
     def mean_of_models(self, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """Return None: there is no earlier model."""
@@ -104,48 +102,39 @@ class Source(Protocol):
     @property
     def model(self) -> str:
         """Name of the audited model."""
-        ...
 
     @property
     def day(self) -> dt.date:
         """The audited day."""
-        ...
 
     @property
     def days(self) -> tuple[dt.date, ...]:
         """The days whose labels play, ascending; the audited one is the last."""
-        ...
 
     @property
     def label(self) -> LabelColumn:
         """The label's column and its classes, in the order of the probabilities."""
-        ...
 
     @property
     def features(self) -> tuple[Feature, ...]:
         """Features read of the files for models that are scored here; none where none is."""
-        ...
 
     @property
     def context(self) -> tuple[str, ...]:
         """Columns that a student may look at (`privcore.attacks.student`); none where none may."""
-        ...
 
     def context_features(self, batch: Batch) -> tuple[Feature, ...]:
         """Return these columns as features, of the kinds that the batch stores."""
-        ...
 
     def recognised_by(self, batch: Batch) -> tuple[Feature, ...]:
         """Return the columns that tell a row from others on any night; none where there are none.
 
         No label is among them, nor what a model predicts.
         """
-        ...
 
     @property
     def earlier_models(self) -> int:
         """The models before the proxy whose predictions are known, too."""
-        ...
 
     def mean_of_models(self, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """Return the mean of the proxy and of these for some rows, shape (some rows, classes).
@@ -155,74 +144,59 @@ class Source(Protocol):
         Raises:
             NotEvaluableError: they give no probabilities.
         """
-        ...
 
     @property
     def decoys(self) -> DecoyLabels | None:
         """The decoys that training was given; None where there are none."""
-        ...
 
     @property
     def privacy(self) -> Privacy | None:
         """The declaration, of whatever definition; None where nothing is declared."""
-        ...
 
     @property
     def label_state(self) -> LabelState:
         """State of the labels: the secret ones, or made of them; None where unknown."""
-        ...
 
     @property
     def output_correction(self) -> OutputCorrection | None:
         """Correction of the target's probabilities before anyone sees them; None for nothing."""
-        ...
 
     @property
     def proxy_is_earlier(self) -> bool:
         """True if something says that the proxy never saw the day; else its labels are tested."""
-        ...
 
     @property
     def gives_chances(self) -> bool:
         """True if its probabilities are chances, whose fidelity can be looked at."""
-        ...
 
     @property
     def declared_in(self) -> str:
         """Place of the declaration, as a sentence begins: "The manifest of ..."."""
-        ...
 
     @property
     def version(self) -> int | None:
         """Version of the table that holds the records; None of a folder and in the lake."""
-        ...
 
     @property
     def model_bytes(self) -> int:
         """Size of the model files that it holds; 0 where models are not asked here."""
-        ...
 
     def without_models(self) -> Self:
         """Return the source without what is only needed to ask models: their files."""
-        ...
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns that must be read of the files, less those that the plan asks for."""
-        ...
 
     @property
     def facts(self) -> dict[str, Any]:
         """Columns of the record that say where the inputs came from."""
-        ...
 
     def digests(self) -> Digests:
         """Return what identifies the inputs."""
-        ...
 
     def labels_key(self) -> str:
         """Return what sources have in common that can share one read."""
-        ...
 
     def find_partition(
         self, *, joining: JoinContext, also: tuple[str, ...] = ()
@@ -236,42 +210,33 @@ class Source(Protocol):
             NotEvaluableError: there are none.
             TransientError: storage kept failing.
         """
-        ...
 
     def where_rows_are(self, left_out: int) -> str:
         """Return what to look at where too few rows play; `left_out` rows are of neither split."""
-        ...
 
     def check_columns(
         self, footer: Footer, path: str, *, slices: tuple[str, ...], unit: str | None
     ) -> None:
         """Raise `NotEvaluableError` unless a file has the columns."""
-        ...
 
     def labels(self, batch: Batch) -> tuple[NDArray[np.int64], BadRecords]:
         """Return class indices, -1 for a bad record, and what is bad."""
-        ...
 
     def present(self, batch: Batch) -> NDArray[np.bool_]:
         """Return whether each row is of the day and can be scored, whatever its label is."""
-        ...
 
     def others(self, batch: Batch) -> NDArray[np.int64] | None:
         """Return the other label of each decoy, -1 for other records; None without decoys."""
-        ...
 
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether each record was trained on, and whether it was held out."""
-        ...
 
     def hashed_kind(self, batch: Batch) -> str:
         """Return whether a hash that divides the records is of text or integers; "" for none."""
-        ...
 
     @property
     def sampled(self) -> tuple[str, ...]:
         """Columns of which a sample is looked at before the records are; none where none is."""
-        ...
 
     def sample(self, batch: Batch) -> NDArray[np.float64]:
         """Return what a sample is made of, shape (some of the records,).
@@ -279,19 +244,15 @@ class Source(Protocol):
         Raises:
             NotEvaluableError: the columns hold something else.
         """
-        ...
 
     def knowing(self, sample: NDArray[np.float64]) -> Self:
         """Return the source with what a sample of the day's rows, ascending, has fixed."""
-        ...
 
     def undecided(self, batch: Batch) -> RankedPredictions | None:
         """Return what stands for the proxy's probabilities; None where it gives some."""
-        ...
 
     def numbers(self, batch: Batch) -> Numbers | None:
         """Return labels and predictions where these are numbers; None where they are classes."""
-        ...
 
     def probabilities(
         self, batch: Batch, shared: SharedScores
@@ -301,4 +262,3 @@ class Source(Protocol):
         Raises:
             NotEvaluableError: they give no probabilities.
         """
-        ...

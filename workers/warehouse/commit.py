@@ -49,19 +49,15 @@ class Stored(Protocol):
 
     def scan(self, table: str) -> pl.LazyFrame:
         """Return a table with every column of today."""
-        ...
 
     def collect(self, rows: pl.LazyFrame) -> pl.DataFrame:
         """Return what a query over scanned tables finds."""
-        ...
 
     def path(self, table: str) -> str:
         """Return where a table lies."""
-        ...
 
     def retry(self, table: str, change: Callable[[], Answer]) -> Answer:
         """Return what `change` of a table returns, again and again while other writers win."""
-        ...
 
 
 def commit_all(stored: Stored, records: Sequence[AuditRecord]) -> tuple[bool | TerminalError, ...]:

@@ -6,7 +6,7 @@ The mechanisms themselves, which sample, are in `privcore.mechanisms` under the 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -94,10 +94,8 @@ class RandomizedResponseAccount:
         """The probability that a label is kept, e^epsilon / (e^epsilon + K - 1)."""
         return 1.0 / (1.0 + (self.classes - 1) * math.exp(-self.pure_epsilon))
 
-    @property
-    def neighbors(self) -> Neighbors:
-        """Replacement of the label."""
-        return Neighbors.REPLACE
+    neighbors: ClassVar[Neighbors] = Neighbors.REPLACE
+    """Replacement of the label."""
 
     def epsilon(self, delta: float) -> float:
         """Return the exact epsilon at `delta`; with more classes it falls faster in delta."""
@@ -148,10 +146,8 @@ class RandomizedResponseWithPriorAccount(AccountedAs):
         if self.prior_from_outside is not None:
             _check_prior(self.prior_from_outside)
 
-    @property
-    def neighbors(self) -> Neighbors:
-        """Replacement of the label."""
-        return Neighbors.REPLACE
+    neighbors: ClassVar[Neighbors] = Neighbors.REPLACE
+    """Replacement of the label."""
 
     @property
     def accounted_as(self) -> RandomizedResponseAccount:
@@ -175,10 +171,8 @@ class LaplaceOneHotAccount:
     def __post_init__(self) -> None:
         check_number("deviation", self.deviation, above=0.0)
 
-    @property
-    def neighbors(self) -> Neighbors:
-        """Replacement of the label."""
-        return Neighbors.REPLACE
+    neighbors: ClassVar[Neighbors] = Neighbors.REPLACE
+    """Replacement of the label."""
 
     @property
     def scale(self) -> float:

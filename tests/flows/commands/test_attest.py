@@ -12,47 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from tests.flows.commands.conftest import NOW, publish
 from tests.flows.conftest import Command
 from tests.support.lake import DAY, write_settings
-from tests.support.statements import statement
-from workers.publication.statement_row import Statement
-from workers.publication.store import Statements
-
-NOW = dt.datetime.now(dt.UTC).replace(microsecond=123000)
-
-
-def publish(folder: pathlib.Path, *numbers: int, published_at: dt.datetime = NOW) -> None:
-    for number in numbers:
-        made = statement(
-            number,
-            evidence=20000 if number == 2 else 120,
-            published_at=published_at,
-            dataset=f"clicks-{number}",
-        )
-
-        def same(other: Statement, made: Statement = made) -> bool:
-            return other.statement_id == made.statement_id
-
-        Statements(str(folder / "statements")).publish(
-            lambda _revision, made=made: made,
-            dataset=made.dataset,
-            same=same,
-            epsilon_per_label=10.0,
-        )
-
-
-@pytest.fixture
-def project(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, privaudit: Command
-) -> pathlib.Path:
-    """Return a project's folder, in which two statements are published and a key is made."""
-    folder = tmp_path / "project"
-    folder.mkdir()
-    write_settings(folder, ["model-0"], more='[publication]\nstatements = "statements"\n')
-    monkeypatch.chdir(folder)
-    publish(folder, 0, 1, 2)
-    assert privaudit("attest-key", "evidence.pem").code == 0
-    return folder
 
 
 @pytest.fixture

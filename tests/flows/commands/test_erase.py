@@ -13,9 +13,8 @@ from securesystemslib.signer import Signer
 
 import workers.publication.store
 from flows.commands.erase import _buried
-from tests.flows.commands.test_attest import publish
+from tests.flows.commands.conftest import publish
 from tests.flows.conftest import Command
-from tests.support.lake import write_settings
 from tests.support.statements import statement
 from workers.evidence.envelope import UntrustedSignatureError, read_public_key, signer_for
 from workers.evidence.log_heads import tree_of_contents
@@ -28,18 +27,6 @@ DAY = "2026-11-01"
 KEY = ("--key", "evidence.pem")
 BEFORE = ("_replace", "_set_append_only", "write")
 """Steps before the commit that puts the tombstone in its place."""
-
-
-@pytest.fixture
-def project(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, privaudit: Command
-) -> pathlib.Path:
-    """Return a project's folder, in which three statements are published and a key is made."""
-    write_settings(tmp_path, ["model-0"], more='[publication]\nstatements = "statements"\n')
-    monkeypatch.chdir(tmp_path)
-    publish(tmp_path, 0, 1, 2)
-    assert privaudit("attest-key", "evidence.pem").code == 0
-    return tmp_path
 
 
 @pytest.fixture

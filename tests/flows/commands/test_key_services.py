@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, utils
 from moto.kms.utils import ECDSAPrivateKey, RSAPrivateKey
 
-from tests.flows.commands.test_attest import publish
+from tests.flows.commands.conftest import publish
 from tests.flows.conftest import Command
 from tests.support.lake import write_settings
 from tests.support.object_store import led_to, object_store

@@ -30,7 +30,7 @@ from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.warehouse.store import Warehouse
 
-pytestmark = pytest.mark.usefixtures("in_process")
+pytestmark = pytest.mark.usefixtures("in_process", "no_pages")
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ from workers.lake.layout import Lake
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
 
-pytestmark = pytest.mark.usefixtures("in_process")
+pytestmark = pytest.mark.usefixtures("in_process", "no_pages")
 
 
 @pytest.fixture

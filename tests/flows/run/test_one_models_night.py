@@ -29,7 +29,7 @@ from workers.sources.checkpoints import label_places
 from workers.warehouse.schema import AuditRow
 from workers.warehouse.store import Warehouse
 
-pytestmark = pytest.mark.usefixtures("in_process")
+pytestmark = pytest.mark.usefixtures("in_process", "no_pages")
 
 
 @pytest.fixture

@@ -68,6 +68,12 @@ def numbers(record: AuditRecord) -> dict[str, Any]:
     }
 
 
+@pytest.fixture(scope="module")
+def undisturbed(template: Lake) -> AuditRecord:
+    """Return the record of a lake of which nothing was changed."""
+    return audited(template)
+
+
 def test_every_row_says_what_made_it(lake: Lake) -> None:
     record = audited(lake, seed=11)
     digests = [manifest_of(lake, "good", day)["sha256"] for day in (DAY, EVE)]
@@ -110,24 +116,27 @@ def test_the_training_rows_are_the_audit_and_the_holdout_rows_the_control(
     assert row.control_epsilon_lower == 0.0
 
 
-def test_the_same_audit_gives_the_same_record(lake: Lake) -> None:
-    assert figures(audited(lake)) == figures(audited(lake))
+def test_the_same_audit_gives_the_same_record(lake: Lake, undisturbed: AuditRecord) -> None:
+    assert figures(audited(lake)) == figures(undisturbed)
 
 
 @pytest.mark.parametrize("seed", rest_slow([1, 2, 3]))
-def test_the_order_of_the_shards_changes_nothing(lake: Lake, seed: int) -> None:
+def test_the_order_of_the_shards_changes_nothing(
+    lake: Lake, undisturbed: AuditRecord, seed: int
+) -> None:
     request = Request("good", PLAN)
     (shuffled,) = run_audits(lake, DAY, [request], executor=Shuffled(seed), work_unit_bytes=1)
-    assert figures(shuffled) == figures(audited(lake))
+    assert figures(shuffled) == figures(undisturbed)
 
 
-def test_columns_in_another_order_give_the_same_numbers(lake: Lake) -> None:
-    before = audited(lake)
+def test_columns_in_another_order_give_the_same_numbers(
+    lake: Lake, undisturbed: AuditRecord
+) -> None:
     rows = rows_of(lake)
     relabel(lake, rows.select(reversed(rows.columns)))
     after = audited(lake)
-    assert after.audit.labels_digest != before.audit.labels_digest
-    assert numbers(after) == numbers(before)
+    assert after.audit.labels_digest != undisturbed.audit.labels_digest
+    assert numbers(after) == numbers(undisturbed)
 
 
 def test_the_labels_digest_is_of_the_columns_bytes_and_not_of_the_footer_alone(lake: Lake) -> None:
@@ -154,10 +163,11 @@ def test_the_labels_digest_is_of_the_columns_bytes_and_not_of_the_footer_alone(l
     assert after[1].audit.labels_digest != before[1].labels_digest
 
 
-def test_a_column_that_no_model_asks_for_changes_no_number(lake: Lake) -> None:
-    before = audited(lake)
+def test_a_column_that_no_model_asks_for_changes_no_number(
+    lake: Lake, undisturbed: AuditRecord
+) -> None:
     relabel(lake, rows_of(lake).with_columns(note=pl.lit("x"), list=pl.concat_list("hour")))
-    assert numbers(audited(lake)) == numbers(before)
+    assert numbers(audited(lake)) == numbers(undisturbed)
 
 
 def test_a_null_category_is_scored_as_an_empty_string(lake: Lake) -> None:
@@ -232,15 +242,17 @@ def test_how_old_a_proxy_may_be_is_a_setting(lake: Lake) -> None:
     assert audited(lake, proxy_within_days=2).audit.reason_code == "missing_proxy"
 
 
-def test_how_few_records_are_too_few_is_a_setting(lake: Lake) -> None:
-    records = audited(lake).audit.records
+def test_how_few_records_are_too_few_is_a_setting(lake: Lake, undisturbed: AuditRecord) -> None:
+    records = undisturbed.audit.records
     assert audited(lake, minimum_records=records).audit.status == "evaluated"
     refused = audited(lake, minimum_records=records + 1).audit
     assert refused.reason_code == "too_few_records"
 
 
-def test_how_few_control_records_are_too_few_is_a_setting(lake: Lake) -> None:
-    control = audited(lake).audit.control_records
+def test_how_few_control_records_are_too_few_is_a_setting(
+    lake: Lake, undisturbed: AuditRecord
+) -> None:
+    control = undisturbed.audit.control_records
     assert audited(lake, minimum_control_records=control).audit.status == "evaluated"
     refused = audited(lake, minimum_control_records=control + 1).audit
     assert refused.reason_code == "too_few_records"
@@ -329,24 +341,25 @@ def test_another_seed_plays_another_game(lake: Lake) -> None:
     assert len(papers) > 1
 
 
-def test_the_audit_id_changes_with_the_labels(lake: Lake) -> None:
-    before = audited(lake)
+def test_the_audit_id_changes_with_the_labels(lake: Lake, undisturbed: AuditRecord) -> None:
     relabel(lake, label_rows(400, seed=77))
-    assert audited(lake).audit.audit_id != before.audit.audit_id
+    assert audited(lake).audit.audit_id != undisturbed.audit.audit_id
 
 
 @pytest.mark.parametrize("day", [DAY, EVE], ids=["target", "proxy"])
-def test_the_audit_id_changes_with_a_manifest(lake: Lake, day: dt.date) -> None:
-    before = audited(lake)
+def test_the_audit_id_changes_with_a_manifest(
+    lake: Lake, undisturbed: AuditRecord, day: dt.date
+) -> None:
     edit_manifest(lake, "good", day, privacy=declared(0.75))
-    assert audited(lake).audit.audit_id != before.audit.audit_id
+    assert audited(lake).audit.audit_id != undisturbed.audit.audit_id
 
 
 @pytest.mark.parametrize("day", [DAY, EVE], ids=["target", "proxy"])
-def test_the_audit_id_changes_with_a_model(lake: Lake, day: dt.date) -> None:
-    before = audited(lake)
+def test_the_audit_id_changes_with_a_model(
+    lake: Lake, undisturbed: AuditRecord, day: dt.date
+) -> None:
     put_model(lake, day, privacy=declared(), parameters={"iterations": 6, "depth": 2})
-    assert audited(lake).audit.audit_id != before.audit.audit_id
+    assert audited(lake).audit.audit_id != undisturbed.audit.audit_id
 
 
 def test_a_failure_has_an_audit_id_that_depends_on_the_reason(lake: Lake) -> None:

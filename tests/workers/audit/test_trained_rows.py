@@ -136,7 +136,7 @@ def test_days_that_training_never_saw_are_told(lake: Lake, first: str) -> None:
     row = audited(lake, BOTH)
     assert row.status == "evaluated", row.reason
     assert row.label_days == (EVE, DAY)
-    assert f"counts {TRAINED} rows that trained it, and {row.records} training" in row.reason
+    assert f"counts {TRAINED} rows that trained it, and {row.records:,} training" in row.reason
     assert "make the bound smaller" in row.reason
 
 

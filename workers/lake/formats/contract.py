@@ -71,11 +71,9 @@ class ModelFormat(Protocol):
         The keys are those of `ModelDescription`, whose `content`, if any, is the answer's bytes
         (`rows`, where it is there, holds a `CountedRows`); or one key, `refused`, with the reason.
         """
-        ...
 
     def load(self, content: bytes) -> LoadedModel:
         """Return the model of a file that `describe` was content with."""
-        ...
 
     def inputs(self, loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> Any:
         """Return features as the model takes them; models that share them can share it.
@@ -83,11 +81,9 @@ class ModelFormat(Protocol):
         Raises:
             InputsRefusedError: a feature holds what the model cannot take.
         """
-        ...
 
     def count_rounds(self, loaded: LoadedModel) -> int:
         """Return with how many rounds of boosting a model predicts; 0 of one without rounds."""
-        ...
 
     def predict(self, loaded: LoadedModel, inputs: Any, *, threads: int) -> NDArray[np.float64]:
         """Return probabilities, shape (records, classes); they may be NaN.
@@ -95,7 +91,6 @@ class ModelFormat(Protocol):
         Raises:
             ModelRefusedError: what a row is answered depends on the rows beside it.
         """
-        ...
 
 
 Describe = Callable[[bytes], dict[str, Any] | WithBytes]

@@ -4,7 +4,7 @@ import datetime as dt
 import hashlib
 import json
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,10 +115,8 @@ class CheckpointSource(NoEarlierModels):
         """The proxy's manifest says so; a path that names an earlier day does not."""
         return not self.declared
 
-    @property
-    def gives_chances(self) -> bool:
-        """Yes: models are asked for the probability of each class."""
-        return True
+    gives_chances: ClassVar[bool] = True
+    """Yes: models are asked for the probability of each class."""
 
     @property
     def declared_in(self) -> str:
@@ -245,10 +243,8 @@ class CheckpointSource(NoEarlierModels):
         """Return whether a hash that divides the records is of text or integers; "" for none."""
         return self.place.hashed_kind(batch)
 
-    @property
-    def sampled(self) -> tuple[str, ...]:
-        """Nothing: probabilities say by what to match."""
-        return ()
+    sampled: ClassVar[tuple[str, ...]] = ()
+    """Nothing: probabilities say by what to match."""
 
     def sample(self, batch: Batch) -> NDArray[np.float64]:
         """Return nothing."""

@@ -25,77 +25,60 @@ class LabelPlace(Protocol):
     @property
     def days(self) -> tuple[dt.date, ...]:
         """The days whose labels play, ascending; the audited one is the last."""
-        ...
 
     @property
     def name(self) -> str:
         """Name of the labels in the record."""
-        ...
 
     @property
     def version(self) -> int | None:
         """Version of the table that is read; None where there are no versions."""
-        ...
 
     @property
     def label(self) -> str | None:
         """The label's column, where it is another than that of the manifests."""
-        ...
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns read besides the label and the features: the arm and, maybe, day and time."""
-        ...
 
     @property
     def arm_column(self) -> str:
         """The column that says which records were held out."""
-        ...
 
     @property
     def reading(self) -> Hashable:
         """Columns and rows that two games must have in common to share a model's inputs."""
-        ...
 
     def key(self) -> str:
         """Return what sources have in common that can share one read."""
-        ...
 
     def meaning(self) -> dict[str, Any] | None:
         """Return what the settings say that changes a number; None where manifests say it all."""
-        ...
 
     def find_partition(self) -> tuple[Lake, Partition]:
         """Return the day's files, and below which root they lie."""
-        ...
 
     def stored(self, feature: Feature) -> Feature:
         """Return a feature under the name of the column that holds it."""
-        ...
 
     def check_columns(self, footer: Footer, path: str, needed: NeededColumns) -> None:
         """Raise `NotEvaluableError` unless a file has the columns; features as they are stored."""
-        ...
 
     def today(self, batch: Batch) -> NDArray[np.bool_]:
         """Return whether each row is of the day."""
-        ...
 
     def labels(self, batch: Batch, label: LabelColumn) -> tuple[NDArray[np.int64], BadRecords]:
         """Return class indices, -1 for a bad record and for another day's; and what is bad."""
-        ...
 
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether each row was trained on, and whether it was held out."""
-        ...
 
     def hashed_kind(self, batch: Batch) -> str:
         """Return whether a hash that divides the rows is of text or integers; "" for none."""
-        ...
 
     def where_rows_are(self, left_out: int) -> str:
         """Return what to look at where too few rows play; `left_out` rows are of neither split."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

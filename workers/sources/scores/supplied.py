@@ -10,7 +10,7 @@ import functools
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
@@ -121,10 +121,8 @@ class ScoreSource:
         """The audited day."""
         return (self.day,)
 
-    @property
-    def features(self) -> tuple[Feature, ...]:
-        """None: no model is scored here."""
-        return ()
+    features: ClassVar[tuple[Feature, ...]] = ()
+    """None: no model is scored here."""
 
     @property
     def context(self) -> tuple[str, ...]:
@@ -157,30 +155,22 @@ class ScoreSource:
         """The declaration of the settings."""
         return self.supplied.privacy
 
-    @property
-    def decoys(self) -> DecoyLabels | None:
-        """None: decoys are a manifest's."""
-        return None
+    decoys: ClassVar[DecoyLabels | None] = None
+    """None: decoys are a manifest's."""
 
-    @property
-    def output_correction(self) -> OutputCorrection | None:
-        """None: no manifest says what was done to supplied probabilities."""
-        return None
+    output_correction: ClassVar[OutputCorrection | None] = None
+    """None: no manifest says what was done to supplied probabilities."""
 
     @property
     def label_state(self) -> LabelState:
         """State of the labels that the settings declare."""
         return self.tables.label_state
 
-    @property
-    def proxy_is_earlier(self) -> bool:
-        """False: whether the proxy knows the day's labels is tested."""
-        return False
+    proxy_is_earlier: ClassVar[bool] = False
+    """False: whether the proxy knows the day's labels is tested."""
 
-    @property
-    def model_bytes(self) -> int:
-        """Zero: no model is asked."""
-        return 0
+    model_bytes: ClassVar[int] = 0
+    """Zero: no model is asked."""
 
     def without_models(self) -> "ScoreSource":
         """Return itself: no model is asked."""

@@ -1,0 +1,57 @@
+"""A folder in which three statements are published and a key is made: made once, then copied."""
+
+import datetime as dt
+import pathlib
+import shutil
+
+import pytest
+
+from tests.support.lake import write_settings
+from tests.support.statements import statement
+from workers.evidence.envelope import make_key_pair
+from workers.publication.statement_row import Statement
+from workers.publication.store import Statements
+
+NOW = dt.datetime.now(dt.UTC).replace(microsecond=123000)
+
+
+def publish(folder: pathlib.Path, *numbers: int, published_at: dt.datetime = NOW) -> None:
+    """Publish these statements in a folder."""
+    for number in numbers:
+        made = statement(
+            number,
+            evidence=20000 if number == 2 else 120,
+            published_at=published_at,
+            dataset=f"clicks-{number}",
+        )
+
+        def same(other: Statement, made: Statement = made) -> bool:
+            return other.statement_id == made.statement_id
+
+        Statements(str(folder / "statements")).publish(
+            lambda _revision, made=made: made,
+            dataset=made.dataset,
+            same=same,
+            epsilon_per_label=10.0,
+        )
+
+
+@pytest.fixture(scope="session")
+def published_project(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Return a project's folder with three statements and a key; it stays as it is."""
+    folder: pathlib.Path = tmp_path_factory.mktemp("published") / "project"
+    folder.mkdir()
+    write_settings(folder, ["model-0"], more='[publication]\nstatements = "statements"\n')
+    publish(folder, 0, 1, 2)
+    make_key_pair(folder / "evidence.pem")
+    return folder
+
+
+@pytest.fixture
+def project(
+    published_project: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> pathlib.Path:
+    """Return a copy of it in the test's own folder, and stand in it."""
+    folder = shutil.copytree(published_project, tmp_path / "project")
+    monkeypatch.chdir(folder)
+    return folder
