@@ -161,10 +161,9 @@ def _night(everyone: Tables, epsilons: NDArray[np.float64], stakes: Stakes) -> N
     """Return the log e-values of bets on all records, shape (gaps, epsilons)."""
     wealth = np.zeros((len(NIGHT_GAPS), epsilons.size))
     if everyone.records.size:
-        caps = np.array([stakes.log_cap(float(epsilon)) for epsilon in epsilons])
-        for cap in np.unique(caps):
-            some, gaps = caps == cap, _gaps(everyone, NIGHT_GAPS, float(cap))
-            wealth[:, some] = tables_log_wealth(everyone, epsilons[some], gaps).T
+        for place, epsilon in enumerate(epsilons):
+            gaps = _gaps(everyone, NIGHT_GAPS, stakes.log_cap(float(epsilon)))
+            wealth[:, place] = tables_log_wealth(everyone, np.array([epsilon]), gaps)[0]
     return wealth if _may_win(everyone) else np.minimum(wealth, 0.0)
 
 
