@@ -118,7 +118,7 @@ def files_of_day(
 ) -> dict[str, Any]:
     """Return where an Iceberg table lies, its snapshot, and that one's files that may hold a day.
 
-    All files without a `column` that says the day.
+    All files without a `column` that says the day. Also the columns' numbers, by name.
 
     Raises:
         NotEvaluableError: there is no such table, snapshot or column, it cannot be read, or it
@@ -145,7 +145,12 @@ def files_of_day(
                     "delete-file-threshold 1).",
                 )
             names.append(task.file.file_path)
-        return {"location": found.location(), "snapshot": snapshot.snapshot_id, "files": names}
+        return {
+            "location": found.location(),
+            "snapshot": snapshot.snapshot_id,
+            "files": names,
+            "ids": {field.name: field.field_id for field in found.schema().fields},
+        }
 
 
 def days_of_files(

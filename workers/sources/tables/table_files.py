@@ -8,13 +8,15 @@ such is refused, with the way out. A contained child reads Delta's logs and Iceb
 import datetime as dt
 import posixpath
 import urllib.parse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from pyarrow import fs
 
 from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.parquet import read_footer
 from workers.labels.shards import Partition, divide
 from workers.lake.layout import LabelFile, Lake
 from workers.lake.places import check_uri, local_path, placed
@@ -26,6 +28,8 @@ from workers.sources.tables.table_days import Named, as_day, says_day
 CSV = "csv"
 _CSV = (".csv", ".csv.gz")
 _AT_ONCE = 1_000  # files whose sizes are asked for in one request
+_READERS = 16  # footers are small and far away
+_NUMBER = b"PARQUET:field_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,8 +242,33 @@ def _iceberg_day(place: TablePlace, day: dt.date) -> TableDay:
         raise no_such_day(place, day)
     root = Lake(_iceberg_root(place, found["location"]))
     files = _listed(root, names, place)
+    with ThreadPoolExecutor(_READERS) as pool:
+        list(pool.map(lambda file: _check_numbers(root, file, found["ids"], place), files))
     in_files = place.day is not None
     return TableDay(root, "iceberg", found["snapshot"], files, day_in_files=in_files)
+
+
+def _check_numbers(
+    root: Lake, file: LabelFile, numbers: Mapping[str, int], place: TablePlace
+) -> None:
+    """Refuse a file whose columns have other numbers than the table's of the same names.
+
+    Iceberg's readers take columns by number, and an audit by name: they would read other labels.
+    A file without numbers is read by name by all.
+    """
+    fields = read_footer(root, file.name, listed=file).schema()
+    stored = {field.name: int((field.metadata or {}).get(_NUMBER, -1)) for field in fields}
+    if all(number < 0 for number in stored.values()):
+        return
+    known = set(numbers.values())
+    for name, number in stored.items():
+        if (name in numbers or number in known) and numbers.get(name) != number:
+            raise NotEvaluableError(
+                Reason.TABLE_UNSUPPORTED,
+                f"{file.name} of {place.table} gives its column {name!r} the field id {number}, "
+                f"and the table {numbers.get(name, 'has no such column')}, so that readers may "
+                "take another column: write the file anew through the table.",
+            )
 
 
 def _ask_delta(question: str, place: TablePlace, **about: Any) -> Any:
