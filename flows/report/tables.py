@@ -47,7 +47,8 @@ class Tables:
     """The rows that the report draws; small enough to be handed to another process.
 
     Attributes:
-        audits: the current record of each model and day, with the columns of `AuditedNight`.
+        audits: the current record of each model and day, with the columns of `AuditedNight`, in no
+            order.
         bounds: rows of `audit_bounds`, at least those of each model's last figures.
         promises: rows of `audit_promises`, likewise.
         slices: rows of `audit_slices`, likewise.
@@ -76,7 +77,7 @@ class Tables:
 
     def of_models(self, models: list[str]) -> "Tables":
         """Return the rows of some models only."""
-        audits = self.audits.filter(pl.col("model").is_in(models))
+        audits = self.audits.filter(pl.col("model").is_in(models)).sort("day", "model")
         mine = pl.col("audit_id").is_in(audits["audit_id"].implode())
         return Tables(
             audits=audits,
@@ -115,7 +116,7 @@ class Tables:
     def _secrets_of(self, models: list[str]) -> pl.DataFrame:
         if self.secrets.is_empty():
             return self.secrets
-        return self.secrets.filter(pl.col("model").is_in(models))
+        return self.secrets.filter(pl.col("model").is_in(models)).sort("day", "model", "secret")
 
     def release_rows(self) -> tuple[ReleaseRow, ...]:
         """Return the audits of releases."""
@@ -142,8 +143,8 @@ def read_tables(
     # Before the rows are read whole: both take much memory.
     asked = warehouse.current(every_secret=True, columns=OF_WINDOWS)
     derived = windows(warehouse, asked)
-    current = warehouse.current(every_secret=True)
-    if not current["audit_id"].equals(asked["audit_id"]):  # something was committed meanwhile
+    current = warehouse.current(every_secret=True, in_order=False)
+    if set(current["audit_id"]) != set(asked["audit_id"]):  # something was committed meanwhile
         derived = windows(warehouse, current)
     everything = with_windows(warehouse, current, windows=derived)
     of_labels = pl.col("secret").fill_null("label") == "label"

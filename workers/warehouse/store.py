@@ -46,6 +46,7 @@ _INPUTS = (
 POSSIBLE_DAY = pl.col("day") <= pl.col("recorded_at").dt.date() + dt.timedelta(days=1)
 """Whether a record's day is one that it can be of: a later one is a mistake, and hides no night."""
 _TOLD = pl.col("secret").fill_null("label")
+_ORDER = (pl.col("day"), pl.col("model"), _TOLD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,11 +257,13 @@ class Warehouse:
         day: dt.date | None = None,
         models: pl.Series | None = None,
         columns: Sequence[str] | None = None,
+        in_order: bool = True,
     ) -> pl.DataFrame:
         """Return the current record of every model and day, ordered by day and model.
 
         Those of labels; with `every_secret` also the current one of each other secret. Of one day,
-        some models or some columns alone where these are given.
+        some models or some columns alone where these are given. To order years of whole records
+        takes as much memory again.
 
         It is the latest that came to figures, or the latest of all where none did: a rerun that
         could not be evaluated (its labels have expired, say) takes no verdict back. The latest is
@@ -277,7 +280,8 @@ class Warehouse:
         latest = self._latest(audits)
         if not every_secret:
             latest = latest.filter(_TOLD == "label")
-        return self.collect(latest if columns is None else latest.select(columns))
+        ordered = latest.sort(_ORDER) if in_order else latest
+        return self.collect(ordered if columns is None else ordered.select(columns))
 
     def current_of_target(self, sha256: str) -> pl.DataFrame:
         """Return what `current` would, of every secret, were a model file's audits all there are.
@@ -285,7 +289,7 @@ class Warehouse:
         So a checkpoint that another one replaced is still known by what was said of it.
         """
         audits = self.scan("audits").filter(pl.col("target_sha256") == sha256)
-        return self.collect(self._latest(audits))
+        return self.collect(self._latest(audits).sort(_ORDER))
 
     def refutations_of_target(self, sha256: str) -> pl.DataFrame:
         """Return every configured audit that refutes what was declared for a model file.
@@ -308,10 +312,12 @@ class Warehouse:
         return retry_commits(self.uri, table, change)
 
     def _not_withdrawn(self, audits: pl.LazyFrame) -> pl.LazyFrame:
-        return audits.join(self.scan("audit_withdrawals"), on="audit_id", how="anti")
+        # A filter goes through the rows as they are read; a join would hold them twice.
+        withdrawn = self.collect(self.scan("audit_withdrawals").select("audit_id"))["audit_id"]
+        return audits.filter(~pl.col("audit_id").is_in(withdrawn.implode(), nulls_equal=True))
 
     def _latest(self, audits: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the current audit of each model, day and secret, ordered by these.
+        """Return the current audit of each model, day and secret, in no order.
 
         Most have one audit, which is it: only where there are several are their inputs compared.
         """
@@ -325,7 +331,7 @@ class Warehouse:
             chosen = self.collect(self._chosen(rivals))["audit_id"]
             passed_over = several.filter(~several.is_in(chosen.implode()))
             kept = kept.filter(~pl.col("audit_id").is_in(passed_over.implode()))
-        return kept.sort("day", "model", _TOLD)
+        return kept
 
     def _chosen(self, audits: pl.LazyFrame) -> pl.LazyFrame:
         """Return the id of the current audit of each model, day and secret."""
