@@ -3,6 +3,7 @@
 import contextlib
 import datetime as dt
 import functools
+import importlib
 import importlib.util
 import logging
 import operator
@@ -15,15 +16,22 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-import lazy_loader  # type: ignore[import-untyped]
-
 from privcore.exceptions import AuditError, TerminalError, TransientError, is_failure
 from workers.isolation import private_folder
 from workers.patience import within
 
-ray = lazy_loader.load(
-    "ray"
-)  # lazy: importing ray takes over a second, and most commands do not need it
+
+class _Ray:
+    """Ray, imported as it is used: that takes over a second, and most commands do without.
+
+    A lazy module among `sys.modules` would be loaded by whoever looks through these (`inspect`).
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module("ray"), name)
+
+
+ray: Any = _Ray()
 
 Shared = TypeVar("Shared")
 Item = TypeVar("Item")
@@ -321,7 +329,6 @@ def _now() -> dt.datetime:
 
 def connected() -> bool:
     """Return whether this process is connected to a Ray."""
-    # Named, but not yet loaded, it is in `sys.modules` too.
     return "ray._raylet" in sys.modules and bool(ray.is_initialized())
 
 
@@ -395,7 +402,7 @@ def _searching_as_here() -> Any:
     Ray itself would put the working folder first, in which a team may have a `workers` of its own.
     """
 
-    class SearchingAsHere(ray.job_config.JobConfig):  # type: ignore[misc,name-defined]
+    class SearchingAsHere(ray.job_config.JobConfig):  # type: ignore[misc]
         def _runtime_env_has_working_dir(self) -> bool:
             return True  # so Ray adds neither the working folder nor the script's
 

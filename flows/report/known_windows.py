@@ -40,14 +40,11 @@ def _windows(
     audits = audits.select(OF_WINDOWS)
     histories = _histories(audits)
     known = _read(path, key)
-    if known is None:
-        there = epsilon_windows(warehouse, audits.clear()).join(histories, on="audit_id")
-    else:
-        there = known.join(histories, on=["audit_id", _HISTORY], how="semi")
-    fresh = epsilon_windows(
-        warehouse, audits.join(there, on="audit_id", how="anti"), current=audits
-    ).join(histories, on="audit_id", how="left")
-    both = pl.concat([there, fresh])
+    there = None if known is None else known.join(histories, on=["audit_id", _HISTORY], how="semi")
+    wanted = audits if there is None else audits.join(there, on="audit_id", how="anti")
+    derived = epsilon_windows(warehouse, wanted, current=audits)
+    fresh = derived.join(histories, on="audit_id", how="left")
+    both = fresh if there is None else pl.concat([there, fresh])
     # Rows that contradict each other derived nothing; whoever mends them wants them read again.
     kept = both.filter(pl.col(EPSILON_STANDING).is_not_null(), pl.col(_HISTORY).is_not_null())
     if fresh.height or known is None or kept.height < known.height:

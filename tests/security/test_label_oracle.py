@@ -106,8 +106,8 @@ def night(
     travelled += [ended.stdout, ended.exit_code]
     travelled += [_TIMES.sub("", line) for line in caplog.messages]
     pages = sorted((folder / "report").rglob("*"))
-    travelled += [(str(page.relative_to(folder)), page.read_text()) for page in pages
-                  if page.is_file()]  # fmt: skip
+    travelled += [(str(page.relative_to(folder)), page.read_text(errors="replace"))
+                  for page in pages if page.is_file()]  # fmt: skip
     if more:
         travelled += Statements(str(folder / "statements")).contents()
     return repr(travelled).replace(str(folder), "FOLDER")
