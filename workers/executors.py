@@ -3,7 +3,6 @@
 import contextlib
 import datetime as dt
 import functools
-import importlib
 import importlib.util
 import logging
 import operator
@@ -28,7 +27,9 @@ class _Ray:
     """
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(importlib.import_module("ray"), name)
+        import ray as loaded  # noqa: PLC0415
+
+        return getattr(loaded, name)
 
 
 ray: Any = _Ray()
