@@ -21,7 +21,7 @@ from workers.lake.layout import LabelFile, Lake, folder_of, is_label_file, label
 
 WORK_UNIT_BYTES = 1 << 26
 _FILES_IN_WORK_UNIT = 500
-_READERS = 16  # footers are small and far away: latency, not work
+READERS = 16  # footers are small and far away: latency, not work
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def find_days(lake: Lake, dataset: str, days: tuple[dt.date, ...]) -> Partition:
 def divide(lake: Lake, folder: str, files: Sequence[LabelFile]) -> tuple[WorkUnit, ...]:
     """Return files as units of work of about `WORK_UNIT_BYTES`; large files' footers are read."""
     large = [file.name for file in files if file.size > WORK_UNIT_BYTES]
-    with ThreadPoolExecutor(_READERS) as pool:
+    with ThreadPoolExecutor(READERS) as pool:
         divided = dict(
             zip(
                 large,

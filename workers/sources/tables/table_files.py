@@ -17,7 +17,7 @@ from pyarrow import fs
 
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.parquet import read_footer
-from workers.labels.shards import Partition, divide
+from workers.labels.shards import READERS, Partition, divide
 from workers.lake.layout import LabelFile, Lake
 from workers.lake.places import check_uri, local_path, placed
 from workers.sources.tables.day_tables import TablePlace
@@ -28,7 +28,6 @@ from workers.sources.tables.table_days import Named, as_day, says_day
 CSV = "csv"
 _CSV = (".csv", ".csv.gz")
 _AT_ONCE = 1_000  # files whose sizes are asked for in one request
-_READERS = 16  # footers are small and far away
 _NUMBER = b"PARQUET:field_id"
 
 
@@ -242,7 +241,7 @@ def _iceberg_day(place: TablePlace, day: dt.date) -> TableDay:
         raise no_such_day(place, day)
     root = Lake(_iceberg_root(place, found["location"]))
     files = _listed(root, names, place)
-    with ThreadPoolExecutor(_READERS) as pool:
+    with ThreadPoolExecutor(READERS) as pool:
         list(pool.map(lambda file: _check_numbers(root, file, found["ids"], place), files))
     in_files = place.day is not None
     return TableDay(root, "iceberg", found["snapshot"], files, day_in_files=in_files)
