@@ -7,6 +7,7 @@ XGBoost's files do not count rows. They keep the sum of the loss's second deriva
 of a leaf; each row's follows from the rounds before, and from no label.
 """
 
+import functools
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -40,6 +41,8 @@ _TRIED = 12
 """Trees that are looked at for some that count."""
 _UNITS, _LARGEST_SUM = float(1 << 20), float(1 << 40)
 """Whole numbers add to the same sum in any order."""
+_KEPT = 128
+"""Trees whose counts are kept: a day's batches ask for the same few of each model."""
 
 
 def leaves_of_trees(
@@ -74,13 +77,9 @@ def _of_catboost(loaded: LoadedModel, inputs: Any, tree: int) -> Leaves | None:
     finished model. In a symmetric tree each split is a digit of a leaf's number, so such digits
     can be left out.
     """
-    model = loaded.model
-    sizes = np.asarray(model.get_tree_leaf_counts(), dtype=np.int64)
-    start, size = int(sizes[:tree].sum()), int(sizes[tree])
-    weights = np.asarray(model.get_leaf_weights()[start : start + size])
+    model, counted = loaded.model, _counted_by_catboost(loaded, tree)
     found = model.calc_leaf_indexes(inputs, ntree_start=tree, ntree_end=tree + 1, thread_count=1)
     leaves = np.asarray(found, dtype=np.int64)[:, 0]
-    counted = np.rint(weights).astype(np.int64)
     if not len(model.get_cat_feature_indices()):
         return _of_rows(leaves, counted)
     try:
@@ -88,10 +87,24 @@ def _of_catboost(loaded: LoadedModel, inputs: Any, tree: int) -> Leaves | None:
     except catboost.CatBoostError:
         return None
     kept = [place for place, split in enumerate(splits) if "{" not in split]
-    if size != 1 << len(splits) or not kept:
+    if counted.size != 1 << len(splits) or not kept:
         return None
-    joined = _digits(np.arange(size), kept)
+    joined = _digits(np.arange(counted.size), kept)
     return _of_rows(_digits(leaves, kept), np.bincount(joined, counted).astype(np.int64))
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _counted_by_catboost(loaded: LoadedModel, tree: int) -> NDArray[np.int64]:
+    """Return a tree's counts."""
+    sizes = np.asarray(loaded.model.get_tree_leaf_counts(), dtype=np.int64)
+    start, size = int(sizes[:tree].sum()), int(sizes[tree])
+    return np.rint(_weights_by_catboost(loaded)[start : start + size]).astype(np.int64)
+
+
+@functools.lru_cache(maxsize=1)
+def _weights_by_catboost(loaded: LoadedModel) -> NDArray[np.float64]:
+    """Return the weights of all leaves, which CatBoost takes ten milliseconds to give."""
+    return np.asarray(loaded.model.get_leaf_weights())
 
 
 def _of_rows(found: NDArray[np.int64], counted: NDArray[np.int64]) -> Leaves:
@@ -107,15 +120,21 @@ def _digits(numbers: NDArray[np.int64], kept: list[int]) -> NDArray[np.int64]:
 
 def _of_lightgbm(loaded: LoadedModel, inputs: Any, tree: int) -> Leaves | None:
     """Return the leaves in the first class's tree of one round."""
-    text = loaded.model.model_to_string(start_iteration=tree, num_iteration=1)
-    line = next((one for one in text.splitlines() if one.startswith("leaf_count=")), None)
-    if line is None:
+    counted = _counted_by_lightgbm(loaded, tree)
+    if counted is None:
         return None
-    counted = np.array(line.partition("=")[2].split(), dtype=np.int64)
     found = loaded.model.predict(
         inputs, pred_leaf=True, start_iteration=tree, num_iteration=1, num_threads=1
     )
     return _of_rows(np.asarray(found, dtype=np.int64).reshape(len(inputs), -1)[:, 0], counted)
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _counted_by_lightgbm(loaded: LoadedModel, tree: int) -> NDArray[np.int64] | None:
+    """Return the counts of one round's first tree."""
+    text = loaded.model.model_to_string(start_iteration=tree, num_iteration=1)
+    line = next((one for one in text.splitlines() if one.startswith("leaf_count=")), None)
+    return None if line is None else np.array(line.partition("=")[2].split(), dtype=np.int64)
 
 
 def _of_xgboost(loaded: LoadedModel, inputs: Any, tree: int) -> Leaves | None:
