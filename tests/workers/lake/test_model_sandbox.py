@@ -4,8 +4,6 @@ import pathlib
 import random
 import resource
 import shutil
-import subprocess
-import sys
 from typing import Any
 
 import catboost
@@ -14,6 +12,7 @@ import numpy as np
 import pytest
 import xgboost
 
+from tests.support.call_imports import imported_by_a_call
 from tests.support.frameworks import rows_with_gaps, train_xgboost
 from tests.support.lake import DAY, PLAN, clone_model, label_rows, model_path, replace_model
 from workers.audit.run import run_audit
@@ -169,16 +168,8 @@ def test_a_small_file_that_asks_for_much_is_refused(
 
 
 def test_reading_a_model_imports_nothing() -> None:
-    """Each call has a fork of its own: what it imports, the next has to import again."""
     model = train_xgboost(rows_with_gaps(100, seed=1)).content
-    read = (
-        "import sys; from workers.lake.formats.xgboost import describe; before = {*sys.modules};"
-        "describe(sys.stdin.buffer.read()); print(*{*sys.modules} - before)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", read], input=model, capture_output=True, check=True
-    )
-    assert done.stdout.split() == []
+    assert imported_by_a_call("workers.lake.formats.xgboost", "describe(content)", model) == []
 
 
 @pytest.mark.parametrize("place", [4, 8, 16])

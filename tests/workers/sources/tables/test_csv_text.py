@@ -6,6 +6,7 @@ import pathlib
 import polars as pl
 import pytest
 
+from tests.support.call_imports import imported_by_a_call
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.lake.layout import Lake
@@ -81,6 +82,12 @@ def test_every_fault_is_one_sentence(tmp_path: pathlib.Path, what: str) -> None:
     assert raised.value.sentence.startswith("scores.csv ")
     assert "\n" not in raised.value.sentence
     assert raised.value.reason is Reason.LABELS_UNREADABLE
+
+
+def test_reading_a_file_imports_nothing() -> None:
+    call = f"convert(content, packed=False, kinds={KINDS}, rows=0)"
+    content = HEAD + b"1,0.5,1,NA\n"
+    assert imported_by_a_call("workers.sources.tables.csv_text", call, content) == []
 
 
 def test_what_unpacks_to_too_much_is_refused(tmp_path: pathlib.Path) -> None:
