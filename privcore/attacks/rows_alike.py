@@ -90,8 +90,8 @@ class ValueSketch:
         """
         rows, crossing, expected = self._by_value()
         few = (rows >= 2) & (rows <= _MOST_ROWS)
-        values = np.count_nonzero(few)
-        found, chance = np.count_nonzero(few & crossing), float(expected[few].sum())
+        values, found = int(few.sum()), int((few & crossing).sum())
+        chance = float(expected[few].sum())
         if found <= chance:
             return None
         share, by_chance = found / values, chance / values

@@ -129,8 +129,8 @@ class RowsAlike:
             "alike_twin_sums": self.twins.sums,
             "alike_columns": np.array(list(self.columns), dtype=np.str_),
         }
-        for place, sketch in enumerate(self.near):
-            arrays |= {f"near{place}": sketch.hashes, f"near{place}_sums": sketch.sums}
+        for place, near in enumerate(self.near):
+            arrays |= {f"near{place}": near.hashes, f"near{place}_sums": near.sums}
         for place, sketch in enumerate(self.columns.values()):
             if sketch is not None:
                 arrays |= {f"alike{place}": sketch.hashes, f"alike{place}_sums": sketch.sums}
