@@ -84,7 +84,7 @@ def test_an_onnx_model_whose_words_a_value_makes_longer_is_bounded(
     """onnxruntime's bound counts no letters: one row of the day asked a worker for 2 TB of text."""
     content = words_by_value(35)
     assert describe_model(content, format="onnx").class_count == 2
-    monkeypatch.setattr(onnx_format, "_most_memory", lambda: 1 << 28)
+    monkeypatch.setattr(onnx_format, "most_memory", lambda: 1 << 28)
     loaded = onnx_format.load(content)
     rows = {"X": np.full((4, 3), 1.0, np.float32)}
     assert onnx_format.predict(loaded, rows, threads=1).shape == (4, 2)

@@ -74,8 +74,7 @@ def describe_model(content: bytes, *, format: str = "catboost") -> ModelDescript
     try:
         found = _contained(format)(content)
     except ContainedError as error:
-        why = f"is not in {name}'s format" if error.kind == "raised" else "cannot be read"
-        raise UnreadableModelError(f"{why}: {name} {error.why}") from None
+        raise UnreadableModelError(why_unread(error, name)) from None
     anew = None
     if isinstance(found, WithBytes):
         found, anew = found.value, found.content
@@ -90,6 +89,12 @@ def describe_model(content: bytes, *, format: str = "catboost") -> ModelDescript
         int(found.get("unserved", 0)),
         anew,
     )
+
+
+def why_unread(error: ContainedError, name: str) -> str:
+    """Return in words how a format's reader ended; completes "the file ..."."""
+    why = f"is not in {name}'s format" if error.kind == "raised" else "cannot be read"
+    return f"{why}: {name} {error.why}"
 
 
 @functools.cache
