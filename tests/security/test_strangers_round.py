@@ -28,6 +28,7 @@ from workers.audit.run import run_audit
 from workers.evidence.envelope import _SMALL_ORDER, make_key_pair, read_public_key
 from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
+from workers.lake import model_sandbox
 from workers.lake.formats import onnx as onnx_format
 from workers.lake.layout import Lake
 from workers.lake.model_sandbox import describe_model
@@ -308,3 +309,30 @@ def test_a_slice_is_called_by_a_name(tmp_path: pathlib.Path) -> None:
     found = run_audit(lake, "good", LABEL_DAY, plan=plan, executor=InProcess()).audit
     assert (found.status, found.reason_code) == ("not_evaluable", "feature_invalid")
     assert "a value of over 256 characters" in found.reason
+
+
+DESCRIBED = {"kinds": ["numeric"], "names": ["x"], "classes": None, "class_count": 2}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        {},
+        {"refused": 1},
+        DESCRIBED | {"kinds": ["strange"]},
+        DESCRIBED | {"names": "x"},
+        DESCRIBED | {"class_count": 10**9},
+        DESCRIBED | {"rows": [-1, True]},
+    ],
+    ids=str,
+)
+def test_an_answer_about_a_model_that_is_none_is_that_models_alone(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, answer: object
+) -> None:
+    """A file that took its reader over made an unexpected error of its audit."""
+    lake = small_lake(tmp_path, days=(EVE, LABEL_DAY))
+    monkeypatch.setattr(model_sandbox, "_contained", lambda _: lambda _: answer)
+    found = run_audit(lake, "good", LABEL_DAY, plan=Plan(repetitions=4), executor=InProcess()).audit
+    assert (found.status, found.reason_code) == ("not_evaluable", "checkpoint_invalid")
+    assert "cannot be read: CatBoost's reader gave an answer that is none" in found.reason
