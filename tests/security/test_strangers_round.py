@@ -3,6 +3,7 @@
 import datetime as dt
 import os
 import pathlib
+from collections.abc import Callable
 
 import deltalake
 import numpy as np
@@ -17,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from onnx import helper, numpy_helper
 from polars.testing import assert_frame_equal
 
+from flows.commands.verify_bundle import check_evidence
 from flows.report import write_report
 from flows.settings import SettingsError, load_settings
 from privcore.exceptions import InvalidInputError, TerminalError
@@ -100,6 +102,32 @@ def test_settings_that_cannot_be_read_are_said_to_be_so(tmp_path: pathlib.Path, 
     path.write_text(f"lake = {value}\n")
     with pytest.raises(SettingsError, match="is not valid TOML"):
         load_settings(path)
+
+
+def test_settings_of_many_dots_are_refused_before_they_are_parsed(tmp_path: pathlib.Path) -> None:
+    """100,000 of them in one key took minutes."""
+    path = tmp_path / "privaudit.toml"
+    path.write_text("a." * 100_000 + "a = 1\n")
+    with pytest.raises(SettingsError, match="has a key of over 16 parts"):
+        load_settings(path)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        load_settings,
+        read_public_key,
+        lambda path: check_evidence(path, [], dt.datetime.now(dt.UTC)),
+    ],
+    ids=["config", "trust", "bundle"],
+)
+def test_a_pipe_is_not_waited_for(
+    tmp_path: pathlib.Path, read: Callable[[pathlib.Path], object]
+) -> None:
+    """`privaudit verify` waited for one without end, whichever of its options named it."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TerminalError, match=r"cannot be read.*it is no plain file"):
+        read(tmp_path / "pipe")
 
 
 @pytest.mark.parametrize(
