@@ -19,6 +19,7 @@ from onnx import helper, numpy_helper
 from polars.testing import assert_frame_equal
 
 from flows.commands.verify_bundle import check_evidence
+from flows.next_steps import next_steps_table
 from flows.report import write_report
 from flows.settings import SettingsError, load_settings
 from privcore.exceptions import InvalidInputError, TerminalError
@@ -39,7 +40,7 @@ from workers.memorization.ngram import NgramCounts
 from workers.plan import Plan
 from workers.warehouse.acknowledgements import acknowledgements
 from workers.warehouse.commit import shared
-from workers.warehouse.night_windows import epsilon_windows
+from workers.warehouse.night_windows import epsilon_windows, with_windows
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES, arrow_schema
 from workers.warehouse.together import Together, together
@@ -337,6 +338,32 @@ def test_a_slice_is_called_by_a_name(tmp_path: pathlib.Path) -> None:
     found = run_audit(lake, "good", LABEL_DAY, plan=plan, executor=InProcess()).audit
     assert (found.status, found.reason_code) == ("not_evaluable", "feature_invalid")
     assert "a value of over 256 characters" in found.reason
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"verdict": None},
+        {"verdict": "strange"},
+        {"status": "strange"},
+        {"reason": None},
+        {"recorded_at": None},
+        {"seed": None},
+    ],
+    ids=str,
+)
+def test_next_steps_are_printed_beside_a_row_that_is_no_audits(
+    tmp_path: pathlib.Path, changes: dict[str, object]
+) -> None:
+    """`show --next` printed none."""
+    warehouse = Warehouse(str(tmp_path))
+    put_rows(warehouse, [evaluated("good", DAY)])
+    append(warehouse, "audits", evaluated("bad", DAY).audit.model_dump() | changes)
+    audits = with_windows(warehouse, warehouse.current())
+    steps = dict(next_steps_table(audits).select("model", "next_step").iter_rows())
+    assert steps.keys() == {"good", "bad"}
+    assert steps["bad"].startswith("This row cannot be read as an audit's.")
+    assert "cannot be read" not in steps["good"]
 
 
 DESCRIBED = {"kinds": ["numeric"], "names": ["x"], "classes": None, "class_count": 2}
