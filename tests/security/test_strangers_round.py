@@ -28,6 +28,7 @@ from tests.support.lake import EVE, label_path, small_lake
 from tests.support.onnx_files import onnx_file
 from tests.support.warehouse import START, evaluated, put_rows
 from workers.audit.run import run_audit
+from workers.audit.verify import verify_all_stored
 from workers.evidence.envelope import _SMALL_ORDER, make_key_pair, read_public_key
 from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
@@ -355,7 +356,7 @@ def test_a_slice_is_called_by_a_name(tmp_path: pathlib.Path) -> None:
 def test_next_steps_are_printed_beside_a_row_that_is_no_audits(
     tmp_path: pathlib.Path, changes: dict[str, object]
 ) -> None:
-    """`show --next` printed none."""
+    """`show --next` printed none, and `verify --stored` ended."""
     warehouse = Warehouse(str(tmp_path))
     put_rows(warehouse, [evaluated("good", DAY)])
     append(warehouse, "audits", evaluated("bad", DAY).audit.model_dump() | changes)
@@ -364,6 +365,8 @@ def test_next_steps_are_printed_beside_a_row_that_is_no_audits(
     assert steps.keys() == {"good", "bad"}
     assert steps["bad"].startswith("This row cannot be read as an audit's.")
     assert "cannot be read" not in steps["good"]
+    found = {one.audit_id: one.finding for one in verify_all_stored(warehouse)}
+    assert [found[row] for row in audits.sort("model")["audit_id"]] == ["altered", "intact"]
 
 
 DESCRIBED = {"kinds": ["numeric"], "names": ["x"], "classes": None, "class_count": 2}
