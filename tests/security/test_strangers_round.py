@@ -20,7 +20,7 @@ from polars.testing import assert_frame_equal
 
 from flows.commands.verify_bundle import check_evidence
 from flows.next_steps import next_steps_table
-from flows.report import write_report
+from flows.report.site import write_report
 from flows.settings import SettingsError, load_settings
 from privcore.exceptions import InvalidInputError, TerminalError
 from tests.support.lake import DAY as LABEL_DAY
