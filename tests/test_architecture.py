@@ -45,7 +45,8 @@ BELOW_IN_WORKERS = {
     "isolation": {"system_calls"},
     "memory": set(),
     "patience": set(),
-    "secret_files": set(),
+    "plain_files": set(),
+    "secret_files": {"plain_files"},
     "executors": {"isolation", "patience"},
     "totals": {"executors"},
     "one_child": {"executors"},
@@ -69,7 +70,7 @@ BELOW_IN_WORKERS = {
     },
     "datasets": {"lake", "labels"},
     "training": {"exceptions", "executors", "lake", "labels"},
-    "memorization": {"exceptions", "executors", "lake", "labels"},
+    "memorization": {"exceptions", "contained", "memory", "executors", "lake", "labels"},
     "release": {
         "exceptions", "strict_model", "versions", "patience", "executors", "lake", "warehouse",
     },

@@ -18,7 +18,10 @@ def open_plain(path: pathlib.Path, *, flags: int = 0) -> BinaryIO:
         OSError: it cannot be opened, or is a pipe, a device or a folder.
     """
     opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | flags)
-    if not stat.S_ISREG(os.fstat(opened).st_mode):
+    kind = os.fstat(opened).st_mode
+    if not stat.S_ISREG(kind):
         os.close(opened)
+        if stat.S_ISDIR(kind):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
         raise OSError(errno.EINVAL, "it is no plain file", os.fspath(path))
     return os.fdopen(opened, "rb")

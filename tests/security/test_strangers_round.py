@@ -41,11 +41,12 @@ from workers.memorization.ngram import NgramCounts
 from workers.plan import Plan
 from workers.warehouse.acknowledgements import acknowledgements
 from workers.warehouse.commit import shared
-from workers.warehouse.night_windows import epsilon_windows, with_windows
+from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES, arrow_schema
 from workers.warehouse.together import Together, together
 from workers.warehouse.unlisted import unlisted_models
+from workers.warehouse.with_windows import with_windows
 
 DAY = dt.date(2026, 4, 1)
 WEIGHTS = numpy_helper.from_array(np.ones((3, 2), np.float32), "W")
