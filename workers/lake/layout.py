@@ -135,6 +135,10 @@ class Lake:
             )
         return content
 
+    def create(self, path: str) -> pa.NativeFile:
+        """Open a file for writing, in an existing folder."""
+        return self.files.open_output_stream(path)
+
     def write(self, path: str, content: bytes) -> None:
         """Write a whole file, making its folder."""
 
@@ -142,7 +146,7 @@ class Lake:
             files = self.files
             if folder := path.rpartition("/")[0]:
                 files.create_dir(folder, recursive=True)
-            with files.open_output_stream(path) as stream:
+            with self.create(path) as stream:
                 stream.write(content)
 
         patiently(action, path)
