@@ -127,7 +127,10 @@ ELSEWHERE = {
         "workers.training.alibi workers.training.learner workers.training.method "
         "workers.training.multi_stage workers.training.named workers.training.pate"
     ),
-    "workers/warehouse/test_night_windows.py": "workers.warehouse.model_nights",
+    "workers/warehouse/test_night_windows.py": (
+        "workers.warehouse.model_nights workers.warehouse.night_columns "
+        "workers.warehouse.with_windows"
+    ),
     "workers/warehouse/test_views.py": "workers.warehouse.sql",
     "security/test_owner_attacks.py": "workers.audit.beside_decoys workers.audit.reversed_labels "
     "workers.audit.worse_than_shares",

@@ -224,8 +224,8 @@ def _print_exact(rows: "Sequence[AuditRow]", settings: "Settings", form: Form, *
     import polars as pl
 
     from flows.run.conclusion import exit_code
-    from workers.warehouse.night_windows import with_windows
     from workers.warehouse.store import Warehouse
+    from workers.warehouse.with_windows import with_windows
 
     warehouse = Warehouse(settings.warehouse)
     committed = [row.audit_id for row in rows]

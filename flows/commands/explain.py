@@ -96,8 +96,8 @@ def _card(audit_id: str, config: ConfigOption) -> "Card":
 
     from flows.next_steps import cards_of
     from flows.settings import load_settings
-    from workers.warehouse.night_windows import with_windows
     from workers.warehouse.store import Warehouse
+    from workers.warehouse.with_windows import with_windows
 
     warehouse = Warehouse(load_settings(config).warehouse)
     warehouse.check_exists()

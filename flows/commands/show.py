@@ -61,10 +61,12 @@ def show(
     with working("Reading the warehouse"):
         import polars as pl
 
+        from flows.report.known_windows import windows_beside
         from flows.settings import load_settings
+        from workers.secret_files import state_key
         from workers.warehouse.acknowledgements import with_acknowledgements
-        from workers.warehouse.night_windows import with_windows
         from workers.warehouse.store import Warehouse
+        from workers.warehouse.with_windows import with_windows
 
         settings = load_settings(config)
         warehouse = Warehouse(settings.warehouse, as_of=as_of, by_log=by_log)
@@ -78,7 +80,9 @@ def show(
             found = together(warehouse, day=day, delta=0.0 if total is None else total.delta)
             print_rows(together_table(found, None if total is None else total.epsilon), form)
             return
-        audits = with_windows(warehouse, warehouse.current(every_secret=True, day=day))
+        audits = warehouse.current(every_secret=True, day=day)
+        windows = windows_beside(settings.report, state_key("pages"), warehouse, audits)
+        audits = with_windows(warehouse, audits, windows=windows)
         audits = with_acknowledgements(warehouse, audits)
         if model is not None:  # only now: a night's q-values are of all its models
             audits = audits.filter(pl.col("model") == model)

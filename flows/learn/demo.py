@@ -22,8 +22,8 @@ from workers.executors import OnRay, on_ray
 from workers.lake.layout import Lake, checkpoint_folder
 from workers.training import MultiStage, Recipe, TrainingJob, train
 from workers.versions import CODE_VERSION, METHOD_VERSION
-from workers.warehouse.night_windows import with_windows
 from workers.warehouse.store import Warehouse
+from workers.warehouse.with_windows import with_windows
 
 _SEED = 2013
 # Many deep trees and large unpenalised steps: a model that overfits on purpose. One leaf step and

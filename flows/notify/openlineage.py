@@ -32,9 +32,9 @@ from workers.plain_text import plain_text
 from workers.publication.erased import Published
 from workers.versions import CODE_VERSION
 from workers.warehouse.gate import Gate, answer_of
-from workers.warehouse.night_windows import with_windows
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
+from workers.warehouse.with_windows import with_windows
 
 PRODUCER = f"urn:privaudit:{CODE_VERSION}"
 _SPECIFICATION = "https://openlineage.io/spec"

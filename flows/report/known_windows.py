@@ -3,7 +3,7 @@
 What the nights up to one prove together depends on these nights' records, which never change, and
 on the code. So beside the pages lies what was derived, by a digest of each audit's history, sealed
 as the list of pages is (`flows.report.drawn`): a file that is lost, forged or of other code costs
-time, and an earlier one proves nothing false.
+time, and an earlier one proves nothing false. Commands that print a night read it, too.
 """
 
 import functools
@@ -11,19 +11,21 @@ import hashlib
 import hmac
 import io
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import polars as pl
 
 from flows.files import read_plain, replace_file
 from flows.report.drawn import code_digest
-from workers.warehouse.night_windows import EPSILON_STANDING, OF_WINDOWS, epsilon_windows
+from workers.warehouse.night_columns import EPSILON_STANDING, OF_WINDOWS
+from workers.warehouse.schema import Status
 from workers.warehouse.store import Warehouse
 
 WINDOWS = ".windows"
 _SEAL_BYTES = 32
 _HISTORY = "history"
 _HISTORY_BYTES = 16
+_OF_HISTORY = ("audit_id", "record_digest", "model", "day", "secret")
 
 
 def known_windows(
@@ -33,12 +35,38 @@ def known_windows(
     return functools.partial(_windows, root / WINDOWS, key)
 
 
+def windows_beside(
+    folder: str | pathlib.Path, key: bytes | None, warehouse: Warehouse, audits: pl.DataFrame
+) -> pl.DataFrame:
+    """Return `epsilon_windows` of some current audits, which derives what the folder lacks.
+
+    Nothing is written, since whoever reads may lack the right to, and knows a part alone.
+    """
+    known = None if key is None else _read(pathlib.Path(folder) / WINDOWS, key)
+    lacking = audits.filter(pl.col("status") == Status.EVALUATED)  # others have none
+    there = None
+    if known is not None:
+        models = audits["model"].unique()
+        every = warehouse.current(every_secret=True, models=models, columns=_OF_HISTORY)
+        histories = _histories(every, asked=lacking["audit_id"])
+        there = known.join(histories, on=["audit_id", _HISTORY], how="semi").drop(_HISTORY)
+        lacking = lacking.join(there, on="audit_id", how="anti")
+        if not lacking.height:
+            return there
+    from workers.warehouse.night_windows import epsilon_windows  # noqa: PLC0415  # numba takes long
+
+    derived = epsilon_windows(warehouse, lacking)
+    return derived if there is None else pl.concat([there, derived])
+
+
 def _windows(
     path: pathlib.Path, key: bytes, warehouse: Warehouse, audits: pl.DataFrame
 ) -> pl.DataFrame:
     """Return the windows of `audits`, the current ones of every model and secret."""
+    from workers.warehouse.night_windows import epsilon_windows  # noqa: PLC0415  # numba takes long
+
     audits = audits.select(OF_WINDOWS)
-    histories = _histories(audits)
+    histories = _histories(audits, asked=audits["audit_id"])
     known = _read(path, key)
     there = None if known is None else known.join(histories, on=["audit_id", _HISTORY], how="semi")
     wanted = audits if there is None else audits.join(there, on="audit_id", how="anti")
@@ -52,28 +80,31 @@ def _windows(
     return both.drop(_HISTORY)
 
 
-def _histories(audits: pl.DataFrame) -> pl.DataFrame:
-    """Return the digest of each audit's history: its model's and secret's records up to it."""
-    ordered = audits.select("audit_id", "record_digest", "model", "day", "secret").sort("day")
-    digests = {
-        audit_id: digest
-        for _, nights in ordered.group_by("model", "secret", maintain_order=True)
-        for audit_id, digest in _chained(nights)
-    }
+def _histories(audits: pl.DataFrame, *, asked: pl.Series) -> pl.DataFrame:
+    """Return the digest of each asked audit's history: its model's and secret's records up to it.
+
+    None from a record on that has no digest of its own.
+    """
+    lengths = [pl.col(name).str.len_bytes() for name in ("audit_id", "record_digest")]
+    ordered = audits.select(
+        "audit_id", "model", "secret", "day",
+        # With lengths in front no two pairs are one text; null where one of both is.
+        record=pl.concat_str(*lengths, "audit_id", "record_digest", separator=" "),
+        asked=pl.col("audit_id").is_in(asked.implode()),
+    ).sort("day")  # fmt: skip
+    digests: dict[str, bytes] = {}
+    for _, nights in ordered.group_by("model", "secret", maintain_order=True):
+        chain = hashlib.blake2b(digest_size=_HISTORY_BYTES)
+        for audit_id, record, wanted in nights.select("audit_id", "record", "asked").iter_rows():
+            if record is None:
+                break
+            chain.update(record.encode())
+            if wanted:
+                digests[audit_id] = chain.digest()
     return pl.DataFrame(
         {"audit_id": list(digests), _HISTORY: list(digests.values())},
         schema={"audit_id": pl.String, _HISTORY: pl.Binary},
     )
-
-
-def _chained(nights: pl.DataFrame) -> Iterator[tuple[str, bytes]]:
-    """Yield each audit with the digest of the records up to it, until one has none of its own."""
-    chain = hashlib.blake2b(digest_size=_HISTORY_BYTES)
-    for audit_id, record in nights.select("audit_id", "record_digest").iter_rows():
-        if record is None:
-            return
-        chain.update(repr((audit_id, record)).encode())
-        yield audit_id, chain.digest()
 
 
 def _read(path: pathlib.Path, key: bytes) -> pl.DataFrame | None:

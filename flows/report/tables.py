@@ -10,7 +10,8 @@ from flows.report.history import AuditedNight, without_nan
 from flows.report.shared_labels import SharedLabels
 from workers.warehouse.acknowledgements import acknowledgements
 from workers.warehouse.asked import SCHEMA, every_audit
-from workers.warehouse.night_windows import OF_WINDOWS, epsilon_windows, with_windows
+from workers.warehouse.night_columns import OF_WINDOWS
+from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import (
     BoundRow,
@@ -22,6 +23,7 @@ from workers.warehouse.schema import (
 )
 from workers.warehouse.store import Warehouse
 from workers.warehouse.table_row import TableRow
+from workers.warehouse.with_windows import with_windows
 
 FEWEST_RECORDS = 10
 """No bar and no bin of fewer records is shown, whatever the warehouse holds."""

@@ -24,6 +24,7 @@ from flows.notify.public import PublicNight, public_alert
 from flows.progress import Advance
 from flows.run import attempts
 from flows.run.asked_by import asked_by
+from flows.run.earlier_start import audited_before
 from flows.run.night_plan import Job, Planned
 from flows.run.slots import set_limit, slot
 from flows.run.statements import publication_key, statement_of_record
@@ -180,7 +181,13 @@ def audit(
         TransientError: what failed may go away: it is tried again.
     """
     with slot(settings.night.concurrency), progress_bar(title) as advance:
-        return list(_audited(planned, settings, executor, advance))
+        before = audited_before(planned, settings)
+        known = [record for records in before.values() for record in records]
+        if known:
+            report_to_watcher(committing=[identity(record.audit) for record in known])
+        done = list(_tell(known, settings)) if known else []
+        left = tuple(each for each in planned if each.job.model not in before)
+        return done + (list(_audited(left, settings, executor, advance)) if left else [])
 
 
 def _audited(
@@ -255,31 +262,36 @@ def _commit(
     Raises:
         TerminalError: the only record cannot be stored.
     """
-    warehouse = Warehouse(settings.warehouse)
     told = [as_asked(record, jobs[record.audit.model], settings) for record in records]
     report_to_watcher(committing=[identity(record.audit) for record in told])
-    outcomes = warehouse.commit_all(told)
+    outcomes = Warehouse(settings.warehouse).commit_all(told)
     stored = [
         record
         for record, outcome in zip(told, outcomes, strict=True)
         if not isinstance(outcome, TerminalError)
     ]
+    yield from _tell(stored, settings)
+    for record, outcome in zip(told, outcomes, strict=True):
+        if not isinstance(outcome, TerminalError):
+            continue
+        if len(records) == 1:
+            raise outcome
+        job, plan = jobs[record.audit.model], Plan.model_validate_json(record.audit.plan)
+        failed = error_record(job.model, job.day, plan=plan, error=outcome)
+        yield _commit_error(failed, job, settings)
+
+
+def _tell(stored: Sequence[AuditRecord], settings: Settings) -> Iterator[Audited]:
+    """Keep that these are committed; then publish and alert one by one."""
     for record in stored:
         _recorded[identity(record.audit)[1:]] = record.audit
         report_to_watcher(committed=(record.audit.model, str(record.audit.day)))
-    withdrawn = warehouse.withdrawn(record.audit.audit_id for record in stored)
-    for record, outcome in zip(told, outcomes, strict=True):
-        if not isinstance(outcome, TerminalError):
-            audited = announce(record, settings, withdrawn=record.audit.audit_id in withdrawn)
-            _announced[identity(record.audit)[1:]] = audited
-            report_to_watcher(announced=record.audit.audit_id)
-            yield audited
-        elif len(records) > 1:
-            job, plan = jobs[record.audit.model], Plan.model_validate_json(record.audit.plan)
-            failed = error_record(job.model, job.day, plan=plan, error=outcome)
-            yield _commit_error(failed, job, settings)
-        else:
-            raise outcome
+    withdrawn = Warehouse(settings.warehouse).withdrawn(one.audit.audit_id for one in stored)
+    for record in stored:
+        audited = announce(record, settings, withdrawn=record.audit.audit_id in withdrawn)
+        _announced[identity(record.audit)[1:]] = audited
+        report_to_watcher(announced=record.audit.audit_id)
+        yield audited
 
 
 def as_asked(record: AuditRecord, job: Job, settings: Settings) -> AuditRecord:

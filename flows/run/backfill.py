@@ -19,13 +19,13 @@ from flows.progress import announce
 from flows.run.auditing import RUNNER, Audited, begin, gather, submit
 from flows.run.conclusion import conclude
 from flows.run.days import check_days
+from flows.run.earlier_start import HAS_FIGURES, first_start
 from flows.run.night_plan import Job, plan_night, report_planned
 from flows.settings import Settings, load_settings
 from privcore.exceptions import InvalidInputError
 from workers.executors import on_ray
 from workers.lake.layout import Lake
-from workers.versions import METHOD_VERSION
-from workers.warehouse.schema import AuditRow, Status
+from workers.warehouse.schema import AuditRow
 from workers.warehouse.store import Warehouse
 
 BACKFILL = "Backfill"
@@ -118,9 +118,10 @@ def plan_backfill(
 
 
 def _committed(warehouse: Warehouse) -> set[tuple[str, dt.date, str]]:
-    evaluated = warehouse.scan("audits").filter(
-        (pl.col("status") == Status.EVALUATED) & (pl.col("method_version") == METHOD_VERSION)
-    )
+    """Return what has figures; less what this run committed itself, and may not have alerted."""
+    evaluated, started = warehouse.scan("audits").filter(HAS_FIGURES), first_start()
+    if started is not None:
+        evaluated = evaluated.filter(pl.col("recorded_at") < started)
     return set(warehouse.collect(evaluated.select("model", "day", "plan")).iter_rows())
 
 

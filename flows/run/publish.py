@@ -7,8 +7,9 @@ from prefect.artifacts import create_link_artifact, create_markdown_artifact
 
 from flows.notify.artifacts import markdown_text
 from flows.notify.metrics import write_metrics
-from flows.report import write_public_report, write_report
+from flows.report.public_site import write_public_report
 from flows.report.shared_labels import LabelTotal
+from flows.report.site import write_report
 from flows.settings import Settings, load_settings
 from workers.publication.store import Statements
 from workers.warehouse.acknowledgements import last_days

@@ -1,13 +1,15 @@
-"""Rows that belong together: values of a column held out together, and rows logged twice.
+"""Rows that belong together: held out together, logged twice, or divided as pairs.
 
 A comparison of single rows takes each as drawn by itself. `workers.scan.rows_alike` says why two
 kinds of rows are looked for, and where; here is how they are found.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import rel_entr
 
 _KEPT = 4096
 """The values of a column that are kept: those with the smallest hashes."""
@@ -20,6 +22,10 @@ _ALIKE = 5.0
 _DISAGREEMENTS = 20.0
 """The disagreements that chance must expect among twins before their absence says anything."""
 _LEAST_SHARE = 0.01
+_MOST_ROWS = 8
+"""Rows of a value beyond which chance puts nearly every value in both arms."""
+_BY_CHANCE = 1e-8
+"""Probability of more crossings than are called too many."""
 
 _TRAIN, _HOLDOUT, _LABELS, _RESIDUAL, _SQUARE, _VARIANCE, _VARIANCE_SQUARE = range(7)
 
@@ -72,11 +78,33 @@ class ValueSketch:
 
     def crossings(self) -> tuple[int, float]:
         """Return how many values have rows in both arms, and how many chance would expect."""
+        _, crossing, expected = self._by_value()
+        return int(np.count_nonzero(crossing)), float(expected.sum())
+
+    def too_many_crossings(self) -> tuple[int, int, float] | None:
+        """Return values, those that cross the arms, and how many should; None where chance may.
+
+        Only values of 2 to 8 rows are asked, since chance puts larger ones in both arms. If the
+        holdout is drawn row by row, a share a of n values crosses in place of an expected share b
+        with probability at most exp(-n KL(a, b)) (Hoeffding 1963, theorem 1).
+        """
+        rows, crossing, expected = self._by_value()
+        few = (rows >= 2) & (rows <= _MOST_ROWS)
+        values, found = int(few.sum()), int((few & crossing).sum())
+        chance = float(expected[few].sum())
+        if found <= chance:
+            return None
+        share, by_chance = found / values, chance / values
+        divergence = rel_entr(share, by_chance) + rel_entr(1.0 - share, 1.0 - by_chance)
+        certain = values * divergence > -math.log(_BY_CHANCE)
+        return (values, found, chance) if certain else None
+
+    def _by_value(self) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.float64]]:
+        """Return of each value its rows, whether it crosses, and with which chance it would."""
         train, holdout = self.sums[:, _TRAIN], self.sums[:, _HOLDOUT]
         rows = train + holdout
         share = holdout.sum() / max(1, rows.sum())
-        expected = 1.0 - (1.0 - share) ** rows - share**rows
-        return int(np.count_nonzero(train * holdout)), float(expected.sum())
+        return rows, train * holdout > 0, 1.0 - (1.0 - share) ** rows - share**rows
 
     def held_together(self) -> bool:
         """Return whether values never cross the arms, although chance would have crossed many.

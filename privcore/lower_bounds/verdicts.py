@@ -1,10 +1,13 @@
 """Verdict on a declaration, from evidence."""
 
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from privcore.lower_bounds.evidence import Evidence
 from privcore.lower_bounds.secret import Secret
 from privcore.rounding import at_least, down, guarantee
+
+if TYPE_CHECKING:  # the words of verdicts are also read where no evidence is
+    from privcore.lower_bounds.evidence import Evidence
 
 
 class Verdict(StrEnum):
@@ -32,7 +35,7 @@ _UNDECLARED = {
 
 
 def verdict(
-    evidence: Evidence,
+    evidence: "Evidence",
     *,
     epsilon_declared: float | None,
     by_policy: bool = False,
@@ -92,7 +95,7 @@ def verdict(
     return _unable(evidence, epsilon_declared, declared)
 
 
-def _unable(evidence: Evidence, epsilon: float, declared: str) -> tuple[Verdict, str]:
+def _unable(evidence: "Evidence", epsilon: float, declared: str) -> tuple[Verdict, str]:
     """Return the verdict where not even a perfect attack could have refuted the declaration."""
     believed, control = evidence.epsilon_if_proxy_right, evidence.control_epsilon_if_proxy_right
     ceiling, decoys = evidence.epsilon_ceiling, evidence.decoy_records
@@ -152,7 +155,7 @@ def says_nothing(
     return ""
 
 
-def _kept_by_delta(evidence: Evidence, epsilon: float) -> str:
+def _kept_by_delta(evidence: "Evidence", epsilon: float) -> str:
     """Return that the declared delta alone prevents a refutation, in one sentence, or ""."""
     pure, delta = evidence.epsilon_lower_without_delta, evidence.claim.delta
     if pure is None or pure <= epsilon:
@@ -164,7 +167,7 @@ def _kept_by_delta(evidence: Evidence, epsilon: float) -> str:
     )
 
 
-def _declared(evidence: Evidence, epsilon: float, *, by_policy: bool) -> str:
+def _declared(evidence: "Evidence", epsilon: float, *, by_policy: bool) -> str:
     """Name what the bound is held against, with its delta."""
     words = guarantee(epsilon, evidence.claim.delta)
     return f"the {words} declared by policy" if by_policy else f"the declared {words}"
@@ -176,7 +179,7 @@ def _proved(epsilon_lower: float) -> str:
     return f"The privacy loss is at least {down(epsilon_lower)}"
 
 
-def _grounds(evidence: Evidence) -> str:
+def _grounds(evidence: "Evidence") -> str:
     if evidence.decoy_records is None:
         return (
             "if the holdout was drawn at random from the rows trained on, after any sampling, and "
@@ -185,7 +188,7 @@ def _grounds(evidence: Evidence) -> str:
     return f"by {evidence.decoy_records} labels that a coin chose before training"
 
 
-def privatised(evidence: Evidence, mechanism: str) -> tuple[Verdict, str]:
+def privatised(evidence: "Evidence", mechanism: str) -> tuple[Verdict, str]:
     """Return the verdict on labels that `mechanism` had privatised before training saw them.
 
     Training post-processes them, so no bound refutes the guarantee that they bring, and this one
@@ -199,7 +202,7 @@ def privatised(evidence: Evidence, mechanism: str) -> tuple[Verdict, str]:
     )
 
 
-def not_a_guarantee(evidence: Evidence, definition: str) -> tuple[Verdict, str]:
+def not_a_guarantee(evidence: "Evidence", definition: str) -> tuple[Verdict, str]:
     """Return the verdict on a definition under which every record can be read at any epsilon.
 
     Individual, group individual and bootstrap differential privacy: no bound can refute what

@@ -17,8 +17,8 @@ from pydantic import SecretStr, ValidationError
 from flows.notify import openlineage
 from flows.notify.alerts import Event
 from flows.notify.incidents import Stage, incidents_before
-from flows.report import write_report
 from flows.report.history import without_nan
+from flows.report.site import write_report
 from flows.run.conclusion import _beside
 from flows.run.statements import check_follows
 from flows.settings import Settings, SettingsError, load_settings

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.notify.webhook import WebhookError, send
-from flows.report import write_report
+from flows.report.site import write_report
 from flows.settings import SettingsError, load_settings
 from privcore.exceptions import AuditError
 from tests.support.damages import DAMAGES

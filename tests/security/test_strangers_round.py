@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from onnx import helper, numpy_helper
 from polars.testing import assert_frame_equal
 
-from flows.report import write_report
+from flows.report.site import write_report
 from flows.settings import SettingsError, load_settings
 from privcore.exceptions import InvalidInputError, TerminalError
 from tests.support.lake import DAY as LABEL_DAY

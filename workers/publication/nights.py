@@ -10,7 +10,7 @@ from privcore.lower_bounds import STANDING_NIGHTS, ClaimedNight, Verdict, declar
 from privcore.publication.statement import DOUBTFUL
 from workers.publication.erased import Entry, ErasedStatement
 from workers.publication.threshold_night import ThresholdNight
-from workers.warehouse.model_nights import WINDOWS
+from workers.warehouse.night_columns import WINDOWS
 from workers.warehouse.standings import recurs_from, standings
 
 STANDING_SHARE = 0.25

@@ -1,10 +1,11 @@
-"""Find rows that belong together: values of a column held out together, and rows logged twice.
+"""Find rows that belong together: held out together, logged twice, or divided as pairs.
 
 An audit of single rows compares training rows with holdout rows as if each were drawn by itself. If
 all rows of one person are held out together, the model knows training rows by other rows of their
 person, and holdout rows by none. If one event is logged twice, each copy gets noise of its own, and
-the event's label loses twice what a row's may lose. Both are looked for in the first rows of some
-files, also in columns that no model takes.
+the event's label loses twice what a row's may lose. If holdout rows are near copies of training
+rows, the model knows both alike. All are looked for in the first rows of some files, rows held out
+together also in columns that no model takes.
 """
 
 import contextlib
@@ -36,6 +37,8 @@ _COLUMNS = 24
 """The columns that are looked at."""
 _COLUMN_BYTES, _BYTES = 1 << 23, 1 << 25
 """The most bytes of one column, and of all columns together, that are looked at in a file."""
+_DIGITS = (1, 2, 3)
+"""Rows whose numbers agree in so many significant digits are near copies."""
 _PERSON = re.compile(
     r"user|customer|client|person|member|account|patient|household|device", re.IGNORECASE
 )
@@ -48,10 +51,12 @@ class RowsAlike:
     Attributes:
         columns: the sketch of each column that was looked at; None once its values cross the arms.
         twins: the sketch of rows by all that is read of them but the label.
+        near: sketches of rows by their features, one for each number of digits.
     """
 
     columns: dict[str, ValueSketch | None]
     twins: ValueSketch
+    near: tuple[ValueSketch, ...] = (ValueSketch.zero(),) * len(_DIGITS)
 
     @classmethod
     def none(cls) -> "RowsAlike":
@@ -64,7 +69,8 @@ class RowsAlike:
         for name, sketch in other.columns.items():
             mine = columns.get(name, ValueSketch.zero())
             columns[name] = None if mine is None or sketch is None else mine + sketch
-        return RowsAlike(columns, self.twins + other.twins)
+        near = tuple(one + two for one, two in zip(self.near, other.near, strict=True))
+        return RowsAlike(columns, self.twins + other.twins, near)
 
     def divided_whole(self) -> str | None:
         """Return a column whose values never cross the arms, whatever their labels; None if none.
@@ -87,7 +93,10 @@ class RowsAlike:
         return None
 
     def sentence(self) -> str:
-        """Return that rows were logged twice, where it looks so; else nothing."""
+        """Return that rows were logged twice or divided as pairs, where it looks so."""
+        return " ".join(filter(None, (self._twins_sentence(), self._pairs_sentence())))
+
+    def _twins_sentence(self) -> str:
         share = self.twins.repeated()
         if not share:
             return ""
@@ -99,6 +108,20 @@ class RowsAlike:
             "names the event."
         )
 
+    def _pairs_sentence(self) -> str:
+        """Return that near copies are in both arms too often, by the first digits that say it."""
+        for sketch in self.near:
+            if found := sketch.too_many_crossings():
+                groups, crossing, expected = found
+                return (
+                    f"Holdout rows resemble training rows too often: of {groups:,} groups of few "
+                    f"rows with nearly the same features {crossing:,} have rows of both, and a "
+                    f"random holdout would give {expected:,.0f}. If near copies share their "
+                    "labels, the target knows labels of the holdout, and this bound is too small. "
+                    "Draw the holdout at random from the rows that training takes."
+                )
+        return ""
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return it as arrays, as a finished work unit keeps it."""
         arrays: dict[str, NDArray[Any]] = {
@@ -106,6 +129,8 @@ class RowsAlike:
             "alike_twin_sums": self.twins.sums,
             "alike_columns": np.array(list(self.columns), dtype=np.str_),
         }
+        for place, near in enumerate(self.near):
+            arrays |= {f"near{place}": near.hashes, f"near{place}_sums": near.sums}
         for place, sketch in enumerate(self.columns.values()):
             if sketch is not None:
                 arrays |= {f"alike{place}": sketch.hashes, f"alike{place}_sums": sketch.sums}
@@ -120,7 +145,11 @@ class RowsAlike:
             else None
             for place, name in enumerate(arrays["alike_columns"])
         }
-        return cls(columns, ValueSketch(arrays["alike_twins"], arrays["alike_twin_sums"]))
+        near = tuple(
+            ValueSketch(arrays[f"near{place}"], arrays[f"near{place}_sums"])
+            for place in range(len(_DIGITS))
+        )
+        return cls(columns, ValueSketch(arrays["alike_twins"], arrays["alike_twin_sums"]), near)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +196,7 @@ def rows_alike(batch: Batch, source: Source, scores: SharedScores, looked: Looke
         # No audit ends by a column that it does not need; one that it needs is refused by the scan.
         with contextlib.suppress(NotEvaluableError):
             columns[name] = _column(part.column(name)[played], rows)
-    return RowsAlike(columns, twins)
+    return RowsAlike(columns, twins, _near(batch, source, played, rows))
 
 
 def columns_to_look_at(
@@ -217,6 +246,23 @@ def _names_values(kind: pa.DataType) -> bool:
     return bool(
         pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
     )
+
+
+def _near(
+    batch: Batch, source: Source, played: NDArray[np.int64], rows: NDArray[np.int64]
+) -> tuple[ValueSketch, ...]:
+    """Return the sketches of rows by their features to some digits; of no features, none."""
+    try:
+        features = source.context_features(batch)
+        columns = [batch.feature(each).gather(played).alias(each.name) for each in features]
+    except NotEvaluableError:  # the scan refuses what it needs
+        columns = []
+    if not columns:
+        return RowsAlike.none().near
+    frame = pl.DataFrame(columns)
+    numeric = pl.col([each.name for each in features if each.kind == "numeric"]).cast(pl.Float64)
+    near = (frame.with_columns(numeric.round_sig_figs(digits)) for digits in _DIGITS)
+    return tuple(ValueSketch.of(some.hash_rows().to_numpy(), rows) for some in near)
 
 
 def _column(values: pl.Series, rows: NDArray[np.int64]) -> ValueSketch | None:

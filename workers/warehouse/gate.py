@@ -10,8 +10,8 @@ import polars as pl
 
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds import Verdict, sensitive
-from workers.warehouse.night_windows import with_windows
 from workers.warehouse.store import Warehouse
+from workers.warehouse.with_windows import with_windows
 
 _FAILING = {Verdict.VIOLATED, Verdict.VACUOUS, Verdict.NOT_A_GUARANTEE}
 _PASSING = {Verdict.CONSISTENT, Verdict.PRIVATISED}

@@ -10,26 +10,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from privcore.lower_bounds import WINDOW_EPSILONS, Night, standing_length
-from workers.warehouse.declaration_changes import DATASET, LABEL_COLUMN
+from workers.warehouse.night_columns import NAMED, OF_AUDITS, WINDOWS
 from workers.warehouse.settings_changes import COLUMNS as OF_SETTINGS
 from workers.warehouse.standings import COLUMNS as OF_STANDINGS
 from workers.warehouse.standings import recurs_from
 from workers.warehouse.store import Warehouse
 
-WINDOWS = (7, 28)
-"""Lengths of windows in days."""
 _CLAIM = ("family", "delta", "classes", "neighbors", "labels_recur", "method_version")
-_NAMED = ("audit_id", "model", "day")
-OF_AUDITS = (
-    *_NAMED,
-    "secret",
-    "delta_declared",
-    "mechanism",
-    DATASET,
-    LABEL_COLUMN,
-    "exploratory",
-)
-"""Columns of current records that nights are made of."""
 _AT_ONCE = 20_000
 """Number of nights whose wealth is held at once: 90 MB, twice that where delta has a price."""
 
@@ -122,8 +109,8 @@ def model_nights(
         warehouse.scan("audit_wealth")
         .filter(pl.col("model").is_in(models.implode()))
         .filter(pl.col("window_price").is_not_null())
-        .select(*_NAMED, *dict.fromkeys((*OF_STANDINGS, *_CLAIM)))
-        .join(current.lazy().select(OF_AUDITS), on=_NAMED, how="inner")
+        .select(*NAMED, *dict.fromkeys((*OF_STANDINGS, *_CLAIM)))
+        .join(current.lazy().select(OF_AUDITS), on=NAMED, how="inner")
         .with_columns(pl.col("secret").fill_null("label"))
         .sort("model", "secret", "day")
     )

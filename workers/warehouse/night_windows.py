@@ -1,4 +1,4 @@
-"""Evidence over many nights and over the models of a night, derived from what is stored."""
+"""Evidence over many nights, derived from what is stored."""
 
 import bisect
 import functools
@@ -15,15 +15,11 @@ from privcore.lower_bounds import (
     STANDING_NIGHTS,
     WINDOW_NIGHTS,
     Night,
-    false_discovery_qvalues,
     standing_epsilons,
     window_epsilons,
 )
 from workers.warehouse.declaration_changes import declaration_change
-from workers.warehouse.input_changes import input_changes
 from workers.warehouse.model_nights import (
-    OF_AUDITS,
-    WINDOWS,
     ModelNights,
     NightEvidence,
     evidence_of,
@@ -32,23 +28,26 @@ from workers.warehouse.model_nights import (
     model_nights,
     settings_of,
 )
+from workers.warehouse.night_columns import (
+    AVERAGED,
+    DECLARATION_CHANGE,
+    EPSILON_CEILING,
+    EPSILON_LOWER,
+    EPSILON_STANDING,
+    SETTINGS_CHANGE,
+    STANDING,
+    WINDOWS,
+)
 from workers.warehouse.settings_changes import settings_change
 from workers.warehouse.standings import COLUMNS as OF_STANDINGS
 from workers.warehouse.standings import by_recurrence
 from workers.warehouse.standings import standings as model_standings
 from workers.warehouse.store import Warehouse
 
-_COLUMNS = {days: f"epsilon_lower_{days}_days" for days in WINDOWS}
-EPSILON_CEILING = f"epsilon_ceiling_{WINDOWS[-1]}_days"
-AVERAGED = "nights_averaged"
-EPSILON_STANDING = "epsilon_standing"
-STANDING = "standing"
-DECLARATION_CHANGE = "declaration_change"
-SETTINGS_CHANGE = "settings_change"
 MEANINGS = {
     **{
         column: f"Bound over the {days} days up to this one, under this day's claim; 0 where none."
-        for days, column in _COLUMNS.items()
+        for days, column in EPSILON_LOWER.items()
     },
     EPSILON_CEILING: f"The most that the nights of these {WINDOWS[-1]} days could have proved "
     "together, with their holdouts, if every prediction on a training record had been correct. "
@@ -68,36 +67,12 @@ MEANINGS = {
     "words; null where neither is so.",
 }
 """Meanings of the columns of `epsilon_windows`."""
-OF_WINDOWS = (*OF_AUDITS, "significance", "record_digest")
-"""Columns of current records that suffice for all of this."""
 _STANDING_SHARE = 0.25  # of a night's significance: one fifth of the plan's against four
 _CONTRADICTORY = (
     "Stored rows of these nights contradict each other, which no audit writes, so that nothing is "
     "derived from nights together: restore the warehouse from a copy, and see who may write there."
 )
 _log = logging.getLogger(__name__)
-
-
-def with_windows(
-    warehouse: Warehouse, audits: pl.DataFrame, *, windows: pl.DataFrame | None = None
-) -> pl.DataFrame:
-    """Return current audits with what other nights and models add to each.
-
-    Columns added: those of `epsilon_windows` (`windows` where they are known); `claim_qvalue`,
-    e-BH's over the models of the same night; and `inputs_changed`, what of the inputs an earlier
-    record had otherwise.
-    """
-    if windows is None:
-        windows = epsilon_windows(warehouse, audits)
-    ids = audits.select("audit_id")
-    windows = windows.select("audit_id", *MEANINGS)
-    added = ids.join(windows, on="audit_id", how="left", maintain_order="left").drop("audit_id")
-    changes = input_changes(warehouse, audits)
-    changed = [changes.get(audit_id) for audit_id in audits["audit_id"]]
-    # Beside the columns that are there: a join of all would copy them.
-    return audits.hstack(added).with_columns(
-        _qvalues(audits), pl.Series("inputs_changed", changed, dtype=pl.String)
-    )
 
 
 def epsilon_windows(
@@ -131,7 +106,7 @@ def epsilon_windows(
         "model": pl.String,
         "day": pl.Date,
         "audit_id": pl.String,
-        **dict.fromkeys((*_COLUMNS.values(), EPSILON_CEILING), pl.Float64),
+        **dict.fromkeys((*EPSILON_LOWER.values(), EPSILON_CEILING), pl.Float64),
         AVERAGED: pl.Boolean,
         EPSILON_STANDING: pl.Float64,
         STANDING: pl.String,
@@ -213,7 +188,7 @@ def _windows(
             recurring=[said or bool(before[slice(*span)].max() >= span[0]) for span in spans],
         )
         nights = [wealth.get(history.ids[one]) for one in alike]
-        columns = {_COLUMNS[width]: [None if one is None else one.window for one in nights]}
+        columns = {EPSILON_LOWER[width]: [None if one is None else one.window for one in nights]}
         if width == WINDOWS[-1]:
             for place, recurs in zip(places, windows.recurring, strict=True):
                 found[place][AVERAGED] = recurs
@@ -313,14 +288,3 @@ def _verdicts(history: ModelNights, significance: Mapping[str, float]) -> dict[i
         places = [one for one in history.wanted if significance[history.ids[one]] == allowed]
         found |= model_standings(rows, significance=allowed * _STANDING_SHARE, wanted=places)
     return found
-
-
-def _qvalues(audits: pl.DataFrame) -> pl.Series:
-    values: list[float | None] = [None] * audits.height
-    numbered = audits.select("day", "claim_evalue").with_row_index()
-    evalue = pl.col("claim_evalue")
-    for _, night in numbered.filter(evalue >= 0.0, evalue.is_not_nan()).group_by("day"):
-        qvalues = false_discovery_qvalues(night["claim_evalue"].to_numpy())
-        for index, qvalue in zip(night["index"], qvalues, strict=True):
-            values[index] = float(qvalue)
-    return pl.Series("claim_qvalue", values, dtype=pl.Float64)

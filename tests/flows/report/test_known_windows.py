@@ -8,10 +8,11 @@ import polars as pl
 import pytest
 
 from flows.report import known_windows as module
-from flows.report.known_windows import WINDOWS, known_windows
+from flows.report.known_windows import WINDOWS, known_windows, windows_beside
 from tests.support.warehouse import put_rows
 from tests.workers.warehouse.test_night_windows import START, night
-from workers.warehouse.night_windows import EPSILON_STANDING, SETTINGS_CHANGE, epsilon_windows
+from workers.warehouse.night_columns import EPSILON_STANDING, SETTINGS_CHANGE
+from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.store import Warehouse
 
 KEY = b"k" * 32
@@ -36,7 +37,7 @@ def derived(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[str, int]]]:
         calls.append([(model, (day - START).days) for model, day in nights])
         return epsilon_windows(warehouse, audits, **current)
 
-    monkeypatch.setattr(module, "epsilon_windows", windows)
+    monkeypatch.setattr("workers.warehouse.night_windows.epsilon_windows", windows)
     return calls
 
 
@@ -99,6 +100,52 @@ def test_a_file_that_is_not_sealed_is_not_believed(
         monkeypatch.setattr(module, "code_digest", lambda: "other code")
     read(warehouse, tmp_path)
     assert len(derived.pop()) == 12
+
+
+@pytest.mark.parametrize("kept", ["all", "but the last night", "forged", "nothing", "no key"])
+def test_a_command_reads_what_the_report_keeps_and_derives_the_rest(
+    warehouse: Warehouse, tmp_path: pathlib.Path, derived: list[list[tuple[str, int]]], kept: str
+) -> None:
+    if kept != "nothing":
+        read(warehouse, tmp_path)
+    if kept == "but the last night":
+        put_rows(warehouse, [night(6, model="loans")])
+    if kept == "forged":
+        (tmp_path / WINDOWS).write_bytes((tmp_path / WINDOWS).read_bytes()[:-1] + b"x")
+    before = {path: path.read_bytes() for path in tmp_path.glob(".*")}
+    derived.clear()
+    audits = warehouse.current(every_secret=True, day=day(6 if "last" in kept else 5))
+    found = windows_beside(tmp_path, None if kept == "no key" else KEY, warehouse, audits)
+    assert found.sort("model").equals(epsilon_windows(warehouse, audits).sort("model"))
+    assert found.height == audits.height == (1 if "last" in kept else 2)
+    whole = [("ads", 5), ("loans", 5)]
+    assert derived == {"all": [], "but the last night": [[("loans", 6)]]}.get(kept, [whole])
+    assert {path: path.read_bytes() for path in tmp_path.glob(".*")} == before
+
+
+def test_a_command_derives_a_night_whose_history_changed_since_the_report(
+    warehouse: Warehouse, tmp_path: pathlib.Path, derived: list[list[tuple[str, int]]]
+) -> None:
+    read(warehouse, tmp_path)
+    derived.clear()
+    put_rows(warehouse, [night(3, model="loans", hour=5)])  # labels came late
+    audits = warehouse.current(every_secret=True, day=day(5))
+    found = windows_beside(tmp_path, KEY, warehouse, audits)
+    assert derived == [[("loans", 5)]]
+    assert found.sort("model").equals(epsilon_windows(warehouse, audits).sort("model"))
+
+
+def test_a_history_is_no_other_one(warehouse: Warehouse) -> None:
+    """Ids and digests that make one text when joined are two histories."""
+    current = warehouse.current(every_secret=True).filter(pl.col("model") == "ads").head(1)
+    found = [
+        module._histories(  # no warehouse holds such ids
+            current.with_columns(audit_id=pl.lit(one), record_digest=pl.lit(digest)),
+            asked=pl.Series([one]),
+        )["history"].item()
+        for one, digest in (("ab", "c d"), ("ab c", "d"), ("a", "bc d"), ("ab", "c  d"))
+    ]
+    assert len(set(found)) == 4
 
 
 def test_an_audit_without_a_digest_is_derived_every_time(

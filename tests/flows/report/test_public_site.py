@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from flows.report import write_public_report, write_report
+from flows.report.public_site import write_public_report
+from flows.report.site import write_report
 from tests.support.lake import DAY
 from workers.publication.publish import statement_of
 from workers.publication.statement_row import Statement

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from flows.report import write_report
+from flows.report.site import write_report
 from tests.support.lake import DAY, EVE, declared, put_labels, put_model
 from workers.audit.run import run_audit
 from workers.executors import InProcess

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 import flows.report.shared_labels
 from flows.commands.report import app
-from flows.report import write_report
 from flows.report.shared_labels import LabelTotal, shared_labels
+from flows.report.site import write_report
 from tests.support.lake import DAY
 from tests.support.warehouse import evaluated
 from workers.warehouse.store import Warehouse

@@ -25,17 +25,18 @@ def sketch_of(random: np.random.Generator, values: int, rows: int) -> ValueSketc
 def test_neither_test_is_moved_by_chance() -> None:
     """2,000 sketches of independent rows, seed 333: standard errors are such, twins are none."""
     random = np.random.default_rng(333)
-    agreements, twins, together = [], 0, 0
+    agreements, twins, together, crossing = [], 0, 0, 0
     for _ in range(2_000):
         sketch = sketch_of(random, 400, 700)
         agreements.append(sketch.agreement())
         twins += sketch.repeated() > 0.0
         together += sketch.held_together()
+        crossing += sketch.too_many_crossings() is not None
     assert abs(np.mean(agreements)) < 0.1
     assert 0.9 < np.std(agreements) < 1.1
     assert max(agreements) < 5.0
     assert_rate_at_most(twins, 2_000, 1e-5)
-    assert together == 0
+    assert (together, crossing) == (0, 0)
 
 
 def test_sketches_add_to_the_same_whatever_the_order_and_keep_whole_values() -> None:
@@ -87,6 +88,40 @@ def test_crossings_are_expected_by_the_holdouts_share():
     expected = 2 * (1 - (5 / 8) ** 3 - (3 / 8) ** 3) + (1 - (5 / 8) ** 2 - (3 / 8) ** 2)
     assert sketch.crossings() == (1, pytest.approx(expected))
     assert ValueSketch.zero().crossings() == (0, 0.0)
+
+
+@pytest.mark.parametrize(("pairs", "told"), [(18, False), (19, False), (20, True)])
+def test_pairs_that_always_cross_are_too_many_where_chance_could_not(pairs, told):
+    """A quarter is held out, so a pair crosses with chance 3/8; (3/8)^n < 1e-8 from 19 pairs on.
+
+    Pairs move the share of the holdout to 0.26, and the chance to 0.38. Large values count nothing.
+    """
+    beside = [(1, 0)] * 900 + [(0, 1)] * 300 + [(9, 3)] * 10
+    found = sketch_with([(1, 1)] * pairs + beside).too_many_crossings()
+    assert (found is not None) == told
+    if found is not None:
+        assert found[:2] == (pairs, pairs)
+        assert found[2] == pytest.approx(pairs * 0.38, abs=0.2)
+
+
+def test_pairs_that_never_cross_are_not_too_many():
+    assert sketch_with([(2, 0)] * 300 + [(0, 2)] * 100).too_many_crossings() is None
+    assert sketch_with([(5, 0), (0, 3)]).too_many_crossings() is None
+    assert ValueSketch.zero().too_many_crossings() is None
+
+
+def test_crossings_by_chance_are_as_rare_as_the_bound_says(monkeypatch):
+    """At 0.3 in place of 1e-8: 1,000 divisions of 200 pairs and 600 single rows, seed 335."""
+    monkeypatch.setattr("privcore.attacks.rows_alike._BY_CHANCE", 0.3)
+    random, told = np.random.default_rng(335), 0
+    for _ in range(1_000):
+        held = random.random(1_000) < random.uniform(0.1, 0.5)
+        of_pairs = held[:400].reshape(200, 2).sum(axis=1)
+        values = [(2 - held_out, held_out) for held_out in of_pairs.tolist()]
+        values += [(1 - one, one) for one in held[400:].astype(int).tolist()]
+        told += sketch_with(values).too_many_crossings() is not None
+    assert_rate_at_most(told, 1_000, 0.3)
+    assert told > 20
 
 
 @pytest.mark.parametrize(

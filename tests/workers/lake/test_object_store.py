@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from pyarrow import fs
 
-from flows.report import write_report
+from flows.report.site import write_report
 from privcore.exceptions import AuditError
 from tests.support.audits import run_audits
 from tests.support.lake import (

@@ -28,6 +28,9 @@ from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.plan import Plan
 from workers.scan.rows_alike import RowsAlike
+from workers.sources.scores.score_tables import ScoreTables
+from workers.sources.scores.supplied import SuppliedScores
+from workers.warehouse.schema import AuditRow
 
 PLAN = Plan(repetitions=4)
 
@@ -214,13 +217,53 @@ def test_features_of_few_values_are_no_twins(tmp_path: pathlib.Path, levels: int
         assert "logged twice" not in row.reason
 
 
+@pytest.mark.parametrize("jitter", [0.0, 0.001])
+def test_near_copies_of_training_rows_in_the_holdout_are_told(
+    tmp_path: pathlib.Path, jitter: float
+) -> None:
+    """Labels are not read. A fifth of the holdout are such; of that, a jitter of 0.05 is not seen.
+
+    An honest holdout is not told of, although as many rows have such copies.
+    """
+    random = np.random.default_rng(336)
+    frame = label_rows(2_000, seed=336).with_columns(old=pl.lit(0.5), new=pl.col("hour") / 24)
+    some = frame.filter(pl.col("split") == "train").sample(125, seed=1)
+    moved = pl.col("delay") + pl.Series(random.normal(0.0, jitter, 125))
+    copies = some.with_columns(delay=moved, late=1 - pl.col("late"))
+    for split, told in (("holdout", True), ("train", False), ("either", False)):
+        arms = random.choice(["train", "holdout"], 125, p=[0.75, 0.25])
+        beside = copies.with_columns(split=pl.Series(arms) if split == "either" else pl.lit(split))
+        row = audit_rows(tmp_path / split, pl.concat([frame, beside]))
+        assert ("Holdout rows resemble training rows too often" in row.reason) == told, row.reason
+
+
+def audit_rows(folder: pathlib.Path, frame: pl.DataFrame) -> AuditRow:
+    """Return the audit of a score table with features."""
+    (folder / f"day={DAY}").mkdir(parents=True)
+    frame.write_parquet(folder / f"day={DAY}" / "part.parquet")
+    given = {"label": "late", "target": "new", "proxy": "old", "context": ["delay", "hour", "city"]}
+    scores = ScoreTables.model_validate({"table": str(folder)} | given)
+    return run_audit(
+        Lake("/nowhere"), "ads", DAY, plan=PLAN, executor=InProcess(),
+        external_inputs=SuppliedScores(scores, None),
+    ).audit  # fmt: skip
+
+
+def test_without_features_no_rows_are_near(tmp_path: pathlib.Path) -> None:
+    """Predictions of memorised rows tell the arms, and would tell them of honest rows, too."""
+    random = np.random.default_rng(337)
+    row = audit_table(tmp_path, logged(random, twice=1.0), epsilon=2.0)
+    assert "resemble" not in row.reason
+
+
 def test_what_was_found_adds_and_is_kept_by_a_work_unit() -> None:
     random = np.random.default_rng(335)
     one, two, three = (sketch_of(random, 300, 500) for _ in range(3))
-    left = RowsAlike({"a": one, "b": None}, two)
-    right = RowsAlike({"a": two, "b": three, "c": one}, three)
+    left = RowsAlike({"a": one, "b": None}, two, (one, two, three))
+    right = RowsAlike({"a": two, "b": three, "c": one}, three, (two, two, one))
     both = left + right
     assert both.columns == {"a": one + two, "b": None, "c": one}
+    assert both.near == (one + two, two + two, three + one)
     assert both == right + left
     assert left + RowsAlike.none() == left == RowsAlike.none() + left
     assert RowsAlike.from_arrays(both.arrays()) == both

@@ -11,8 +11,8 @@ from tests.support.lake import PLAN
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated
 from workers.warehouse.input_changes import input_changes
-from workers.warehouse.night_windows import with_windows
 from workers.warehouse.store import Warehouse
+from workers.warehouse.with_windows import with_windows
 
 EVE, DAY = dt.date(2026, 4, 1), dt.date(2026, 4, 2)
 INPUTS = {

@@ -19,9 +19,10 @@ from privcore.lower_bounds import (
 )
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated, failed, put_rows
-from workers.warehouse.night_windows import epsilon_windows, with_windows
+from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
+from workers.warehouse.with_windows import with_windows
 
 START = dt.date(2026, 4, 1)
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from privcore.attacks import ABOVE
+from privcore import attacks
 from workers.databases import NAME
 from workers.lake.manifest import (
     LARGEST_EPSILON,
@@ -196,7 +196,7 @@ class ScoreTables(DayTable):
     @property
     def label_column(self) -> LabelColumn:
         """The label's column and classes."""
-        classes = ABOVE if self.scale == "number" else self.classes
+        classes = attacks.ABOVE if self.scale == "number" else self.classes
         return LabelColumn(column=self.columns_of("label")[0], classes=classes)
 
     @property

@@ -1,0 +1,86 @@
+"""What an earlier start of this run audited: a later start tells it again, and audits the rest.
+
+An automation starts a run again that crashed. The crash may have come between a record and its
+alert, so what was committed since the first start is published and alerted again.
+"""
+
+import datetime as dt
+import functools
+import uuid
+from collections.abc import Sequence
+
+import polars as pl
+import prefect
+from prefect.runtime import flow_run
+from pydantic import ValidationError
+
+from flows.notify.prefect_context import best_effort
+from flows.run.night_plan import Planned
+from flows.settings import Settings
+from workers.versions import METHOD_VERSION
+from workers.warehouse.schema import AuditRecord, AuditRow, Status
+from workers.warehouse.store import Warehouse
+from workers.warehouse.table_row import AS_STORED
+
+HAS_FIGURES = (pl.col("status") == Status.EVALUATED) & (pl.col("method_version") == METHOD_VERSION)
+"""Whether a record came to figures under this method: what failed may succeed by now."""
+
+
+def first_start() -> dt.datetime | None:
+    """Return when this run was first started; None where this is its first start, or outside."""
+    run = flow_run.id
+    return None if run is None else _first_start_of(str(run))
+
+
+@functools.lru_cache(maxsize=16)
+def _first_start_of(run: str) -> dt.datetime | None:
+    """Return it of a run, for which the server is asked once; None where it does not answer."""
+    with (
+        best_effort("the question of when this run was first started"),
+        prefect.get_client(sync_client=True) as client,
+    ):
+        found = client.read_flow_run(uuid.UUID(run))
+        return found.start_time if found.run_count > 1 else None
+    return None
+
+
+def audited_before(planned: Sequence[Planned], settings: Settings) -> dict[str, list[AuditRecord]]:
+    """Return, by model, the records of one day that an earlier start of this run committed.
+
+    Only of models of which every secret's record came to figures under these plans. Rows beside a
+    record are read where something is published of them.
+    """
+    since = first_start()
+    if since is None:
+        return {}
+    warehouse = Warehouse(settings.warehouse)
+    plans = {
+        each.job.model: {
+            plan.model_dump_json() for plan in settings.plans_of(each.job.model, each.job.overrides)
+        }
+        for each in planned
+    }
+    known = warehouse.scan("audits").filter(
+        HAS_FIGURES,
+        pl.col("day") == planned[0].job.day,
+        pl.col("recorded_at") >= since,
+        pl.col("model").is_in(list(plans)),
+    )
+    found: dict[str, dict[str, AuditRow]] = {model: {} for model in plans}
+    for row in warehouse.collect(known.sort("recorded_at")).iter_rows(named=True):
+        if row["plan"] in plans[row["model"]]:
+            try:
+                found[row["model"]][row["plan"]] = AuditRow.model_validate(row, context=AS_STORED)
+            except ValidationError:  # no audit wrote it
+                continue
+    return {
+        model: [_record(warehouse, row, settings) for row in rows.values()]
+        for model, rows in found.items()
+        if rows.keys() == plans[model]
+    }
+
+
+def _record(warehouse: Warehouse, row: AuditRow, settings: Settings) -> AuditRecord:
+    if settings.publication is None:
+        return AuditRecord(audit=row)
+    return warehouse.record(row.audit_id)

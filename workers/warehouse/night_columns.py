@@ -1,0 +1,29 @@
+"""Names of columns that nights are made of, and of what is derived from nights together.
+
+Apart from the derivation, since commands that only print what is known need not wait for it.
+"""
+
+from workers.warehouse.declaration_changes import DATASET, LABEL_COLUMN
+
+WINDOWS = (7, 28)
+"""Lengths of windows in days."""
+NAMED = ("audit_id", "model", "day")
+OF_AUDITS = (
+    *NAMED,
+    "secret",
+    "delta_declared",
+    "mechanism",
+    DATASET,
+    LABEL_COLUMN,
+    "exploratory",
+)
+"""Columns of current records that nights are made of."""
+OF_WINDOWS = (*OF_AUDITS, "significance", "record_digest")
+"""Columns of current records that suffice for all that is derived."""
+EPSILON_LOWER = {days: f"epsilon_lower_{days}_days" for days in WINDOWS}
+EPSILON_CEILING = f"epsilon_ceiling_{WINDOWS[-1]}_days"
+AVERAGED = "nights_averaged"
+EPSILON_STANDING = "epsilon_standing"
+STANDING = "standing"
+DECLARATION_CHANGE = "declaration_change"
+SETTINGS_CHANGE = "settings_change"
