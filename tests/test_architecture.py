@@ -55,7 +55,7 @@ BELOW_IN_WORKERS = {
     "contained": {"contained_child"},
     "lake": {
         "exceptions", "plain_text", "strict_model", "contained", "contained_child", "memory",
-        "patience",
+        "patience", "secret_files",
     },
     "labels": {"exceptions", "contained", "lake"},
     "databases": {"exceptions", "patience", "lake"},
@@ -65,8 +65,8 @@ BELOW_IN_WORKERS = {
         "executors", "lake", "labels",
     },
     "scan": {
-        "exceptions", "logs", "secret_files", "versions", "plan", "executors", "totals", "lake",
-        "labels", "sources",
+        "exceptions", "logs", "versions", "plan", "executors", "totals", "lake", "labels",
+        "sources",
     },
     "datasets": {"lake", "labels"},
     "training": {"exceptions", "executors", "lake", "labels"},

@@ -119,7 +119,7 @@ ELSEWHERE = {
         "workers.release.targets workers.release.verdict"
     ),
     "workers/release/test_release_table.py": "workers.release.table",
-    "workers/scan/test_label_pass.py": "workers.labels.parquet workers.logs workers.scan.cost",
+    "workers/scan/test_label_pass.py": "workers.logs workers.scan.cost",
     "workers/scan/test_work_unit.py": (
         "workers.labels.shards workers.scan.partial_results workers.scan.played_arms"
     ),
