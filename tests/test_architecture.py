@@ -135,8 +135,13 @@ def nodes(path: pathlib.Path) -> tuple[ast.AST, ...]:
     return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
-def imports(path: pathlib.Path) -> Iterator[str]:
-    """Yield the full name of every module that a file imports, wherever in it."""
+@functools.cache
+def imports(path: pathlib.Path) -> tuple[str, ...]:
+    """Return the full name of every module that a file imports, wherever in it."""
+    return tuple(_imports(path))
+
+
+def _imports(path: pathlib.Path) -> Iterator[str]:
     here = path.relative_to(ROOT).with_suffix("").parts
     for node in nodes(path):
         if isinstance(node, ast.Import):
@@ -150,8 +155,8 @@ def imports(path: pathlib.Path) -> Iterator[str]:
 
 def of_package(package: str) -> Iterator[tuple[str, str]]:
     for path in modules(package):
-        for name in imports(path):
-            yield str(path.relative_to(ROOT)), name
+        shown = str(path.relative_to(ROOT))
+        yield from ((shown, name) for name in imports(path))
 
 
 @pytest.mark.parametrize("package", PACKAGES)

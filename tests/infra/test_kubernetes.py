@@ -1,5 +1,6 @@
 """infra/kubernetes: valid by Kubernetes' own schemas, and restricted in every pod."""
 
+import functools
 import json
 import pathlib
 import shutil
@@ -9,7 +10,6 @@ from typing import Any
 import jsonschema
 import kubernetes_validate
 import pytest
-import yaml
 from typer.main import get_command
 from yamllint import linter
 from yamllint.config import YamlLintConfig
@@ -17,7 +17,9 @@ from yamllint.config import YamlLintConfig
 from flows.cli import app
 from tests.support.kubernetes import (
     BASE,
+    documents,
     job,
+    kustomization,
     pod_faults,
     pods,
     rayjob,
@@ -93,6 +95,12 @@ RAYJOB = {
     },
 }
 """The fields of KubeRay's RayJob that are used here: its CRD is in no package index."""
+
+
+# It reads all of Kubernetes' definitions for each resource.
+kubernetes_validate.utils.schema_contents = functools.cache(
+    kubernetes_validate.utils.schema_contents
+)
 
 
 def check(resource):
@@ -268,9 +276,9 @@ def test_roles_grant_what_is_listed_and_no_secrets():
 
 
 def test_what_is_mounted_or_named_exists():
-    kustomization = yaml.safe_load((BASE / "kustomization.yaml").read_text("utf-8"))
-    made = {generator["name"] for generator in kustomization["configMapGenerator"]}
-    for generator in kustomization["configMapGenerator"]:
+    base = kustomization()
+    made = {generator["name"] for generator in base["configMapGenerator"]}
+    for generator in base["configMapGenerator"]:
         for file in generator.get("files", []):
             assert (BASE / file).is_file()
     accounts = {f["metadata"]["name"] for f in resources() if f["kind"] == "ServiceAccount"}
@@ -285,7 +293,7 @@ def test_what_is_mounted_or_named_exists():
             for source in container.get("envFrom", []):
                 assert source.get("configMapRef", {}).get("name", "privaudit-environment") in made
                 assert source.get("secretRef", {"optional": True})["optional"] is True
-    assert kustomization["images"][0]["name"] == "privaudit"
+    assert base["images"][0]["name"] == "privaudit"
 
 
 def test_the_settings_are_valid_and_the_entrypoint_is_a_command():
@@ -329,7 +337,7 @@ def built(folder: str, home: pathlib.Path) -> list[dict[str, Any]]:
         capture_output=True, text=True, check=True,
         env={"HOME": str(home), "PATH": "/usr/bin:/usr/local/bin"},
     )  # fmt: skip
-    return list(yaml.safe_load_all(done.stdout))
+    return documents(done.stdout)
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")

@@ -63,7 +63,7 @@ def twin_excess(records, guesses, correct, significance, mu):
 
 def scipy_inverse(guarantee):
     if isinstance(guarantee, Gaussian):
-        return lambda x: norm.cdf(norm.ppf(min(x, 1.0)) - guarantee.mu)
+        return lambda x: ndtr(ndtri(min(x, 1.0)) - guarantee.mu)
     if isinstance(guarantee, Laplace):
         return lambda x: laplace.cdf(laplace.ppf(min(x, 1.0)) - guarantee.epsilon)
     delta = getattr(guarantee, "delta", 0.0)
@@ -71,11 +71,14 @@ def scipy_inverse(guarantee):
     return lambda x: max(0.0, (x - delta) / e, 1.0 - delta - (1.0 - x) * e)
 
 
-counts = st.integers(1, 400).flatmap(
-    lambda m: st.integers(0, m).flatmap(
-        lambda g: st.tuples(st.just(m), st.just(g), st.integers(0, g))
-    )
-)
+@st.composite
+def counts_of_games(draw):
+    records = draw(st.integers(1, 400))
+    guesses = draw(st.integers(0, records))
+    return records, guesses, draw(st.integers(0, guesses))
+
+
+counts = counts_of_games()
 parameters = st.floats(0.0, 8.0)
 guarantees = st.one_of(
     parameters.map(Gaussian),

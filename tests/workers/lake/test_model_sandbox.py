@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 import xgboost
 
+from tests.support.call_imports import imported_by_a_call
+from tests.support.frameworks import rows_with_gaps, train_xgboost
 from tests.support.lake import DAY, PLAN, clone_model, label_rows, model_path, replace_model
 from workers.audit.run import run_audit
 from workers.executors import InProcess
@@ -163,6 +165,11 @@ def test_a_small_file_that_asks_for_much_is_refused(
     with pytest.raises(UnreadableModelError):
         describe_model(bomb, format=kind)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10  # kB
+
+
+def test_reading_a_model_imports_nothing() -> None:
+    model = train_xgboost(rows_with_gaps(100, seed=1)).content
+    assert imported_by_a_call("workers.lake.formats.xgboost", "describe(content)", model) == []
 
 
 @pytest.mark.parametrize("place", [4, 8, 16])

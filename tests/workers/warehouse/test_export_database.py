@@ -1,9 +1,11 @@
 """The warehouse in a real PostgreSQL: the same rows, once, however often they are exported."""
 
+import contextlib
 import datetime as dt
 import json
 import pathlib
 import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import adbc_driver_postgresql.dbapi
@@ -23,7 +25,7 @@ from tests.support.warehouse import evaluated, failed, put_rows, release
 from workers.databases import Connection
 from workers.warehouse.export_database import Exported, export_to, named_or_addressed
 from workers.warehouse.schema import BoundRow
-from workers.warehouse.sql import RELATIONS, VIEWS, query
+from workers.warehouse.sql import RELATIONS, VIEWS, query, registered
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES, arrow_schema
 
@@ -56,28 +58,40 @@ def run(server: Server, statement: str) -> None:
         opened.commit()
 
 
-def there(server: Server, relation: str, schema: str = SCHEMA) -> pl.DataFrame:
+@contextlib.contextmanager
+def asking(server: Server) -> Iterator[Callable[..., pl.DataFrame]]:
+    """Yield what returns the rows of a relation, all by one connection."""
     with (
         adbc_driver_postgresql.dbapi.connect(server.uri()) as opened,
         opened.cursor() as cursor,
     ):
         cursor.execute("set time zone 'UTC'")
-        cursor.execute(f'select * from "{schema}"."{relation}"')  # noqa: S608
-        found = pl.from_arrow(cursor.fetch_arrow_table())
-        assert isinstance(found, pl.DataFrame)
-        return found
+
+        def rows_of(relation: str, schema: str = SCHEMA) -> pl.DataFrame:
+            cursor.execute(f'select * from "{schema}"."{relation}"')  # noqa: S608
+            found = pl.from_arrow(cursor.fetch_arrow_table())
+            assert isinstance(found, pl.DataFrame)
+            return found
+
+        yield rows_of
+
+
+def there(server: Server, relation: str, schema: str = SCHEMA) -> pl.DataFrame:
+    with asking(server) as rows_of:
+        return rows_of(relation, schema)
 
 
 def assert_the_same(warehouse: Warehouse, server: Server) -> None:
-    for relation in RELATIONS:
-        expected = query(warehouse, f"select * from {relation}")  # noqa: S608
-        found = there(server, relation)
-        assert found.columns == expected.columns, relation
-        keys = [name for name, kind in expected.schema.items() if not kind.is_nested()]
-        assert_frame_equal(
-            found.sort(keys, nulls_last=True), expected.sort(keys, nulls_last=True),
-            check_exact=True, check_dtypes=relation not in {*VIEWS, "epsilon_windows"},
-        )  # fmt: skip
+    with registered(warehouse) as connection, asking(server) as rows_of:
+        for relation in RELATIONS:
+            expected = connection.sql(f"select * from {relation}").pl()  # noqa: S608
+            found = rows_of(relation)
+            assert found.columns == expected.columns, relation
+            keys = [name for name, kind in expected.schema.items() if not kind.is_nested()]
+            assert_frame_equal(
+                found.sort(keys, nulls_last=True), expected.sort(keys, nulls_last=True),
+                check_exact=True, check_dtypes=relation not in {*VIEWS, "epsilon_windows"},
+            )  # fmt: skip
 
 
 def added(done: list[Exported]) -> dict[str, int]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import xgboost
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
@@ -35,6 +36,9 @@ _BINARY = {"binary:logistic", "binary:logitraw", "reg:logistic"}
 _FLAT = 1e-6
 """Second derivative of a loss, up to which XGBoost may have rounded it."""
 _MULTICLASS = {"multi:softprob", "multi:softmax"}
+
+# For its first array pyarrow imports pandas: here it does so once, and not in each fork of a child.
+pa.array(np.empty(0))
 
 
 @answering

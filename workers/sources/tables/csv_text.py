@@ -25,8 +25,9 @@ from workers.lake import limits
 from workers.lake.layout import LabelFile, Lake
 
 TEXT, NUMBER, FLAG, DAY, TIME, FEATURE = "text", "number", "flag", "day", "time", "feature"
-_ABSENT = ("", "NA", "NaN", "nan", "NULL", "null", "\\N")
-"""Numbers, flags and times that are missing, as pandas, R and databases write them."""
+_ABSENT = pa.array(("", "NA", "NaN", "nan", "NULL", "null", "\\N"))
+"""Numbers, flags and times that are missing, as pandas, R and databases write them. For its first
+array pyarrow imports pandas: here it does so once, and not in the fork of each call."""
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _PLAIN = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _WHOLE = r"^-?(0|[1-9][0-9]{0,17})$"
@@ -251,7 +252,7 @@ def _flags(known: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _known(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return the values, null where a word says that there is none."""
-    absent = pc.is_in(column, value_set=pa.array(_ABSENT))
+    absent = pc.is_in(column, value_set=_ABSENT)
     return pc.if_else(absent, pa.scalar(None, pa.string()), column)
 
 

@@ -6,6 +6,7 @@ import pathlib
 import polars as pl
 import pytest
 
+from tests.support.call_imports import imported_by_a_call
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.lake.layout import Lake
@@ -67,7 +68,7 @@ WRONG = {
     "16 bits": ((HEAD.decode() + "1,1,1,1\n").encode("utf-16"), "bytes of zero"),
     "zero": (HEAD + b"1\0,1,1,1\n", "bytes of zero"),
     "empty": (b"", "no first line"),
-    "million columns": (b",".join(b"%d" % each for each in range(1_000_000)), "10,000 columns"),
+    "million columns": (",".join(map(str, range(1_000_000))).encode(), "10,000 columns"),
     "huge field": (HEAD + b"1" * 3 * limits.CSV_ROW_BYTES + b",1,1,1\n", "16,777,216 bytes"),
 }
 
@@ -81,6 +82,12 @@ def test_every_fault_is_one_sentence(tmp_path: pathlib.Path, what: str) -> None:
     assert raised.value.sentence.startswith("scores.csv ")
     assert "\n" not in raised.value.sentence
     assert raised.value.reason is Reason.LABELS_UNREADABLE
+
+
+def test_reading_a_file_imports_nothing() -> None:
+    call = f"convert(content, packed=False, kinds={KINDS}, rows=0)"
+    content = HEAD + b"1,0.5,1,NA\n"
+    assert imported_by_a_call("workers.sources.tables.csv_text", call, content) == []
 
 
 def test_what_unpacks_to_too_much_is_refused(tmp_path: pathlib.Path) -> None:
