@@ -50,7 +50,7 @@ from workers.sources import join_context
 
 KEPT = dt.timedelta(days=7)
 """Time that an abandoned audit's tallies are kept."""
-FORMAT = 13
+FORMAT = 14
 """Raised with every change of what a file holds, so that an older one is not found."""
 _SPARSE, _LARGE = 8, 1 << 12
 """A larger array of counts is kept by its occupied cells, if at most one of so many is."""
