@@ -2,7 +2,8 @@
 
 import os
 import pathlib
-import stat
+
+from workers.plain_files import open_plain
 
 LARGEST = 64 << 20
 """The most bytes of a file that are read."""
@@ -14,10 +15,7 @@ def read_plain(path: pathlib.Path) -> bytes | None:
     A pipe would be waited for, a link leads elsewhere, and a folder is no file.
     """
     try:
-        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-        with os.fdopen(opened, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(opened).st_mode):
-                return None
+        with open_plain(path, flags=os.O_NOFOLLOW) as stream:
             content = stream.read(LARGEST + 1)
     except OSError:
         return None

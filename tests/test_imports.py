@@ -74,7 +74,9 @@ def test_every_name_that_a_package_lists_is_there(room: str) -> None:
 
 
 def test_what_is_lazy_is_listed_alike_for_people_and_for_python() -> None:
-    for stub in sorted((ROOT / "privcore").rglob("__init__.pyi")):
+    stubs = sorted((ROOT / "privcore").rglob("__init__.pyi"))
+    assert ROOT / "privcore" / "__init__.pyi" in stubs
+    for stub in stubs:
         body = ast.parse(stub.read_text(encoding="utf-8")).body
         imported = {
             alias.name for each in body if isinstance(each, ast.ImportFrom) for alias in each.names

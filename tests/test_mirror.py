@@ -77,6 +77,7 @@ ELSEWHERE = {
         "workers.datasets.synthetic_criteo flows.commands.ingest flows.learn.ingest"
     ),
     "workers/labels/test_bad_records.py": "workers.labels.footers",
+    "workers/lake/formats/test_onnx.py": "workers.lake.formats.onnx_session",
     "workers/lake/formats/test_formats.py": (
         "workers.lake.formats.catboost workers.lake.formats.contract workers.lake.formats.lightgbm "
         "workers.lake.formats.matrix workers.lake.formats.trees "
@@ -118,7 +119,7 @@ ELSEWHERE = {
         "workers.release.targets workers.release.verdict"
     ),
     "workers/release/test_release_table.py": "workers.release.table",
-    "workers/scan/test_label_pass.py": "workers.labels.parquet workers.logs workers.scan.cost",
+    "workers/scan/test_label_pass.py": "workers.logs workers.scan.cost",
     "workers/scan/test_work_unit.py": (
         "workers.labels.shards workers.scan.partial_results workers.scan.played_arms"
     ),

@@ -34,6 +34,7 @@ _START = (
 """None in the place of a module lets every import of it fail."""
 _KEPT = {"NUMBA_CACHE_DIR"}  # of the environment: no credential
 _GRACE, _START_SECONDS = 10.0, 120.0  # until a child that does not end, or start, is killed
+_ENDINGS = {"raised", "crashed", "seconds", "memory"}
 
 
 class ContainedError(Exception):
@@ -122,8 +123,7 @@ class Contained:
             raise self._away("went away")
         if answer["kind"] != "value":
             raise ContainedError(answer["why"], answer["kind"])
-        value = answer["value"]
-        return WithBytes(value, answer["content"]) if answer["with_bytes"] else value
+        return answer["value"]
 
     def stop(self) -> None:
         """End the child; the next call starts another."""
@@ -176,15 +176,35 @@ class Contained:
         with contextlib.suppress(OSError), _ended_after(patience, process) as late:
             send(process.stdin, header, content)
             said = receive(process.stdout)
-        if said is not None:
-            answer: dict[str, Any] = json.loads(said[0])
-            return answer | {"content": said[1]}
+        if said is not None and (answer := _read(*said)) is not None:
+            return answer
         self.stop()
+        if said is not None:  # what it read has taken it over
+            return {"kind": "crashed", "why": "gave an answer that is none"}
         code = -signal.SIGALRM if late.is_set() else process.returncode
         return ending_of(code, self._given) | {"late": late.is_set()}
 
     def _away(self, what: str) -> TransientError:
         return TransientError(f"The process that runs {self._name} {what}: try again.")
+
+
+def _read(header: bytes, content: bytes) -> dict[str, Any] | None:
+    """Return a child's answer; None of what is none."""
+    try:
+        said = json.loads(header)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict):
+        return None
+    kind, why = said.get("kind"), said.get("why")
+    if kind == "value" and "value" in said:
+        value = said["value"]
+        return {
+            "kind": kind,
+            "value": WithBytes(value, content) if said.get("with_bytes") else value,
+        }
+    ended = isinstance(kind, str) and kind in _ENDINGS and isinstance(why, str)
+    return {"kind": kind, "why": why} if ended else None
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import secrets
 import stat
 
 from privcore.exceptions import TerminalError
+from workers.plain_files import open_plain
 
 MODE = 0o600
 _LARGEST = 1 << 16
@@ -80,7 +81,7 @@ def state_key(name: str) -> bytes | None:
 
 def _read(path: pathlib.Path, what: str, make: str) -> tuple[bytes, int]:
     try:
-        with path.open("rb") as stream:
+        with open_plain(path) as stream:
             mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
             return stream.read(_LARGEST), mode
     except OSError as error:

@@ -11,6 +11,7 @@ import typer
 from flows.commands.options import parse_moment
 from flows.commands.printing import console
 from privcore.exceptions import TerminalError
+from workers.plain_files import open_plain
 from workers.plain_text import plain_text
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def check_evidence(
 
     trusted = [read_public_key(path) for path in trust]
     try:
-        with bundle.open("rb") as stream:
+        with open_plain(bundle) as stream:
             data = stream.read(LARGEST + 1)
     except OSError as error:
         raise TerminalError(

@@ -24,6 +24,8 @@ from privcore.rounding import down, guarantee, up
 from workers.warehouse.schema import AuditRow, Status
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]#+!|<>&~])")
+_OF_ADDRESSES = re.compile(r"(?:://|www\.|@)+", re.IGNORECASE)
+"""What pages make links by, whatever is escaped; of code they make none."""
 _EVERY = 2.0
 """Seconds between two updates of one bar: the server stores every one of them."""
 _RUN_LOG = APILogHandler()
@@ -31,9 +33,15 @@ _RUN_LOG = APILogHandler()
 _RUN_LOG.addFilter(lambda _: TaskRunContext.get() is not None)
 
 
-def markdown_text(text: str) -> str:
-    """Return text that markdown shows as it is, on one line: no tag, link or cell border."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+def markdown_text(text: str, *, linked: bool = False) -> str:
+    """Return text that markdown shows as it is, on one line: no tag, link or cell border.
+
+    Args:
+        text: of others, unless it is `linked`.
+        linked: whether pages may make links of its addresses.
+    """
+    shown = _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return shown if linked else _OF_ADDRESSES.sub(r"`\g<0>`", shown)
 
 
 def summary(title: str, rows: Sequence[AuditRow], *, report: str | None) -> str:
@@ -58,7 +66,7 @@ def summary(title: str, rows: Sequence[AuditRow], *, report: str | None) -> str:
         )
         lines.append(f"| {' | '.join(cells)} |")
     if report:
-        lines += ["", f"Report: {markdown_text(report)}"]
+        lines += ["", f"Report: {markdown_text(report, linked=True)}"]
     return "\n".join(lines)
 
 

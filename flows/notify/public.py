@@ -187,7 +187,7 @@ def public_summary(title: str, nights: Sequence[PublicNight], *, report: str | N
         )
         lines.append(f"| {' | '.join(cells)} |")
     if report:
-        lines += ["", f"Report: {markdown_text(report)}"]
+        lines += ["", f"Report: {markdown_text(report, linked=True)}"]
     return "\n".join(lines)
 
 

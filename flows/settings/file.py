@@ -19,6 +19,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from flows.failures import WrongUsageError
+from flows.settings.key_depth import MOST_PARTS, has_deep_key
 from flows.settings.model import ModelSettings, absolute, with_absolute_paths
 from flows.settings.nearest import did_you_mean
 from flows.settings.openlineage import OpenLineageSettings
@@ -28,6 +29,7 @@ from flows.settings.together import TogetherSettings
 from flows.settings.values import TimeOfDay, safe_url, without_login
 from privcore.lower_bounds import Secret
 from workers.lake.places import local_path
+from workers.plain_files import open_plain
 from workers.plan import Plan
 from workers.strict_model import StrictModel, known_zone
 
@@ -252,6 +254,7 @@ def _content(path: pathlib.Path, *, named: bool) -> dict[str, Any]:
         if not named:
             _check_owner(path)
         text = _bounded(path).decode("utf-8")
+        _check_keys(path, text)
         return tomllib.loads(text)
     except FileNotFoundError:
         raise SettingsError(
@@ -281,11 +284,16 @@ def _check_owner(path: pathlib.Path) -> None:
 
 def _bounded(path: pathlib.Path) -> bytes:
     """Return what a file holds, unless it has no end."""
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         content = file.read(_MOST + 1)
     if len(content) > _MOST:
         raise SettingsError(f"{path} has over {_MOST:,} bytes: it is no settings file.")
     return content
+
+
+def _check_keys(path: pathlib.Path, text: str) -> None:
+    if has_deep_key(text):
+        raise SettingsError(f"{path} has a key of over {MOST_PARTS} parts: it is no settings file.")
 
 
 def _invalid(path: pathlib.Path, error: ValidationError) -> SettingsError:

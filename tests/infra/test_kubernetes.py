@@ -152,7 +152,9 @@ def test_the_rayjob_is_valid_ends_and_clears_up():
 
 
 def test_ray_offers_as_many_cpus_as_its_pods_have():
-    for group in rayjob()["spec"]["rayClusterSpec"]["workerGroupSpecs"]:
+    groups = rayjob()["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    assert groups
+    for group in groups:
         (container,) = group["template"]["spec"]["containers"]
         assert group["rayStartParams"]["num-cpus"] == container["resources"]["limits"]["cpu"]
 

@@ -1,11 +1,14 @@
 """Settings, from the file or the environment, run nothing and lead nowhere unsafe."""
 
+import datetime as dt
 import os
 import pathlib
 
 import pytest
 
 from flows.settings import SettingsError, load_settings
+from workers.exceptions import NotEvaluableError, Reason
+from workers.lake.layout import checkpoint_folder
 
 SECRET = "0123456789abcdef"  # noqa: S105
 
@@ -97,13 +100,12 @@ def test_a_webhook_may_lead_nowhere_else(url: str, tmp_path: pathlib.Path) -> No
 
 
 def test_a_model_that_is_no_name_is_no_folder(tmp_path: pathlib.Path) -> None:
-    path = write(tmp_path, '[[models]]\nname = "../../etc"\n')
-    try:
-        settings = load_settings(path)
-    except SettingsError:
-        return
-    # Then the audit refuses it: tests/workers/audit/test_bad_inputs.py.
+    """The audit refuses it as one model's, so that the other models' audits go on."""
+    settings = load_settings(write(tmp_path, '[[models]]\nname = "../../etc"\n'))
     assert settings.models[1].name == "../../etc"
+    with pytest.raises(NotEvaluableError) as refused:
+        checkpoint_folder(settings.models[1].name, dt.date(2026, 3, 2))
+    assert refused.value.reason == Reason.NAME_INVALID
 
 
 @pytest.mark.parametrize("linked", [False, True], ids=["file", "link"])

@@ -3,6 +3,7 @@
 import datetime as dt
 import os
 import pathlib
+from collections.abc import Callable
 
 import deltalake
 import numpy as np
@@ -17,6 +18,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from onnx import helper, numpy_helper
 from polars.testing import assert_frame_equal
 
+from flows.commands.verify_bundle import check_evidence
+from flows.next_steps import next_steps_table
 from flows.report.site import write_report
 from flows.settings import SettingsError, load_settings
 from privcore.exceptions import InvalidInputError, TerminalError
@@ -25,9 +28,11 @@ from tests.support.lake import EVE, label_path, small_lake
 from tests.support.onnx_files import onnx_file
 from tests.support.warehouse import START, evaluated, put_rows
 from workers.audit.run import run_audit
+from workers.audit.verify import verify_all_stored
 from workers.evidence.envelope import _SMALL_ORDER, make_key_pair, read_public_key
 from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
+from workers.lake import model_sandbox
 from workers.lake.formats import onnx as onnx_format
 from workers.lake.layout import Lake
 from workers.lake.model_sandbox import describe_model
@@ -41,6 +46,7 @@ from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES, arrow_schema
 from workers.warehouse.together import Together, together
 from workers.warehouse.unlisted import unlisted_models
+from workers.warehouse.with_windows import with_windows
 
 DAY = dt.date(2026, 4, 1)
 WEIGHTS = numpy_helper.from_array(np.ones((3, 2), np.float32), "W")
@@ -84,7 +90,7 @@ def test_an_onnx_model_whose_words_a_value_makes_longer_is_bounded(
     """onnxruntime's bound counts no letters: one row of the day asked a worker for 2 TB of text."""
     content = words_by_value(35)
     assert describe_model(content, format="onnx").class_count == 2
-    monkeypatch.setattr(onnx_format, "_most_memory", lambda: 1 << 28)
+    monkeypatch.setattr(onnx_format, "most_memory", lambda: 1 << 28)
     loaded = onnx_format.load(content)
     rows = {"X": np.full((4, 3), 1.0, np.float32)}
     assert onnx_format.predict(loaded, rows, threads=1).shape == (4, 2)
@@ -99,6 +105,32 @@ def test_settings_that_cannot_be_read_are_said_to_be_so(tmp_path: pathlib.Path, 
     path.write_text(f"lake = {value}\n")
     with pytest.raises(SettingsError, match="is not valid TOML"):
         load_settings(path)
+
+
+def test_settings_of_many_dots_are_refused_before_they_are_parsed(tmp_path: pathlib.Path) -> None:
+    """100,000 of them in one key took minutes."""
+    path = tmp_path / "privaudit.toml"
+    path.write_text("a." * 100_000 + "a = 1\n")
+    with pytest.raises(SettingsError, match="has a key of over 16 parts"):
+        load_settings(path)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        load_settings,
+        read_public_key,
+        lambda path: check_evidence(path, [], dt.datetime.now(dt.UTC)),
+    ],
+    ids=["config", "trust", "bundle"],
+)
+def test_a_pipe_is_not_waited_for(
+    tmp_path: pathlib.Path, read: Callable[[pathlib.Path], object]
+) -> None:
+    """`privaudit verify` waited for one without end, whichever of its options named it."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TerminalError, match=r"cannot be read.*it is no plain file"):
+        read(tmp_path / "pipe")
 
 
 @pytest.mark.parametrize(
@@ -308,3 +340,58 @@ def test_a_slice_is_called_by_a_name(tmp_path: pathlib.Path) -> None:
     found = run_audit(lake, "good", LABEL_DAY, plan=plan, executor=InProcess()).audit
     assert (found.status, found.reason_code) == ("not_evaluable", "feature_invalid")
     assert "a value of over 256 characters" in found.reason
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"verdict": None},
+        {"verdict": "strange"},
+        {"status": "strange"},
+        {"reason": None},
+        {"recorded_at": None},
+        {"seed": None},
+    ],
+    ids=str,
+)
+def test_next_steps_are_printed_beside_a_row_that_is_no_audits(
+    tmp_path: pathlib.Path, changes: dict[str, object]
+) -> None:
+    """`show --next` printed none, and `verify --stored` ended."""
+    warehouse = Warehouse(str(tmp_path))
+    put_rows(warehouse, [evaluated("good", DAY)])
+    append(warehouse, "audits", evaluated("bad", DAY).audit.model_dump() | changes)
+    audits = with_windows(warehouse, warehouse.current())
+    steps = dict(next_steps_table(audits).select("model", "next_step").iter_rows())
+    assert steps.keys() == {"good", "bad"}
+    assert steps["bad"].startswith("This row cannot be read as an audit's.")
+    assert "cannot be read" not in steps["good"]
+    found = {one.audit_id: one.finding for one in verify_all_stored(warehouse)}
+    assert [found[row] for row in audits.sort("model")["audit_id"]] == ["altered", "intact"]
+
+
+DESCRIBED = {"kinds": ["numeric"], "names": ["x"], "classes": None, "class_count": 2}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        {},
+        {"refused": 1},
+        DESCRIBED | {"kinds": ["strange"]},
+        DESCRIBED | {"names": "x"},
+        DESCRIBED | {"class_count": 10**9},
+        DESCRIBED | {"rows": [-1, True]},
+    ],
+    ids=str,
+)
+def test_an_answer_about_a_model_that_is_none_is_that_models_alone(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, answer: object
+) -> None:
+    """A file that took its reader over made an unexpected error of its audit."""
+    lake = small_lake(tmp_path, days=(EVE, LABEL_DAY))
+    monkeypatch.setattr(model_sandbox, "_contained", lambda _: lambda _: answer)
+    found = run_audit(lake, "good", LABEL_DAY, plan=Plan(repetitions=4), executor=InProcess()).audit
+    assert (found.status, found.reason_code) == ("not_evaluable", "checkpoint_invalid")
+    assert "cannot be read: CatBoost's reader gave an answer that is none" in found.reason

@@ -111,6 +111,14 @@ def _forge(answer: str) -> dict[str, Any]:
     return {"forged": answer}
 
 
+def _say(header: str) -> dict[str, Any]:
+    """Answer with these words where an answer goes, and end."""
+    for descriptor in range(3, 256):
+        with contextlib.suppress(OSError):
+            os.write(descriptor, struct.pack(">QQ", len(header), 0) + header.encode())
+    os._exit(0)
+
+
 def _steal(_: str) -> dict[str, Any]:
     """Read from whatever can be read from, what the next call would ask."""
     for descriptor in range(3, 256):
@@ -153,5 +161,6 @@ _TRIED = {
     "leave": _leave_behind,
     "forge": _forge,
     "steal": _steal,
+    "say": _say,
     "open": lambda _: {"opened": [os.open(os.devnull, os.O_RDONLY) for _ in range(10_000)]},
 }

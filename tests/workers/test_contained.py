@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from privcore.exceptions import TransientError
-from tests.support.contained_calls import behave, triple
+from tests.support.contained_calls import attempt, behave, triple
 from workers import contained, contained_child
 from workers.contained import Contained, ContainedError
 from workers.contained_child import WithBytes
@@ -111,6 +111,25 @@ def test_a_bound_on_memory_is_no_more_than_half_of_what_is_left(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ContainedError, match=r"took over 0\.25 GiB of memory"):
         call(how="grow")
+
+
+@pytest.mark.parametrize("fork", [True, False], ids=["forked", "kept"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "{", "[" * 100_000, "9" * 5_000, "[]", "{}", '{"kind": "value"}', '{"kind": "raised"}',
+        '{"kind": ["value"]}', '{"kind": "gone", "why": "late"}', '{"kind": "crashed", "why": 1}',
+    ],
+)  # fmt: skip
+def test_an_answer_that_is_none_ends_the_call_alone(said: str, fork: bool) -> None:
+    """A process that was taken over may say anything; without its fields a KeyError came of it."""
+    made = calling(attempt, fork=fork)
+    try:
+        with pytest.raises(ContainedError, match="an answer that is none"):
+            made(what="say", about=said)
+        assert made(what="environment", about="no such word") == {"found": []}
+    finally:
+        made.stop()
 
 
 @pytest.mark.parametrize("fork", [True, False])

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 import polars as pl
+from pydantic import ValidationError
 
 from privcore.exceptions import TerminalError
 from workers.audit.replay import stored_request
@@ -122,7 +123,7 @@ def verify_all_stored(warehouse: Warehouse) -> Iterator[Verification]:
                 if (audit["audit_id"],) in frames
             }
             content = {"audit": audit} | rows
-            yield verify_stored(AuditRecord.model_validate(content, context=AS_STORED))
+            yield _verify_content(str(audit["audit_id"]), content)
     for orphan in orphans(warehouse):
         yield Verification(
             orphan.audit_id,
@@ -132,6 +133,20 @@ def verify_all_stored(warehouse: Warehouse) -> Iterator[Verification]:
             "was cut off (or goes on now), and the same audit run again completes it; or audits "
             "has lost what was written last, and a backup of it has the record.",
         )
+
+
+def _verify_content(audit_id: str, content: dict[str, Any]) -> Verification:
+    """Say of a record what `verify_stored` does, and of rows that no audit writes that they are."""
+    try:
+        record = AuditRecord.model_validate(content, context=AS_STORED)
+    except ValidationError as error:
+        place = ".".join(str(part) for part in error.errors()[0]["loc"])
+        return Verification(
+            audit_id,
+            Finding.ALTERED,
+            f"The record was altered or is none: its value of {place} is one that no audit writes.",
+        )
+    return verify_stored(record)
 
 
 def verify(record: AuditRecord, lake: Lake, executor: Executor) -> Verification:

@@ -5,6 +5,7 @@ They are digested by BLAKE3, at six times the speed of SHA-256: every byte of ev
 """
 
 import bisect
+import functools
 import io
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
@@ -221,7 +222,7 @@ class RowGroup:
         # Repeated text stays encoded until its true size is known.
         text = [name for name in self.footer.text if name in columns]
         try:
-            metadata = pq.read_metadata(pa.BufferReader(self.footer.content))
+            metadata = _metadata(self.footer.content)
             file = pq.ParquetFile(source, metadata=metadata, read_dictionary=text)
             for batch in file.iter_batches(
                 batch_size=rows, row_groups=[self.index], columns=columns, use_threads=False
@@ -236,6 +237,12 @@ class RowGroup:
             if not is_failure(error):
                 raise
             raise DamagedFileError(self.path) from None
+
+
+@functools.lru_cache(maxsize=1)  # files are read one after the other, and a footer may be large
+def _metadata(footer: bytes) -> pq.FileMetaData:
+    """Unpack a footer, once for all of its row groups."""
+    return pq.read_metadata(pa.BufferReader(footer))
 
 
 def read_row_group(

@@ -10,7 +10,6 @@ import datetime as dt
 import errno
 import functools
 import os
-import pathlib
 import re
 import stat
 from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ from pyarrow import fs
 
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
+from workers.lake.confined import open_below
 from workers.lake.places import check_uri, local_path
 from workers.lake.retries import patiently
 
@@ -103,16 +103,7 @@ class Lake:
         """
         files = self.files
         if isinstance(files.base_fs, fs.LocalFileSystem):
-            # realpath, since Path.resolve raises at a link to itself.
-            root = pathlib.Path(os.path.realpath(files.base_path))
-            found = pathlib.Path(os.path.realpath(root / path))
-            strange = found.is_symlink() or (found.exists() and not found.is_file())
-            if strange or not found.is_relative_to(root):
-                raise NotEvaluableError(
-                    Reason.PATH_OUTSIDE,
-                    f"{path} is refused, because it is a link out of the lake or not a regular "
-                    "file: put the file itself there.",
-                )
+            return open_below(files.base_path, path)
         return files.open_input_file(path)
 
     def read(self, path: str, *, at_most: int = limits.MANIFEST_BYTES) -> bytes:
@@ -135,6 +126,10 @@ class Lake:
             )
         return content
 
+    def create(self, path: str) -> pa.NativeFile:
+        """Open a file for writing, in an existing folder."""
+        return self.files.open_output_stream(path)
+
     def write(self, path: str, content: bytes) -> None:
         """Write a whole file, making its folder."""
 
@@ -142,7 +137,7 @@ class Lake:
             files = self.files
             if folder := path.rpartition("/")[0]:
                 files.create_dir(folder, recursive=True)
-            with files.open_output_stream(path) as stream:
+            with self.create(path) as stream:
                 stream.write(content)
 
         patiently(action, path)

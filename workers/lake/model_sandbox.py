@@ -8,17 +8,24 @@ left; of CatBoost's, what it has read is written anew, and no other process read
 
 import functools
 from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
 
 from workers.contained import Contained, ContainedError
 from workers.contained_child import WithBytes
 from workers.lake import limits
 from workers.lake.formats import check_installed, format_named
 from workers.lake.formats.counted_rows import CountedRows
+from workers.strict_model import StrictModel
 
 _CODE = {b"\x80": "a pickle", b"PK\x03\x04": "a zip archive, as of skops or TorchScript"}
 """First bytes of files that can hold code."""
 _NOT_NEEDED = {"xgboost": ("sklearn",), "lightgbm": ("pandas", "sklearn")}
 """Modules that a framework imports if they exist, unused by its reader: 80 of 130 MB each."""
+_MOST, _MOST_ROWS = 1 << 20, 1 << 53
+"""Features, classes and rounds that a model has at most, and rows that trained it."""
+_FEW = Field(max_length=_MOST)
 _WAY_OUT = (
     "which may hold code and is never read; save the model in its framework's own format, or give "
     "its probabilities as a table ([models.scores])"
@@ -74,22 +81,48 @@ def describe_model(content: bytes, *, format: str = "catboost") -> ModelDescript
     try:
         found = _contained(format)(content)
     except ContainedError as error:
-        why = f"is not in {name}'s format" if error.kind == "raised" else "cannot be read"
-        raise UnreadableModelError(f"{why}: {name} {error.why}") from None
+        raise UnreadableModelError(why_unread(error, name)) from None
     anew = None
     if isinstance(found, WithBytes):
         found, anew = found.value, found.content
-    if "refused" in found:
-        raise UnreadableModelError(found["refused"])
+    said = _answered(found, name)
     return ModelDescription(
-        tuple(found["kinds"]),
-        found["names"] and tuple(found["names"]),
-        found["classes"] and tuple(found["classes"]),
-        int(found["class_count"]),
-        CountedRows(*found["rows"]) if found.get("rows") else None,
-        int(found.get("unserved", 0)),
+        said.kinds,
+        said.names,
+        said.classes,
+        said.class_count,
+        CountedRows(*said.rows) if said.rows else None,
+        said.unserved,
         anew,
     )
+
+
+class _Answer(StrictModel):
+    """What a reader says of a file, which may have taken it over."""
+
+    kinds: Annotated[tuple[Literal["numeric", "categorical"] | None, ...], _FEW]
+    names: Annotated[tuple[str, ...] | None, _FEW]
+    classes: Annotated[tuple[str, ...] | None, _FEW]
+    class_count: int = Field(ge=0, le=_MOST)
+    rows: tuple[Annotated[int, Field(ge=0, le=_MOST_ROWS)], bool] | None = None
+    unserved: int = Field(default=0, ge=0, le=_MOST)
+
+
+def _answered(found: Any, name: str) -> _Answer:
+    """Return a reader's answer."""
+    if isinstance(found, dict) and isinstance(refused := found.get("refused"), str):
+        raise UnreadableModelError(refused)
+    try:
+        return _Answer.model_validate(found)
+    except ValidationError:
+        why = f"cannot be read: {name}'s reader gave an answer that is none"
+        raise UnreadableModelError(why) from None
+
+
+def why_unread(error: ContainedError, name: str) -> str:
+    """Return in words how a format's reader ended; completes "the file ..."."""
+    why = f"is not in {name}'s format" if error.kind == "raised" else "cannot be read"
+    return f"{why}: {name} {error.why}"
 
 
 @functools.cache

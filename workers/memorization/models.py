@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from pyarrow import fs
 
 from privcore.exceptions import InvalidInputError
+from workers.lake.formats import check_installed
 from workers.lake.layout import open_filesystem
 from workers.lake.retries import patiently
 from workers.memorization.ngram import VOCABULARY, load_ngram
-from workers.memorization.onnx_model import load_onnx
 
-_MOST_BYTES = 4 << 30
+_MOST_BYTES = 2 << 30  # ONNX has no larger files
 
 
 class LanguageModel(Protocol):
@@ -54,9 +54,27 @@ class ModelFile:
         if self.name.endswith(".json"):
             return load_ngram(self.content)
         if self.name.endswith(".onnx"):
+            check_installed("onnx")
+            from workers.memorization.onnx_model import load_onnx  # noqa: PLC0415  # an extra
+
             return load_onnx(self.content, self.begin)
         rule = "a model's name ends with .json (n-gram) or .onnx"
         raise InvalidInputError("model", self.name, rule)
+
+    def check(self) -> None:
+        """Read the file once: of formats whose reader it may crash, in a process of its own.
+
+        Raises:
+            InvalidInputError: the file is damaged or unsafe, or of no known format.
+        """
+        if not self.name.endswith(".onnx"):
+            self.load()
+            return
+        check_installed("onnx")
+        from workers.memorization.onnx_model import why_refused  # noqa: PLC0415  # an extra
+
+        if refused := why_refused(self.content, self.begin):
+            raise InvalidInputError("model", self.name, refused)
 
 
 def read_model(uri: str, *, begin: int = 0) -> ModelFile:
@@ -72,11 +90,11 @@ def read_model(uri: str, *, begin: int = 0) -> ModelFile:
         if found.type == fs.FileType.Unknown:
             raise InvalidInputError("model", name, "it is a file, and no pipe or device")
         if (found.size or 0) > _MOST_BYTES:
-            raise InvalidInputError("model", name, "a model has at most 4 GiB")
+            raise InvalidInputError("model", name, "a model has at most 2 GiB")
         content = patiently(lambda: files.open_input_file(name).read(), name)
     except OSError as error:
         reason = str(error).partition("\n")[0]
         raise InvalidInputError("model", name, f"it cannot be read: {reason}") from None
     model = ModelFile(name, content, begin)
-    model.load()
+    model.check()
     return model

@@ -9,12 +9,9 @@ driver's secret is not taken, and its work unit is scanned again. Others may wri
 
 import dataclasses
 import datetime as dt
-import functools
 import hashlib
-import hmac
 import io
 import json
-import secrets
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,30 +39,23 @@ from workers.labels.content_digest import ContentDigest
 from workers.labels.shards import WorkUnit
 from workers.lake.layout import open_filesystem
 from workers.lake.retries import patiently
+from workers.lake.tagged import driver_secret, tag, untagged
 from workers.scan.leaf_counts import LeafCounts
 from workers.scan.near_copies import NearCopies
 from workers.scan.partial_results import PartialResult, PartialResults
 from workers.scan.rows_alike import RowsAlike
 from workers.scan.sampling_weights import SamplingWeights
 from workers.scan.score_diagnostics import ScoreDiagnostics
-from workers.secret_files import state_key
 from workers.sources import join_context
 
 KEPT = dt.timedelta(days=7)
 """Time that an abandoned audit's tallies are kept."""
-FORMAT = 13
+FORMAT = 14
 """Raised with every change of what a file holds, so that an older one is not found."""
-_TAG_BYTES = 32
 _SPARSE, _LARGE = 8, 1 << 12
 """A larger array of counts is kept by its occupied cells, if at most one of so many is."""
 
 Arrays = dict[str, NDArray[Any]]
-
-
-@functools.cache
-def driver_secret() -> bytes:
-    """Return the secret of this user's drivers on this machine; else of this process alone."""
-    return state_key("staging") or secrets.token_bytes(_TAG_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +75,7 @@ class Staging:
     def save(self, unit: WorkUnit, results: PartialResults) -> None:
         """Keep a finished work unit's results."""
         packed, path = _pack(results), self._path(unit)
-        content = self._tag(path, packed) + packed
+        content = tag(self.secret, path, packed) + packed
 
         def action() -> None:
             files = open_filesystem(self.uri)
@@ -111,8 +101,8 @@ class Staging:
             content = patiently(action, path)
         except FileNotFoundError:
             return None
-        tag, packed = content[:_TAG_BYTES], content[_TAG_BYTES:]
-        return _unpack(packed) if hmac.compare_digest(tag, self._tag(path, packed)) else None
+        packed = untagged(self.secret, path, content)
+        return None if packed is None else _unpack(bytes(packed))
 
     def sweep(self) -> None:
         """Delete what this pass has kept, and what others left behind: rows sooner than tallies."""
@@ -132,9 +122,6 @@ class Staging:
         for key in mine:
             if key == self.key or key not in fresh:
                 patiently(lambda key=key: _delete(files, key), "the staging area")  # type: ignore[misc]
-
-    def _tag(self, path: str, packed: bytes) -> bytes:
-        return hmac.digest(self.secret, path.encode() + b"\0" + packed, "sha256")
 
     def _path(self, unit: WorkUnit) -> str:
         words = [(piece.file, piece.start, piece.stop) for piece in unit]

@@ -15,6 +15,7 @@ from workers.executors import Executor, Item, Result, Shared
 from workers.lake.layout import Lake
 from workers.lake.places import local_path
 from workers.lake.retries import patiently
+from workers.lake.tagged import TaggedLake
 
 ROWS = ".rows"
 """Ending of a folder of rows, by which a sweep of the staging area knows it."""
@@ -54,16 +55,19 @@ class JoinContext:
             raise ValueError("There is nothing to do: give one item at least.")
         return total
 
-    def scratch_folder(self) -> Lake:
-        """Return a new, empty folder that all workers reach, deleted when `made` is closed."""
+    def scratch_folder(self) -> TaggedLake:
+        """Return a new, empty folder that all workers reach, deleted when `made` is closed.
+
+        Others may write there: what they write is not read.
+        """
         name = f"{uuid.uuid4().hex}{ROWS}"
         root = Lake(self.place or tempfile.gettempdir())
         if (local := local_path(root.uri)) is not None:
             local.mkdir(parents=True, exist_ok=True)
             pathlib.Path(local, name).mkdir(mode=0o700)
-            scratch_folder = Lake(os.fspath(local / name))
+            scratch_folder = TaggedLake(os.fspath(local / name))
         else:
-            scratch_folder = Lake(f"{root.uri.rstrip('/')}/{name}")
+            scratch_folder = TaggedLake(f"{root.uri.rstrip('/')}/{name}")
         self.made.callback(_delete, root, name)
         return scratch_folder
 

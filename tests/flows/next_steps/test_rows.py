@@ -22,7 +22,7 @@ def test_a_standing_is_read_and_a_nan_is_no_figure() -> None:
         record("b", epsilon_detectable=float("nan")),
     ]
     audits = frame(rows, AuditedNight).with_columns(later_column=1)
-    cards = {row.model: card for row, card in cards_of(audits)}
+    cards = {row["model"]: card for row, card in cards_of(audits)}
     assert cards["a"].conclusion is Conclusion.REFUTED
     assert "No leak of all labels, however large, would have been detected." in cards["b"].figures
 

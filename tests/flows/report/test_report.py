@@ -265,7 +265,9 @@ def test_a_report_without_records_says_so(pages):
 
 
 def test_the_pages_load_nothing_and_run_nothing(tmp_path):
-    for path in write_pages(full_tables(50), tmp_path).parent.rglob("*.html"):
+    pages = list(write_pages(full_tables(50), tmp_path).parent.rglob("*.html"))
+    assert len(pages) == 5  # the index, three models, and the statistics
+    for path in pages:
         text = path.read_text(encoding="utf-8")
         page = Page(text)
         assert "<script" not in text

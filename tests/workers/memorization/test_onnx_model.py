@@ -1,13 +1,19 @@
 """An ONNX language model says what its weights say; the file is written field by field."""
 
+import pathlib
+from typing import Any
+
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 from scipy.special import log_softmax
 
 from privcore.exceptions import InvalidInputError
-from workers.memorization.models import ModelFile
+from workers.memorization import onnx_model
+from workers.memorization.models import ModelFile, read_model
 
-FLOAT, INT64 = 1, 7
+FLOAT, INT64, BOOL = 1, 7, 9
 
 
 def field(number, content):
@@ -71,3 +77,116 @@ def test_a_model_of_another_shape_is_refused():
         flat.log_probabilities(np.array([1, 2]))
     with pytest.raises(InvalidInputError, match="cannot be loaded"):
         ModelFile("bad.onnx", b"nothing").load()
+
+
+def saved(folder: pathlib.Path, content: bytes, *, external: bool = False) -> str:
+    path = folder / "model.onnx"
+    path.write_bytes(content)
+    if external:
+        model = onnx.load(path)
+        onnx.save(model, path, save_as_external_data=True, location="beside", size_threshold=0)
+    return str(path)
+
+
+def language_model(
+    nodes: list[Any], weights: list[Any], inputs: tuple[str, ...] = ("ids",)
+) -> bytes:
+    """Return a file of nodes that make `logits` of `rows`, the rows of a bigram of `ids`."""
+    table = numpy_helper.from_array(np.zeros((5, 5), np.float32), "table")
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["table", "ids"], ["rows"]), *nodes],
+        "graph",
+        [helper.make_tensor_value_info(name, INT64, ["one", "tokens"]) for name in inputs],
+        [helper.make_tensor_value_info("logits", FLOAT, None)],
+        [table, *weights],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return bytes(made.SerializeToString())
+
+
+def scans(times: int) -> bytes:
+    """Return a model that goes `times` through so many values: no loop, and no end either."""
+    end = helper.make_tensor_value_info
+
+    def body(name: str, nodes: list[Any], last: str) -> Any:
+        given = [end(f"{name}_state", FLOAT, []), end(f"{name}_value", FLOAT, [])]
+        return helper.make_graph(nodes, name, given, [end(last, FLOAT, [])])
+
+    inner = body("inner", [helper.make_node("Identity", ["inner_state"], ["kept"])], "kept")
+    scan = helper.make_node("Scan", ["outer_state", "many"], ["s"], body=inner, num_scan_inputs=1)
+    outer = body("outer", [scan], "s")
+    nodes = [
+        helper.make_node("ConstantOfShape", ["times"], ["many"]),
+        helper.make_node("Scan", ["none", "many"], ["sum"], body=outer, num_scan_inputs=1),
+        helper.make_node("Add", ["rows", "sum"], ["logits"]),
+    ]
+    weights = [
+        numpy_helper.from_array(np.array([times]), "times"),
+        numpy_helper.from_array(np.array(0, np.float32), "none"),
+    ]
+    return language_model(nodes, weights)
+
+
+def loops() -> bytes:
+    """Return a model with a loop that never ends."""
+    kinds = [("round", INT64), ("going", BOOL), ("state", FLOAT)]
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["state"], ["next"])],
+        "body",
+        [helper.make_tensor_value_info(name, kind, []) for name, kind in kinds],
+        [helper.make_tensor_value_info("going", BOOL, []),
+         helper.make_tensor_value_info("next", FLOAT, [])],
+    )  # fmt: skip
+    nodes = [
+        helper.make_node("Loop", ["", "always", "none"], ["sum"], body=body),
+        helper.make_node("Add", ["rows", "sum"], ["logits"]),
+    ]
+    weights = [
+        numpy_helper.from_array(np.array(True), "always"),
+        numpy_helper.from_array(np.array(0, np.float32), "none"),
+    ]
+    return language_model(nodes, weights)
+
+
+LAST = helper.make_node("Identity", ["rows"], ["logits"])
+CHANCE = helper.make_node("RandomNormalLike", ["rows"], ["logits"])
+
+
+def test_a_file_is_read_as_those_of_audited_models_are(tmp_path: pathlib.Path) -> None:
+    place = saved(tmp_path, language_model([LAST], []))
+    assert read_model(place, begin=4).load().log_probabilities(np.array([1, 2])).shape == (2, 5)
+    with pytest.raises(InvalidInputError, match=r"it cannot score a sequence: .*out of .*bounds"):
+        read_model(place, begin=5)
+
+
+@pytest.mark.parametrize(
+    ("content", "external", "why"),
+    [
+        (loops(), False, "it has a loop, which need not end"),
+        (language_model([LAST], []), True, "it keeps weights in files beside it"),
+        (language_model([CHANCE], []), False, "it has the operator 'RandomNormalLike'"),
+        (language_model([LAST], [], ("ids", "mask")), False, "it takes more than token ids"),
+        (b"nothing", False, "it is not in ONNX's format: ONNX raised DecodeError"),
+    ],
+    ids=["loop", "external", "chance", "mask", "nothing"],
+)
+def test_a_file_is_refused_for_what_those_of_audited_models_are(
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    content: bytes,
+    external: bool,
+    why: str,
+) -> None:
+    """The loop was waited for without end, and weights came from the working folder."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidInputError, match=f"model is 'model.onnx', but {why}"):
+        read_model(saved(tmp_path, content, external=external))
+
+
+def test_a_sequence_that_takes_too_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_model, "_SECONDS", 0.5)
+    model = onnx_model.load_onnx(scans(1_000_000), 0)
+    with pytest.raises(InvalidInputError, match=r"it takes over 1 seconds for 2 tokens"):
+        model.log_probabilities(np.array([1, 2]))
+    few = onnx_model.load_onnx(scans(3), 0)
+    assert few.log_probabilities(np.array([1, 2])).shape == (2, 5)

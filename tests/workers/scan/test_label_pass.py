@@ -175,7 +175,9 @@ def test_after_the_deadline_there_is_a_reason_and_no_number(
 ) -> None:
     staging = tmp_path / "_staging"
     past = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=1)
-    for record in audited(lake, deadline=past, staging=str(staging)):
+    records = audited(lake, deadline=past, staging=str(staging))
+    assert len(records) == 2
+    for record in records:
         assert (record.audit.status, record.audit.reason_code) == ("not_evaluable", "deadline")
         assert f"{past:%Y-%m-%d %H:%M:%S}" in record.audit.reason
         assert record.audit.epsilon_lower is None

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import workers.labels.parquet
+import workers.lake.tagged
 import workers.scan.staging
 from tests.support.audits import run_audits
 from tests.support.lake import (
@@ -120,14 +121,14 @@ def test_another_drivers_units_are_played_again(
     staging = tmp_path / "_staging"
     with pytest.raises(KeyboardInterrupt):
         audited(lake, staging=str(staging), executor=Dies(after=4))
-    secret = workers.scan.staging.driver_secret()
+    secret = workers.lake.tagged.driver_secret()
     assert all(secret not in path.read_bytes() for path in staging.rglob("*.tally"))
     assert secret.hex() not in repr(Staging(str(staging), "key"))
     assert len(secret) == 32
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
-    workers.scan.staging.driver_secret.cache_clear()
+    workers.lake.tagged.driver_secret.cache_clear()
     again = audited(lake, staging=str(staging))
-    workers.scan.staging.driver_secret.cache_clear()
+    workers.lake.tagged.driver_secret.cache_clear()
     assert [figures(record) for record in again] == expected
 
 

@@ -1,21 +1,15 @@
 """ONNX: classifiers of rows, from bytes alone, of the standard's own operators.
 
 The model takes a matrix of all features, or one column for each feature, by its name; one of its
-outputs holds the probabilities. Files beside the model, an author's own operators, operators of
-chance, and loops that need not end, are refused.
+outputs holds the probabilities.
 """
 
-import functools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import onnx
-import onnxruntime
 import polars as pl
 from numpy.typing import NDArray
 
-from workers.lake import limits
 from workers.lake.formats.contract import (
     InputsRefusedError,
     LoadedModel,
@@ -25,15 +19,15 @@ from workers.lake.formats.contract import (
     two_columns,
 )
 from workers.lake.formats.matrix import as_matrix
+from workers.lake.formats.onnx_session import check_graphs, most_memory, open_session
 from workers.lake.manifest import Manifest
-from workers.memory import at_most_more, bounded_memory
+from workers.memory import at_most_more
 
 NAME = "ONNX"
 NUMBERS = pl.Float64
 MISSING = ""
 ERRORS = (Exception,)  # onnxruntime has a dozen of its own, and no class above them
 
-_STANDARD = {"", "ai.onnx", "ai.onnx.ml"}
 _TYPES = {
     "tensor(float)": np.float32,
     "tensor(double)": np.float64,
@@ -53,15 +47,13 @@ _FEW, _AMONG, _DRAWN = range(2, 9), 1025, 4
 """Numbers of rows that are scored together as well: all of a few, and some below another one."""
 _SAME = 1e-3
 """Largest difference of two answers about a row: libraries add in another order in a batch."""
-_RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
-           "RandomUniformLike"}  # fmt: skip
 _WORDS = ("", "a", "b", "unknown", "0", "1")
 
 
 @answering
 def describe(content: bytes) -> dict[str, Any]:
     """Return what a file says of itself; see `ModelFormat`."""
-    _check_graphs(onnx.load_model_from_string(content))
+    check_graphs(content)
     loaded = load(content)
     given = loaded.model.get_inputs()
     names = None if _is_matrix(given) else [each.name for each in given]
@@ -83,16 +75,8 @@ def describe(content: bytes) -> dict[str, Any]:
 
 
 def load(content: bytes) -> LoadedModel:
-    """Return a session on one thread; without a path, no file beside the model can be found."""
-    onnxruntime.disable_telemetry_events()  # nothing leaves the machine unasked
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    _bound_memory()
-    options.add_session_config_entry("session.use_env_allocators", "1")
-    # It also knows a format of its own, and a file can be of both: what was checked is what is run.
-    options.add_session_config_entry("session.load_model_format", "ONNX")
-    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    """Return a session that takes any number of rows."""
+    session = open_session(content)
     given = session.get_inputs()
     strange = [each.type for each in given if each.type not in {*_TYPES, _TEXT}]
     if strange:
@@ -102,25 +86,6 @@ def load(content: bytes) -> LoadedModel:
             "takes a fixed number of rows: export it with a free first dimension"
         )
     return LoadedModel(session)
-
-
-@functools.cache
-def _bound_memory() -> None:
-    """Let all models of this process together reserve so much: a value of a row may say how much.
-
-    What trial rows ask for says nothing of that.
-    """
-    most = _most_memory()
-    memory = onnxruntime.OrtMemoryInfo(
-        "Cpu", onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, onnxruntime.OrtMemType.DEFAULT
-    )
-    arena = onnxruntime.OrtArenaCfg({"max_mem": most, "arena_extend_strategy": 1})
-    onnxruntime.create_and_register_allocator(memory, arena)
-
-
-@functools.cache
-def _most_memory() -> int:
-    return bounded_memory(limits.MODEL_MEMORY_BYTES)
 
 
 def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> dict[str, NDArray[Any]]:
@@ -185,7 +150,7 @@ def _tried(loaded: LoadedModel, given: list[Any]) -> NDArray[np.float64]:
 
 def _scores(loaded: LoadedModel, inputs: dict[str, NDArray[Any]]) -> NDArray[np.float64]:
     """Return what the model says of each row, shape (records, values)."""
-    with at_most_more(_most_memory()):  # of text, onnxruntime's own bound counts no letters
+    with at_most_more(most_memory()):  # of text, onnxruntime's own bound counts no letters
         found, *labels = loaded.model.run(_outputs(loaded.model), inputs)
     rows = len(next(iter(inputs.values())))
     if len(found) != rows:
@@ -318,48 +283,3 @@ def _cast(values: NDArray[np.float64], given: Any) -> NDArray[Any]:
             "it for floats"
         )
     return values.astype(_TYPES[given.type])
-
-
-def _check_graphs(model: Any) -> None:
-    """Refuse what the standard does not define, what lies in other files, and what may not end."""
-    if model.functions:
-        raise ModelRefusedError("has operators of its own: export it without local functions")
-    for graph in _graphs(model.graph):
-        for node in graph.node:
-            if node.domain not in _STANDARD:
-                raise ModelRefusedError(
-                    f"has the operator {node.op_type!r} of {node.domain!r}: only ONNX's own are run"
-                )
-            if node.op_type in _RANDOM or (node.op_type == "Dropout" and len(node.input) > 2):
-                raise ModelRefusedError(
-                    f"has the operator {node.op_type!r}, which may answer by chance: export the "
-                    "model for inference"
-                )
-            if node.op_type == "Loop":
-                raise ModelRefusedError("has a loop, which need not end: export it without")
-    for tensor in _tensors(model.graph):
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            raise ModelRefusedError("keeps weights in files beside it: save it as one file")
-
-
-def _graphs(graph: Any) -> Iterator[Any]:
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                if inner.node or inner.initializer or inner.sparse_initializer:
-                    yield from _graphs(inner)
-
-
-def _tensors(graph: Any) -> Iterator[Any]:
-    for each in _graphs(graph):
-        yield from each.initializer
-        sparse = [*each.sparse_initializer]
-        for node in each.node:
-            for attribute in node.attribute:
-                yield attribute.t
-                yield from attribute.tensors
-                sparse += [attribute.sparse_tensor, *attribute.sparse_tensors]
-        for both in sparse:
-            yield both.values
-            yield both.indices

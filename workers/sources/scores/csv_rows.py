@@ -63,13 +63,12 @@ def as_parquet(found: TableDay, kinds: Mapping[str, str], joining: JoinContext) 
         return found
     scratch = joining.scratch_folder()
     either = {name for name, kind in kinds.items() if kind in {DAY, FEATURE, FLAG}}
-    as_text: dict[str, set[str]] = {}
-    for file in found.files:
-        as_text[file.name] = _written(found.root, file, kinds, scratch, joining) & either
-    text = set().union(*as_text.values())
-    for file in found.files:
-        if as_text[file.name] != text:
-            settled = dict(kinds) | dict.fromkeys(text, TEXT)
+    as_text = [_written(found.root, file, kinds, scratch, joining) & either for file in found.files]
+    text = set().union(*as_text)
+    if any(of_file != text for of_file in as_text):
+        scratch = joining.scratch_folder()  # a file of a tagged folder is written once
+        settled = dict(kinds) | dict.fromkeys(text, TEXT)
+        for file in found.files:
             _written(found.root, file, settled, scratch, joining)
     files = tuple(scratch.label_file(file.name)._replace(name=file.name) for file in found.files)
     return TableDay(

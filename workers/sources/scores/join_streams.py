@@ -193,7 +193,7 @@ def _as(table: pa.Table, kinds: pa.Schema, file: str) -> pa.Table:
 
 def _written(scratch_folder: Lake, name: str, action: Callable[[Any], None]) -> None:
     def write() -> None:
-        with scratch_folder.files.open_output_stream(name) as stream:
+        with scratch_folder.create(name) as stream:
             action(stream)
 
     patiently(write, name)

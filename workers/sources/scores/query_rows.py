@@ -59,7 +59,7 @@ class QueryDay:
         """
         scratch = joining.scratch_folder()
         try:
-            with scratch.files.open_output_stream(_FILE) as stream:
+            with scratch.create(_FILE) as stream:
                 rows = self._write(tuple(dict.fromkeys(columns)), joining, stream)
         except OSError as error:
             if not may_go_away(error):

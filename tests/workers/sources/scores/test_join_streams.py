@@ -8,7 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from workers.exceptions import NotEvaluableError
 from workers.lake.layout import Lake
+from workers.lake.tagged import TaggedLake
 from workers.sources.scores.join_parts import BUCKET
 from workers.sources.scores.join_streams import Stream, bucket_rows, database, write_buckets
 
@@ -47,6 +49,17 @@ def test_a_bucket_is_a_row_group_also_without_rows(tmp_path: pathlib.Path) -> No
         rows = bucket_rows(scratch_folder, ["one", "two"], bucket).reader().read_all()
         assert rows.column_names == ["a"]
         assert rows["a"].to_pylist() == values
+
+
+def test_a_bucket_that_another_writer_exchanges_is_refused(tmp_path: pathlib.Path) -> None:
+    scratch_folder = TaggedLake(str(tmp_path))
+    for name, first in (("one", 0), ("two", 5)):
+        rows = pa.table({"a": range(first, first + 5), BUCKET: pa.array([0] * 5, pa.int32())})
+        write_buckets(rows, 1, scratch_folder, name)
+    assert bucket_rows(scratch_folder, ["one"], 0).reader().read_all()["a"].to_pylist()[0] == 0
+    (tmp_path / "two").replace(tmp_path / "one")
+    with pytest.raises(NotEvaluableError, match="one in the staging area is not as this audit"):
+        bucket_rows(scratch_folder, ["one"], 0)
 
 
 def test_the_bytes_of_what_is_written_depend_on_the_rows_alone(tmp_path: pathlib.Path) -> None:

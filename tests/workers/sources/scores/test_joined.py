@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime as dt
+import io
 import pathlib
 import tempfile
 from typing import Any
@@ -14,6 +15,7 @@ from pyarrow import fs
 
 import workers.sources.scores.join_streams
 import workers.sources.scores.joined
+import workers.sources.scores.supplied
 from privcore.exceptions import TransientError
 from tests.support.audits import run_audits
 from tests.support.lake import DAY, EVE, declared
@@ -27,6 +29,7 @@ from workers.exceptions import NotEvaluableError
 from workers.executors import Executor, InProcess, on_ray
 from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
+from workers.lake.tagged import TaggedLake
 from workers.plan import Plan
 from workers.sources.join_context import JoinContext
 from workers.sources.scores.score_tables import ScoreTables
@@ -267,7 +270,7 @@ def test_earlier_scores_of_the_same_records_are_found_on_their_days(tables: Tabl
         joining = JoinContext(IN_PROCESS, made)
         root, partition = source.find_partition(joining=joining)
         file = partition.path(partition.files[0].name)
-        found = pl.read_parquet(str(pathlib.Path(root.uri) / file)).sort("proxy: p")
+        found = pl.read_parquet(root.read(file, at_most=1 << 24)).sort("proxy: p")
     assert np.allclose(found["earlier 1: p"], 0.9 * found["proxy: p"])
     assert np.allclose(found["earlier 2: p"], 0.8 * found["proxy: p"])
     lost = rescored.filter(~((pl.col("day") == days[1]) & (pl.col("event_id") == "e7")))
@@ -300,6 +303,27 @@ def test_dealt_records_are_joined_as_all_at_once(
         assert getattr(dealt, name) == getattr(at_once, name)
     assert dealt.reason.partition(",")[2] == at_once.reason.partition(",")[2]
     assert audited(given).reason.startswith("2 rows of")
+
+
+def test_joined_rows_that_another_writer_exchanges_are_refused(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer of the warehouse, who knows this code and no secret, hides a leak."""
+    whole = workers.sources.scores.supplied.join
+
+    def then_exchanged(*given: Any, **others: Any) -> Any:
+        joined = whole(*given, **others)
+        for name in joined[1]:
+            rows = pl.read_parquet(joined[0].read(name, at_most=1 << 24))
+            hidden = io.BytesIO()
+            rows.with_columns(pl.lit(0.5).alias("target: p")).write_parquet(hidden)
+            TaggedLake(joined[0].uri, b"a guess").write(name, hidden.getvalue())
+        return joined
+
+    monkeypatch.setattr(workers.sources.scores.supplied, "join", then_exchanged)
+    row = audited(tables.put())
+    assert (row.status, row.reason_code) == ("not_evaluable", "labels_changed"), row.reason
+    assert "not as this audit wrote it" in row.reason
 
 
 @pytest.mark.usefixtures("dealt")

@@ -1,0 +1,99 @@
+"""ONNX: a file's graph, checked, and a session that runs it, of classifiers and language models.
+
+Files beside the model, an author's own operators, operators of chance, and loops that need not end,
+are refused.
+"""
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import onnx
+import onnxruntime
+
+from workers.lake import limits
+from workers.lake.formats.contract import ModelRefusedError
+from workers.memory import bounded_memory
+
+_STANDARD = {"", "ai.onnx", "ai.onnx.ml"}
+_RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
+           "RandomUniformLike"}  # fmt: skip
+
+
+def open_session(content: bytes) -> Any:
+    """Return a session on one thread; without a path, no file beside the model can be found."""
+    onnxruntime.disable_telemetry_events()  # nothing leaves the machine unasked
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    _bound_memory()
+    options.add_session_config_entry("session.use_env_allocators", "1")
+    # It also knows a format of its own, and a file can be of both: what was checked is what is run.
+    options.add_session_config_entry("session.load_model_format", "ONNX")
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+@functools.cache
+def most_memory() -> int:
+    """Return the bytes that a model may take while it scores."""
+    return bounded_memory(limits.MODEL_MEMORY_BYTES)
+
+
+@functools.cache
+def _bound_memory() -> None:
+    """Let all models of this process together reserve so much: a value of a row may say how much.
+
+    What trial rows ask for says nothing of that.
+    """
+    most = most_memory()
+    memory = onnxruntime.OrtMemoryInfo(
+        "Cpu", onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, onnxruntime.OrtMemType.DEFAULT
+    )
+    arena = onnxruntime.OrtArenaCfg({"max_mem": most, "arena_extend_strategy": 1})
+    onnxruntime.create_and_register_allocator(memory, arena)
+
+
+def check_graphs(content: bytes) -> None:
+    """Refuse what the standard does not define, what lies in other files, and what may not end."""
+    model = onnx.load_model_from_string(content)
+    if model.functions:
+        raise ModelRefusedError("has operators of its own: export it without local functions")
+    for graph in _graphs(model.graph):
+        for node in graph.node:
+            if node.domain not in _STANDARD:
+                raise ModelRefusedError(
+                    f"has the operator {node.op_type!r} of {node.domain!r}: only ONNX's own are run"
+                )
+            if node.op_type in _RANDOM or (node.op_type == "Dropout" and len(node.input) > 2):
+                raise ModelRefusedError(
+                    f"has the operator {node.op_type!r}, which may answer by chance: export the "
+                    "model for inference"
+                )
+            if node.op_type == "Loop":
+                raise ModelRefusedError("has a loop, which need not end: export it without")
+    for tensor in _tensors(model.graph):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            raise ModelRefusedError("keeps weights in files beside it: save it as one file")
+
+
+def _graphs(graph: Any) -> Iterator[Any]:
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                if inner.node or inner.initializer or inner.sparse_initializer:
+                    yield from _graphs(inner)
+
+
+def _tensors(graph: Any) -> Iterator[Any]:
+    for each in _graphs(graph):
+        yield from each.initializer
+        sparse = [*each.sparse_initializer]
+        for node in each.node:
+            for attribute in node.attribute:
+                yield attribute.t
+                yield from attribute.tensors
+                sparse += [attribute.sparse_tensor, *attribute.sparse_tensors]
+        for both in sparse:
+            yield both.values
+            yield both.indices
