@@ -79,8 +79,7 @@ class LabelCounts:
     @classmethod
     def of_odds(cls, odds: Sequence[OddsTally]) -> "LabelCounts":
         """Return the counts of two classes, which the odds of each group hold already."""
-        # The long axis last: sums whose innermost axis has two places are slow.
-        found = [one.counts.reshape(BINS, _COARSE, -1, 2).sum(axis=1).sum(axis=1) for one in odds]
+        found = [one.counts.sum(axis=1).reshape(BINS, _COARSE, 2).sum(axis=1) for one in odds]
         return cls(np.stack(found)[:, None])
 
     def __add__(self, other: "LabelCounts") -> "LabelCounts":

@@ -112,9 +112,8 @@ class OddsTally:
             unread: records in the same cells whose label cannot be read (`unread_odds`).
         """
         whole = self if unread is None else self + unread
-        # Of few occupied cells the flat places are found in a fifth of the time of both axes'.
-        occupied = np.flatnonzero(whole.counts.reshape(-1) != 0) // 2
-        proxy, target = np.divmod(occupied[np.diff(occupied, prepend=-1) != 0], _TARGET_BINS)
+        # Together they are 0 only if both are; a sum along an axis of two takes ten times as long.
+        proxy, target = np.nonzero(whole.counts[..., 0] | whole.counts[..., 1])
         return OddsCells(
             # Middles of bins: beliefs and an order, which nothing that is proved depends on.
             proxy=(proxy + 0.5) / _PROXY_STEPS - _LARGEST,
