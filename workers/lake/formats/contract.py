@@ -4,7 +4,7 @@ import contextlib
 import functools
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -45,12 +45,14 @@ class LoadedModel:
             categories take the same inputs.
         classes: as text, in the order of the probabilities; None where the file names none.
         rounds: with how many of its rounds of boosting it predicts; None for all that it serves.
+        leaf_counts: of trees that were asked for, by their place, as long as the model is kept.
     """
 
     model: Any
     categories: Categories = ()
     classes: tuple[str, ...] | None = None
     rounds: int | None = None
+    leaf_counts: dict[int, NDArray[np.int64]] = field(default_factory=dict, repr=False)
 
 
 class ModelFormat(Protocol):

@@ -41,8 +41,6 @@ _TRIED = 12
 """Trees that are looked at for some that count."""
 _UNITS, _LARGEST_SUM = float(1 << 20), float(1 << 40)
 """Whole numbers add to the same sum in any order."""
-_KEPT = 128
-"""Trees whose counts are kept: a day's batches ask for the same few of each model."""
 
 
 def leaves_of_trees(
@@ -70,6 +68,15 @@ def leaves_of_trees(
             return
 
 
+def _kept(
+    loaded: LoadedModel, tree: int, read: Callable[[LoadedModel, int], NDArray[np.int64]]
+) -> NDArray[np.int64]:
+    """Return a tree's counts, read once: a day's batches ask for the same few trees of a model."""
+    if tree not in loaded.leaf_counts:
+        loaded.leaf_counts[tree] = read(loaded, tree)
+    return loaded.leaf_counts[tree]
+
+
 def _of_catboost(loaded: LoadedModel, inputs: Any, tree: int) -> Leaves | None:
     """Return the leaves in a tree, joined where only statistics of categories part them.
 
@@ -77,7 +84,7 @@ def _of_catboost(loaded: LoadedModel, inputs: Any, tree: int) -> Leaves | None:
     finished model. In a symmetric tree each split is a digit of a leaf's number, so such digits
     can be left out.
     """
-    model, counted = loaded.model, _counted_by_catboost(loaded, tree)
+    model, counted = loaded.model, _kept(loaded, tree, _counted_by_catboost)
     found = model.calc_leaf_indexes(inputs, ntree_start=tree, ntree_end=tree + 1, thread_count=1)
     leaves = np.asarray(found, dtype=np.int64)[:, 0]
     if not len(model.get_cat_feature_indices()):
@@ -93,7 +100,6 @@ def _of_catboost(loaded: LoadedModel, inputs: Any, tree: int) -> Leaves | None:
     return _of_rows(_digits(leaves, kept), np.bincount(joined, counted).astype(np.int64))
 
 
-@functools.lru_cache(maxsize=_KEPT)
 def _counted_by_catboost(loaded: LoadedModel, tree: int) -> NDArray[np.int64]:
     """Return a tree's counts."""
     sizes = np.asarray(loaded.model.get_tree_leaf_counts(), dtype=np.int64)
@@ -120,8 +126,8 @@ def _digits(numbers: NDArray[np.int64], kept: list[int]) -> NDArray[np.int64]:
 
 def _of_lightgbm(loaded: LoadedModel, inputs: Any, tree: int) -> Leaves | None:
     """Return the leaves in the first class's tree of one round."""
-    counted = _counted_by_lightgbm(loaded, tree)
-    if counted is None:
+    counted = _kept(loaded, tree, _counted_by_lightgbm)
+    if not counted.size:
         return None
     found = loaded.model.predict(
         inputs, pred_leaf=True, start_iteration=tree, num_iteration=1, num_threads=1
@@ -129,12 +135,11 @@ def _of_lightgbm(loaded: LoadedModel, inputs: Any, tree: int) -> Leaves | None:
     return _of_rows(np.asarray(found, dtype=np.int64).reshape(len(inputs), -1)[:, 0], counted)
 
 
-@functools.lru_cache(maxsize=_KEPT)
-def _counted_by_lightgbm(loaded: LoadedModel, tree: int) -> NDArray[np.int64] | None:
-    """Return the counts of one round's first tree."""
+def _counted_by_lightgbm(loaded: LoadedModel, tree: int) -> NDArray[np.int64]:
+    """Return the counts of one round's first tree; none where the file has none."""
     text = loaded.model.model_to_string(start_iteration=tree, num_iteration=1)
-    line = next((one for one in text.splitlines() if one.startswith("leaf_count=")), None)
-    return None if line is None else np.array(line.partition("=")[2].split(), dtype=np.int64)
+    line = next((one for one in text.splitlines() if one.startswith("leaf_count=")), "")
+    return np.array(line.partition("=")[2].split(), dtype=np.int64)
 
 
 def _of_xgboost(loaded: LoadedModel, inputs: Any, tree: int) -> Leaves | None:

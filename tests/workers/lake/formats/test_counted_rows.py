@@ -1,5 +1,6 @@
 """Rows counted in model files: as many as trained them, or nothing where the file cannot tell."""
 
+import dataclasses
 import json
 from typing import Any
 
@@ -120,6 +121,37 @@ def test_xgboosts_sums_are_those_of_its_rows_in_every_tree(grown: str, many: boo
         sums = np.bincount(leaves.found, leaves.weights, minlength=leaves.counted.size)
         shares = sums / sums.sum() - leaves.counted / leaves.counted.sum()
         assert np.abs(shares).max() < 1e-5
+
+
+class Counting:
+    """A model that counts how often it is asked for what its file counts."""
+
+    def __init__(self, model: Any) -> None:
+        self.asked, self._model = 0, model
+
+    def __getattr__(self, name: str) -> Any:
+        self.asked += name in {"get_tree_leaf_counts", "model_to_string"}
+        return getattr(self._model, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("catboost", of_catboost), ("lightgbm", of_lightgbm)],
+)
+def test_a_model_is_asked_once_for_the_counts_of_a_tree(name: str, content: Any) -> None:
+    """A day comes in many batches, and CatBoost gives the counts of all its leaves or none."""
+    module = format_named(name)
+    first, second = module.load(content()), module.load(content())
+    counting = dataclasses.replace(first, model=Counting(first.model), leaf_counts={})
+    rows, trees = X.astype(np.float32), np.array([3, 1])
+    for some in (rows, rows[:9], rows):
+        found = list(leaves_of_trees(name, counting, some, trees, wanted=2))
+        apart = list(leaves_of_trees(name, second, some, trees, wanted=2))
+        assert [tree for tree, _ in found] == [3, 1]
+        for (_, one), (_, other) in zip(found, apart, strict=True):
+            assert (one.found == other.found).all()
+            assert (one.counted == other.counted).all()
+    assert counting.model.asked == 2
 
 
 def test_a_sample_of_rows_counts_fewer_and_is_called_so() -> None:
