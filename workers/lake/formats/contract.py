@@ -45,14 +45,14 @@ class LoadedModel:
             categories take the same inputs.
         classes: as text, in the order of the probabilities; None where the file names none.
         rounds: with how many of its rounds of boosting it predicts; None for all that it serves.
-        leaf_counts: of trees that were asked for, by their place, as long as the model is kept.
+        trees: what was read of single trees, by their place: as long as the model is kept.
     """
 
     model: Any
     categories: Categories = ()
     classes: tuple[str, ...] | None = None
     rounds: int | None = None
-    leaf_counts: dict[int, NDArray[np.int64]] = field(default_factory=dict, repr=False)
+    trees: dict[int, Any] = field(default_factory=dict, repr=False)
 
 
 class ModelFormat(Protocol):

@@ -68,13 +68,29 @@ def leaves_of_trees(
             return
 
 
-def _kept(
-    loaded: LoadedModel, tree: int, read: Callable[[LoadedModel, int], NDArray[np.int64]]
-) -> NDArray[np.int64]:
-    """Return a tree's counts, read once: a day's batches ask for the same few trees of a model."""
-    if tree not in loaded.leaf_counts:
-        loaded.leaf_counts[tree] = read(loaded, tree)
-    return loaded.leaf_counts[tree]
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """One tree of a model.
+
+    Attributes:
+        leaf: says the leaf of each row, as numbers of any shape.
+        counted: the file's count of each of its leaves.
+        digits: those of a leaf's number that are compared; None for the whole number.
+    """
+
+    leaf: Callable[[Any], Any]
+    counted: NDArray[np.int64]
+    digits: list[int] | None = None
+
+
+def _read_once(
+    loaded: LoadedModel, tree: int, read: Callable[[LoadedModel, int], _Tree | None]
+) -> _Tree | None:
+    """Return a tree: a day comes in many batches, which ask for the same few of each model."""
+    if tree not in loaded.trees:
+        loaded.trees[tree] = read(loaded, tree)
+    found: _Tree | None = loaded.trees[tree]
+    return found
 
 
 def _of_catboost(loaded: LoadedModel, inputs: Any, tree: int) -> Leaves | None:
@@ -84,31 +100,43 @@ def _of_catboost(loaded: LoadedModel, inputs: Any, tree: int) -> Leaves | None:
     finished model. In a symmetric tree each split is a digit of a leaf's number, so such digits
     can be left out.
     """
-    model, counted = loaded.model, _kept(loaded, tree, _counted_by_catboost)
-    found = model.calc_leaf_indexes(inputs, ntree_start=tree, ntree_end=tree + 1, thread_count=1)
-    leaves = np.asarray(found, dtype=np.int64)[:, 0]
+    one = _read_once(loaded, tree, functools.partial(_catboost_tree, inputs=inputs))
+    if one is None:
+        return None
+    leaves = np.asarray(one.leaf(inputs), dtype=np.int64)[:, 0]
+    if one.digits is None:
+        return _of_rows(leaves, one.counted)
+    joined = _digits(np.arange(one.counted.size), one.digits)
+    counted = np.bincount(joined, one.counted).astype(np.int64)
+    return _of_rows(_digits(leaves, one.digits), counted)
+
+
+def _catboost_tree(loaded: LoadedModel, tree: int, *, inputs: Any) -> _Tree | None:
+    """Return a tree alone: a whole model reads all of its features to say a single tree's leaf."""
+    model = loaded.model
+    sizes = np.asarray(model.get_tree_leaf_counts(), dtype=np.int64)
+    start, size = int(sizes[:tree].sum()), int(sizes[tree])
+    counted = np.rint(_catboost_weights(loaded)[start : start + size]).astype(np.int64)
+    one = model.copy()
+    try:
+        one.shrink(ntree_start=tree, ntree_end=tree + 1)
+    except catboost.CatBoostError:  # leaf-wise trees cannot be taken alone
+        one, alone = model, {"ntree_start": tree, "ntree_end": tree + 1}
+    else:
+        alone = {}
+    leaf = functools.partial(one.calc_leaf_indexes, thread_count=1, **alone)
     if not len(model.get_cat_feature_indices()):
-        return _of_rows(leaves, counted)
+        return _Tree(leaf, counted)
     try:
         splits = model._get_tree_splits(tree, inputs)  # noqa: SLF001  # no public way
     except catboost.CatBoostError:
         return None
     kept = [place for place, split in enumerate(splits) if "{" not in split]
-    if counted.size != 1 << len(splits) or not kept:
-        return None
-    joined = _digits(np.arange(counted.size), kept)
-    return _of_rows(_digits(leaves, kept), np.bincount(joined, counted).astype(np.int64))
-
-
-def _counted_by_catboost(loaded: LoadedModel, tree: int) -> NDArray[np.int64]:
-    """Return a tree's counts."""
-    sizes = np.asarray(loaded.model.get_tree_leaf_counts(), dtype=np.int64)
-    start, size = int(sizes[:tree].sum()), int(sizes[tree])
-    return np.rint(_weights_by_catboost(loaded)[start : start + size]).astype(np.int64)
+    return _Tree(leaf, counted, kept) if kept and counted.size == 1 << len(splits) else None
 
 
 @functools.lru_cache(maxsize=1)
-def _weights_by_catboost(loaded: LoadedModel) -> NDArray[np.float64]:
+def _catboost_weights(loaded: LoadedModel) -> NDArray[np.float64]:
     """Return the weights of all leaves, which CatBoost takes ten milliseconds to give."""
     return np.asarray(loaded.model.get_leaf_weights())
 
@@ -126,48 +154,56 @@ def _digits(numbers: NDArray[np.int64], kept: list[int]) -> NDArray[np.int64]:
 
 def _of_lightgbm(loaded: LoadedModel, inputs: Any, tree: int) -> Leaves | None:
     """Return the leaves in the first class's tree of one round."""
-    counted = _kept(loaded, tree, _counted_by_lightgbm)
-    if not counted.size:
+    one = _read_once(loaded, tree, _lightgbm_tree)
+    if one is None:
         return None
-    found = loaded.model.predict(
-        inputs, pred_leaf=True, start_iteration=tree, num_iteration=1, num_threads=1
-    )
-    return _of_rows(np.asarray(found, dtype=np.int64).reshape(len(inputs), -1)[:, 0], counted)
+    found = np.asarray(one.leaf(inputs), dtype=np.int64)
+    return _of_rows(found.reshape(len(inputs), -1)[:, 0], one.counted)
 
 
-def _counted_by_lightgbm(loaded: LoadedModel, tree: int) -> NDArray[np.int64]:
-    """Return the counts of one round's first tree; none where the file has none."""
+def _lightgbm_tree(loaded: LoadedModel, tree: int) -> _Tree | None:
     text = loaded.model.model_to_string(start_iteration=tree, num_iteration=1)
-    line = next((one for one in text.splitlines() if one.startswith("leaf_count=")), "")
-    return np.array(line.partition("=")[2].split(), dtype=np.int64)
+    line = next((one for one in text.splitlines() if one.startswith("leaf_count=")), None)
+    if line is None:
+        return None
+    alone = {"start_iteration": tree, "num_iteration": 1}
+    leaf = functools.partial(loaded.model.predict, pred_leaf=True, num_threads=1, **alone)
+    return _Tree(leaf, np.array(line.partition("=")[2].split(), dtype=np.int64))
 
 
 def _of_xgboost(loaded: LoadedModel, inputs: Any, tree: int) -> Leaves | None:
     """Return the leaves in the first class's tree of one round, in units of 2^-20."""
-    one = loaded.model[tree : tree + 1]
-    booster = json.loads(bytes(one.save_raw("json")))["learner"]["gradient_booster"]
-    if booster["name"] != "gbtree" and tree > 0:
-        return None  # dart leaves earlier trees out while it trains, and no file says which
-    model = booster["gbtree"]["model"] if booster["name"] == "dart" else booster["model"]
-    first = model["trees"][0]
-    leaf = np.array(first["left_children"]) == -1
-    sums = np.where(leaf, np.array(first["sum_hessian"], dtype=np.float64), 0.0)
-    if not (np.all(np.isfinite(sums)) and sums.min() >= 0.0 and sums.sum() < _LARGEST_SUM):
+    one = _read_once(loaded, tree, _xgboost_tree)
+    if one is None:
         return None
     import xgboost  # noqa: PLC0415  # an extra, which whoever audits no such model lacks
 
     rows = xgboost.DMatrix(inputs, feature_types=loaded.model.feature_types, nthread=1)
-    found = one.predict(rows, pred_leaf=True, validate_features=False)
-    leaves = np.asarray(found, dtype=np.int64).reshape(rows.num_row(), -1)[:, 0]
+    leaves = np.asarray(one.leaf(rows), dtype=np.int64).reshape(rows.num_row(), -1)[:, 0]
     if tree == 0:  # all rows have one prediction
-        return _of_rows(leaves, np.rint(sums * _UNITS).astype(np.int64))
+        return _of_rows(leaves, one.counted)
     scores = loaded.model.predict(
         rows, output_margin=True, iteration_range=(0, tree), validate_features=False
     )
     many = scores.ndim > 1
     chance = np.asarray(softmax(scores, axis=1)[:, 0] if many else expit(scores), dtype=np.float64)
     derivatives = np.rint(chance * (1.0 - chance) * (2.0 if many else 1.0) * _UNITS)
-    return Leaves(leaves, derivatives.astype(np.int64), np.rint(sums * _UNITS).astype(np.int64))
+    return Leaves(leaves, derivatives.astype(np.int64), one.counted)
+
+
+def _xgboost_tree(loaded: LoadedModel, tree: int) -> _Tree | None:
+    one = loaded.model[tree : tree + 1]
+    booster = json.loads(bytes(one.save_raw("json")))["learner"]["gradient_booster"]
+    if booster["name"] != "gbtree" and tree > 0:
+        return None  # dart leaves earlier trees out while it trains, and no file says which
+    inner = booster["gbtree"]["model"] if booster["name"] == "dart" else booster["model"]
+    first = inner["trees"][0]
+    leaf = np.array(first["left_children"]) == -1
+    sums = np.where(leaf, np.array(first["sum_hessian"], dtype=np.float64), 0.0)
+    if not (np.all(np.isfinite(sums)) and sums.min() >= 0.0 and sums.sum() < _LARGEST_SUM):
+        return None
+    leaf = functools.partial(one.predict, pred_leaf=True, validate_features=False)
+    return _Tree(leaf, np.rint(sums * _UNITS).astype(np.int64))
 
 
 _READERS: dict[str, Callable[[LoadedModel, Any, int], Leaves | None]] = {

@@ -123,35 +123,58 @@ def test_xgboosts_sums_are_those_of_its_rows_in_every_tree(grown: str, many: boo
         assert np.abs(shares).max() < 1e-5
 
 
+OF_DEPTH = {"catboost": "depth", "lightgbm": "max_depth", "xgboost": "max_depth"}
+
+
 class Counting:
-    """A model that counts how often it is asked for what its file counts."""
+    """A model that counts how often something is read of single trees."""
 
     def __init__(self, model: Any) -> None:
         self.asked, self._model = 0, model
 
     def __getattr__(self, name: str) -> Any:
-        self.asked += name in {"get_tree_leaf_counts", "model_to_string"}
+        self.asked += name in {"copy", "model_to_string"}
         return getattr(self._model, name)
+
+    def __getitem__(self, trees: slice) -> Any:
+        self.asked += 1
+        return self._model[trees]
+
+
+@pytest.mark.parametrize("grow_policy", ["SymmetricTree", "Lossguide", "Depthwise"])
+def test_catboosts_trees_count_their_rows_leaf_by_leaf(grow_policy: str) -> None:
+    module = format_named("catboost")
+    loaded = module.load(of_catboost(grow_policy=grow_policy))
+    rows = X.astype(np.float32)
+    found = list(leaves_of_trees("catboost", loaded, rows, np.arange(4)[::-1], wanted=4))
+    assert [tree for tree, _ in found] == [3, 2, 1, 0]
+    every = loaded.model.calc_leaf_indexes(rows)
+    for tree, leaves in found:
+        assert (leaves.found == every[:, tree]).all()
+        assert (np.bincount(leaves.found, minlength=leaves.counted.size) == leaves.counted).all()
 
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("catboost", of_catboost), ("lightgbm", of_lightgbm)],
+    [("catboost", of_catboost), ("lightgbm", of_lightgbm), ("xgboost", of_xgboost)],
 )
-def test_a_model_is_asked_once_for_the_counts_of_a_tree(name: str, content: Any) -> None:
-    """A day comes in many batches, and CatBoost gives the counts of all its leaves or none."""
+def test_a_tree_is_read_once_for_all_batches_of_a_day(name: str, content: Any) -> None:
     module = format_named(name)
-    first, second = module.load(content()), module.load(content())
-    counting = dataclasses.replace(first, model=Counting(first.model), leaf_counts={})
+    first, second = module.load(content()), module.load(content(**{OF_DEPTH[name]: 2}))
+    counting = dataclasses.replace(first, model=Counting(first.model), trees={})
     rows, trees = X.astype(np.float32), np.array([3, 1])
     for some in (rows, rows[:9], rows):
         found = list(leaves_of_trees(name, counting, some, trees, wanted=2))
-        apart = list(leaves_of_trees(name, second, some, trees, wanted=2))
-        assert [tree for tree, _ in found] == [3, 1]
-        for (_, one), (_, other) in zip(found, apart, strict=True):
+        anew = dataclasses.replace(first, trees={})
+        for (_, one), (_, other) in zip(
+            found, leaves_of_trees(name, anew, some, trees, wanted=2), strict=True
+        ):
             assert (one.found == other.found).all()
             assert (one.counted == other.counted).all()
+        assert [tree for tree, _ in found] == [3, 1]
     assert counting.model.asked == 2
+    (_, of_another), *_ = leaves_of_trees(name, second, rows, trees, wanted=2)
+    assert not np.array_equal(of_another.counted, found[0][1].counted)
 
 
 def test_a_sample_of_rows_counts_fewer_and_is_called_so() -> None:
