@@ -37,8 +37,10 @@ _COLUMNS = 24
 """The columns that are looked at."""
 _COLUMN_BYTES, _BYTES = 1 << 23, 1 << 25
 """The most bytes of one column, and of all columns together, that are looked at in a file."""
-_DIGITS = (1, 2, 3)
-"""Rows whose numbers agree in so many significant digits are near copies."""
+_DIGITS = (2, 5, 9)
+"""Rows whose numbers agree in so many binary digits behind the first are near copies: they differ
+by less than a quarter, 3% and 0.2%."""
+_MANTISSA = 52
 _PERSON = re.compile(
     r"user|customer|client|person|member|account|patient|household|device", re.IGNORECASE
 )
@@ -259,10 +261,21 @@ def _near(
         columns = []
     if not columns:
         return RowsAlike.none().near
-    frame = pl.DataFrame(columns)
-    numeric = pl.col([each.name for each in features if each.kind == "numeric"]).cast(pl.Float64)
-    near = (frame.with_columns(numeric.round_sig_figs(digits)) for digits in _DIGITS)
-    return tuple(ValueSketch.of(some.hash_rows().to_numpy(), rows) for some in near)
+    numeric = {each.name for each in features if each.kind == "numeric"}
+    words = [column for column in columns if column.name not in numeric]
+    numbers = {
+        # Zero has no sign here.
+        column.name: (column.cast(pl.Float64).to_numpy() + 0.0).view(np.uint64)
+        for column in columns
+        if column.name in numeric
+    }
+    found = []
+    for digits in _DIGITS:
+        kept = ~np.uint64((1 << _MANTISSA - digits) - 1)
+        near = pl.DataFrame({name: bits & kept for name, bits in numbers.items()})
+        hashes = pl.DataFrame([*words, *near]).hash_rows().to_numpy()
+        found.append(ValueSketch.of(hashes, rows))
+    return tuple(found)
 
 
 def _column(values: pl.Series, rows: NDArray[np.int64]) -> ValueSketch | None:
