@@ -6,7 +6,6 @@
 `privcore.attacks.student` says what a student is and why it is valid.
 """
 
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,8 +77,8 @@ class StudentSample:
 
     def context(self) -> tuple[tuple[tuple[str, ...], ...], Context]:
         """Return of each categorical feature the words that are told apart, and the context."""
-        known = tuple(_frequent(column) for column in self.words.T)
         words = tuple(pl.Series(column.tolist(), dtype=pl.String) for column in self.words.T)
+        known = tuple(map(_frequent, words))
         return known, context_of(self.numbers, words, known)
 
     @classmethod
@@ -246,14 +245,13 @@ def context_of(
     codes = np.full((len(numbers), len(words)), -1, dtype=np.int64)
     for place, (column, names) in enumerate(zip(words, known, strict=True)):
         if names:
-            found = column.str.slice(0, _LONGEST_WORD).replace_strict(
-                list(names), range(len(names)), default=-1, return_dtype=pl.Int64
-            )
-            codes[:, place] = found.fill_null(-1).to_numpy()
+            told = column.str.slice(0, _LONGEST_WORD).cast(pl.Enum(names), strict=False)
+            codes[:, place] = told.to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
     return Context(numbers, codes)
 
 
-def _frequent(column: NDArray[np.object_]) -> tuple[str, ...]:
+def _frequent(words: pl.Series) -> tuple[str, ...]:
     """Return the most frequent words, in an order that follows from them alone."""
-    counted = sorted(Counter(column.tolist()).items(), key=lambda found: (-found[1], found[0]))
-    return tuple(word for word, count in counted[:_MOST_WORDS] if count >= _FEWEST_OF_A_WORD)
+    counted = words.alias("word").drop_nulls().value_counts(name="count")
+    first = counted.sort("count", "word", descending=[True, False]).head(_MOST_WORDS)
+    return tuple(first.filter(pl.col("count") >= _FEWEST_OF_A_WORD)["word"])
