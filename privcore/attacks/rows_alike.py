@@ -22,7 +22,7 @@ _ALIKE = 5.0
 _DISAGREEMENTS = 20.0
 """The disagreements that chance must expect among twins before their absence says anything."""
 _LEAST_SHARE = 0.01
-_MOST_ROWS = 8
+_MOST_ROWS = 4
 """Rows of a value beyond which chance puts nearly every value in both arms."""
 _BY_CHANCE = 1e-8
 """Probability of more crossings than are called too many."""
@@ -84,7 +84,7 @@ class ValueSketch:
     def too_many_crossings(self) -> tuple[int, int, float] | None:
         """Return values, those that cross the arms, and how many should; None where chance may.
 
-        Only values of 2 to 8 rows are asked, since chance puts larger ones in both arms. If the
+        Only values of 2 to 4 rows are asked, since chance puts larger ones in both arms. If the
         holdout is drawn row by row, a share a of n values crosses in place of an expected share b
         with probability at most exp(-n KL(a, b)) (Hoeffding 1963, theorem 1).
         """

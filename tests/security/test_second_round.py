@@ -277,10 +277,15 @@ def test_nobody_vouches_for_a_statement_that_was_changed(
     check_follows(made.model_copy(update={"verdict": "not_refuted"}), elsewhere)
 
 
-def test_settings_without_end_are_refused() -> None:
-    """A person who may start a flow names the file: this one took all memory."""
-    with pytest.raises(SettingsError, match="is no settings file"):
+def test_settings_without_end_are_refused(tmp_path: pathlib.Path) -> None:
+    """A person who may start a flow names the file: the first took all memory."""
+    with pytest.raises(SettingsError, match="is no plain file"):
         load_settings("/dev/zero")
+    path = tmp_path / "privaudit.toml"
+    with path.open("wb") as file:
+        file.truncate((4 << 20) + 1)
+    with pytest.raises(SettingsError, match="is no settings file"):
+        load_settings(path)
 
 
 @pytest.mark.parametrize(
