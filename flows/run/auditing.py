@@ -183,9 +183,8 @@ def audit(
     with slot(settings.night.concurrency), progress_bar(title) as advance:
         before = audited_before(planned, settings)
         known = [record for records in before.values() for record in records]
-        if known:
-            report_to_watcher(committing=[identity(record.audit) for record in known])
-        done = list(_tell(known, settings)) if known else []
+        report_to_watcher(committing=[identity(record.audit) for record in known])
+        done = list(_tell(known, settings))
         left = tuple(each for each in planned if each.job.model not in before)
         return done + (list(_audited(left, settings, executor, advance)) if left else [])
 
@@ -283,6 +282,8 @@ def _commit(
 
 def _tell(stored: Sequence[AuditRecord], settings: Settings) -> Iterator[Audited]:
     """Keep that these are committed; then publish and alert one by one."""
+    if not stored:
+        return
     for record in stored:
         _recorded[identity(record.audit)[1:]] = record.audit
         report_to_watcher(committed=(record.audit.model, str(record.audit.day)))

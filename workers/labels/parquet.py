@@ -6,7 +6,6 @@ They are digested by BLAKE3, at six times the speed of SHA-256: every byte of ev
 
 import bisect
 import functools
-import io
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -22,6 +21,7 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.footers import describe_footer
 from workers.lake import limits
 from workers.lake.layout import LabelFile, Lake
+from workers.lake.random_reads import RandomReads
 
 Result = TypeVar("Result")
 
@@ -331,14 +331,13 @@ def _coalesced(chunks: list[Chunk]) -> Iterator[tuple[int, int]]:
     return ((first, end - first) for first, end in spans)
 
 
-class _Ranges(io.RawIOBase):
+class _Ranges(RandomReads):
     """A file of which only some ranges are in memory."""
 
     def __init__(self, ranges: tuple[tuple[int, bytes], ...], size: int) -> None:
+        super().__init__(size)
         self._starts = [first for first, _ in ranges]
         self._contents = [memoryview(content) for _, content in ranges]
-        self._size = size
-        self._position = 0
 
     def view(self, first: int, size: int) -> memoryview:
         """Return bytes that were fetched; fewer where fewer are there."""
@@ -353,21 +352,3 @@ class _Ranges(io.RawIOBase):
         content = self.view(self._position, size if size >= 0 else self._size)
         self._position += len(content)
         return content
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to a byte of the file."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        self._position = base + offset
-        return self._position
-
-    def tell(self) -> int:
-        """Return where the next read begins."""
-        return self._position
-
-    def readable(self) -> bool:
-        """Return whether it can be read: yes."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return whether it can be sought in: yes."""
-        return True

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake.layout import Lake
+from workers.lake.random_reads import RandomReads
 from workers.secret_files import state_key
 
 TAG_BYTES = 32
@@ -109,33 +110,14 @@ class _Writer(io.RawIOBase):
         self._number += 1
 
 
-class _Reader(io.RawIOBase):
+class _Reader(RandomReads):
     """Reads the blocks that a range touches, and checks their tags."""
 
     def __init__(self, stored: pa.NativeFile, path: str, secret: bytes, of_file: str) -> None:
         self._stored, self._path = stored, path
         self._secret, self._of_file = secret, of_file
         self._blocks = max(1, -(-stored.size() // _STORED_BYTES))
-        self._size = max(0, stored.size() - self._blocks * TAG_BYTES)
-        self._position = 0
-
-    def readable(self) -> bool:
-        """Return whether it can be read: yes."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return whether it can be sought in: yes."""
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to a byte of the content."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        self._position = base + offset
-        return self._position
-
-    def tell(self) -> int:
-        """Return where the next read begins."""
-        return self._position
+        super().__init__(max(0, stored.size() - self._blocks * TAG_BYTES))
 
     def read(self, size: int = -1) -> memoryview:
         """Return up to `size` bytes of the content, without copying them once more."""

@@ -74,7 +74,7 @@ class _Tree:
 
     Attributes:
         leaf: says the leaf of each row, as numbers of any shape.
-        counted: the file's count of each of its leaves.
+        counted: the file's count of each of its leaves, joined where digits are left out.
         digits: those of a leaf's number that are compared; None for the whole number.
     """
 
@@ -104,11 +104,7 @@ def _of_catboost(loaded: LoadedModel, inputs: Any, tree: int) -> Leaves | None:
     if one is None:
         return None
     leaves = np.asarray(one.leaf(inputs), dtype=np.int64)[:, 0]
-    if one.digits is None:
-        return _of_rows(leaves, one.counted)
-    joined = _digits(np.arange(one.counted.size), one.digits)
-    counted = np.bincount(joined, one.counted).astype(np.int64)
-    return _of_rows(_digits(leaves, one.digits), counted)
+    return _of_rows(leaves if one.digits is None else _digits(leaves, one.digits), one.counted)
 
 
 def _catboost_tree(loaded: LoadedModel, tree: int, *, inputs: Any) -> _Tree | None:
@@ -117,14 +113,12 @@ def _catboost_tree(loaded: LoadedModel, tree: int, *, inputs: Any) -> _Tree | No
     sizes = np.asarray(model.get_tree_leaf_counts(), dtype=np.int64)
     start, size = int(sizes[:tree].sum()), int(sizes[tree])
     counted = np.rint(_catboost_weights(loaded)[start : start + size]).astype(np.int64)
-    one = model.copy()
+    one, of_tree = model.copy(), {"ntree_start": tree, "ntree_end": tree + 1}
     try:
-        one.shrink(ntree_start=tree, ntree_end=tree + 1)
+        one.shrink(**of_tree)
+        leaf = functools.partial(one.calc_leaf_indexes, thread_count=1)
     except catboost.CatBoostError:  # leaf-wise trees cannot be taken alone
-        one, alone = model, {"ntree_start": tree, "ntree_end": tree + 1}
-    else:
-        alone = {}
-    leaf = functools.partial(one.calc_leaf_indexes, thread_count=1, **alone)
+        leaf = functools.partial(model.calc_leaf_indexes, thread_count=1, **of_tree)
     if not len(model.get_cat_feature_indices()):
         return _Tree(leaf, counted)
     try:
@@ -132,7 +126,10 @@ def _catboost_tree(loaded: LoadedModel, tree: int, *, inputs: Any) -> _Tree | No
     except catboost.CatBoostError:
         return None
     kept = [place for place, split in enumerate(splits) if "{" not in split]
-    return _Tree(leaf, counted, kept) if kept and counted.size == 1 << len(splits) else None
+    if not kept or counted.size != 1 << len(splits):
+        return None
+    joined = np.bincount(_digits(np.arange(counted.size), kept), counted)
+    return _Tree(leaf, joined.astype(np.int64), kept)
 
 
 @functools.lru_cache(maxsize=1)
@@ -198,8 +195,8 @@ def _xgboost_tree(loaded: LoadedModel, tree: int) -> _Tree | None:
         return None  # dart leaves earlier trees out while it trains, and no file says which
     inner = booster["gbtree"]["model"] if booster["name"] == "dart" else booster["model"]
     first = inner["trees"][0]
-    leaf = np.array(first["left_children"]) == -1
-    sums = np.where(leaf, np.array(first["sum_hessian"], dtype=np.float64), 0.0)
+    ends = np.array(first["left_children"]) == -1
+    sums = np.where(ends, np.array(first["sum_hessian"], dtype=np.float64), 0.0)
     if not (np.all(np.isfinite(sums)) and sums.min() >= 0.0 and sums.sum() < _LARGEST_SUM):
         return None
     leaf = functools.partial(one.predict, pred_leaf=True, validate_features=False)
