@@ -15,7 +15,6 @@ ELSEWHERE = {
     "privcore/attacks/test_membership.py": (
         "privcore.attacks.checks privcore.attacks.reference_scores"
     ),
-    "privcore/attacks/test_oblivious_trees.py": "privcore.attacks.tree_boosting",
     "privcore/attacks/test_query_reconstruction.py": (
         "privcore.attacks.published_search privcore.attacks.query_adversary"
     ),
