@@ -75,6 +75,12 @@ class StudentSample:
         kept = np.argsort(both[0], kind="stable")[:MOST_RECORDS]
         return StudentSample(self.features, *(each[kept] for each in both))
 
+    def wanted(self, streams: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the places of other rows that the sum keeps, by their streams, ascending."""
+        kept = np.sort(np.argsort(streams, kind="stable")[:MOST_RECORDS])
+        full = self.streams.size == MOST_RECORDS
+        return kept[streams[kept] < self.streams.max()] if full else kept
+
     def context(self) -> tuple[tuple[tuple[str, ...], ...], Context]:
         """Return of each categorical feature the words that are told apart, and the context."""
         words = tuple(pl.Series(column.tolist(), dtype=pl.String) for column in self.words.T)
