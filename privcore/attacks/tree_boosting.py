@@ -1,9 +1,9 @@
 """How oblivious trees are chosen: by the gain of each question, from sums by leaf and bin.
 
-What is left to be learned is whole numbers, and one number of 64 bits holds a sum and, in its last
-bits, the number of records. Whole numbers add up exactly. So trees do not depend on the order of
-the records, on threads or on the machine, and a leaf's sums without those of its smaller half are
-those of the larger one.
+What is left to be learned is held in whole numbers: one of 64 bits holds a sum and, in its last
+bits, the number of its records. Whole numbers add up exactly. So trees do not depend on the order
+of the records, on threads or on the machine, and a leaf's sums without those of its smaller half
+are those of the larger one.
 
 *No sum overflows.* Let `bits` bits hold the number of records, which is then below 2 ** bits.
 Outputs are scaled to whole numbers of at most 2 ** (63 - 2 * bits). What is said of a leaf lies

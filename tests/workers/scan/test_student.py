@@ -72,7 +72,7 @@ def test_a_full_sample_wants_smaller_streams_alone(monkeypatch: pytest.MonkeyPat
     made = sample(4)
     streams = np.array([9, 2, 7, 1, 3], dtype=np.uint64)
     for held, wanted in (
-        ([0, 8], [1, 3, 4]),
+        ([0, 2], [1, 3, 4]),
         ([0, 8, 4], [1, 3, 4]),
         ([8, 3, 0], [1, 3, 4]),
         ([3, 2, 0], [1, 3]),
