@@ -16,7 +16,13 @@ from privcore.lower_bounds import (
     matched_log_wealth,
     stakes_for,
 )
-from privcore.lower_bounds.matched import NIGHT_GAPS, log_mean, night_log_wealth
+from privcore.lower_bounds.matched import (
+    NIGHT_GAPS,
+    log_mean,
+    night_log_wealth,
+    tables_log_wealth,
+)
+from privcore.lower_bounds.noncentral import log_wealth_of_tables
 from privcore.lower_bounds.stakes import EPSILONS, Stakes
 
 PURE = Claim(family=PureDP(), delta=0.0)
@@ -413,3 +419,15 @@ def test_a_night_against_a_doubtful_proxy_keeps_its_stake_at_most() -> None:
     assert plain[:gaps].max() > 1.0
     assert np.array_equal(doubted[:gaps], np.minimum(plain[:gaps], 0.0))
     assert np.array_equal(doubted[gaps:], plain[gaps:])
+
+
+def test_tables_of_any_layout_are_bet_on_by_one_compiled_kernel() -> None:
+    wide = np.array([[400, 380, 100, 50], [90, 60, 40, 20]])
+    by_column = Matched(*wide.T, np.zeros((2, 3))[:, 0])
+    compact = Matched(*wide.T.copy(), np.zeros(2))
+    known = set(log_wealth_of_tables.signatures)
+    ends = np.array([0.0, 9.0, 0.5])[::2], np.array([0.1])
+    wealth = tables_log_wealth(by_column, *ends)
+    assert np.array_equal(wealth, tables_log_wealth(compact, *ends))
+    compiled = set(log_wealth_of_tables.signatures) - known
+    assert {column.layout for signature in compiled for column in signature} <= {"C"}
