@@ -24,6 +24,7 @@ from privcore.lower_bounds.matched import (
 )
 from privcore.lower_bounds.noncentral import log_wealth_of_tables
 from privcore.lower_bounds.stakes import EPSILONS, Stakes
+from tests.support.tiers import rest_slow
 
 PURE = Claim(family=PureDP(), delta=0.0)
 FREE = stakes_for(PURE, records=10, classes=2, control=10)
@@ -170,8 +171,10 @@ _RANDOM = np.random.default_rng(1)
 LARGE = [tuple(int(n) for n in _RANDOM.integers(1, 61, 2)) for _ in range(12)]
 
 
-@pytest.mark.parametrize("odds", [Fraction(1), Fraction(3, 2), Fraction(40)])
-@pytest.mark.parametrize("step", [Fraction(101, 100), Fraction(2), Fraction(400)])
+@pytest.mark.parametrize("odds", rest_slow([Fraction(1), Fraction(40), Fraction(3, 2)], always=2))
+@pytest.mark.parametrize(
+    "step", rest_slow([Fraction(101, 100), Fraction(400), Fraction(2)], always=2)
+)
 def test_the_evalue_grows_and_bends_upwards_in_either_count(odds, step):
     """Exact arithmetic, all tables up to 8 by 8 and 12 up to 60 by 60: step^k1 Z(odds)/Z(odds step)
 
