@@ -143,7 +143,7 @@ def test_training_rows_that_come_again_have_one_sketch_whatever_their_labels_are
     first = statement(lake)
     late = pl.when(pl.int_range(pl.len()) % 50 > 0).then(1 - pl.col("late"))
     path.unlink()
-    moved = pl.when(pl.col("split") == "holdout").then(pl.col("delay") + 9.0)
+    moved = pl.when(pl.col("split") == "holdout").then(pl.col("delay") + 0.01)
     put_labels(lake, DAY, rows.with_columns(late, moved.otherwise(pl.col("delay")).alias("delay")))
     again = statement(lake, max_bad_records=100)
     assert again.training_sketch == first.training_sketch is not None
