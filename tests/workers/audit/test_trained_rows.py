@@ -22,6 +22,7 @@ from tests.support.lake import (
     put_labels,
     put_model,
 )
+from tests.support.tiers import rest_slow
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
@@ -126,7 +127,7 @@ def test_rows_that_training_never_saw_are_told(lake: Lake) -> None:
 BOTH = PLAN.model_copy(update={"days": 2})
 
 
-@pytest.mark.parametrize("first", [str(EVE), "2026-02-01"])
+@pytest.mark.parametrize("first", rest_slow([str(EVE), "2026-02-01"]))
 def test_days_that_training_never_saw_are_told(lake: Lake, first: str) -> None:
     """The manifest names two days and more, and training saw one: the bound was 0.17 of 0.5."""
     put_labels(lake, EVE - dt.timedelta(days=1), ROWS)
