@@ -264,7 +264,7 @@ def settings_alert(row: AuditRow, change: str, settings: Settings) -> Alert:
         settings,
         event=Event.SETTINGS_CHANGED,
         what="the settings of its audit changed",
-        reason=f"{change} See that an operator wanted this: the verdict may depend on it.",
+        reason=f"{change} See that an operator wanted this: verdict or alerts may depend on it.",
     )
 
 

@@ -108,7 +108,7 @@ def public_change_alerts(change: PublicChange, settings: Settings) -> Iterator[A
             change,
             Event.SETTINGS_CHANGED,
             "the settings of its audit changed",
-            f"{change.settings} See that an operator changed them: the verdict may depend on it.",
+            f"{change.settings} Ask an operator: the verdict or alerts may depend on it.",
             settings,
         )
     if change.training is not None:
