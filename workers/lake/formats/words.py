@@ -5,6 +5,7 @@ each one is. A table in which rows have other words (one word for all, words in 
 other counts. No label is read, and a file that was changed may count anything.
 """
 
+import contextlib
 import json
 import tempfile
 from typing import Any
@@ -46,7 +47,10 @@ def counted_words(form: str, loaded: LoadedModel, *, rows: int, first: int) -> d
         return {}
     key = f"words from {first}"
     if key not in loaded.counted:
-        loaded.counted[key] = _tables(loaded.model, first)
+        loaded.counted[key] = {}
+        # A damaged file may score, and not be written as JSON that can be read.
+        with contextlib.suppress(catboost.CatBoostError, ValueError, LookupError):
+            loaded.counted[key] = _tables(loaded.model, first)
     found: dict[int, Counts] = loaded.counted[key]
     return {place: counts for place, counts in found.items() if counts.sum() == rows}
 
