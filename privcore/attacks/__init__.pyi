@@ -95,7 +95,7 @@ from .reidentification import (
     radial_log_likelihood,
 )
 from .replays import Deal, replay
-from .rows_alike import ValueSketch, row_sums
+from .rows_alike import NEAR_DIGITS, ValueSketch, leading_digits, row_sums
 from .scored_records import ScoredRecords
 from .scores import (
     LogRatioScore,
@@ -134,6 +134,7 @@ from .unit_records import (
 
 __all__ = [
     "ABOVE",
+    "NEAR_DIGITS",
     "PLAIN",
     "SUSPICIOUS",
     "Adversary",
@@ -224,6 +225,7 @@ __all__ = [
     "label_counts",
     "label_fit",
     "label_inference",
+    "leading_digits",
     "learn_columns",
     "learned",
     "marginal_fit",
