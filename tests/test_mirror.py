@@ -76,6 +76,7 @@ ELSEWHERE = {
         "workers.datasets.synthetic_criteo flows.commands.ingest flows.learn.ingest"
     ),
     "workers/labels/test_bad_records.py": "workers.labels.footers",
+    "workers/lake/formats/test_words.py": "workers.lake.formats.city_hash",
     "workers/lake/formats/test_onnx.py": "workers.lake.formats.onnx_session",
     "workers/lake/formats/test_formats.py": (
         "workers.lake.formats.catboost workers.lake.formats.contract workers.lake.formats.lightgbm "

@@ -2,6 +2,7 @@ from .arms import ArmsComparison, LabelCounts, compare_arms, label_counts
 from .attributes import attribute_inference, attribute_posterior
 from .bayesian_network import BayesianNetwork, fit_network
 from .candidate_cells import EveryCell, SeenCells
+from .copied_answers import answer_jump, copied_sentence
 from .decoys import Decoys, coin_predictions, decoy_tally, draw_decoys
 from .distribution import ScoreTally, score_distribution
 from .existence_probing import (
@@ -188,6 +189,7 @@ __all__ = [
     "above",
     "above_odds",
     "anisotropic_log_likelihood",
+    "answer_jump",
     "any_record",
     "attribute_inference",
     "attribute_posterior",
@@ -198,6 +200,7 @@ __all__ = [
     "confirm_counts",
     "confirm_groups",
     "confirm_unique",
+    "copied_sentence",
     "decoy_tally",
     "draw_counterfactuals",
     "draw_decoys",
