@@ -23,9 +23,9 @@ from flows.notify.prefect_context import run_log
 from flows.notify.public import PublicNight, public_alert
 from flows.progress import Advance
 from flows.run import attempts
-from flows.run.asked_by import asked_by
 from flows.run.earlier_start import audited_before
 from flows.run.night_plan import Job, Planned
+from flows.run.own_run import asked_by
 from flows.run.slots import set_limit, slot
 from flows.run.statements import publication_key, statement_of_record
 from flows.settings import Settings

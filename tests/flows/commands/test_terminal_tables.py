@@ -121,7 +121,17 @@ def test_any_frame_is_a_table_with_empty_nulls() -> None:
     assert "[red]y" in text
 
 
-NAMES = ("ads", "模型", "[red]not red[/]", ":bug:", "a b", "violated", "e\u0301te", "x" * 30, "\x1b[2J")
+NAMES = (
+    "ads",
+    "模型",
+    "[red]not red[/]",
+    ":bug:",
+    "a b",
+    "violated",
+    "e\u0301te",
+    "x" * 30,
+    "\x1b[2J",
+)
 
 
 def test_lines_show_what_a_table_of_rich_would() -> None:
@@ -130,7 +140,9 @@ def test_lines_show_what_a_table_of_rich_would() -> None:
     columns = module._columns(frame)
     shown = []
     for table in (module._lines(columns), module._folded(columns)):
-        console = Console(file=io.StringIO(), width=300, color_system="standard", force_terminal=True)
+        console = Console(
+            file=io.StringIO(), width=300, color_system="standard", force_terminal=True
+        )
         console.print(table)
         shown.append(console.file.getvalue())
     lines, folded = (
