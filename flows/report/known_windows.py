@@ -3,7 +3,7 @@
 What the nights up to one prove together depends on these nights' records, which never change, and
 on the code. So beside the pages lies what was derived, by a digest of each audit's history, sealed
 as the list of pages is (`flows.report.drawn`): a file that is lost, forged or of other code costs
-time, and an earlier one proves nothing false. Commands that print a night read it, too.
+time, and an earlier one proves nothing false. Commands and alerts read it, too.
 """
 
 import functools
@@ -11,15 +11,16 @@ import hashlib
 import hmac
 import io
 import pathlib
-from collections.abc import Callable
 
 import polars as pl
 
 from flows.files import read_plain, replace_file
 from flows.report.drawn import code_digest
+from workers.secret_files import state_key
 from workers.warehouse.night_columns import EPSILON_STANDING, OF_WINDOWS
 from workers.warehouse.schema import Status
 from workers.warehouse.store import Warehouse
+from workers.warehouse.with_windows import Windows
 
 WINDOWS = ".windows"
 _SEAL_BYTES = 32
@@ -28,9 +29,15 @@ _HISTORY_BYTES = 16
 _OF_HISTORY = ("audit_id", "record_digest", "model", "day", "secret")
 
 
-def known_windows(
-    root: pathlib.Path, key: bytes
-) -> Callable[[Warehouse, pl.DataFrame], pl.DataFrame]:
+def stored_windows(folder: str | pathlib.Path) -> Windows:
+    """Return `epsilon_windows` of some current audits, which derives what a report's folder lacks.
+
+    So every command and alert reads it that needs the windows of a night.
+    """
+    return functools.partial(windows_beside, folder, state_key("pages"))
+
+
+def known_windows(root: pathlib.Path, key: bytes) -> Windows:
     """Return `epsilon_windows` of all current audits, which derives what the folder lacks."""
     return functools.partial(_windows, root / WINDOWS, key)
 

@@ -29,7 +29,7 @@ def asked_by() -> str | None:
     if run is not None:
         known = _ask_server(str(run))
         if known is None or known.deployment is not None:
-            return known and known.deployment
+            return None if known is None else known.deployment
     try:
         return f"user {getpass.getuser()}"
     except (KeyError, OSError):  # a container's user may have no name
@@ -40,7 +40,7 @@ def first_start() -> dt.datetime | None:
     """Return when this run was first started; None where this is its first start, or outside."""
     run = flow_run.id
     known = None if run is None else _ask_server(str(run))
-    return known and known.first_start
+    return None if known is None else known.first_start
 
 
 @functools.lru_cache(maxsize=16)
