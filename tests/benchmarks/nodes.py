@@ -3,14 +3,16 @@
     python -m tests.benchmarks.nodes [--units 48] [--seconds 1.0] [--delay 1.0]
 
 The machine has few cores, so a unit of work waits instead of computing. `sleep` is a task that
-sleeps for `--seconds`. `units` and `audit` are a real audit, its pass alone and all of it: its lake
-lies in an object store, and each of `--units` row groups is a unit, which waits for storage
-`--delay` seconds in all. The nodes are those of the tests of clusters (`tests.chaos.nodes`): a
-session with a memory limit, an address and a folder of its own, and one CPU as Ray counts it.
+sleeps for `--seconds`. `units` and `audit` are a real audit, its work units alone and all of it:
+its lake lies in an object store, and each of `--units` row groups is a unit, which waits for
+storage `--delay` seconds in all. The nodes are those of the tests of clusters
+(`tests.chaos.nodes`): a session with a memory limit, an address and a folder of its own, and one
+CPU as Ray counts it.
 
 Efficiency is the seconds that one node takes over four times those that four nodes take, by the
 clock, of the second of two runs. The first one starts the workers, waits for no storage, and counts
-the requests of the pass. In the second each request waits for its part of the units' delay.
+the units' requests. In the second every request, also of what comes before and after the units,
+waits as long as one of theirs has to.
 """
 
 import argparse
@@ -31,7 +33,7 @@ from workers.audit.request import Request
 from workers.executors import OnRay, on_ray
 from workers.lake.layout import Lake
 from workers.plan import Plan
-from workers.scan.label_pass import scan_labels
+from workers.totals import total
 
 _NODES = 4
 _ROWS = 100
@@ -71,18 +73,18 @@ def _measure(
 
 
 def _audit(lake: Lake, storage: Storage, executor: OnRay) -> tuple[dict[str, float], int]:
-    """Audit; return the seconds of the pass over the labels and of all, and the pass's requests."""
+    """Audit; return the seconds of the work units and of all, and the units' requests."""
     seconds, requests = {}, 0
 
     def timed(*arguments: Any, **options: Any) -> Any:
         nonlocal requests
         begun, before = time.monotonic(), storage.requests
-        scan = scan_labels(*arguments, **options)
+        found = total(*arguments, **options)
         seconds["units"], requests = time.monotonic() - begun, storage.requests - before
-        return scan
+        return found
 
     requests, begun = [Request("good", Plan(repetitions=4))], time.monotonic()
-    with patch("workers.audit.run.scan_labels", timed):
+    with patch("workers.scan.label_pass.total", timed):
         list(run_audits(lake, DAY, requests, executor=executor, work_unit_bytes=1))
     return seconds | {"audit": time.monotonic() - begun}, requests
 
