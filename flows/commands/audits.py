@@ -223,6 +223,7 @@ def _print_exact(rows: "Sequence[AuditRow]", settings: "Settings", form: Form, *
     """Print what was committed, and return the exit code of the worst verdict."""
     import polars as pl
 
+    from flows.report.known_windows import stored_windows
     from flows.run.conclusion import exit_code
     from workers.warehouse.store import Warehouse
     from workers.warehouse.with_windows import with_windows
@@ -230,7 +231,8 @@ def _print_exact(rows: "Sequence[AuditRow]", settings: "Settings", form: Form, *
     warehouse = Warehouse(settings.warehouse)
     committed = [row.audit_id for row in rows]
     stored = warehouse.collect(warehouse.scan("audits").filter(pl.col("audit_id").is_in(committed)))
-    audits = with_windows(warehouse, stored.sort("day", "model"))
+    windows = stored_windows(settings.report)  # the report of these was written before
+    audits = with_windows(warehouse, stored.sort("day", "model"), windows=windows)
     with suppress(BrokenPipeError):  # the exit code is for a caller that does not read
         print_audits(audits, form)
         if one:

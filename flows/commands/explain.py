@@ -95,15 +95,18 @@ def _card(audit_id: str, config: ConfigOption) -> "Card":
     import polars as pl
 
     from flows.next_steps import cards_of
+    from flows.report.known_windows import stored_windows
     from flows.settings import load_settings
     from workers.warehouse.store import Warehouse
     from workers.warehouse.with_windows import with_windows
 
-    warehouse = Warehouse(load_settings(config).warehouse)
+    settings = load_settings(config)
+    warehouse = Warehouse(settings.warehouse)
     warehouse.check_exists()
     whole = warehouse.whole_id(audit_id)
     found = warehouse.collect(warehouse.scan("audits").filter(pl.col("audit_id") == whole))
-    return next(card for _, card in cards_of(with_windows(warehouse, found)))
+    shown = with_windows(warehouse, found, windows=stored_windows(settings.report))
+    return next(card for _, card in cards_of(shown))
 
 
 def _print_card(card: "Card", form: Form) -> None:

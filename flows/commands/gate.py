@@ -159,14 +159,17 @@ def _looked_up(
 ) -> int:
     """Look up the audits of a file, print them and the decision, and return the exit code."""
     with working("Reading the warehouse"):
+        from flows.report.known_windows import stored_windows
         from flows.settings import load_settings
         from workers.warehouse.gate import audits_of, file_sha256
         from workers.warehouse.gate import gate as decide
         from workers.warehouse.store import Warehouse
 
-        warehouse = Warehouse(load_settings(config).warehouse)
+        settings = load_settings(config)
+        warehouse = Warehouse(settings.warehouse)
         warehouse.check_exists()
-        audits = audits_of(warehouse, file_sha256(file), model)
+        windows = stored_windows(settings.report)
+        audits = audits_of(warehouse, file_sha256(file), model, windows=windows)
         answer, why = decide(audits)
     if audits.height or form is not Form.TABLE:
         print_audits(audits, form)

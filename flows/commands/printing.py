@@ -15,7 +15,7 @@ from rich.console import Console
 
 if TYPE_CHECKING:
     import polars as pl
-    from rich.table import Table
+    from rich.console import RenderableType
 
 FORMULA = "^[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"  # their wide forms, too
 """Beginnings that a spreadsheet takes for a formula."""
@@ -54,7 +54,7 @@ def print_rows(
     frame: "pl.DataFrame",
     form: Form,
     *,
-    table: "Callable[[pl.DataFrame, int], Table] | None" = None,
+    table: "Callable[[pl.DataFrame, int], RenderableType] | None" = None,
 ) -> None:
     """Print a frame: all of its columns, or for a person what `table` makes of it.
 
@@ -83,15 +83,16 @@ def print_audits(audits: "pl.DataFrame", form: Form) -> None:
     print_rows(audits, form, table=lambda frame, width: audits_table(frame, width=width))
 
 
-def print_table(table: "Table", out: Console) -> None:
+def print_table(table: "RenderableType", out: Console) -> None:
     """Print a table; for a program without the padding that a terminal does not show either."""
     if out.is_terminal:
         out.print(table)
         return
     with out.capture() as captured:
         out.print(table)
-    for line in captured.get().splitlines() if table.columns else ():
-        typer.echo(line.rstrip())
+    lines = [line.rstrip() for line in captured.get().splitlines()]
+    if any(lines):  # a table without columns is a blank line
+        typer.echo("\n".join(lines))
 
 
 def print_json(frame: "pl.DataFrame") -> None:

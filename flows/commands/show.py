@@ -61,9 +61,8 @@ def show(
     with working("Reading the warehouse"):
         import polars as pl
 
-        from flows.report.known_windows import windows_beside
+        from flows.report.known_windows import stored_windows
         from flows.settings import load_settings
-        from workers.secret_files import state_key
         from workers.warehouse.acknowledgements import with_acknowledgements
         from workers.warehouse.store import Warehouse
         from workers.warehouse.with_windows import with_windows
@@ -81,8 +80,7 @@ def show(
             print_rows(together_table(found, None if total is None else total.epsilon), form)
             return
         audits = warehouse.current(every_secret=True, day=day)
-        windows = windows_beside(settings.report, state_key("pages"), warehouse, audits)
-        audits = with_windows(warehouse, audits, windows=windows)
+        audits = with_windows(warehouse, audits, windows=stored_windows(settings.report))
         audits = with_acknowledgements(warehouse, audits)
         if model is not None:  # only now: a night's q-values are of all its models
             audits = audits.filter(pl.col("model") == model)

@@ -1,13 +1,15 @@
 """Warehouse rows as tables on a terminal."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 from rich.cells import cell_len
+from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from flows.notify.naming import named
 from privcore.rounding import ABSENT, down, guarantee, up
@@ -27,6 +29,7 @@ _STYLES = {
 SHORT_ID = 8
 """Characters of an audit's id that are shown at least."""
 _PAPER = "paper*"
+_OF_PAPER = "* the paper's own figure, uncorrected: it reads too high"
 _NAME = 24
 """A longer name is folded where the columns beside it have no room else."""
 
@@ -36,28 +39,54 @@ class _Column:
     """One column of the table of audits; `rank` says which go first where there is no room."""
 
     name: str
-    cell: Callable[[dict[str, Any]], str]
+    cells: list[str]
     rank: int = 0
     right: bool = False
 
+    def width(self) -> int:
+        """Return how many characters its longest cell takes."""
+        return max(map(cell_len, (self.name, *self.cells)))
 
-def audits_table(audits: pl.DataFrame, *, width: int) -> Table:
+    def style(self, text: str) -> str:
+        """Return how a cell is coloured."""
+        return _STYLES.get(text, "") if self.name in {"verdict", "standing"} else ""
+
+    def padded(self) -> Iterator[tuple[str, str]]:
+        """Yield name and cells, each as wide as the column, with their styles."""
+        width = self.width()
+        for text in (self.name, *self.cells):
+            blank = " " * (width - cell_len(text))
+            yield blank + text if self.right else text + blank, self.style(text)
+
+
+def audits_table(audits: pl.DataFrame, *, width: int) -> RenderableType:
     """Return the audits as a table that fits `width` characters.
 
     Day, model and verdict always; the bound, the declaration, how the model stands, the audit's id
     and what to compare the bound with where there is room for them.
     """
-    rows = list(audits.iter_rows(named=True))
-    columns = _fitting(_columns(audits), rows, width)
+    columns = _fitting(_columns(audits), width)
+    whole = sum(column.width() + 1 for column in columns) - 1 <= width
+    table = _lines(columns) if whole else _folded(columns)
     paper = any(column.name == _PAPER for column in columns)
-    table = Table(
-        header_style="bold",
-        box=None,
-        pad_edge=False,
-        collapse_padding=True,
-        caption="* the paper's own figure, uncorrected: it reads too high" if paper else None,
-        caption_justify="left",
-    )
+    return Group(table, Text(_OF_PAPER, style="table.caption")) if paper else table
+
+
+def _lines(columns: list[_Column]) -> Text:
+    """Return a table of which no cell is folded: rich would measure each cell, and wrap it."""
+    lines = Text(no_wrap=True, overflow="ignore")
+    header, *rows = zip(*(column.padded() for column in columns), strict=True)
+    lines.append(" ".join(text for text, _ in header), style="bold")
+    for row in rows:
+        lines.append("\n")
+        for place, (text, style) in enumerate(row):
+            lines.append(" " if place else "").append(text, style=style)
+    return lines
+
+
+def _folded(columns: list[_Column]) -> Table:
+    """Return a table whose names are folded where they are too long."""
+    table = Table(header_style="bold", box=None, pad_edge=False, collapse_padding=True)
     for column in columns:
         table.add_column(
             column.name,
@@ -65,45 +94,53 @@ def audits_table(audits: pl.DataFrame, *, width: int) -> Table:
             no_wrap=column.name != "model",
             overflow="fold",
         )
-    for row in rows:
-        table.add_row(*(_styled(column, row) for column in columns))
+    for row in zip(*(column.cells for column in columns), strict=True):
+        styled = zip(columns, row, strict=True)
+        table.add_row(*(Text(text, style=column.style(text)) for column, text in styled))
     return table
 
 
 def _columns(audits: pl.DataFrame) -> list[_Column]:
+    """Return every column that there are figures for, the ones that are always shown first."""
+    rows = list(audits.iter_rows(named=True))
     ids = _short_ids(audits["audit_id"].to_list() if "audit_id" in audits.columns else [])
+
+    def cells(cell: Callable[[dict[str, Any]], str]) -> list[str]:
+        return [plain_text(cell(row)) for row in rows]
+
+    def figures(name: str, text: Callable[[float | None], str] = down) -> list[str]:
+        return [text(row[name]) for row in rows]
+
     columns = [
-        _Column("day", lambda row: str(row["day"])),
-        _Column("model", lambda row: named(row["model"], row.get("secret"))),
-        _Column("epsilon_lower", lambda row: down(row["epsilon_lower"]), 1, right=True),
+        _Column("day", cells(lambda row: str(row["day"]))),
+        _Column("model", cells(lambda row: named(row["model"], row.get("secret")))),
+        _Column("epsilon_lower", figures("epsilon_lower"), 1, right=True),
         _Column(
             "declared",
-            lambda row: guarantee(row["epsilon_declared"], row.get("delta_declared")),
+            cells(lambda row: guarantee(row["epsilon_declared"], row.get("delta_declared"))),
             2,
             right=True,
         ),
-        _Column("verdict", lambda row: str(row["verdict"])),
+        _Column("verdict", cells(lambda row: str(row["verdict"]))),
     ]
+    if "standing" in audits.columns:
+        columns.append(_Column("standing", cells(lambda row: row["standing"] or ABSENT), 3))
+    if "audit_id" in audits.columns:
+        columns.append(_Column("audit_id", cells(lambda row: ids[row["audit_id"]]), 4))
+    if _any_acknowledged(audits):
+        until = cells(lambda row: str(row["acknowledged_until"] or ABSENT))
+        columns.append(_Column("acknowledged until", until, 5))
     further = {
-        "standing": _Column("standing", lambda row: row["standing"] or ABSENT, 3),
-        "audit_id": _Column("audit_id", lambda row: ids[row["audit_id"]], 4),
-        "acknowledged_until": _Column(
-            "acknowledged until", lambda row: str(row["acknowledged_until"] or ABSENT), 5
-        ),
-        "epsilon_standing": _Column(
-            "epsilon_standing", lambda row: down(row["epsilon_standing"]), 6, right=True
-        ),
-        "epsilon_ceiling": _Column(
-            "ceiling", lambda row: up(row["epsilon_ceiling"]), 7, right=True
-        ),
-        "control_epsilon_lower": _Column(
-            "control", lambda row: down(row["control_epsilon_lower"]), 8, right=True
-        ),
-        "epsilon_paper": _Column(_PAPER, lambda row: down(row["epsilon_paper"]), 9, right=True),
+        "epsilon_standing": ("epsilon_standing", down),
+        "epsilon_ceiling": ("ceiling", up),
+        "control_epsilon_lower": ("control", down),
+        "epsilon_paper": (_PAPER, down),
     }
-    if not _any_acknowledged(audits):
-        del further["acknowledged_until"]
-    return columns + [column for name, column in further.items() if name in audits.columns]
+    return columns + [
+        _Column(title, figures(name, text), rank, right=True)
+        for rank, (name, (title, text)) in enumerate(further.items(), 6)
+        if name in audits.columns
+    ]
 
 
 def _any_acknowledged(audits: pl.DataFrame) -> bool:
@@ -111,12 +148,9 @@ def _any_acknowledged(audits: pl.DataFrame) -> bool:
     return name in audits.columns and audits[name].null_count() < audits.height
 
 
-def _fitting(columns: list[_Column], rows: list[dict[str, Any]], width: int) -> list[_Column]:
+def _fitting(columns: list[_Column], width: int) -> list[_Column]:
     """Leave out the last in rank until the others fit."""
-    widths = {
-        column.name: max(len(column.name), *(cell_len(column.cell(row)) for row in rows), 0)
-        for column in columns
-    }
+    widths = {column.name: column.width() for column in columns}
     widths["model"] = min(widths["model"], _NAME)
     kept = list(columns)
     while sum(widths[one.name] + 1 for one in kept) - 1 > width:
@@ -125,13 +159,6 @@ def _fitting(columns: list[_Column], rows: list[dict[str, Any]], width: int) -> 
             break
         kept.remove(last)
     return kept
-
-
-def _styled(column: _Column, row: dict[str, Any]) -> str:
-    text = _shown(column.cell(row))
-    if column.name in {"verdict", "standing"} and text in _STYLES:
-        return f"[{_STYLES[text]}]{text}[/]"
-    return text
 
 
 def _short_ids(ids: list[str]) -> dict[str, str]:

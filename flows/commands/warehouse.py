@@ -51,13 +51,15 @@ def sql(
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
     with working("Asking the warehouse"):
+        from flows.report.known_windows import stored_windows
         from flows.settings import load_settings
         from workers.warehouse.sql import query as ask
         from workers.warehouse.store import Warehouse
 
-        warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of, by_log=by_log)
+        settings = load_settings(config)
+        warehouse = Warehouse(settings.warehouse, as_of=as_of, by_log=by_log)
         warehouse.check_exists()
-        answer = ask(warehouse, query)
+        answer = ask(warehouse, query, windows=stored_windows(settings.report))
     print_rows(answer, form)
 
 

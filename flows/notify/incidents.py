@@ -34,6 +34,7 @@ from workers.warehouse.acknowledgements import (
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
+from workers.warehouse.with_windows import Windows
 
 REACH = 28
 """Days for which an incident goes on while no night refutes or resolves. Then it begins anew."""
@@ -121,12 +122,14 @@ class Course:
     acknowledged: Acknowledgement | None
 
 
-def courses(warehouse: Warehouse, first: dt.date, last: dt.date) -> list[Course]:
+def courses(
+    warehouse: Warehouse, first: dt.date, last: dt.date, windows: Windows = epsilon_windows
+) -> list[Course]:
     """Return the course of every claim with a night from `first` to `last`, by model and secret."""
     audits = _evaluated(warehouse.current(every_secret=True, columns=_READ), first, last)
     known = acknowledgements(warehouse)
     found = []
-    for nights in _by_claim(warehouse, audits).values():
+    for nights in _by_claim(warehouse, audits, windows).values():
         these = [night for night in nights if night["day"] >= first]
         if not these:
             continue
@@ -154,25 +157,29 @@ def _evaluated(audits: pl.DataFrame, first: dt.date, last: dt.date) -> pl.DataFr
 
 
 def _by_claim(
-    warehouse: Warehouse, audits: pl.DataFrame
+    warehouse: Warehouse, audits: pl.DataFrame, windows: Windows
 ) -> dict[tuple[object, ...], list[dict[str, Any]]]:
     """Return nights with their standings by claim, each in the order of days."""
-    windows = epsilon_windows(warehouse, audits).select("audit_id", "standing", "epsilon_standing")
-    nights = audits.select(_READ).join(windows, on="audit_id", how="left").sort("day").to_dicts()
-    found: dict[tuple[object, ...], list[dict[str, Any]]] = {}
+    found = windows(warehouse, audits).select("audit_id", "standing", "epsilon_standing")
+    nights = audits.select(_READ).join(found, on="audit_id", how="left").sort("day").to_dicts()
+    of_claim: dict[tuple[object, ...], list[dict[str, Any]]] = {}
     for night in nights:
-        found.setdefault(_claim(night), []).append(night)
-    return found
+        of_claim.setdefault(_claim(night), []).append(night)
+    return of_claim
 
 
-def incidents_before(warehouse: Warehouse, rows: Sequence[AuditRow]) -> dict[str, Incident]:
+def incidents_before(
+    warehouse: Warehouse, rows: Sequence[AuditRow], windows: Windows = epsilon_windows
+) -> dict[str, Incident]:
     """Return the state of each audit's claim before its day, by the audit's id."""
     if not rows:
         return {}
     models = pl.Series("model", sorted({row.model for row in rows}))
-    days = [row.day for row in rows]
+    days = {row.day for row in rows}
     current = warehouse.current(every_secret=True, models=models, columns=_READ)
-    of_claim = _by_claim(warehouse, _evaluated(current, min(days), max(days)))
+    if len(days) == 1:  # the nights of that day are not before it, and the report lacks them
+        current = current.filter(~pl.col("day").is_in(days))
+    of_claim = _by_claim(warehouse, _evaluated(current, min(days), max(days)), windows)
     known = acknowledgements(warehouse, models.to_list())
     return {row.audit_id: _incident(row, of_claim.get(_claim(row), ()), known) for row in rows}
 

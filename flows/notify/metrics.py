@@ -24,6 +24,7 @@ from workers.warehouse.acknowledgements import last_days, with_acknowledgements
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import Status
 from workers.warehouse.store import Warehouse
+from workers.warehouse.with_windows import Windows
 
 PREFIX = "privaudit_"
 HELP = {
@@ -64,8 +65,10 @@ class Latest:
     acknowledged_until: dt.date | None = None
 
 
-def write_metrics(settings: Settings) -> None:
+def write_metrics(settings: Settings, windows: Windows = epsilon_windows) -> None:
     """Replace the file that the settings name with each model's latest result, if they name one.
+
+    `windows` gives what the nights of a model prove together.
 
     Where statements are published, the file is made of these alone, so no label decides what
     Prometheus sees beyond what was published.
@@ -75,7 +78,8 @@ def write_metrics(settings: Settings) -> None:
     listed = [model.name for model in settings.models]
     zone = zoneinfo.ZoneInfo(settings.night.time_zone)
     if settings.publication is None:
-        text = metrics_text(latest_records(Warehouse(settings.warehouse), listed), zone, listed)
+        latest = latest_records(Warehouse(settings.warehouse), listed, windows)
+        text = metrics_text(latest, zone, listed)
     else:
         entries = Statements(settings.publication.statements).all()
         # A model that declares nothing has no statement, and that is no failure: none is expected.
@@ -84,7 +88,9 @@ def write_metrics(settings: Settings) -> None:
     replace_file(pathlib.Path(settings.metrics), text.encode())
 
 
-def latest_records(warehouse: Warehouse, models: Collection[str]) -> list[Latest]:
+def latest_records(
+    warehouse: Warehouse, models: Collection[str], windows: Windows = epsilon_windows
+) -> list[Latest]:
     """Return the latest current record of each of these models and secrets."""
     key = ("model", "secret")
     known = (
@@ -106,9 +112,9 @@ def latest_records(warehouse: Warehouse, models: Collection[str]) -> list[Latest
     evaluated = rows.filter(pl.col("audit_id").is_in(last.implode()))
     current = rows.filter(pl.col("audit_id").is_in(latest.implode()))
     added = ("standing", "epsilon_standing")
-    windows = epsilon_windows(warehouse, evaluated).select("audit_id", *added)
+    known_nights = windows(warehouse, evaluated).select("audit_id", *added)
     # A night without figures ends no standing, or who spoils an input would resolve an alert.
-    judged = with_acknowledgements(warehouse, evaluated.join(windows, on="audit_id"))
+    judged = with_acknowledgements(warehouse, evaluated.join(known_nights, on="audit_id"))
     standings = {
         (row["model"], row["secret"]): (row["standing"], row["acknowledged_until"])
         for row in judged.iter_rows(named=True)

@@ -3,7 +3,7 @@
 What the nights up to one prove together depends on these nights' records, which never change, and
 on the code. So beside the pages lies what was derived, by a digest of each audit's history, sealed
 as the list of pages is (`flows.report.drawn`): a file that is lost, forged or of other code costs
-time, and an earlier one proves nothing false. Commands that print a night read it, too.
+time, and an earlier one proves nothing false. Commands and alerts read it, too.
 """
 
 import functools
@@ -11,15 +11,16 @@ import hashlib
 import hmac
 import io
 import pathlib
-from collections.abc import Callable
 
 import polars as pl
 
 from flows.files import read_plain, replace_file
 from flows.report.drawn import code_digest
+from workers.secret_files import state_key
 from workers.warehouse.night_columns import EPSILON_STANDING, OF_WINDOWS
 from workers.warehouse.schema import Status
 from workers.warehouse.store import Warehouse
+from workers.warehouse.with_windows import Windows
 
 WINDOWS = ".windows"
 _SEAL_BYTES = 32
@@ -28,9 +29,15 @@ _HISTORY_BYTES = 16
 _OF_HISTORY = ("audit_id", "record_digest", "model", "day", "secret")
 
 
-def known_windows(
-    root: pathlib.Path, key: bytes
-) -> Callable[[Warehouse, pl.DataFrame], pl.DataFrame]:
+def stored_windows(folder: str | pathlib.Path) -> Windows:
+    """Return `epsilon_windows` of some current audits, which derives what a report's folder lacks.
+
+    So every command and alert reads it that needs the windows of a night.
+    """
+    return functools.partial(windows_beside, folder, state_key("pages"))
+
+
+def known_windows(root: pathlib.Path, key: bytes) -> Windows:
     """Return `epsilon_windows` of all current audits, which derives what the folder lacks."""
     return functools.partial(_windows, root / WINDOWS, key)
 
@@ -42,14 +49,17 @@ def windows_beside(
 
     Nothing is written, since whoever reads may lack the right to, and knows a part alone.
     """
-    known = None if key is None else _read(pathlib.Path(folder) / WINDOWS, key)
     lacking = audits.filter(pl.col("status") == Status.EVALUATED)  # others have none
+    known = None if key is None else _read(pathlib.Path(folder) / WINDOWS, key)
     there = None
     if known is not None:
         models = audits["model"].unique()
-        every = warehouse.current(every_secret=True, models=models, columns=_OF_HISTORY)
+        every = warehouse.current(
+            every_secret=True, models=models, columns=_OF_HISTORY, in_order=False
+        )
         histories = _histories(every, asked=lacking["audit_id"])
-        there = known.join(histories, on=["audit_id", _HISTORY], how="semi").drop(_HISTORY)
+        asked = known.filter(pl.col("audit_id").is_in(histories["audit_id"].implode())).collect()
+        there = asked.join(histories, on=["audit_id", _HISTORY], how="semi").drop(_HISTORY)
         lacking = lacking.join(there, on="audit_id", how="anti")
         if not lacking.height:
             return there
@@ -67,7 +77,8 @@ def _windows(
 
     audits = audits.select(OF_WINDOWS)
     histories = _histories(audits, asked=audits["audit_id"])
-    known = _read(path, key)
+    sealed = _read(path, key)
+    known = None if sealed is None else sealed.collect()
     there = None if known is None else known.join(histories, on=["audit_id", _HISTORY], how="semi")
     wanted = audits if there is None else audits.join(there, on="audit_id", how="anti")
     derived = epsilon_windows(warehouse, wanted, current=audits)
@@ -86,35 +97,42 @@ def _histories(audits: pl.DataFrame, *, asked: pl.Series) -> pl.DataFrame:
     None from a record on that has no digest of its own.
     """
     lengths = [pl.col(name).str.len_bytes() for name in ("audit_id", "record_digest")]
-    ordered = audits.select(
-        "audit_id", "model", "secret", "day",
-        # With lengths in front no two pairs are one text; null where one of both is.
-        record=pl.concat_str(*lengths, "audit_id", "record_digest", separator=" "),
-        asked=pl.col("audit_id").is_in(asked.implode()),
-    ).sort("day")  # fmt: skip
+    nights = (
+        audits.lazy()
+        .select(
+            "audit_id", "model", "secret", "day",
+            # With lengths in front no two pairs are one text; null where one of both is.
+            record=pl.concat_str(*lengths, "audit_id", "record_digest", separator=" "),
+            asked=pl.col("audit_id").is_in(asked.implode()),
+        )
+        .sort("day")
+        .group_by("model", "secret")
+        .agg("record", places=pl.col("asked").arg_true(), ids=pl.col("audit_id").filter("asked"))
+        .collect()
+    )  # fmt: skip
     digests: dict[str, bytes] = {}
-    for _, nights in ordered.group_by("model", "secret", maintain_order=True):
-        chain = hashlib.blake2b(digest_size=_HISTORY_BYTES)
-        for audit_id, record, wanted in nights.select("audit_id", "record", "asked").iter_rows():
-            if record is None:
+    for records, places, ids in nights.select("record", "places", "ids").iter_rows():
+        chain, done = hashlib.blake2b(digest_size=_HISTORY_BYTES), 0
+        whole = records.index(None) if None in records else len(records)
+        for audit_id, place in zip(ids, places, strict=True):
+            if place >= whole:
                 break
-            chain.update(record.encode())
-            if wanted:
-                digests[audit_id] = chain.digest()
+            chain.update("".join(records[done : place + 1]).encode())
+            digests[audit_id], done = chain.digest(), place + 1
     return pl.DataFrame(
         {"audit_id": list(digests), _HISTORY: list(digests.values())},
         schema={"audit_id": pl.String, _HISTORY: pl.Binary},
     )
 
 
-def _read(path: pathlib.Path, key: bytes) -> pl.DataFrame | None:
+def _read(path: pathlib.Path, key: bytes) -> pl.LazyFrame | None:
     content = read_plain(path)
     if content is None:
         return None
     seal, rows = content[:_SEAL_BYTES], content[_SEAL_BYTES:]
     if not hmac.compare_digest(seal, _seal(rows, key)):
         return None
-    return pl.read_parquet(io.BytesIO(rows))
+    return pl.scan_parquet(io.BytesIO(rows))
 
 
 def _write(path: pathlib.Path, key: bytes, windows: pl.DataFrame) -> None:

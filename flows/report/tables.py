@@ -1,6 +1,5 @@
 """Tables of the report: the current audits, and every other row of each model's last figures."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -23,7 +22,7 @@ from workers.warehouse.schema import (
 )
 from workers.warehouse.store import Warehouse
 from workers.warehouse.table_row import TableRow
-from workers.warehouse.with_windows import with_windows
+from workers.warehouse.with_windows import Windows, with_windows
 
 FEWEST_RECORDS = 10
 """No bar and no bin of fewer records is shown, whatever the warehouse holds."""
@@ -139,7 +138,7 @@ class Tables:
 
 def read_tables(
     warehouse: Warehouse,
-    windows: Callable[[Warehouse, pl.DataFrame], pl.DataFrame] = epsilon_windows,
+    windows: Windows = epsilon_windows,
 ) -> Tables:
     """Return what the report needs of a warehouse; `windows` derives those of its audits."""
     # Before the rows are read whole: both take much memory.
@@ -148,7 +147,7 @@ def read_tables(
     current = warehouse.current(every_secret=True, in_order=False)
     if set(current["audit_id"]) != set(asked["audit_id"]):  # something was committed meanwhile
         derived = windows(warehouse, current)
-    everything = with_windows(warehouse, current, windows=derived)
+    everything = with_windows(warehouse, current, windows=lambda *_: derived)
     of_labels = pl.col("secret").fill_null("label") == "label"
     secrets = everything.filter(~of_labels)
     audits = everything if secrets.is_empty() else everything.filter(of_labels)

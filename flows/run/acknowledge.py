@@ -4,7 +4,7 @@ import datetime as dt
 
 from flows.notify.alerts import Alert, acknowledgement_alert, deliver_all
 from flows.notify.public import public_acknowledgement_alert
-from flows.run.asked_by import asked_by
+from flows.run.own_run import asked_by
 from flows.run.statements import published_nights
 from flows.settings import Settings
 from privcore.exceptions import TerminalError

@@ -23,10 +23,11 @@ from flows.notify.incidents import incidents_before
 from flows.notify.prefect_context import run_log
 from flows.notify.public import PublicNight, public_alert
 from flows.progress import Advance
+from flows.report.known_windows import stored_windows
 from flows.run import attempts
-from flows.run.asked_by import asked_by
 from flows.run.earlier_start import audited_before
 from flows.run.night_plan import Job, Planned
+from flows.run.own_run import asked_by
 from flows.run.slots import set_limit, slot
 from flows.run.statements import publication_key, statement_of_record
 from flows.settings import Settings
@@ -342,7 +343,8 @@ def _of_incident(alert: Alert | None, row: AuditRow, settings: Settings) -> Aler
     if alert is None or alert.event is not Event.VIOLATED:
         return alert
     try:
-        before = incidents_before(Warehouse(settings.warehouse), [row])
+        windows = stored_windows(settings.report)
+        before = incidents_before(Warehouse(settings.warehouse), [row], windows)
     except AuditError:
         run_log().exception("Earlier nights of %s cannot be read.", row.model)
         return alert

@@ -19,8 +19,9 @@ from flows.progress import announce
 from flows.run.auditing import RUNNER, Audited, begin, gather, submit
 from flows.run.conclusion import conclude
 from flows.run.days import check_days
-from flows.run.earlier_start import HAS_FIGURES, first_start
+from flows.run.earlier_start import HAS_FIGURES
 from flows.run.night_plan import Job, plan_night, report_planned
+from flows.run.own_run import first_start
 from flows.settings import Settings, load_settings
 from privcore.exceptions import InvalidInputError
 from workers.executors import on_ray

@@ -30,6 +30,7 @@ from flows.notify.public import (
     public_counted,
     public_summary,
 )
+from flows.report.known_windows import stored_windows
 from flows.run.auditing import Audited
 from flows.run.publish import publish
 from flows.settings import Settings
@@ -39,7 +40,6 @@ from workers.publication.statement_row import PublicVerdict
 from workers.publication.training_again import recurrences
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.maintenance import compact_crowded
-from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.public_changes import public_changes
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
@@ -234,9 +234,9 @@ def _beside(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) 
         return
     for audit_id, changes in input_changes(warehouse, audits).items():
         yield inputs_alert(known[audit_id], changes, settings)
-    windows = epsilon_windows(warehouse, audits)
-    before = incidents_before(warehouse, list(known.values()))
-    for found in windows.iter_rows(named=True):
+    windows = stored_windows(settings.report)
+    before = incidents_before(warehouse, list(known.values()), windows)
+    for found in windows(warehouse, audits).sort("day", "model").iter_rows(named=True):
         row = known[found["audit_id"]]
         if found["standing"] == Verdict.VIOLATED and row.verdict != Verdict.VIOLATED:
             bound = found["epsilon_standing"]

@@ -4,18 +4,13 @@ An automation starts a run again that crashed. The crash may have come between a
 alert, so what was committed since the first start is published and alerted again.
 """
 
-import datetime as dt
-import functools
-import uuid
 from collections.abc import Sequence
 
 import polars as pl
-import prefect
-from prefect.runtime import flow_run
 from pydantic import ValidationError
 
-from flows.notify.prefect_context import best_effort
 from flows.run.night_plan import Planned
+from flows.run.own_run import first_start
 from flows.settings import Settings
 from workers.versions import METHOD_VERSION
 from workers.warehouse.schema import AuditRecord, AuditRow, Status
@@ -24,24 +19,6 @@ from workers.warehouse.table_row import AS_STORED
 
 HAS_FIGURES = (pl.col("status") == Status.EVALUATED) & (pl.col("method_version") == METHOD_VERSION)
 """Whether a record came to figures under this method: what failed may succeed by now."""
-
-
-def first_start() -> dt.datetime | None:
-    """Return when this run was first started; None where this is its first start, or outside."""
-    run = flow_run.id
-    return None if run is None else _first_start_of(str(run))
-
-
-@functools.lru_cache(maxsize=16)
-def _first_start_of(run: str) -> dt.datetime | None:
-    """Return it of a run, for which the server is asked once; None where it does not answer."""
-    with (
-        best_effort("the question of when this run was first started"),
-        prefect.get_client(sync_client=True) as client,
-    ):
-        found = client.read_flow_run(uuid.UUID(run))
-        return found.start_time if found.run_count > 1 else None
-    return None
 
 
 def audited_before(planned: Sequence[Planned], settings: Settings) -> dict[str, list[AuditRecord]]:

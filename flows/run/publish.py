@@ -7,6 +7,7 @@ from prefect.artifacts import create_link_artifact, create_markdown_artifact
 
 from flows.notify.artifacts import markdown_text
 from flows.notify.metrics import write_metrics
+from flows.report.known_windows import stored_windows
 from flows.report.public_site import write_public_report
 from flows.report.shared_labels import LabelTotal
 from flows.report.site import write_report
@@ -24,7 +25,8 @@ def publish(settings: Settings) -> str:
 
 def write(settings: Settings) -> pathlib.Path:
     """Write metrics and report; return its first page: of statements where these are published."""
-    write_metrics(settings)  # first: an alert rule must not wait for pages
+    # First: an alert rule must not wait for pages.
+    write_metrics(settings, stored_windows(settings.report))
     if settings.publication is None:
         return write_exact(settings, settings.report)
     statements = Statements(settings.publication.statements).all()

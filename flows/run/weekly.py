@@ -10,6 +10,7 @@ from flows.notify.alerts import Alert, deliver_all
 from flows.notify.digest import WEEK, digest_alert, public_week_sentences, week_sentences
 from flows.notify.incidents import courses
 from flows.notify.webhook import WebhookError
+from flows.report.known_windows import stored_windows
 from flows.settings import Settings, load_settings
 from workers.publication.store import Statements
 from workers.warehouse.acknowledgements import last_days
@@ -30,7 +31,7 @@ def digest_of(settings: Settings, day: dt.date, *, today: dt.date) -> Alert:
     else:
         rows = warehouse.scan("audits").filter(pl.col("day").is_between(first, day))
         audited = warehouse.collect(rows.select("model").unique())["model"].to_list()
-        found = courses(warehouse, first, day)
+        found = courses(warehouse, first, day, stored_windows(settings.report))
         sentences = week_sentences(found, audited=audited, settings=settings, today=today)
     return digest_alert(sentences, day=day, settings=settings)
 

@@ -77,37 +77,53 @@ def run_batches(
     for unread, group in _groups(lake, day, requests, deadline):
         if unread:
             yield unread
-        with contextlib.ExitStack() as made:
-            joining = JoinContext(executor, made, staging, deadline)
-            listed, failures = _locate(_together(group), day, joining)
-            if failures:
-                yield failures
-            listed.sort(key=lambda found: (-found[1].bytes * len(found[2]), found[1].dataset))
-            for root, partition, audits in listed:
-                games = tuple(Game(one.source, request.plan) for request, one in audits)
-                shared = LabelPass(root, partition, games)
-                # What is kept of a privacy unit is one of its records: nothing to write down.
-                personal = any(game.plan.privacy_unit is not None for game in games)
-                key = pass_key(shared)
-                area = None if staging is None or personal else Staging(staging, key)
-                try:
-                    scan = scan_labels(
-                        shared,
-                        executor=executor,
-                        staging=area,
-                        progress=progress,
-                        deadline=deadline,
-                    )
-                except NotEvaluableError as error:
-                    # What is staged stays, for the run that goes on after the deadline.
-                    failed = (_failed(request, day, error) for request, _ in audits)
-                    yield list(_logged(key, failed, in_public=shared.in_public))
-                    continue
-                proved = prove(audits, scan, root=root, partition=partition)
-                records = _with_errors_logged(proved)
-                yield list(_logged(key, records, in_public=shared.in_public))
-                if area is not None:
-                    area.sweep()
+        yield from _audit_group(
+            group, day, executor=executor, staging=staging, progress=progress, deadline=deadline
+        )
+        del group  # its model files, before those of the next one are read
+
+
+def _audit_group(
+    group: Sequence[tuple[Request, Inputs]],
+    day: dt.date,
+    *,
+    executor: Executor,
+    staging: str | None,
+    progress: Callable[[int, int], None] | None,
+    deadline: dt.datetime | None,
+) -> Iterator[list[AuditRecord]]:
+    """Yield the records of a group's models, those of one read of labels together."""
+    with contextlib.ExitStack() as made:
+        joining = JoinContext(executor, made, staging, deadline)
+        listed, failures = _locate(_together(group), day, joining)
+        if failures:
+            yield failures
+        listed.sort(key=lambda found: (-found[1].bytes * len(found[2]), found[1].dataset))
+        for root, partition, audits in listed:
+            games = tuple(Game(one.source, request.plan) for request, one in audits)
+            shared = LabelPass(root, partition, games)
+            # What is kept of a privacy unit is one of its records: nothing to write down.
+            personal = any(game.plan.privacy_unit is not None for game in games)
+            key = pass_key(shared)
+            area = None if staging is None or personal else Staging(staging, key)
+            try:
+                scan = scan_labels(
+                    shared,
+                    executor=executor,
+                    staging=area,
+                    progress=progress,
+                    deadline=deadline,
+                )
+            except NotEvaluableError as error:
+                # What is staged stays, for the run that goes on after the deadline.
+                failed = (_failed(request, day, error) for request, _ in audits)
+                yield list(_logged(key, failed, in_public=shared.in_public))
+                continue
+            proved = prove(audits, scan, root=root, partition=partition)
+            records = _with_errors_logged(proved)
+            yield list(_logged(key, records, in_public=shared.in_public))
+            if area is not None:
+                area.sweep()
 
 
 def _groups(
@@ -130,12 +146,12 @@ def _groups(
             yield failures, group
             failures, group, size = [], [], 0
         try:
-            inputs = _in_time(request, deadline, partial(find_inputs, lake, day, request))
+            found = partial(find_inputs, lake, day, request)
+            group.append((request, _in_time(request, deadline, found)))
         except BaseException as error:  # noqa: BLE001  # a failed audit is a record too
             failures.append(_failed(request, day, error))
         else:
-            group.append((request, inputs))
-            size += inputs.source.model_bytes
+            size += group[-1][1].source.model_bytes
     yield failures, group
 
 

@@ -172,13 +172,16 @@ def acknowledgements(
 
     A row that no command writes is none, such as one of a time to come: it would never end.
     """
-    audits = warehouse.scan("audits").join(
-        warehouse.scan("audit_withdrawals"), on="audit_id", how="anti"
-    )
+    made = warehouse.collect(warehouse.scan("audit_acknowledgements"))
+    if made.is_empty():
+        return ()  # years of audits are not read for none
+    named = pl.col("audit_id").is_in(made["audit_id"].implode())
+    withdrawn = warehouse.scan("audit_withdrawals")
+    audits = warehouse.scan("audits").filter(named).join(withdrawn, on="audit_id", how="anti")
     if models is not None:
         audits = audits.filter(pl.col("model").is_in(list(models)))
     found = warehouse.collect(
-        warehouse.scan("audit_acknowledgements")
+        made.lazy()
         .join(audits.select("audit_id", "day", *SCOPE), on="audit_id")
         .filter(pl.all_horizontal(pl.col("model", "day", "why", "until").is_not_null()))
         .filter(pl.col("epsilon_acknowledged").is_finite())

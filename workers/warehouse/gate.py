@@ -11,7 +11,7 @@ import polars as pl
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds import Verdict, sensitive
 from workers.warehouse.store import Warehouse
-from workers.warehouse.with_windows import with_windows
+from workers.warehouse.with_windows import Windows, with_windows
 
 _FAILING = {Verdict.VIOLATED, Verdict.VACUOUS, Verdict.NOT_A_GUARANTEE}
 _PASSING = {Verdict.CONSISTENT, Verdict.PRIVATISED}
@@ -40,7 +40,9 @@ def file_sha256(path: pathlib.Path) -> str:
         ) from None
 
 
-def audits_of(warehouse: Warehouse, sha256: str, model: str | None = None) -> pl.DataFrame:
+def audits_of(
+    warehouse: Warehouse, sha256: str, model: str | None = None, *, windows: Windows | None = None
+) -> pl.DataFrame:
     """Return the audits whose target this file is, with how their models stand after them.
 
     Of several of one model, day and secret the one that counts among these, also where another
@@ -54,7 +56,7 @@ def audits_of(warehouse: Warehouse, sha256: str, model: str | None = None) -> pl
     )
     if model is not None:
         found = found.filter(pl.col("model") == model)
-    return with_windows(warehouse, found)
+    return with_windows(warehouse, found, windows=windows)
 
 
 def gate(audits: pl.DataFrame) -> tuple[Gate, str]:

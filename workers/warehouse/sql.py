@@ -17,6 +17,7 @@ from privcore.exceptions import TerminalError
 from workers.lake.places import check_uri, local_path
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES, TIMES, arrow_schema
+from workers.warehouse.with_windows import Windows
 
 VIEWS = ("latest_audits", "epsilon_trend", "violations", "coverage", "promises")
 """The views in `workers/warehouse/views`, each after those that it reads."""
@@ -40,14 +41,14 @@ def view_sql(view: str) -> str:
     return (folder / f"{view}.sql").read_text("utf-8")
 
 
-def query(warehouse: Warehouse, sql: str) -> pl.DataFrame:
-    """Return what DuckDB answers over the tables and views.
+def query(warehouse: Warehouse, sql: str, *, windows: Windows | None = None) -> pl.DataFrame:
+    """Return what DuckDB answers over the tables and views; `windows` if they are not derived.
 
     Raises:
         TerminalError: it cannot answer; the sentence gives DuckDB's reason.
     """
     with _connect() as connection:
-        _register(connection, warehouse, _named(sql))
+        _register(connection, warehouse, _named(sql), windows)
         relation = connection.sql(sql)
         if relation is None:
             raise TerminalError("The query returns no table: ask for one with select.")
@@ -129,7 +130,10 @@ def _named(sql: str) -> set[str]:
 
 
 def _register(
-    connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, names: Collection[str]
+    connection: duckdb.DuckDBPyConnection,
+    warehouse: Warehouse,
+    names: Collection[str],
+    windows: Windows | None = None,
 ) -> None:
     """Let a connection see tables and views; nothing is read before a query asks for it."""
     if local_path(warehouse.uri) is None:
@@ -144,12 +148,16 @@ def _register(
         if view in names:
             connection.execute(f"create view {view} as {view_sql(view)}")
     if WINDOWS in names:
-        from workers.warehouse.night_windows import epsilon_windows  # noqa: PLC0415  # numba takes long
+        if windows is None:
+            from workers.warehouse.night_windows import (  # noqa: PLC0415  # numba takes long
+                epsilon_windows,
+            )
 
-        wanted = ("audit_id", "model", "significance")
+            windows = epsilon_windows
+        wanted = ("audit_id", "model", "day", "significance", "status")
         asked = warehouse.current(every_secret=True, columns=wanted)
-        derived = epsilon_windows(warehouse, asked)
-        connection.register(WINDOWS, derived.to_arrow())
+        found = windows(warehouse, asked).sort("day", "model")
+        connection.register(WINDOWS, found.to_arrow())
 
 
 class _ObjectStore(ArrowFSWrapper):  # type: ignore[misc]  # fsspec has no stubs

@@ -1,18 +1,23 @@
 """Audits with what other nights, and other models of the same night, add to each."""
 
+from collections.abc import Callable
+
 import polars as pl
 
 from privcore.lower_bounds import false_discovery_qvalues
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.store import Warehouse
 
+Windows = Callable[[Warehouse, pl.DataFrame], pl.DataFrame]
+"""Gives `epsilon_windows` of some current audits: derives it, or knows where it was kept."""
+
 
 def with_windows(
-    warehouse: Warehouse, audits: pl.DataFrame, *, windows: pl.DataFrame | None = None
+    warehouse: Warehouse, audits: pl.DataFrame, *, windows: Windows | None = None
 ) -> pl.DataFrame:
     """Return current audits with what other nights and models add to each.
 
-    Columns added: those of `epsilon_windows` (`windows` where they are known); `claim_qvalue`,
+    Columns added: those of `epsilon_windows` (`windows` if they are not derived); `claim_qvalue`,
     e-BH's over the models of the same night; and `inputs_changed`, what of the inputs an earlier
     record had otherwise.
     """
@@ -21,9 +26,10 @@ def with_windows(
             epsilon_windows,
         )
 
-        windows = epsilon_windows(warehouse, audits)
-    ids, windows = audits.select("audit_id"), windows.drop("model", "day")
-    added = ids.join(windows, on="audit_id", how="left", maintain_order="left").drop("audit_id")
+        windows = epsilon_windows
+    found = windows(warehouse, audits).drop("model", "day")
+    ids = audits.select("audit_id")
+    added = ids.join(found, on="audit_id", how="left", maintain_order="left").drop("audit_id")
     changes = input_changes(warehouse, audits)
     changed = [changes.get(audit_id) for audit_id in audits["audit_id"]]
     # Beside the columns that are there: a join of all would copy them.

@@ -52,6 +52,25 @@ def test_it_notifies_nobody_until_it_ends_and_then_once(
     assert found == [KNOWN, KNOWN, KNOWN, "violated", "still_violated", "still_violated"]
 
 
+def test_years_of_audits_are_not_read_where_nothing_was_acknowledged(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each alert of a violation asks, and so does every `show`."""
+    scanned, scan = [], Warehouse.scan
+
+    def watched(self: Warehouse, table: str) -> Any:
+        scanned.append(table)
+        return scan(self, table)
+
+    first = night(0)
+    warehouse.commit(first)
+    monkeypatch.setattr(Warehouse, "scan", watched)
+    assert acknowledgements(warehouse) == ()
+    assert scanned == ["audit_acknowledgements"]
+    know(warehouse, first, 0)
+    assert [one.row.why for one in acknowledgements(warehouse)] == ["In repair."]
+
+
 def test_an_incident_that_was_resolved_and_begins_anew_is_known_too(
     settings: Settings, warehouse: Warehouse
 ) -> None:

@@ -17,6 +17,7 @@ from privcore.exceptions import TransientError
 from tests.support.lake import DAY
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated, failed
+from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
 
@@ -110,15 +111,15 @@ def test_a_rerun_of_the_first_night_sends_the_same_alert(
 def test_a_violated_standing_begins_an_incident_and_keeps_it_open(
     settings: Settings, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    windows = flows.run.conclusion.epsilon_windows
-
     def standing(*given: Any) -> Any:
         import polars as pl  # noqa: PLC0415
 
-        return windows(*given).with_columns(standing=pl.lit("violated"), epsilon_standing=0.8)
+        return epsilon_windows(*given).with_columns(
+            standing=pl.lit("violated"), epsilon_standing=0.8
+        )
 
-    for module in (flows.run.conclusion, flows.notify.incidents):
-        monkeypatch.setattr(module, "epsilon_windows", standing)
+    for module in (flows.run.conclusion, flows.run.auditing):
+        monkeypatch.setattr(module, "stored_windows", lambda _: standing)
     found = [events(settings, warehouse, night(at)) for at in range(3)]
     assert found == [["stands_violated"], ["still_violated"], ["still_violated"]]
     assert not resolves(night(3).audit, "violated")

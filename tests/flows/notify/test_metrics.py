@@ -27,6 +27,7 @@ from tests.support.statements import statement
 from tests.support.warehouse import evaluated, failed
 from workers.publication.erased import erased
 from workers.warehouse.acknowledgements import acknowledge
+from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.store import Warehouse
 
 EVE = DAY - dt.timedelta(days=1)
@@ -78,20 +79,16 @@ def test_the_latest_night_of_each_listed_model_is_written_with_the_report(
     assert [path.name for path in file.parent.iterdir()] == ["privaudit.prom"]
 
 
-def test_a_night_without_figures_has_none_and_ends_no_standing(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_night_without_figures_has_none_and_ends_no_standing(settings: Settings) -> None:
     """A spoilt input would otherwise resolve the alert of a violated standing."""
     warehouse = Warehouse(settings.warehouse)
-    known = flows.notify.metrics.epsilon_windows
     warehouse.commit(evaluated("ads", EVE))
     warehouse.commit(failed("ads", DAY))
 
     def violated(*given: Any) -> Any:
-        return known(*given).with_columns(standing=pl.lit("violated"))
+        return epsilon_windows(*given).with_columns(standing=pl.lit("violated"))
 
-    monkeypatch.setattr(flows.notify.metrics, "epsilon_windows", violated)
-    (latest,) = latest_records(warehouse, ["ads"])
+    (latest,) = latest_records(warehouse, ["ads"], violated)
     assert (latest.day, latest.verdict, latest.stands_violated) == (DAY, "not_evaluable", True)
     found = samples(metrics_text([latest], UTC))
     assert ("epsilon_lower", "ads", "label") not in found

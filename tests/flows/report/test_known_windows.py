@@ -1,19 +1,27 @@
 """What nights prove together is derived once, and again wherever their history changed."""
 
 import datetime as dt
+import hashlib
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import polars as pl
 import pytest
 
+from flows.notify.incidents import courses, incidents_before
+from flows.notify.metrics import latest_records
 from flows.report import known_windows as module
-from flows.report.known_windows import WINDOWS, known_windows, windows_beside
+from flows.report.known_windows import WINDOWS, known_windows, stored_windows, windows_beside
+from tests.flows.conftest import Command
+from tests.support.lake import write_settings
 from tests.support.warehouse import put_rows
 from tests.workers.warehouse.test_night_windows import START, night
 from workers.warehouse.night_columns import EPSILON_STANDING, SETTINGS_CHANGE
 from workers.warehouse.night_windows import epsilon_windows
+from workers.warehouse.schema import AuditRow
 from workers.warehouse.store import Warehouse
+from workers.warehouse.with_windows import Windows
 
 KEY = b"k" * 32
 
@@ -133,6 +141,54 @@ def test_a_command_derives_a_night_whose_history_changed_since_the_report(
     found = windows_beside(tmp_path, KEY, warehouse, audits)
     assert derived == [[("loans", 5)]]
     assert found.sort("model").equals(epsilon_windows(warehouse, audits).sort("model"))
+
+
+COMMANDS = {
+    "show": ["show"],
+    "explain": ["explain", "ID"],
+    "gate": ["gate", "--sha256", "model.cbm"],
+    "sql": ["sql", "from epsilon_windows"],
+}
+ALERTS: dict[str, Callable[[Warehouse, AuditRow, Windows], object]] = {
+    "metrics": lambda warehouse, _, windows: latest_records(warehouse, ["ads", "loans"], windows),
+    "incidents": lambda warehouse, row, windows: incidents_before(warehouse, [row], windows),
+    "week": lambda warehouse, row, windows: courses(warehouse, day(0), row.day, windows),
+}
+
+
+@pytest.mark.parametrize("reader", [*COMMANDS, *ALERTS])
+def test_whoever_asks_for_a_night_is_told_what_the_report_kept(
+    tmp_path: pathlib.Path,
+    warehouse: Warehouse,
+    derived: list[list[tuple[str, int]]],
+    privaudit: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    reader: str,
+) -> None:
+    """To derive a night anew takes a fleet's warehouse seconds, and first numba."""
+    monkeypatch.chdir(tmp_path)
+    write_settings(tmp_path, ["ads", "loans"])
+    (tmp_path / "model.cbm").write_bytes(b"a model")
+    sha256 = hashlib.sha256(b"a model").hexdigest()
+    last = night(6, model="ads")
+    last = last.model_copy(
+        update={"audit": last.audit.model_copy(update={"target_sha256": sha256})}
+    )
+    put_rows(warehouse, [last])
+    answers = []
+    for kept in (False, True):
+        if kept:
+            assert privaudit("report").code == 0
+            derived.clear()
+        if reader in COMMANDS:
+            words = [last.audit.audit_id if word == "ID" else word for word in COMMANDS[reader]]
+            answers.append(privaudit(*words, "--json").out)
+        else:
+            windows = stored_windows(tmp_path / "report")
+            answers.append(ALERTS[reader](warehouse, last.audit, windows))
+        assert bool(derived) != kept
+    assert not derived
+    assert answers[0] == answers[1]
 
 
 def test_a_history_is_no_other_one(warehouse: Warehouse) -> None:

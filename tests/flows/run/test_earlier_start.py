@@ -2,19 +2,15 @@
 
 import datetime as dt
 import pathlib
-import uuid
-from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any
 
-import httpx
-import prefect
 import pytest
 
 import flows.run.auditing
 import flows.run.backfill
 from flows.run import earlier_start as module
 from flows.run.backfill import backfill
-from flows.run.earlier_start import audited_before, first_start
+from flows.run.earlier_start import audited_before
 from flows.run.night_plan import Job, Planned
 from flows.run.nightly import nightly_audit
 from flows.run.start import start
@@ -167,37 +163,3 @@ def test_a_backfill_tells_again_what_its_first_start_committed(
     assert sorted(row.model for row in start(backfill, **given)) == ["good", "twin"]
     assert audited == ["good", "twin"]
     assert sorted(told) == ["good", "good", "twin"]
-
-
-class Server:
-    """A server that knows one run, or is away."""
-
-    def __init__(self, runs: int | None) -> None:
-        self.asked, self._runs = 0, runs
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return
-
-    def read_flow_run(self, _: uuid.UUID) -> SimpleNamespace:
-        self.asked += 1
-        if self._runs is None:
-            raise httpx.ConnectError("All connection attempts failed")
-        return SimpleNamespace(run_count=self._runs, start_time=SINCE)
-
-
-@pytest.mark.parametrize(("runs", "since"), [(1, None), (2, SINCE), (None, None)])
-def test_the_server_is_asked_once_whether_a_run_was_started_before(
-    monkeypatch: pytest.MonkeyPatch, runs: int | None, since: dt.datetime | None
-) -> None:
-    server = Server(runs)
-    monkeypatch.setattr(prefect, "get_client", lambda **_: server)
-    monkeypatch.setattr(module, "flow_run", SimpleNamespace(id=str(uuid.uuid4())))
-    assert [first_start(), first_start()] == [since, since]
-    assert server.asked == 1
-
-
-def test_outside_of_prefect_every_start_is_the_first() -> None:
-    assert first_start() is None

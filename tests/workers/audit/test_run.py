@@ -1,5 +1,6 @@
 import datetime as dt
 import functools
+import gc
 import pathlib
 import shutil
 from collections.abc import Callable, Iterator
@@ -35,6 +36,7 @@ from tests.support.lake import (
 from tests.support.tiers import rest_slow
 from workers.audit import proving, record
 from workers.audit.declaration import claim_of
+from workers.audit.record import Inputs
 from workers.audit.request import Request
 from workers.audit.run import run_audit, run_batches
 from workers.executors import InProcess
@@ -441,6 +443,26 @@ def test_many_models_are_audited_group_by_group_with_the_same_records(
     assert read_then == [2, 4, 6, 6]  # the next group is read when this one is committed
     alone = [record for batch in batches for record in batch if record.audit.model != "gone"]
     assert list(map(figures, alone)) == list(map(figures, together))
+
+
+def test_a_group_is_forgotten_before_the_next_one_is_read(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A night of a thousand models held the files of two groups for each pass under way."""
+    names = ["good", *(f"copy-{number}" for number in range(5))]
+    clone_on_the_same_labels(lake, names[1:])
+    found, alive = workers.audit.run.find_inputs, []
+
+    def watched(*given: Any) -> Any:
+        gc.collect()
+        alive.append(sum(type(one) is Inputs for one in gc.get_objects()))
+        return found(*given)
+
+    monkeypatch.setattr(workers.audit.run, "find_inputs", watched)
+    monkeypatch.setattr(workers.audit.run, "_MOST_MODELS", 2)
+    requests = [Request(name, PLAN) for name in names]
+    assert len(list(run_batches(lake, DAY, requests, executor=InProcess()))) == 3
+    assert alive == [0, 1, 0, 1, 0, 1]
 
 
 def test_models_with_small_files_share_a_read_up_to_a_number(

@@ -1,51 +1,81 @@
 """The record names who asked for an audit, and an audit by another plan is exploratory."""
 
+import datetime as dt
 import getpass
 import pathlib
 import uuid
 from types import SimpleNamespace
+from typing import Self
 
 import httpx
+import prefect
 import pytest
 
-import flows.run.asked_by as module
-from flows.run.asked_by import asked_by
+import flows.run.own_run as module
+from flows.run.own_run import asked_by, first_start
 from tests.flows.conftest import Command
 from tests.support.lake import DAY, write_settings
 from workers.lake.layout import Lake
 from workers.warehouse.asked import every_audit
 from workers.warehouse.store import Warehouse
 
+SINCE = dt.datetime(2026, 3, 2, 4, tzinfo=dt.UTC)
+
+
+class Server:
+    """A server that knows runs, which were started so often, or is away."""
+
+    def __init__(self, starts: int | None) -> None:
+        self.asked, self._starts = 0, starts
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+    def read_flow_run(self, _: uuid.UUID) -> SimpleNamespace:
+        self.asked += 1
+        if self._starts is None:
+            raise httpx.ConnectError("All connection attempts failed")
+        return SimpleNamespace(run_count=self._starts, start_time=SINCE)
+
+
+def in_a_run(
+    monkeypatch: pytest.MonkeyPatch, *, starts: int | None, deployment: str | None = None
+) -> Server:
+    """Let this be another run, which was started so often; None if the server is away."""
+    server = Server(starts)
+    monkeypatch.setattr(prefect, "get_client", lambda **_: server)
+    run = SimpleNamespace(id=str(uuid.uuid4()), flow_name="nightly-audit")
+    monkeypatch.setattr(module, "flow_run", run)
+    monkeypatch.setattr(module, "deployment", SimpleNamespace(name=deployment))
+    return server
+
 
 def test_the_deployment_or_else_the_user_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(getpass, "getuser", lambda: "anna")
     assert asked_by() == "user anna"
-    monkeypatch.setattr(module, "deployment", SimpleNamespace(name="nightly"))
-    run = SimpleNamespace(id=str(uuid.uuid4()), flow_name="nightly-audit")
-    monkeypatch.setattr(module, "flow_run", run)
+    in_a_run(monkeypatch, starts=1, deployment="nightly")
     assert asked_by() == "deployment nightly-audit/nightly"
-    monkeypatch.setattr(module, "deployment", SimpleNamespace(name=None))
-    assert asked_by() == "deployment nightly-audit/nightly"  # asked once a run
-    monkeypatch.setattr(module, "flow_run", SimpleNamespace(id=str(uuid.uuid4())))
+    in_a_run(monkeypatch, starts=1)
     assert asked_by() == "user anna"
 
 
-def test_a_server_that_is_away_ends_no_audit_and_is_asked_once(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("starts", "since"), [(1, None), (2, SINCE), (None, None)])
+def test_the_server_is_asked_once_a_run(
+    monkeypatch: pytest.MonkeyPatch, starts: int | None, since: dt.datetime | None
 ) -> None:
-    """A night waited for its answer at each record, and all its audits ended with an error."""
-    asked = []
+    """A night waited at each record for one that is away, and all audits ended with an error."""
+    server = in_a_run(monkeypatch, starts=starts, deployment="nightly")
+    assert [first_start(), first_start()] == [since, since]
+    known = None if starts is None else "deployment nightly-audit/nightly"
+    assert [asked_by(), asked_by()] == [known, known]
+    assert server.asked == 1
 
-    class Away:
-        @property
-        def name(self) -> str:
-            asked.append(1)
-            raise httpx.ConnectError("All connection attempts failed")
 
-    monkeypatch.setattr(module, "deployment", Away())
-    monkeypatch.setattr(module, "flow_run", SimpleNamespace(id=str(uuid.uuid4())))
-    assert [asked_by(), asked_by()] == [None, None]
-    assert len(asked) == 1
+def test_outside_of_prefect_every_start_is_the_first() -> None:
+    assert first_start() is None
 
 
 def test_a_user_without_a_name_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
