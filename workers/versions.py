@@ -5,7 +5,7 @@ import socket
 
 from privcore.exceptions import TerminalError
 
-METHOD_VERSION = "16"
+METHOD_VERSION = "17"
 """Raised with every change of what a number means; part of `audit_id`."""
 
 CODE_VERSION = importlib.metadata.version("privaudit")

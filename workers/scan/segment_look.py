@@ -72,7 +72,7 @@ def _of_batch(game: Game, batch: Batch, before: StudentSample) -> StudentSample:
     kept = before.wanted(streams)
     rows = both[kept]
     if not rows.size:
-        return StudentSample.none()
+        return StudentSample.none(seen=streams.size)
     features = game.source.context_features(batch)
     numbers, words = read_context(batch, features, rows)
     moved = _movement(game, batch, rows)[:, None]
@@ -86,6 +86,7 @@ def _of_batch(game: Game, batch: Batch, before: StudentSample) -> StudentSample:
         moved,
         np.zeros_like(moved),
         nothing - 1,
+        seen=streams.size,
     )
 
 

@@ -6,6 +6,7 @@
 `privcore.attacks.student` says what a student is and why it is valid.
 """
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,6 +52,7 @@ class StudentSample:
         proxy: shape (rows, outputs), what the proxy says, or predicts.
         labels: shape (rows,), class indices: for the question whether the target knows them, and
             never for the student; -1 of numbers.
+        seen: number of rows that these are the smallest streams of.
     """
 
     features: tuple[Feature, ...]
@@ -61,19 +63,22 @@ class StudentSample:
     target: NDArray[np.float64]
     proxy: NDArray[np.float64]
     labels: NDArray[np.int64]
+    seen: int = 0
 
     def __add__(self, other: "StudentSample") -> "StudentSample":
         """Return the sample of both sets of rows."""
+        seen = self.seen + other.seen
         if not self.streams.size or not other.streams.size:
-            return self if other.streams.size == 0 else other
+            return dataclasses.replace(self if other.streams.size == 0 else other, seen=seen)
         if self.features != other.features:  # a column of two kinds: the scan refuses one
-            return min(self, other, key=lambda sample: repr(sample.features))
+            one = min(self, other, key=lambda sample: repr(sample.features))
+            return dataclasses.replace(one, seen=seen)
         both = [
             np.concatenate([getattr(self, name), getattr(other, name)])
             for name in ("streams", "folds", "numbers", "words", "target", "proxy", "labels")
         ]
         kept = np.argsort(both[0], kind="stable")[:MOST_RECORDS]
-        return StudentSample(self.features, *(each[kept] for each in both))
+        return StudentSample(self.features, *(each[kept] for each in both), seen)
 
     def wanted(self, streams: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the places of other rows that the sum keeps, by their streams, ascending."""
@@ -88,12 +93,12 @@ class StudentSample:
         return known, context_of(self.numbers, words, known)
 
     @classmethod
-    def none(cls) -> "StudentSample":
-        """Return the sample of no rows, the identity of addition."""
+    def none(cls, *, seen: int = 0) -> "StudentSample":
+        """Return a sample without rows of those that were seen; of none, the identity."""
         nothing, whole = np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
         words = np.zeros((0, 0), dtype=np.object_)
         streams = np.zeros(0, dtype=np.uint64)
-        return cls((), streams, whole, nothing, words, nothing, nothing, whole)
+        return cls((), streams, whole, nothing, words, nothing, nothing, whole, seen)
 
 
 @dataclass(frozen=True, slots=True)

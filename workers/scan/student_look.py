@@ -173,7 +173,7 @@ def _sample(asked: _Asked, file: str) -> tuple[None, _Samples]:
         places = _evenly(groups, groups if asked.row_groups is None else asked.row_groups)
         passed_over = len(places) < groups
         for place in sorted(places, key=lambda place: stream_key(file, place)):
-            reading = [n for n in able if parts[n].streams.size < enough]
+            reading = [n for n in able if parts[n].seen < enough]
             if not reading:
                 break
             columns = shared.columns(reading)
@@ -181,7 +181,7 @@ def _sample(asked: _Asked, file: str) -> tuple[None, _Samples]:
             start = 0
             for table in group.batches(columns, rows=_BATCH_ROWS):
                 batch = Batch(table, path, (file, place, start))
-                reading = [n for n in reading if parts[n].streams.size < enough]
+                reading = [n for n in reading if parts[n].seen < enough]
                 if not reading:
                     break
                 for n in reading:
@@ -208,7 +208,7 @@ def _of_batch(game: Game, batch: Batch, before: StudentSample) -> StudentSample:
     kept = before.wanted(streams)
     rows = playing.holdout[kept]
     if not rows.size:
-        return StudentSample.none()
+        return StudentSample.none(seen=streams.size)
     some = Batch(batch.table.take(rows), batch.path, batch.place)
     target, proxy = _lesson(game, some)
     every = np.arange(rows.size)
@@ -223,6 +223,7 @@ def _of_batch(game: Game, batch: Batch, before: StudentSample) -> StudentSample:
         target,
         proxy,
         playing.labels[rows],
+        seen=streams.size,
     )
 
 

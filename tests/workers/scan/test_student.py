@@ -54,14 +54,13 @@ def test_samples_add_in_any_order_and_keep_the_smallest_streams() -> None:
 
 def test_a_sample_keeps_20_000_rows_and_those_of_the_smallest_streams() -> None:
     whole = sample(30_000)
+    names = set(StudentSample.__slots__) - {"features", "seen"}
     one, other = (
-        StudentSample(
-            whole.features,
-            *(getattr(whole, name)[rows] for name in StudentSample.__slots__ if name != "features"),
-        )
+        replace(whole, **{name: getattr(whole, name)[rows] for name in names}, seen=15_000)
         for rows in (slice(1, None, 2), slice(0, None, 2))
     )
     kept = one + other
+    assert (kept + StudentSample.none(seen=5)).seen == 30_005
     assert np.array_equal(kept.streams, np.arange(20_000))
     assert np.array_equal(kept.numbers, whole.numbers[:20_000])
 
@@ -153,10 +152,12 @@ def test_of_samples_of_other_kinds_one_is_kept_in_either_order() -> None:
     """The scan refuses such a column; the sum is defined, so that it is the same in any order."""
     numeric = sample(10)
     first = Feature(name="delay", kind="categorical")
-    other = replace(numeric, features=(first, *numeric.features[1:]))
-    assert numeric + other is other + numeric is other
+    other = replace(numeric, features=(first, *numeric.features[1:]), seen=3)
+    for both in (numeric + other, other + numeric):
+        assert (both.features, both.streams, both.seen) == (other.features, other.streams, 3)
     none = StudentSample.none()
-    assert none + numeric is numeric + none is numeric
+    for both in (none + numeric, numeric + none):
+        assert (both.features, both.streams, both.seen) == (numeric.features, numeric.streams, 0)
     assert (none.numbers.shape, none.words.shape, none.target.shape) == ((0, 0),) * 3
 
 

@@ -39,7 +39,7 @@ def places_read(
         streams = np.arange(rows, dtype=np.uint64) + np.uint64(len(read) * of_each)
         nothing, whole = np.zeros((rows, 0)), np.zeros(rows, dtype=np.int64)
         words = np.zeros((rows, 0), dtype=np.object_)
-        return StudentSample((), streams, whole, nothing, words, nothing, nothing, whole)
+        return StudentSample((), streams, whole, nothing, words, nothing, nothing, whole, rows)
 
     asked = LabelPass(root, partition, (Game(source, PLAN),))
     student_look.sampled(asked, of_batch, executor=InProcess())
@@ -70,6 +70,7 @@ def test_a_file_is_read_no_further_once_it_gave_its_part_of_40_000_rows(
     assert [file for file, _ in read] == [0, 0, 1, 1, 2, 2, 3, 3]
     assert sorted(read) != read
     assert len(places_read(tmp_path / "one more", 4, 6, of_each=4_999)) == 12
+    assert len(places_read(tmp_path / "one file", 1, 20, of_each=5_000)) == 8  # it keeps 20,000
 
 
 def test_rows_that_a_full_sample_would_not_keep_are_not_scored(
