@@ -78,7 +78,7 @@ class StudentSample:
             for name in ("streams", "folds", "numbers", "words", "target", "proxy", "labels")
         ]
         kept = np.argsort(both[0], kind="stable")[:MOST_RECORDS]
-        return StudentSample(self.features, *(each[kept] for each in both), seen)
+        return StudentSample(self.features, *(each[kept] for each in both), seen=seen)
 
     def wanted(self, streams: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the places of other rows that the sum keeps, by their streams, ascending."""
