@@ -7,7 +7,7 @@
 """
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
@@ -63,7 +63,7 @@ class StudentSample:
     target: NDArray[np.float64]
     proxy: NDArray[np.float64]
     labels: NDArray[np.int64]
-    seen: int = 0
+    seen: int = field(default=0, kw_only=True)
 
     def __add__(self, other: "StudentSample") -> "StudentSample":
         """Return the sample of both sets of rows."""
@@ -98,7 +98,7 @@ class StudentSample:
         nothing, whole = np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
         words = np.zeros((0, 0), dtype=np.object_)
         streams = np.zeros(0, dtype=np.uint64)
-        return cls((), streams, whole, nothing, words, nothing, nothing, whole, seen)
+        return cls((), streams, whole, nothing, words, nothing, nothing, whole, seen=seen)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ def places_read(
         streams = np.arange(rows, dtype=np.uint64) + np.uint64(len(read) * of_each)
         nothing, whole = np.zeros((rows, 0)), np.zeros(rows, dtype=np.int64)
         words = np.zeros((rows, 0), dtype=np.object_)
-        return StudentSample((), streams, whole, nothing, words, nothing, nothing, whole, rows)
+        return StudentSample((), streams, whole, nothing, words, nothing, nothing, whole, seen=rows)
 
     asked = LabelPass(root, partition, (Game(source, PLAN),))
     student_look.sampled(asked, of_batch, executor=InProcess())
