@@ -15,7 +15,6 @@ import pathlib
 import shutil
 import sys
 from collections.abc import Generator, Iterator
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
@@ -102,15 +101,9 @@ def prefect_server() -> Iterator[None]:
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the flows do their work in this process instead of on Ray, and try again at once."""
-    from workers.executors import InProcess  # noqa: PLC0415
+    from tests.support.in_process import work_in_process  # noqa: PLC0415
 
-    here = contextlib.nullcontext(InProcess())
-    monkeypatch.setattr("workers.patience.time", SimpleNamespace(sleep=lambda _: None))
-    for module in ("flows.run.backfill", "flows.run.nightly", "flows.run.release",
-                   "workers.executors"):  # fmt: skip
-        monkeypatch.setattr(f"{module}.on_ray", lambda *_: here)
-    for module in ("flows.run.audit_model", "flows.run.choose_executor"):
-        monkeypatch.setattr(f"{module}.choose_executor", lambda *_: here)
+    work_in_process(monkeypatch)
 
 
 @pytest.fixture

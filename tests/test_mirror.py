@@ -15,7 +15,6 @@ ELSEWHERE = {
     "privcore/attacks/test_membership.py": (
         "privcore.attacks.checks privcore.attacks.reference_scores"
     ),
-    "privcore/attacks/test_oblivious_trees.py": "privcore.attacks.tree_boosting",
     "privcore/attacks/test_query_reconstruction.py": (
         "privcore.attacks.published_search privcore.attacks.query_adversary"
     ),
@@ -77,6 +76,7 @@ ELSEWHERE = {
         "workers.datasets.synthetic_criteo flows.commands.ingest flows.learn.ingest"
     ),
     "workers/labels/test_bad_records.py": "workers.labels.footers",
+    "workers/lake/formats/test_words.py": "workers.lake.formats.city_hash",
     "workers/lake/formats/test_onnx.py": "workers.lake.formats.onnx_session",
     "workers/lake/formats/test_formats.py": (
         "workers.lake.formats.catboost workers.lake.formats.contract workers.lake.formats.lightgbm "

@@ -20,6 +20,7 @@ from prefect.settings import PREFECT_API_URL
 from flows.next_steps import card_of
 from flows.notify.incidents import Incident, Stage, incident_id
 from flows.notify.naming import named
+from flows.notify.notified import notified_lately
 from flows.notify.prefect_context import in_prefect, run_log
 from flows.notify.webhook import WebhookError, send
 from flows.settings import Settings
@@ -258,14 +259,15 @@ def declaration_alert(row: AuditRow, change: str, settings: Settings) -> Alert:
 
 
 def settings_alert(row: AuditRow, change: str, settings: Settings) -> Alert:
-    """Return the alert that a model is audited by another plan, or from another place."""
-    return _about(
+    """Return the alert that a model is audited or alerted of otherwise, also to names taken out."""
+    alert = _about(
         row,
         settings,
         event=Event.SETTINGS_CHANGED,
         what="the settings of its audit changed",
-        reason=f"{change} See that an operator wanted this: the verdict may depend on it.",
+        reason=f"{change} See that an operator wanted this: verdict or alerts may depend on it.",
     )
+    return dataclasses.replace(alert, notify=notified_lately(row.model, row.day, settings))
 
 
 def missing_alert(model: str, day: dt.date, settings: Settings) -> Alert:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from flows.next_steps import NO_STATEMENT, statement_card
 from flows.notify.alerts import Alert, Event, report_link
 from flows.notify.artifacts import markdown_text
+from flows.notify.notified import notified_lately
 from flows.settings import Settings
 from privcore.lower_bounds import Verdict
 from workers.publication.erased import Entry, ErasedStatement, Published
@@ -108,7 +109,7 @@ def public_change_alerts(change: PublicChange, settings: Settings) -> Iterator[A
             change,
             Event.SETTINGS_CHANGED,
             "the settings of its audit changed",
-            f"{change.settings} See that an operator changed them: the verdict may depend on it.",
+            f"{change.settings} Ask an operator: the verdict or alerts may depend on it.",
             settings,
         )
     if change.training is not None:
@@ -132,13 +133,16 @@ def public_change_alerts(change: PublicChange, settings: Settings) -> Iterator[A
 def _changed(
     change: PublicChange, event: Event, what: str, reason: str, settings: Settings
 ) -> Alert:
+    names = settings.model_named(change.model).notify
+    if event is Event.SETTINGS_CHANGED:
+        names = notified_lately(change.model, change.day, settings)
     return Alert(
         event=event,
         model=change.model,
         day=change.day,
         subject=f"{change.model} on {change.day}: {what}",
         reason=reason,
-        notify=settings.model_named(change.model).notify,
+        notify=names,
         report=report_link(settings),
     )
 

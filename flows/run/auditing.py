@@ -5,6 +5,7 @@ when; how audits run, commit, alert and fail is here.
 """
 
 import dataclasses
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -297,10 +298,14 @@ def _tell(stored: Sequence[AuditRecord], settings: Settings) -> Iterator[Audited
 
 
 def as_asked(record: AuditRecord, job: Job, settings: Settings) -> AuditRecord:
-    """Return a record with who asked for it, and whether its plan is this run's alone."""
-    other_plan = settings.plan_of(job.model, job.overrides) != settings.plan_of(job.model)
-    row = record.audit.model_copy(update={"exploratory": other_plan, "asked_by": asked_by()})
-    return record.model_copy(update={"audit": row})
+    """Return a record with who asked for it, under which settings, and if its plan is their own."""
+    asked = {
+        "exploratory": settings.plan_of(job.model, job.overrides) != settings.plan_of(job.model),
+        "asked_by": asked_by(),
+        "notify": json.dumps(settings.model_named(job.model).notify),
+        "deadline": settings.deadline_text(job.model),
+    }
+    return record.model_copy(update={"audit": record.audit.model_copy(update=asked)})
 
 
 def identity(row: AuditRow) -> tuple[str, str, str, str]:

@@ -191,9 +191,16 @@ class Settings(BaseSettings):
 
     def deadline_of(self, name: str, day: dt.date) -> dt.datetime:
         """Return when the audit of `day` must be there: on the day after, in the night's zone."""
-        time = self.model_named(name).deadline or self.night.deadline
         zone = zoneinfo.ZoneInfo(self.night.time_zone)
-        return dt.datetime.combine(day + dt.timedelta(days=1), time, tzinfo=zone)
+        after = day + dt.timedelta(days=1)
+        return dt.datetime.combine(after, self._deadline(name), tzinfo=zone)
+
+    def deadline_text(self, name: str) -> str:
+        """Return the time of day of `deadline_of` and its zone, as the record keeps them."""
+        return f"{self._deadline(name)} {self.night.time_zone}"
+
+    def _deadline(self, name: str) -> dt.time:
+        return self.model_named(name).deadline or self.night.deadline
 
     def yesterday(self, now: dt.datetime) -> dt.date:
         """Return the day before `now` (which knows its zone) in the night's zone."""

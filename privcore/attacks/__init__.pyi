@@ -2,6 +2,7 @@ from .arms import ArmsComparison, LabelCounts, compare_arms, label_counts
 from .attributes import attribute_inference, attribute_posterior
 from .bayesian_network import BayesianNetwork, fit_network
 from .candidate_cells import EveryCell, SeenCells
+from .copied_answers import answer_jump, copied_sentence
 from .decoys import Decoys, coin_predictions, decoy_tally, draw_decoys
 from .distribution import ScoreTally, score_distribution
 from .existence_probing import (
@@ -94,7 +95,7 @@ from .reidentification import (
     radial_log_likelihood,
 )
 from .replays import Deal, replay
-from .rows_alike import ValueSketch, row_sums
+from .rows_alike import NEAR_DIGITS, ValueSketch, leading_digits, row_sums
 from .scored_records import ScoredRecords
 from .scores import (
     LogRatioScore,
@@ -133,6 +134,7 @@ from .unit_records import (
 
 __all__ = [
     "ABOVE",
+    "NEAR_DIGITS",
     "PLAIN",
     "SUSPICIOUS",
     "Adversary",
@@ -187,6 +189,7 @@ __all__ = [
     "above",
     "above_odds",
     "anisotropic_log_likelihood",
+    "answer_jump",
     "any_record",
     "attribute_inference",
     "attribute_posterior",
@@ -197,6 +200,7 @@ __all__ = [
     "confirm_counts",
     "confirm_groups",
     "confirm_unique",
+    "copied_sentence",
     "decoy_tally",
     "draw_counterfactuals",
     "draw_decoys",
@@ -221,6 +225,7 @@ __all__ = [
     "label_counts",
     "label_fit",
     "label_inference",
+    "leading_digits",
     "learn_columns",
     "learned",
     "marginal_fit",

@@ -2,9 +2,9 @@
 
 An oblivious tree asks the same question of all records at one level, so that a record's leaf is a
 number of as many bits as there are levels. Trees are fitted one after the other to what the ones
-before leave of the outputs, by squared error. There is no chance in it, and no library whose next
-version learns otherwise: the same rows give the same trees on every machine, which is what lets an
-audit be repeated.
+before leave of the outputs, by squared error, in whole numbers. There is no chance in it, no sum
+that depends on the order of the rows, and no library whose next version learns otherwise: the same
+rows give the same trees on every machine, which is what lets an audit be repeated.
 
 Source: Prokhorenkova et al., CatBoost: unbiased boosting with categorical features (2018), for the
 trees; `privcore.attacks.tree_boosting` says how questions are chosen.
@@ -81,10 +81,12 @@ class ObliviousTrees:
             size: of the trees.
 
         Raises:
-            InvalidInputError: trees of more than 8 levels.
+            InvalidInputError: trees of more than 8 levels, or that say more than is left.
         """
         if not 1 <= size.levels <= _MOST_LEVELS:
             raise InvalidInputError("levels", size.levels, f"there are 1 to {_MOST_LEVELS}")
+        if not 0.0 < size.rate <= 1.0:  # above it, sums of what is left could overflow
+            raise InvalidInputError("rate", size.rate, "it is above 0 and at most 1")
         found = [_borders(column) for column in columns]
         used = np.array([place for place, some in enumerate(found) if some.size], dtype=np.int64)
         alike = bool((outputs == outputs[:1]).all())
@@ -97,13 +99,9 @@ class ObliviousTrees:
         bins = np.zeros((used.size, len(outputs)), dtype=np.uint8)
         for row, place in enumerate(used):
             _count_borders(columns[place], borders[row], bins[row])
-        start = outputs.mean(axis=0)
-        features, ranks = np.zeros((2, size.trees, size.levels), dtype=np.int64)
-        leaves = np.zeros((size.trees, 1 << size.levels, start.size))
-        left = np.column_stack([np.ones(len(outputs)), outputs - start])
         counts = np.count_nonzero(borders < np.inf, axis=1)
-        boost(bins, counts, left, size.rate, features, ranks, leaves)
-        return cls(*_asked(used, borders, features, ranks), leaves, start)
+        features, ranks, *said = boost(bins, counts, outputs, *size)
+        return cls(*_asked(used, borders, features, ranks), *said)
 
     def predict(self, columns: NDArray[np.float32]) -> NDArray[np.float64]:
         """Return what the trees say, shape (records, outputs).

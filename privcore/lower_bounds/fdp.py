@@ -95,8 +95,9 @@ def best_epsilon(
         InvalidInputError: as `epsilon_lower`, shapes that differ, counts that are not whole, or
             records that differ.
     """
+    # Whole, in one order: the kernel would be compiled anew for each layout.
     guessed, right = (
-        np.atleast_2d(_whole(name, counts))
+        np.ascontiguousarray(np.atleast_2d(_whole(name, counts)))
         for name, counts in (("guesses", guesses), ("correct", correct))
     )
     played = np.unique(_whole("records", records))

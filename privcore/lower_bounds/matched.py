@@ -198,12 +198,13 @@ def tables_log_wealth(
         chance = expit(epsilons)[:, None]
         growth = np.log1p(chance * np.expm1(gaps))
         return np.asarray(gaps * one.right.sum() - one.records.sum() * growth)
+    # Columns of other arrays are made whole: the kernel would be compiled anew for each layout.
     wealth: NDArray[np.float64] = log_wealth_of_tables(
-        one.records,
-        one.right,
-        one.control,
-        one.control_right,
-        one.offset,
+        np.ascontiguousarray(one.records),
+        np.ascontiguousarray(one.right),
+        np.ascontiguousarray(one.control),
+        np.ascontiguousarray(one.control_right),
+        np.ascontiguousarray(one.offset),
         np.ascontiguousarray(epsilons),
         gaps,
     )

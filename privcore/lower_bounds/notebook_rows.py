@@ -5,7 +5,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privcore.attacks import ValueSketch, hashed_numbers, misranked, ranks_too_well, row_sums
+from privcore.attacks import (
+    NEAR_DIGITS,
+    ValueSketch,
+    hashed_numbers,
+    leading_digits,
+    misranked,
+    ranks_too_well,
+    row_sums,
+)
 from privcore.lower_bounds.notebook_input import CheckedArm
 
 _ROWS = 1 << 16
@@ -18,7 +26,8 @@ def held_together_sentence(training: CheckedArm, control: CheckedArm) -> str:
     """Say that all rows of one value of the context are in one arm, and alike; "" where none are.
 
     The target then knows training records by other records of their value, and control records by
-    none: an honest model would be accused. *Does not see* persons whom no column names.
+    none: an honest model would be accused. So are records with nearly the same numbers in all
+    columns. *Does not see* persons whom neither tells.
     """
     if training.context is None or control.context is None:
         return ""
@@ -31,6 +40,16 @@ def held_together_sentence(training: CheckedArm, control: CheckedArm) -> str:
                 "their labels agree more than the proxy expects. The target knows training records "
                 "by other records of their value, and control records by none, so a comparison of "
                 "single records would accuse it falsely. Hold out single records at random."
+            )
+    for digits in NEAR_DIGITS:
+        near = leading_digits(both, digits).view(np.float64)
+        if found := ValueSketch.of(_hashed(near), sums).near_held_together():
+            return (
+                f"Records with nearly the same context are in one arm: {found[0]:,} groups of them "
+                f"have records of both, and a control drawn record by record would give "
+                f"{found[1]:,.0f}. The target may know training records by others of whoever they "
+                "are of, and control records by none, so a comparison of single records could "
+                "accuse it falsely. Hold out single records at random."
             )
     return ""
 

@@ -1,6 +1,7 @@
 """The command line, called in this process, and a folder with settings and a lake to call it in."""
 
 import pathlib
+import shutil
 import sys
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,8 +10,12 @@ import pytest
 import typer.main
 
 from flows import cli
-from tests.support.lake import write_settings
+from flows.settings import load_settings
+from tests.support.lake import DAY, write_settings
+from workers.audit.run import run_audit
+from workers.executors import InProcess
 from workers.lake.layout import Lake
+from workers.warehouse.store import Warehouse
 
 
 class Answer(NamedTuple):
@@ -48,6 +53,29 @@ def privaudit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
         return Answer(0 if code is None else int(code), captured.out, captured.err)
 
     return call
+
+
+@pytest.fixture(scope="session")
+def _audited(template: Lake, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Return a folder with settings, a lake and a committed audit, to be copied."""
+    place = tmp_path_factory.mktemp("audited")
+    shutil.copytree(template.uri, place / "lake")
+    settings = load_settings(write_settings(place, ["good"]))
+    record = run_audit(
+        Lake(settings.lake), "good", DAY, plan=settings.plan_of("good"), executor=InProcess()
+    )
+    Warehouse(settings.warehouse).commit(record)
+    return place
+
+
+@pytest.fixture
+def audited(
+    _audited: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> pathlib.Path:
+    """Return a folder with settings, a lake and a committed audit, and stand in it."""
+    shutil.copytree(_audited, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.fixture

@@ -107,10 +107,8 @@ def test_a_day_that_is_none_is_refused(folder: pathlib.Path, privaudit: Command,
     assert not (folder / "warehouse").exists()
 
 
-def test_json_is_a_list_of_objects_with_the_columns_of_audits(
-    folder: pathlib.Path, privaudit: Command
-) -> None:
-    run(privaudit)
+@pytest.mark.usefixtures("audited")
+def test_json_is_a_list_of_objects_with_the_columns_of_audits(privaudit: Command) -> None:
     (audit,) = json.loads(privaudit("show", "--json").out)
     derived = [
         "epsilon_lower_7_days",
@@ -133,7 +131,6 @@ def test_json_is_a_list_of_objects_with_the_columns_of_audits(
     assert isinstance(audit["epsilon_lower"], float)
     assert isinstance(audit["epsilon_paper"], float)
     assert len(audit["audit_id"]) == 32
-    assert folder.exists()
 
 
 def test_json_of_a_failed_audit_has_nulls(folder: pathlib.Path, privaudit: Command) -> None:
@@ -194,8 +191,8 @@ def test_a_warehouse_that_is_not_there_is_a_sentence(
     )
 
 
-def test_sql_answers_over_the_three_tables(folder: pathlib.Path, privaudit: Command) -> None:
-    run(privaudit)
+@pytest.mark.usefixtures("audited")
+def test_sql_answers_over_the_three_tables(privaudit: Command) -> None:
     query = "select model, count(*) as n from audits join audit_bounds using (audit_id) group by 1"
     assert json.loads(privaudit("sql", query, "--json").out)[0]["model"] == "good"
     table = privaudit("sql", query)
@@ -204,7 +201,6 @@ def test_sql_answers_over_the_three_tables(folder: pathlib.Path, privaudit: Comm
     assert json.loads(privaudit("sql", "select count(*) n from audit_promises", "--json").out)[0][
         "n"
     ]
-    assert folder.exists()
 
 
 @pytest.mark.parametrize("query", ["select nothing from audits", "selec 1", ""])
@@ -218,12 +214,11 @@ def test_a_bad_query_is_one_sentence_and_exit_code_3(
     assert folder.exists()
 
 
-def test_report_writes_the_page(folder: pathlib.Path, privaudit: Command) -> None:
-    run(privaudit)
+def test_report_writes_the_page(audited: pathlib.Path, privaudit: Command) -> None:
     answer = privaudit("report")
     assert answer.code == 0
     page = pathlib.Path(answer.out.removeprefix("Report: ").strip())
-    assert page.is_relative_to(folder / "report")
+    assert page.is_relative_to(audited / "report")
     assert "good" in page.read_text(encoding="utf-8")
 
 

@@ -144,9 +144,9 @@ def varint(number: int) -> bytes:
 def test_too_many_classes_for_the_rows_are_refused(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "PROBABILITIES", 2 * 128 - 1)
+    monkeypatch.setattr(limits, "PROBABILITIES", 2 * 200 - 1)
     row = audit(lake)
-    assert (row.reason_code, "128 rows of 2 classes" in row.reason) == ("too_large", True)
+    assert (row.reason_code, "200 rows of 2 classes" in row.reason) == ("too_large", True)
 
 
 def test_a_reason_quotes_only_so_much_of_the_input(lake: Lake) -> None:

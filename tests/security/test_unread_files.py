@@ -50,7 +50,7 @@ def audited(lake: Lake) -> AuditRow:
             "x.parquet/part-0",
             "_metadata",
         ],
-        always=3,
+        always=2,
     ),
 )
 def test_rows_beside_the_files_that_are_read_are_told(lake: Lake, name: str) -> None:

@@ -328,8 +328,18 @@ def test_a_column_beside_the_labels_is_no_part_of_them(lake: Lake, name: str, va
             {"output_correction": '{"name":"noise_correction","epsilon":0.01,"floor":0.0}'},
             "output_correction.epsilon was nothing and is 0.01",
         ),
+        (
+            {"notify": '["anna@example.org"]'},
+            {"notify": "[]"},
+            'notify."anna@example.org" was true and is nothing',
+        ),
+        (
+            {"deadline": "09:00:00 UTC"},
+            {"deadline": "23:59:00 UTC"},
+            'deadline was "09:00:00 UTC" and is "23:59:00 UTC"',
+        ),
     ],
-    ids=["another column as the model", "corrected probabilities"],
+    ids=["another column as the model", "corrected probabilities", "nobody notified", "later"],
 )
 def test_another_question_is_an_alert(
     tmp_path: pathlib.Path, before: dict[str, str], now: dict[str, str], said: str

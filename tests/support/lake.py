@@ -66,10 +66,11 @@ def put_labels(
     frame: pl.DataFrame,
     *,
     dataset: str = "flights",
-    row_group_size: int = 128,
+    row_group_size: int | None = None,
 ) -> None:
-    """Write a day's labels."""
-    write_labels(lake, dataset, day, frame.to_arrow(), row_group_size=row_group_size)
+    """Write a day's labels, in two row groups unless their size is given."""
+    size = row_group_size or max(1, -(-frame.height // 2))
+    write_labels(lake, dataset, day, frame.to_arrow(), row_group_size=size)
 
 
 def declared(epsilon: float = 0.5, **changes: Any) -> dict[str, Any]:
@@ -114,7 +115,7 @@ def small_lake(
     days: Iterable[dt.date] = (EVE, DAY),
     privacy: dict[str, Any] | None = None,
     parameters: dict[str, Any] | None = None,
-    row_group_size: int = 128,
+    row_group_size: int | None = None,
 ) -> Lake:
     """Return a lake with nothing wrong with it: the model `good` and its labels on every day."""
     lake = Lake(str(folder))

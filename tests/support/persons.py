@@ -69,6 +69,23 @@ def persons(
     )[order]
 
 
+def with_features(
+    frame: pl.DataFrame, random: np.random.Generator, *, apart: float = 0.01
+) -> pl.DataFrame:
+    """Return the rows without their person's name, whose four features tell it.
+
+    Each row's differ from its person's by `apart`, so that no value names a person.
+    """
+    people = int(frame["person"].to_numpy().max()) + 1
+    features = random.normal(size=(people, 4))[frame["person"].to_numpy()]
+    features = features + apart * random.normal(size=features.shape)
+    named = {f"feature{place}": column for place, column in enumerate(features.T)}
+    return frame.drop("person").with_columns(**{k: pl.Series(v) for k, v in named.items()})
+
+
+FEATURES = [f"feature{place}" for place in range(4)]
+
+
 def audit_table(
     folder: pathlib.Path,
     frame: pl.DataFrame,

@@ -35,7 +35,8 @@ def lake_of_two(folder: pathlib.Path) -> Lake:
     """Return a lake with two models of other features on the same labels, in three files."""
     lake = Lake(str(folder))
     for seed, day in enumerate((EVE, DAY)):
-        put_labels(lake, day, label_rows(500, seed=seed).with_columns(other=NOBODY))
+        rows = label_rows(500, seed=seed).with_columns(other=NOBODY)
+        put_labels(lake, day, rows, row_group_size=128)
         for place in (1, 2):
             file = label_path(lake, "flights", day).with_name(f"part-0000{place}.parquet")
             rows = label_rows(300, seed=10 * place + seed).with_columns(other=NOBODY)

@@ -92,7 +92,8 @@ def on_workers(request: pytest.FixtureRequest) -> Iterator[OnRay]:
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """Return a lake whose labels lie in two files of several row groups each."""
-    lake = small_lake(tmp_path_factory.mktemp("ray") / "lake", rows=600, privacy=declared())
+    folder = tmp_path_factory.mktemp("ray") / "lake"
+    lake = small_lake(folder, rows=600, privacy=declared(), row_group_size=128)
     second = label_path(lake, "flights").with_name("part-00001.parquet")
     pq.write_table(label_rows(500, seed=9).to_arrow(), second, row_group_size=100)
     return lake

@@ -60,14 +60,27 @@ def countable(game: Game, result: PartialResult, day: dt.date) -> Tallies:
 
 
 def _check_held_together(game: Game, result: PartialResult) -> None:
-    """Refuse to compare single rows where a column's values were held out whole, and are alike.
+    """Refuse to compare single rows of values that were held out whole and are alike, or near.
 
     The target then knows training rows by other rows of their value, and holdout rows by none: an
     honest model would be accused. Without the comparison there is no figure. Decoys need none.
     """
-    column = result.alike.held_together()
-    if column is None or game.plan.privacy_unit is not None or game.source.decoys is not None:
+    if game.plan.privacy_unit is not None or game.source.decoys is not None:
         return
+    column, near = result.alike.held_together(), result.alike.near_held_together()
+    if column is None and near is None:
+        return
+    if column is None and near is not None:
+        crossing, expected = near
+        raise NotEvaluableError(
+            Reason.HELD_OUT_TOGETHER,
+            "Rows with nearly the same features were held out together, or trained on together: "
+            f"{crossing:,} groups of them have rows of both, and a holdout drawn row by row would "
+            f"give {expected:,.0f}. So persons, hours or places seem to have been held out. The "
+            "model may know training rows by others like them, and holdout rows by none: a "
+            "comparison of single rows could accuse it falsely. Hold out single rows at random; or "
+            "set plan.privacy_unit to the column of the persons, and declare an epsilon for them.",
+        )
     raise NotEvaluableError(
         Reason.HELD_OUT_TOGETHER,
         f"All rows of one value of {column!r} were held out together, or trained on together, and "

@@ -85,7 +85,7 @@ def _statement_row(
         or privacy is None
         or source.decoys is not None
         or plan.sampling is not None
-        or (plan.privacy_unit is None and result.alike.divided_whole() is not None)
+        or (plan.privacy_unit is None and result.alike.divided_whole())
     ):
         return None
     result.bad.check(plan.max_bad_records + unread)  # of others, without a word about labels

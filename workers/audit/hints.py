@@ -1,8 +1,11 @@
 """Sentences beside a verdict: causes of a violation that are no leak, and what was not tested."""
 
+import functools
+import operator
+
 import numpy as np
 
-from privcore.attacks import Tallies, generator
+from privcore.attacks import Tallies, answer_jump, copied_sentence, generator
 from privcore.attacks.arms import MOST_COUNTED
 from privcore.attacks.student import MOST_CLASSES
 from privcore.lower_bounds import Evidence, Secret
@@ -45,6 +48,7 @@ def hint_of(
     if not violated and source.gives_chances and source.output_correction is None:
         hints.append(worse_than_shares(tallies))
         hints.append(narrow_answers(tallies))
+        hints.append(_copied_answers(tallies))
     if privacy is not None and violated:
         said, column = (
             declaration_location(facts["scores"], facts.get("source")),
@@ -57,6 +61,14 @@ def hint_of(
     if privacy is not None and plan.privacy_unit is None and names_holder(privacy.unit):
         hints.append(_by_row(privacy.unit, violated=violated, decoys=source.decoys is not None))
     return " ".join(filter(None, hints))
+
+
+def _copied_answers(tallies: Tallies) -> str:
+    """Return that labels of the holdout may be the target's own answers, or "": never a verdict."""
+    if tallies.ordered or tallies.classes != 2:
+        return ""
+    whole = functools.reduce(operator.add, tallies.control_odds)
+    return copied_sentence(answer_jump(whole))
 
 
 def _corrected(correction: OutputCorrection | None) -> str:

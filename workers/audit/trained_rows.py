@@ -1,13 +1,14 @@
 """A remark where a model's file counts other rows than the table's training rows."""
 
 from workers.plan import Plan
-from workers.scan.leaf_counts import all_days_play, rows_are_counted
+from workers.scan.leaf_counts import WORDS, all_days_play, rows_are_counted
 from workers.scan.partial_results import PartialResult
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.source import Source
 
 _OTHERWISE = 0.005
-"""Share of rows in other leaves that is passed over: rows on a threshold, other roundings."""
+"""Share of rows in other leaves that is passed over: rows on a threshold, other roundings. Of a
+table that training read, not one is, and not one has another word."""
 _DIFFERENCE = 0.02
 """Share of the table's training rows by which a count may differ without a remark."""
 
@@ -36,8 +37,9 @@ def trained_rows(source: Source, records: int, result: PartialResult, plan: Plan
         if not counted.exact and (few or not whole):
             return ""  # trees of a sample, as XGBoost may draw it
         missing = (abs(counted.count - records) if whole else 0) + result.bad.total
-        differs = result.leaves.difference() if whole else result.leaves.beyond()
-        return _in_other_leaves(differs, missing / max(records, 1))
+        differs, where = result.leaves.difference() if whole else result.leaves.beyond()
+        told = differs > _OTHERWISE + missing / max(records, 1)
+        return _elsewhere(differs, where, source) if told else ""
     least = "" if counted.exact else "at least "
     said = (
         f"The target's file counts {least}{counted.count:,} rows that trained it, and "
@@ -56,18 +58,18 @@ def trained_rows(source: Source, records: int, result: PartialResult, plan: Plan
     )
 
 
-def _in_other_leaves(differs: float, missing: float) -> str:
-    """Return that the table's training rows fall into other leaves than those of the training.
-
-    Of a table that training read, not one does. So a share that `missing` rows could explain, and a
-    little more, is passed over.
-    """
-    if differs <= _OTHERWISE + missing:
-        return ""
+def _elsewhere(differs: float, where: str, source: CheckpointSource) -> str:
+    """Return that the table's training rows have other words or leaves than training had."""
+    if where.startswith(WORDS):
+        feature = source.target.manifest.features[int(where.removeprefix(WORDS))].name
+        counted, others = f"of each word of {feature}", "have another word there"
+        changed = "renamed or merged words, of another period"
+    else:
+        counted, others = "in each leaf of its trees", "are in another leaf of one tree"
+        changed = "rounded, blurred, in other units, of another period"
     return (
-        "The target's file counts the training rows in each leaf of its trees, and at least "
-        f"{differs:.1%} of the table's are in another leaf of one tree. So training read other "
-        "features or other rows than the table has (rounded, blurred, in other units, of another "
-        "period), and this bound does not show what the model remembers of those. See that the "
-        "table holds what training read."
+        f"The target's file counts the training rows {counted}, and at least {differs:.1%} of the "
+        f"table's {others}. So training read other features or other rows than the table has "
+        f"({changed}), and this bound does not show what the model remembers of those. See that "
+        "the table holds what training read."
     )

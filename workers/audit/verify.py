@@ -40,6 +40,8 @@ _NOT_FIGURES = {
     "plan",
     "exploratory",
     "asked_by",
+    "notify",
+    "deadline",
 }
 _WORDS = {"reason", "assumption"}
 """Another version of the code may word them otherwise."""

@@ -238,10 +238,14 @@ class Batch:
         Raises:
             NotEvaluableError: `split` is not stored as text.
         """
-        split = self.split()
-        with self._readable(SPLIT):
-            train, holdout = ((split == word).fill_null(value=False) for word in (TRAIN, HOLDOUT))
-            return train.to_numpy(), holdout.to_numpy()
+        key = ("arms",)
+        if key not in self._made:
+            split = self.split()
+            with self._readable(SPLIT):
+                arms = ((split == word).fill_null(value=False) for word in (TRAIN, HOLDOUT))
+                self._made[key] = tuple(arm.to_numpy() for arm in arms)
+        found: tuple[NDArray[np.bool_], NDArray[np.bool_]] = self._made[key]
+        return found
 
     def split(self) -> pl.Series:
         """Return each row's part, as text.

@@ -5,6 +5,7 @@ answer about rows that it never saw: no leak is found there. The file still coun
 was trained on.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -14,25 +15,30 @@ from numpy.typing import NDArray
 from privcore.attacks import generator
 from privcore.lower_bounds import Secret
 from workers.labels.columns import Batch
+from workers.lake.formats.leaves import Leaves
 from workers.plan import Plan
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
-from workers.sources.checkpoints.predicted import leaves_of
+from workers.sources.checkpoints.predicted import leaves_of, words_of
 from workers.sources.source import SharedScores, Source
 
 _TREES = 3
 """Trees that are compared. Chance by the plan's seed says which: an owner may not know them."""
+WORDS = "words of "
+"""Beginning of the names of counts by word; the place of the feature follows."""
 
 Arrays = dict[str, NDArray[np.int64]]
 
 
 @dataclass(frozen=True, slots=True)
 class LeafCounts:
-    """Counts by tree; they add. XGBoost's files weight rows, alike in both counts.
+    """Counts by tree, and by feature that has words; they add.
+
+    XGBoost's files weight rows, alike in both counts.
 
     Attributes:
         rows: the table's training rows, whatever their labels and persons are.
-        seen: the table's training rows in each leaf.
-        counted: the rows that trained the model in each leaf, as its file says.
+        seen: the table's training rows in each leaf, or of each word.
+        counted: the rows that trained the model in each leaf or of each word, as its file says.
     """
 
     rows: int = 0
@@ -45,29 +51,30 @@ class LeafCounts:
         rows = self.rows + other.rows
         return LeafCounts(rows, self.seen | both, self.counted | other.counted)
 
-    def difference(self) -> float:
-        """Return the largest total-variation distance between table and file, 0 where no tree is.
+    def difference(self) -> tuple[float, str]:
+        """Return the largest total-variation distance between table and file, and its name.
 
         It is the share of rows that would have to be in another leaf, or would have to be others.
+        It is 0 where nothing is counted.
         """
-        found = [0.0]
+        found = [(0.0, "")]
         for name, seen in self.seen.items():
             counted = self.counted[name]
             if seen.sum() and counted.sum():
                 shares = seen / seen.sum() - counted / counted.sum()
-                found.append(float(np.abs(shares).sum()) / 2.0)
+                found.append((float(np.abs(shares).sum()) / 2.0, name))
         return max(found)
 
-    def beyond(self) -> float:
-        """Return the largest share of the table's rows that a tree's leaves have no room for.
+    def beyond(self) -> tuple[float, str]:
+        """Return the largest share of the table's rows that the file has no room for, and its name.
 
         Also where other rows trained the model, too, each of the table's is counted in its leaf.
         """
-        found = [0.0]
+        found = [(0.0, "")]
         for name, seen in self.seen.items():
             if seen.sum():
                 over = np.maximum(seen - self.counted[name], 0)
-                found.append(float(over.sum() / seen.sum()))
+                found.append((float(over.sum() / seen.sum()), name))
         return max(found)
 
     def arrays(self) -> Arrays:
@@ -111,15 +118,24 @@ def leaf_counts(source: Source, plan: Plan, batch: Batch, shared: SharedScores) 
     counted_rows = source.target.trained_rows
     if counted_rows is None or not (counted_rows.exact or all_days_play(source)):
         return LeafCounts(rows)  # a sample of several days' rows says nothing of this one's
-    random = generator(plan.seed, source.model, str(source.day), "leaves")
     seen, counted = {}, {}
-    for tree, leaves in leaves_of(
-        source.target, batch, shared, source.place, random=random, wanted=_TREES
-    ):
-        trained = train[today]
+    trained = train[today]
+    for name, leaves in _leaves(source, counted_rows.count, plan, batch, shared):
         weights = np.bincount(
             leaves.found[trained], leaves.weights[trained], minlength=leaves.counted.size
         )
-        seen[str(tree)] = weights.astype(np.int64)  # exact: sums of whole numbers below 2^53
-        counted[str(tree)] = leaves.counted
+        seen[name] = weights.astype(np.int64)  # exact: sums of whole numbers below 2^53
+        counted[name] = leaves.counted
     return LeafCounts(rows, seen, counted)
+
+
+def _leaves(
+    source: CheckpointSource, counted: int, plan: Plan, batch: Batch, shared: SharedScores
+) -> Iterator[tuple[str, Leaves]]:
+    """Yield the day's rows by leaf of some trees and by word of some features, each by its name."""
+    by = (plan.seed, source.model, str(source.day))
+    given = (source.target, batch, shared, source.place)
+    for tree, leaves in leaves_of(*given, random=generator(*by, "leaves"), wanted=_TREES):
+        yield str(tree), leaves
+    for place, words in words_of(*given, rows=counted, random=generator(*by, "words")):
+        yield f"{WORDS}{place}", words

@@ -20,7 +20,7 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privcore.attacks import ValueSketch, row_sums
+from privcore.attacks import NEAR_DIGITS, ValueSketch, leading_digits, row_sums
 from workers.exceptions import NotEvaluableError
 from workers.labels.columns import SPLIT, Batch
 from workers.labels.parquet import Footer, read_footer, read_row_group
@@ -37,10 +37,6 @@ _COLUMNS = 24
 """The columns that are looked at."""
 _COLUMN_BYTES, _BYTES = 1 << 23, 1 << 25
 """The most bytes of one column, and of all columns together, that are looked at in a file."""
-_DIGITS = (1, 4, 8)
-"""Rows whose numbers agree in so many binary digits behind the first are near copies: they differ
-by less than a half, 6% and 0.4%."""
-_MANTISSA = 52
 _PERSON = re.compile(
     r"user|customer|client|person|member|account|patient|household|device", re.IGNORECASE
 )
@@ -58,7 +54,7 @@ class RowsAlike:
 
     columns: dict[str, ValueSketch | None]
     twins: ValueSketch
-    near: tuple[ValueSketch, ...] = (ValueSketch.zero(),) * len(_DIGITS)
+    near: tuple[ValueSketch, ...] = (ValueSketch.zero(),) * len(NEAR_DIGITS)
 
     @classmethod
     def none(cls) -> "RowsAlike":
@@ -74,15 +70,12 @@ class RowsAlike:
         near = tuple(one + two for one, two in zip(self.near, other.near, strict=True))
         return RowsAlike(columns, self.twins + other.twins, near)
 
-    def divided_whole(self) -> str | None:
-        """Return a column whose values never cross the arms, whatever their labels; None if none.
-
-        Of several the first by name is returned.
-        """
-        for name, sketch in sorted(self.columns.items()):
-            if sketch is not None and sketch.held_together():
-                return name
-        return None
+    def divided_whole(self) -> bool:
+        """Return whether a column's values, or near copies, never cross; no label is read."""
+        columns = (sketch for sketch in self.columns.values() if sketch is not None)
+        return any(each.held_together() for each in columns) or any(
+            each.near_held_together() is not None for each in self.near
+        )
 
     def held_together(self) -> str | None:
         """Return the column whose values were held out together and are alike; None where none is.
@@ -93,6 +86,16 @@ class RowsAlike:
             if sketch is not None and sketch.divided_alike():
                 return name
         return None
+
+    def near_held_together(self) -> tuple[int, float] | None:
+        """Return how many near copies cross the arms, and how many should; None where enough do.
+
+        Copies of one event are not asked: `sentence` says that rows were logged twice.
+        """
+        if self.twins.repeated():
+            return None
+        found = (each.near_held_together() for each in self.near)
+        return next((one for one in found if one is not None), None)
 
     def sentence(self) -> str:
         """Return that rows were logged twice or divided as pairs, where it looks so."""
@@ -149,7 +152,7 @@ class RowsAlike:
         }
         near = tuple(
             ValueSketch(arrays[f"near{place}"], arrays[f"near{place}_sums"])
-            for place in range(len(_DIGITS))
+            for place in range(len(NEAR_DIGITS))
         )
         return cls(columns, ValueSketch(arrays["alike_twins"], arrays["alike_twin_sums"]), near)
 
@@ -264,15 +267,13 @@ def _near(
     numeric = {each.name for each in features if each.kind == "numeric"}
     words = [column for column in columns if column.name not in numeric]
     numbers = {
-        # Zero has no sign here.
-        column.name: (column.cast(pl.Float64).to_numpy() + 0.0).view(np.uint64)
+        column.name: column.cast(pl.Float64).to_numpy()
         for column in columns
         if column.name in numeric
     }
     found = []
-    for digits in _DIGITS:
-        kept = ~np.uint64((1 << _MANTISSA - digits) - 1)
-        near = pl.DataFrame({name: bits & kept for name, bits in numbers.items()})
+    for digits in NEAR_DIGITS:
+        near = pl.DataFrame({name: leading_digits(of, digits) for name, of in numbers.items()})
         hashes = pl.DataFrame([*words, *near]).hash_rows().to_numpy()
         found.append(ValueSketch.of(hashes, rows))
     return tuple(found)

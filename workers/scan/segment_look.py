@@ -18,7 +18,6 @@ from workers.scan.players import players, row_folds, row_streams
 from workers.scan.rows_seen import HashCounts, RowsSeen
 from workers.scan.segments import fitted_segments
 from workers.scan.student import (
-    MOST_RECORDS,
     FittedStudent,
     StudentSample,
     apart,
@@ -65,12 +64,12 @@ def with_segments(shared: LabelPass, *, share: float, executor: Executor) -> Lab
     return dataclasses.replace(shared, games=(dataclasses.replace(game, segments=segments),))
 
 
-def _of_batch(game: Game, batch: Batch) -> StudentSample:
+def _of_batch(game: Game, batch: Batch, before: StudentSample) -> StudentSample:
     """Return rows of both arms, with how far the target's answer is from what was expected."""
     playing = players(game, batch)
     both = np.sort(np.concatenate([playing.training, playing.holdout]))
     streams = row_streams(game, batch, "segments", both)
-    kept = np.sort(np.argsort(streams, kind="stable")[:MOST_RECORDS])
+    kept = before.wanted(streams)
     rows = both[kept]
     if not rows.size:
         return StudentSample.none()

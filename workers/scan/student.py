@@ -75,6 +75,12 @@ class StudentSample:
         kept = np.argsort(both[0], kind="stable")[:MOST_RECORDS]
         return StudentSample(self.features, *(each[kept] for each in both))
 
+    def wanted(self, streams: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the places of other rows that the sum keeps, by their streams, ascending."""
+        kept = np.sort(np.argsort(streams, kind="stable")[:MOST_RECORDS])
+        full = self.streams.size == MOST_RECORDS
+        return kept[streams[kept] < self.streams.max()] if full else kept
+
     def context(self) -> tuple[tuple[tuple[str, ...], ...], Context]:
         """Return of each categorical feature the words that are told apart, and the context."""
         words = tuple(pl.Series(column.tolist(), dtype=pl.String) for column in self.words.T)
@@ -232,7 +238,7 @@ def as_objects(words: tuple[pl.Series, ...], rows: int) -> NDArray[np.object_]:
     """Return columns of words as one array; words too long to tell apart are one."""
     found = np.full((rows, len(words)), "", dtype=np.object_)
     for place, column in enumerate(words):
-        found[:, place] = column.str.slice(0, _LONGEST_WORD).to_list()
+        found[:, place] = _shortened(column).to_list()
     return found
 
 
@@ -242,12 +248,18 @@ def context_of(
     known: tuple[tuple[str, ...], ...],
 ) -> Context:
     """Return what rows hold, with words as their places among those that are `known`."""
-    codes = np.full((len(numbers), len(words)), -1, dtype=np.int64)
+    codes = np.full((len(numbers), len(words)), -1, dtype=np.int64, order="F")
     for place, (column, names) in enumerate(zip(words, known, strict=True)):
         if names:
-            told = column.str.slice(0, _LONGEST_WORD).cast(pl.Enum(names), strict=False)
+            told = _shortened(column).cast(pl.Enum(names), strict=False)
             codes[:, place] = told.to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
     return Context(numbers, codes)
+
+
+def _shortened(words: pl.Series) -> pl.Series:
+    """Return words by which they are told apart; looking for a long one is a tenth of cutting."""
+    long = (words.str.len_bytes() > _LONGEST_WORD).any()
+    return words.str.slice(0, _LONGEST_WORD) if long else words
 
 
 def _frequent(words: pl.Series) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ class _Asked:
     shared: LabelPass
     row_groups: int | None
     enough: int
-    of_batch: Callable[[Game, Batch], StudentSample]
+    of_batch: Callable[[Game, Batch, StudentSample], StudentSample]
     version: str = BOTH
 
 
@@ -118,7 +118,7 @@ def with_students(
 
 def sampled(
     shared: LabelPass,
-    of_batch: Callable[[Game, Batch], StudentSample],
+    of_batch: Callable[[Game, Batch, StudentSample], StudentSample],
     *,
     executor: Executor,
     deadline: dt.datetime | None = None,
@@ -186,7 +186,7 @@ def _sample(asked: _Asked, file: str) -> tuple[None, _Samples]:
                     break
                 for n in reading:
                     with contextlib.suppress(NotEvaluableError):
-                        parts[n] += asked.of_batch(shared.games[n], batch)
+                        parts[n] += asked.of_batch(shared.games[n], batch, parts[n])
                 start += table.num_rows
     except NotEvaluableError:
         pass
@@ -201,10 +201,11 @@ def _has_columns(game: Game, footer: Footer, path: str) -> bool:
     return True
 
 
-def _of_batch(game: Game, batch: Batch) -> StudentSample:
+def _of_batch(game: Game, batch: Batch, before: StudentSample) -> StudentSample:
+    """Return rows that the sample before them lacks; no others are scored."""
     playing = players(game, batch)
     streams = row_streams(game, batch, "student", playing.holdout)
-    kept = np.sort(np.argsort(streams, kind="stable")[:MOST_RECORDS])
+    kept = before.wanted(streams)
     rows = playing.holdout[kept]
     if not rows.size:
         return StudentSample.none()

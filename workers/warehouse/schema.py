@@ -201,6 +201,11 @@ class AuditRow(TableRow):
     asked_by: str | None = None
     """Who asked for the audit: the deployment, or the operating system's user. Null where it is not
     known."""
+    notify: str | None = None
+    """The model's `notify` of the settings, as JSON. Null where no settings asked for the audit."""
+    deadline: str | None = None
+    """Time of the next day by which the settings wanted the audit, and its zone. Null where no
+    settings asked for it."""
     target_manifest_sha256: str | None = None
     """Digest of the audited checkpoint's manifest."""
     proxy_manifest_sha256: str | None = None

@@ -2,12 +2,21 @@
 
 import functools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from workers.plan import Plan
 
-COLUMNS = ("plan", "source", "decoy_commitment", "output_correction", "exploratory")
+_OF_ALERTS = ("notify", "deadline")
+"""Columns that say who hears of the audit, and when it is missed; null where no settings asked."""
+COLUMNS = (
+    "plan",
+    "source",
+    "decoy_commitment",
+    "output_correction",
+    "exploratory",
+    *_OF_ALERTS,
+)
 """Columns of a night that are compared."""
 _NO_VERDICT = {"slices", "minimum_slice_records", "secrets", "advantage"}
 """Fields of a plan on which no verdict depends; on the seed it does, by chance."""
@@ -19,26 +28,28 @@ _SHOWN, _CHARACTERS = 5, 60
 
 
 def settings_change(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str | None:
-    """Return how plan and places differ from those of the night before; None where alike.
+    """Return how plan, places and alerts differ from those of the night before; None where alike.
 
-    A person who may change one model's settings can have another column audited as the model, or
-    choose a significance that refutes nothing. Decoys, and a correction of the audited
-    probabilities, change the question, too. An exploratory audit is compared with none: it says
-    itself that its plan is another one.
+    A person who may change one model's settings can have another column audited as the model,
+    choose a significance that refutes nothing, or take names out of its alerts. Decoys, and a
+    correction of the audited probabilities, change the question, too. An exploratory audit is
+    compared with none: it says itself that its plan is another one.
 
     >>> night = {"day": "2026-04-01", "plan": '{"significance": 0.05}'}
-    >>> night |= {"source": None, "decoy_commitment": None, "output_correction": None}
+    >>> night |= dict.fromkeys(("source", "decoy_commitment", "output_correction"))
+    >>> night |= {"notify": '["anna"]', "deadline": "09:00:00 UTC"}
     >>> settings_change(night, night | {"day": "2026-04-02", "plan": '{"significance": 0.001}'})
     'The settings of the audit changed after 2026-04-01: plan.significance was 0.05 and is 0.001.'
     """
     if before is None or before.get("exploratory") or now.get("exploratory"):
         return None
-    was, is_now = _settings(before), _settings(now)
+    known = [name for name in _OF_ALERTS if None not in {before[name], now[name]}]
+    was, is_now = _settings(before, known), _settings(now, known)
     if was == is_now:
         return None
     changed = [name for name in sorted({*was, *is_now}) if was.get(name) != is_now.get(name)]
     words = [
-        f"{name} was {_word(was.get(name))} and is {_word(is_now.get(name))}"
+        f"{_short(name)} was {_word(was.get(name))} and is {_word(is_now.get(name))}"
         for name in changed[:_SHOWN]
     ]
     more = len(changed) - len(words)
@@ -47,8 +58,8 @@ def settings_change(before: Mapping[str, Any] | None, now: Mapping[str, Any]) ->
     return f"The settings of the audit changed after {before['day']}: {'; '.join(words)}."
 
 
-def _settings(night: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what decides what is read and how it is judged, by its name in the settings."""
+def _settings(night: Mapping[str, Any], of_alerts: Collection[str]) -> dict[str, Any]:
+    """Return what decides what is read, how it is judged and who hears of it, by its name."""
     found = dict(_planned(night["plan"]))
     found["decoys"] = night["decoy_commitment"] is not None
     correction = json.loads(night["output_correction"] or "null")
@@ -56,6 +67,10 @@ def _settings(night: Mapping[str, Any]) -> dict[str, Any]:
     source = {} if night["source"] is None else json.loads(night["source"])
     for part, name in _PARTS.items():
         found |= dict(_leaves(source.get(part), name))
+    if "notify" in of_alerts:
+        found |= {f"notify.{json.dumps(name)}": True for name in json.loads(night["notify"])}
+    if "deadline" in of_alerts:
+        found["deadline"] = night["deadline"]
     return found
 
 
@@ -86,7 +101,8 @@ def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _word(value: Any) -> str:
-    if value is None:
-        return "nothing"
-    word = json.dumps(value)
+    return "nothing" if value is None else _short(json.dumps(value))
+
+
+def _short(word: str) -> str:
     return word if len(word) <= _CHARACTERS else f"{word[:_CHARACTERS]}..."

@@ -25,6 +25,7 @@ from tests.support.lake import (
     put_model,
     write_settings,
 )
+from tests.support.tiers import rest_slow
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
@@ -126,7 +127,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("whole", rest_slow([False, True]))
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_the_audit_would_refuse_is_found_in_its_own_words(
     folder: pathlib.Path, fault: str, whole: bool

@@ -115,7 +115,7 @@ def test_a_digit_that_no_reader_sees_is_no_larger_bound() -> None:
             {"label_column": "bought"},
             {"privacy_unit": "user_id"},
         ],
-        always=3,
+        always=2,
     ),
 )
 def test_another_declaration_label_dataset_or_unit_is_not_covered(

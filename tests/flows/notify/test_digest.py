@@ -42,10 +42,12 @@ def warehouse(settings: Settings) -> Warehouse:
         "quiet": {-9: SEEING, 0: SEEING},
         "gone": {-9: VIOLATED},
     }
-    for model, days in nights.items():
-        for number, changes in days.items():
-            record = evaluated(model, DAY + dt.timedelta(days=number), hour=1, **changes)
-            warehouse.commit(record)
+    records = [
+        evaluated(model, DAY + dt.timedelta(days=number), hour=1, **changes)
+        for model, days in nights.items()
+        for number, changes in days.items()
+    ]
+    assert warehouse.commit_all(records) == (True,) * len(records)
     return warehouse
 
 

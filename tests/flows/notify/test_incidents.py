@@ -58,8 +58,7 @@ def test_an_incident_begins_once_goes_on_and_is_resolved_once(
             {"epsilon_ceiling": 0.5},
             {"epsilon_detectable": 1.1},
             {"epsilon_detectable": None},
-        ],
-        always=3,
+        ]
     ),
 )
 def test_a_night_that_could_not_have_seen_a_leak_resolves_nothing(

@@ -23,9 +23,9 @@ SHARED = {"dataset": "clicks", "epsilon_declared": 3.0, "neighbors": "replace",
 def warehouse(tmp_path: pathlib.Path) -> Warehouse:
     """Return three models: two on clicks, and one alone on mails."""
     made = Warehouse(str(tmp_path / "warehouse"))
-    for model in ("ads", "feed"):
-        made.commit(evaluated(model, DAY, **SHARED))
-    made.commit(evaluated("mail", DAY, **SHARED | {"dataset": "mails"}))
+    records = [evaluated(model, DAY, **SHARED) for model in ("ads", "feed")]
+    records += [evaluated("mail", DAY, **SHARED | {"dataset": "mails"})]
+    assert made.commit_all(records) == (True,) * 3
     return made
 
 

@@ -131,7 +131,7 @@ def test_a_request_to_stop_is_no_failure_of_a_model(
         lambda lake: (model_path(lake, "bad") / "manifest.json").write_text('{"a":' * 1_000),
         lambda lake: (shutil.rmtree(model_path(lake, "bad")),
                       model_path(lake, "bad").symlink_to(f"day={DAY}")),
-    ], always=2, slow=2),
+    ], always=1, slow=3),
     ids=["lists", "folder-loop", "objects", "loop"],
 )  # fmt: skip
 def test_a_model_whose_inputs_cannot_even_be_looked_for_has_a_record(

@@ -97,14 +97,20 @@ def test_a_run_with_another_seed_is_exploratory_and_is_listed(
     monkeypatch.setattr(getpass, "getuser", lambda: "anna")
     monkeypatch.chdir(tmp_path)
     settings = write_settings(tmp_path, ["good"])
-    settings.write_text(settings.read_text().replace('"lake"', f'"{template.uri}"'))
+    told = settings.read_text().replace('"lake"', f'"{template.uri}"')
+    settings.write_text(
+        told.replace('name = "good"', 'name = "good"\nnotify = ["team@example.org"]')
+    )
     run = ["run", "--model", "good", "--day", str(DAY)]
     assert privaudit(*run).code == privaudit(*run, "--seed", "0").code == 0
     privaudit(*run, "--seed", "5")
-    found = every_audit(Warehouse(str(tmp_path / "warehouse")))
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    found = every_audit(warehouse)
     assert found["exploratory"].to_list() == [False, True]
     assert found["counts"].to_list() == [True, False]
     assert found["asked_by"].to_list() == ["user anna", "user anna"]
+    rows = warehouse.scan("audits").select("notify", "deadline").unique().collect()
+    assert rows.rows() == [('["team@example.org"]', "09:00:00 UTC")]
     listed = privaudit("audits", "--model", "good", "--csv")
     assert listed.code == 0
     assert "seed 5" in listed.out

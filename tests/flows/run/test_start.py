@@ -25,6 +25,7 @@ from flows.run.release import release_audit
 from flows.run.start import start
 from privcore.exceptions import TransientError
 from tests.support.lake import DAY, EVE, clone_model, write_settings
+from tests.support.tiers import rest_slow
 from tests.workers.release.test_release_attack import frame
 from workers import patience
 from workers.audit.record import error_record
@@ -77,7 +78,7 @@ def test_where_no_server_stands_none_is_started(settings: pathlib.Path) -> None:
     assert (settings.parent / "report" / "index.html").exists()
 
 
-@pytest.mark.parametrize("failures", [0, 1, 3, 4])
+@pytest.mark.parametrize("failures", rest_slow([3, 4, 0, 1], always=2))
 def test_what_may_go_away_is_tried_four_times(
     settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch, failures: int
 ) -> None:

@@ -205,6 +205,12 @@ def test_levels_that_no_leaf_number_holds_are_refused(levels):
         ObliviousTrees.fit(rows(1), outputs_of(rows(1), 1), TreeSize(1, levels, 0.1))
 
 
+@pytest.mark.parametrize("rate", [0.0, -0.1, 1.01, np.nan])
+def test_trees_that_say_nothing_or_more_than_is_left_are_refused(rate):
+    with pytest.raises(InvalidInputError, match="above 0 and at most 1"):
+        ObliviousTrees.fit(rows(1), outputs_of(rows(1), 1), TreeSize(1, 3, rate))
+
+
 def test_threads_fit_the_same_trees_side_by_side():
     columns = rows(6)
     wanted = outputs_of(columns, 1)

@@ -172,12 +172,15 @@ def test_fewer_than_2k_records_are_refused_with_the_reason():
 
 @pytest.mark.parametrize(
     ("mechanism", "rule", "k"),
-    [
-        (RoundedToInteger(KLaplace(1)), NotZeroOrOne(), 1),
-        (RoundedToBit(KLaplace(2)), Disagreement(45), 2),
-        (KLaplace(1, added_sensitivity=1.0), VarianceAbove(1000), 1),
-        (KLaplace(2, added_sensitivity=1.0), VarianceAbove(1000), 2),
-    ],
+    rest_slow(
+        [
+            (RoundedToInteger(KLaplace(1)), NotZeroOrOne(), 1),
+            (RoundedToBit(KLaplace(2)), Disagreement(45), 2),
+            (KLaplace(1, added_sensitivity=1.0), VarianceAbove(1000), 1),
+            (KLaplace(2, added_sensitivity=1.0), VarianceAbove(1000), 2),
+        ],
+        always=3,
+    ),
 )
 def test_variants_are_reconstructed_at_the_same_claimed_budget_for_each_decision(
     mechanism, rule, k
@@ -286,7 +289,7 @@ def test_garbage_ends_the_attack_with_what_was_learned(garbage):
         reconstruct_column(at_once, 0)
 
 
-@pytest.mark.parametrize("seeds", rest_slow([range(2), range(2, 20)]))
+@pytest.mark.parametrize("seeds", rest_slow([range(1), range(1, 20)]))
 def test_contradicting_answers_end_in_some_table_and_not_in_a_loop(seeds):
     """A fair coin for every answer, 20 seeds, both searches."""
     for seed in seeds:

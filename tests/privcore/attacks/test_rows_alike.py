@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privcore.attacks import ValueSketch, row_sums
+from privcore.attacks import ValueSketch, leading_digits, row_sums
 from tests.simulate import assert_rate_at_most
 
 
@@ -25,18 +25,19 @@ def sketch_of(random: np.random.Generator, values: int, rows: int) -> ValueSketc
 def test_neither_test_is_moved_by_chance() -> None:
     """2,000 sketches of independent rows, seed 333: standard errors are such, twins are none."""
     random = np.random.default_rng(333)
-    agreements, twins, together, crossing = [], 0, 0, 0
+    agreements, twins, together, crossing, near = [], 0, 0, 0, 0
     for _ in range(2_000):
         sketch = sketch_of(random, 400, 700)
         agreements.append(sketch.agreement())
         twins += sketch.repeated() > 0.0
         together += sketch.held_together()
+        near += sketch.near_held_together() is not None
         crossing += sketch.too_many_crossings() is not None
     assert abs(np.mean(agreements)) < 0.1
     assert 0.9 < np.std(agreements) < 1.1
     assert max(agreements) < 5.0
     assert_rate_at_most(twins, 2_000, 1e-5)
-    assert (together, crossing) == (0, 0)
+    assert (together, crossing, near) == (0, 0, 0)
 
 
 def test_sketches_add_to_the_same_whatever_the_order_and_keep_whole_values() -> None:
@@ -140,6 +141,32 @@ def test_crossings_by_chance_are_as_rare_as_the_bound_says(monkeypatch):
 )
 def test_values_are_held_together_where_chance_would_have_divided_many(values, together):
     assert sketch_with(values).held_together() is together
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([(2, 0)] * 48 + [(0, 2)] * 48 + [(1, 1)] * 5, (5, 50.5)),
+        ([(2, 0)] * 47 + [(0, 2)] * 47 + [(1, 1)] * 6, None),  # 6 of 50
+    ],
+)
+def test_strangers_may_be_near_copies_of_each_other(values, found):
+    assert sketch_with(values).near_held_together() == found
+    assert not sketch_with(values).held_together()
+
+
+def test_leading_digits_are_of_numbers_that_differ_by_little():
+    """Behind the first binary digit one more is asked for, or all 52; zero has no sign."""
+    numbers = np.array([1.0, 1.4, 1.5, 2.0, -1.0, 0.0, -0.0, 1e-310, np.inf])
+    assert leading_digits(numbers, 1).view(np.float64).tolist() == [
+        1.0, 1.0, 1.5, 2.0, -1.0, 0.0, 0.0, 0.0, np.inf,
+    ]  # fmt: skip
+    assert leading_digits(numbers, 52).view(np.float64).tolist() == [
+        *numbers[:6],
+        0.0,
+        *numbers[7:],
+    ]
+    assert leading_digits(np.array([[1.9, 1.03]]).T, 0).view(np.float64).tolist() == [[1.0], [1.0]]
 
 
 @pytest.mark.parametrize(

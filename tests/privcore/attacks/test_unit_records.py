@@ -191,8 +191,8 @@ def test_bets_for_persons_are_silent_where_nothing_leaks_and_bets_on_records_are
             (2.0, 0.5, 0.0), (1.0, 0.35, 1e-5),
             (1.0, 0.35, 0.0), (4.0, 0.6, 0.0), (2.0, 0.5, 1e-5), (4.0, 0.6, 1e-5),
         ],
-        always=2,
-        slow=4,
+        always=1,
+        slow=5,
     ),
 )  # fmt: skip
 def test_bets_for_persons_cover_a_mechanism_that_leaks_persons(epsilon, floor, delta):

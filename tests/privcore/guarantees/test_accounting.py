@@ -50,7 +50,11 @@ ALL = [
 names = [type(mechanism).__name__ for mechanism in ALL]
 
 
-@pytest.mark.parametrize("mechanism", ALL, ids=names)
+@pytest.mark.parametrize(
+    "mechanism",
+    [pytest.param(one, marks=pytest.mark.slow if isinstance(one, DpSgd) else ()) for one in ALL],
+    ids=names,
+)
 def test_every_mechanism_is_coherent(mechanism):
     epsilons = [mechanism.epsilon(delta) for delta in (0.0, 1e-9, 1e-5, 1e-2)]
     assert epsilons == sorted(epsilons, reverse=True)

@@ -15,7 +15,14 @@ from privcore.guarantees import ApproxDP, Gaussian, Laplace, PureDP, TradeOffTab
 from privcore.guarantees.normal import normal_cdf, normal_quantile
 from privcore.guarantees.tradeoffs import inverse
 from privcore.lower_bounds import best_epsilon, claim_pvalue, epsilon_lower
-from privcore.lower_bounds.kernels import _SMALL, _creep, ceiling, largest_rejected, rejects
+from privcore.lower_bounds.kernels import (
+    _SMALL,
+    _creep,
+    best_rejected,
+    ceiling,
+    largest_rejected,
+    rejects,
+)
 
 GOLDEN = pathlib.Path(__file__).parents[2] / "golden" / "epsilon_lower.csv"
 FAMILIES = {"gaussian": Gaussian(), "approx_dp": ApproxDP(), "pure_dp": PureDP()}
@@ -203,6 +210,19 @@ def test_best_epsilon_is_the_largest_of_all_fractions(seed, family):
         for row in zip(guesses, correct, strict=True)
     ]
     np.testing.assert_allclose(best, np.max(each, axis=1), atol=1e-7)
+
+
+def test_counts_of_any_layout_are_searched_by_one_compiled_kernel():
+    guesses = np.array([[10, 100, 300], [10, 100, 300]])
+    correct = np.array([[9, 80, 200], [10, 70, 190]])
+    known = set(best_rejected.signatures)
+    found = [
+        best_epsilon(1_000, guesses.copy(order), correct, family=PureDP(), delta=0.0)
+        for order in "CF"
+    ]
+    assert np.array_equal(*found)
+    compiled = set(best_rejected.signatures) - known
+    assert {array.layout for signature in compiled for array in signature[1:3]} <= {"C"}
 
 
 @given(counts, guarantees)

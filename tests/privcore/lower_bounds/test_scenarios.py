@@ -56,7 +56,7 @@ def bounds(world, audits, *, claims=(PURE, APPROXIMATE)):
     return np.array(found)
 
 
-@pytest.mark.parametrize("name", rest_slow(QUICK, always=3))
+@pytest.mark.parametrize("name", rest_slow(QUICK, always=2))
 def test_a_truthful_declaration_is_not_called_violated(name):
     """N = 20, seed 71, pure and at delta 1e-5."""
     world = WORLDS[name]

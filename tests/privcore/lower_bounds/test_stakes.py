@@ -14,6 +14,7 @@ from privcore.guarantees import ApproxDP, Gaussian, PureDP, Relation, add_remove
 from privcore.lower_bounds import Claim, matched_log_wealth, stakes_for
 from privcore.lower_bounds.betting import bets_epsilon_lower, log_wealth
 from privcore.lower_bounds.stakes import BLOCK, DELTA_SHARE, EPSILONS
+from tests.support.tiers import rest_slow
 
 SIGNIFICANCE = 0.05
 
@@ -61,9 +62,9 @@ def test_the_attack_spends_exactly_delta():
     assert max(law[5:].sum() for law in laws) > binom.sf(4, rights, expit(epsilon)) + 1e-3
 
 
-@pytest.mark.parametrize("records", [20, 200, 3_000])
-@pytest.mark.parametrize("epsilon", [0.0, 0.4, 2.0])
-@pytest.mark.parametrize("expected_reveals", [0.02, 1.0, 50.0])
+@pytest.mark.parametrize("records", rest_slow([20, 3_000, 200], always=2))
+@pytest.mark.parametrize("epsilon", rest_slow([0.0, 2.0, 0.4], always=2))
+@pytest.mark.parametrize("expected_reveals", rest_slow([0.02, 50.0, 1.0], always=2))
 def test_bets_catch_the_worst_mechanism_at_most_at_the_significance(
     records, epsilon, expected_reveals
 ):

@@ -100,7 +100,8 @@ def test_so_it_is_with_persons_and_with_more_classes(
     tmp_path: pathlib.Path, label: LabelColumn, unit: str | None
 ) -> None:
     """Ten labels, one after the other, half of which become none; persons have two rows."""
-    lake = small_lake(tmp_path / "lake", label=label, privacy=declared(unit="user"), rows=900)
+    settings = {"label": label, "privacy": declared(unit="user"), "row_group_size": 128}
+    lake = small_lake(tmp_path / "lake", rows=900, **settings)
     rows = pl.read_parquet(label_path(lake, "flights")).sort("split")
     person = pl.int_range(pl.len()) // 2 + (pl.col("split") == "train") * 10_000
     rows = rows.with_columns(user=person if unit else pl.int_range(pl.len()))
@@ -111,7 +112,7 @@ def test_so_it_is_with_persons_and_with_more_classes(
             other = classes[(classes.index(changed[record]) + 1) % len(classes)]
             changed[record] = None if record % 2 else other
         label_path(lake, "flights").unlink()
-        put_labels(lake, DAY, rows.with_columns(late=pl.Series(changed)))
+        put_labels(lake, DAY, rows.with_columns(late=pl.Series(changed)), row_group_size=128)
         seen.append(statement(lake, privacy_unit=unit, minimum_control_records=10))
     kept = FIGURES | OF_LABELS
     first, others = seen[0], seen[1:]
@@ -142,7 +143,7 @@ def test_training_rows_that_come_again_have_one_sketch_whatever_their_labels_are
     first = statement(lake)
     late = pl.when(pl.int_range(pl.len()) % 50 > 0).then(1 - pl.col("late"))
     path.unlink()
-    moved = pl.when(pl.col("split") == "holdout").then(pl.col("delay") + 9.0)
+    moved = pl.when(pl.col("split") == "holdout").then(pl.col("delay") + 0.01)
     put_labels(lake, DAY, rows.with_columns(late, moved.otherwise(pl.col("delay")).alias("delay")))
     again = statement(lake, max_bad_records=100)
     assert again.training_sketch == first.training_sketch is not None

@@ -26,6 +26,7 @@ from tests.support.lake import (
     replace_model,
     small_lake,
 )
+from tests.support.tiers import rest_slow
 from workers.audit.holdout_seen import holdout_seen
 from workers.audit.run import run_audit
 from workers.executors import InProcess
@@ -94,7 +95,7 @@ def trained(lake: Lake, day: object, classes: list[str], listed: tuple[str, ...]
 
 
 @pytest.mark.parametrize("day", [EVE, DAY], ids=["proxy", "target"])
-@pytest.mark.parametrize("listed", ["all", "some"])
+@pytest.mark.parametrize("listed", rest_slow(["all", "some"]))
 def test_a_class_that_was_absent_on_one_day_is_no_reason_to_refuse(
     tmp_path: pathlib.Path, day: object, listed: str
 ) -> None:

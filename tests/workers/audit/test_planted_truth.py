@@ -16,6 +16,7 @@ from tests.support.lake import (
     put_labels,
     put_model,
 )
+from tests.support.tiers import rest_slow
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
@@ -25,7 +26,8 @@ from workers.warehouse.schema import AuditRow
 
 PLAN = Plan(repetitions=20)
 SHALLOW = {"iterations": 20, "depth": 1, "learning_rate": 0.3}
-LABELS = pytest.mark.parametrize("label", [BINARY, THREE], ids=["binary", "multi-class"])
+KINDS = ["binary", "multi-class"]
+LABELS = pytest.mark.parametrize("label", [BINARY, THREE], ids=KINDS)
 
 
 def audited(lake: Lake, model: str = "good") -> AuditRow:
@@ -83,7 +85,7 @@ def test_a_model_that_cannot_memorise_is_consistent(
     assert row.epsilon_lower < 0.1
 
 
-@LABELS
+@pytest.mark.parametrize("label", rest_slow([BINARY, THREE]), ids=KINDS)
 def test_an_overfitted_proxy_without_a_leak_is_never_called_a_violation(
     tmp_path: pathlib.Path, label: LabelColumn
 ) -> None:

@@ -52,7 +52,7 @@ def audited(lake: Lake, plan: Plan = PLAN, **changes: Any) -> AuditRecord:
     return run_audit(lake, "good", DAY, plan=plan.model_copy(update=changes), executor=InProcess())
 
 
-def relabel(lake: Lake, frame: pl.DataFrame, *, row_group_size: int = 128) -> None:
+def relabel(lake: Lake, frame: pl.DataFrame, *, row_group_size: int | None = None) -> None:
     label_path(lake, "flights").unlink()
     put_labels(lake, DAY, frame, row_group_size=row_group_size)
 

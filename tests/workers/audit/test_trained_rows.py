@@ -22,6 +22,7 @@ from tests.support.lake import (
     put_labels,
     put_model,
 )
+from tests.support.tiers import rest_slow
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
@@ -107,6 +108,34 @@ def test_a_table_of_other_features_or_rows_is_told_by_the_leaves(
     assert OTHERS in row.reason, row.reason
 
 
+WORDS = "have another word there"
+
+
+@pytest.mark.parametrize(
+    "city",
+    [
+        pl.lit("BER"),
+        pl.col("city").replace({"AMS": "BER"}),
+        pl.col("city").replace({"AMS": "BER", "BER": "AMS"}),
+        pl.col("city").str.to_lowercase(),
+        pl.lit(None, pl.String),
+    ],
+    ids=["one for all", "merged", "exchanged", "lower case", "missing"],
+)
+def test_a_table_of_other_words_is_told_by_the_files_counts(lake: Lake, city: pl.Expr) -> None:
+    """One known word for all: 1.70 became 0.01, and nothing was said of it."""
+    put_labels(lake, DAY, ROWS.with_columns(city.alias("city")))
+    row = audited(lake)
+    assert row.status == "evaluated", row.reason
+    assert "counts the training rows of each word of city, and at least " in row.reason
+    assert WORDS in row.reason
+
+
+def test_training_rows_have_the_words_that_the_file_counts(honest: Lake) -> None:
+    for seed in range(5):
+        assert WORDS not in audited(honest, PLAN.model_copy(update={"seed": seed})).reason
+
+
 def test_rows_left_out_of_the_table_are_told(lake: Lake) -> None:
     put_labels(lake, DAY, ROWS.filter((pl.col("split") == "holdout") | (pl.col("hour") > 4)))
     row = audited(lake)
@@ -126,7 +155,7 @@ def test_rows_that_training_never_saw_are_told(lake: Lake) -> None:
 BOTH = PLAN.model_copy(update={"days": 2})
 
 
-@pytest.mark.parametrize("first", [str(EVE), "2026-02-01"])
+@pytest.mark.parametrize("first", rest_slow([str(EVE), "2026-02-01"]))
 def test_days_that_training_never_saw_are_told(lake: Lake, first: str) -> None:
     """The manifest names two days and more, and training saw one: the bound was 0.17 of 0.5."""
     put_labels(lake, EVE - dt.timedelta(days=1), ROWS)

@@ -77,7 +77,7 @@ def test_an_audit_without_figures_is_reproduced_too(template: Lake) -> None:
     assert verify(missing, template, InProcess()).finding is Finding.REPRODUCED
 
 
-@pytest.mark.parametrize("table", rest_slow(["audits", *PARTS], always=2))
+@pytest.mark.parametrize("table", rest_slow(["audits", *PARTS]))
 def test_a_stored_value_changed_in_any_table_is_noticed(
     template: Lake, tmp_path: pathlib.Path, record: AuditRecord, table: str
 ) -> None:

@@ -73,5 +73,11 @@ def test_the_arms_are_the_same_as_text_and_as_codes(dtype: type[pl.DataType]) ->
     assert holdout.tolist() == [False, False, True, False, False]
 
 
+def test_the_arms_of_a_batch_are_compared_once() -> None:
+    """Each model that shares a read asks for them four times."""
+    rows = batch(pl.Series("split", ["train", "holdout"]))
+    assert all(one is again for one, again in zip(rows.arms(), rows.arms(), strict=True))
+
+
 def batch(column: pl.Series) -> Batch:
     return Batch(pl.DataFrame([column]).to_arrow(), "labels/part.parquet", ("part.parquet", 0, 0))

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.special import expit
 
+from privcore.attacks import ValueSketch, row_sums
 from tests.privcore.attacks.test_rows_alike import sketch_of
 from tests.simulate import assert_rate_at_most
 from tests.support.lake import (
@@ -21,7 +22,7 @@ from tests.support.lake import (
     put_labels,
     put_model,
 )
-from tests.support.persons import audit_table, persons
+from tests.support.persons import FEATURES, audit_table, persons, with_features
 from tests.support.tiers import tiered
 from workers.audit.run import run_audit
 from workers.executors import InProcess
@@ -51,16 +52,71 @@ def test_sixty_honest_models_whose_holdout_is_by_person_accuse_nobody(
     assert 'Set plan.privacy_unit to "person", and declare an epsilon' in row.reason
 
 
+@pytest.mark.parametrize(
+    ("by", "audits"), [("person", 2), pytest.param("row", 20, marks=pytest.mark.slow)]
+)
+def test_persons_whom_no_column_names_are_told_by_their_features(
+    tmp_path: pathlib.Path, by: str, audits: int
+) -> None:
+    """The same persons, of whom features tell what no column does; a holdout by row is compared.
+
+    Seeds [338, 0] on. Rows that were logged once more are no persons: that is said elsewhere.
+    """
+    for number in range(audits):
+        random = np.random.default_rng([338, number])
+        frame = with_features(persons(random, by=by), random)
+        row = audit_table(tmp_path / str(number), frame, epsilon=0.5, context=FEATURES)
+        refused = row.reason_code == "held_out_together"
+        assert refused == (by == "person"), row.reason
+        assert not refused or "Rows with nearly the same features were held out" in row.reason
+
+
+def test_whoever_is_held_out_with_all_rows_is_no_control_in_public_either() -> None:
+    """No label decides that: rows whose labels are not alike are held out together as well."""
+    random = np.random.default_rng(339)
+    near = [sketch_of(random, 4_000, 8_000), held_whole(random), ValueSketch.zero()]
+    assert RowsAlike({}, ValueSketch.zero(), tuple(near)).divided_whole()
+    assert RowsAlike({"a": None, "b": held_whole(random)}, ValueSketch.zero()).divided_whole()
+    near[1] = near[0]
+    crossing = {"a": None, "b": near[0]}
+    assert not RowsAlike(crossing, ValueSketch.zero(), tuple(near)).divided_whole()
+
+
+def held_whole(random: np.random.Generator) -> ValueSketch:
+    """Return a sketch of 200 values of three independent rows each, in one arm."""
+    hashes = np.repeat(random.integers(0, 2**63, 200).astype(np.uint64), 3)
+    train, labels = np.repeat(random.random(200) < 0.7, 3), random.integers(0, 2, 600)
+    return ValueSketch.of(hashes, row_sums(labels, train, None))
+
+
+def test_copies_of_one_event_are_not_held_together() -> None:
+    """Their labels are the same, and that rows were logged twice is said beside the bound."""
+    random = np.random.default_rng(340)
+    hashes = np.repeat(random.integers(0, 2**63, 300).astype(np.uint64), 2)
+    train, labels = (np.repeat(random.random(300) < share, 2) for share in (0.7, 0.5))
+    twins = ValueSketch.of(hashes, row_sums(labels.astype(np.int64), train, None))
+    crossing, _ = RowsAlike({}, ValueSketch.zero(), (twins,)).near_held_together() or (1, 0)
+    assert crossing == 0
+    assert RowsAlike({}, twins, (twins,)).near_held_together() is None
+
+
 @pytest.mark.slow
 def test_without_the_look_such_models_are_accused(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same with more rows a person, seed 321: what the test above would not see otherwise."""
     monkeypatch.setattr(RowsAlike, "held_together", lambda _: None)
+    monkeypatch.setattr(RowsAlike, "near_held_together", lambda _: None)
     accused = 0
     for number in range(12):
-        frame = persons(np.random.default_rng([321, number]), people=400, rows=20, spread=3.0)
-        accused += audit_table(tmp_path / str(number), frame, epsilon=0.5).verdict == "violated"
+        random = np.random.default_rng([321, number])
+        frame = persons(random, people=400, rows=20, spread=3.0)
+        if number % 2:
+            frame, context = with_features(frame, random), FEATURES
+        else:
+            context = []
+        row = audit_table(tmp_path / str(number), frame, epsilon=0.5, context=context)
+        accused += row.verdict == "violated"
     assert accused >= 4
 
 

@@ -10,6 +10,7 @@ import pytest
 from privcore.attacks import HoldoutSketch, hashed_numbers, hashed_words, same_holdout
 from privcore.lower_bounds import Secret
 from tests.support.lake import DAY, PLAN, label_path, put_labels
+from tests.support.tiers import rest_slow
 from tests.workers.scan.test_student_look import CONTEXT, learner, recorded
 from workers.audit.run import run_audit
 from workers.executors import InProcess
@@ -86,9 +87,9 @@ def test_a_label_that_cannot_be_read_takes_no_row_out_of_the_sketch(
     assert found[0] == found[1] == found[2] is not None
 
 
-@pytest.mark.parametrize("rows", [28, 333])
+@pytest.mark.parametrize("rows", rest_slow([333, 28]))
 def test_files_and_row_groups_are_nothing_to_the_sketch(tmp_path: pathlib.Path, rows: int) -> None:
-    """The student's look reads 64 row groups, of 72 in the first case; the pass reads all rows."""
+    """The student's look reads 64 row groups, of 72 in the slow case; the pass reads all rows."""
     frame = learner(2_000).drop("day")
     whole = sketched(tmp_path / "whole", learner(2_000), context=CONTEXT)
     folder = tmp_path / "parts" / f"day={DAY}"

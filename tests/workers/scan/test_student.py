@@ -66,6 +66,22 @@ def test_a_sample_keeps_20_000_rows_and_those_of_the_smallest_streams() -> None:
     assert np.array_equal(kept.numbers, whole.numbers[:20_000])
 
 
+def test_a_full_sample_wants_smaller_streams_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Places of rows, ascending; of equal streams the earlier row is kept."""
+    monkeypatch.setattr("workers.scan.student.MOST_RECORDS", 3)
+    made = sample(4)
+    streams = np.array([9, 2, 7, 1, 3], dtype=np.uint64)
+    for held, wanted in (
+        ([0, 2], [1, 3, 4]),
+        ([0, 8, 4], [1, 3, 4]),
+        ([8, 3, 0], [1, 3, 4]),
+        ([3, 2, 0], [1, 3]),
+        ([0, 2, 1], [3]),
+    ):
+        before = replace(made, streams=np.array(held, dtype=np.uint64))
+        assert before.wanted(streams).tolist() == wanted
+
+
 def test_nothing_is_learned_of_no_rows() -> None:
     assert fitted(StudentSample.none()) is None
 

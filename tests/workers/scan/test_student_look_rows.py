@@ -33,7 +33,7 @@ def places_read(
     root, partition = source.find_partition(joining=NO_JOIN_NEEDED)
     read: list[tuple[int, int]] = []
 
-    def of_batch(_: Game, batch: Batch) -> StudentSample:
+    def of_batch(_: Game, batch: Batch, __: StudentSample) -> StudentSample:
         read.append((int(pathlib.PurePath(batch.path).stem), batch.place[1]))
         rows = of_each - (lacking if len(read) == 1 else 0)
         streams = np.arange(rows, dtype=np.uint64) + np.uint64(len(read) * of_each)
@@ -70,6 +70,38 @@ def test_a_file_is_read_no_further_once_it_gave_its_part_of_40_000_rows(
     assert [file for file, _ in read] == [0, 0, 1, 1, 2, 2, 3, 3]
     assert sorted(read) != read
     assert len(places_read(tmp_path / "one more", 4, 6, of_each=4_999)) == 12
+
+
+def test_rows_that_a_full_sample_would_not_keep_are_not_scored(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One file of 40 row groups is read whole: of some 750 holdout rows 50 are kept."""
+    (tmp_path / f"day={DAY}").mkdir(parents=True)
+    path = tmp_path / f"day={DAY}" / "whole.parquet"
+    learner(3_000).drop("day").write_parquet(path, row_group_size=75)
+    source = find_scores("ads", DAY, SuppliedScores(tables(tmp_path, context=CONTEXT)))
+    root, partition = source.find_partition(joining=NO_JOIN_NEEDED)
+    asked = LabelPass(root, partition, (Game(source, PLAN),))
+    monkeypatch.setattr("workers.scan.student.MOST_RECORDS", 50)
+    parts: list[StudentSample] = []
+
+    def with_all(game: Game, batch: Batch, _: StudentSample) -> StudentSample:
+        return student_look._of_batch(game, batch, StudentSample.none())
+
+    def with_some(game: Game, batch: Batch, before: StudentSample) -> StudentSample:
+        parts.append(student_look._of_batch(game, batch, before))
+        return parts[-1]
+
+    expected, found = (
+        student_look.sampled(asked, of_batch, executor=InProcess())
+        for of_batch in (with_all, with_some)
+    )
+    assert found is not None
+    assert expected is not None
+    for name in StudentSample.__slots__:
+        assert np.array_equal(getattr(found[0], name), getattr(expected[0], name))
+    assert found[0].streams.size == 50
+    assert 50 < sum(part.streams.size for part in parts) < 50 * 5
 
 
 @pytest.mark.parametrize("unit", [None, "person"])

@@ -109,7 +109,7 @@ def worst_loss(method, classes, records, answers, script):
     return worst
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+@pytest.mark.parametrize("epsilon", rest_slow([0.5, 3.0]))
 @pytest.mark.parametrize(
     ("options", "classes", "answers"),
     [

@@ -23,7 +23,7 @@ from workers.warehouse.maintenance import (
     compact_crowded,
     delete_before,
 )
-from workers.warehouse.sql import query
+from workers.warehouse.sql import registered
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES
 
@@ -50,10 +50,11 @@ def warehouse(written: Warehouse, tmp_path: pathlib.Path) -> Warehouse:
 
 
 def answers(warehouse: Warehouse) -> dict[str, pl.DataFrame]:
-    return {
-        name: query(warehouse, f"select * from {name} order by all")  # noqa: S608
-        for name in ("audits", "audit_wealth", "coverage", "promises", "epsilon_windows")
-    }
+    with registered(warehouse) as connection:
+        return {
+            name: connection.sql(f"select * from {name} order by all").pl()  # noqa: S608
+            for name in ("audits", "audit_wealth", "coverage", "promises", "epsilon_windows")
+        }
 
 
 def assert_same(found: dict[str, pl.DataFrame], expected: dict[str, pl.DataFrame]) -> None:

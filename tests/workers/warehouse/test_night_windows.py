@@ -132,7 +132,7 @@ def test_a_superseded_night_counts_as_it_was_recomputed(warehouse: Warehouse) ->
             {"labels_recur": True},
             {"method_version": "of last year"},
         ],
-        always=3,
+        always=2,
     ),
     ids=lambda change: next(iter(change)),
 )

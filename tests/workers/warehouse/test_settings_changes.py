@@ -20,6 +20,8 @@ def night(day: int, *, plan: dict[str, Any] | None = None, **changes: Any) -> di
         "decoy_commitment": None,
         "output_correction": None,
         "exploratory": None,
+        "notify": '["anna@example.org", "#ads"]',
+        "deadline": "09:00:00 UTC",
     } | changes
 
 
@@ -36,6 +38,9 @@ def night(day: int, *, plan: dict[str, Any] | None = None, **changes: Any) -> di
             {"output_correction": '{"name": "noise_correction", "epsilon": 0.01, "floor": 0.0}'},
             "output_correction.epsilon was nothing and is 0.01",
         ),
+        ({"notify": '["#ads"]'}, 'notify."anna@example.org" was true and is nothing'),
+        ({"notify": '["#ads", "anna@example.org", "b"]'}, 'notify."b" was nothing and is true'),
+        ({"deadline": "23:59:00 UTC"}, 'deadline was "09:00:00 UTC" and is "23:59:00 UTC"'),
         ({"tables": {"earlier": []}}, 'scores.earlier.0.table was "e" and is nothing'),
     ],
 )
@@ -51,6 +56,10 @@ def test_what_stays_or_decides_no_verdict_is_not_said() -> None:
     assert settings_change(night(1), night(2, tables={"version": 4})) is None
     assert settings_change(night(1), night(2, plan={"slices": ["city"]})) is None
     assert settings_change(night(1), night(2, plan={"delta": 0.1}, exploratory=True)) is None
+    assert settings_change(night(1), night(2, notify='["#ads", "anna@example.org"]')) is None
+    unasked = night(1, notify=None, deadline=None)  # by no settings, or by a version before these
+    assert settings_change(unasked, night(2)) is None
+    assert settings_change(night(1), unasked) is None
     earlier = json.loads(night(1)["plan"])
     del earlier["shift"]  # as a version before this field wrote it
     assert settings_change(night(1, plan=None) | {"plan": json.dumps(earlier)}, night(2)) is None
@@ -61,4 +70,6 @@ def test_many_and_long_changes_stay_one_short_sentence() -> None:
     told = settings_change(night(1), night(2, tables=tables))
     assert told is not None
     assert told.endswith("; so did 15 others.")
+    told = settings_change(night(1), night(2, notify=json.dumps(["x" * 10_000])))
+    assert told is not None
     assert len(told) < 800

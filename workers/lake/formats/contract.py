@@ -45,14 +45,15 @@ class LoadedModel:
             categories take the same inputs.
         classes: as text, in the order of the probabilities; None where the file names none.
         rounds: with how many of its rounds of boosting it predicts; None for all that it serves.
-        trees: what was read of single trees, by their place: as long as the model is kept.
+        counted: what was read of the counts of training rows in single trees, by their place, and
+            of words: as long as the model is kept.
     """
 
     model: Any
     categories: Categories = ()
     classes: tuple[str, ...] | None = None
     rounds: int | None = None
-    trees: dict[int, Any] = field(default_factory=dict, repr=False)
+    counted: dict[int | str, Any] = field(default_factory=dict, repr=False)
 
 
 class ModelFormat(Protocol):

@@ -87,9 +87,9 @@ def _read_once(
     loaded: LoadedModel, tree: int, read: Callable[[LoadedModel, int], _Tree | None]
 ) -> _Tree | None:
     """Return a tree: a day comes in many batches, which ask for the same few of each model."""
-    if tree not in loaded.trees:
-        loaded.trees[tree] = read(loaded, tree)
-    found: _Tree | None = loaded.trees[tree]
+    if tree not in loaded.counted:
+        loaded.counted[tree] = read(loaded, tree)
+    found: _Tree | None = loaded.counted[tree]
     return found
 
 

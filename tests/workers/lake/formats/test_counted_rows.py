@@ -161,11 +161,11 @@ def test_catboosts_trees_count_their_rows_leaf_by_leaf(grow_policy: str) -> None
 def test_a_tree_is_read_once_for_all_batches_of_a_day(name: str, content: Any) -> None:
     module = format_named(name)
     first, second = module.load(content()), module.load(content(**{OF_DEPTH[name]: 2}))
-    counting = dataclasses.replace(first, model=Counting(first.model), trees={})
+    counting = dataclasses.replace(first, model=Counting(first.model), counted={})
     rows, trees = X.astype(np.float32), np.array([3, 1])
     for some in (rows, rows[:9], rows):
         found = list(leaves_of_trees(name, counting, some, trees, wanted=2))
-        anew = dataclasses.replace(first, trees={})
+        anew = dataclasses.replace(first, counted={})
         for (_, one), (_, other) in zip(
             found, leaves_of_trees(name, anew, some, trees, wanted=2), strict=True
         ):

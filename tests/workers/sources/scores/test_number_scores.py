@@ -10,6 +10,7 @@ import pytest
 from tests.number_worlds import uneven
 from tests.support.lake import DAY, declared
 from tests.support.score_tables import EMPTY_LAKE, PLAN, audit, put_folder, tables
+from tests.support.tiers import rest_slow
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.plan import Plan
@@ -183,7 +184,9 @@ def test_nor_the_targets_rounded(tmp_path: pathlib.Path, places: int) -> None:
         assert audit(numbers(place), plan=plan).audit.reason_code == "proxy_is_target"
 
 
-@pytest.mark.parametrize("more", [{}, {"privacy_unit": "user"}, {"secret": "membership"}])
+@pytest.mark.parametrize(
+    "more", rest_slow([{}, {"secret": "membership"}, {"privacy_unit": "user"}], always=2)
+)
 def test_a_proxy_that_knows_the_days_numbers_is_seen(
     tmp_path: pathlib.Path, more: dict[str, Any]
 ) -> None:
