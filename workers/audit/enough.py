@@ -67,7 +67,9 @@ def _check_held_together(game: Game, result: PartialResult) -> None:
     """
     if game.plan.privacy_unit is not None or game.source.decoys is not None:
         return
-    column, near = result.alike.held_together(), result.alike.near_held_together()
+    # Rows of a feature that tells the split are never in both arms: its own sentence says so.
+    near = None if result.copies.tell_split else result.alike.near_held_together()
+    column = result.alike.held_together()
     if column is None and near is None:
         return
     if column is None and near is not None:

@@ -57,13 +57,14 @@ class NearCopies:
         """Return what was found in both."""
         return NearCopies(self.judged + other.judged, self.found + other.found)
 
+    @property
+    def tell_split(self) -> bool:
+        """True if a feature tells which rows were held out."""
+        return any(column == SPLIT for column, _ in self._told())
+
     def sentence(self) -> str:
         """Return what was found in most files that could be judged; empty where nothing was."""
-        told = sorted(
-            (column, feature)
-            for (feature, column), files in self.found.items()
-            if 2 * files > self.judged[column]
-        )
+        told = self._told()
         if not told:
             return ""
         named = ", ".join(f"{feature!r} tells {column!r}" for column, feature in told[:_NAMED])
@@ -71,6 +72,14 @@ class NearCopies:
         return (
             f"Features that nearly copy what a model must not know: {named}{more}. Such a model "
             "can answer audited records differently: train it without them."
+        )
+
+    def _told(self) -> list[tuple[str, str]]:
+        """Return columns with the features that tell them in most files that could be judged."""
+        return sorted(
+            (column, feature)
+            for (feature, column), files in self.found.items()
+            if 2 * files > self.judged[column]
         )
 
 

@@ -70,6 +70,18 @@ def test_persons_whom_their_features_tell_are_no_control_of_single_rows():
         assert "Records with nearly the same context are in one arm" in answer.reason
 
 
+@pytest.mark.parametrize(("of_each", "refused"), [(0.01, False), (0.05, True)])
+def test_a_column_that_tells_the_arms_is_no_person(of_each, refused):
+    """Where one row in a hundred lies on the other side it tells them, where five do not; seed 344."""
+    random = np.random.default_rng(344)
+    arms = told_by_features(of_persons(random, by_person=True), random)
+    for place, arm in enumerate(arms):
+        other = random.random(len(arm.labels)) < of_each
+        number = np.where(other, 1.5 - place, place + 1.0)
+        arms[place] = arm._replace(context=np.column_stack([arm.context, number]))
+    assert ("nearly the same context" in audit(arms).reason) is refused
+
+
 @pytest.mark.slow
 def test_rows_of_persons_that_are_held_out_one_by_one_are_compared():
     """N = 20, seeds [341, 0] on: an honest notebook is refused in none."""
