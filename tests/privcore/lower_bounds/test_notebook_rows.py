@@ -72,7 +72,7 @@ def test_persons_whom_their_features_tell_are_no_control_of_single_rows():
 
 @pytest.mark.parametrize(("of_each", "refused"), [(0.01, False), (0.05, True)])
 def test_a_column_that_tells_the_arms_is_no_person(of_each, refused):
-    """Where one row in a hundred lies on the other side it tells them, where five do not; seed 344."""
+    """One row in a hundred may lie on the other side; where five do, persons are told; seed 344."""
     random = np.random.default_rng(344)
     arms = told_by_features(of_persons(random, by_person=True), random)
     for place, arm in enumerate(arms):
