@@ -25,12 +25,20 @@ from .minimum import MINIMUM_CONTROL_RECORDS, MINIMUM_RECORDS
 from .misled import MISLED, misled_pvalue
 from .notebook import audit_models, audit_probabilities
 from .notebook_input import Arm
-from .power import Power, leak_to_be_seen, sensitive
+from .power import Power
 from .secret import Secret
 from .segments import SegmentBound, name_segments
 from .stakes import Stakes, stakes_for
 from .steinke import Steinke
-from .verdicts import Verdict, not_a_guarantee, privatised, says_nothing, verdict
+from .verdicts import (
+    Verdict,
+    leak_to_be_seen,
+    not_a_guarantee,
+    privatised,
+    says_nothing,
+    sensitive,
+    verdict,
+)
 from .windows import (
     STANDING_NIGHTS,
     WINDOW_EPSILONS,
