@@ -21,7 +21,7 @@ from typing import Any
 import polars as pl
 
 from privcore.lower_bounds import Verdict
-from privcore.lower_bounds.verdicts import sensitive
+from privcore.lower_bounds.seen_leaks import sensitive
 from workers.warehouse.acknowledgements import (
     SCOPE,
     Acknowledgement,

@@ -27,16 +27,15 @@ from .notebook import audit_models, audit_probabilities
 from .notebook_input import Arm
 from .power import Power
 from .secret import Secret
+from .seen_leaks import leak_to_be_seen, sensitive
 from .segments import SegmentBound, name_segments
 from .stakes import Stakes, stakes_for
 from .steinke import Steinke
 from .verdicts import (
     Verdict,
-    leak_to_be_seen,
     not_a_guarantee,
     privatised,
     says_nothing,
-    sensitive,
     verdict,
 )
 from .windows import (

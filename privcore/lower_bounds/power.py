@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from privcore.lower_bounds.claims import Claim
 from privcore.lower_bounds.designs import DecoyRecords, Design
+from privcore.lower_bounds.seen_leaks import leak_to_be_seen
 from privcore.lower_bounds.stakes import EPSILONS
-from privcore.lower_bounds.verdicts import leak_to_be_seen
 
 _LARGEST = 12.0
 _STEP = 0.01

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from privcore.lower_bounds.verdicts import sensitive
+from privcore.lower_bounds.seen_leaks import sensitive
 from privcore.publication import NoisyWealth, PublicStatement, exactly
 from workers.warehouse.exact_statement_row import StatementFacts
 from workers.warehouse.table_row import Moment
