@@ -112,6 +112,7 @@ from .secrets import (
     tuned_training,
 )
 from .segments import SegmentTree, Split, fit_segments
+from .separation import NEARLY, separation
 from .slices import SliceTallies, slice_tallies
 from .streams import generator, stream_key
 from .student import (
@@ -134,6 +135,7 @@ from .unit_records import (
 
 __all__ = [
     "ABOVE",
+    "NEARLY",
     "NEAR_DIGITS",
     "PLAIN",
     "SUSPICIOUS",
@@ -264,6 +266,7 @@ __all__ = [
     "secrecy_bits",
     "secret_leakage",
     "secret_log_probability",
+    "separation",
     "slice_tallies",
     "stream_key",
     "surprises",

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from privcore.attacks.logistic_regression import RIDGE, fit_logistic
 from privcore.attacks.odds import OddsTally
 
 COPIED = 4.5
@@ -19,7 +20,6 @@ MOST_RECORDS = 2_000
 """A curve that is no parabola on either side would look like a jump in any number of records."""
 
 _LEAST_RECORDS = 10
-_RIDGE = 1e-6
 
 
 def answer_jump(odds: OddsTally) -> float:
@@ -52,9 +52,9 @@ def answer_jump(odds: OddsTally) -> float:
     chance = _fitted(design, ones, counts)
     weight = counts * chance * (1.0 - chance)
     within = design.T @ (weight * side)
-    curvature = (design.T * weight) @ design + _RIDGE * np.eye(design.shape[1])
+    curvature = (design.T * weight) @ design + RIDGE * np.eye(design.shape[1])
     variance = float(weight @ side) - float(within @ np.linalg.solve(curvature, within))
-    if variance <= _RIDGE:
+    if variance <= RIDGE:
         return 0.0
     score = float(side @ (ones - counts * chance))
     with_jump = np.column_stack([design, side])
@@ -88,21 +88,14 @@ def _spread(
     free = beyond.size - design.shape[1]
     if free <= 0:
         return math.inf  # any labels of so few answers would be fitted
-    more = beyond @ beyond / max(expected, _RIDGE) * beyond.size / free
+    more = beyond @ beyond / max(expected, RIDGE) * beyond.size / free
     return max(1.0, float(more))
 
 
 def _fitted(
     design: NDArray[np.float64], ones: NDArray[np.float64], counts: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the probabilities of a logistic regression, by Newton's method."""
-    found = np.zeros(design.shape[1])
-    for _ in range(60):
-        chance = expit(design @ found)
-        gradient = design.T @ (ones - counts * chance) - _RIDGE * found
-        curvature = (design.T * (counts * chance * (1.0 - chance))) @ design
-        step = np.linalg.solve(curvature + _RIDGE * np.eye(found.size), gradient)
-        found = found + step * min(1.0, 5.0 / max(float(np.abs(step).max()), 1e-12))
-        if float(np.abs(step).max()) < 1e-8:
-            break
-    return np.asarray(expit(design @ found))
+    """Return the probabilities of a logistic regression of cells' labels."""
+    sign = np.repeat([1.0, -1.0], ones.size)
+    both, weights = np.concatenate([design, design]), np.concatenate([ones, counts - ones])
+    return np.asarray(expit(design @ fit_logistic(both, sign, weights)))

@@ -8,7 +8,9 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit
+from scipy.special import log_expit
+
+from privcore.attacks.logistic_regression import fit_logistic
 
 SUSPICIOUS = 10.0
 """Standard errors above which the holdout is called suspect. Learners that never saw it reached
@@ -25,7 +27,6 @@ _CERTAIN = 3.0
 the same records, so it is more."""
 
 _LARGEST = 12.0
-_RIDGE = 1e-6
 
 
 def holdout_suspicion(
@@ -64,9 +65,11 @@ def holdout_suspicion(
     without = np.stack([np.ones(labels.size), said[1], said[2]], axis=1)
     whole = np.column_stack([without, said[0] - said[1]])
     sign = np.where(ones, 1.0, -1.0)
-    fits = [_fit(design, sign) for design in (without, whole)]
-    gained = max(2.0 * (fits[1][1] - fits[0][1]), 0.0)
-    return math.copysign(math.sqrt(gained), float(fits[1][0][-1]))
+    before, after = (fit_logistic(design, sign, np.ones(sign.size)) for design in (without, whole))
+    gained = 2.0 * float(
+        log_expit(sign * (whole @ after)).sum() - log_expit(sign * (without @ before)).sum()
+    )
+    return math.copysign(math.sqrt(max(gained, 0.0)), float(after[-1]))
 
 
 def misranked(probabilities: NDArray[np.float64], labels: NDArray[np.integer]) -> int:
@@ -118,19 +121,3 @@ def suspect_sentence(suspicion: float) -> str:
         "concludes nothing: see that training leaves out exactly the rows that are called holdout "
         "here."
     )
-
-
-def _fit(
-    design: NDArray[np.float64], sign: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], float]:
-    """Return coefficients and log-likelihood of a logistic regression, by Newton's method."""
-    found = np.zeros(design.shape[1])
-    for _ in range(60):
-        margin = sign * (design @ found)
-        gradient = design.T @ (sign * expit(-margin)) - _RIDGE * found
-        curvature = (design.T * (expit(margin) * expit(-margin))) @ design
-        step = np.linalg.solve(curvature + _RIDGE * np.eye(found.size), gradient)
-        found = found + step * min(1.0, 5.0 / max(float(np.abs(step).max()), 1e-12))
-        if float(np.abs(step).max()) < 1e-8:
-            break
-    return found, float(log_expit(sign * (design @ found)).sum())

@@ -31,13 +31,7 @@ from .seen_leaks import leak_to_be_seen, sensitive
 from .segments import SegmentBound, name_segments
 from .stakes import Stakes, stakes_for
 from .steinke import Steinke
-from .verdicts import (
-    Verdict,
-    not_a_guarantee,
-    privatised,
-    says_nothing,
-    verdict,
-)
+from .verdicts import Verdict, not_a_guarantee, privatised, says_nothing, verdict
 from .windows import (
     STANDING_NIGHTS,
     WINDOW_EPSILONS,

@@ -7,18 +7,19 @@ from numpy.typing import NDArray
 
 from privcore.attacks import (
     NEAR_DIGITS,
+    NEARLY,
     ValueSketch,
     hashed_numbers,
     leading_digits,
     misranked,
     ranks_too_well,
     row_sums,
+    separation,
 )
 from privcore.lower_bounds.notebook_input import CheckedArm
 
 _ROWS = 1 << 16
 """The first rows of an arm that are looked at."""
-_TOLD = 0.99
 _COLUMNS = 24
 """The first columns of the context whose values are looked at."""
 
@@ -42,7 +43,9 @@ def held_together_sentence(training: CheckedArm, control: CheckedArm) -> str:
                 "by other records of their value, and control records by none, so a comparison of "
                 "single records would accuse it falsely. Hold out single records at random."
             )
-    for digits in () if _tells_arm(both, sums[:, 0]) else NEAR_DIGITS:
+    if any(separation(column, sums[:, 0] > 0) >= NEARLY for column in both.T):
+        return ""  # a column that tells the arms leaves no value of all columns in both
+    for digits in NEAR_DIGITS:
         near = leading_digits(both, digits).view(np.float64)
         if found := ValueSketch.of(_hashed(near), sums).near_held_together():
             return (
@@ -83,20 +86,6 @@ def ranks_well_sentence(control: CheckedArm) -> str:
         f"labels, and the proxy {wrong[1]:,}. If training saw the control, a small bound concludes "
         "nothing. Give the features as context, which tells more."
     )
-
-
-def _tells_arm(both: NDArray[np.float64], train: NDArray[np.int64]) -> bool:
-    """Return whether a column alone tells the arms, so that no value of all columns can be in both.
-
-    Ordered by it, 99% of all pairs of a training and a control record are in one order.
-    """
-    numbers = np.where(np.isnan(both), -np.inf, both)
-    for training, control in zip(numbers[train > 0].T, numbers[train == 0].T, strict=True):
-        ends = (np.searchsorted(np.sort(control), training, side) for side in ("left", "right"))
-        ordered = sum(float(end.mean()) for end in ends) / (2 * control.size)
-        if abs(ordered - 0.5) >= _TOLD - 0.5:
-            return True
-    return False
 
 
 def _sums(training: CheckedArm, control: CheckedArm) -> NDArray[np.int64]:

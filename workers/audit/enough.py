@@ -67,12 +67,19 @@ def _check_held_together(game: Game, result: PartialResult) -> None:
     """
     if game.plan.privacy_unit is not None or game.source.decoys is not None:
         return
+    column = result.alike.held_together()
+    if column is not None:
+        raise NotEvaluableError(
+            Reason.HELD_OUT_TOGETHER,
+            f"All rows of one value of {column!r} were held out together, or trained on together, "
+            "and their labels agree more than the earlier model expects. The model knows training "
+            "rows by other rows of their value, and holdout rows by none, so a comparison of "
+            f'single rows would accuse it falsely. Set plan.privacy_unit to "{column}", and '
+            "declare an epsilon for that unit; or hold out single rows at random.",
+        )
     # Rows of a feature that tells the split are never in both arms: its own sentence says so.
     near = None if result.copies.tell_split else result.alike.near_held_together()
-    column = result.alike.held_together()
-    if column is None and near is None:
-        return
-    if column is None and near is not None:
+    if near is not None:
         crossing, expected = near
         raise NotEvaluableError(
             Reason.HELD_OUT_TOGETHER,
@@ -83,14 +90,6 @@ def _check_held_together(game: Game, result: PartialResult) -> None:
             "comparison of single rows could accuse it falsely. Hold out single rows at random; or "
             "set plan.privacy_unit to the column of the persons, and declare an epsilon for them.",
         )
-    raise NotEvaluableError(
-        Reason.HELD_OUT_TOGETHER,
-        f"All rows of one value of {column!r} were held out together, or trained on together, and "
-        "their labels agree more than the earlier model expects. The model knows training rows by "
-        "other rows of their value, and holdout rows by none, so a comparison of single rows would "
-        f'accuse it falsely. Set plan.privacy_unit to "{column}", and declare an epsilon for that '
-        "unit; or hold out single rows at random.",
-    )
 
 
 def _check_units_in_both_splits(tallies: Tallies, game: Game, result: PartialResult) -> None:

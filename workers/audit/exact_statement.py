@@ -45,7 +45,8 @@ def with_statement(
     - the plan asks for none, or the secret is no label;
     - nothing is declared that the bound is held against (`held_against`);
     - training was given decoys, or sampled rows: their presence depends on labels;
-    - a column's values never cross the arms, and no privacy unit is set: honest models look leaky;
+    - a column's values, or rows with nearly the same features, never cross the arms, and no privacy
+      unit is set: honest models look leaky;
     - there are too few records, or too many of them cannot be read for other reasons than labels.
 
     A record whose label cannot be read plays, and its label counts against a refutation

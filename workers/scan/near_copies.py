@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from privcore.attacks import NEARLY, separation
 from workers.labels.columns import SPLIT, Batch
 from workers.labels.shards import Partition
 from workers.lake.manifest import Feature
@@ -32,7 +33,6 @@ _ROWS_OF_A_WORD = 8
 """Rows of each split, in all, and for each word, without which nothing is said of the split: of 10
 and 30 rows chance puts 99% of the pairs in one order with probability 2e-8."""
 _MOST_WORDS = 64
-_NEARLY = 0.99
 _NAMED = 5
 
 
@@ -144,7 +144,7 @@ def _separates(values: pl.Series, kinds: NDArray[np.bool_]) -> bool:
     few = np.count_nonzero(kinds) < _LEAST or np.count_nonzero(~kinds) < _LEAST
     if few and values.dtype == pl.String and values.n_unique() * _ROWS_OF_A_WORD > len(values):
         return False
-    return _separation(values, kinds) >= _NEARLY
+    return _separation(values, kinds) >= NEARLY
 
 
 def _separation(values: pl.Series, kinds: NDArray[np.bool_]) -> float:
@@ -154,16 +154,8 @@ def _separation(values: pl.Series, kinds: NDArray[np.bool_]) -> float:
         if len(words) > _MOST_WORDS:
             return 0.5
         codes = values.cast(pl.Enum(words)).to_physical().to_numpy()
-        ordered = (np.bincount(codes, kinds) / np.bincount(codes))[codes]
-    else:
-        ordered = np.nan_to_num(values.fill_null(np.nan).to_numpy().astype(np.float64), nan=-np.inf)
-    first = np.count_nonzero(kinds)
-    _, places, alike = np.unique(ordered, return_inverse=True, return_counts=True)
-    middle = np.cumsum(alike) - (alike - 1) / 2.0  # the rank of values that are the same
-    ranks = float(middle[places[kinds]].sum())
-    pairs = first * (len(kinds) - first)
-    share = (ranks - first * (first + 1) / 2) / pairs
-    return max(share, 1.0 - share)
+        return separation((np.bincount(codes, kinds) / np.bincount(codes))[codes], kinds)
+    return separation(values.fill_null(np.nan).to_numpy().astype(np.float64), kinds)
 
 
 def _same_text(
@@ -175,5 +167,5 @@ def _same_text(
         if stored.dtype.is_float():
             continue
         same = (stored.cast(pl.String) == people).fill_null(value=False)
-        if float(same.mean()) >= _NEARLY:  # type: ignore[arg-type]  # of booleans
+        if float(same.mean()) >= NEARLY:  # type: ignore[arg-type]  # of booleans
             yield feature.name

@@ -71,6 +71,16 @@ def test_persons_whom_no_column_names_are_told_by_their_features(
         assert not refused or "Rows with nearly the same features were held out" in row.reason
 
 
+def test_a_column_that_names_persons_is_said_where_their_features_tell_them_too(
+    tmp_path: pathlib.Path,
+) -> None:
+    random = np.random.default_rng(341)
+    named = persons(random)
+    frame = with_features(named, random).with_columns(named["person"])
+    row = audit_table(tmp_path, frame, epsilon=0.5, context=FEATURES)
+    assert 'Set plan.privacy_unit to "person"' in row.reason
+
+
 def test_whoever_is_held_out_with_all_rows_is_no_control_in_public_either() -> None:
     """No label decides that: rows whose labels are not alike are held out together as well."""
     random = np.random.default_rng(339)
