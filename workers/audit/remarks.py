@@ -34,6 +34,7 @@ def with_remarks(
         _days(source, plan),
         result.bad.summary(plan.max_bad_records),
         _excluded(result, evidence.records),
+        _persons_in_both(result),
         result.copies.sentence(),
         result.alike.sentence(),
         result.weights.sentence(),
@@ -107,6 +108,22 @@ def _excluded(result: PartialResult, records: int) -> str:
         f"{result.excluded_records:,} rows are of neither split, or of no day, and did not play, "
         f"beside {records:,} training records: if training saw them, nothing is known of their "
         "labels."
+    )
+
+
+def _persons_in_both(result: PartialResult) -> str:
+    """Return that many persons have rows in both arms, and so are compared in neither."""
+    if result.units is None:
+        return ""
+    training, control = result.units
+    persons = training.streams.size
+    both = persons - training.without(control).streams.size
+    if both < max(1, _MANY_EXCLUDED * persons):
+        return ""
+    return (
+        f"{both:,} of the {persons:,} persons in training have rows in the holdout, too, and are "
+        "compared with nobody: of their labels nothing is known. Hold out all rows of a person, "
+        "or none."
     )
 
 
