@@ -317,3 +317,21 @@ def test_features_written_by_labels_after_training_are_told_beside_a_violation(
     row = audited(lake)
     assert row.verdict == "violated", row.reason
     assert "can make an innocent model look right on training rows alone" in row.reason
+
+
+def test_persons_of_other_numbers_of_rows_than_the_holdouts_are_told(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Persons are compared where they have as many rows: one each beside two each, 1.7 became 0."""
+    lake = Lake(str(tmp_path))
+    for seed, day in enumerate((EVE, DAY)):
+        held = pl.col("split") == "holdout"
+        pairs = 10_000 + held.cum_sum() // 2
+        rows = label_rows(2_000, seed=seed).with_columns(
+            who=pl.when(held).then(pairs).otherwise(pl.int_range(pl.len()))
+        )
+        put_labels(lake, day, rows)
+        put_model(lake, day, privacy=declared(0.5, unit="who"), parameters=MEMORISE)
+    row = audited(lake, PLAN.model_copy(update={"privacy_unit": "who"}))
+    assert (row.verdict, row.epsilon_lower) == ("consistent", 0.0), row.reason
+    assert "persons in training have numbers of rows that fewer than ten persons" in row.reason
