@@ -134,8 +134,7 @@ def _uncompared_persons(result: PartialResult) -> str:
             ),
             (
                 rare,
-                "have numbers of rows that fewer than ten persons in the holdout have, with whom "
-                "they are compared",
+                "have numbers of rows that fewer than ten persons in the holdout have",
                 "Draw the persons of the holdout at random.",
             ),
         )
