@@ -499,3 +499,33 @@ def names(store: Lake, below: str) -> list[str]:
     selector = fs.FileSelector(below, recursive=True, allow_not_found=True)
     entries = store.files.get_file_info(selector)
     return [entry.path for entry in entries if entry.type == fs.FileType.File]
+
+
+@pytest.mark.parametrize("rows_at_once", [1 << 20, 1_100], ids=["one bucket", "several buckets"])
+@pytest.mark.parametrize("word", [None, "soon"])
+def test_rows_without_a_day_are_told(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch, word: str | None, rows_at_once: int
+) -> None:
+    """Rows that leak were in no day of either table: 4.3 became 0, unsaid."""
+    monkeypatch.setattr(workers.sources.scores.joined, "ROWS_OF_BUCKET", rows_at_once)
+    frame = world().with_columns(day=pl.lit(str(DAY)), kept=pl.int_range(pl.len()) % 3 == 0)
+    for told in (False, True):
+        undated = (pl.col("split") == "train") & ~pl.col("kept") & told
+        rows = frame.with_columns(
+            day=pl.when(undated).then(pl.lit(word, pl.String)).otherwise("day")
+        )
+        folder = tables.folder / str(told)
+        deltalake.write_deltalake(str(folder / "first"), rows.drop("p_today", "kept"))
+        deltalake.write_deltalake(str(folder / "target"), rows.select("day", "event_id", "p_today"))
+        row = audited(
+            ScoreTables.model_validate(
+                {
+                    "table": str(folder / "first"),
+                    "record": "event_id",
+                    "label": "clicked",
+                    "target": {"table": str(folder / "target"), "column": "p_today"},
+                    "proxy": "p_yesterday",
+                }
+            )
+        )
+        assert ("are of no day, or have no time" in row.reason) is told, row.reason
