@@ -48,8 +48,8 @@ def one_sided_numbers(tallies: Tallies) -> str:
     side = "above" if above > 0.5 else "below"
     return (
         f"Nearly all of the target's predictions lie {side} the proxy's. The audit tests the side "
-        "alone, so it would not see what the target remembers of the labels. A day whose numbers "
-        "are far from the day before's looks so. See that both models predict in one unit, and "
+        "alone, so it would not see what the target remembers of the labels. A day on which all "
+        "numbers moved one way looks so. See that both models predict in one unit, and "
         "that nothing shifts their predictions."
     )
 
