@@ -110,6 +110,7 @@ def logged(random, *, twice, context):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("context", [True, False])
 def test_records_that_are_there_twice_are_said_beside_the_verdict(context):
     """N = 10 with a tenth of the events twice, and 10 with none, seed 342."""

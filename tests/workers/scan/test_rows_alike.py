@@ -265,6 +265,7 @@ def test_a_tenth_of_the_rows_twice_is_enough(tmp_path: pathlib.Path) -> None:
     assert re.search("Rows may be logged twice: 1[6-9]% of the rows", row.reason), row.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", tiered([9, 60, 2_000], always=1, slow=2))
 def test_features_of_few_values_are_no_twins(tmp_path: pathlib.Path, levels: int) -> None:
     """20 audits each of rows with so many values of all features together, seed 332."""
@@ -283,6 +284,7 @@ def test_features_of_few_values_are_no_twins(tmp_path: pathlib.Path, levels: int
         assert "logged twice" not in row.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jitter", [0.0, 0.001])
 def test_near_copies_of_training_rows_in_the_holdout_are_told(
     tmp_path: pathlib.Path, jitter: float

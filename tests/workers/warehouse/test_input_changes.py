@@ -42,6 +42,7 @@ def told(warehouse: Warehouse, audit_id: str) -> str:
     return input_changes(warehouse, audits).get(audit_id, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "what"),
     rest_slow(
@@ -109,6 +110,7 @@ def test_a_score_table_that_is_rewritten_after_its_audit_is_told(
     assert ("The score table's rows of 2026-04-02 changed after its audit" in found) is is_told
 
 
+@pytest.mark.slow
 def test_what_reads_otherwise_is_no_change(warehouse: Warehouse) -> None:
     """Other columns, another method, supplied scores, settings in a manifest's stead."""
     put(warehouse, DAY)
