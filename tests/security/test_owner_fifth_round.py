@@ -95,6 +95,7 @@ def lake(plain: Lake, tmp_path: pathlib.Path) -> Lake:
     return Lake(str(shutil.copytree(plain.uri, tmp_path / "lake")))
 
 
+@pytest.mark.slow
 def test_decoys_of_an_owners_own_do_not_switch_off_the_files_counts(lake: Lake) -> None:
     """Rounded features beside them: 1.70 became 0.00, and nothing was said."""
     unseen = label_rows(300, seed=77).with_columns(split=pl.lit("train"))
@@ -106,6 +107,7 @@ def test_decoys_of_an_owners_own_do_not_switch_off_the_files_counts(lake: Lake) 
     assert "training records are in the table. Records that training never saw" in row.reason
 
 
+@pytest.mark.slow
 def test_true_decoys_are_counted_as_the_rows_that_they_are(lake: Lake) -> None:
     rows = rows_of(lake)
     train = (rows["split"] == "train").to_numpy()
@@ -133,6 +135,7 @@ def copied(rows: pl.DataFrame, change: Any) -> pl.DataFrame:
     return whole.sample(fraction=1.0, shuffle=True, seed=5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", [TOKEN, NOISE], ids=["words", "numbers"])
 def test_a_feature_of_an_owners_own_does_not_hide_copies_in_the_holdout(
     tmp_path: pathlib.Path, own: Feature
@@ -148,6 +151,7 @@ def test_a_feature_of_an_owners_own_does_not_hide_copies_in_the_holdout(
     assert RESEMBLE in row.reason
 
 
+@pytest.mark.slow
 def test_copies_in_the_holdout_with_another_word_are_told(lake: Lake) -> None:
     turned = {"AMS": "BER", "BER": "CDG", "CDG": "AMS"}
     moved = lambda rows: rows.with_columns(pl.col("city").replace(turned))  # noqa: E731
@@ -171,6 +175,7 @@ def test_size_a_context_of_features_is_not_said_to_tell_anything(tmp_path: pathl
     assert "nearly copy" not in row.reason
 
 
+@pytest.mark.slow
 def test_persons_in_both_arms_are_told(tmp_path: pathlib.Path) -> None:
     """A holdout row for each person whose labels are remembered: 3.5 became 0, unsaid."""
     random = np.random.default_rng(4)
@@ -275,6 +280,7 @@ def of_one_user_each(users: pl.Series, labels: pl.Series) -> bytes:
     return bytes(model.SerializeToString())
 
 
+@pytest.mark.slow
 def test_whole_numbers_of_64_bits_are_scored_with_all_their_digits(tmp_path: pathlib.Path) -> None:
     """A double does not hold the last ones, by which the model looks labels up: 5.1 became 0."""
     lake = Lake(str(tmp_path))
@@ -299,6 +305,7 @@ def test_whole_numbers_of_64_bits_are_scored_with_all_their_digits(tmp_path: pat
     assert row.verdict == "violated", row.reason
 
 
+@pytest.mark.slow
 def test_features_written_by_labels_after_training_are_told_beside_a_violation(
     tmp_path: pathlib.Path,
 ) -> None:
@@ -319,6 +326,7 @@ def test_features_written_by_labels_after_training_are_told_beside_a_violation(
     assert "can make an innocent model look right on training rows alone" in row.reason
 
 
+@pytest.mark.slow
 def test_persons_of_other_numbers_of_rows_than_the_holdouts_are_told(
     tmp_path: pathlib.Path,
 ) -> None:

@@ -505,6 +505,7 @@ def names(store: Lake, below: str) -> list[str]:
     return [entry.path for entry in entries if entry.type == fs.FileType.File]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows_at_once", [1 << 20, 1_100], ids=["one bucket", "several buckets"])
 @pytest.mark.parametrize("word", [None, "soon"])
 def test_rows_without_a_day_are_told(
