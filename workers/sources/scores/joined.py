@@ -144,31 +144,31 @@ class _Counts:
     Attributes:
         records: of the first table.
         nameless: its rows without a record.
+        unplaced: its rows that are of no day, or whose label has no known time.
         repeated: by table, its records that are there twice.
         lacking: by table, records of the first table that it lacks.
         beyond: by table, its records that the first table lacks.
         corrected: by table, its records whose label became another one.
-        unplaced: rows of the first table that are of no day, or whose label has no known time.
     """
 
     records: int
     nameless: int
+    unplaced: int
     repeated: tuple[int, ...]
     lacking: tuple[int, ...]
     beyond: tuple[int, ...]
     corrected: tuple[int, ...]
-    unplaced: int = 0
 
     def __add__(self, other: "_Counts") -> "_Counts":
         """Return the counts of both buckets."""
         return _Counts(
             self.records + other.records,
             self.nameless + other.nameless,
+            self.unplaced + other.unplaced,
             tuple(map(operator.add, self.repeated, other.repeated)),
             tuple(map(operator.add, self.lacking, other.lacking)),
             tuple(map(operator.add, self.beyond, other.beyond)),
             tuple(map(operator.add, self.corrected, other.corrected)),
-            self.unplaced + other.unplaced,
         )
 
 
@@ -254,7 +254,7 @@ def _join(plan: _Plan, bucket: int) -> tuple[None, _Counts]:
         rows.write(join.whole, plan.scratch_folder, plan.file(bucket))
     many = len(join.parts)
     by_kind = [tuple(each[place : place + many]) for place in range(0, len(each), many)]
-    return None, _Counts(int(records), int(all_nameless), *by_kind, unplaced=unplaced)
+    return None, _Counts(int(records), int(all_nameless), unplaced, *by_kind)
 
 
 def _left_out(parts: tuple[JoinPart, ...], counts: _Counts) -> BadRecords:
