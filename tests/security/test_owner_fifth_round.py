@@ -2,6 +2,7 @@
 
 import pathlib
 import shutil
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ from tests.workers.audit.test_secrets import CITIES, lake_of
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.checkpoints import write_checkpoint
+from workers.lake.formats.contract import InputsRefusedError
+from workers.lake.formats.onnx import _cast
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, Privacy
 from workers.plan import Attribute, Plan, TrainingSampling
@@ -303,6 +306,18 @@ def test_whole_numbers_of_64_bits_are_scored_with_all_their_digits(tmp_path: pat
         write_checkpoint(lake, manifest, content, format="onnx")
     row = audited(lake)
     assert row.verdict == "violated", row.reason
+
+
+@pytest.mark.parametrize(("number", "refused"), [(2.0**53, False), (2.0**60, True)])
+def test_a_matrix_of_whole_numbers_is_scored_where_doubles_hold_them(
+    number: float, refused: bool
+) -> None:
+    given = SimpleNamespace(name="X", type="tensor(int64)")
+    if refused:
+        with pytest.raises(InputsRefusedError, match="above 2\\^53"):
+            _cast(np.array([[number]]), given)
+    else:
+        assert _cast(np.array([[number]]), given).tolist() == [[int(number)]]
 
 
 @pytest.mark.slow
