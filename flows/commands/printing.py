@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FORMULA = "^[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"  # their wide forms, too
 """Beginnings that a spreadsheet takes for a formula."""
-_WITHIN = f"([;\t\r\n])({FORMULA.removeprefix('^')})"
+_WITHIN = f"([;\t])({FORMULA.removeprefix('^')})"
 """The same within a text, where a spreadsheet may separate cells by semicolons or tabs."""
 _ENDLESS = 1_000_000
 """Characters of a line that no terminal wraps."""
@@ -106,7 +106,7 @@ def as_csv(frame: "pl.DataFrame") -> str:
     """Return a frame as CSV: lists as JSON, and no cell is what a spreadsheet takes for a formula.
 
     A text that starts with =, +, -, @, a tab or a line break gets an apostrophe in front, and so
-    does what follows a semicolon, a tab or a line break in it. The names of columns are texts, too.
+    does what follows a semicolon or a tab in it. The names of columns are texts, too.
     """
     import polars as pl
 

@@ -32,7 +32,7 @@ _OTHERWISE = re.compile(r"\b(show|information_schema|pragma|query|query_table)\b
 _PLAINLY = "union_by_name = true, hive_partitioning = false"
 # What a spreadsheet takes for a formula.
 _FORMULA = "^[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"  # their wide forms, too
-_WITHIN = f"([;\t\r\n])({_FORMULA.removeprefix('^')})"
+_WITHIN = f"([;\t])({_FORMULA.removeprefix('^')})"
 """The same where a spreadsheet separates cells by semicolons or tabs."""
 
 

@@ -405,7 +405,7 @@ def test_an_answer_is_no_statement_and_the_reverse(
 
 
 def signed(signer: Signer, statement_of: Any, number: int = 2) -> bytes:
-    """Return a bundle whose statement's attestation, as JSON, is what `statement_of` makes of it."""
+    """Return a bundle with what `statement_of` makes of its statement's attestation, signed."""
     made = json.loads(make_bundle(CONTENTS, STATEMENTS[number].statement_id, signer, time=NOW))
     payload = statement_of(json.loads(attest_statement(STATEMENTS[number])))
     envelope = sign_payload(payload, "application/vnd.in-toto+json", signer)
