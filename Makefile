@@ -30,7 +30,7 @@ test: $(STAMP)  ## Run the quick tests
 	$(BIN)/python -m pytest -m "not slow and not soak" --numprocesses auto --dist loadfile --durations 30
 
 test-slow: $(STAMP)  ## Run the slow tests: more statistics, faults, nights and browsers
-	$(BIN)/python -m pytest -m "slow and not soak" --numprocesses $$(nproc) --dist loadfile --durations 30
+	$(BIN)/python -m pytest -m "slow and not soak" --numprocesses auto --dist loadfile --durations 30
 
 test-soak: $(STAMP)  ## Repeat seeded faults and hostile inputs (hours)
 	$(BIN)/python -m pytest -m soak

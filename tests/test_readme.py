@@ -96,6 +96,7 @@ def type_command(command: str, folder: pathlib.Path, home: pathlib.Path) -> None
     assert done.stdout.strip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

@@ -35,6 +35,7 @@ from privcore.lower_bounds.notebook_input import (
 )
 from privcore.lower_bounds.notebook_rows import (
     held_together_sentence,
+    one_model_sentence,
     ranks_well_sentence,
     twice_sentence,
 )
@@ -71,7 +72,8 @@ def audit_probabilities(
     Returns:
         `AuditAnswer`: `epsilon_lower`, `epsilon_if_proxy_right`, `epsilon_ceiling`, `claim_pvalue`,
         `verdict`, `reason` and `evidence`. It prints in ten lines. Fewer than 200 training or 30
-        control records are `not_evaluable`, as in the nightly service.
+        control records, or one model as target and proxy, are `not_evaluable`, as in the nightly
+        service.
 
     >>> import numpy as np
     >>> from privcore.lower_bounds import Arm, audit_probabilities
@@ -134,7 +136,8 @@ def audit_probabilities(
     looked_at = arms.place if seen.target.shape[1] > 2 else 1
     differ = arms.sentence(f"class {looked_at}") if arms.differ else ""
     together = "" if twice else held_together_sentence(seen, held)  # copies are together, too
-    refused = " ".join(filter(None, (_too_few(seen, held), together, differ)))
+    same = one_model_sentence(seen, held)
+    refused = same or " ".join(filter(None, (_too_few(seen, held), together, differ)))
     return AuditAnswer(
         epsilon_lower=math.nan if refused else evidence.epsilon_lower,
         epsilon_if_proxy_right=evidence.epsilon_if_proxy_right,

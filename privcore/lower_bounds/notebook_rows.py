@@ -22,6 +22,8 @@ _ROWS = 1 << 16
 """The first rows of an arm that are looked at."""
 _COLUMNS = 24
 """The first columns of the context whose values are looked at."""
+_TO_COMPARE, _SAME = 100, 1e-6
+"""Records that two models agree on by no accident, and by how much they may differ."""
 
 
 def held_together_sentence(training: CheckedArm, control: CheckedArm) -> str:
@@ -85,6 +87,22 @@ def ranks_well_sentence(control: CheckedArm) -> str:
         f"holdout_suspect: the target misranks {wrong[0]:,} of {len(control.labels):,} control "
         f"labels, and the proxy {wrong[1]:,}. If training saw the control, a small bound concludes "
         "nothing. Give the features as context, which tells more."
+    )
+
+
+def one_model_sentence(training: CheckedArm, control: CheckedArm) -> str:
+    """Say that target and proxy are one model; "" where they differ, or records are few.
+
+    What the target knows the proxy then knows, too, and nothing is told apart.
+    """
+    target, proxy = (
+        _of_both(getattr(training, name), getattr(control, name)) for name in ("target", "proxy")
+    )
+    if len(target) < _TO_COMPARE or float(np.abs(target - proxy).max()) > _SAME:
+        return ""
+    return (
+        "The proxy's probabilities are the target's, record for record: give those of a model that "
+        "was trained before these labels, like the ones that were served that day."
     )
 
 

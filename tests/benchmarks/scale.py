@@ -3,9 +3,9 @@
 All sides do their work on one thread of a process of their own, on the same Parquet files, taking
 turns: `bare` reads the features of each row group, makes one CatBoost pool and calls `predict` of
 both models on it; `audit` is `run_audits` from the lake to the record, with everything that it
-does; `alone` is the same without a student. Files are made by repeating one of 250,000 rows. What
-is compared is processor time, medians over turns, since other processes on the machine cost wall
-clock to whoever is running.
+does; `alone` is the same without a student. Each file has 250,000 rows of its own. What is compared
+is processor time, medians over turns, since other processes on the machine cost wall clock to
+whoever is running.
 
 With `--workers` the audit runs on a Ray of one and of two CPUs instead, and wall clock is compared.
 """
@@ -56,13 +56,13 @@ CARDINALITIES = (10, 100, 1_000, 10_000, 100_000)
 MODEL = {"iterations": 200, "depth": 6, "learning_rate": 0.1, "thread_count": 2, "verbose": False}
 
 
-def block(*, words: bool) -> pl.DataFrame:
-    """Return rows of the benchmark's shape: numbers and, where asked for, words of many values."""
-    random = np.random.default_rng(1)
+def block(place: int, *, words: bool) -> pl.DataFrame:
+    """Return a file's rows: numbers and, where asked for, words of many values."""
+    random = np.random.default_rng(place + 1)
     numbers = random.normal(size=(len(NUMERIC), BLOCK)).astype(np.float32)
     columns: dict[str, Any] = dict(zip(NUMERIC, numbers, strict=True))
-    for place, name in enumerate(WORDS if words else []):
-        values = random.integers(0, CARDINALITIES[place % len(CARDINALITIES)], BLOCK)
+    for number, name in enumerate(WORDS if words else []):
+        values = random.integers(0, CARDINALITIES[number % len(CARDINALITIES)], BLOCK)
         columns[name] = np.char.mod("%08x", values * 2654435761 % 2**32)
     chance = 1.0 / (1.0 + np.exp(1.0 - numbers[0] - 0.5 * numbers[1]))
     return pl.DataFrame(
@@ -77,7 +77,7 @@ def block(*, words: bool) -> pl.DataFrame:
 def make_lake(folder: pathlib.Path, *, words: bool) -> Lake:
     """Return a lake with two models and one block of labels."""
     lake = Lake(str(folder))
-    rows = block(words=words)
+    rows = block(0, words=words)
     names = [*NUMERIC, *(WORDS if words else [])]
     kinds = ["categorical" if name in WORDS else "numeric" for name in names]
     for seed, day in enumerate((EVE, DAY)):
@@ -108,16 +108,19 @@ def make_lake(folder: pathlib.Path, *, words: bool) -> Lake:
     return lake
 
 
-def repeat_labels(lake: Lake, rows: int) -> int:
-    """Have the day hold `rows` in whole blocks, copies of the first; returns how many."""
+def grow_labels(lake: Lake, rows: int, *, words: bool) -> int:
+    """Have the day hold `rows` in whole blocks, one a file; returns how many.
+
+    Copies of one block would not do: their rows were held out together, which is refused.
+    """
     folder = pathlib.Path(lake.uri) / labels_folder("clicks", DAY)
-    first = folder / "part-00000.parquet"
     blocks = max(1, round(rows / BLOCK))
-    for path in folder.glob("part-*.parquet"):
-        if path != first:
-            path.unlink()
     for place in range(1, blocks):
-        shutil.copyfile(first, folder / f"part-{place:05d}.parquet")
+        path = folder / f"part-{place:05d}.parquet"
+        if not path.exists():
+            pq.write_table(block(place, words=words).to_arrow(), path, row_group_size=BLOCK)
+    for path in sorted(folder.glob("part-*.parquet"))[blocks:]:
+        path.unlink()
     return blocks * BLOCK
 
 
@@ -225,7 +228,7 @@ def measured(
             shutil.rmtree(kept, ignore_errors=True)
             make_lake(kept, words=words)
         lake = Lake(str(kept))
-        rows = repeat_labels(lake, rows)
+        rows = grow_labels(lake, rows, words=words)
         about = {"rows": rows, "repetitions": repetitions, "features": 39 if words else 13}
         if workers:
             one, two = (on_workers(lake, repetitions, cpus) for cpus in (1, 2))

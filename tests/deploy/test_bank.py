@@ -26,6 +26,7 @@ def test_the_page_shows_these_settings() -> None:
     assert shown[1].strip() in (BANK / "privaudit.toml").read_text()
 
 
+@pytest.mark.slow
 def test_the_nights_steps_are_commands_that_there_are() -> None:
     tree = ast.parse((BANK / "credit_night.py").read_text())
     (night,) = [

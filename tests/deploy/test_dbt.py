@@ -29,6 +29,7 @@ def tables() -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_sources_are_relations_and_columns_of_the_warehouse(warehouse: Warehouse) -> None:
     assert {table["name"] for table in tables()} <= set(RELATIONS)
     named = 0

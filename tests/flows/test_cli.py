@@ -45,6 +45,7 @@ def test_run_prints_the_audit_and_commits_it(folder: pathlib.Path, privaudit: Co
     assert Warehouse(str(folder / "warehouse")).current()["model"].to_list() == ["good"]
 
 
+@pytest.mark.slow
 def test_run_twice_says_the_same_and_leaves_one_record(
     folder: pathlib.Path, privaudit: Command
 ) -> None:
@@ -143,6 +144,7 @@ def test_json_of_a_failed_audit_has_nulls(folder: pathlib.Path, privaudit: Comma
     assert folder.exists()
 
 
+@pytest.mark.slow
 def test_show_prints_the_latest_night_and_all_every_current_record(
     folder: pathlib.Path, privaudit: Command
 ) -> None:
@@ -222,6 +224,7 @@ def test_report_writes_the_page(audited: pathlib.Path, privaudit: Command) -> No
     assert "good" in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_settings_are_given_by_option_or_environment_or_folder(
     folder: pathlib.Path,
     privaudit: Command,
@@ -281,6 +284,7 @@ def test_every_command_explains_itself_with_an_example(privaudit: Command, comma
     assert f"privaudit {command}" in answer.out
 
 
+@pytest.mark.slow
 def test_the_installed_command_fails_without_a_traceback(tmp_path: pathlib.Path) -> None:
     script = pathlib.Path(sys.executable).with_name("privaudit")
     environment = {k: v for k, v in os.environ.items() if k != "PRIVAUDIT_CONFIG"}
@@ -336,6 +340,7 @@ def test_a_panic_in_rust_is_an_error_like_any_other(
     assert answer.err.startswith("privaudit: PanicException: index out of bounds")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arguments", "code"), [(["run"], 64), (["--help"], 0)])
 def test_an_exit_code_does_not_depend_on_who_reads(arguments: list[str], code: int) -> None:
     read, write = os.pipe()
@@ -357,6 +362,7 @@ def test_progress_that_no_terminal_shows_is_one_json_line_per_event(
     assert folder.exists()
 
 
+@pytest.mark.slow
 def test_a_backfill_lists_what_it_would_do_and_does_it_once(
     folder: pathlib.Path, privaudit: Command
 ) -> None:

@@ -23,6 +23,7 @@ def _given(name: str, by_uri: bool) -> Any:
     return pytest.param(name, by_uri, marks=marks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "by_uri"), [_given(name, by_uri) for name in ODD for by_uri in (False, True)]
 )

@@ -43,6 +43,7 @@ def test_a_golden_holdout_is_refused(labels: str, way: str) -> None:
     assert [one.code for one in found] == ["arms_differ"] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("labels", "audits"), one_always("no label read", "labels at 1"))
 def test_without_features_a_golden_holdout_accuses_nobody(labels: str, audits: int) -> None:
     """Behind noisy labels it is not always seen; then the bound keeps below the truth."""
@@ -61,6 +62,7 @@ def test_a_new_holdout_is_audited(labels: str, way: str) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kept", "way", "audits"),
     rest_slow(
@@ -99,6 +101,7 @@ def test_declared_rates_hide_no_leak(way: str) -> None:
     assert [one.verdict for one in answers(plain, way, 1)] == ["violated"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("way", "audits"), one_always(*SERVICE, "notebook with context"))
 def test_a_holdout_by_person_gives_no_verdict_on_rows(way: str, audits: int) -> None:
     """All persons' features and names are columns."""
@@ -106,6 +109,7 @@ def test_a_holdout_by_person_gives_no_verdict_on_rows(way: str, audits: int) -> 
     assert [one.code for one in found] == ["held_out_together"] * audits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("way", "audits"), one_always(*SERVICE))
 def test_a_claim_for_a_row_is_not_held_against_persons(way: str, audits: int) -> None:
     """A claim for a person is."""
@@ -126,6 +130,7 @@ def test_persons_whose_unit_is_the_claims_are_audited(twin: str, way: str) -> No
     assert [one.verdict for one in answers(TWINS[twin], way, 2)] == ["consistent"] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("way", "audits"), one_always(*ALL))
 def test_rows_logged_twice_are_said_beside_the_verdict(way: str, audits: int) -> None:
     """It is not said of rows that were logged once, and no model is accused."""
@@ -156,6 +161,7 @@ def test_a_false_claim_beside_a_holdout_that_training_saw_is_never_silent(
         assert one.verdict == "violated" or "holdout_suspect" in one.remarks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("way", "audits"), one_always(*ALL))
 def test_a_clean_holdout_is_not_suspected(way: str, audits: int) -> None:
     """N audits are of a true claim, and one of a false claim asks what the label column holds."""

@@ -141,6 +141,7 @@ def check_compose(path):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_compose_is_valid_by_its_specifications_schema(tmp_path):
     assert check_compose(COMPOSE).returncode == 0
     planted = tmp_path / "compose.yaml"

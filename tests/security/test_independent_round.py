@@ -169,6 +169,7 @@ def test_a_unit_that_numpy_would_keep_otherwise_is_a_bad_record(
     assert (row.status, row.reason_code) == ("not_evaluable", "unit_invalid"), row.reason
 
 
+@pytest.mark.slow
 def test_a_long_word_in_a_feature_takes_its_own_room_alone(tmp_path: pathlib.Path) -> None:
     """Each of 1,024 rows that are looked at took as much: 32 GB."""
     lake = small_lake(tmp_path / "lake")

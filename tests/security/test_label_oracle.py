@@ -177,6 +177,7 @@ def test_of_recurring_nights_nothing_but_their_answers_tells_a_label(
     assert "night 2 of at most 30" in seen[0][1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("record", tiered([3, 210], always=1, slow=1))
 def test_of_a_public_night_nothing_but_noisy_figures_tells_a_label(
     lake: Lake,

@@ -149,6 +149,7 @@ def test_an_address_in_markdown_is_no_link_and_can_be_read(text: str) -> None:
     assert linked == ["Report: https://reports.example.com/"]
 
 
+@pytest.mark.slow
 def test_an_exported_csv_holds_no_formula(tmp_path: pathlib.Path) -> None:
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     formulas = ["=cmd|' /C calc'!A0", "+1+1", "-1+1", "@SUM(A1)"]

@@ -127,6 +127,7 @@ def test_features_that_are_exchanged_among_rows_are_told(lake: Lake) -> None:
     assert "further from the labels than the share of each class is" in row.reason
 
 
+@pytest.mark.slow
 def test_honest_models_are_not_said_to_be_further_from_the_labels_than_shares() -> None:
     """Neither one that knows labels by their features, nor one that knows nothing: 300 of each."""
     random = np.random.default_rng(7)

@@ -37,6 +37,7 @@ def remembered(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 RESEMBLE = "Holdout rows resemble training rows too often"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("share", "jitter"), [(0.75, 0.001), (1.0, 0.05)])
 def test_a_holdout_of_near_copies_of_training_rows_is_told(
     remembered: Lake, tmp_path: pathlib.Path, share: float, jitter: float
@@ -61,6 +62,7 @@ def test_a_holdout_of_near_copies_of_training_rows_is_told(
 JUMP = "jump where the target's answer turns"
 
 
+@pytest.mark.slow
 def test_a_holdout_of_the_targets_own_answers_is_told(tmp_path: pathlib.Path) -> None:
     """Half of the labels were its answers: 1.70 became 0.18, at 9.1 of 10 standard errors."""
     lake = Lake(str(tmp_path / "lake"))

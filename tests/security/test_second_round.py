@@ -328,6 +328,7 @@ NO_AUDIT_WRITES: dict[str, dict[str, object]] = {
 """By model: what a forged row of it says."""
 
 
+@pytest.mark.slow
 def test_rows_that_no_audit_writes_cost_no_other_model_its_report(tmp_path: pathlib.Path) -> None:
     """One forged row ended the report of every model, and the alerts of the night."""
     whole, warehouse = Warehouse(str(tmp_path / "whole")), Warehouse(str(tmp_path / "forged"))

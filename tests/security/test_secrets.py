@@ -77,6 +77,7 @@ def test_no_record_log_or_report_holds_one(
     assert leaks(page, records, caplog.text, stored.decode("latin-1")) == []
 
 
+@pytest.mark.slow
 def test_no_command_prints_one(lake: Lake, tmp_path: pathlib.Path) -> None:
     config = ["--config", str(write_settings(tmp_path, ["good"]))]
     Warehouse(str(tmp_path / "warehouse")).commit(

@@ -83,6 +83,7 @@ def test_an_epsilon_out_of_all_bounds_is_refused(lake: Lake, number: str) -> Non
     assert audit(lake).reason_code == "manifest_invalid"
 
 
+@pytest.mark.slow
 def test_a_file_of_highly_compressed_text_is_not_unpacked(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +208,7 @@ def test_a_digest_of_fixed_size_is_read(lake: Lake) -> None:
     assert footer.unbounded == ()
 
 
+@pytest.mark.slow
 def test_a_file_of_too_many_row_groups_is_refused(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

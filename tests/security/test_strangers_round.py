@@ -189,6 +189,7 @@ def append(warehouse: Warehouse, table: str, row: dict[str, object]) -> None:
     deltalake.write_deltalake(warehouse.path(table), rows, mode="append")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["model", "day"])
 def test_a_row_that_names_no_model_or_day_costs_no_report(
     tmp_path: pathlib.Path, column: str
@@ -331,6 +332,7 @@ def test_a_forged_acknowledgement_is_none(
     assert acknowledgements(warehouse) == (known,)
 
 
+@pytest.mark.slow
 def test_a_slice_is_called_by_a_name(tmp_path: pathlib.Path) -> None:
     """A word of 1 MB came into the record, and with it onto each page that shows it."""
     lake = small_lake(tmp_path, days=(EVE, LABEL_DAY))

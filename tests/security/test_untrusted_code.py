@@ -55,6 +55,7 @@ def faults(source: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_no_package_runs_what_it_reads() -> None:
     files = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
     assert len(files) > 50

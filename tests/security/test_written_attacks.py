@@ -54,6 +54,7 @@ NAMES = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_an_owner_gains_nothing_by_the_order_in_which_nights_are_backfilled(
     tmp_path: pathlib.Path,
 ) -> None:
@@ -285,6 +286,7 @@ def test_a_deletion_vector_is_found_however_a_log_spells_it(
     assert refusal.value.reason is Reason.TABLE_UNSUPPORTED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "values"),
     rest_slow(

@@ -129,6 +129,10 @@ _WITHOUT_NUMBERS = {
     "privcore/lower_bounds/segments.py": (f"{_BOUNDS}/test_segments.py",),
     "privcore/attacks/oblivious_trees.py": ("tests/privcore/attacks/test_oblivious_trees.py",),
     "privcore/attacks/slices.py": ("tests/privcore/attacks/test_slices.py",),
+    "privcore/attacks/copied_answers.py": ("tests/privcore/attacks/test_copied_answers.py",),
+    "privcore/attacks/rows_alike.py": ("tests/privcore/attacks/test_rows_alike.py",),
+    "privcore/attacks/separation.py": ("tests/privcore/attacks/test_separation.py",),
+    "privcore/lower_bounds/seen_leaks.py": (f"{_BOUNDS}/test_power.py",),
     "privcore/attacks/holdout_suspicion.py": ("tests/privcore/attacks/test_holdout_suspicion.py",),
     "privcore/mechanisms/local_sensitivity.py": (
         "tests/privcore/mechanisms/test_local_sensitivity.py",

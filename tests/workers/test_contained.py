@@ -51,6 +51,7 @@ def test_bytes_are_returned_beside_what_json_holds(tripling: Contained) -> None:
     assert tripling(b"") == WithBytes({"length": 0}, b"")
 
 
+@pytest.mark.slow
 def test_bytes_may_be_a_large_models(tripling: Contained) -> None:
     """A quarter of a GiB once was as much as an answer could be."""
     assert len(tripling(b"x" * (100 << 20)).content) == 300 << 20
@@ -90,6 +91,7 @@ def test_however_a_call_ends_the_next_one_goes_on(
         assert call(b"next") == "next"
 
 
+@pytest.mark.slow
 def test_a_call_that_turns_off_its_own_alarm_is_ended(
     call: Contained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +188,7 @@ def test_a_process_whose_caller_is_gone_ends(fork: bool) -> None:
     assert made._process.wait(timeout=20) == 0
 
 
+@pytest.mark.slow
 def test_the_reader_of_onnx_ends_with_its_caller() -> None:
     with pytest.raises(UnreadableModelError):
         describe_model(b"", format="onnx")

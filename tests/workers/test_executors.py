@@ -122,6 +122,7 @@ def test_any_number_of_ray_workers_gives_the_same_record_to_the_bit(
     assert figures(there) == figures(here)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", rest_slow(range(3)))
 def test_shards_in_any_order_give_the_same_record_to_the_bit(lake: Lake, seed: int) -> None:
     here = audited(lake, InProcess())
@@ -169,6 +170,7 @@ def test_a_transient_error_is_retried(tmp_path: pathlib.Path, executor: OnRay) -
     assert _attempts(tmp_path) == 3
 
 
+@pytest.mark.slow
 def test_a_transient_error_that_stays_arrives_as_itself(
     tmp_path: pathlib.Path, executor: OnRay
 ) -> None:
@@ -205,6 +207,7 @@ def test_an_unexpected_error_arrives_as_itself(executor: OnRay) -> None:
     assert type(caught.value) is KeyError
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_once_costs_nothing(tmp_path: pathlib.Path, executor: OnRay) -> None:
     def dies_once(folder: pathlib.Path, item: int) -> int:
         import os  # noqa: PLC0415  # carried by value
@@ -265,6 +268,7 @@ def test_who_finds_ray_connected_leaves_it_connected(executor: OnRay) -> None:
     assert list(executor.map(lambda shared, item: shared + item, 1, [2])) == [3]
 
 
+@pytest.mark.slow
 def test_a_shard_survives_the_journey_to_a_worker(executor: OnRay) -> None:
     shard = Shard("flights", dt.date(2026, 3, 2), "part-00000.parquet", 3, 128)
     assert list(executor.map(lambda _, item: item, None, [shard])) == [shard]

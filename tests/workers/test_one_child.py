@@ -113,6 +113,7 @@ def test_whoever_still_asks_is_told_that_it_was_left() -> None:
             asked.result(timeout=60.0)
 
 
+@pytest.mark.slow
 def test_an_audit_has_the_same_figures(child: OneChild, template: Lake) -> None:
     here = run_audit(template, "good", DAY, plan=PLAN, executor=InProcess())
     there = run_audit(template, "good", DAY, plan=PLAN, executor=child)
@@ -124,6 +125,7 @@ def planned(size: int) -> list[Planned]:
     return [Planned(Job("good", DAY), label_bytes=size)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "address", "connected", "where"),
     [

@@ -121,6 +121,7 @@ TRIED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("seccomp" not in closed_here(), reason="this kernel takes no filter")
 @pytest.mark.parametrize("asking", [False, True])
 def test_a_contained_process_is_denied_the_kernels_rare_calls(asking: bool) -> None:
@@ -164,6 +165,7 @@ def alter(content: bytes, what: str) -> Any:
     return "done"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("seccomp" not in closed_here(), reason="this kernel takes no filter")
 @pytest.mark.parametrize(("fork", "asking"), [(False, False), (True, False), (True, True)])
 def test_a_contained_process_opens_no_file_to_others(

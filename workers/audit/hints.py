@@ -13,7 +13,7 @@ from workers.audit.beside_decoys import beside_decoys
 from workers.audit.declaration import names_holder
 from workers.audit.holdout_seen import holdout_seen
 from workers.audit.label_state import declaration_location, label_column_warning
-from workers.audit.narrow_answers import narrow_answers
+from workers.audit.narrow_answers import narrow_answers, one_sided_numbers, sure_beliefs
 from workers.audit.reversed_labels import reversed_labels
 from workers.audit.worse_than_shares import worse_than_shares
 from workers.lake.manifest import OutputCorrection, Privacy
@@ -34,7 +34,7 @@ def hint_of(
 ) -> str:
     """Return sentences for a person who reads the verdict, or ""."""
     if plan.secret is not Secret.LABEL:
-        return ""
+        return sure_beliefs(tallies) if plan.secret is Secret.ATTRIBUTE else ""
     facts = source.facts
     # Of supplied probabilities the diagnostics of the pass say as much, and more.
     diagnosed = facts["scores"] == "supplied" and source.gives_chances
@@ -49,6 +49,8 @@ def hint_of(
         hints.append(worse_than_shares(tallies))
         hints.append(narrow_answers(tallies))
         hints.append(_copied_answers(tallies))
+    if not violated:
+        hints.append(one_sided_numbers(tallies))
     if privacy is not None and violated:
         said, column = (
             declaration_location(facts["scores"], facts.get("source")),

@@ -1,13 +1,18 @@
-"""A target whose answers differ by less than an audit counts: their last digits are not looked at.
+"""A target whose answers are counted as one, so that what tells them apart is not looked at.
 
 An owner who scales and shifts a model's scores keeps all that it knows of labels, in digits that
 counts of log-odds pass over (`privcore.attacks.odds`).
 """
 
+import numpy as np
+from numpy.typing import NDArray
+
 from privcore.attacks import Tallies
 
 _NEARLY_ALL = 0.99
-"""Share of the training records whose answers lie in two adjacent cells of counts."""
+"""Share of the training records whose answers are counted as one."""
+_SUREST = 13.7
+"""Log-odds just below those of 1 - 10^-6, above which all are one."""
 
 
 def narrow_answers(tallies: Tallies) -> str:
@@ -26,3 +31,46 @@ def narrow_answers(tallies: Tallies) -> str:
         "model that learned nearly nothing answers so. See that nothing scales or shifts its "
         "answers."
     )
+
+
+def one_sided_numbers(tallies: Tallies) -> str:
+    """Return that nearly all predicted numbers lie on one side of the proxy's, or "".
+
+    Then the side, which alone is tested, says nothing of the label. It is never a verdict: of a day
+    whose numbers are all far from yesterday's an honest model says the same.
+    """
+    if not tallies.ordered:
+        return ""
+    target, counts = _answers(tallies)
+    above = counts[target > 0.0].sum() / max(counts.sum(), 1)
+    if 1.0 - _NEARLY_ALL < above < _NEARLY_ALL:
+        return ""
+    side = "above" if above > 0.5 else "below"
+    return (
+        f"Nearly all of the target's predictions lie {side} the proxy's. The audit tests the side "
+        "alone, so it would not see what the target remembers of the labels. A day on which all "
+        "numbers moved one way looks so. See that both models predict in one unit, and "
+        "that nothing shifts their predictions."
+    )
+
+
+def sure_beliefs(tallies: Tallies) -> str:
+    """Return that nearly all beliefs in an attribute's values are too sure to be told apart, or "".
+
+    Beliefs are prior times probability: a prior of nearly 1 hides what the model says.
+    """
+    target, counts = _answers(tallies)
+    if counts[np.abs(target) > _SUREST].sum() < _NEARLY_ALL * counts.sum():
+        return ""
+    return (
+        "Nearly all beliefs in a value are surer than this audit counts (below a millionth, or "
+        "above one less that), so what the model says of values would hardly be seen: see that "
+        "attribute.prior holds the shares of the values."
+    )
+
+
+def _answers(tallies: Tallies) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the target's log-odds of training records, and how many records have them."""
+    cells = [one.cells() for one in tallies.odds]
+    target = np.concatenate([one.target for one in cells])
+    return target, np.concatenate([one.ones + one.zeros for one in cells])

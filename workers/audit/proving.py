@@ -194,7 +194,8 @@ def _evaluated(
         check_privatised(inputs.source, tallies, plan)
     holds = label_column_holds(inputs.source, tallies, plan)
     hint = hint_of(inputs.source, tallies, evidence, holds, privacy=privacy, plan=plan)
-    counted_rows = trained_rows(inputs.source, evidence.records, result, plan)
+    violated = privacy is not None and evidence.epsilon_lower > privacy.epsilon
+    counted_rows = trained_rows(inputs.source, evidence.records, result, plan, violated=violated)
     remarks = " ".join(filter(None, (unread, counted_rows, hint)))
     return evaluated_record(
         read, evidence, result, plan=plan, arms=checked.arms, label_column_holds=holds, hint=remarks

@@ -16,6 +16,8 @@ _UNREAD = 0.02
 
 Checksums have 4 bytes of each 512. Packed text of a tenth of the rows has more than this.
 """
+_FEW_PERSONS = 10
+"""Persons in the holdout, without which nothing is seen of persons with as many rows."""
 _FILES_NAMED = 3
 _NAME_CHARACTERS = 80
 
@@ -34,6 +36,7 @@ def with_remarks(
         _days(source, plan),
         result.bad.summary(plan.max_bad_records),
         _excluded(result, evidence.records),
+        _uncompared_persons(result),
         result.copies.sentence(),
         result.alike.sentence(),
         result.weights.sentence(),
@@ -108,6 +111,36 @@ def _excluded(result: PartialResult, records: int) -> str:
         f"beside {records:,} training records: if training saw them, nothing is known of their "
         "labels."
     )
+
+
+def _uncompared_persons(result: PartialResult) -> str:
+    """Return that many persons in training are compared with nobody, or with few."""
+    if result.units is None:
+        return ""
+    training, control = result.units
+    persons = training.streams.size
+    alone, others = training.without(control), control.without(training)
+    both, few = persons - alone.streams.size, max(1, _MANY_EXCLUDED * persons)
+    groups = zip(alone.matched_within(1), others.matched_within(1), strict=True)
+    rare = sum(one.streams.size for one, other in groups if other.streams.size < _FEW_PERSONS)
+    said = [
+        f"{many:,} of the {persons:,} persons in training {why}: of their labels hardly anything "
+        f"is known. {advice}"
+        for many, why, advice in (
+            (
+                both,
+                "have rows in the holdout, too, and are compared with nobody",
+                "Hold out all rows of a person, or none.",
+            ),
+            (
+                rare,
+                "have numbers of rows that fewer than ten persons in the holdout have",
+                "Draw the persons of the holdout at random.",
+            ),
+        )
+        if many >= few
+    ]
+    return " ".join(said)
 
 
 def _suspicion(result: PartialResult) -> str:

@@ -13,22 +13,23 @@ _DIFFERENCE = 0.02
 """Share of the table's training rows by which a count may differ without a remark."""
 
 
-def trained_rows(source: Source, records: int, result: PartialResult, plan: Plan) -> str:
+def trained_rows(
+    source: Source, records: int, result: PartialResult, plan: Plan, *, violated: bool = False
+) -> str:
     """Return that the target was trained on other rows than `records` training records, or "".
 
     It never changes a verdict: the file's writer chooses what it says, and honest training leaves
-    rows out, weights them, or takes several days. Says nothing where decoys play. Where the
-    manifest says that days trained the model whose labels do not play, the file counts more rows
-    than the table has, and never fewer, in all or in one leaf. Where persons play, the table's
-    training rows are counted.
+    rows out, weights them, or takes several days. Where the manifest says that days trained the
+    model whose labels do not play, the file counts more rows than the table has, and never fewer,
+    in all or in one leaf. Where persons or decoys play, the table's training rows are counted.
     """
     if not isinstance(source, CheckpointSource) or not rows_are_counted(source, plan):
         return ""
     counted = source.target.trained_rows
     if counted is None:
         return ""
-    persons = plan.privacy_unit is not None
-    records = result.leaves.rows if persons else records
+    in_table = plan.privacy_unit is not None or source.decoys is not None
+    records = result.leaves.rows if in_table else records
     whole = all_days_play(source)
     more = whole and counted.count > (1 + _DIFFERENCE) * (records + result.bad.total)
     few = counted.count < (1 - _DIFFERENCE) * records
@@ -39,11 +40,11 @@ def trained_rows(source: Source, records: int, result: PartialResult, plan: Plan
         missing = (abs(counted.count - records) if whole else 0) + result.bad.total
         differs, where = result.leaves.difference() if whole else result.leaves.beyond()
         told = differs > _OTHERWISE + missing / max(records, 1)
-        return _elsewhere(differs, where, source) if told else ""
+        return _elsewhere(differs, where, source, violated=violated) if told else ""
     least = "" if counted.exact else "at least "
     said = (
         f"The target's file counts {least}{counted.count:,} rows that trained it, and "
-        f"{records:,} training records {'are in the table' if persons else 'played'}."
+        f"{records:,} training records {'are in the table' if in_table else 'played'}."
     )
     if more:
         return (
@@ -58,7 +59,7 @@ def trained_rows(source: Source, records: int, result: PartialResult, plan: Plan
     )
 
 
-def _elsewhere(differs: float, where: str, source: CheckpointSource) -> str:
+def _elsewhere(differs: float, where: str, source: CheckpointSource, *, violated: bool) -> str:
     """Return that the table's training rows have other words or leaves than training had."""
     if where.startswith(WORDS):
         feature = source.target.manifest.features[int(where.removeprefix(WORDS))].name
@@ -67,9 +68,14 @@ def _elsewhere(differs: float, where: str, source: CheckpointSource) -> str:
     else:
         counted, others = "in each leaf of its trees", "are in another leaf of one tree"
         changed = "rounded, blurred, in other units, of another period"
+    so = "this bound does not show what the model remembers of those. See"
+    if violated:
+        so = (
+            "features that somebody wrote by the labels can make an innocent model look right on "
+            "training rows alone. Before the bound is believed, see"
+        )
     return (
         f"The target's file counts the training rows {counted}, and at least {differs:.1%} of the "
         f"table's {others}. So training read other features or other rows than the table has "
-        f"({changed}), and this bound does not show what the model remembers of those. See that "
-        "the table holds what training read."
+        f"({changed}), and {so} that the table holds what training read."
     )

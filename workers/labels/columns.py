@@ -405,7 +405,9 @@ def _feature(
 ) -> pl.Series:
     numeric = column.dtype.is_numeric() or column.dtype == pl.Boolean
     if feature.kind == "numeric" and numeric:
-        return column.cast(numbers)
+        # A double does not hold all digits of 64 bits: ONNX may take them as they are.
+        whole = column.dtype in {pl.Int64, pl.UInt64} and numbers == pl.Float64
+        return column if whole else column.cast(numbers)
     # A code may be stored as an integer, but a fraction is no category.
     if feature.kind == "categorical" and _is_plain(column.dtype) and not column.dtype.is_float():
         words = column.cast(pl.String)

@@ -98,10 +98,10 @@ class LeafCounts:
 
 
 def rows_are_counted(source: Source, plan: Plan) -> bool:
-    """Return whether the target's file says how many rows trained it; not where decoys play."""
+    """Return whether the target's file says how many rows trained it."""
     if not isinstance(source, CheckpointSource) or source.target.trained_rows is None:
         return False
-    return plan.secret is Secret.LABEL and source.decoys is None
+    return plan.secret is Secret.LABEL
 
 
 def all_days_play(source: CheckpointSource) -> bool:

@@ -102,7 +102,7 @@ def near_copies(batch: Batch, source: Source, unit: str | None) -> NearCopies:
     Args:
         batch: consecutive rows; only those that begin a file are looked at (`is_inspected` says of
             which).
-        source: whose features and label the batch holds.
+        source: whose features, or context, and label the batch holds.
         unit: the privacy unit's column, if there is one.
     """
     if batch.place[1:] != (0, 0):
@@ -120,6 +120,7 @@ def near_copies(batch: Batch, source: Source, unit: str | None) -> NearCopies:
     }
     judged: Counter[str] = Counter()
     found: Counter[tuple[str, str]] = Counter()
+    features = source.features or source.context_features(batch)
     for column, (chosen, kinds) in told.items():
         rarer = min(np.count_nonzero(kinds), np.count_nonzero(~kinds))
         few = rarer < _LEAST
@@ -127,7 +128,7 @@ def near_copies(batch: Batch, source: Source, unit: str | None) -> NearCopies:
             continue
         copies = [
             feature.name
-            for feature in source.features
+            for feature in features
             if _separates(batch.feature(feature)[chosen], kinds)
         ]
         found.update((name, column) for name in copies)
@@ -135,7 +136,7 @@ def near_copies(batch: Batch, source: Source, unit: str | None) -> NearCopies:
             judged[column] += 1
     if unit is not None and rows.size >= _LEAST:
         judged[unit] += 1
-        found.update((name, unit) for name in _same_text(batch, source.features, unit, rows))
+        found.update((name, unit) for name in _same_text(batch, features, unit, rows))
     return NearCopies(judged, found)
 
 

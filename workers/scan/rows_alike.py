@@ -9,6 +9,8 @@ together also in columns that no model takes.
 """
 
 import contextlib
+import itertools
+import operator
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -33,6 +35,8 @@ _ROW_GROUPS = 16
 """The row groups in which these may lie: each costs a request."""
 _FEW = 4096
 """The rows after which most columns are known to cross the arms."""
+_PARTLY = 2
+"""The sketches of rows by a part of what is known of them."""
 _COLUMNS = 24
 """The columns that are looked at."""
 _COLUMN_BYTES, _BYTES = 1 << 23, 1 << 25
@@ -50,11 +54,14 @@ class RowsAlike:
         columns: the sketch of each column that was looked at; None once its values cross the arms.
         twins: the sketch of rows by all that is read of them but the label.
         near: sketches of rows by their features, one for each number of digits.
+        partly: sketches of rows by their numbers alone, and by the earlier model's answers alone:
+            an owner may have a feature of its own, which makes all rows different.
     """
 
     columns: dict[str, ValueSketch | None]
     twins: ValueSketch
     near: tuple[ValueSketch, ...] = (ValueSketch.zero(),) * len(NEAR_DIGITS)
+    partly: tuple[ValueSketch, ...] = (ValueSketch.zero(),) * _PARTLY
 
     @classmethod
     def none(cls) -> "RowsAlike":
@@ -67,8 +74,11 @@ class RowsAlike:
         for name, sketch in other.columns.items():
             mine = columns.get(name, ValueSketch.zero())
             columns[name] = None if mine is None or sketch is None else mine + sketch
-        near = tuple(one + two for one, two in zip(self.near, other.near, strict=True))
-        return RowsAlike(columns, self.twins + other.twins, near)
+        near, partly = (
+            tuple(map(operator.add, one, two))
+            for one, two in ((self.near, other.near), (self.partly, other.partly))
+        )
+        return RowsAlike(columns, self.twins + other.twins, near, partly)
 
     def divided_whole(self) -> bool:
         """Return whether a column's values, or near copies, never cross; no label is read."""
@@ -115,15 +125,18 @@ class RowsAlike:
 
     def _pairs_sentence(self) -> str:
         """Return that near copies are in both arms too often, by the first digits that say it."""
-        for sketch in self.near:
-            if found := sketch.too_many_crossings():
+        near = ((each.too_many_crossings(), "nearly the same features") for each in self.near)
+        alike = ("nearly the same numbers", "the same answer of the earlier model")
+        partly = zip((each.copies_cross() for each in self.partly), alike, strict=True)
+        for found, what in itertools.chain(near, partly):
+            if found:
                 groups, crossing, expected = found
                 return (
                     f"Holdout rows resemble training rows too often: of {groups:,} groups of few "
-                    f"rows with nearly the same features {crossing:,} have rows of both, and a "
-                    f"random holdout would give {expected:,.0f}. If near copies share their "
-                    "labels, the target knows labels of the holdout, and this bound is too small. "
-                    "Draw the holdout at random from the rows that training takes."
+                    f"rows with {what} {crossing:,} have rows of both, and a random holdout would "
+                    f"give {expected:,.0f}. If near copies share their labels, the target knows "
+                    "labels of the holdout, and this bound is too small. Draw the holdout at "
+                    "random from the rows that training takes."
                 )
         return ""
 
@@ -134,8 +147,9 @@ class RowsAlike:
             "alike_twin_sums": self.twins.sums,
             "alike_columns": np.array(list(self.columns), dtype=np.str_),
         }
-        for place, near in enumerate(self.near):
-            arrays |= {f"near{place}": near.hashes, f"near{place}_sums": near.sums}
+        for name, sketches in (("near", self.near), ("partly", self.partly)):
+            for place, each in enumerate(sketches):
+                arrays |= {f"{name}{place}": each.hashes, f"{name}{place}_sums": each.sums}
         for place, sketch in enumerate(self.columns.values()):
             if sketch is not None:
                 arrays |= {f"alike{place}": sketch.hashes, f"alike{place}_sums": sketch.sums}
@@ -150,11 +164,15 @@ class RowsAlike:
             else None
             for place, name in enumerate(arrays["alike_columns"])
         }
-        near = tuple(
-            ValueSketch(arrays[f"near{place}"], arrays[f"near{place}_sums"])
-            for place in range(len(NEAR_DIGITS))
+        near, partly = (
+            tuple(
+                ValueSketch(arrays[f"{name}{place}"], arrays[f"{name}{place}_sums"])
+                for place in range(number)
+            )
+            for name, number in (("near", len(NEAR_DIGITS)), ("partly", _PARTLY))
         )
-        return cls(columns, ValueSketch(arrays["alike_twins"], arrays["alike_twin_sums"]), near)
+        twins = ValueSketch(arrays["alike_twins"], arrays["alike_twin_sums"])
+        return cls(columns, twins, near, partly)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +219,12 @@ def rows_alike(batch: Batch, source: Source, scores: SharedScores, looked: Looke
         # No audit ends by a column that it does not need; one that it needs is refused by the scan.
         with contextlib.suppress(NotEvaluableError):
             columns[name] = _column(part.column(name)[played], rows)
-    return RowsAlike(columns, twins, _near(batch, source, played, rows))
+    near, numbers = _near(batch, source, played, rows)
+    answers = ValueSketch.zero()
+    if source.gives_chances:
+        said = pl.DataFrame({str(place): values for place, values in enumerate(proxy.T)})
+        answers = ValueSketch.of(said.hash_rows().to_numpy(), rows)
+    return RowsAlike(columns, twins, near, (numbers, answers))
 
 
 def columns_to_look_at(
@@ -255,15 +278,18 @@ def _names_values(kind: pa.DataType) -> bool:
 
 def _near(
     batch: Batch, source: Source, played: NDArray[np.int64], rows: NDArray[np.int64]
-) -> tuple[ValueSketch, ...]:
-    """Return the sketches of rows by their features to some digits; of no features, none."""
+) -> tuple[tuple[ValueSketch, ...], ValueSketch]:
+    """Return the sketches of rows by their features to some digits; of no features, none.
+
+    The second is by the numbers alone, where there are words, too.
+    """
     try:
         features = source.context_features(batch)
         columns = [batch.feature(each).gather(played).alias(each.name) for each in features]
     except NotEvaluableError:  # the scan refuses what it needs
         columns = []
     if not columns:
-        return RowsAlike.none().near
+        return RowsAlike.none().near, ValueSketch.zero()
     numeric = {each.name for each in features if each.kind == "numeric"}
     words = [column for column in columns if column.name not in numeric]
     numbers = {
@@ -276,7 +302,9 @@ def _near(
         near = pl.DataFrame({name: leading_digits(of, digits) for name, of in numbers.items()})
         hashes = pl.DataFrame([*words, *near]).hash_rows().to_numpy()
         found.append(ValueSketch.of(hashes, rows))
-    return tuple(found)
+    if not (words and numbers):
+        return tuple(found), ValueSketch.zero()
+    return tuple(found), ValueSketch.of(near.hash_rows().to_numpy(), rows)
 
 
 def _column(values: pl.Series, rows: NDArray[np.int64]) -> ValueSketch | None:

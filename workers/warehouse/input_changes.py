@@ -1,5 +1,6 @@
 """Inputs that changed after they were audited: the warehouse's records remember what they were."""
 
+import datetime as dt
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -35,6 +36,8 @@ _PROXY = {
 _OF_TABLES = pl.col("scores").fill_null("computed") == "supplied"
 _KEY = ("model", "day")
 _READ_AT_ALL = pl.col("labels_digest").is_not_null()
+_SAME_FILE = dt.timedelta(days=92)
+"""How long before a day a file may have been audited that is not its own."""
 _OF_NO_ROW = {"version", "privacy"}
 """Keys of where rows lie that say nothing of what is read of them."""
 _DIGITS = 12
@@ -51,7 +54,9 @@ def input_changes(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, str]:
 
     Supplied probabilities have no checkpoints, and manifests that settings stand for change with
     the settings: of these only what has a file is compared. Labels, and the rows of score tables,
-    are compared between audits of one checkpoint that read the same columns by the same method.
+    are compared between audits of one checkpoint that read the same columns by the same method. So
+    is the day of the proxy: without yesterday's checkpoint, the day is compared with an older one.
+    Last, a day's checkpoint is no other day's: a file of an earlier day never saw the labels.
 
     *Does not say* that a change is a fraud: late labels and repaired checkpoints change inputs,
     too. Both records stand.
@@ -75,16 +80,41 @@ def input_changes(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, str]:
     for row in stored.iter_rows(named=True):
         by_day.setdefault((row["model"], row["day"]), []).append(row)
     wanted = set(audits["audit_id"])
-    found = {}
+    found: dict[str, str] = {}
+    of_other_days = _of_other_days(warehouse, audits)
     for (model, _), rows in by_day.items():
         for place, row in enumerate(rows):
             if row["audit_id"] not in wanted:
                 continue
             then = by_day.get((model, row["proxy_day"]), [])
             told = [*_of_the_day(row, rows[:place]), *_of_the_proxy(row, then)]
+            told += of_other_days.pop(row["audit_id"], [])
             if told:
                 found[str(row["audit_id"])] = f"inputs_changed: {' '.join(told)}"
-    return found
+    alone = {name: f"inputs_changed: {' '.join(told)}" for name, told in of_other_days.items()}
+    return found | alone
+
+
+def _of_other_days(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, list[str]]:
+    """Return, by audit id, that the checkpoint is a file that was audited for an earlier day."""
+    first, last = audits["day"].min(), audits["day"].max()
+    if not isinstance(first, dt.date):
+        return {}
+    digests = audits["target_sha256"].drop_nulls().unique()
+    known = warehouse.collect(
+        warehouse.scan("audits")
+        .filter(pl.col("day") >= first - _SAME_FILE, pl.col("day") <= last)
+        .filter(pl.col("target_sha256").is_in(digests.implode()))
+        .select("model", "target_sha256", "day", "audit_id")
+        .sort("day", "audit_id")
+    )
+    before = known.select("model", "target_sha256", was="day", as_record="audit_id")
+    pairs = audits.select("model", "target_sha256", "day", "audit_id").join(
+        before, on=("model", "target_sha256")
+    )
+    pairs = pairs.filter(pl.col("was") < pl.col("day")).sort("was", "as_record")
+    first_known = pairs.unique("audit_id", keep="first", maintain_order=True)
+    return {row["audit_id"]: [_stale(row)] for row in first_known.iter_rows(named=True)}
 
 
 def _compared(warehouse: Warehouse, known: pl.LazyFrame) -> pl.DataFrame:
@@ -110,6 +140,9 @@ def _of_the_day(row: Mapping[str, Any], earlier: Iterable[Mapping[str, Any]]) ->
             if _differ(row[column], before[column]) and _are_files(column, row, before):
                 told.setdefault(name, _sentence(f"{name} of {row['day']}", row, column, before))
         same = not _differ(row["target_sha256"], before["target_sha256"])
+        beside = row["proxy_day"], before["proxy_day"]
+        if same and None not in beside and len({*beside}) > 1 and _way(row) == _way(before):
+            told.setdefault("proxy", _other_proxy(row, before))
         if (
             same
             and _way(row) == _way(before)
@@ -141,6 +174,22 @@ def _sentence(
         f"The {what} changed after its audit: it was {seen} in the record "
         f"{before['audit_id'][:8]} of {before['recorded_at']:%Y-%m-%d %H:%M} UTC, and is "
         f"{row[column][:_DIGITS]} here."
+    )
+
+
+def _stale(row: Mapping[str, Any]) -> str:
+    return (
+        f"The checkpoint of {row['day']} is the file that was audited for {row['was']} (record "
+        f"{row['as_record'][:8]}), so it was not trained on labels of {row['day']}: see which "
+        "model is served."
+    )
+
+
+def _other_proxy(row: Mapping[str, Any], before: Mapping[str, Any]) -> str:
+    return (
+        f"The earlier model of {row['day']} is another one: it was the checkpoint of "
+        f"{before['proxy_day']} in the record {before['audit_id'][:8]}, and is that of "
+        f"{row['proxy_day']} here."
     )
 
 

@@ -41,6 +41,7 @@ def audit_id(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return record.audit.audit_id
 
 
+@pytest.mark.slow
 def test_it_is_shown_and_alerted_of_and_changes_no_verdict(
     privaudit: Command, audit_id: str, alerts: list[Any], tmp_path: pathlib.Path
 ) -> None:

@@ -140,6 +140,7 @@ def test_a_day_of_the_month_is_no_day_and_nothing_is_written(
     assert 'day = "ds"' in said
 
 
+@pytest.mark.slow
 def test_on_a_terminal_what_is_missing_is_asked(table: pathlib.Path) -> None:
     config = table.parent / "privaudit.toml"
     command = [sys.executable, "-c", "from flows.cli import main; main()"]

@@ -327,6 +327,7 @@ def test_a_bundle_is_drawn_only_if_it_verifies(
     assert not (elsewhere / "x.pdf").exists()
 
 
+@pytest.mark.slow
 def test_an_audits_own_statement_is_attested_and_verified(
     folder: pathlib.Path, privaudit: Command
 ) -> None:

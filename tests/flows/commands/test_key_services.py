@@ -90,6 +90,7 @@ def openssl_verifies(bundle: pathlib.Path, public: pathlib.Path, digest: str) ->
     return all(answers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "digest"), [("ECC_NIST_P256", "sha256"), ("ECC_NIST_P384", "sha384")]
 )

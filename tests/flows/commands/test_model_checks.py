@@ -258,6 +258,7 @@ def test_a_model_without_any_day_says_what_is_there(folder: pathlib.Path) -> Non
         check_model(load_settings(), "good", None)
 
 
+@pytest.mark.slow
 def test_of_a_large_day_a_sample_is_read(
     folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

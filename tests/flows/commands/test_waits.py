@@ -79,6 +79,7 @@ def announced() -> list[tuple[list[str], int]]:
     return []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_process", "no_pages")
 def test_a_night_says_at_once_what_it_waits_for_and_again_when_that_changes(
     lake: Lake,

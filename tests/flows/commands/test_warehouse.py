@@ -82,6 +82,7 @@ def test_sql_knows_the_views(privaudit: Command) -> None:
     assert len(json.loads(out)) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("warehouse")
 def test_export_writes_files_and_says_which(privaudit: Command) -> None:
     code, out, _ = privaudit("export", "--format", "csv", "--output", "out", "--json")

@@ -42,6 +42,7 @@ def know(warehouse: Warehouse, record: AuditRecord, number: int, *, days: int = 
     acknowledge(warehouse, audit_id, why="In repair.", until=until, by="user anna", now=now)
 
 
+@pytest.mark.slow
 def test_it_notifies_nobody_until_it_ends_and_then_once(
     settings: Settings, warehouse: Warehouse
 ) -> None:
@@ -71,6 +72,7 @@ def test_years_of_audits_are_not_read_where_nothing_was_acknowledged(
     assert [one.row.why for one in acknowledgements(warehouse)] == ["In repair."]
 
 
+@pytest.mark.slow
 def test_an_incident_that_was_resolved_and_begins_anew_is_known_too(
     settings: Settings, warehouse: Warehouse
 ) -> None:
@@ -82,6 +84,7 @@ def test_an_incident_that_was_resolved_and_begins_anew_is_known_too(
     assert event(settings, warehouse, night(2, **seeing)) == KNOWN
 
 
+@pytest.mark.slow
 def test_a_larger_bound_notifies_and_is_then_known(
     settings: Settings, warehouse: Warehouse
 ) -> None:
@@ -103,6 +106,7 @@ def test_a_digit_that_no_reader_sees_is_no_larger_bound() -> None:
     assert is_larger(0.91, 0.9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     rest_slow(
@@ -138,6 +142,7 @@ def test_an_acknowledgement_of_a_withdrawn_audit_covers_nothing(
     assert event(settings, warehouse, night(1)) == "violated"
 
 
+@pytest.mark.slow
 def test_the_last_acknowledgement_counts(settings: Settings, warehouse: Warehouse) -> None:
     first = night(0)
     event(settings, warehouse, first)
@@ -177,6 +182,7 @@ def test_it_has_a_reason_and_an_end_within_the_limit(
     assert acknowledgements(warehouse) == ()
 
 
+@pytest.mark.slow
 def test_only_a_current_recent_violation_can_be_acknowledged(warehouse: Warehouse) -> None:
     """Neither a large bound of long ago, nor one that another record replaced, covers anything."""
     old, replaced, fine = night(0), night(LONGEST + 1), night(LONGEST + 2, verdict="consistent")

@@ -71,6 +71,7 @@ def test_a_week_is_said_by_what_stands_is_new_and_is_resolved(
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("days", "ends"), [(7, "ads (declared 0.5)."), (8, "none.")])
 def test_what_is_acknowledged_and_ends_soon_is_said(
     settings: Settings, warehouse: Warehouse, days: int, ends: str

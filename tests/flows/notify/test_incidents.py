@@ -49,6 +49,7 @@ def test_an_incident_begins_once_goes_on_and_is_resolved_once(
     assert found == [[], ["violated"], ["still_violated"], ["resolved"], [], ["violated"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     rest_slow(
@@ -70,12 +71,14 @@ def test_a_night_that_could_not_have_seen_a_leak_resolves_nothing(
     assert events(settings, warehouse, night(2, **VIOLATED)) == ["still_violated"]
 
 
+@pytest.mark.slow
 def test_a_night_without_figures_resolves_nothing(settings: Settings, warehouse: Warehouse) -> None:
     events(settings, warehouse, night(0, **VIOLATED))
     warehouse.commit(failed("ads", DAY + dt.timedelta(days=1)))
     assert events(settings, warehouse, night(2, **VIOLATED)) == ["still_violated"]
 
 
+@pytest.mark.slow
 def test_another_declaration_model_or_secret_is_an_incident_of_its_own(
     settings: Settings, warehouse: Warehouse
 ) -> None:
@@ -91,6 +94,7 @@ def test_another_declaration_model_or_secret_is_an_incident_of_its_own(
     assert state.is_open
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("days", "event"), [(REACH, "still_violated"), (REACH + 1, "violated")])
 def test_after_a_month_without_a_decision_the_incident_begins_anew(
     settings: Settings, warehouse: Warehouse, days: int, event: str
@@ -108,6 +112,7 @@ def test_a_rerun_of_the_first_night_sends_the_same_alert(
     assert events(settings, warehouse, record) == ["violated"]
 
 
+@pytest.mark.slow
 def test_a_violated_standing_begins_an_incident_and_keeps_it_open(
     settings: Settings, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:

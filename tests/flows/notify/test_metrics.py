@@ -55,6 +55,7 @@ def settings(tmp_path: pathlib.Path) -> Settings:
     return load_settings(file)
 
 
+@pytest.mark.slow
 def test_the_latest_night_of_each_listed_model_is_written_with_the_report(
     settings: Settings,
 ) -> None:
@@ -103,6 +104,7 @@ def acknowledged(warehouse: Warehouse, audit_id: str, until: dt.date) -> None:
     acknowledge(warehouse, audit_id, why="Known.", until=until, by="ann", now=now)
 
 
+@pytest.mark.slow
 def test_an_acknowledgement_is_written_until_a_night_proves_more(settings: Settings) -> None:
     warehouse = Warehouse(settings.warehouse)
     first = evaluated("ads", EVE, **VIOLATED)

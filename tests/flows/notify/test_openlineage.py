@@ -135,6 +135,7 @@ def sent(settings: Settings, *records: AuditRecord) -> None:
     send_records([record.audit for record in records], settings)
 
 
+@pytest.mark.slow
 def test_a_server_receives_start_and_end_of_each_audit(settings: Settings, receiver: Any) -> None:
     server = receiver(201)
     seeing = {"epsilon_ceiling": 4.0, "epsilon_detectable": 0.9, "dataset": "clicks"}
@@ -196,6 +197,7 @@ def test_of_public_statements_no_record_is_sent(settings: Settings, receiver: An
     assert not any(event["inputs"] for event in ends)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [302, 401, 503])
 def test_a_server_that_refuses_is_asked_once_and_ends_no_night(
     settings: Settings, receiver: Any, code: int, caplog: pytest.LogCaptureFixture

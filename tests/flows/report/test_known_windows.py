@@ -70,6 +70,7 @@ def test_a_new_night_derives_itself_alone(
     assert (tmp_path / WINDOWS).read_bytes() == content
 
 
+@pytest.mark.slow
 def test_a_night_that_changed_derives_itself_and_what_came_after(
     warehouse: Warehouse, tmp_path: pathlib.Path, derived: list[list[tuple[str, int]]]
 ) -> None:
@@ -156,6 +157,7 @@ ALERTS: dict[str, Callable[[Warehouse, AuditRow, Windows], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", [*COMMANDS, *ALERTS])
 def test_whoever_asks_for_a_night_is_told_what_the_report_kept(
     tmp_path: pathlib.Path,

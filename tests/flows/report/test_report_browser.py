@@ -246,6 +246,7 @@ def _has_the_approved_font():
     return bool(found and found.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not _has_the_approved_font(), reason="fonts-liberation is not installed")
 @pytest.mark.parametrize(
     ("name", "width"),

@@ -50,6 +50,7 @@ def test_what_models_on_the_same_labels_promise_together_stands_in_the_index(
     assert f'id="{anchor}"' in statistics
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize("options", [(), ("--exact", "exact")])
 def test_the_command_holds_them_against_the_total_of_the_settings(

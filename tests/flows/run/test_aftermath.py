@@ -93,6 +93,7 @@ def test_every_secret_of_a_model_has_its_record(tmp_path: pathlib.Path, told: li
     assert len(told) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("lake")
 @pytest.mark.parametrize("moment", rest_slow(["committed", "announced"]))
 def test_a_run_that_is_killed_after_its_commit_keeps_its_verdict(

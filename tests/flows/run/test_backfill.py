@@ -109,6 +109,7 @@ def played_at(monkeypatch: pytest.MonkeyPatch, time: dt.datetime) -> None:
     monkeypatch.setattr(workers.executors, "_now", lambda: time)
 
 
+@pytest.mark.slow
 def test_the_night_waits_for_an_input_and_audits_when_it_is_there(
     folder: pathlib.Path, clock: list[dt.datetime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,6 +217,7 @@ def test_a_manifest_that_names_another_dataset_than_the_settings_is_refused(
     assert "flights" in twin.reason
 
 
+@pytest.mark.slow
 def test_a_model_without_a_record_is_overdue_after_its_deadline(
     folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,7 @@ def test_a_report_that_cannot_be_written_costs_no_record_and_no_alert(
     assert str(again) == str(caught.value)
 
 
+@pytest.mark.slow
 def test_the_command_prints_what_was_audited_and_then_says_so(folder: pathlib.Path) -> None:
     ran = CliRunner().invoke(
         app, ["night", "--day", str(DAY), "--config", str(folder / "privaudit.toml")]

@@ -77,6 +77,7 @@ def stored(folder: pathlib.Path) -> Any:
     return Warehouse(str(folder / "warehouse")).scan("audits").collect().sort("audit_id")
 
 
+@pytest.mark.slow
 def test_a_second_start_audits_what_is_left_and_tells_the_rest_again(
     folder: pathlib.Path, audited: list[str], told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,6 +95,7 @@ def test_a_second_start_audits_what_is_left_and_tells_the_rest_again(
     assert audited == ["good", "twin"]
 
 
+@pytest.mark.slow
 def test_a_first_start_audits_all(folder: pathlib.Path, audited: list[str]) -> None:
     night(folder, models=["good"])
     night(folder, models=["good"])
@@ -154,6 +156,7 @@ def test_a_forged_record_is_none(tmp_path: pathlib.Path, monkeypatch: pytest.Mon
     assert audited_before([Planned(Job("good", DAY))], settings) == {}
 
 
+@pytest.mark.slow
 def test_a_backfill_tells_again_what_its_first_start_committed(
     folder: pathlib.Path, audited: list[str], told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

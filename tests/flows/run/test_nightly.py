@@ -105,6 +105,7 @@ def test_the_other_models_audits_of_a_bad_night_went_on(
     assert not witness(lake).exists()
 
 
+@pytest.mark.slow
 def test_all_configured_models_are_audited_unless_some_are_named(folder: pathlib.Path) -> None:
     clone_model(Lake(str(folder / "lake")), "other")
     write_settings(folder, ["good", "other"])
@@ -113,6 +114,7 @@ def test_all_configured_models_are_audited_unless_some_are_named(folder: pathlib
     assert committed(folder).height == 2
 
 
+@pytest.mark.slow
 def test_the_same_night_twice_leaves_one_record(folder: pathlib.Path) -> None:
     first, second = night(folder), night(folder)
     assert first[0].audit_id == second[0].audit_id
@@ -216,6 +218,7 @@ def test_a_commit_that_fails_at_first_is_tried_again(
     assert committed(folder)["status"].to_list() == ["evaluated"]
 
 
+@pytest.mark.slow
 def test_a_record_that_cannot_be_stored_is_an_error_and_costs_no_other_its_own(
     folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -363,6 +366,7 @@ def test_a_failed_night_survives_pickling() -> None:
     assert (back.models, len(back.rows), str(back)) == (["a", "b"], 1, str(error))
 
 
+@pytest.mark.slow
 def test_a_declaration_that_is_taken_back_gives_a_record_of_its_own(folder: pathlib.Path) -> None:
     night(folder)
     edit_manifest(Lake(str(folder / "lake")), "good", DAY, privacy=None)

@@ -122,6 +122,7 @@ def test_a_request_to_stop_is_no_failure_of_a_model(
         list(run_audits(lake, DAY, requests, executor=InProcess()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage",
     tiered([
@@ -145,6 +146,7 @@ def test_a_model_whose_inputs_cannot_even_be_looked_for_has_a_record(
     assert rows["bad"].reason_code in {"manifest_invalid", "missing_target"}
 
 
+@pytest.mark.slow
 def test_the_manifest_is_read_once_from_planning_to_the_record(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +164,7 @@ def test_the_manifest_is_read_once_from_planning_to_the_record(
     assert len(manifests) == 3
 
 
+@pytest.mark.slow
 def test_a_dataset_that_the_settings_do_not_allow_is_refused_whenever_it_is_named(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

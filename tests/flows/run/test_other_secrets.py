@@ -63,6 +63,7 @@ def text_of(page: pathlib.Path) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", page.read_text(encoding="utf-8")).split())
 
 
+@pytest.mark.slow
 def test_each_secret_has_a_record_windows_and_a_place_in_the_report(
     audited: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

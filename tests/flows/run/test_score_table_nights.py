@@ -116,6 +116,7 @@ def test_the_tables_unit_is_the_plans(tmp_path: pathlib.Path) -> None:
     assert settings.plan_of("ads").privacy_unit == "user_id"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_process")
 def test_a_model_of_score_tables_is_audited_from_settings_to_record(path: pathlib.Path) -> None:
     (row,) = start(audit_model, model="ads", day=DAY, settings=str(path))

@@ -71,6 +71,7 @@ def now(settings: pathlib.Path, **plan: Any) -> AuditRow:
     return row
 
 
+@pytest.mark.slow
 def test_where_no_server_stands_none_is_started(settings: pathlib.Path) -> None:
     row = now(settings, seed=5)
     assert (row.status, row.seed) == ("evaluated", 5)
@@ -78,6 +79,7 @@ def test_where_no_server_stands_none_is_started(settings: pathlib.Path) -> None:
     assert (settings.parent / "report" / "index.html").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failures", rest_slow([3, 4, 0, 1], always=2))
 def test_what_may_go_away_is_tried_four_times(
     settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch, failures: int

@@ -106,6 +106,7 @@ def test_before_its_audit_nothing_is_published(file: pathlib.Path) -> None:
         publish_current("good", DAY, load_settings(file))
 
 
+@pytest.mark.slow
 def test_what_was_audited_before_is_published_when_asked_for(published: pathlib.Path) -> None:
     settings = load_settings(published)
     first = publish_current("good", DAY, settings)
@@ -123,6 +124,7 @@ def test_what_was_audited_before_is_published_when_asked_for(published: pathlib.
         publish_current("good", DAY, without)
 
 
+@pytest.mark.slow
 def test_models_that_would_cost_their_labels_too_much_have_no_statement(
     lake: Lake, tmp_path: pathlib.Path, alerts: list[Any]
 ) -> None:
@@ -171,6 +173,7 @@ def test_the_commands_publish_and_write_both_reports(published: pathlib.Path) ->
     assert not (file.parent / "report" / "models" / "silent.html").exists()
 
 
+@pytest.mark.slow
 def test_output_and_exit_code_are_those_of_statements(file: pathlib.Path) -> None:
     """A scheduler shows both to more people than may read the labels."""
     asked = ["--day", str(DAY), "--config", str(file)]
@@ -251,6 +254,7 @@ def test_wrong_values_are_refused(tmp_path: pathlib.Path, wrong: str) -> None:
         load_settings(write_settings(tmp_path, ["ads"], more=more))
 
 
+@pytest.mark.slow
 def test_an_auditor_recomputes_a_statement_without_the_key(published: pathlib.Path) -> None:
     """With the opening, the warehouse and the lake; a wrong opening is exit code 1."""
     file = published

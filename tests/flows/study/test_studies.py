@@ -107,6 +107,7 @@ def test_randomized_response_is_measured_and_not_computed_twice(tmp_path, monkey
     assert (tmp_path / "bounds.csv").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_who_interrupts_is_told_what_is_kept_and_goes_on_from_there(tmp_path, monkeypatch, study):
     monkeypatch.setattr(runner, "on_ray", here)
     monkeypatch.setattr(randomized_response, "CLASSES", (2, 10))

@@ -39,6 +39,7 @@ def few(monkeypatch):
     monkeypatch.setattr(marginals, "_STEPS", 20)
 
 
+@pytest.mark.slow
 def test_it_is_resumed_the_same_twice_and_within_the_bound(few, tmp_path):  # noqa: ARG001
     survey = read_survey(table(tmp_path))
     assert survey.network.sizes[0] == 10
@@ -111,6 +112,7 @@ def test_other_tables_are_refused(tmp_path):
         read_survey(str(path))
 
 
+@pytest.mark.slow
 def test_the_command(few, tmp_path, monkeypatch, privaudit):  # noqa: ARG001
     monkeypatch.setattr(runner, "on_ray", here)
     output = str(tmp_path / "out")

@@ -30,6 +30,7 @@ def few(monkeypatch):
     monkeypatch.setattr(reidentification, "PLAYS", 100)
 
 
+@pytest.mark.slow
 @pytest.mark.paper("reidentification", "Algorithm 1")
 def test_it_is_resumed_and_within_eta(few, tmp_path, capsys):  # noqa: ARG001
     one, said = played(study(scale=1.0), tmp_path)

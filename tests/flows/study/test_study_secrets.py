@@ -26,6 +26,7 @@ def few(monkeypatch):
     monkeypatch.setattr(secrets, "EPSILONS", (1.0,))
 
 
+@pytest.mark.slow
 def test_it_is_resumed_and_the_same_twice(few, tmp_path):  # noqa: ARG001
     one, _ = played(study(scale=0.1), tmp_path / "one")
     assert one.resumed == []
@@ -37,6 +38,7 @@ def test_it_is_resumed_and_the_same_twice(few, tmp_path):  # noqa: ARG001
         assert again.part(part).equals(one.part(part))
 
 
+@pytest.mark.slow
 def test_what_is_printed_stands_beside_ours(few, tmp_path, capsys):  # noqa: ARG001
     found, shown = played(study(scale=0.2), tmp_path)
     rows = shown.published
@@ -73,6 +75,7 @@ def test_what_is_printed_stands_beside_ours(few, tmp_path, capsys):  # noqa: ARG
         assert ET.parse(tmp_path / f"{name}.svg").getroot().tag.endswith("svg")  # noqa: S314
 
 
+@pytest.mark.slow
 def test_a_bound_that_is_exceeded_is_said_aloud(few, tmp_path):  # noqa: ARG001
     found, _ = played(study(scale=0.1), tmp_path)
     leakage = found.part("leakage").with_columns(bound=pl.lit(-1.0))
@@ -126,6 +129,7 @@ def test_a_prior_that_is_none_is_refused(tmp_path, column, values, rule):
         read_names(str(tmp_path / "names.parquet"))
 
 
+@pytest.mark.slow
 def test_the_command(few, tmp_path, monkeypatch, privaudit):  # noqa: ARG001
     monkeypatch.setattr(runner, "on_ray", here)
     output = str(tmp_path / "out")

@@ -47,6 +47,7 @@ def pvalues(audits, *sizes, seed, **how):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sizes", "base"),
     tiered([((300, 60), -2.0), ((5_000, 50), -3.5), ((5_000, 2_000), 0.0)], always=1, slow=2),
@@ -72,6 +73,7 @@ def test_where_tables_are_drawn_the_pvalue_is_exact(sizes, base):
     assert_rate_at_most(int((found <= LEVEL).sum()), 4_000, LEVEL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how", tiered([{"keep": 0.5}, {"keep": 0.05}, {"keep": 0.2}, {"known": 1.0}], always=1, slow=3)
 )
@@ -106,6 +108,7 @@ def test_a_small_holdout_that_the_proxy_learned_is_doubtful():
     assert all(one.doubt == min(one.pvalue, one.holdout_known) for one in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("holdout", [100, 1_000])
 def test_only_the_holdouts_side_is_asked_about(holdout):
     random = np.random.default_rng(6)
@@ -128,6 +131,7 @@ def test_a_leak_is_never_taken_for_a_difference_of_the_arms():
     assert one == other
 
 
+@pytest.mark.slow
 def test_the_difference_is_told_with_its_side_and_causes():
     random = np.random.default_rng(5)
     training, control = world(random, 20_000, 5_000, keep=0.2)
@@ -161,6 +165,7 @@ def test_bins_with_one_arm_or_one_label_say_nothing():
     assert compare_arms(one, other, random=generator(0)).pvalue == 1.0
 
 
+@pytest.mark.slow
 def test_the_class_that_differs_is_named_and_pays_for_the_others():
     """Four classes: the third is sampled; a split at random is not refused, seed 7."""
     random = np.random.default_rng(7)
@@ -290,6 +295,7 @@ def test_a_student_shows_that_the_proxy_learned_the_holdout_by_half():
     assert (beside_pvalues(6, 20_000, 1_500, seed=11, known=0.5)[1] <= LEVEL).all()
 
 
+@pytest.mark.slow
 def test_what_a_student_shows_is_told_as_such():
     random = np.random.default_rng(12)
     alone, beside = beside_student(random, 5_000, 400, known=1.0)

@@ -97,10 +97,33 @@ def test_many_records_count_as_2_000():
     assert many == pytest.approx(few, rel=0.35)
 
 
+def test_either_side_has_ten_records_and_two_thousand_are_the_most():
+    """Numbers of this code, so that no change of it stays unnoticed; seed 8."""
+    random = np.random.default_rng(8)
+    proxy, labels = random.normal(size=40), random.random(40) < 0.5
+    size = np.linspace(0.5, 2.0, 40)
+    for above, expected in ((9, 0.0), (10, 0.58111229), (30, 1.75067528), (31, 0.0)):
+        target = np.where(np.arange(40) < above, size, -size)
+        assert answer_jump(counted(target, proxy, labels)) == pytest.approx(expected, abs=1e-6)
+    found = answer_jump(counted(*world(random, 3_000, copied=0.3)))
+    assert found == pytest.approx(5.03559648, abs=1e-6)
+
+
+def test_of_eight_different_answers_nothing_can_be_said():
+    """A fit has eight parts, the jump among them; seed 9."""
+    random = np.random.default_rng(9)
+    for answers, expected in ((8, 0.0), (9, 0.09903759)):
+        said = np.linspace(-2.0, 2.1, answers)[random.integers(0, answers, 600)]
+        found = answer_jump(counted(said, 0.0 * said, said > 0.0))
+        assert found == pytest.approx(expected, abs=1e-6)
+
+
 def test_nothing_is_said_of_nothing():
     assert answer_jump(OddsTally.zero()) == 0.0
     target, proxy, labels = world(np.random.default_rng(7), 400)
     assert answer_jump(counted(np.abs(target) + 0.1, proxy, labels)) == 0.0
     assert answer_jump(counted(target, proxy, np.ones(400))) == 0.0
-    assert copied_sentence(COPIED) == ""
+    assert answer_jump(counted(target, target, labels)) == 0.0  # the proxy answers the same
+    assert copied_sentence(4.5) == ""
+    assert "(4.6 standard errors)" in copied_sentence(4.6)
     assert "(5.1 standard errors)" in copied_sentence(5.1)

@@ -38,6 +38,7 @@ def test_a_model_that_knows_nothing_stands_out_by_chance_alone():
     assert binomtest(high, 2_000, 0.05).pvalue > 1e-6
 
 
+@pytest.mark.slow
 def test_a_model_that_knows_a_little_stands_out():
     # Power: N = 50, seed 8; a tenth of the probability moved to the label of 2,000 records.
     random = np.random.default_rng(8)

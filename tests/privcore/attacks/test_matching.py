@@ -224,6 +224,7 @@ def test_groups_are_matched_within_themselves():
         match((), (), random=generator(0))
 
 
+@pytest.mark.slow
 def test_dealt_at_random_tables_are_hypergeometric_whatever_the_target_says():
     """A pool of which the target knows the opposite of the truth, 120 deals of it, seed 21.
 

@@ -113,6 +113,7 @@ def many_strata(alike, *, strata=20):
     return arm(500, 100), arm(50, alike)
 
 
+@pytest.mark.slow
 def test_many_strata_that_each_have_a_little_more_are_no_chance_and_ranks_decide():
     """16 of 50 where 10 are expected is two deviations in each of 20 strata, eight in the sum."""
     found, (expected, beyond) = matched(*many_strata(16))[0], naive_tables(*many_strata(16))[0]

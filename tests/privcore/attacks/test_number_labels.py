@@ -84,6 +84,7 @@ WORLDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", rest_slow(WORLDS, always=2))
 @pytest.mark.parametrize("rows", tiered([300, 3_000], always=1, slow=1))
 def test_a_target_that_remembers_no_number_is_not_accused(world, rows):

@@ -195,6 +195,7 @@ def test_variants_are_reconstructed_at_the_same_claimed_budget_for_each_decision
     assert adversary.claimed_budget == pytest.approx(adversary.decisions * 1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", rest_slow([1, 2, 3], always=2))
 def test_counts_are_found_without_knowing_sides_on_every_small_table(k):
     """The variance rule at 300 answers; every count of 0 to n, n = 2k to 2k + 3."""

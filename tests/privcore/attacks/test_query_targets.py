@@ -132,6 +132,7 @@ def test_membership_against_the_honest_mechanism_is_won_no_more_than_its_budget_
             assert won > 3_000
 
 
+@pytest.mark.slow
 def test_the_bank_targets_cost_what_was_published():
     """Table 3: 1,815 persons, 29.9 queries for the balance and 131.2 for the whole rest."""
     cells, columns = bank()

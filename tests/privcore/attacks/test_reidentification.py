@@ -30,6 +30,7 @@ def test_bayes_by_hand():
     assert member_probabilities(logs - 2_000.0, members) == pytest.approx([0.4, 0.8])
 
 
+@pytest.mark.slow
 def test_the_likelihood_is_the_noises_own():
     # One dimension: Laplace noise. Shares of draws in two intervals against the two densities.
     random = np.random.default_rng(0)
@@ -57,6 +58,7 @@ def test_a_coordinate_without_noise_rules_training_sets_out():
     assert logs[2] == -np.inf
 
 
+@pytest.mark.slow
 @pytest.mark.paper("reidentification", "Theorem 7", "Proposition 2")
 @pytest.mark.parametrize("eta", rest_slow([0.1, 0.3]))
 def test_the_best_attack_wins_no_more_than_eta(eta):

@@ -232,3 +232,16 @@ def test_rows_are_repeated_where_labels_disagree_a_tenth_as_often_as_expected(va
     unit = 1 << 20
     given = [(*value, 0, 0, (value[0] + value[1]) * unit // 4) for value in values]
     assert sketch_with(given).repeated() == pytest.approx(share)
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_copies_cross_where_their_labels_are_alike(alike):
+    """A holdout of every second row divides neighbours, whose labels are their own; seed 336."""
+    random = np.random.default_rng(336)
+    first = random.integers(0, 2, 600)
+    second = first if alike else random.integers(0, 2, 600)
+    pairs = np.repeat(np.arange(600, dtype=np.uint64), 2)
+    labels = np.stack([first, second], axis=1).ravel()
+    sketch = ValueSketch.of(pairs, row_sums(labels, np.arange(1_200) % 2 == 0, None))
+    assert sketch.too_many_crossings() is not None
+    assert (sketch.copies_cross() is not None) is alike

@@ -74,6 +74,7 @@ def added(one: Any, other: Any) -> Any:
     return None if one is None else one + other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
 def test_every_field_is_the_sum_of_both(classes: int) -> None:
     """In either order, and the tallies of no records change nothing."""

@@ -154,6 +154,7 @@ def test_ties_are_guessed_by_a_fair_coin():
     assert abs(tally.correct.sum() / 200_000 - 0.5) < 5 * 0.5 / np.sqrt(200_000)
 
 
+@pytest.mark.slow
 def test_most_confident_takes_exact_numbers_and_splits_the_border_bin_fairly():
     guesses = np.zeros((20_000, BINS), dtype=np.int64)
     correct = np.zeros_like(guesses)

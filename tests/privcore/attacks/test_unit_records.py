@@ -171,6 +171,7 @@ def by_unit(world, random, *, delta=0.0):
     return believed((chosen.target, chosen.proxy, chosen.labels), claim=claim)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("prior", "pull"), rest_slow([(0.5, 0.0), (0.1, 1.0)]))
 def test_bets_for_persons_are_silent_where_nothing_leaks_and_bets_on_records_are_not(prior, pull):
     """N = 200 audits of 100 people with 100 identical labels each, seed 60; records: 40 of them."""
@@ -184,6 +185,7 @@ def test_bets_for_persons_are_silent_where_nothing_leaks_and_bets_on_records_are
     assert ignored > 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "floor", "delta"),
     tiered(

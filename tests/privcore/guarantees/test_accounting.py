@@ -180,6 +180,7 @@ def test_noisy_max_with_laplace_noise():
     assert many.epsilon(1e-5) < 2.0
 
 
+@pytest.mark.slow
 def test_dp_sgd_against_dp_accounting():
     mechanism = DpSgd(1.1, 0.01, 1_000)
     event = dp_accounting.SelfComposedDpEvent(
@@ -196,6 +197,7 @@ def test_dp_sgd_against_dp_accounting():
     np.testing.assert_allclose(whole.renyi(ORDERS), GaussianMechanism(2.0).renyi(ORDERS))
 
 
+@pytest.mark.slow
 def test_dp_sgd_under_replacement_costs_more_and_has_no_renyi_curve():
     replaced = DpSgd(1.1, 0.01, 300, neighbors=Neighbors.REPLACE)
     added = DpSgd(1.1, 0.01, 300)

@@ -64,6 +64,7 @@ def test_gaussian_limits():
     assert gaussian_epsilon([[1.0], [2.0]], delta=[1e-5, 1e-6]).shape == (2, 2)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.floats(1e-3, 20.0), st.floats(1e-3, 20.0), st.floats(1e-12, 0.4))
 def test_gaussian_epsilon_is_monotone(mu, other, delta):

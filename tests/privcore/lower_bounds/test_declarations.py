@@ -72,6 +72,7 @@ def test_declaring_less_after_an_improvement_is_not_held_against_older_nights():
     assert_rate_at_most(refuted, 30, 0.05)
 
 
+@pytest.mark.slow
 def test_a_false_declaration_is_refuted_however_it_wiggles():
     """N = 10: a mechanism of 2 under 0.8, 0.9 and 0.800000001, or 50, in turn, seed 33."""
     random = np.random.default_rng(33)
@@ -83,6 +84,7 @@ def test_a_false_declaration_is_refuted_however_it_wiggles():
         assert all(found)
 
 
+@pytest.mark.slow
 def test_it_errs_at_most_at_its_significance():
     """Exact: all 2^12 ways that e-values may follow, of which each night has two of its own."""
     odds = [(0.1, 1.9), (0.5, 1.5), (0.9, 1.1), (0.0001, 1.9999)] * 3

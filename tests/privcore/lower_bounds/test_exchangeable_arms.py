@@ -147,6 +147,7 @@ def test_a_target_that_says_the_truth_is_not_accused(held):
     assert sum(accused("labels", world, random, audit) for audit in range(60)) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "training", "control"),
     tiered(

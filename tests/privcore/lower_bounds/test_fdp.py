@@ -97,6 +97,7 @@ significances = st.sampled_from([0.4, 0.05, 0.0025])
 shifts = st.sampled_from([0.0, 1e-4, 1e-2])
 
 
+@pytest.mark.slow
 @given(counts, guarantees, significances, shifts)
 @settings(max_examples=300, deadline=None)
 def test_the_kernel_decides_as_the_naive_twin(c, guarantee, significance, shift):

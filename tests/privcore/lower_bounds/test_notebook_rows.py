@@ -110,6 +110,7 @@ def logged(random, *, twice, context):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("context", [True, False])
 def test_records_that_are_there_twice_are_said_beside_the_verdict(context):
     """N = 10 with a tenth of the events twice, and 10 with none, seed 342."""
@@ -184,3 +185,18 @@ def test_hashes_are_of_a_rows_numbers_and_spread():
     assert np.array_equal(notebook_rows._hashed(columns[::-1]), found[::-1])
     same = notebook_rows._hashed(np.array([[0.0, np.nan], [-0.0, -np.nan], [0.0, 1.0]]))
     assert same[0] == same[1] != same[2]
+
+
+@pytest.mark.parametrize(("apart", "refused"), [(0.0, True), (1e-9, True), (1e-3, False)])
+def test_a_target_is_not_compared_with_itself(apart, refused):
+    """What it knew, the proxy knew: a leak of 0.4 was consistent with a declared 0.1."""
+    random = np.random.default_rng(5)
+    arms = []
+    for rows, leak in ((1_200, 0.2), (800, 0.0)):
+        known = random.normal(size=rows)
+        labels = (random.random(rows) < expit(known)).astype(int)
+        said = expit(known + leak * (2 * labels - 1))
+        arms.append(Arm(said, np.clip(said + apart, 0.0, 1.0), labels))
+    answer = audit_probabilities(*arms, epsilon_declared=0.1)
+    assert ("are the target's, record for record" in answer.reason) is refused
+    assert (answer.verdict is Verdict.NOT_EVALUABLE) or not refused

@@ -56,6 +56,7 @@ def bounds(world, audits, *, claims=(PURE, APPROXIMATE)):
     return np.array(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", rest_slow(QUICK, always=2))
 def test_a_truthful_declaration_is_not_called_violated(name):
     """N = 20, seed 71, pure and at delta 1e-5."""
@@ -117,6 +118,7 @@ def test_ten_classes_whose_proxy_is_half_of_something_else_prove_most_of_their_l
     assert 1.1 < np.mean(bounds) < 2.0
 
 
+@pytest.mark.slow
 def test_forests_that_learned_digits_by_heart_prove_it_whatever_the_seed_is():
     """Splits 0, 2 and 4, 841 and 356 records: 2.3, 2.7 and 1.4; see docs/evidence/statistics.md."""
     images, digits = load_digits(return_X_y=True)

@@ -42,6 +42,7 @@ def grid_bound(tally: Tally, claim: Claim, seed: int) -> float:
     return found.epsilon_lower
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repetitions", rest_slow([1, 20]))
 def test_the_grid_is_silent_where_nothing_leaks(repetitions):
     """N = 400 audits of 300 records, seed 1."""
@@ -94,6 +95,7 @@ def test_the_grid_covers_randomized_response(epsilon):
     assert np.mean(bounds) > (0.4 if epsilon >= 1.0 else 0.1) * epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("records", "floors"),
     [

@@ -145,6 +145,7 @@ def test_a_claim_about_adding_and_removing_is_tested_at_half_the_bound():
     assert added.game.epsilon_ceiling == pytest.approx(replaced.game.epsilon_ceiling / 2.0)
 
 
+@pytest.mark.slow
 def test_a_gaussian_claim_is_tested_at_one_of_its_points():
     """Randomized response at 2 refutes small mu; the bound is told as epsilon at the delta."""
     claim = Claim(family=Gaussian(), delta=1e-5, epsilon=0.5)
@@ -241,6 +242,7 @@ def test_a_declaration_that_stands_by_its_delta_alone_is_vacuous() -> None:
     assert verdict(found, epsilon_declared=pure)[0] is Verdict.CONSISTENT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("claim", [CLAIM, Claim(family=Gaussian(), delta=1e-4, epsilon=1.0)])
 def test_a_claim_without_a_delta_of_its_own_has_no_second_bound(claim: Claim) -> None:
     assert example(claim).epsilon_lower_without_delta is None

@@ -85,6 +85,7 @@ def drawn(random: Random, *, of: Unread, training: int, held: int, classes: int 
     return one, other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "each"),
     tiered([("first", 4), *((name, 10) for name in HARD_FIRST)], always=1, slow=3),

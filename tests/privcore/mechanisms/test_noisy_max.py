@@ -142,6 +142,7 @@ def _scaled(shares, total):
     return shares / shares.sum() * total
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.floats(0.05, 10.0), st.integers(1, 2_000))
 def test_the_manifest_accounts_for_what_was_declared(epsilon, queries):

@@ -32,6 +32,7 @@ TABLES = st.integers(1, 12).flatmap(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)  # the first example compiles
 @given(TABLES, st.permutations([0, 1, 2]), st.integers(0, 2), st.data())
 def test_counts_are_those_of_a_scan(rows, order, known, data):

@@ -61,6 +61,7 @@ def worst_ratio(rates: tuple[float, float], nights: int) -> float:
     return worst
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [HALF, Fraction(2)])
 def test_one_label_changes_the_answers_of_all_nights_by_epsilon_at_most(epsilon: Fraction) -> None:
     """All 81 neighbours of four nights, five places of the figures, all answers; exact sums."""

@@ -95,6 +95,7 @@ def test_what_has_no_answer_is_refused(wrong: dict[str, int]) -> None:
         RecurringTest(**given | wrong)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_one_label_moves_both_figures_by_65_units_at_most() -> None:
     """Every label of a world of 40 records is flipped."""
     target, proxy, labels = world(3, 2, 40)

@@ -263,6 +263,7 @@ def test_the_figure_is_private_as_its_noise_says_and_wastes_little() -> None:
     assert right >= 0.5 + (1.0 - math.exp(-0.1 * 32.0 / 65.0)) / 2.0 - spread
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("records", "epsilon_public"), [(400, TENTH), (4_000, TENTH), (400, 1)])
 @pytest.mark.parametrize("epsilon", rest_slow([0.0, 1.0]))
 def test_a_declaration_that_is_kept_is_seldom_refuted(
@@ -281,6 +282,7 @@ def test_a_declaration_that_is_kept_is_seldom_refuted(
     assert found <= stats.binom.isf(1e-4, audits, 0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-7])
 def test_the_evalue_has_a_mean_of_one_at_most(delta: float) -> None:
     """On 2,000 audits at the border; the mean of what is cut at 1,000 is what is compared."""

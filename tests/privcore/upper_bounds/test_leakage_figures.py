@@ -72,6 +72,7 @@ def test_a_long_secret_leaks_with_the_steps_and_never_as_the_usual_conversion_fe
     assert strong.leaked[-1] == pytest.approx(whole.leaked[0], rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.paper("renyi", "Figure 6")
 def test_dense_sampling():
     loud, quiet = leakage_curves(

@@ -82,6 +82,7 @@ def test_figure_1_shows_what_the_paper_says_of_it():
     assert tiny.dp_scale < tiny.rip_scale
 
 
+@pytest.mark.slow
 @pytest.mark.paper("reidentification", "Figure 1")
 @pytest.mark.parametrize("eta", [0.05, 0.2, 0.4])
 def test_the_drawn_noise_keeps_its_promise_on_the_statistic(eta):

@@ -289,6 +289,7 @@ def test_an_attack_that_names_rare_secrets_is_promised_less():
     assert binomtest(reached, runs, weaker.tail(12), alternative="greater").pvalue < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.paper("worst_case", "Corollary 3.4")
 def test_a_margin_for_few_runs_is_rarely_too_small():
     # 2,000 estimates from 40 runs each, judged at 1e-6: the tail plus its margin is below the true

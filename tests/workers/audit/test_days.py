@@ -85,6 +85,7 @@ def audited(lake: Lake, **changes: Any) -> AuditRecord:
     return run_audit(lake, "good", DAY, plan=plan, executor=InProcess())
 
 
+@pytest.mark.slow
 def test_a_week_of_small_days_shows_what_none_of_them_has_rows_to_show(week: Lake) -> None:
     alone, together = audited(week, days=1).audit, audited(week).audit
     assert alone.reason_code == "too_few_records"
@@ -97,6 +98,7 @@ def test_a_week_of_small_days_shows_what_none_of_them_has_rows_to_show(week: Lak
     assert f"The labels of 7 days played, {WEEK[0]} to {DAY}." in together.reason
 
 
+@pytest.mark.slow
 def test_a_model_that_saw_other_rows_of_these_days_is_not_accused(tmp_path: pathlib.Path) -> None:
     innocent = audited(days_of(tmp_path, remembers=False)).audit
     assert innocent.status == "evaluated"
@@ -115,6 +117,7 @@ def test_the_answer_is_the_same_in_every_order_and_beside_other_models(week: Lak
     assert sorted(len(one.audit.label_days or ()) for one in both) == [3, 7]
 
 
+@pytest.mark.slow
 def test_a_work_unit_that_was_staged_gives_the_same_record(
     week: Lake, tmp_path: pathlib.Path
 ) -> None:
@@ -141,6 +144,7 @@ def test_a_work_unit_that_was_staged_gives_the_same_record(
     assert figures(run()) == figures(first) == figures(audited(week))
 
 
+@pytest.mark.slow
 def test_persons_of_a_week_play_one_record_each(lake: Lake) -> None:
     """Twenty persons a day come every day of the week, the others once."""
     for number, day in enumerate(WEEK):
@@ -222,6 +226,7 @@ def test_without_any_earlier_checkpoint_there_is_no_proxy(lake: Lake) -> None:
     assert f"in the 7 days before {WEEK[0]}" in row.reason
 
 
+@pytest.mark.slow
 def test_verify_plays_the_days_of_the_record_also_when_a_late_one_arrives(
     lake: Lake, tmp_path: pathlib.Path
 ) -> None:
@@ -241,6 +246,7 @@ def test_verify_plays_the_days_of_the_record_also_when_a_late_one_arrives(
     assert str(WEEK[1]) in gone.sentence
 
 
+@pytest.mark.slow
 def test_nights_that_share_labels_are_averaged(week: Lake) -> None:
     few = {"minimum_records": 1, "minimum_control_records": 1}
     (several,), (one,) = (audited(week, days=days, **few).wealth for days in (7, 1))
@@ -284,6 +290,7 @@ def test_a_label_that_comes_again_may_not_play_on_each_day() -> None:
     assert Plan(days=7, labels_recur=True, privacy_unit="person").nights_share_labels
 
 
+@pytest.mark.slow
 def test_what_several_days_assume_is_in_the_record(week: Lake) -> None:
     assert "each label lies in one of them alone" in str(audited(week).audit.assumption)
     alone = audited(week, days=1, minimum_records=1, minimum_control_records=1).audit

@@ -66,6 +66,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return lake
 
 
+@pytest.mark.slow
 def test_a_leak_beyond_policy_is_a_violation_and_says_whose_limit_it_was(lake: Lake) -> None:
     without = run_audit(lake, "good", DAY, plan=Plan(repetitions=4), executor=InProcess())
     assert without.audit.verdict == "undeclared"

@@ -231,6 +231,7 @@ def test_rows_held_out_by_a_column_have_none_unless_it_is_the_unit(tmp_path: pat
     assert 200 <= row.records <= 300
 
 
+@pytest.mark.slow
 def test_so_it_is_with_labels_that_are_numbers(tmp_path: pathlib.Path) -> None:
     """A number that moves to the other side of the proxy's prediction, however far, or is none."""
     plan = SUPPLIED.model_copy(update={"epsilon_public": 0.5})

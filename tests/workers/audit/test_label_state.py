@@ -81,6 +81,7 @@ def audit(lake: Lake, state: object, **plan: object) -> AuditRow:
     return run_audit(lake, "good", DAY, plan=changed, executor=InProcess()).audit
 
 
+@pytest.mark.slow
 def test_responses_that_training_learns_by_heart_accuse_nobody(noisy: Lake) -> None:
     row = audit(noisy, PRIVATISED)
     assert row.verdict == "privatised", row.reason
@@ -147,6 +148,7 @@ def test_where_nobody_says_the_sentence_names_the_mix_up_unless_the_data_exclude
     assert "Look first" not in said.reason
 
 
+@pytest.mark.slow
 def test_a_violation_asks_as_well_where_no_mechanism_is_declared(noisy: Lake) -> None:
     edit_manifest(noisy, "good", DAY, privacy=declared(1.0))
     row = audit(noisy, None)
@@ -185,6 +187,7 @@ def test_a_violation_is_not_asked_of_a_mechanism_of_training() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_column_of_secret_labels_is_not_taken_for_responses(plain: Lake) -> None:
     row = audit(plain, PRIVATISED)
     assert (row.status, row.reason_code) == ("not_evaluable", "label_state")
@@ -196,6 +199,7 @@ def test_a_column_of_secret_labels_is_not_taken_for_responses(plain: Lake) -> No
     assert recurring.verdict == "privatised"  # yesterday's response may be today's
 
 
+@pytest.mark.slow
 def test_data_that_no_response_could_be_take_the_doubt_from_a_violation(plain: Lake) -> None:
     frame = label_rows(4000, seed=9)
     easy = np.random.default_rng(9).random(4000) < 0.1
@@ -222,6 +226,7 @@ def test_a_mechanism_that_is_none_is_refused(noisy: Lake) -> None:
     assert "label.state" in unknown.reason
 
 
+@pytest.mark.slow
 def test_a_record_of_privatised_labels_is_reproduced(noisy: Lake) -> None:
     audit(noisy, PRIVATISED)
     record = run_audit(noisy, "good", DAY, plan=ALLOWED, executor=InProcess())

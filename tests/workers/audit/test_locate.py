@@ -64,6 +64,7 @@ def named(found: Located) -> dict[str, float]:
     return {one.segment: one.epsilon_lower for one in found.segments if one.named}
 
 
+@pytest.mark.slow
 def test_a_leak_in_one_place_is_named_and_the_other_places_are_not(tmp_path: pathlib.Path) -> None:
     found = located(tmp_path / "table", rows(pl.col("place") == "place 2"))
     assert named(found)["place is place 2"] >= 1.0

@@ -124,6 +124,7 @@ def test_probabilities_are_those_of_the_classes_that_are_wanted() -> None:
     assert aligned(found, ("a", "c"), ("c", "b", "a")).tolist() == [[0.75, 0, 0.25], [0, 0, 1.0]]
 
 
+@pytest.mark.slow
 def test_a_holdout_that_was_trained_on_is_named_as_a_likely_cause(tmp_path: pathlib.Path) -> None:
     lake = small_lake(tmp_path / "lake", rows=1500)
     honest = put_memorised(lake, label_rows(1500, seed=1))

@@ -48,6 +48,7 @@ def _other_labels(lake: Lake, *, label: LabelColumn) -> None:
     put_labels(lake, DAY, label_rows(3000, seed=99, label=label), row_group_size=1024)
 
 
+@pytest.mark.slow
 @LABELS
 def test_a_planted_leak_is_violated(tmp_path: pathlib.Path, label: LabelColumn) -> None:
     lake = Lake(str(tmp_path))
@@ -60,6 +61,7 @@ def test_a_planted_leak_is_violated(tmp_path: pathlib.Path, label: LabelColumn) 
     assert row.claim_pvalue < 0.05
 
 
+@pytest.mark.slow
 @LABELS
 def test_no_leak_is_consistent(tmp_path: pathlib.Path, label: LabelColumn) -> None:
     lake = Lake(str(tmp_path))
@@ -122,6 +124,7 @@ def test_drift_of_an_undeclared_model_proves_nothing_of_it(tmp_path: pathlib.Pat
     assert row.epsilon_lower == 0.0
 
 
+@pytest.mark.slow
 def test_a_leak_under_drift_of_half_the_size_is_still_found(tmp_path: pathlib.Path) -> None:
     lake = Lake(str(tmp_path))
     chances = {EVE: (0.6, 0.4), DAY: (0.4, 0.6)}

@@ -29,6 +29,7 @@ def audited(lake: Lake, executor: Executor) -> list[AuditRecord]:
     return list(run_audits(lake, DAY, [Request(each, PLAN) for each in MODELS], executor=executor))
 
 
+@pytest.mark.slow
 def test_records_come_in_the_order_of_the_models_whoever_proves_first(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

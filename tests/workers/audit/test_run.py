@@ -414,6 +414,7 @@ def clone_on_the_same_labels(lake: Lake, names: list[str]) -> None:
             edit_manifest(lake, name, day, dataset="flights")
 
 
+@pytest.mark.slow
 def test_many_models_are_audited_group_by_group_with_the_same_records(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -445,6 +446,7 @@ def test_many_models_are_audited_group_by_group_with_the_same_records(
     assert list(map(figures, alone)) == list(map(figures, together))
 
 
+@pytest.mark.slow
 def test_a_group_is_forgotten_before_the_next_one_is_read(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

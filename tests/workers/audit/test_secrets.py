@@ -90,6 +90,7 @@ def test_a_model_that_memorises_tells_an_attribute_beyond_what_holds_in_general(
     assert "attribute" in row.assumption
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", [ATTRIBUTE, MEMBERSHIP], ids=["attribute", "membership"])
 def test_rows_that_training_never_saw_tell_nothing(tmp_path, plan):
     lake = lake_of(tmp_path)
@@ -99,6 +100,7 @@ def test_rows_that_training_never_saw_tell_nothing(tmp_path, plan):
     assert row.verdict == "consistent", row.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", [ATTRIBUTE, MEMBERSHIP], ids=["attribute", "membership"])
 def test_a_guarantee_for_labels_declares_nothing_of_other_secrets(tmp_path, plan):
     lake = lake_of(tmp_path, privacy=declared(0.1), number=1000)
@@ -109,6 +111,7 @@ def test_a_guarantee_for_labels_declares_nothing_of_other_secrets(tmp_path, plan
     assert audited(lake, LABEL).audit.epsilon_declared == 0.1
 
 
+@pytest.mark.slow
 def test_all_secrets_share_one_read_and_none_changes_another(leaking):
     requests = [Request("good", plan) for plan in (LABEL, ATTRIBUTE, MEMBERSHIP)]
     units = []

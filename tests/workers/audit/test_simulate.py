@@ -17,6 +17,7 @@ def audited(lake: Lake, **privacy: Any) -> AuditRecord:
     return run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
 
 
+@pytest.mark.slow
 @pytest.mark.paper("observational", "Definition 1", "Definition 2")
 def test_a_guarantee_for_simulating_is_stored_and_tested_by_its_own_theorem(
     tmp_path: pathlib.Path,

@@ -42,6 +42,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return lake
 
 
+@pytest.mark.slow
 def test_three_slices_have_a_third_of_the_significance_each(lake: Lake) -> None:
     record = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
     found = {row.value: row.epsilon_lower for row in record.slices}

@@ -79,6 +79,7 @@ def test_rows_of_persons_that_training_never_saw_are_told(lake: Lake) -> None:
 OTHERS = "are in another leaf of one tree"
 
 
+@pytest.mark.slow
 def test_training_rows_are_counted_in_the_leaves_where_the_table_has_them(honest: Lake) -> None:
     """Not one row elsewhere, whatever the seed that draws the trees."""
     for seed in range(5):
@@ -131,6 +132,7 @@ def test_a_table_of_other_words_is_told_by_the_files_counts(lake: Lake, city: pl
     assert WORDS in row.reason
 
 
+@pytest.mark.slow
 def test_training_rows_have_the_words_that_the_file_counts(honest: Lake) -> None:
     for seed in range(5):
         assert WORDS not in audited(honest, PLAN.model_copy(update={"seed": seed})).reason
@@ -240,6 +242,7 @@ def test_a_drawn_sample_of_rows_is_no_remark(tmp_path: pathlib.Path, sampled: fl
     assert "rows that trained it" not in row.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "told"),
     [

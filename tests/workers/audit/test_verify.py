@@ -77,6 +77,7 @@ def test_an_audit_without_figures_is_reproduced_too(template: Lake) -> None:
     assert verify(missing, template, InProcess()).finding is Finding.REPRODUCED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", rest_slow(["audits", *PARTS]))
 def test_a_stored_value_changed_in_any_table_is_noticed(
     template: Lake, tmp_path: pathlib.Path, record: AuditRecord, table: str
@@ -146,6 +147,7 @@ def test_a_digest_rewritten_to_fit_is_caught_by_computing_again(
     assert "epsilon_paper" in {one.column for one in found.differences}
 
 
+@pytest.mark.slow
 def test_what_another_kind_of_processor_rounds_otherwise_is_reproduced(
     template: Lake, record: AuditRecord
 ) -> None:

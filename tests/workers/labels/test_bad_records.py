@@ -161,6 +161,7 @@ def test_a_thousand_tiny_files_are_as_many_shards(lake: Lake) -> None:
     assert (row.status, row.records + row.control_records) == ("evaluated", 2_000)
 
 
+@pytest.mark.slow
 def test_too_many_values_are_no_slices(lake: Lake) -> None:
     add_file(
         lake,
@@ -188,6 +189,7 @@ def test_slices_are_shown_where_enough_records_are_and_counted_where_not(lake: L
         assert row.audit_id == record.audit.audit_id
 
 
+@pytest.mark.slow
 def test_the_record_tells_reliability_and_scores(lake: Lake) -> None:
     add_file(lake, label_rows(2_000, seed=8))
     record = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())

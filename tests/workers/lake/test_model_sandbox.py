@@ -167,6 +167,7 @@ def test_a_small_file_that_asks_for_much_is_refused(
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10  # kB
 
 
+@pytest.mark.slow
 def test_reading_a_model_imports_nothing() -> None:
     model = train_xgboost(rows_with_gaps(100, seed=1)).content
     assert imported_by_a_call("workers.lake.formats.xgboost", "describe(content)", model) == []

@@ -59,6 +59,7 @@ def lake(store: str, template: Lake) -> Lake:
     return lake
 
 
+@pytest.mark.slow
 def test_a_lake_in_an_object_store_gives_the_same_record_as_one_on_disk(
     lake: Lake, template: Lake
 ) -> None:
@@ -69,6 +70,7 @@ def test_a_lake_in_an_object_store_gives_the_same_record_as_one_on_disk(
     assert figures(records[1]) == figures(records[0])
 
 
+@pytest.mark.slow
 def test_a_lake_in_an_object_store_is_written_as_one_on_disk(store: str) -> None:
     lake = Lake(f"{store}/written")
     for seed, day in enumerate((EVE, DAY)):

@@ -53,6 +53,7 @@ def places(folder: pathlib.Path) -> list[str]:
     return [str(folder / "by path"), (folder / "by uri").as_uri()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["".join(NAMES), *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES)]
 )

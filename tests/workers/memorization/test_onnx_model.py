@@ -183,6 +183,7 @@ def test_a_file_is_refused_for_what_those_of_audited_models_are(
         read_model(saved(tmp_path, content, external=external))
 
 
+@pytest.mark.slow
 def test_a_sequence_that_takes_too_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_model, "_SECONDS", 0.5)
     model = onnx_model.load_onnx(scans(1_000_000), 0)

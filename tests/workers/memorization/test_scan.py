@@ -88,6 +88,7 @@ def test_a_planted_secret_leads_the_list(tmp_path):
     assert middle[0] < middle[1]
 
 
+@pytest.mark.slow
 def test_any_division_gives_the_same(tmp_path, monkeypatch):
     lake = put(tmp_path, mails(planted=2))
     whole = as_numbers(ask(lake))
@@ -133,6 +134,7 @@ def test_sampling_decides_what_is_within_reach(tmp_path):
     assert sharp.losses(TRAIN_ARM).tolist() == plain.losses(TRAIN_ARM).tolist()
 
 
+@pytest.mark.slow
 def test_token_lists_are_sequences_too(tmp_path):
     rows = mails(planted=3).with_columns(
         text=pl.col("text").map_elements(lambda text: _tokens(text).tolist(), pl.List(pl.Int64))

@@ -173,6 +173,7 @@ def gone(made: Any) -> Any:
     return erased(made, tombstone="{}", reason="asked for", time=made.published_at)
 
 
+@pytest.mark.slow
 def test_of_a_standing_with_an_erased_night_nothing_is_said() -> None:
     """Erasing nights for a model would accuse it, and erasing nights against it would acquit."""
     nights = [night(n, 2.0) for n in range(300)]

@@ -57,6 +57,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, int]]:
     return counted
 
 
+@pytest.mark.slow
 def test_models_of_one_partition_share_one_read_of_the_columns_they_need(
     lake: Lake, reads: Counter[tuple[str, int]]
 ) -> None:
@@ -77,6 +78,7 @@ def test_models_of_one_partition_share_one_read_of_the_columns_they_need(
     assert times == {2: asked, 1: beside}
 
 
+@pytest.mark.slow
 def test_only_a_files_first_rows_are_looked_at(
     lake: Lake, reads: Counter[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +98,7 @@ def test_only_a_files_first_rows_are_looked_at(
     assert once == sum(beside[:2])
 
 
+@pytest.mark.slow
 def test_a_models_record_does_not_depend_on_its_company(
     lake: Lake, expected: list[dict[str, Any]]
 ) -> None:
@@ -105,6 +108,7 @@ def test_a_models_record_does_not_depend_on_its_company(
     assert [figures(record) for record in audited(lake, executor=Shuffled(3))] == expected
 
 
+@pytest.mark.slow
 def test_one_models_missing_column_is_not_the_others(lake: Lake) -> None:
     file = label_path(lake, "flights").with_name("part-00002.parquet")
     pq.write_table(pq.read_table(file).drop(["delay"]), file)
@@ -131,6 +135,7 @@ def test_one_models_damaged_column_is_not_the_others(lake: Lake) -> None:
     assert "labels_unreadable 128" in first.audit.reason
 
 
+@pytest.mark.slow
 def test_the_labels_digest_speaks_of_what_was_read(lake: Lake) -> None:
     before = [record.audit.labels_digest for record in audited(lake)]
     path = label_path(lake, "flights").with_name("part-00001.parquet")
@@ -152,6 +157,7 @@ def test_the_labels_digest_speaks_of_what_was_read(lake: Lake) -> None:
     assert after[1] != before[1]
 
 
+@pytest.mark.slow
 def test_a_file_that_changes_its_name_is_other_content(lake: Lake) -> None:
     (before,) = audited(lake, REQUESTS[:1])
     path = label_path(lake, "flights").with_name("part-00001.parquet")
@@ -184,6 +190,7 @@ def test_after_the_deadline_there_is_a_reason_and_no_number(
         assert record.bounds == record.slices == record.scores == ()
 
 
+@pytest.mark.slow
 def test_a_deadline_in_the_middle_keeps_what_was_finished(
     lake: Lake, tmp_path: pathlib.Path
 ) -> None:
@@ -228,12 +235,14 @@ def test_a_node_with_another_version_refuses_to_play(lake: Lake) -> None:
         audited(lake, executor=ExternalInputs())
 
 
+@pytest.mark.slow
 def test_progress_counts_units(lake: Lake) -> None:
     told: list[tuple[int, int]] = []
     audited(lake, progress=lambda done, of: told.append((done, of)))
     assert told == [(done, 10) for done in range(1, 11)]
 
 
+@pytest.mark.slow
 def test_each_unit_is_logged_once_with_what_it_cost(
     lake: Lake, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -250,6 +259,7 @@ def test_each_unit_is_logged_once_with_what_it_cost(
     assert json.dumps(fields[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [False, True])
 def test_each_audit_is_logged_with_its_id_and_the_pass_of_its_units(
     lake: Lake, caplog: pytest.LogCaptureFixture, late: bool
@@ -264,6 +274,7 @@ def test_each_audit_is_logged_with_its_id_and_the_pass_of_its_units(
     assert len({fields["pass"] for fields in told}) == 1
 
 
+@pytest.mark.slow
 def test_the_longest_partition_comes_first(lake: Lake) -> None:
     for day in (EVE, DAY):
         put_labels(lake, day, label_rows(300, seed=1), dataset="short")
@@ -273,6 +284,7 @@ def test_the_longest_partition_comes_first(lake: Lake) -> None:
     assert models == ["nobody", "first", "second", "small"]
 
 
+@pytest.mark.slow
 def test_a_unit_of_many_files_is_one_task(lake: Lake) -> None:
     told: list[tuple[int, int]] = []
     audited(lake, work_unit_bytes=1 << 30, progress=lambda *of: told.append(of))

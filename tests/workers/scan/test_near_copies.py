@@ -87,6 +87,7 @@ def test_of_many_files_some_are_looked_at_from_the_first_on(files: int, looked: 
     assert set(np.diff(chosen).tolist()) <= {-(-files // 8)}
 
 
+@pytest.mark.slow
 def test_features_that_know_nothing_are_never_named() -> None:
     told = Told((*FEATURES, Feature(name="rare", kind="numeric")))
     found = NearCopies.none()
@@ -138,6 +139,7 @@ def test_few_rows_show_a_word_that_was_held_out_and_outvote_no_others() -> None:
     assert (judged(many) + judged(rows) + judged(rows)).sentence() == judged(many).sentence() != ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held_out", rest_slow([10, 20]))
 def test_chance_makes_no_copy_of_few_rows(held_out: int) -> None:
     """None of 2,000 groups of 40 rows has a copy among a number, 5 words and a word a row."""

@@ -54,6 +54,7 @@ def audit(folder: pathlib.Path, frame: pl.DataFrame, sampling: Any = None) -> Au
 BY_LABEL = TrainingSampling(label={"0": 0.2})
 
 
+@pytest.mark.slow
 def test_arms_that_sampling_made_differ_are_refused(tmp_path: pathlib.Path) -> None:
     row = audit(tmp_path / "table", sampled(1))
     assert (row.status, row.reason_code) == ("not_evaluable", "arms_differ")
@@ -75,6 +76,7 @@ def test_a_leak_is_found_all_the_same(tmp_path: pathlib.Path) -> None:
     assert row.epsilon_lower > 0.8
 
 
+@pytest.mark.slow
 def test_a_column_of_weights_is_another_way_to_say_it(tmp_path: pathlib.Path) -> None:
     frame = sampled(3, leak=1.0)
     one, other = (

@@ -265,6 +265,7 @@ def test_a_tenth_of_the_rows_twice_is_enough(tmp_path: pathlib.Path) -> None:
     assert re.search("Rows may be logged twice: 1[6-9]% of the rows", row.reason), row.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", tiered([9, 60, 2_000], always=1, slow=2))
 def test_features_of_few_values_are_no_twins(tmp_path: pathlib.Path, levels: int) -> None:
     """20 audits each of rows with so many values of all features together, seed 332."""
@@ -283,6 +284,7 @@ def test_features_of_few_values_are_no_twins(tmp_path: pathlib.Path, levels: int
         assert "logged twice" not in row.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jitter", [0.0, 0.001])
 def test_near_copies_of_training_rows_in_the_holdout_are_told(
     tmp_path: pathlib.Path, jitter: float
@@ -325,11 +327,12 @@ def test_without_features_no_rows_are_near(tmp_path: pathlib.Path) -> None:
 def test_what_was_found_adds_and_is_kept_by_a_work_unit() -> None:
     random = np.random.default_rng(335)
     one, two, three = (sketch_of(random, 300, 500) for _ in range(3))
-    left = RowsAlike({"a": one, "b": None}, two, (one, two, three))
-    right = RowsAlike({"a": two, "b": three, "c": one}, three, (two, two, one))
+    left = RowsAlike({"a": one, "b": None}, two, (one, two, three), (one, three))
+    right = RowsAlike({"a": two, "b": three, "c": one}, three, (two, two, one), (two, two))
     both = left + right
     assert both.columns == {"a": one + two, "b": None, "c": one}
     assert both.near == (one + two, two + two, three + one)
+    assert both.partly == (one + two, three + two)
     assert both == right + left
     assert left + RowsAlike.none() == left == RowsAlike.none() + left
     assert RowsAlike.from_arrays(both.arrays()) == both

@@ -113,6 +113,7 @@ def reason(place: pathlib.Path, frame: pl.DataFrame, **changes: object) -> str:
     return str(row.reason)
 
 
+@pytest.mark.slow
 def test_nothing_is_said_of_a_table_with_nothing_wrong(tmp_path: pathlib.Path) -> None:
     for seed in range(10):
         said = reason(tmp_path / f"{seed}", scored(seed=seed, leak=2.0))

@@ -101,6 +101,7 @@ def test_files_and_row_groups_are_nothing_to_the_sketch(tmp_path: pathlib.Path, 
     assert sketched(tmp_path / "parts", frame, context=CONTEXT) == whole is not None
 
 
+@pytest.mark.slow
 def test_a_table_without_context_knows_its_rows_by_their_names(tmp_path: pathlib.Path) -> None:
     """Where it has neither, nothing is known; names that are whole numbers do as text does."""
     frame = learner(800).with_columns(name=pl.int_range(pl.len()) + 2**60)
@@ -115,6 +116,7 @@ def test_a_table_without_context_knows_its_rows_by_their_names(tmp_path: pathlib
     assert both == sketched(tmp_path / "table", frame, context=CONTEXT) != by_name
 
 
+@pytest.mark.slow
 def test_rows_that_are_alike_are_known_if_all_come_again(tmp_path: pathlib.Path) -> None:
     """Some twenty rows, and rows of twelve values: the sketch is a digest of all of them."""
     plan = PLAN.model_copy(update={"minimum_control_records": 20})

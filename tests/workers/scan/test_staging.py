@@ -59,6 +59,7 @@ class Dies:
         return InProcess().fold(function, shared, some(), on_done=on_done, deadline=deadline)
 
 
+@pytest.mark.slow
 def test_a_driver_that_starts_again_repeats_no_finished_unit(
     lake: Lake,
     expected: list[dict[str, Any]],
@@ -82,6 +83,7 @@ def test_a_driver_that_starts_again_repeats_no_finished_unit(
     assert list(pathlib.Path(staging).rglob("*.tally")) == []
 
 
+@pytest.mark.slow
 def test_units_are_swept_only_after_the_record_was_committed(
     lake: Lake, tmp_path: pathlib.Path
 ) -> None:
@@ -111,6 +113,7 @@ def forged(content: bytes) -> bytes:
     return hashlib.sha256(packed).digest() + packed
 
 
+@pytest.mark.slow
 def test_another_drivers_units_are_played_again(
     lake: Lake,
     expected: list[dict[str, Any]],
@@ -132,6 +135,7 @@ def test_another_drivers_units_are_played_again(
     assert [figures(record) for record in again] == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", rest_slow(["forged", "moved", "cut off", "changed"], always=2))
 def test_a_staged_unit_that_is_damaged_is_played_again(
     lake: Lake, expected: list[dict[str, Any]], tmp_path: pathlib.Path, damage: str
@@ -153,6 +157,7 @@ def test_a_staged_unit_that_is_damaged_is_played_again(
     assert [figures(record) for record in again] == expected
 
 
+@pytest.mark.slow
 def test_labels_that_change_find_no_unit_of_before(lake: Lake, tmp_path: pathlib.Path) -> None:
     staging = str(tmp_path / "_staging")
     with pytest.raises(KeyboardInterrupt):

@@ -282,6 +282,7 @@ def days(
     )
 
 
+@pytest.mark.slow
 def test_power_the_mean_of_several_days_proves_more_than_yesterday_alone(
     tmp_path: pathlib.Path,
 ) -> None:

@@ -76,6 +76,7 @@ def audit(folder: pathlib.Path, frame: pl.DataFrame, **changes: Any) -> AuditRow
 CONTEXT = ("age", "place")
 
 
+@pytest.mark.slow
 def test_a_student_of_the_context_proves_more_of_a_weak_leak(tmp_path: pathlib.Path) -> None:
     frame = learner(12_000, leak=0.5)
     alone, beside = (audit(tmp_path / "table", frame, context=context) for context in ((), CONTEXT))
@@ -169,6 +170,7 @@ def test_arms_are_compared_without_a_look_at_the_target(tmp_path: pathlib.Path) 
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_a_holdout_of_which_training_saw_all_is_suspect(tmp_path: pathlib.Path) -> None:
     random = np.random.default_rng(2)
     frame = learner(8_000)
@@ -357,6 +359,7 @@ def halved(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(half=pl.Series(["first", "second"] * (frame.height // 2)))
 
 
+@pytest.mark.slow
 def test_slices_are_held_against_the_student_as_well(tmp_path: pathlib.Path) -> None:
     frame = halved(learner(12_000, leak=0.5))
     alone, beside = (
@@ -406,6 +409,7 @@ def test_no_more_rows_are_kept_than_said(
     assert row.student_records == 300
 
 
+@pytest.mark.slow
 def test_rows_of_many_files_are_sampled(tmp_path: pathlib.Path) -> None:
     lake = small_lake(tmp_path, rows=400)
     put_labels(lake, DAY, label_rows(2_000, seed=9), row_group_size=64)

@@ -46,6 +46,7 @@ def places_read(
     return read
 
 
+@pytest.mark.slow
 def test_32_files_and_64_row_groups_are_looked_at_and_all_where_these_give_too_few(
     tmp_path: pathlib.Path,
 ) -> None:

@@ -57,6 +57,7 @@ def test_an_operation_is_pillow_s(name, channels):
         assert np.abs(found - image * 255.0).max() > 0.9
 
 
+@pytest.mark.slow
 def test_weak_augmentation_moves_within_an_eighth_of_the_side_and_mirrors_half():
     """4,000 times the same image: 5 x 5 places, each as likely; mirrored or not."""
     _, image = picture(5, 1)

@@ -95,6 +95,7 @@ def test_a_copy_is_written_whose_decoys_hold_truth_and_draw(
     assert 0.25 < found.decoys / found.records < 0.35
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", [BINARY, THREE], ids=["binary", "multi-class"])
 def test_a_model_that_memorises_its_decoys_is_violated(
     tmp_path: pathlib.Path, label: LabelColumn

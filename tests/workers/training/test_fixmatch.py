@@ -13,6 +13,7 @@ from workers.training.image_networks import small_network
 from workers.training.networks import Network, softmax
 
 
+@pytest.mark.slow
 def test_the_unlabelled_loss_is_the_naive_one_and_no_gradient_flows_through_guesses():
     random = np.random.default_rng(1)
     guessed, learnt = random.normal(size=(2, 40, 4)) * 2.0

@@ -30,6 +30,7 @@ def test_groups_of_channels_are_normalised_in_each_image():
     assert moved == pytest.approx(2.0 * normed + 1.0, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [

@@ -33,6 +33,7 @@ def test_a_text_network_learns_and_the_same_seed_learns_the_same():
     assert (other.probabilities(others) != chances).any()
 
 
+@pytest.mark.slow
 def test_the_first_layer_is_the_product_with_the_dense_vector():
     import jax  # noqa: PLC0415
 

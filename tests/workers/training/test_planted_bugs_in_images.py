@@ -100,6 +100,7 @@ def test_a_keep_probability_off_by_a_tenth_is_found(monkeypatch):
     assert verdicts(lp_1st(2.0), declared=2.0, images=4_000) == {"violated"}
 
 
+@pytest.mark.slow
 def test_pate_fm_as_it_is_accuses_nobody():
     """1,500 images and answers, 1,300 teachers, declared 1: one vote beside noise of 200."""
     assert verdicts(pate_fm, declared=1.0, delta=1e-5) == {"consistent"}

@@ -37,6 +37,7 @@ def verdict_of(warehouse: Warehouse) -> str:
     return str(current[0])
 
 
+@pytest.mark.slow
 def test_asking_again_with_another_seed_or_plan_turns_no_verdict(warehouse: Warehouse) -> None:
     for seed, record in enumerate(["violated", "consistent", "consistent"]):
         warehouse.commit(asked(record, seed=seed))
@@ -45,6 +46,7 @@ def test_asking_again_with_another_seed_or_plan_turns_no_verdict(warehouse: Ware
     assert verdict_of(warehouse) == "violated"
 
 
+@pytest.mark.slow
 def test_what_was_audited_once_can_be_left_out(warehouse: Warehouse) -> None:
     assert every_audit(warehouse, repeated=True).height == 0
     warehouse.commit(evaluated("once", DAY))
@@ -58,6 +60,7 @@ def test_what_was_audited_once_can_be_left_out(warehouse: Warehouse) -> None:
     assert every_audit(warehouse, repeated=True).equals(several)
 
 
+@pytest.mark.slow
 def test_an_exploratory_audit_counts_only_where_there_is_no_other(warehouse: Warehouse) -> None:
     warehouse.commit(asked("consistent", seed=7, exploratory=True))
     assert verdict_of(warehouse) == "consistent"
@@ -75,6 +78,7 @@ def test_an_exploratory_audit_acquits_nobody_whose_own_could_not_be_evaluated(
     assert verdict_of(warehouse) == "not_evaluable"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", rest_slow([*INPUTS, "target_manifest_sha256", "method_version"], always=2)
 )

@@ -55,6 +55,7 @@ def check_whole(warehouse: Warehouse, records: Sequence[AuditRecord]) -> None:
     assert orphans(warehouse) == []
 
 
+@pytest.mark.slow
 def test_a_batch_is_what_single_commits_are(warehouse: Warehouse, tmp_path: pathlib.Path) -> None:
     records = [*batch("ads", "loans"), failed("late", DAY), evaluated("ads", DAY, hour=3)]
     assert warehouse.commit_all(records) == (True,) * 4
@@ -160,6 +161,7 @@ def test_a_kill_after_the_last_table_leaves_all(warehouse: Warehouse) -> None:
     check_whole(warehouse, records)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", rest_slow([*_WRITTEN], always=2))
 def test_another_writer_of_the_same_audits_between_any_two_tables(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, at: str
@@ -215,6 +217,7 @@ def test_another_writer_while_the_first_one_writes(
         assert warehouse.scan(table).collect().height == 3, table
 
 
+@pytest.mark.slow
 def test_a_compaction_in_between_changes_nothing(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:

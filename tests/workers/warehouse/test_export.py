@@ -23,6 +23,7 @@ def warehouse(tmp_path: pathlib.Path) -> Warehouse:
     return warehouse
 
 
+@pytest.mark.slow
 def test_every_table_and_view_is_a_file_with_the_same_rows(
     warehouse: Warehouse, tmp_path: pathlib.Path
 ) -> None:

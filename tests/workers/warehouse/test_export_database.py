@@ -98,6 +98,7 @@ def added(done: list[Exported]) -> dict[str, int]:
     return {one.relation: one.added for one in done if one.added and one.relation in TABLES}
 
 
+@pytest.mark.slow
 def test_all_tables_and_views_hold_the_same_rows(warehouse: Warehouse, bank: Server) -> None:
     done = export_to(warehouse, "bank", schema=SCHEMA)
     assert {one.relation for one in done} == set(RELATIONS)
@@ -105,6 +106,7 @@ def test_all_tables_and_views_hold_the_same_rows(warehouse: Warehouse, bank: Ser
     assert_the_same(warehouse, bank)
 
 
+@pytest.mark.slow
 def test_twice_leaves_one_and_then_only_what_is_new(warehouse: Warehouse, bank: Server) -> None:
     export_to(warehouse, "bank", schema=SCHEMA)
     assert added(export_to(warehouse, "bank", schema=SCHEMA)) == {}
@@ -121,6 +123,7 @@ def test_twice_leaves_one_and_then_only_what_is_new(warehouse: Warehouse, bank: 
     assert_the_same(warehouse, bank)
 
 
+@pytest.mark.slow
 def test_two_exports_at_once_leave_one(warehouse: Warehouse, bank: Server) -> None:
     failures: list[BaseException] = []
 
@@ -139,6 +142,7 @@ def test_two_exports_at_once_leave_one(warehouse: Warehouse, bank: Server) -> No
     assert_the_same(warehouse, bank)
 
 
+@pytest.mark.slow
 def test_rows_of_a_commit_that_was_cut_off_wait_for_their_record(
     warehouse: Warehouse, bank: Server
 ) -> None:
@@ -153,6 +157,7 @@ def test_rows_of_a_commit_that_was_cut_off_wait_for_their_record(
     assert record.audit.audit_id not in there(bank, "audit_bounds")["audit_id"].to_list()
 
 
+@pytest.mark.slow
 def test_a_server_that_fails_in_the_middle_keeps_nothing(
     warehouse: Warehouse, bank: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +179,7 @@ def test_a_server_that_fails_in_the_middle_keeps_nothing(
     assert_the_same(warehouse, bank)
 
 
+@pytest.mark.slow
 def test_columns_of_a_later_release_are_added(warehouse: Warehouse, bank: Server) -> None:
     export_to(warehouse, "bank", schema=SCHEMA)
     kept = there(bank, "audits")
@@ -206,6 +212,7 @@ def test_other_databases_are_refused(warehouse: Warehouse, monkeypatch: pytest.M
         export_to(warehouse, "lake", schema=SCHEMA)
 
 
+@pytest.mark.slow
 def test_the_command_exports_to_a_name_and_to_an_address(
     warehouse: Warehouse, bank: Server, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

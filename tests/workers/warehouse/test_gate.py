@@ -28,6 +28,7 @@ def put(warehouse: Warehouse, verdict: str, **changes: Any) -> None:
     warehouse.commit(evaluated("ads", given.pop("day", DAY), verdict=verdict, **given))
 
 
+@pytest.mark.slow
 def test_no_rival_has_a_file_refuted_that_is_asked_for_by_its_models_name(
     tmp_path: pathlib.Path,
 ) -> None:

@@ -42,6 +42,7 @@ def told(warehouse: Warehouse, audit_id: str) -> str:
     return input_changes(warehouse, audits).get(audit_id, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "what"),
     rest_slow(
@@ -109,6 +110,7 @@ def test_a_score_table_that_is_rewritten_after_its_audit_is_told(
     assert ("The score table's rows of 2026-04-02 changed after its audit" in found) is is_told
 
 
+@pytest.mark.slow
 def test_what_reads_otherwise_is_no_change(warehouse: Warehouse) -> None:
     """Other columns, another method, supplied scores, settings in a manifest's stead."""
     put(warehouse, DAY)
@@ -124,3 +126,32 @@ def test_what_reads_otherwise_is_no_change(warehouse: Warehouse) -> None:
         start=1,
     ):
         assert told(warehouse, put(warehouse, DAY, hour=hour, **changes)) == ""
+
+
+def test_a_day_that_is_audited_again_beside_an_older_model_is_told(warehouse: Warehouse) -> None:
+    """Yesterday's checkpoint is gone: an owner could choose among the older ones, unsaid."""
+    put(warehouse, DAY)
+    again = put(warehouse, DAY, hour=1, proxy_day=dt.date(2026, 3, 30), proxy_sha256="f" * 64)
+    assert (
+        "The earlier model of 2026-04-02 is another one: it was the checkpoint of 2026-04-01 in"
+        in (told(warehouse, again))
+    )
+    days = json.dumps(json.loads(PLAN.model_dump_json()) | {"days": 3})
+    asked = put(warehouse, DAY, hour=2, proxy_day=dt.date(2026, 3, 29), plan=days)
+    assert "The earlier model" not in told(warehouse, asked)
+
+
+def test_a_checkpoint_that_was_another_days_is_told(warehouse: Warehouse) -> None:
+    """A file of two days before, under today's manifest, never saw the day: its bound is 0."""
+    old = put(warehouse, dt.date(2026, 3, 31), proxy_day=None, target_sha256="9" * 64)
+    put(warehouse, EVE, proxy_day=None, target_sha256="d" * 64, target_manifest_sha256="e" * 64)
+    copied = put(warehouse, DAY, target_sha256="9" * 64)
+    assert told(warehouse, old) == ""
+    assert told(warehouse, copied) == (
+        "inputs_changed: The checkpoint of 2026-04-02 is the file that was audited for 2026-03-31 "
+        f"(record {old[:8]}), so it was not trained on labels of 2026-04-02: see which model is "
+        "served."
+    )
+    other = evaluated("others", dt.date(2026, 4, 3), **INPUTS | {"target_sha256": "9" * 64})
+    warehouse.commit(other)
+    assert told(warehouse, other.audit.audit_id) == ""

@@ -82,6 +82,7 @@ def test_compaction_changes_the_files_and_no_answer(warehouse: Warehouse) -> Non
     assert [table.files_after for table in compact(warehouse)] == [1] * len(done)
 
 
+@pytest.mark.slow
 def test_only_tables_with_too_many_files_are_compacted_by_a_night(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +119,7 @@ def test_a_table_that_another_writer_wins_is_left_to_the_next_night(
     assert "audits was not compacted" in caplog.text
 
 
+@pytest.mark.slow
 def test_old_files_that_were_replaced_only_now_stay(warehouse: Warehouse) -> None:
     before = answers(warehouse)
     age(warehouse, days=3)
@@ -126,6 +128,7 @@ def test_old_files_that_were_replaced_only_now_stay(warehouse: Warehouse) -> Non
     assert_same(answers(warehouse), before)
 
 
+@pytest.mark.slow
 def test_files_replaced_longer_ago_than_is_kept_go(warehouse: Warehouse) -> None:
     before = answers(warehouse)
     deltalake.DeltaTable(warehouse.path("audits")).optimize.compact()
@@ -155,6 +158,7 @@ def test_files_that_someone_may_be_reading_are_kept(warehouse: Warehouse, days: 
         compact(warehouse, kept_days=days)
 
 
+@pytest.mark.slow
 def test_commits_survive_a_compaction_that_goes_on_meanwhile(warehouse: Warehouse) -> None:
     shares = [
         [evaluated(f"model-{process}", day, hour=n) for n, day in enumerate(DAYS)]
@@ -175,6 +179,7 @@ def test_commits_survive_a_compaction_that_goes_on_meanwhile(warehouse: Warehous
     assert {one.finding for one in found} == {Finding.INTACT}
 
 
+@pytest.mark.slow
 def test_rows_are_deleted_only_where_asked_and_whole(warehouse: Warehouse) -> None:
     before = answers(warehouse)
     assert delete_before(warehouse, DAYS[0]) == Deleted(0, 0, 0)
@@ -215,6 +220,7 @@ def test_an_empty_warehouse_is_maintained_without_a_word(tmp_path: pathlib.Path)
     assert KEPT_DAYS == 30
 
 
+@pytest.mark.slow
 def test_two_compactions_at_once_leave_each_row_once(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,6 +257,7 @@ def test_a_deletion_during_a_compaction_stays(
     assert all(warehouse.scan(table).collect().is_empty() for table in TABLES)
 
 
+@pytest.mark.slow
 def test_compactions_in_several_threads_leave_each_row_once(warehouse: Warehouse) -> None:
     before = answers(warehouse)
     with concurrent.futures.ThreadPoolExecutor(3) as pool:

@@ -73,6 +73,7 @@ def found(warehouse: Warehouse, number: int, *, model: str = "ads") -> dict[str,
     return windows.row(by_predicate=(pl.col("day") == day) & (pl.col("model") == model), named=True)
 
 
+@pytest.mark.slow
 def test_windows_hold_the_nights_of_their_days_and_no_other(warehouse: Warehouse) -> None:
     """Nights 0..39 without 30 and 31: seven days up to 36 hold five nights."""
     played = [number for number in range(40) if number not in {30, 31}]
@@ -109,6 +110,7 @@ def test_the_ceiling_of_a_window_is_that_of_the_same_nights(warehouse: Warehouse
         assert expected is None or expected > row["epsilon_lower_28_days"] > 0.0
 
 
+@pytest.mark.slow
 def test_a_superseded_night_counts_as_it_was_recomputed(warehouse: Warehouse) -> None:
     put_rows(warehouse, [night(number) for number in range(4)])
     loud = tuple((levels(1) + 5.0).ravel().tolist())
@@ -121,6 +123,7 @@ def test_a_superseded_night_counts_as_it_was_recomputed(warehouse: Warehouse) ->
     assert found(warehouse, 3)["epsilon_lower_7_days"] == window(range(4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     rest_slow(
@@ -149,6 +152,7 @@ def test_nights_under_another_claim_are_in_no_window_and_begin_a_standing(
     assert found(warehouse, 5)["epsilon_standing"] == standing([4, 5])
 
 
+@pytest.mark.slow
 def test_nights_of_one_holdout_are_averaged(warehouse: Warehouse) -> None:
     """Nights 0 to 9 draw a new holdout each; from night 10 on it is night 9's."""
     nights = [night(n, holdout_sketch=bytes([min(n, 9)]).hex()) for n in range(20)]

@@ -80,6 +80,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", rest_slow(DAMAGES, always=3))
 def test_nothing_of_a_record_reaches_the_warehouse(
     lake: Lake, tmp_path: pathlib.Path, damage: str

@@ -67,6 +67,7 @@ def test_a_whole_warehouse_has_no_orphans(warehouse: Warehouse) -> None:
     assert {one.finding for one in verify_all_stored(warehouse)} == {Finding.INTACT}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", ["emptied", "gone"])
 @pytest.mark.parametrize("figures", rest_slow([True, False]))
 def test_a_lost_last_log_entry_is_noticed_also_after_the_next_commit(
@@ -142,6 +143,7 @@ def test_rows_that_another_version_left_are_replaced_whole(warehouse: Warehouse)
     assert {one.finding for one in verify_all_stored(warehouse)} == {Finding.INTACT}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compacted", [False, True])
 def test_erasure_reaches_what_a_cut_commit_left(warehouse: Warehouse, compacted: bool) -> None:
     cut_off(warehouse, evaluated("cut", DAY), at="audit_bounds")

@@ -50,6 +50,7 @@ def test_the_newest_fixture_has_todays_columns() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_value_is_read_as_it_was_written_and_later_columns_as_null(
     warehouse: Warehouse, version: str
@@ -68,6 +69,7 @@ def test_every_value_is_read_as_it_was_written_and_later_columns_as_null(
         assert plain(by_sql.to_dicts()) == plain(frame.to_dicts())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_view_answers_and_every_record_is_whole(warehouse: Warehouse, version: str) -> None:
     assert warehouse.current()["reason"].to_list()[0] == "The disk was full."

@@ -195,6 +195,7 @@ def test_the_newest_day_is_the_newest_with_a_current_record(tmp_path: pathlib.Pa
     assert warehouse.newest_day("two") == dt.date(9999, 12, 31)
 
 
+@pytest.mark.slow
 def test_a_query_opens_the_tables_that_it_names_and_no_others(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

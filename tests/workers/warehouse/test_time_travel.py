@@ -30,6 +30,7 @@ def at(warehouse: Warehouse, hour: float, *, by_log: bool = False) -> Warehouse:
     return Warehouse(warehouse.uri, as_of=START + dt.timedelta(hours=hour), by_log=by_log)
 
 
+@pytest.mark.slow
 def test_what_was_known_at_any_past_time_is_read_from_the_rows(warehouse: Warehouse) -> None:
     records = [
         failed("ads", DAY, hour=1, reason="No labels."),
@@ -45,6 +46,7 @@ def test_what_was_known_at_any_past_time_is_read_from_the_rows(warehouse: Wareho
     assert reasons(at(warehouse, 6)) == reasons(warehouse) == ["Fine."]
 
 
+@pytest.mark.slow
 def test_the_other_tables_hold_what_belongs_to_the_records_of_then(warehouse: Warehouse) -> None:
     put_rows(warehouse, [evaluated("ads", DAY, hour=1), evaluated("ads", DAY, hour=2)])
     rows = {}
@@ -60,6 +62,7 @@ def test_the_other_tables_hold_what_belongs_to_the_records_of_then(warehouse: Wa
     assert query(at(warehouse, 1), "from promises").height == 2
 
 
+@pytest.mark.slow
 def test_the_commit_logs_tell_it_too_whatever_the_rows_say(warehouse: Warehouse) -> None:
     before = dt.datetime.now(dt.UTC)
     time.sleep(0.01)
@@ -90,6 +93,7 @@ def test_the_past_is_only_read(warehouse: Warehouse) -> None:
         at(warehouse, 0).commit(evaluated("ads", DAY))
 
 
+@pytest.mark.slow
 def test_inputs_that_change_and_change_back_make_the_first_record_current_again(
     warehouse: Warehouse,
 ) -> None:

@@ -95,6 +95,7 @@ def test_one_loud_model_shows_in_what_all_prove(warehouse: Warehouse) -> None:
     assert (quiet.epsilon_lower, quiet.evalue) == (None, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verdict", ["consistent", "violated", "vacuous", "not_evaluable"])
 def test_no_verdict_decides_what_models_promise_in_public(
     warehouse: Warehouse, verdict: str

@@ -49,6 +49,7 @@ def test_latest_audits_are_the_current_ones(warehouse: Warehouse) -> None:
     assert found.equals(warehouse.current().select(found.columns))
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(
     st.lists(

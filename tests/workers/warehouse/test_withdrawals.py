@@ -39,6 +39,7 @@ def test_a_clock_that_was_set_back_hides_no_newer_record(warehouse: Warehouse) -
     assert reasons(warehouse) == ["Third."]
 
 
+@pytest.mark.slow
 def test_a_confirmation_under_a_clock_that_was_set_back_counts(warehouse: Warehouse) -> None:
     first = evaluated("ads", DAY, hour=1, reason="First.")
     warehouse.commit(first)
@@ -80,6 +81,7 @@ def test_a_revision_that_was_changed_is_noticed(warehouse: Warehouse) -> None:
     assert [one.finding for one in verify_all_stored(warehouse)] == [Finding.ALTERED]
 
 
+@pytest.mark.slow
 def test_what_was_withdrawn_is_never_current_and_never_gone(warehouse: Warehouse) -> None:
     first = evaluated("ads", DAY, hour=1, reason="First.")
     mistake = evaluated("ads", DAY, hour=2, reason="A mistake.")
@@ -129,6 +131,7 @@ def test_a_withdrawal_that_makes_no_sense_is_refused(warehouse: Warehouse) -> No
     assert warehouse.scan("audit_withdrawals").collect().height == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "zone", rest_slow(["UTC", "Pacific/Kiritimati", "America/New_York"], always=2)
 )

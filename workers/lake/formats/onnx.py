@@ -36,7 +36,9 @@ _TYPES = {
     "tensor(bool)": np.bool_,
 }
 _TEXT = "tensor(string)"
-_REAL = {"tensor(float)", "tensor(double)"}
+_REAL, _WHOLE = {"tensor(float)", "tensor(double)"}, {"tensor(int64)", "tensor(int32)"}
+_EXACT = 2.0**53
+"""The largest number up to which doubles are all whole numbers."""
 _OF_LABELS = {"tensor(int64)", "tensor(int32)", _TEXT}
 _ON_THE_LIMIT_ROWS, _ON_THE_LIMIT_SHARE = 8, 0.01
 """Rows on the limit between two labels, where rounding decides: so many, or that share."""
@@ -270,6 +272,8 @@ def _trial_rows(given: list[Any]) -> dict[str, NDArray[Any]]:
 def _column(column: pl.Series, given: Any) -> NDArray[Any]:
     if given.type == _TEXT:
         values: NDArray[Any] = column.cast(pl.String).to_numpy().astype(object)
+    elif given.type in _WHOLE and column.dtype.is_integer() and not column.null_count():
+        values = column.to_numpy().astype(_TYPES[given.type])
     else:
         plain = column.replace("", None) if column.dtype == pl.String else column
         values = _cast(plain.cast(pl.Float64).fill_null(float("nan")).to_numpy(), given)
@@ -281,5 +285,10 @@ def _cast(values: NDArray[np.float64], given: Any) -> NDArray[Any]:
         raise InputsRefusedError(
             f"{given.name!r} holds missing values, which the model's {given.type} cannot: export "
             "it for floats"
+        )
+    if given.type in _WHOLE and values.size and np.abs(values).max() > _EXACT:
+        raise InputsRefusedError(
+            f"{given.name!r} holds whole numbers above 2^53, whose last digits a matrix of all "
+            "features does not keep: export the model with an input for each feature"
         )
     return values.astype(_TYPES[given.type])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -16,6 +17,7 @@ from workers.labels.parquet import read_footer, read_row_group
 from workers.lake.layout import LabelFile, Lake
 from workers.lake.retries import patiently
 from workers.sources.scores.join_parts import BUCKET, JoinPart
+from workers.sources.tables.table_rows import of_no_day
 
 if TYPE_CHECKING:
     import duckdb
@@ -38,11 +40,19 @@ class RowGroups(NamedTuple):
 
 @dataclass(slots=True)
 class Stream:
-    """Tables for DuckDB, one after the other; it hides what a read raises, so that is kept."""
+    """Tables for DuckDB, one after the other; it hides what a read raises, so that is kept.
+
+    Attributes:
+        kinds: of the columns.
+        tables: the rows.
+        failure: what reading them raised.
+        unplaced: rows that were read and are of no day, or whose label has no known time.
+    """
 
     kinds: pa.Schema
     tables: Iterator[pa.Table]
     failure: BaseException | None = None
+    unplaced: int = 0
 
     def reader(self) -> pa.RecordBatchReader:
         """Return the tables as DuckDB reads them."""
@@ -120,8 +130,8 @@ def database() -> Iterator[Database]:
         yield Database(made)
 
 
-def table_rows(part: JoinPart, chunks: Iterable[RowGroups]) -> Stream:
-    """Return the asked columns of some row groups of one table.
+def table_rows(part: JoinPart, chunks: Iterable[RowGroups], *, known_at: str | None) -> Stream:
+    """Return the asked columns of some row groups of one table; `known_at` is the label's time.
 
     Reading the stream raises:
         NotEvaluableError: a file is damaged, was replaced, or stores a column otherwise than the
@@ -136,9 +146,22 @@ def table_rows(part: JoinPart, chunks: Iterable[RowGroups]) -> Stream:
             for index in range(start, stop):
                 group = read_row_group(root, file.name, footer, index, columns)
                 for table in group.batches(columns, rows=_BATCH_ROWS):
-                    yield _as(table, part.kinds, file.name)
+                    read = _as(table, part.kinds, file.name)
+                    stream.unplaced += _unplaced(read, part, known_at)
+                    yield read
 
-    return Stream(part.kinds, tables())
+    stream = Stream(part.kinds, tables())
+    return stream
+
+
+def _unplaced(table: pa.Table, part: JoinPart, known_at: str | None) -> int:
+    """Return how many rows are of no day, or have no time at which their label was known."""
+    lost = np.zeros(table.num_rows, dtype=np.bool_)
+    if part.found.day_in_files:
+        lost |= of_no_day(pl.Series(pl.from_arrow(table[part.day])))
+    if known_at in part.columns:
+        lost |= table[known_at].is_null().to_numpy()
+    return int(np.count_nonzero(lost))
 
 
 def write_buckets(rows: pa.Table, buckets: int, scratch_folder: Lake, name: str) -> None:

@@ -77,7 +77,7 @@ def join(
         twice with different values, and records of the first table that another table lacks. Where
         labels say when they were known (`known_at`), the latest that training could know counts,
         and others are no mistake. Last, remarks, where records are many that the first table lacks,
-        or whose label was corrected.
+        or that have no day in it, or whose label was corrected.
 
     Raises:
         NotEvaluableError: a column is missing, a file is damaged, or the deadline passed.
@@ -99,10 +99,13 @@ def join(
         Join(tables, day, parts, max(1, -(-rows // ROWS_OF_BUCKET))), scratch_folder, tuple(chunks)
     )
     try:
+        unplaced = 0
         if plan.join.buckets > 1:
             dealt = joining.fold(_partition, plan, chunks)
-            plan = dataclasses.replace(plan, dealt=tuple(sorted(dealt)))
+            unplaced = sum(rows for part, _, rows in dealt if part == 0)
+            plan = dataclasses.replace(plan, dealt=tuple(sorted(each[:2] for each in dealt)))
         counted = joining.fold(_join, plan, range(plan.join.buckets))
+        counted = dataclasses.replace(counted, unplaced=counted.unplaced + unplaced)
     except DeadlinePassedError:
         raise NotEvaluableError(
             Reason.DEADLINE,
@@ -141,6 +144,7 @@ class _Counts:
     Attributes:
         records: of the first table.
         nameless: its rows without a record.
+        unplaced: its rows that are of no day, or whose label has no known time.
         repeated: by table, its records that are there twice.
         lacking: by table, records of the first table that it lacks.
         beyond: by table, its records that the first table lacks.
@@ -149,6 +153,7 @@ class _Counts:
 
     records: int
     nameless: int
+    unplaced: int
     repeated: tuple[int, ...]
     lacking: tuple[int, ...]
     beyond: tuple[int, ...]
@@ -159,6 +164,7 @@ class _Counts:
         return _Counts(
             self.records + other.records,
             self.nameless + other.nameless,
+            self.unplaced + other.unplaced,
             tuple(map(operator.add, self.repeated, other.repeated)),
             tuple(map(operator.add, self.lacking, other.lacking)),
             tuple(map(operator.add, self.beyond, other.beyond)),
@@ -198,32 +204,33 @@ def _runs(footer: Footer) -> list[tuple[int, int]]:
     return list(runs([group.rows for group in footer.groups], ROWS_OF_BUCKET)) or [(0, 0)]
 
 
-def _partition(plan: _Plan, chunk: RowGroups) -> tuple[None, tuple[tuple[int, str], ...]]:
-    """Deal a chunk's rows into buckets, and return what the file is called."""
+def _partition(plan: _Plan, chunk: RowGroups) -> tuple[None, tuple[tuple[int, str, int], ...]]:
+    """Deal a chunk's rows into buckets; return what the file is called, and how many lack a day."""
     part = plan.join.parts[chunk.part]
     words = json.dumps([chunk.part, chunk.file.name, chunk.start]).encode()
     name = f"dealt-{hashlib.sha256(words).hexdigest()[:32]}.parquet"
+    stream = table_rows(part, [chunk], known_at=plan.join.tables.known_at)
     with database() as rows:
-        dealt = rows.table(plan.join.dealt(part, "stream"), table_rows(part, [chunk]))
+        dealt = rows.table(plan.join.dealt(part, "stream"), stream)
     write_buckets(dealt, plan.join.buckets, plan.scratch_folder, name)
-    return None, ((chunk.part, name),)
+    return None, ((chunk.part, name, stream.unplaced),)
 
 
 def _join(plan: _Plan, bucket: int) -> tuple[None, _Counts]:
     """Join a bucket's rows, write them, and return how many records are bad."""
-    join = plan.join
+    join, unplaced = plan.join, 0
     with database() as rows:
         for number, part in enumerate(join.parts):
             if join.buckets == 1:
                 chunks = [chunk for chunk in plan.chunks if chunk.part == number]
-                source, stream = join.rows(part, "stream"), table_rows(part, chunks)
+                stream = table_rows(part, chunks, known_at=join.tables.known_at)
+                source = join.rows(part, "stream")
             else:
                 files = [file for place, file in plan.dealt if place == number]
-                source, stream = (
-                    "SELECT * FROM stream",
-                    bucket_rows(plan.scratch_folder, files, bucket),
-                )
+                stream = bucket_rows(plan.scratch_folder, files, bucket)
+                source = "SELECT * FROM stream"
             rows.run(join.one_each(part, source), stream)
+            unplaced += stream.unplaced if number == 0 else 0
         first = join.parts[0]
         nameless = f"coalesce(sum({quoted(ROWS)}) FILTER (WHERE {quoted(RECORD)} IS NULL), 0)"
         counts = [f"(SELECT count(*) FROM {quoted(first.name)})"]  # noqa: S608
@@ -247,7 +254,7 @@ def _join(plan: _Plan, bucket: int) -> tuple[None, _Counts]:
         rows.write(join.whole, plan.scratch_folder, plan.file(bucket))
     many = len(join.parts)
     by_kind = [tuple(each[place : place + many]) for place in range(0, len(each), many)]
-    return None, _Counts(int(records), int(all_nameless), *by_kind)
+    return None, _Counts(int(records), int(all_nameless), unplaced, *by_kind)
 
 
 def _left_out(parts: tuple[JoinPart, ...], counts: _Counts) -> BadRecords:
@@ -290,6 +297,12 @@ def _remarks(parts: tuple[JoinPart, ...], counts: _Counts) -> str:
     could correct these after training. A table of labels may also serve several models.
     """
     told = []
+    if counts.unplaced > _MANY * counts.records:
+        told.append(
+            f"{counts.unplaced:,} rows of {parts[0].found.name} are of no day, or have no time at "
+            "which their label was known, and did not play: if training saw them, nothing is known "
+            "of their labels."
+        )
     for part, beyond, corrected in zip(parts, counts.beyond, counts.corrected, strict=True):
         if part.name in {"label", "target"} and beyond > _MANY * counts.records:
             told.append(

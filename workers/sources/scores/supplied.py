@@ -358,6 +358,7 @@ class ScoreSource:
             target, proxy = (self._chances(batch, shared, role) for role in ("target", "proxy"))
             if self.served is not None:
                 return self.served(target), proxy
+            self._check_earlier(target, batch, shared)
             if clearly_apart(target, proxy):
                 return target, proxy
             same, what, compared = same_model, "probabilities", (target, proxy)
@@ -376,6 +377,20 @@ class ScoreSource:
                 "served.",
             )
         return target, proxy
+
+    def _check_earlier(
+        self, target: NDArray[np.float64], batch: Batch, shared: SharedScores
+    ) -> None:
+        """Refuse an earlier model that is the target: bets against its mean would not win."""
+        for role in self.tables.earlier_roles:
+            earlier = self._chances(batch, shared, role)
+            played = self.present(batch)
+            if not clearly_apart(target, earlier) and same_model(target[played], earlier[played]):
+                raise NotEvaluableError(
+                    Reason.PROXY_IS_TARGET,
+                    f"The probabilities of {role} in {batch.path} are the target's, record for "
+                    "record: set scores.earlier to those of models that never saw the day.",
+                )
 
     @property
     def earlier_models(self) -> int:

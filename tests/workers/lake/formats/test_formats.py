@@ -152,6 +152,7 @@ def test_codes_stand_for_categories_where_the_file_names_none(
         scored(lake, frame)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TRAINERS)
 def test_an_audit_of_any_framework_comes_to_figures(
     tmp_path: pathlib.Path, models: dict[str, Trained], kind: str

@@ -81,6 +81,7 @@ def in_the_lake(models: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) 
     return run_audit(lake, "ads", DAY, plan=PLAN, executor=InProcess()).audit
 
 
+@pytest.mark.slow
 def test_the_audit_of_a_table_is_that_of_the_lake(
     models: pathlib.Path, in_the_lake: AuditRow, tmp_path: pathlib.Path, catalog: SqlCatalog
 ) -> None:
@@ -117,6 +118,7 @@ def test_a_model_that_learned_nothing_by_heart_is_not_accused(tmp_path: pathlib.
     assert (row.verdict, row.epsilon_lower) == ("consistent", 0.0)
 
 
+@pytest.mark.slow
 def test_verify_reads_the_version_and_the_proxy_that_were_audited(tmp_path: pathlib.Path) -> None:
     table = delta(tmp_path / "t")
     before = EVE - dt.timedelta(days=1)
@@ -206,6 +208,7 @@ def test_two_models_that_read_other_columns_of_one_table_share_its_read_alone(
     assert len(losses) == 2
 
 
+@pytest.mark.slow
 def test_a_manifest_in_the_lake_and_labels_in_a_table(tmp_path: pathlib.Path) -> None:
     lake = Lake(str(tmp_path / "lake"))
     for day in (EVE, DAY):
@@ -247,6 +250,7 @@ def test_an_attribute_of_another_name_and_persons_are_played(
     assert (row.status, row.records) == ("evaluated", persons.records), row.reason
 
 
+@pytest.mark.slow
 def test_a_proxy_that_saw_the_day_is_refused_whatever_its_path_says(
     tmp_path: pathlib.Path,
 ) -> None:

@@ -150,6 +150,7 @@ def test_three_tables_are_the_audit_of_one(tables: Tables, tmp_path: pathlib.Pat
     assert joined.epsilon_lower == pytest.approx(alone.epsilon_lower, abs=0.3)
 
 
+@pytest.mark.slow
 def test_the_order_of_rows_and_files_changes_nothing_and_verify_joins_again(
     tables: Tables, tmp_path: pathlib.Path
 ) -> None:
@@ -278,6 +279,7 @@ def test_earlier_scores_of_the_same_records_are_found_on_their_days(tables: Tabl
     assert audited(beside).reason_code == "record_unjoined"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("dealt")
 def test_dealt_records_are_joined_as_all_at_once(
     tables: Tables, monkeypatch: pytest.MonkeyPatch
@@ -326,6 +328,7 @@ def test_joined_rows_that_another_writer_exchanges_are_refused(
     assert "not as this audit wrote it" in row.reason
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("dealt")
 def test_the_same_rows_in_other_files_are_dealt_into_the_same(tables: Tables) -> None:
     """Digest and figures depend on the rows alone, not on how tables are cut."""
@@ -412,6 +415,7 @@ def test_storage_that_fails_while_tables_are_read_is_tried_again(
     assert list(pathlib.Path(tempfile.gettempdir()).iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("dealt")
 def test_joined_rows_lie_in_the_staging_area_until_all_is_done(
     tables: Tables, tmp_path: pathlib.Path
@@ -499,3 +503,34 @@ def names(store: Lake, below: str) -> list[str]:
     selector = fs.FileSelector(below, recursive=True, allow_not_found=True)
     entries = store.files.get_file_info(selector)
     return [entry.path for entry in entries if entry.type == fs.FileType.File]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows_at_once", [1 << 20, 1_100], ids=["one bucket", "several buckets"])
+@pytest.mark.parametrize("word", [None, "soon"])
+def test_rows_without_a_day_are_told(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch, word: str | None, rows_at_once: int
+) -> None:
+    """Rows that leak were in no day of either table: 4.3 became 0, unsaid."""
+    monkeypatch.setattr(workers.sources.scores.joined, "ROWS_OF_BUCKET", rows_at_once)
+    frame = world().with_columns(day=pl.lit(str(DAY)), kept=pl.int_range(pl.len()) % 3 == 0)
+    for told in (False, True):
+        undated = (pl.col("split") == "train") & ~pl.col("kept") & told
+        rows = frame.with_columns(
+            day=pl.when(undated).then(pl.lit(word, pl.String)).otherwise("day")
+        )
+        folder = tables.folder / str(told)
+        deltalake.write_deltalake(str(folder / "first"), rows.drop("p_today", "kept"))
+        deltalake.write_deltalake(str(folder / "target"), rows.select("day", "event_id", "p_today"))
+        row = audited(
+            ScoreTables.model_validate(
+                {
+                    "table": str(folder / "first"),
+                    "record": "event_id",
+                    "label": "clicked",
+                    "target": {"table": str(folder / "target"), "column": "p_today"},
+                    "proxy": "p_yesterday",
+                }
+            )
+        )
+        assert ("are of no day, or have no time" in row.reason) is told, row.reason

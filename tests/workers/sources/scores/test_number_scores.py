@@ -184,6 +184,7 @@ def test_nor_the_targets_rounded(tmp_path: pathlib.Path, places: int) -> None:
         assert audit(numbers(place), plan=plan).audit.reason_code == "proxy_is_target"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more", rest_slow([{}, {"secret": "membership"}, {"privacy_unit": "user"}], always=2)
 )

@@ -104,6 +104,7 @@ def audit(tables: ScoreTables, privacy: Privacy | None = None) -> AuditRecord:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("bank")
 def test_rows_of_a_query_are_audited_as_the_same_rows_of_a_file(tmp_path: pathlib.Path) -> None:
     world().write_parquet(tmp_path / "scores.parquet")
@@ -128,6 +129,7 @@ def test_the_order_in_which_a_server_returns_rows_changes_nothing(
     assert first.audit.epsilon_lower == second.audit.epsilon_lower
 
 
+@pytest.mark.slow
 def test_verify_asks_the_query_again_and_says_what_it_cannot_know(bank: Server) -> None:
     record = seal(audit(settings()))
     assert "keeps no earlier state" in json.loads(str(record.audit.source))["pinned"]
@@ -158,6 +160,7 @@ def test_decimal_numbers_and_small_integers_are_read() -> None:
     assert typed.audit.epsilon_lower == pytest.approx(plain.audit.epsilon_lower, abs=0.2)
 
 
+@pytest.mark.slow
 def test_null_records_null_scores_and_records_that_come_twice_are_told(bank: Server) -> None:
     run(bank, "update applications set pd_today = null where application_id = 'a1'")
     assert "probability" in audit(settings()).audit.reason
@@ -248,6 +251,7 @@ def test_a_deadline_ends_the_reading() -> None:
     assert told.value.reason is Reason.DEADLINE
 
 
+@pytest.mark.slow
 def test_a_database_that_goes_away_in_the_middle_may_come_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:

@@ -33,6 +33,7 @@ def test_power_the_target_is_known_however_it_was_written(written, rows: int) ->
     assert not same_model(both(p[:99]), both(written(p)[:99]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("digits", [None, 2, 3, 4, 16])
 @pytest.mark.parametrize("moved", [1e-4, 3e-6])
 def test_size_another_model_is_no_copy_however_little_it_moved(digits, moved: float) -> None:

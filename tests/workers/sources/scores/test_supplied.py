@@ -46,6 +46,7 @@ def test_a_table_that_leaks_is_found_and_one_that_does_not_stays_silent(
     assert (record.audit.verdict, record.audit.epsilon_lower) == ("consistent", 0.0)
 
 
+@pytest.mark.slow
 def test_without_features_consistent_says_that_a_holdout_seen_in_part_is_not_noticed(
     tmp_path: pathlib.Path,
 ) -> None:
@@ -65,6 +66,7 @@ def test_without_features_consistent_says_that_a_holdout_seen_in_part_is_not_not
         assert "would not notice" not in audit(tables(place)).audit.reason
 
 
+@pytest.mark.slow
 def test_the_settings_say_what_the_label_column_holds(tmp_path: pathlib.Path) -> None:
     place = put_folder(tmp_path / "leaking", scored(leak=3.0))
     mechanism = {"name": "randomized_response", "parameters": {"epsilon": 2.0, "classes": 2}}
@@ -415,6 +417,7 @@ def test_a_proxy_that_saw_the_day_accuses_nobody(tmp_path: pathlib.Path) -> None
     assert record.audit.epsilon_lower is None
 
 
+@pytest.mark.slow
 def test_a_target_that_leaks_does_not_make_its_proxy_suspect(tmp_path: pathlib.Path) -> None:
     for seed in range(5):
         place = put_folder(tmp_path / f"{seed}", scored(seed=seed, leak=4.0))

@@ -90,6 +90,7 @@ def test_reading_a_file_imports_nothing() -> None:
     assert imported_by_a_call("workers.sources.tables.csv_text", call, content) == []
 
 
+@pytest.mark.slow
 def test_what_unpacks_to_too_much_is_refused(tmp_path: pathlib.Path) -> None:
     bomb = gzip.compress(bytes(limits.CSV_BYTES + 2), compresslevel=1)
     with pytest.raises(NotEvaluableError, match="unpacks to more than"):

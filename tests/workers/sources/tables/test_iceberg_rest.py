@@ -124,6 +124,7 @@ def test_a_login_in_a_file_is_refused_and_not_repeated(
     assert "in-a-file" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_catalogue_in_an_object_store_is_read_by_the_environments_login(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -366,6 +367,7 @@ def test_an_answer_of_5_gb_is_not_read(
     assert sum(sent) < 2 * limits.CATALOG_BYTES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["config", "scores"])
 def test_a_slow_drip_ends_with_the_time_of_one_lookup(
     table: dict[str, Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, path: str
