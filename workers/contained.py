@@ -35,6 +35,10 @@ _START = (
 _KEPT = {"NUMBA_CACHE_DIR"}  # of the environment: no credential
 _GRACE, _START_SECONDS = 10.0, 120.0  # until a child that does not end, or start, is killed
 _ENDINGS = {"raised", "crashed", "seconds", "memory"}
+_MOST_VALUES = 1 << 23
+"""Commas of an answer's JSON: an empty list takes two letters there, and 64 bytes here."""
+_WHY = 300
+"""Letters of a child's own words."""
 
 
 class ContainedError(Exception):
@@ -190,6 +194,8 @@ class Contained:
 
 def _read(header: bytes, content: bytes) -> dict[str, Any] | None:
     """Return a child's answer; None of what is none."""
+    if header.count(b",") > _MOST_VALUES:
+        return None
     try:
         said = json.loads(header)
     except (ValueError, RecursionError):
@@ -203,8 +209,9 @@ def _read(header: bytes, content: bytes) -> dict[str, Any] | None:
             "kind": kind,
             "value": WithBytes(value, content) if said.get("with_bytes") else value,
         }
-    ended = isinstance(kind, str) and kind in _ENDINGS and isinstance(why, str)
-    return {"kind": kind, "why": why} if ended else None
+    if not (isinstance(kind, str) and kind in _ENDINGS and isinstance(why, str)):
+        return None
+    return {"kind": kind, "why": why[:_WHY]}
 
 
 @contextlib.contextmanager

@@ -4,10 +4,10 @@ import errno
 import os
 import pathlib
 import stat
-from typing import BinaryIO
+from io import BufferedReader
 
 
-def open_plain(path: pathlib.Path, *, flags: int = 0) -> BinaryIO:
+def open_plain(path: pathlib.Path, *, flags: int = 0) -> BufferedReader:
     """Return a plain file, opened to read its bytes.
 
     Args:

@@ -2,10 +2,12 @@
 
 Namespaces and Landlock close files, processes and TCP. What they leave open is the kernel's rarely
 used surface: io_uring, userfaultfd, keyrings, BPF, and sockets of families that belong to no
-network namespace, such as AF_VSOCK, which reaches the host of a virtual machine. Landlock also lets
-a process change the mode, the times and the attributes of its user's files. Linux bounds no number
-of root's processes, so a process that asks no storage may start threads alone. The filter is a list
-of denials, because allocators and thread pools of foreign libraries change what they call.
+network namespace, such as AF_VSOCK, which reaches the host of a virtual machine, and local ones,
+which a path names. Landlock also lets a process change the mode, the times and the attributes of
+its user's files. Shared memory of System V is in no bound on memory, and limits and priorities of
+all processes of a user are open to each of them. Linux bounds no number of root's processes, so a
+process that asks no storage may start threads alone. The filter is a list of denials, because
+allocators and thread pools of foreign libraries change what they call.
 
 Numbers are those of the kernel's `unistd.h`. On another processor there is no filter.
 """
@@ -29,7 +31,7 @@ _NEW_EVERYWHERE = (
     434, 438,  # pidfd_open, pidfd_getfd
     452, 463, 466,  # fchmodat2, setxattrat, removexattrat
 )  # fmt: skip
-_LOCAL, _INTERNET = (1,), (1, 2, 10, 16)  # AF_UNIX; AF_INET, AF_INET6, AF_NETLINK
+_FAMILIES = (1, 2, 10, 16)  # AF_UNIX, AF_INET, AF_INET6, AF_NETLINK; for who asks storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +42,21 @@ class _Processor:
         identity: what the kernel calls it (`AUDIT_ARCH_...`).
         socket: its number of that call.
         clone: likewise.
-        fork: calls that make a process, and no thread.
+        limits: its number of `prlimit64`, by which a process sets its own limits.
+        asking: calls for who asks storage alone: that make a process, or a pair of local sockets.
         denied: calls that fail.
     """
 
     identity: int
     socket: int
     clone: int
-    fork: tuple[int, ...]
+    limits: int
+    asking: tuple[int, ...]
     denied: tuple[int, ...]
 
 
 _PROCESSORS = {
-    "x86_64": _Processor(0xC000003E, 41, 56, (57, 58), (
+    "x86_64": _Processor(0xC000003E, 41, 56, 302, (57, 58, 53), (
         101, 310, 311, 312,  # ptrace, process_vm_readv, process_vm_writev, kcmp
         323, 248, 249, 250, 321, 298,  # userfaultfd, add_key, request_key, keyctl, bpf, perf_event
         272, 308, 165, 166, 155, 161,  # unshare, setns, mount, umount2, pivot_root, chroot
@@ -61,8 +65,10 @@ _PROCESSORS = {
         90, 91, 268, 92, 93, 94, 260,  # chmod, fchmod, fchmodat, chown, fchown, lchown, fchownat
         132, 235, 261, 280,  # utime, utimes, futimesat, utimensat
         188, 189, 190, 197, 198, 199,  # setxattr, removexattr; of links and of open files, too
+        29, 30, 64, 65, 68, 69, 70,  # shmget, shmat, semget, semop, msgget, msgsnd, msgrcv
+        141, 251, 142, 144, 203, 314,  # setpriority, ioprio_set; sched_setparam, _setscheduler, ...
     )),
-    "aarch64": _Processor(0xC00000B7, 198, 220, (), (
+    "aarch64": _Processor(0xC00000B7, 198, 220, 261, (199,), (
         117, 270, 271, 272,
         282, 217, 218, 219, 280, 241,
         97, 268, 40, 39, 41, 51,
@@ -71,6 +77,8 @@ _PROCESSORS = {
         52, 53, 55, 54,
         88,
         5, 6, 7, 14, 15, 16,
+        194, 196, 190, 193, 186, 189, 188,
+        140, 30, 118, 119, 122, 274,
     )),
 }  # fmt: skip
 
@@ -94,8 +102,8 @@ def filter_calls(*, network: bool) -> bool:
     The process must have given up new privileges (`PR_SET_NO_NEW_PRIVS`).
 
     Args:
-        network: whether it may open sockets of the Internet, and start processes: storage's login
-            may be a command's to give.
+        network: whether it may open sockets, and start processes: storage's login may be a
+            command's to give.
     """
     known = _PROCESSORS.get(platform.machine())
     if known is None:
@@ -109,7 +117,7 @@ def filter_calls(*, network: bool) -> bool:
 
 def _instructions(processor: _Processor, *, network: bool) -> list[tuple[int, int, int, int]]:
     """Return the filter, as (code, skipped if true, skipped if false, value) each."""
-    families = _INTERNET if network else _LOCAL
+    families = _FAMILIES if network else ()
     denied = (_RETURN, 0, 0, _FAIL_WITH | errno.EPERM)
     lines = [
         (_LOAD, 0, 0, _PROCESSOR),
@@ -122,8 +130,16 @@ def _instructions(processor: _Processor, *, network: bool) -> list[tuple[int, in
         (_EQUAL, 0, 1, _CLONE3),
         (_RETURN, 0, 0, _FAIL_WITH | errno.ENOSYS),
     ]
-    for number in (*processor.denied, *_NEW_EVERYWHERE, *(() if network else processor.fork)):
+    for number in (*processor.denied, *_NEW_EVERYWHERE, *(() if network else processor.asking)):
         lines += [(_EQUAL, 0, 1, number), denied]
+    # Its own limits alone: a process may set those of all others of its user.
+    lines += [
+        (_EQUAL, 0, 4, processor.limits),
+        (_LOAD, 0, 0, _FIRST_ARGUMENT),
+        (_EQUAL, 0, 1, 0),
+        (_RETURN, 0, 0, _ALLOW),
+        denied,
+    ]
     to_the_last = 4 + len(families)
     new = [(_ANY_BIT, 0, to_the_last, _NEW_NAMESPACES)]
     if not network:

@@ -8,7 +8,7 @@ import typer
 
 from flows.commands.options import LOOK, OPERATE, ConfigOption, parse_day
 from flows.commands.printing import working
-from flows.files import replace_file
+from flows.files import LARGEST, replace_file
 
 if TYPE_CHECKING:
     from securesystemslib.signer import Key, Signer
@@ -258,11 +258,18 @@ def _say(path: pathlib.Path, made: "Published") -> None:
 
 def _bytes_of(path: pathlib.Path) -> bytes:
     from privcore.exceptions import TerminalError
+    from workers.plain_files import open_plain
 
     try:
-        return path.read_bytes()
+        with open_plain(path) as stream:
+            content = stream.read(LARGEST + 1)
     except OSError as error:
-        raise TerminalError(f"{path} cannot be read ({error.strerror}).") from None
+        raise TerminalError(
+            f"{path} cannot be read ({error.strerror}): give the path of a plain file."
+        ) from None
+    if len(content) > LARGEST:
+        raise TerminalError(f"{path} has over {LARGEST:,} bytes: it is no bundle, and no log.")
+    return content
 
 
 def _write(path: pathlib.Path, content: bytes) -> None:

@@ -161,6 +161,7 @@ def _looked_up(
     with working("Reading the warehouse"):
         from flows.report.known_windows import stored_windows
         from flows.settings import load_settings
+        from workers.plain_text import plain_text
         from workers.warehouse.gate import audits_of, file_sha256
         from workers.warehouse.gate import gate as decide
         from workers.warehouse.store import Warehouse
@@ -173,5 +174,5 @@ def _looked_up(
         answer, why = decide(audits)
     if audits.height or form is not Form.TABLE:
         print_audits(audits, form)
-    typer.echo(f"{answer}: {why}", err=form is not Form.TABLE)
+    typer.echo(plain_text(f"{answer}: {why}"), err=form is not Form.TABLE)
     return CODES[answer]

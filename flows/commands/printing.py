@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 FORMULA = "^[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"  # their wide forms, too
 """Beginnings that a spreadsheet takes for a formula."""
+_WITHIN = f"([;\t])({FORMULA.removeprefix('^')})"
+"""The same within a text, where a spreadsheet may separate cells by semicolons or tabs."""
 _ENDLESS = 1_000_000
 """Characters of a line that no terminal wraps."""
 _PATIENCE = 2.0
@@ -103,7 +105,8 @@ def print_json(frame: "pl.DataFrame") -> None:
 def as_csv(frame: "pl.DataFrame") -> str:
     """Return a frame as CSV: lists as JSON, and no cell is what a spreadsheet takes for a formula.
 
-    A text that starts with =, +, -, @, a tab or a line break gets an apostrophe in front.
+    A text that starts with =, +, -, @, a tab or a line break gets an apostrophe in front, and so
+    does what follows a semicolon or a tab in it. The names of columns are texts, too.
     """
     import polars as pl
 
@@ -114,11 +117,18 @@ def as_csv(frame: "pl.DataFrame") -> str:
         for column in frame.iter_columns()
     ]
     texts = pl.selectors.string()
-    formula = texts.str.contains(FORMULA)
-    safe = pl.DataFrame(told).with_columns(
-        pl.when(formula).then(pl.lit("'") + texts).otherwise(texts).name.keep()
-    )
+    names = pl.DataFrame({"name": frame.columns}, schema={"name": pl.String})
+    safe = pl.DataFrame(told).with_columns(_no_formula(texts))
+    safe.columns = names.select(_no_formula(texts))["name"].to_list()
     return safe.write_csv()
+
+
+def _no_formula(texts: "pl.Expr") -> "pl.Expr":
+    import polars as pl
+
+    within = texts.str.replace_all(_WITHIN, "${1}'${2}")
+    formula = texts.str.contains(FORMULA)
+    return pl.when(formula).then(pl.lit("'") + within).otherwise(within).name.keep()
 
 
 def _as_json(value: "pl.Series | dict[str, Any] | None") -> str | None:

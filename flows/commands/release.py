@@ -146,9 +146,13 @@ def _parsed(text: str) -> dict[str, str]:
 
 def _print(row: "ReleaseRow") -> None:
     from rich.table import Table
+    from rich.text import Text
+
+    from workers.plain_text import plain_text
 
     out = console()
-    out.print(f"[bold]{row.verdict}[/bold]: {row.reason}", highlight=False)
+    sentence = Text.assemble((row.verdict, "bold"), plain_text(f": {row.reason}"))
+    out.print(sentence, highlight=False)
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_row("records read whole", f"{row.records_reconstructed:.2%} of {row.records:,}")
     table.add_row("values read", f"{row.cells_reconstructed:.2%}")
@@ -161,5 +165,5 @@ def _print(row: "ReleaseRow") -> None:
         read = f"{row.targets_reconstructed} read whole, {row.targets_queries:,} queries"
         table.add_row("single persons", f"{told}; {read}")
     if row.stopped:
-        table.add_row("ended early", row.stopped)
+        table.add_row("ended early", Text(plain_text(row.stopped)))
     print_table(table, out)

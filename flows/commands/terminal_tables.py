@@ -171,7 +171,7 @@ def _short_ids(ids: list[str]) -> dict[str, str]:
 
 def frame_table(frame: pl.DataFrame) -> Table:
     """Return any frame as a table."""
-    table = Table(*frame.columns, header_style="bold", box=None, pad_edge=False)
+    table = Table(*map(_shown, frame.columns), header_style="bold", box=None, pad_edge=False)
     for row in frame.iter_rows():
         table.add_row(*("" if value is None else _shown(str(value)) for value in row))
     return table

@@ -12,6 +12,7 @@ from flows.commands.options import LOOK, ConfigOption, CsvOption, JsonOption
 from flows.commands.printing import Form, console, form_of, print_rows, working
 from flows.commands.stored import stored_audit
 from flows.commands.verify_bundle import AtOption, BundleOption, TrustOption, verify_evidence
+from workers.plain_text import plain_text
 
 if TYPE_CHECKING:
     from flows.settings import Settings
@@ -126,9 +127,10 @@ def _print(found: "list[Verification]", form: Form) -> None:
         # Of many records, those to look at.
         if len(found) == 1 or _CODES.get(one.finding, 2):
             line = f"{one.audit_id}  {one.finding}  {one.sentence}"
-            out.print(line, highlight=False, markup=False)
+            out.print(plain_text(line), highlight=False, markup=False)
         for difference in one.differences[:_SHOWN]:
-            out.print(f"  {_in_words(difference)}", highlight=False, markup=False)
+            line = plain_text(f"  {_in_words(difference)}")
+            out.print(line, highlight=False, markup=False)
         if len(one.differences) > _SHOWN:
             out.print(f"  and {len(one.differences) - _SHOWN} more: --json lists them all")
     if len(found) != 1:

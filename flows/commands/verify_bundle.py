@@ -128,7 +128,7 @@ def check_evidence(
 
 def _lines(bundle: "VerifiedBundle") -> list[str]:
     """Return what a bundle proves, line by line."""
-    columns, words = bundle.columns, bundle.predicate["words"]
+    columns, words = bundle.columns, bundle.words
     again = {True: "follow from", False: "do not follow from", None: "were not computed again from"}
     logged = (
         f"statement {bundle.index + 1} of {bundle.head.size} in the log of "
@@ -175,5 +175,5 @@ def _as_object(found: BundleFinding) -> dict[str, Any]:
         "log": bundle.head.model_dump(mode="json") | {"index": bundle.index},
         "earlier_log": None if bundle.earlier is None else bundle.earlier.model_dump(mode="json"),
         "statement": bundle.columns,
-        "words": bundle.predicate["words"],
+        "words": bundle.words,
     }

@@ -115,12 +115,14 @@ class Alert:
 
 
 def _without_markup(text: str) -> str:
-    """Return text in which Slack sees no markup: <!channel> calls all, <address|word> is a link.
+    """Return text in which no chat sees markup: <!channel> and @everyone call all.
 
+    Slack makes links with words of their own of <address|word>, and others of [word](address).
     Names of classes, columns and units are others' words. Each channel has escapes of its own, so
     other characters stand in.
     """
-    return text.translate({ord("<"): "\u2039", ord(">"): "\u203a"})
+    marks = {ord("<"): "\u2039", ord(">"): "\u203a", ord("@"): "\uff20"}
+    return text.translate(marks).replace("](", "] (")
 
 
 def alert_of(row: AuditRow, settings: Settings) -> Alert | None:

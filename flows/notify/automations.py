@@ -15,8 +15,11 @@ from prefect.exceptions import ObjectNotFound
 from pydantic import ValidationError
 
 from privcore.exceptions import TerminalError
+from workers.plain_files import open_plain
 
 _NEEDS_BLOCK = "send-notification"
+_MOST = 1 << 20
+"""Bytes of a file that are read."""
 
 
 def read_automations(path: pathlib.Path) -> list[dict[str, Any]]:
@@ -26,14 +29,21 @@ def read_automations(path: pathlib.Path) -> list[dict[str, Any]]:
         TerminalError: there is no such file, or it is no list of automations.
     """
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        with open_plain(path) as file:
+            content = yaml.safe_load(file.read(_MOST))
     except OSError as error:
         raise TerminalError(f"{path} cannot be read: {error.strerror}.") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise TerminalError(f"{path} is not valid YAML: {' '.join(str(error).split())}.") from None
     listed = content.get("automations") if isinstance(content, dict) else None
-    if not isinstance(listed, list):
-        raise TerminalError(f"{path} has no list of automations: write one.")
+    actions = [one.get("actions", []) for one in listed or () if isinstance(one, dict)]
+    if (
+        not isinstance(listed, list)
+        or len(actions) < len(listed)
+        or not all(isinstance(each, list) for each in actions)
+        or not all(isinstance(each, dict) for some in actions for each in some)
+    ):
+        raise TerminalError(f"{path} has no list of automations with lists of actions: write one.")
     return listed
 
 

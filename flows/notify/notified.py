@@ -21,5 +21,14 @@ def notified_lately(model: str, day: dt.date, settings: Settings) -> tuple[str, 
         .sort("day", "revision")
         .select("notify")
     )
-    earlier = (name for names in kept["notify"] for name in json.loads(names))
+    earlier = (name for names in kept["notify"] for name in _names_in(names))
     return tuple(dict.fromkeys((*settings.model_named(model).notify, *earlier)))
+
+
+def _names_in(text: str) -> list[str]:
+    """Return the names that a record keeps; none of a text that no audit writes."""
+    try:
+        names = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []

@@ -2,13 +2,16 @@
 
 import base64
 import html
+import os
 import pathlib
 import re
+import urllib.parse
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flows.files import read_plain
 from flows.report.templating import rendered
+from workers.plain_text import plain_text
 from workers.versions import CODE_VERSION
 
 STUDIES = "studies"
@@ -78,6 +81,7 @@ def find_studies(root: pathlib.Path, *, mark: str) -> list[StudyLink]:
         head = (read_plain(path) or b"").decode(errors="replace")[:_HEAD]
         title = _TITLE.search(head)
         if mark in head and title is not None:
-            href = path.relative_to(root).as_posix()
-            found.append(StudyLink(href, html.unescape(title.group(1))))
+            name = urllib.parse.quote(os.fsencode(path.parent.name))
+            shown = plain_text(html.unescape(title.group(1)))
+            found.append(StudyLink(f"{STUDIES}/{name}/index.html", shown))
     return found

@@ -175,18 +175,23 @@ def attest_statement(statement: Published) -> bytes:
         section: {name: columns[name] for name in names if name in columns}
         for section, names in sections_of(predicate_type).items()
     }
-    not_tested = (*NOT_TESTED, *(NOT_TESTED_BY_NIGHT if predicate_type == NIGHT_TYPE else ()))
     predicate = {
         **sections,
-        "words": {
-            "conclusion": conclusion_of(statement),
-            "assumptions": list(ASSUMPTIONS),
-            "not_tested": list(not_tested),
-        },
+        "words": words_of(statement),
         "expires_at": expiry(statement).isoformat(),
         "content": statement.content(),
     }
     return _in_toto(columns, predicate_type, predicate)
+
+
+def words_of(statement: Published) -> dict[str, Any]:
+    """Return what follows from a statement in words: a text, and two lists of texts."""
+    by_night = predicate_type_of(json.loads(statement.content())) == NIGHT_TYPE
+    return {
+        "conclusion": conclusion_of(statement),
+        "assumptions": list(ASSUMPTIONS),
+        "not_tested": [*NOT_TESTED, *(NOT_TESTED_BY_NIGHT if by_night else ())],
+    }
 
 
 def _in_toto(columns: dict[str, Any], predicate_type: str, predicate: dict[str, Any]) -> bytes:

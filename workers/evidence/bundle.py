@@ -17,6 +17,7 @@ from securesystemslib.signer import Key, Signer
 from privcore.exceptions import InvalidInputError, TerminalError
 from privcore.publication import NightAnswer, NoisyWealth
 from workers.evidence.attestation import (
+    LIFETIME,
     NIGHT_TYPE,
     PAYLOAD_TYPE,
     PREDICATE_TYPE,
@@ -28,6 +29,7 @@ from workers.evidence.attestation import (
     result_predicate,
     sections_of,
     subjects_of,
+    words_of,
 )
 from workers.evidence.envelope import (
     DsseEnvelope,
@@ -54,6 +56,10 @@ MEDIA_TYPE: Final = "application/vnd.privaudit.bundle.v1+json"
 LARGEST = 1 << 20
 """Bytes of a bundle: an inclusion proof in a log of 2^64 statements needs 4 kB."""
 _ROUNDING = 1e-9
+_TEXTS = ("model", "day", "published_at", "verdict", "statement_id")
+_NUMBERS = ("epsilon_declared", "epsilon_ceiling", "significance", "records", "control_records")
+_MAYBE_NUMBERS = ("pvalue", "premises_pvalue", "epsilon_detectable", "test_night", "test_nights")
+"""Columns that verification reads, whatever version wrote them."""
 
 
 class EvidenceBundle(StrictModel):
@@ -76,7 +82,8 @@ class VerifiedBundle:
 
     Attributes:
         columns: the columns of the statement.
-        predicate: our predicate, with the words and the expiry.
+        words: what follows from the statement in words: this version's, and the signed ones where
+            it does not know the statement.
         result: PASSED, WARNED or FAILED.
         head: the log that the statement is in.
         index: its place in the log, from 0 on.
@@ -87,7 +94,7 @@ class VerifiedBundle:
     """
 
     columns: dict[str, Any]
-    predicate: dict[str, Any]
+    words: dict[str, Any]
     result: str
     head: LogHead
     index: int
@@ -210,22 +217,53 @@ def verify_bundle(data: bytes, trusted: Sequence[Key], *, method_version: str) -
         raise _inconsistent("the log of the signed head does not hold its statement")
     return VerifiedBundle(
         columns=columns,
-        predicate=predicate,
+        words=_words(predicate),
         result=result["predicate"]["result"],
         head=head,
         index=bundle.index,
         earlier=_earlier(bundle, head, trusted),
-        expires_at=_expiry(predicate),
+        expires_at=_expiry(predicate, columns),
         recomputed=_recomputed(predicate["content"], method_version),
     )
 
 
-def _expiry(predicate: dict[str, Any]) -> dt.datetime:
-    """Return when the statement expires: a time of a known zone."""
+def _expiry(predicate: dict[str, Any], columns: dict[str, Any]) -> dt.datetime:
+    """Return when the statement expires: a time of a known zone, in its lifetime."""
     try:
-        return dt.datetime.fromisoformat(predicate["expires_at"]).astimezone(dt.UTC)
+        expires = dt.datetime.fromisoformat(predicate["expires_at"]).astimezone(dt.UTC)
+        last = dt.datetime.fromisoformat(columns["published_at"]).astimezone(dt.UTC) + LIFETIME
     except (KeyError, TypeError, ValueError, OverflowError):
-        raise _inconsistent("its expiry is no time") from None
+        raise _inconsistent("its expiry is no time, or its publication is none") from None
+    if expires > last:
+        raise _inconsistent(f"it expires more than {LIFETIME.days} days after its publication")
+    return expires
+
+
+def _words(predicate: dict[str, Any]) -> dict[str, Any]:
+    """Return the words that follow from an entry; the signed ones where a later version wrote it.
+
+    Whoever signs could say in words what the figures do not.
+    """
+    try:
+        statement = entry_of(predicate["content"])
+    except NoStatementError:
+        pass
+    else:
+        if isinstance(statement, ErasedStatement):
+            raise _inconsistent("its statement was erased")
+        return words_of(statement)
+    try:
+        return _SignedWords.model_validate(predicate.get("words"), strict=True).model_dump()
+    except ValidationError:
+        raise _inconsistent("its words are none") from None
+
+
+class _SignedWords(StrictModel):
+    """Words of a statement of a later version."""
+
+    conclusion: str
+    assumptions: list[str]
+    not_tested: list[str]
 
 
 def _recomputed(content: str, method_version: str) -> bool | None:
@@ -286,12 +324,26 @@ def _columns(predicate: dict[str, Any], predicate_type: str) -> dict[str, Any]:
         }
     except (KeyError, TypeError, ValueError):
         raise _inconsistent("its predicate has another form than version 1") from None
+    if strange := _of_another_kind(columns):
+        raise _inconsistent(f"its {strange} is of another kind than a statement's")
     needed = {name for names in sections.values() for name in names} - ADDED_LATER
     if not needed <= shown.keys() or predicate_type_of(columns) != predicate_type:
         raise _inconsistent("its predicate lacks columns of version 1")
     if shown != columns:
         raise _inconsistent("its sections are not those of the statement that the log holds")
     return columns
+
+
+def _of_another_kind(columns: Any) -> str | None:
+    """Return a column that is not of the kind in which it is read; None of a statement."""
+    if not isinstance(columns, dict):
+        return "content"
+    kinds: dict[str, Any] = dict.fromkeys(_TEXTS, str) | dict.fromkeys(_NUMBERS, (int, float))
+    kinds |= {name: (int, float) for name in _MAYBE_NUMBERS if columns.get(name) is not None}
+    if "test_id" not in columns:
+        kinds |= dict.fromkeys(("pvalue", "premises_pvalue"), (int, float))
+    wrong = (name for name, kind in kinds.items() if not isinstance(columns.get(name), kind))
+    return next(wrong, None)
 
 
 def _earlier(bundle: EvidenceBundle, head: LogHead, trusted: Sequence[Key]) -> LogHead | None:
@@ -313,8 +365,14 @@ def _in_toto(
 ) -> dict[str, Any]:
     """Return an in-toto statement that a trusted key signed."""
     payload = verified_payload(envelope, PAYLOAD_TYPE, trusted, "an attestation")
-    statement: dict[str, Any] = json.loads(payload)
-    found = statement.get("_type"), statement.get("predicateType")
+    try:
+        statement: dict[str, Any] = json.loads(payload)
+        found = statement["_type"], statement["predicateType"]
+        predicate, content = statement["predicate"], statement["predicate"].get("content", "")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        predicate, content, found = None, None, (None, None)
+    if not (isinstance(predicate, dict) and isinstance(content, str)):
+        raise _inconsistent("an attestation is no in-toto statement")
     if found[0] != STATEMENT_TYPE or found[1] not in predicate_types:
         wanted = " or ".join(map(repr, predicate_types))
         raise _inconsistent(f"an attestation is of type {found[1]!r} instead of {wanted}")

@@ -8,7 +8,7 @@ import importlib.resources
 import json
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from securesystemslib.signer import Key
@@ -20,7 +20,7 @@ from workers.plain_text import plain_text
 
 MAGIC = b"%PDF-"
 """The first bytes of a PDF."""
-_STREAM = re.compile(rb"stream\r?\n(.*?)\r?\nendstream", re.DOTALL)
+_BEGIN, _END = re.compile(rb"stream\r?\n"), re.compile(rb"\r?\nendstream")
 _BEGINNING = b'{"attestations":'
 
 
@@ -62,7 +62,7 @@ def verify_page(data: bytes, trusted: Sequence[Key], *, method_version: str) -> 
             page is another one than this version of typst draws.
         TerminalError: typst is not installed.
     """
-    found = [content for raw in _STREAM.findall(data) if (content := _attached(raw))]
+    found = [content for raw in _streams(data) if (content := _attached(raw))]
     if len(found) != 1:
         raise UntrustedSignatureError(
             "altered",
@@ -96,6 +96,18 @@ def _answer(columns: dict[str, Any]) -> list[tuple[str, str]]:
     if columns["alarm"]:
         rows.append(("p-value of the assumptions", f"{columns['premises_pvalue']:.4g}"))
     return rows
+
+
+def _streams(data: bytes) -> Iterator[bytes]:
+    """Yield the streams of a PDF, in one pass: many beginnings may have no end."""
+    start = 0
+    while (begin := _BEGIN.search(data, start)) and (end := _END.search(data, begin.end())):
+        yield data[begin.end() : end.start()]
+        start = end.end()
+
+
+def _plain(said: str | list[str]) -> str | list[str]:
+    return plain_text(said) if isinstance(said, str) else [plain_text(each) for each in said]
 
 
 def _attached(raw: bytes) -> bytes | None:
@@ -137,7 +149,7 @@ def _shown(bundle: VerifiedBundle) -> dict[str, Any]:
     return {
         "result": bundle.result,
         "statement": columns | {"model": plain_text(columns["model"])},
-        "words": bundle.predicate["words"],
+        "words": {name: _plain(said) for name, said in bundle.words.items()},
         "rows": [[name, plain_text(value)] for name, value in rows],
         "signed": [[name, plain_text(value)] for name, value in signed],
         "plot": (

@@ -32,6 +32,9 @@ _ENDINGS = {
     "onnx": (".onnx",),
 }
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_VERSION, _RUN = re.compile(r"[0-9]{1,19}"), re.compile(r"[A-Za-z0-9._-]{1,100}")
+_SHOWN = 10
+"""Flavors that a sentence names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +85,18 @@ def _version_in(answer: dict[str, Any]) -> dict[str, Any]:
 
 def _located(name: str, found: dict[str, Any], allowed: Iterable[str]) -> RegisteredModel:
     """Return where a version's own file lies, by what the registry says of the version."""
-    version = str(found.get("version"))
+    version, run = str(found.get("version")), found.get("run_id") or None
+    if not (_VERSION.fullmatch(version) and (run is None or _RUN.fullmatch(str(run)))):
+        raise NotEvaluableError(
+            Reason.CHECKPOINT_INVALID,
+            f"The MLflow registry gives {name} a version or a run that is none: register the model "
+            "again.",
+        )
     place = asked("model-versions/get-download-uri", name=name, version=version) or {}
     who = f"Version {version} of {name} in the MLflow registry"
     folder = _folder(str(place.get("artifact_uri") or found.get("source") or ""), allowed, who)
     file, form = _native(_mlmodel(folder, who), who)
-    return RegisteredModel(version, found.get("run_id") or None, folder, file, form)
+    return RegisteredModel(version, None if run is None else str(run), folder, file, form)
 
 
 def read_artifact(folder: str, name: str, *, at_most: int) -> bytes:
@@ -99,7 +108,14 @@ def read_artifact(folder: str, name: str, *, at_most: int) -> bytes:
     """
     if not folder.startswith(PROXIED):
         return Lake(folder).read(name, at_most=at_most)
-    parts = urllib.parse.urlsplit(folder)
+    try:
+        parts = urllib.parse.urlsplit(folder)
+    except ValueError:
+        raise NotEvaluableError(
+            Reason.PATH_OUTSIDE,
+            f"The MLflow registry names {folder[:200]!r}, which is no address: register the model "
+            "again.",
+        ) from None
     server = urllib.parse.urlsplit(server_address())
     if parts.netloc and parts.netloc != server.netloc:
         raise NotEvaluableError(
@@ -174,7 +190,8 @@ def _native(flavors: dict[str, str | None], who: str) -> tuple[str, str]:
         data = flavors.get(form)
         if data is not None and _PLAIN.fullmatch(data) and data.endswith(_ENDINGS[form]):
             return data, form
-    named = ", ".join(sorted(flavor[:40] for flavor in flavors))
+    named = ", ".join(sorted(flavor[:40] for flavor in flavors)[:_SHOWN])
+    named += f" and {len(flavors) - _SHOWN:,} more" if len(flavors) > _SHOWN else ""
     raise NotEvaluableError(
         Reason.CHECKPOINT_INVALID,
         f"{who} has the flavors {named}, and no file of a framework's own format: what is pickled "

@@ -85,6 +85,11 @@ def describe_model(content: bytes, *, format: str = "catboost") -> ModelDescript
     anew = None
     if isinstance(found, WithBytes):
         found, anew = found.value, found.content
+        if len(anew) > limits.CHECKPOINT_BYTES:
+            raise UnreadableModelError(
+                f"cannot be read: {name}'s reader made more than the {limits.CHECKPOINT_BYTES:,} "
+                "bytes of it that a model file may have"
+            )
     said = _answered(found, name)
     return ModelDescription(
         said.kinds,
@@ -111,7 +116,7 @@ class _Answer(StrictModel):
 def _answered(found: Any, name: str) -> _Answer:
     """Return a reader's answer."""
     if isinstance(found, dict) and isinstance(refused := found.get("refused"), str):
-        raise UnreadableModelError(refused)
+        raise UnreadableModelError(refused[: limits.REASON_CHARACTERS])
     try:
         return _Answer.model_validate(found)
     except ValidationError:

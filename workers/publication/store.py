@@ -286,10 +286,16 @@ class Statements:
             return
         entries = _entries(self.uri, stored, pl.lit(value=True))
         erased = {one.statement_id for one in entries if isinstance(one, ErasedStatement)}
+        strange: list[str] = []
         if erased:
             used = {name.rpartition("/")[2] for name in data_files(stored, self._path)}
-            whole(self.uri, lambda: _delete_files(self.uri, used, erased))
+            strange = whole(self.uri, lambda: _delete_files(self.uri, used, erased))
         retry_commits(self.uri, _TABLE, lambda: self._set_append_only(to=True))
+        if strange:
+            raise TerminalError(
+                f"The statements are erased, but {len(strange)} files beside them cannot be read "
+                f"and may hold one, such as {strange[0][:200]!r}: look at them, and delete them."
+            )
 
     @property
     def _path(self) -> str:
@@ -315,17 +321,34 @@ def not_erased(entry: Entry) -> Published:
     return entry
 
 
-def _delete_files(uri: str, used: set[str], erased: set[str]) -> None:
-    """Delete data files that are not in use and hold the text of one of these statements."""
-    files = open_filesystem(uri)
+def _delete_files(uri: str, used: set[str], erased: set[str]) -> list[str]:
+    """Delete data files that are not in use and hold the text of one of these statements.
+
+    Returns:
+        Files that cannot be read: another writer's, who is about to commit them, or nobody's.
+    """
+    files, strange = open_filesystem(uri), []
     for info in files.get_file_info(fs.FileSelector(_TABLE)):
-        if not info.base_name.endswith(".parquet") or info.base_name in used:
+        plain = info.type == fs.FileType.File
+        if not (plain and info.base_name.endswith(".parquet")) or info.base_name in used:
             continue
-        with files.open_input_file(info.path) as stream:
-            rows = pq.read_table(stream, columns=["statement_id", "content"]).to_pylist()
-        texts = [row["content"] for row in rows if row["statement_id"] in erased]
-        if not all(isinstance(entry_of(text), ErasedStatement) for text in texts):
+        try:
+            with files.open_input_file(info.path) as stream:
+                rows = pq.read_table(stream, columns=["statement_id", "content"]).to_pylist()
+        except pa.ArrowInvalid:
+            strange.append(info.base_name)
+            continue
+        texts = [str(row["content"] or "") for row in rows if row["statement_id"] in erased]
+        if not all(map(_is_tombstone, texts)):
             files.delete_file(info.path)
+    return sorted(strange)
+
+
+def _is_tombstone(text: str) -> bool:
+    try:
+        return isinstance(entry_of(text), ErasedStatement)
+    except NoStatementError:  # it has a statement's id, and may hold what was erased
+        return False
 
 
 def _entries(uri: str, stored: deltalake.DeltaTable, asked: pl.Expr) -> list[Entry]:

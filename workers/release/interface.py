@@ -20,6 +20,8 @@ from privcore.mechanisms import Column, Predicates, QueryInterface
 from workers.patience import Patience
 
 _PATIENCE = Patience(attempts=5, first=0.5, longest=4.0)
+_QUOTED = 300
+"""Letters of a system's error that a record keeps."""
 
 
 def connect(name: str) -> QueryInterface:
@@ -94,11 +96,12 @@ class LiveInterface:
                 lambda error: isinstance(error, TransientError | OSError),
             )
         except (TransientError, OSError) as error:
-            raise TransientError(f"The queried system did not answer: {error}") from error
+            said = str(error)[:_QUOTED]
+            raise TransientError(f"The queried system did not answer: {said}") from error
         except AuditError:
             raise
         except Exception as error:
-            raise QueryFailedError(type(error).__name__, str(error)) from error
+            raise QueryFailedError(type(error).__name__, str(error)[:_QUOTED]) from error
         try:
             numbers = np.asarray(answers, dtype=np.float64)
         except (TypeError, ValueError):

@@ -153,17 +153,22 @@ def commit_times(place: str, table: str) -> list[tuple[int, int]]:
         commits = []
         for info in files.get_file_info(log):
             name = _COMMIT.fullmatch(info.base_name)
-            if name is None:
+            if name is None or info.type != fs.FileType.File:  # a pipe would be waited for
                 continue
             with files.open_input_stream(info.path) as stream:
-                actions = [json.loads(line) for line in stream.read().splitlines()]
-            times = [
-                action["commitInfo"]["timestamp"] for action in actions if "commitInfo" in action
-            ]
-            commits += [(int(name[1]), int(time)) for time in times]
+                commits += [(int(name[1]), time) for time in _times_in(stream.read(), info.path)]
         return sorted(commits)
 
     return whole(place, read)
+
+
+def _times_in(commit: bytes, path: str) -> list[int]:
+    """Return the times that a commit says of itself: one, or none."""
+    try:
+        actions = [json.loads(line) for line in commit.splitlines()]
+        return [int(one["commitInfo"]["timestamp"]) for one in actions if "commitInfo" in one]
+    except (ValueError, TypeError, LookupError, RecursionError):
+        raise OSError(f"{path} holds what no commit does") from None
 
 
 class TornAnswerError(TransientError):

@@ -10,6 +10,7 @@ import polars as pl
 
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds import Verdict, sensitive
+from workers.plain_files import open_plain
 from workers.warehouse.store import Warehouse
 from workers.warehouse.with_windows import Windows, with_windows
 
@@ -32,7 +33,7 @@ def file_sha256(path: pathlib.Path) -> str:
         TerminalError: it cannot be read.
     """
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise TerminalError(

@@ -20,6 +20,8 @@ SETTLED = dt.timedelta(hours=1)
 """A commit takes seconds: what lies there longer without a row in `audits` was cut off."""
 _OF_AUDITS = tuple(name for name in TABLES if name.startswith("audit"))
 """A release's record is one row of its own table: it has none in `audits`, and misses none."""
+_LONGEST = 128
+"""Bytes of an audit's id; a longer one is nobody's, and a small file may hold it many times."""
 _FORGOTTEN = dt.timedelta(days=7)
 """A log may forget after a week that a file was replaced or deleted on purpose."""
 
@@ -107,6 +109,7 @@ def _read_ids(files: fs.FileSystem, path: str) -> set[str]:
     """Return the audits of one file; none where it was never written to its end."""
     try:
         with files.open_input_file(path) as file:
-            return set(pl.read_parquet(file, columns=["audit_id"])["audit_id"])
+            short = pl.col("audit_id").str.len_bytes() <= _LONGEST
+            return set(pl.read_parquet(file, columns=["audit_id"]).filter(short)["audit_id"])
     except (OSError, pl.exceptions.PolarsError):
         return set()

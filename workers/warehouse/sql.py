@@ -31,7 +31,9 @@ _OTHERWISE = re.compile(r"\b(show|information_schema|pragma|query|query_table)\b
 # A folder that is named a=b is no column.
 _PLAINLY = "union_by_name = true, hive_partitioning = false"
 # What a spreadsheet takes for a formula.
-_FORMULA = "^[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]"  # their wide forms, too
+_FORMULA = "^[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"  # their wide forms, too
+_WITHIN = f"([;\t])({_FORMULA.removeprefix('^')})"
+"""The same where a spreadsheet separates cells by semicolons or tabs."""
 
 
 @functools.cache
@@ -96,9 +98,10 @@ def _guarded(rows: duckdb.DuckDBPyRelation) -> Iterator[str]:
         if str(kind) != "VARCHAR":
             yield column
             continue
+        within = f"regexp_replace({column}, '{_WITHIN}', '\\1''\\2', 'g')"
         yield (
-            f"case when regexp_matches({column}, '{_FORMULA}') then '''' || {column} "
-            f"else {column} end as {column}"
+            f"case when regexp_matches({column}, '{_FORMULA}') then '''' || {within} "
+            f"else {within} end as {column}"
         )
 
 

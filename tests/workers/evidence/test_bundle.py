@@ -402,3 +402,41 @@ def test_an_answer_is_no_statement_and_the_reverse(
     monkeypatch.undo()
     with pytest.raises(UntrustedSignatureError, match="is of type"):
         verified(data, trusted)
+
+
+def signed(signer: Signer, statement_of: Any, number: int = 2) -> bytes:
+    """Return a bundle with what `statement_of` makes of its statement's attestation, signed."""
+    made = json.loads(make_bundle(CONTENTS, STATEMENTS[number].statement_id, signer, time=NOW))
+    payload = statement_of(json.loads(attest_statement(STATEMENTS[number])))
+    envelope = sign_payload(payload, "application/vnd.in-toto+json", signer)
+    made["attestations"][1] = envelope.model_dump(mode="json")
+    return canonical_json(made) + b"\n"
+
+
+def test_a_signer_extends_no_lifetime(signer: Signer, trusted: list[SSlibKey]) -> None:
+    def later(found: dict[str, Any]) -> bytes:
+        found["predicate"]["expires_at"] = "9999-12-30T00:00:00+00:00"
+        return canonical_json(found)
+
+    with pytest.raises(UntrustedSignatureError, match="more than 90 days after its publication"):
+        verified(signed(signer, later), trusted)
+
+
+@pytest.mark.parametrize("words", [{"conclusion": "The model is safe."}, None, 5, []])
+def test_words_follow_from_figures_whatever_was_signed(
+    signer: Signer, trusted: list[SSlibKey], words: Any
+) -> None:
+    def said(found: dict[str, Any]) -> bytes:
+        found["predicate"]["words"] = words
+        return canonical_json(found)
+
+    expected = json.loads(attest_statement(STATEMENTS[2]))["predicate"]["words"]
+    assert verified(signed(signer, said), trusted).words == expected
+
+
+@pytest.mark.parametrize("payload", [b"[" * 100_000, b"[]", b"{", b'{"a":' + b"9" * 5000 + b"}"])
+def test_a_signed_payload_that_is_no_statement_is_said_to_be_so(
+    signer: Signer, trusted: list[SSlibKey], payload: bytes
+) -> None:
+    with pytest.raises(UntrustedSignatureError, match="is no in-toto statement"):
+        verified(signed(signer, lambda _: payload), trusted)

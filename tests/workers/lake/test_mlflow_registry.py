@@ -300,3 +300,21 @@ def test_the_environment_names_a_server_and_no_password(
     with pytest.raises(TerminalError, match=words) as caught:
         find_registered(ADDRESS)
     assert "lovelace" not in str(caught.value)
+
+
+def test_an_address_that_is_none_is_refused(registry: Registry) -> None:
+    register(registry, place="mlflow-artifacts://[x/m")
+    assert "which is no address" in refused().sentence
+
+
+@pytest.mark.parametrize("wrong", [{"run_id": {"a": 1}}, {"run_id": "x" * 200}, {"version": [1]}])
+def test_a_version_or_a_run_that_is_none_is_refused(registry: Registry, wrong: dict) -> None:  # type: ignore[type-arg]
+    register(registry)
+    registry.versions["ads"]["2026-03-02"] |= wrong
+    assert "a version or a run that is none" in refused().sentence
+
+
+def test_a_sentence_names_few_of_many_flavors(registry: Registry) -> None:
+    many = "flavors:\n" + "".join(f"  f{number}:\n    data: x\n" for number in range(3_000))
+    registry.register("ads", "2026-03-02", many, b"a model")
+    assert "and 2,990 more, and no file" in refused().sentence

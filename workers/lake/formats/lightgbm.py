@@ -4,6 +4,7 @@ Its reader ends the process at many a damaged file, and follows trees without lo
 lead: what it made of the file is checked before it scores anything.
 """
 
+import logging
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -32,6 +33,12 @@ ERRORS = (lightgbm.basic.LightGBMError, ValueError)
 _TRIAL = 64  # rows
 _UNNAMED = re.compile(r"Column_\d+")
 _CATEGORICAL = 1  # bit of decision_type
+
+_silent = logging.getLogger(f"{__name__}.library")
+_silent.addHandler(logging.NullHandler())
+_silent.propagate = False
+# Its library would quote the file on standard output, where a command's answer goes.
+lightgbm.register_logger(_silent)
 
 
 @answering

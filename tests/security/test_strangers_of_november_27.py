@@ -1,0 +1,235 @@
+"""The strangers' round of 2026-11-27: what broke of the fifty attacks that were written down."""
+
+import datetime as dt
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import urllib.parse
+
+import duckdb
+import polars as pl
+import pytest
+from rich.console import Console
+
+from flows.commands.attest import _bytes_of
+from flows.commands.printing import as_csv
+from flows.commands.release import _print
+from flows.commands.stored import stored_audit
+from flows.commands.terminal_tables import frame_table
+from flows.notify.alerts import alert_of
+from flows.notify.automations import read_automations
+from flows.notify.notified import notified_lately
+from flows.report.pages import MARK
+from flows.report.site import write_report
+from flows.settings import load_settings
+from privcore.exceptions import TerminalError
+from tests.support.lake import write_settings
+from tests.support.warehouse import evaluated, put_rows, release
+from workers.contained import _read
+from workers.contained_child import WithBytes
+from workers.evidence.page import _streams
+from workers.lake import limits, model_sandbox
+from workers.lake.layout import open_filesystem
+from workers.publication.store import _delete_files
+from workers.sources.scores.score_tables import ScoreTables
+from workers.sources.scores.supplied import SuppliedScores
+from workers.versions import METHOD_VERSION
+from workers.warehouse.delta import commit_times
+from workers.warehouse.gate import file_sha256
+from workers.warehouse.orphans import _read_ids
+from workers.warehouse.sql import _guarded
+from workers.warehouse.store import Warehouse
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DAY = dt.date(2026, 4, 1)
+CODES = "\x1b[2J\u202e\nforged"
+
+
+@pytest.fixture
+def place(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """Return a folder with settings and no lake, and stand in it."""
+    write_settings(tmp_path, ["good"])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"table": "s3://bucket/t?scheme=http&endpoint_override=127.0.0.1:9"},
+        {"table": "/etc/mine.parquet"},
+        {"table": "t", "database": "bank", "query": "select pg_sleep($1)", "record": "id"},
+        {"table": "/rows", "earlier": [{"table": "s3://other", "column": "e"}], "record": "id"},
+        {"table": "t", "catalog": "theirs"},
+    ],
+)
+def test_a_record_sends_no_login_where_no_settings_say(
+    place: pathlib.Path, source: dict[str, str]
+) -> None:
+    """A row that was forged had storage's keys sign requests to a host of its writer's choice."""
+    tables = ScoreTables.model_validate({"label": "y", "target": "p", "proxy": "q", **source})
+    given = SuppliedScores(tables).to_json()
+    forged = evaluated("good", DAY, source=given, method_version=METHOD_VERSION)
+    put_rows(Warehouse(str(place / "warehouse")), [forged])
+    refusal = "which no model of the settings names"
+    with pytest.raises(TerminalError, match=refusal), stored_audit(forged.audit.audit_id, None):
+        pass
+
+
+@pytest.mark.parametrize("folder", ["/etc", "s3://b/x?endpoint_override=h", "mlflow-artifacts:/x"])
+def test_a_record_names_no_model_file_elsewhere(place: pathlib.Path, folder: str) -> None:
+    file = {"day": str(DAY), "folder": folder, "name": "m.cbm", "format": "catboost"}
+    source = json.dumps({"labels": {}, "privacy": None, "target": file})
+    forged = evaluated("good", DAY, source=source, method_version=METHOD_VERSION)
+    put_rows(Warehouse(str(place / "warehouse")), [forged])
+    refusal = "that it read the folder"
+    with pytest.raises(TerminalError, match=refusal), stored_audit(forged.audit.audit_id, None):
+        pass
+
+
+def test_an_answer_of_many_empty_lists_is_none() -> None:
+    """256 MiB of them took 6.5 GB of the driver."""
+    header = b'{"kind":"value","value":[' + b"[]," * (1 << 23) + b"[]]}"
+    assert _read(header, b"") is None
+    assert _read(header.replace(b"[],", b"", 100), b"") is not None
+    said = _read(json.dumps({"kind": "raised", "why": "x" * 10_000}).encode(), b"")
+    assert said is not None
+    assert len(said["why"]) == 300
+
+
+def test_a_reader_makes_no_more_of_a_file_than_a_model_may_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answer = {"kinds": ["numeric"], "names": None, "classes": None, "class_count": 2}
+    monkeypatch.setattr(model_sandbox, "_contained", lambda _: lambda _: WithBytes(answer, b"123"))
+    assert model_sandbox.describe_model(b"a model").content == b"123"
+    monkeypatch.setattr(limits, "CHECKPOINT_BYTES", 2)
+    with pytest.raises(model_sandbox.UnreadableModelError, match="reader made more than the 2 "):
+        model_sandbox.describe_model(b"a model")
+
+
+def test_lightgbm_quotes_no_file_on_the_output_of_a_command() -> None:
+    code = (
+        "import lightgbm, numpy as np\n"
+        "from workers.lake.formats import lightgbm as form\n"
+        "rows = np.random.default_rng(0).normal(size=(300, 2))\n"
+        "model = lightgbm.train({'objective': 'binary', 'verbosity': -1},\n"
+        "    lightgbm.Dataset(rows, rows[:, 0] > 0), 2)\n"
+        "text = model.model_to_string()\n"
+        "form.load(text.replace('parameters:', 'parameters:\\n[forged: 1]').encode())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, cwd=ROOT)
+    assert (done.stdout, done.stderr) == (b"", b"")
+
+
+@pytest.mark.parametrize("names", ["{", "5", "null", "[[1]]", "[{}]", "[" * 100_000])
+def test_forged_names_end_no_alerts(place: pathlib.Path, names: str) -> None:
+    eve = DAY - dt.timedelta(days=1)
+    put_rows(Warehouse(str(place / "warehouse")), [evaluated("good", eve, notify=names)])
+    assert notified_lately("good", DAY, load_settings()) == ()
+
+
+def test_words_of_others_call_nobody_in_a_chat(place: pathlib.Path) -> None:
+    said = "The unit '@everyone' or '[Sign in](https://evil.example)' is none."
+    row = evaluated("good", DAY, verdict="violated", reason=said).audit
+    alert = alert_of(row, load_settings())
+    assert alert is not None
+    reason = alert.payload()["reason"]
+    assert "@" not in reason
+    assert "](" not in reason
+    assert "Sign in] (https" in reason
+    assert place.exists()
+
+
+@pytest.mark.parametrize("name", [b"\xff\xfe", b"a?b#c%41"])
+def test_a_study_of_any_name_costs_no_report(place: pathlib.Path, name: bytes) -> None:
+    """A name that is no UTF-8 left the report unwritten, for every model."""
+    folder = place / "report" / "studies" / os.fsdecode(name)
+    folder.mkdir(parents=True)
+    title = f"<html>{MARK}<title>All \u202emodels\x1b[2J</title></html>"
+    (folder / "index.html").write_text(title)
+    page = write_report(Warehouse(str(place / "warehouse")), place / "report").read_text()
+    assert f'href="studies/{urllib.parse.quote(name)}/index.html"' in page
+    assert r"All \u202emodels\u001b[2J" in page
+
+
+@pytest.mark.parametrize("commit", ["[" * 100_000, "5", '{"commitInfo": {}}', '{"commitInfo": 1}'])
+def test_a_commit_that_is_none_is_said_to_be_so(place: pathlib.Path, commit: str) -> None:
+    log = place / "audits" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / f"{0:020d}.json").write_text(commit)
+    with pytest.raises(TerminalError, match="holds what no commit does"):
+        commit_times(str(place), "audits")
+
+
+def test_a_commit_that_is_a_pipe_is_not_waited_for(place: pathlib.Path) -> None:
+    log = place / "audits" / "_delta_log"
+    log.mkdir(parents=True)
+    os.mkfifo(log / f"{0:020d}.json")
+    assert commit_times(str(place), "audits") == []
+
+
+def test_a_file_that_is_no_statement_keeps_no_statement_from_being_erased(
+    tmp_path: pathlib.Path,
+) -> None:
+    erased, folder = "a" * 32, tmp_path / "statements"
+    folder.mkdir()
+    rows = pl.DataFrame({"statement_id": [erased], "content": ["the statement"]})
+    rows.write_parquet(folder / "z.parquet")
+    (folder / "a.parquet").write_bytes(b"no Parquet")
+    (folder / "b.parquet").mkdir()
+    pl.DataFrame({"x": [1]}).write_parquet(folder / "c.parquet")
+    assert _delete_files(str(tmp_path), set(), {erased}) == ["a.parquet", "c.parquet"]
+    assert not (folder / "z.parquet").exists()
+
+
+def test_ids_that_no_audit_has_are_left_out(tmp_path: pathlib.Path) -> None:
+    """7 kB that unpacked to 60 GB of ids took two minutes."""
+    pl.DataFrame({"audit_id": ["a" * 32, "x" * 20_000]}).write_parquet(tmp_path / "a.parquet")
+    assert _read_ids(open_filesystem(str(tmp_path)), "a.parquet") == {"a" * 32}
+
+
+def test_no_cell_is_a_formula_where_semicolons_separate_cells() -> None:
+    frame = pl.DataFrame({"=1+1": ["a;=HYPERLINK(1)", "a; -b", None], "n": [1, 2, 3]})
+    assert as_csv(frame) == "'=1+1,n\na;'=HYPERLINK(1),1\na; -b,2\n,3\n"
+    rows = duckdb.sql("select 'a;=HYPERLINK(1)' as x, 1 as n")
+    assert rows.project(", ".join(_guarded(rows))).fetchall() == [("a;'=HYPERLINK(1)", 1)]
+
+
+def test_names_of_columns_are_no_markup() -> None:
+    out = Console(width=200)
+    with out.capture() as captured:
+        out.print(frame_table(pl.DataFrame({"[red]x[/bold]": [1], CODES: [2]})))
+    assert r"[red]x[/bold]  \u001b[2J\u202e\u000aforged" in captured.get()
+
+
+def test_what_a_queried_system_says_is_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    said = "ValueError: [/bold] " + CODES
+    _print(release("bank").model_copy(update={"stopped": said, "reason": said}))
+    assert capsys.readouterr().out.count(r"[/bold] \u001b[2J\u202e\u000aforged") == 2
+
+
+@pytest.mark.parametrize("place", ["pipe", "/dev/zero"])
+def test_what_is_no_plain_file_is_refused(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    for read in (_bytes_of, file_sha256, read_automations):
+        with pytest.raises(TerminalError, match=r"no plain file|cannot be read"):
+            read(pathlib.Path(place))
+
+
+@pytest.mark.parametrize("text", ["automations: [1]", "automations: [{actions: 5}]", "[" * 20_000])
+def test_automations_that_are_none_are_said_to_be_so(tmp_path: pathlib.Path, text: str) -> None:
+    (tmp_path / "a.yaml").write_text(text)
+    with pytest.raises(TerminalError, match=r"has no list of automations|is not valid YAML"):
+        read_automations(tmp_path / "a.yaml")
+
+
+def test_a_pdf_of_streams_without_an_end_is_read_in_one_pass() -> None:
+    """1 MB of them took hours."""
+    assert list(_streams(b"stream\n" * 150_000)) == []
+    assert list(_streams(b"stream\na\nendstream\nx stream\r\nb\r\nendstream")) == [b"a", b"b"]
