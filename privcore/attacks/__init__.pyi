@@ -95,7 +95,7 @@ from .reidentification import (
     radial_log_likelihood,
 )
 from .replays import Deal, replay
-from .rows_alike import NEAR_DIGITS, ValueSketch, leading_digits, row_sums
+from .rows_alike import NEAR_DIGITS, ValueSketch, distinct_sentence, leading_digits, row_sums
 from .scored_records import ScoredRecords
 from .scores import (
     LogRatioScore,
@@ -204,6 +204,7 @@ __all__ = [
     "confirm_unique",
     "copied_sentence",
     "decoy_tally",
+    "distinct_sentence",
     "draw_counterfactuals",
     "draw_decoys",
     "exposure_bits",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import rel_entr
+from scipy.special import bdtrc, rel_entr
 
 _KEPT = 4096
 """The values of a column that are kept: those with the smallest hashes."""
@@ -151,6 +151,24 @@ class ValueSketch:
         """
         return self.crossings() if self.held_together(most=_NEAR_CROSSING) else None
 
+    def made_distinct(self, classes: int) -> float | None:
+        """Return how many values should come more than `classes` times in an arm that has none.
+
+        It is None where both arms have some, or chance would give fewer than 30. Rows that were
+        made distinct, labels among what is distinct, hold a value once a class. If that happened to
+        one arm, or to each by itself, labels of equal rows differ between the arms, and an honest
+        model that read no label was accused (up to 0.27). Of rows that were made distinct before
+        the holdout was drawn, chance expects none. No label is read.
+        """
+        train, holdout = self.sums[:, _TRAIN], self.sums[:, _HOLDOUT]
+        rows = train + holdout
+        share = holdout.sum() / max(1, rows.sum())
+        for arm, chance in ((train, 1.0 - share), (holdout, share)):
+            expected = float(bdtrc(classes, np.maximum(rows, classes), chance).sum())
+            if expected >= _CROSSINGS and np.count_nonzero(arm > classes) <= 0.01 * expected:
+                return expected
+        return None
+
     def agreement(self) -> float:
         """Return by how many standard errors labels of one value agree more than of different ones.
 
@@ -183,6 +201,17 @@ class ValueSketch:
         share = float(rows[some].sum() / max(1, rows.sum()))
         known = expected >= _DISAGREEMENTS and disagreeing <= expected / 10.0
         return share if known and share >= _LEAST_SHARE else 0.0
+
+
+def distinct_sentence(classes: int, expected: float) -> str:
+    """Return that rows of an arm were made distinct, given what `made_distinct` returned."""
+    return (
+        "Rows of training or of the holdout seem to have been made distinct after the holdout was "
+        f"drawn: in one of them no equal rows come more than {classes} times, and a holdout drawn "
+        f"row by row would leave {expected:,.0f} that do. Labels of equal rows then differ between "
+        "the two, and an honest model could be accused. Make rows distinct before the holdout is "
+        "drawn, or not at all."
+    )
 
 
 def leading_digits(numbers: NDArray[np.float64], digits: int) -> NDArray[np.uint64]:

@@ -35,6 +35,7 @@ from privcore.lower_bounds.notebook_input import (
 )
 from privcore.lower_bounds.notebook_rows import (
     held_together_sentence,
+    made_distinct_sentence,
     one_model_sentence,
     ranks_well_sentence,
     twice_sentence,
@@ -136,8 +137,9 @@ def audit_probabilities(
     looked_at = arms.place if seen.target.shape[1] > 2 else 1
     differ = arms.sentence(f"class {looked_at}") if arms.differ else ""
     together = "" if twice else held_together_sentence(seen, held)  # copies are together, too
+    distinct = made_distinct_sentence(seen, held)
     same = one_model_sentence(seen, held)
-    refused = same or " ".join(filter(None, (_too_few(seen, held), together, differ)))
+    refused = same or " ".join(filter(None, (_too_few(seen, held), together, distinct, differ)))
     return AuditAnswer(
         epsilon_lower=math.nan if refused else evidence.epsilon_lower,
         epsilon_if_proxy_right=evidence.epsilon_if_proxy_right,

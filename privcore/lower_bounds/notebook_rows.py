@@ -9,6 +9,7 @@ from privcore.attacks import (
     NEAR_DIGITS,
     NEARLY,
     ValueSketch,
+    distinct_sentence,
     hashed_numbers,
     leading_digits,
     misranked,
@@ -58,6 +59,17 @@ def held_together_sentence(training: CheckedArm, control: CheckedArm) -> str:
                 "accuse it falsely. Hold out single records at random."
             )
     return ""
+
+
+def made_distinct_sentence(training: CheckedArm, control: CheckedArm) -> str:
+    """Say that records of one arm were made distinct; "" where it does not look so."""
+    if training.context is None or control.context is None:
+        return ""
+    sums = _sums(training, control)
+    sketch = ValueSketch.of(_hashed(_of_both(training.context, control.context)), sums)
+    classes = training.target.shape[1]
+    expected = sketch.made_distinct(classes)
+    return "" if expected is None else distinct_sentence(classes, expected)
 
 
 def twice_sentence(training: CheckedArm, control: CheckedArm) -> str:

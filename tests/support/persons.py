@@ -15,7 +15,7 @@ from workers.lake.manifest import Privacy
 from workers.plan import Plan
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.scores.supplied import SuppliedScores
-from workers.warehouse.schema import AuditRow
+from workers.warehouse.schema import AuditRecord, AuditRow
 
 _LEVELS = np.linspace(-3.0, 3.0, 25)
 
@@ -86,7 +86,12 @@ def with_features(
 FEATURES = [f"feature{place}" for place in range(4)]
 
 
-def audit_table(
+def audit_table(folder: pathlib.Path, frame: pl.DataFrame, **given: Any) -> AuditRow:
+    """Return the audit's row of `record_of_table`."""
+    return record_of_table(folder, frame, **given).audit
+
+
+def record_of_table(
     folder: pathlib.Path,
     frame: pl.DataFrame,
     *,
@@ -96,8 +101,8 @@ def audit_table(
     privacy: dict[str, Any] | None = None,
     row_group_size: int = 1 << 16,
     **settings: Any,
-) -> AuditRow:
-    """Return the audit of the rows as a score table with a declaration for one `unit`."""
+) -> AuditRecord:
+    """Return the record of the rows as a score table with a declaration for one `unit`."""
     place = folder / f"day={DAY}"
     place.mkdir(parents=True, exist_ok=True)
     frame.write_parquet(place / "part-0.parquet", row_group_size=row_group_size)
@@ -113,4 +118,4 @@ def audit_table(
         plan=plan or Plan(repetitions=4),
         executor=InProcess(),
         external_inputs=supplied,
-    ).audit
+    )

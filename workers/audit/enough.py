@@ -3,7 +3,7 @@
 import datetime as dt
 from collections.abc import Callable
 
-from privcore.attacks import Tallies
+from privcore.attacks import Tallies, distinct_sentence
 from privcore.lower_bounds import Secret
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import SPLIT
@@ -32,6 +32,7 @@ def check_scanned(
         left_out = words() if result.excluded_records and SPLIT in game.source.columns else ""
         raise NotEvaluableError(error.reason, f"{error.sentence}{left_out}") from None
     _check_held_together(game, result)
+    _check_made_distinct(game, result)
     return tallies
 
 
@@ -90,6 +91,24 @@ def _check_held_together(game: Game, result: PartialResult) -> None:
             "comparison of single rows could accuse it falsely. Hold out single rows at random; or "
             "set plan.privacy_unit to the column of the persons, and declare an epsilon for them.",
         )
+
+
+def _check_made_distinct(game: Game, result: PartialResult) -> None:
+    """Refuse arms of which one has no equal rows, although both together have many.
+
+    Labels of equal rows then differ between the arms by more than the target.
+    """
+    plan, source = game.plan, game.source
+    if (
+        plan.secret is not Secret.LABEL
+        or plan.privacy_unit is not None
+        or source.decoys is not None
+    ):
+        return
+    classes = len(source.label.classes)
+    expected = result.alike.made_distinct(classes)
+    if expected is not None:
+        raise NotEvaluableError(Reason.ARMS_DIFFER, distinct_sentence(classes, expected))
 
 
 def _check_units_in_both_splits(tallies: Tallies, game: Game, result: PartialResult) -> None:

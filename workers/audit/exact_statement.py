@@ -20,6 +20,7 @@ from workers.audit.record import Inputs, known_without_labels
 from workers.exceptions import NotEvaluableError
 from workers.plan import Plan
 from workers.scan.partial_results import Game, PartialResult
+from workers.sources.source import Source
 from workers.warehouse.exact_statement_row import ExactStatementRow
 from workers.warehouse.schema import AuditRecord, Status
 from workers.warehouse.table_row import TableRow
@@ -86,7 +87,7 @@ def _statement_row(
         or privacy is None
         or source.decoys is not None
         or plan.sampling is not None
-        or (plan.privacy_unit is None and result.alike.divided_whole())
+        or (plan.privacy_unit is None and _no_rows_to_compare(source, result))
     ):
         return None
     result.bad.check(plan.max_bad_records + unread)  # of others, without a word about labels
@@ -146,3 +147,9 @@ def _exact(tallies: Tallies, claim: Claim, plan: Plan) -> ExactStatement | Exact
     assert plan.nights_per_test is not None  # noqa: S101
     test = RecurringTest(epsilon_public, claim.significance, plan.nights_per_test)
     return exact_night(tallies, claim=claim, test=test, unread_allowed=plan.max_bad_records)
+
+
+def _no_rows_to_compare(source: Source, result: PartialResult) -> bool:
+    """Return whether single rows are not to be compared, as the features alone say."""
+    alike = result.alike
+    return alike.divided_whole() or alike.made_distinct(len(source.label.classes)) is not None

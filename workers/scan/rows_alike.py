@@ -87,6 +87,14 @@ class RowsAlike:
             each.near_held_together() is not None for each in self.near
         )
 
+    def made_distinct(self, classes: int) -> float | None:
+        """Return how many equal rows should come more often in an arm; None where enough do.
+
+        Of rows that are equal by all that is read, or by their features to the most digits.
+        """
+        found = (each.made_distinct(classes) for each in (self.twins, self.near[-1]) if classes)
+        return next((one for one in found if one is not None), None)
+
     def held_together(self) -> str | None:
         """Return the column whose values were held out together and are alike; None where none is.
 

@@ -245,3 +245,46 @@ def test_copies_cross_where_their_labels_are_alike(alike):
     sketch = ValueSketch.of(pairs, row_sums(labels, np.arange(1_200) % 2 == 0, None))
     assert sketch.too_many_crossings() is not None
     assert (sketch.copies_cross() is not None) is alike
+
+
+_THREE_OF_FIVE = 10 * 0.4**3 * 0.6**2 + 5 * 0.4**4 * 0.6 + 0.4**5
+
+
+@pytest.mark.parametrize(
+    ("values", "of_value", "classes", "found"),
+    [
+        # One arm has two rows of each value and the other three, so a row is the one's by 2/5.
+        (95, (2, 3), 2, 95 * _THREE_OF_FIVE),
+        (95, (3, 2), 2, 95 * _THREE_OF_FIVE),
+        (94, (2, 3), 2, None),  # chance expects 29.8 values of three rows
+        (95, (2, 3), 3, 95 * (5 * 0.6**4 * 0.4 + 0.6**5)),
+        (95, (2, 3), 4, None),
+        (95, (3, 3), 2, None),  # both arms have values of three rows
+        (119, (1, 1), 1, None),
+        (120, (1, 1), 1, 30.0),  # a quarter of the values would have both of their rows there
+    ],
+)
+def test_an_arm_without_equal_rows_is_told_from_chance(values, of_value, classes, found):
+    sums = np.zeros((values, 7), dtype=np.int64)
+    sums[:, :2] = of_value
+    sketch = ValueSketch(np.arange(values, dtype=np.uint64), sums)
+    assert sketch.made_distinct(classes) == (found and pytest.approx(found, rel=1e-12))
+
+
+def test_one_value_in_a_hundred_may_come_more_often():
+    sums = np.zeros((1_000, 7), dtype=np.int64)
+    sums[:, :2] = (2, 3)
+    for more, told in ((3, True), (4, False)):  # of 317.4 or so that chance expects
+        sums[:more, 0] = 3
+        sketch = ValueSketch(np.arange(1_000, dtype=np.uint64), sums)
+        assert (sketch.made_distinct(2) is not None) is told
+
+
+def test_an_arm_drawn_by_chance_has_equal_rows() -> None:
+    """4,000 sketches of few and many rows a value, seed 345; none of the arms looks distinct."""
+    random = np.random.default_rng(345)
+    found = 0
+    for number in range(4_000):
+        sketch = sketch_of(random, (20, 100, 400, 2_000)[number % 4], 1_000)
+        found += any(sketch.made_distinct(classes) is not None for classes in (1, 2, 3, 5))
+    assert found == 0

@@ -200,3 +200,53 @@ def test_a_target_is_not_compared_with_itself(apart, refused):
     answer = audit_probabilities(*arms, epsilon_declared=0.1)
     assert ("are the target's, record for record" in answer.reason) is refused
     assert (answer.verdict is Verdict.NOT_EVALUABLE) or not refused
+
+
+def of_few_values(random, made_distinct, *, values=600):
+    """Return arms of rows that share their features, whose target knows what training was like.
+
+    It read no label of these rows: it knows the mean label of each value in other training rows.
+    """
+    chance, weights = (
+        expit(2.0 * random.normal(size=values)),
+        random.dirichlet(np.full(values, 0.3)),
+    )
+
+    def drawn(rows, distinct):
+        value = random.choice(values, rows, p=weights)
+        both = np.stack([value, random.random(rows) < chance[value]], axis=1)
+        return np.unique(both, axis=0) if distinct else both
+
+    def mean(rows):
+        known, ones = (np.bincount(rows[:, 0], by, values) for by in (None, rows[:, 1]))
+        return (ones + 0.5) / (known + 1.0)
+
+    once = ("train" in made_distinct, "holdout" in made_distinct)
+    if made_distinct == "before":
+        whole = drawn(16_000, True)
+        train = random.random(len(whole)) < 0.8
+        arms = whole[train], whole[~train]
+    else:
+        arms = drawn(12_000, once[0]), drawn(2_000, once[1])
+    target, proxy = (mean(drawn(12_000, once[0])) for _ in range(2))
+    features = random.normal(size=(values, 3))
+    return [Arm(target[v], proxy[v], y, features[v]) for v, y in (arm.T for arm in arms)]
+
+
+@pytest.mark.parametrize("made_distinct", ["train", "holdout", "train and holdout"])
+def test_rows_made_distinct_after_the_holdout_was_drawn_are_no_comparison(made_distinct):
+    """N = 4 each, seeds [346, 0] on."""
+    for number in range(4):
+        answer = audit(of_few_values(np.random.default_rng([346, number]), made_distinct))
+        assert answer.verdict is Verdict.NOT_EVALUABLE
+        assert "made distinct after the holdout was drawn" in answer.reason
+
+
+@pytest.mark.parametrize("made_distinct", ["", "before"])
+def test_rows_made_distinct_before_it_are_compared_as_equal_rows_are(made_distinct):
+    """N = 8 each, seeds [347, 0] on: no such honest model is accused or refused."""
+    answers = [
+        audit(of_few_values(np.random.default_rng([347, number]), made_distinct))
+        for number in range(8)
+    ]
+    assert {answer.verdict for answer in answers} == {Verdict.CONSISTENT}

@@ -12,6 +12,7 @@ from scipy.special import expit
 
 from privcore.attacks import ValueSketch, row_sums
 from tests.privcore.attacks.test_rows_alike import sketch_of
+from tests.privcore.lower_bounds.test_notebook_rows import of_few_values
 from tests.simulate import assert_rate_at_most
 from tests.support.lake import (
     DAY,
@@ -22,7 +23,13 @@ from tests.support.lake import (
     put_labels,
     put_model,
 )
-from tests.support.persons import FEATURES, audit_table, persons, with_features
+from tests.support.persons import (
+    FEATURES,
+    audit_table,
+    persons,
+    record_of_table,
+    with_features,
+)
 from tests.support.tiers import tiered
 from workers.audit.run import run_audit
 from workers.executors import InProcess
@@ -69,6 +76,31 @@ def test_persons_whom_no_column_names_are_told_by_their_features(
         refused = row.reason_code == "held_out_together"
         assert refused == (by == "person"), row.reason
         assert not refused or "Rows with nearly the same features were held out" in row.reason
+
+
+@pytest.mark.parametrize("made_distinct", ["train", "holdout", "before", ""])
+def test_rows_made_distinct_in_one_arm_are_compared_with_none(
+    tmp_path: pathlib.Path, made_distinct: str
+) -> None:
+    """A model that read no label of theirs, seed 348; no statement says what the audit does not."""
+    frames = [
+        pl.DataFrame({"clicked": arm.labels, "p_today": arm.target, "p_yesterday": arm.proxy})
+        .hstack(pl.DataFrame(arm.context, schema=FEATURES[:3]))
+        .with_columns(pl.lit(split).alias("split"), pl.col("clicked").cast(int))
+        for arm, split in zip(
+            of_few_values(np.random.default_rng(348), made_distinct),
+            ("train", "holdout"),
+            strict=True,
+        )
+    ]
+    plan = Plan(repetitions=4, epsilon_public=0.5)
+    record = record_of_table(
+        tmp_path, pl.concat(frames), epsilon=0.5, plan=plan, context=FEATURES[:3]
+    )
+    row, refused = record.audit, made_distinct in {"train", "holdout"}
+    assert row.reason_code == ("arms_differ" if refused else None), row.reason
+    assert ("made distinct after the holdout was drawn" in (row.reason or "")) is refused
+    assert len(record.statements) == (0 if refused else 1)
 
 
 def test_a_column_that_names_persons_is_said_where_their_features_tell_them_too(
