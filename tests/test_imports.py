@@ -51,6 +51,8 @@ def loaded(statement: str) -> set[str]:
             "from privcore.guarantees import mechanism_from_manifest",
             {"dp_accounting", "scipy.optimize", "scipy.stats"},
         ),
+        # What scans and proves: each of a night's processes imports it.
+        ("import workers.audit.proving", {"dp_accounting", "scipy.optimize", "scipy.stats"}),
         ("import flows.cli", MATHEMATICS | SERVICE | {"numpy"}),
         (HELP, MATHEMATICS | SERVICE | {"numpy"}),
     ],

@@ -224,12 +224,13 @@ def unbroken(points: Iterable[tuple[float, float | None]]) -> Iterator[list[Poin
 
 
 def stepped(runs: Iterable[Sequence[Point]]) -> Iterator[list[Point]]:
-    """Yield each run as steps, up or down halfway between two points."""
+    """Yield each run as steps, up or down halfway between two points of different heights."""
     for run in runs:
         steps = [run[0]]
         for (x, y), (to_x, to_y) in itertools.pairwise(run):
-            middle = (x + to_x) / 2.0
-            steps += [(middle, y), (middle, to_y)]
+            if y != to_y:
+                middle = (x + to_x) / 2.0
+                steps += [(middle, y), (middle, to_y)]
         yield [*steps, run[-1]]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import polars as pl
+from polars import selectors as cs
 
 from flows.report.signs import SIGNS
 from privcore.lower_bounds.verdicts import Verdict
@@ -103,8 +104,9 @@ def history_of(model: str, audits: pl.DataFrame) -> History:
     """
     known = [name for name in audits.columns if name in AuditedNight.model_fields]
     nights: list[AuditedNight] = []
-    for row in audits.select(known).sort("day").iter_rows(named=True):
-        night = AuditedNight.model_validate(without_nan(row))
+    figures = audits.select(known).sort("day").with_columns(cs.float().fill_nan(None))
+    for row in figures.rows(named=True):
+        night = AuditedNight.model_validate(row)
         if nights and nights[-1].day == night.day:
             raise ValueError(f"two records of {model!r} for {night.day}: pass current ones")
         nights.append(night)

@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import io
 import pathlib
+from collections.abc import Sequence
 
 import polars as pl
 
@@ -37,40 +38,89 @@ def stored_windows(folder: str | pathlib.Path) -> Windows:
     return functools.partial(windows_beside, folder, state_key("pages"))
 
 
-def known_windows(root: pathlib.Path, key: bytes) -> Windows:
-    """Return `epsilon_windows` of all current audits, which derives what the folder lacks."""
-    return functools.partial(_windows, root / WINDOWS, key)
+class NightWindows:
+    """`stored_windows` that derive each night once: a night's end asks for its own several times.
+
+    Attributes:
+        derived: windows with their histories, which the report's folder lacked.
+    """
+
+    def __init__(self, folder: str | pathlib.Path) -> None:
+        self._folder, self._key = folder, state_key("pages")
+        self.derived: list[pl.DataFrame] = []
+
+    def __call__(self, warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
+        """Return `epsilon_windows` of some current audits."""
+        return windows_beside(self._folder, self._key, warehouse, audits, derived=self.derived)
+
+
+def known_windows(root: pathlib.Path, key: bytes, derived: Sequence[pl.DataFrame] = ()) -> Windows:
+    """Return `epsilon_windows` of all current audits, which derives what the folder lacks.
+
+    `derived` are windows with their histories that this process has derived (`NightWindows`).
+    """
+    return functools.partial(_windows, root / WINDOWS, key, derived)
 
 
 def windows_beside(
-    folder: str | pathlib.Path, key: bytes | None, warehouse: Warehouse, audits: pl.DataFrame
+    folder: str | pathlib.Path,
+    key: bytes | None,
+    warehouse: Warehouse,
+    audits: pl.DataFrame,
+    *,
+    derived: list[pl.DataFrame] | None = None,
 ) -> pl.DataFrame:
     """Return `epsilon_windows` of some current audits, which derives what the folder lacks.
 
-    Nothing is written, since whoever reads may lack the right to, and knows a part alone.
+    Nothing is written, since whoever reads may lack the right to, and knows a part alone. What is
+    `derived` is looked for there, too, and then added to it.
     """
     lacking = audits.filter(pl.col("status") == Status.EVALUATED)  # others have none
-    known = None if key is None else _read(pathlib.Path(folder) / WINDOWS, key)
-    there = None
-    if known is not None:
+    sealed = None if key is None else _read(pathlib.Path(folder) / WINDOWS, key)
+    known = [*([] if sealed is None else [sealed]), *(one.lazy() for one in derived or ())]
+    histories = there = None
+    if known or derived is not None:
         models = audits["model"].unique()
         every = warehouse.current(
             every_secret=True, models=models, columns=_OF_HISTORY, in_order=False
         )
         histories = _histories(every, asked=lacking["audit_id"])
-        asked = known.filter(pl.col("audit_id").is_in(histories["audit_id"].implode())).collect()
-        there = asked.join(histories, on=["audit_id", _HISTORY], how="semi").drop(_HISTORY)
-        lacking = lacking.join(there, on="audit_id", how="anti")
-        if not lacking.height:
-            return there
+        there = _fitting(known, histories)
+        lacking = lacking if there is None else lacking.join(there, on="audit_id", how="anti")
+        if there is not None and not lacking.height:
+            return there.drop(_HISTORY)
     from workers.warehouse.night_windows import epsilon_windows  # noqa: PLC0415  # numba takes long
 
-    derived = epsilon_windows(warehouse, lacking)
-    return derived if there is None else pl.concat([there, derived])
+    fresh = epsilon_windows(warehouse, lacking)
+    if derived is not None and histories is not None and fresh.height:
+        derived.append(_kept(fresh.join(histories, on="audit_id", how="left")))
+    return fresh if there is None else pl.concat([there.drop(_HISTORY), fresh])
+
+
+def _fitting(known: Sequence[pl.LazyFrame], histories: pl.DataFrame) -> pl.DataFrame | None:
+    """Return known windows of audits whose history is the same; None where nothing is known."""
+    if not known:
+        return None
+    asked = pl.col("audit_id").is_in(histories["audit_id"].implode())
+    some = pl.concat([one.filter(asked).collect() for one in known])
+    same = some.join(histories, on=["audit_id", _HISTORY], how="semi")
+    return same.unique("audit_id", keep="first", maintain_order=True)
+
+
+def _kept(windows: pl.DataFrame) -> pl.DataFrame:
+    """Return what is worth keeping.
+
+    Rows that contradict each other derived nothing; whoever mends them wants them read again.
+    """
+    return windows.filter(pl.col(EPSILON_STANDING).is_not_null(), pl.col(_HISTORY).is_not_null())
 
 
 def _windows(
-    path: pathlib.Path, key: bytes, warehouse: Warehouse, audits: pl.DataFrame
+    path: pathlib.Path,
+    key: bytes,
+    derived: Sequence[pl.DataFrame],
+    warehouse: Warehouse,
+    audits: pl.DataFrame,
 ) -> pl.DataFrame:
     """Return the windows of `audits`, the current ones of every model and secret."""
     from workers.warehouse.night_windows import epsilon_windows  # noqa: PLC0415  # numba takes long
@@ -79,14 +129,15 @@ def _windows(
     histories = _histories(audits, asked=audits["audit_id"])
     sealed = _read(path, key)
     known = None if sealed is None else sealed.collect()
-    there = None if known is None else known.join(histories, on=["audit_id", _HISTORY], how="semi")
+    every = [*([] if known is None else [known]), *derived]
+    there = _fitting([one.lazy() for one in every], histories)
     wanted = audits if there is None else audits.join(there, on="audit_id", how="anti")
-    derived = epsilon_windows(warehouse, wanted, current=audits)
-    fresh = derived.join(histories, on="audit_id", how="left")
+    fresh = epsilon_windows(warehouse, wanted, current=audits).join(
+        histories, on="audit_id", how="left"
+    )
     both = fresh if there is None else pl.concat([there, fresh])
-    # Rows that contradict each other derived nothing; whoever mends them wants them read again.
-    kept = both.filter(pl.col(EPSILON_STANDING).is_not_null(), pl.col(_HISTORY).is_not_null())
-    if fresh.height or known is None or kept.height < known.height:
+    kept = _kept(both)
+    if fresh.height or derived or known is None or kept.height < known.height:
         _write(path, key, kept)
     return both.drop(_HISTORY)
 

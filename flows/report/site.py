@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import pathlib
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -67,7 +67,11 @@ _log = logging.getLogger(__name__)
 
 
 def write_report(
-    warehouse: Warehouse, folder: str | pathlib.Path, *, total: LabelTotal | None = None
+    warehouse: Warehouse,
+    folder: str | pathlib.Path,
+    *,
+    total: LabelTotal | None = None,
+    derived: Sequence[pl.DataFrame] = (),
 ) -> pathlib.Path:
     """Write the report of a warehouse into a folder and return the path of its first page.
 
@@ -75,9 +79,11 @@ def write_report(
         warehouse: what was audited; it may be empty.
         folder: where the report goes; it is made if need be.
         total: what models on the same labels are held against.
+        derived: windows that the caller has derived (`NightWindows`).
     """
     key, root = state_key("pages"), report_folder(folder, mode=0o700)
-    tables = read_tables(warehouse, epsilon_windows if key is None else known_windows(root, key))
+    windows = epsilon_windows if key is None else known_windows(root, key, derived)
+    tables = read_tables(warehouse, windows)
     shared = shared_labels(warehouse, _night(tables.audits), total or LabelTotal())
     return write_pages(dataclasses.replace(tables, shared=shared), root, key=key)
 

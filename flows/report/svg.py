@@ -72,7 +72,10 @@ def path_of(runs: Iterable[Sequence[Point]], *, step: int = 1) -> str:
 
 def _relative(points: Sequence[Point], step: int) -> str:
     """Write one line: (0, 0), (1, 0), (2, 0) -> "M0,0h2"."""
-    kept = _corners([(_tenths(x, step), _tenths(y, step)) for x, y in points])
+    # Spelled out, since a page has thousands of points, and to call a function takes as long.
+    kept = _corners(
+        [(round(x * 10.0 / step) * step, round(y * 10.0 / step) * step) for x, y in points]
+    )
     written = [f"M{_written(kept[0][0])},{_written(kept[0][1])}"]
     for (x, y), (to_x, to_y) in itertools.pairwise(kept):
         if to_y == y:
@@ -100,10 +103,6 @@ def _straight(one: _Tenths, two: _Tenths, three: _Tenths) -> bool:
     """Return whether the way from one over two to three goes straight on."""
     (x1, y1), (x2, y2) = (two[0] - one[0], two[1] - one[1]), (three[0] - two[0], three[1] - two[1])
     return x1 * y2 == x2 * y1 and x1 * x2 + y1 * y2 >= 0
-
-
-def _tenths(value: float, step: int) -> int:
-    return round(value * 10.0 / step) * step
 
 
 def _written(tenths: int) -> str:

@@ -11,9 +11,10 @@ from markupsafe import Markup
 
 from flows.report import evidence_sentences, figures, sentences
 from flows.report.history import control_leaks
-from flows.report.signs import SIGNS
+from flows.report.signs import SIGNS, Sign
 from privcore import rounding
 from privcore.lower_bounds.verdicts import Verdict
+from workers.warehouse.schema import AuditRow
 
 FOLDER = pathlib.Path(__file__).with_name("templates")
 
@@ -21,6 +22,11 @@ FOLDER = pathlib.Path(__file__).with_name("templates")
 def rendered(template: str, **content: Any) -> str:
     """Return one page as text."""
     return _environment().get_template(template).render(**content)
+
+
+def _sign_of(night: AuditRow) -> Sign:
+    """Return the sign of a record's verdict."""
+    return SIGNS[Verdict(night.verdict)]
 
 
 @functools.cache
@@ -35,6 +41,13 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters |= {
+        "down": rounding.down,
+        "up": rounding.up,
+        "guarantee": rounding.guarantee,
+        "count_of": figures.count,
+        "sign_of": _sign_of,
+    }
     environment.globals |= {
         "down": rounding.down,
         "up": rounding.up,
@@ -44,7 +57,7 @@ def _environment() -> jinja2.Environment:
         "percent": figures.percent,
         "percent_up": rounding.percent_up,
         "long_day": figures.long_day,
-        "sign_of": lambda night: SIGNS[Verdict(night.verdict)],
+        "sign_of": _sign_of,
         "all_signs": sorted(SIGNS.values(), key=lambda sign: sign.rank),
         "control_leaks": control_leaks,
         "words": sentences,

@@ -30,7 +30,7 @@ from flows.notify.public import (
     public_counted,
     public_summary,
 )
-from flows.report.known_windows import stored_windows
+from flows.report.known_windows import NightWindows
 from flows.run.auditing import Audited
 from flows.run.publish import publish
 from flows.settings import Settings
@@ -45,6 +45,7 @@ from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
 from workers.warehouse.together import together
 from workers.warehouse.unlisted import unlisted_models
+from workers.warehouse.with_windows import Windows
 
 
 class AuditsFailedError(AuditError):
@@ -90,10 +91,10 @@ class ReportUnpublishedError(AuditError):
         )
 
 
-def _published(settings: Settings) -> tuple[str | None, str | None]:
+def _published(settings: Settings, windows: NightWindows) -> tuple[str | None, str | None]:
     """Write the report; return where people open it, or else why it could not be written."""
     try:
-        return publish(settings), None
+        return publish(settings, windows), None
     except BaseException as error:  # records and alerts are safe, and come first
         if not is_failure(error):
             raise
@@ -182,10 +183,11 @@ def conclude(
         ReportUnpublishedError: the report could not be written.
     """
     rows = [audit.row for audit in audited]
-    unheard = _alert_of_nights(rows, settings)
+    windows = NightWindows(settings.report)
+    unheard = _alert_of_nights(rows, settings, windows)
     _compact(settings)
     _send_lineage(audited, settings)
-    report, unpublished = _published(settings)
+    report, unpublished = _published(settings, windows)
     if settings.publication is None:
         said, told = counted(rows), summary(title, rows, report=report)
     else:
@@ -205,20 +207,24 @@ def conclude(
     return Completed(message=f"{said}{note}", data=rows)
 
 
-def _alert_of_nights(rows: Sequence[AuditRow], settings: Settings) -> tuple[str, ...]:
+def _alert_of_nights(
+    rows: Sequence[AuditRow], settings: Settings, windows: Windows
+) -> tuple[str, ...]:
     """Alert of what the warehouse adds to these; return what went undelivered."""
     if not rows:
         return ()
     warehouse = Warehouse(settings.warehouse)
     alerts = (
-        *_beside(rows, warehouse, settings),
+        *_beside(rows, warehouse, settings, windows),
         *_missed(rows, warehouse, settings),
         *_exceeding(rows, warehouse, settings),
     )
     return deliver_all(alerts, settings)
 
 
-def _beside(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) -> Iterator[Alert]:
+def _beside(
+    rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings, windows: Windows
+) -> Iterator[Alert]:
     """Yield alerts of violated standings, resolved incidents, and changes of what is audited.
 
     A night that is violated by itself has its own alert. Where statements are published, changes of
@@ -234,7 +240,6 @@ def _beside(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) 
         return
     for audit_id, changes in input_changes(warehouse, audits).items():
         yield inputs_alert(known[audit_id], changes, settings)
-    windows = stored_windows(settings.report)
     before = incidents_before(warehouse, list(known.values()), windows)
     for found in windows(warehouse, audits).sort("day", "model").iter_rows(named=True):
         row = known[found["audit_id"]]

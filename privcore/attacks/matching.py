@@ -10,6 +10,7 @@ records alike, and reads no label. What decides are the models' outputs alone, s
 of both arms, are left to test with.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +37,7 @@ _UNREAD = 2
 _FEWEST_OF_AN_ORDER = 4  # what is granted within a stratum is what the target says, no chance
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, so that `effective` is computed once
 class Matched:
     """Two-by-two tables, one per stratum and predicted side; every array has shape (tables,).
 
@@ -61,7 +62,7 @@ class Matched:
     may_win: bool = True
     unaided: NDArray[np.float64] | None = None
 
-    @property
+    @functools.cached_property
     def effective(self) -> float:
         """The sum over tables of n1 n0/(n1 + n0): how many records a comparison is worth."""
         both = self.records + self.control

@@ -161,9 +161,10 @@ def _night(everyone: Tables, epsilons: NDArray[np.float64], stakes: Stakes) -> N
     """Return the log e-values of bets on all records, shape (gaps, epsilons)."""
     wealth = np.zeros((len(NIGHT_GAPS), epsilons.size))
     if everyone.records.size:
-        for place, epsilon in enumerate(epsilons):
-            gaps = _gaps(everyone, NIGHT_GAPS, stakes.log_cap(float(epsilon)))
-            wealth[:, place] = tables_log_wealth(everyone, np.array([epsilon]), gaps)[0]
+        caps = [stakes.log_cap(float(epsilon)) for epsilon in epsilons]
+        for cap, alike in itertools.groupby(range(epsilons.size), key=caps.__getitem__):
+            places, gaps = list(alike), _gaps(everyone, NIGHT_GAPS, cap)
+            wealth[:, places] = tables_log_wealth(everyone, epsilons[places], gaps).T
     return wealth if _may_win(everyone) else np.minimum(wealth, 0.0)
 
 

@@ -6,7 +6,6 @@ two. A bound for another unit or relation is not comparable.
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
 from privcore.guarantees import Guarantee
 from privcore.guarantees.conversions import Floats, checked, checked_delta, checked_epsilon
@@ -80,6 +79,8 @@ def tradeoff_success_bound(choices: ArrayLike, *, guarantee: Guarantee) -> Float
     0.7311
     """
     choices = checked("choices", choices, 2.0, np.inf, "a secret has at least two values")
+    from scipy.optimize import brentq  # noqa: PLC0415  # it takes long, and who audits asks no search
+
     kernel = guarantee.kernel()
 
     def bound(k: float) -> float:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize_scalar
 
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees.conversions import Floats, checked, checked_curve, checked_orders
@@ -130,6 +129,8 @@ def curve_leakage(
         least_order: above 1.
         largest_order: above `least_order`, finite.
     """
+    from scipy.optimize import minimize_scalar  # noqa: PLC0415  # it takes longer than all else here
+
     bits = _checked_bits(secret_bits)
     least, largest = (float(order) for order in checked_orders([least_order, largest_order]))
     if not least < largest < np.inf:

@@ -22,7 +22,8 @@ def narrow_answers(tallies: Tallies) -> str:
     """
     if tallies.ordered:  # of which no probabilities are known
         return ""
-    counts = sum(one.counts.sum(axis=(0, 2)) for one in tallies.odds)
+    # One axis after the other: both at once take thirty times as long.
+    counts = sum(one.counts.sum(axis=0).sum(axis=1) for one in tallies.odds)
     if (counts[:-1] + counts[1:]).max() < _NEARLY_ALL * counts.sum():
         return ""
     return (

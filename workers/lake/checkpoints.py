@@ -15,7 +15,7 @@ from privcore import mechanisms  # loaded where an output is corrected: settings
 from privcore.exceptions import InvalidInputError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
-from workers.lake.formats import FILES, format_named
+from workers.lake.formats import FILES, NAMES, format_named
 from workers.lake.formats.contract import (
     InputsRefusedError,
     LoadedModel,
@@ -154,8 +154,8 @@ def load(checkpoint: Checkpoint) -> LoadedModel:
     except form.ERRORS:
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID,
-            f"The checkpoint of {manifest.model} for {manifest.day} is not in {form.NAME}'s "
-            "format.",
+            f"The checkpoint of {manifest.model} for {manifest.day} is not in "
+            f"{NAMES[manifest.format]}'s format.",
         ) from None
 
 
@@ -205,8 +205,9 @@ def as_inputs(model: LoadedModel, manifest: Manifest, features: pl.DataFrame) ->
     except form.ERRORS:
         raise NotEvaluableError(
             Reason.FEATURE_INVALID,
-            f"{form.NAME} refuses the features of {manifest.model} for {manifest.day}: the label "
-            "files hold them in another form than training had. Write them as at training.",
+            f"{NAMES[manifest.format]} refuses the features of {manifest.model} for "
+            f"{manifest.day}: the label files hold them in another form than training had. Write "
+            "them as at training.",
         ) from None
 
 
@@ -242,8 +243,8 @@ def _predicted(
     except form.ERRORS:
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID,
-            f"{form.NAME} cannot score with the model {manifest.model} of {manifest.day}: export "
-            "it again.",
+            f"{NAMES[manifest.format]} cannot score with the model {manifest.model} of "
+            f"{manifest.day}: export it again.",
         ) from None
     return found if model.classes is None else aligned(found, model.classes, manifest.label.words)
 

@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError
 from workers.contained import Contained, ContainedError
 from workers.contained_child import WithBytes
 from workers.lake import limits
-from workers.lake.formats import check_installed, format_named
+from workers.lake.formats import NAMES, check_installed
 from workers.lake.formats.counted_rows import CountedRows
 from workers.strict_model import StrictModel
 
@@ -74,7 +74,7 @@ def describe_model(content: bytes, *, format: str = "catboost") -> ModelDescript
             probabilities of classes.
     """
     check_installed(format)
-    name = format_named(format).NAME
+    name = NAMES[format]  # its library is for the child alone: some take seconds to import
     for begin, what in _CODE.items():
         if content.startswith(begin):
             raise UnreadableModelError(f"is not in {name}'s format: it is {what}, {_WAY_OUT}")

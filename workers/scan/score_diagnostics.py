@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from privcore.attacks import misranked, ranks_too_well
 from workers.labels.columns import Batch
@@ -225,6 +224,8 @@ def _better_order(
     classes = predicted.shape[1]
     if classes > _MOST_CLASSES:
         return None
+    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  # few audits are of tables
+
     held = np.log(np.maximum(predicted, _SMALLEST))
     fit = np.zeros((classes, classes))
     np.add.at(fit, labels, held)

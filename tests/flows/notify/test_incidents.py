@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import flows.notify.incidents
+import flows.report.known_windows
 import flows.run.auditing
 import flows.run.conclusion
 from flows.notify.alerts import Event, alert_of
@@ -35,7 +36,8 @@ def events(settings: Settings, warehouse: Warehouse, record: AuditRecord) -> lis
     warehouse.commit(record)
     row = record.audit
     own = _of_incident(alert_of(row, settings), row, settings)
-    alerts = [*([own] if own else []), *_beside([row], warehouse, settings)]
+    windows = flows.report.known_windows.NightWindows(settings.report)
+    alerts = [*([own] if own else []), *_beside([row], warehouse, settings, windows)]
     about = [alert for alert in alerts if alert.incident is not None]
     assert {alert.incident for alert in about} <= {incident_id(row)}
     return [alert.event.rsplit(".", 1)[1] for alert in about]
@@ -123,8 +125,8 @@ def test_a_violated_standing_begins_an_incident_and_keeps_it_open(
             standing=pl.lit("violated"), epsilon_standing=0.8
         )
 
-    for module in (flows.run.conclusion, flows.run.auditing):
-        monkeypatch.setattr(module, "stored_windows", lambda _: standing)
+    monkeypatch.setattr(flows.report.known_windows, "NightWindows", lambda _: standing)
+    monkeypatch.setattr(flows.run.auditing, "stored_windows", lambda _: standing)
     found = [events(settings, warehouse, night(at)) for at in range(3)]
     assert found == [["stands_violated"], ["still_violated"], ["still_violated"]]
     assert not resolves(night(3).audit, "violated")

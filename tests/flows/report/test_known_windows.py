@@ -13,6 +13,9 @@ from flows.notify.incidents import courses, incidents_before
 from flows.notify.metrics import latest_records
 from flows.report import known_windows as module
 from flows.report.known_windows import WINDOWS, known_windows, stored_windows, windows_beside
+from flows.run.auditing import Audited
+from flows.run.conclusion import conclude
+from flows.settings import load_settings
 from tests.flows.conftest import Command
 from tests.support.lake import write_settings
 from tests.support.warehouse import put_rows
@@ -142,6 +145,32 @@ def test_a_command_derives_a_night_whose_history_changed_since_the_report(
     found = windows_beside(tmp_path, KEY, warehouse, audits)
     assert derived == [[("loans", 5)]]
     assert found.sort("model").equals(epsilon_windows(warehouse, audits).sort("model"))
+
+
+@pytest.mark.parametrize("nights_before", [0, 1])
+def test_a_nights_end_derives_each_night_once(
+    tmp_path: pathlib.Path,
+    warehouse: Warehouse,
+    derived: list[list[tuple[str, int]]],
+    nights_before: int,
+) -> None:
+    """Alerts, metrics and report ask for the same nights."""
+    settings = load_settings(write_settings(tmp_path, ["ads", "loans"])).model_copy(
+        update={"metrics": str(tmp_path / "audits.prom")}
+    )
+    for number in range(6, 7 + nights_before):
+        derived.clear()
+        last = [night(number, model=model) for model in ("ads", "loans")]
+        put_rows(warehouse, last)
+        conclude("night", "A night", [Audited(record.audit) for record in last], settings)
+    nights = [one for call in derived for one in call]
+    assert len(nights) == len(set(nights))
+    assert {number for _, number in nights} == {6 + nights_before} | (
+        set() if nights_before else set(range(6))
+    )
+    current = warehouse.current(every_secret=True)
+    found = stored_windows(tmp_path / "report")(warehouse, current).sort("day", "model")
+    assert found.equals(epsilon_windows(warehouse, current).sort("day", "model"))
 
 
 COMMANDS = {

@@ -173,6 +173,12 @@ def test_reading_a_model_imports_nothing() -> None:
     assert imported_by_a_call("workers.lake.formats.xgboost", "describe(content)", model) == []
 
 
+def test_who_has_a_model_read_does_not_load_its_framework() -> None:
+    describe = "describe_model(content, format='xgboost')"
+    model = train_xgboost(rows_with_gaps(100, seed=1)).content
+    assert "xgboost" not in imported_by_a_call("workers.lake.model_sandbox", describe, model)
+
+
 @pytest.mark.parametrize("place", [4, 8, 16])
 def test_a_catboost_file_that_says_it_is_larger_is_refused(model: bytes, place: int) -> None:
     bomb = model[:place] + b"\xff\xff\xff\x7f" + model[place + 4 :]

@@ -19,6 +19,9 @@ FILES = {
 }
 """The formats, and what their files are called where privaudit writes them."""
 
+NAMES = {"catboost": "CatBoost", "xgboost": "XGBoost", "lightgbm": "LightGBM", "onnx": "ONNX"}
+"""The formats' frameworks in sentences, which need no library."""
+
 ENDINGS = {".cbm": "catboost", ".ubj": "xgboost", ".json": "xgboost", ".txt": "lightgbm",
            ".lgb": "lightgbm", ".onnx": "onnx"}  # fmt: skip
 """The formats by how frameworks' own files are called."""

@@ -14,7 +14,6 @@ from workers.lake.formats.contract import LoadedModel, ModelRefusedError, answer
 from workers.lake.formats.counted_rows import shared_sum
 from workers.lake.manifest import Manifest
 
-NAME = "CatBoost"
 NUMBERS = pl.Float32
 MISSING = ""
 ERRORS = (catboost.CatBoostError,)

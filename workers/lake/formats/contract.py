@@ -59,8 +59,6 @@ class LoadedModel:
 class ModelFormat(Protocol):
     """One framework's model files."""
 
-    NAME: str
-    """Name of the framework in sentences."""
     NUMBERS: type[pl.DataType]
     """Type that numeric features are read as: 32 bits where the framework itself keeps no more."""
     MISSING: str | None

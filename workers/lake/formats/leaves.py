@@ -108,17 +108,22 @@ def _of_catboost(loaded: LoadedModel, inputs: Any, tree: int) -> Leaves | None:
 
 
 def _catboost_tree(loaded: LoadedModel, tree: int, *, inputs: Any) -> _Tree | None:
-    """Return a tree alone: a whole model reads all of its features to say a single tree's leaf."""
+    """Return a tree alone: a whole model reads all of its features to say a single tree's leaf.
+
+    It also gives all of its leaves' weights, which takes ten milliseconds.
+    """
     model = loaded.model
-    sizes = np.asarray(model.get_tree_leaf_counts(), dtype=np.int64)
-    start, size = int(sizes[:tree].sum()), int(sizes[tree])
-    counted = np.rint(_catboost_weights(loaded)[start : start + size]).astype(np.int64)
     one, of_tree = model.copy(), {"ntree_start": tree, "ntree_end": tree + 1}
     try:
         one.shrink(**of_tree)
+        weights = np.asarray(one.get_leaf_weights())
         leaf = functools.partial(one.calc_leaf_indexes, thread_count=1)
     except catboost.CatBoostError:  # leaf-wise trees cannot be taken alone
+        sizes = np.asarray(model.get_tree_leaf_counts(), dtype=np.int64)
+        start, size = int(sizes[:tree].sum()), int(sizes[tree])
+        weights = np.asarray(model.get_leaf_weights())[start : start + size]
         leaf = functools.partial(model.calc_leaf_indexes, thread_count=1, **of_tree)
+    counted = np.rint(weights).astype(np.int64)
     if not len(model.get_cat_feature_indices()):
         return _Tree(leaf, counted)
     try:
@@ -130,12 +135,6 @@ def _catboost_tree(loaded: LoadedModel, tree: int, *, inputs: Any) -> _Tree | No
         return None
     joined = np.bincount(_digits(np.arange(counted.size), kept), counted)
     return _Tree(leaf, joined.astype(np.int64), kept)
-
-
-@functools.lru_cache(maxsize=1)
-def _catboost_weights(loaded: LoadedModel) -> NDArray[np.float64]:
-    """Return the weights of all leaves, which CatBoost takes ten milliseconds to give."""
-    return np.asarray(loaded.model.get_leaf_weights())
 
 
 def _of_rows(found: NDArray[np.int64], counted: NDArray[np.int64]) -> Leaves:

@@ -26,7 +26,6 @@ from workers.lake.formats.matrix import as_matrix
 from workers.lake.formats.trees import check_children, check_lengths, check_places
 from workers.lake.manifest import Manifest
 
-NAME = "LightGBM"
 NUMBERS = pl.Float64
 MISSING = None
 ERRORS = (lightgbm.basic.LightGBMError, ValueError)

@@ -23,7 +23,6 @@ from workers.lake.formats.onnx_session import check_graphs, most_memory, open_se
 from workers.lake.manifest import Manifest
 from workers.memory import at_most_more
 
-NAME = "ONNX"
 NUMBERS = pl.Float64
 MISSING = ""
 ERRORS = (Exception,)  # onnxruntime has a dozen of its own, and no class above them

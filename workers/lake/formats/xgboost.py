@@ -23,7 +23,6 @@ from workers.lake.formats.matrix import as_matrix
 from workers.lake.formats.trees import check_children, check_lengths, check_places
 from workers.lake.manifest import Manifest
 
-NAME = "XGBoost"
 NUMBERS = pl.Float32
 MISSING = None
 ERRORS = (xgboost.core.XGBoostError, ValueError)
