@@ -59,7 +59,9 @@ BELOW_IN_WORKERS = {
     },
     "labels": {"exceptions", "contained", "lake"},
     "databases": {"exceptions", "patience", "lake"},
-    "warehouse": {"databases", "plain_files", "plain_text", "patience", "plan", "strict_model", "lake"},
+    "warehouse": {
+        "databases", "plain_files", "plain_text", "patience", "plan", "strict_model", "lake",
+    },
     "sources": {
         "exceptions", "contained", "contained_child", "databases", "plan", "strict_model",
         "executors", "lake", "labels",
