@@ -22,6 +22,12 @@ _MOST = 1 << 20
 """Bytes of a file that are read."""
 
 
+def _is_automation(given: object) -> bool:
+    """Return whether an entry of the list has a list of actions, each with named fields."""
+    actions = given.get("actions", []) if isinstance(given, dict) else None
+    return isinstance(actions, list) and all(isinstance(one, dict) for one in actions)
+
+
 def read_automations(path: pathlib.Path) -> list[dict[str, Any]]:
     """Return the automations of a file, unchecked.
 
@@ -36,13 +42,7 @@ def read_automations(path: pathlib.Path) -> list[dict[str, Any]]:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise TerminalError(f"{path} is not valid YAML: {' '.join(str(error).split())}.") from None
     listed = content.get("automations") if isinstance(content, dict) else None
-    actions = [one.get("actions", []) for one in listed or () if isinstance(one, dict)]
-    if (
-        not isinstance(listed, list)
-        or len(actions) < len(listed)
-        or not all(isinstance(each, list) for each in actions)
-        or not all(isinstance(each, dict) for some in actions for each in some)
-    ):
+    if not isinstance(listed, list) or not all(map(_is_automation, listed)):
         raise TerminalError(f"{path} has no list of automations with lists of actions: write one.")
     return listed
 

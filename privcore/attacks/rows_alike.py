@@ -158,13 +158,18 @@ class ValueSketch:
         made distinct, labels among what is distinct, hold a value once a class. If that happened to
         one arm, or to each by itself, labels of equal rows differ between the arms, and an honest
         model that read no label was accused (up to 0.27). Of rows that were made distinct before
-        the holdout was drawn, chance expects none. No label is read.
+        the holdout was drawn, chance expects none. No label is read. Values of one arm alone are
+        not asked: they are copies, or were held out together.
         """
         train, holdout = self.sums[:, _TRAIN], self.sums[:, _HOLDOUT]
-        rows = train + holdout
-        share = holdout.sum() / max(1, rows.sum())
-        for arm, chance in ((train, 1.0 - share), (holdout, share)):
-            expected = float(bdtrc(classes, np.maximum(rows, classes), chance).sum())
+        share = holdout.sum() / max(1, train.sum() + holdout.sum())
+        both = (train > 0) & (holdout > 0)
+        rows = np.maximum((train + holdout)[both], classes)
+        for arm, chance in ((train[both], 1.0 - share), (holdout[both], share)):
+            whole = np.where(rows > classes, chance**rows, 0.0)  # all rows in this arm, which cross
+            crossing = 1.0 - chance**rows - (1.0 - chance) ** rows
+            more = (bdtrc(classes, rows, chance) - whole) / crossing
+            expected = float(more.sum())
             if expected >= _CROSSINGS and np.count_nonzero(arm > classes) <= 0.01 * expected:
                 return expected
         return None

@@ -42,6 +42,7 @@ def test_sources_are_relations_and_columns_of_the_warehouse(warehouse: Warehouse
     assert named >= 4
 
 
+@pytest.mark.slow
 def test_only_a_violation_that_counts_fails(warehouse: Warehouse) -> None:
     asked: list[tuple[str, str]] = []
 

@@ -55,6 +55,7 @@ def test_run_twice_says_the_same_and_leaves_one_record(
     assert Warehouse(str(folder / "warehouse")).scan("audits").collect().height == 1
 
 
+@pytest.mark.slow
 def test_run_exits_with_1_on_a_violation(folder: pathlib.Path, privaudit: Command) -> None:
     lake = Lake(str(folder / "lake"))
     put_model(lake, DAY, privacy=declared(0.01), parameters=MEMORISE)

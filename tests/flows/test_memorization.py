@@ -48,6 +48,7 @@ def run(monkeypatch, command, *options, dataset="mails"):
     return end.value.code
 
 
+@pytest.mark.slow
 @pytest.mark.paper("renyi", "Table 1", "Figure 4")
 def test_a_planted_secret_is_listed_by_its_place(lake, monkeypatch, capsys):
     for split in ("train", "other"):

@@ -18,6 +18,7 @@ from flows.notify import openlineage
 from flows.notify.alerts import Event
 from flows.notify.incidents import Stage, incidents_before
 from flows.report.history import without_nan
+from flows.report.known_windows import NightWindows
 from flows.report.site import write_report
 from flows.run.conclusion import _beside
 from flows.run.statements import check_follows
@@ -241,8 +242,9 @@ def test_changed_settings_are_alerted_where_statements_are_published(
     ]
     warehouse = Warehouse(str(tmp_path))
     put_rows(warehouse, made)
-    assert not list(_beside([made[0].audit], warehouse, settings))
-    (alert,) = _beside([made[1].audit], warehouse, settings)
+    windows = NightWindows(settings.report)
+    assert not list(_beside([made[0].audit], warehouse, settings, windows))
+    (alert,) = _beside([made[1].audit], warehouse, settings, windows)
     assert alert.event is Event.SETTINGS_CHANGED
     assert "plan.significance was 0.05 and is 1e-09" in alert.reason
     assert (alert.audit_id, alert.figures) == (None, ())
@@ -357,4 +359,5 @@ def test_rows_that_no_audit_writes_cost_no_other_model_its_report(tmp_path: path
         AuditRow.model_validate(without_nan(one))
         for one in audits.filter(pl.col("model") == "good").iter_rows(named=True)
     ]
-    assert all(alert.model == "good" for alert in _beside(rows, warehouse, settings))
+    windows = NightWindows(settings.report)
+    assert all(alert.model == "good" for alert in _beside(rows, warehouse, settings, windows))

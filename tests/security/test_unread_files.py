@@ -64,6 +64,7 @@ def test_rows_beside_the_files_that_are_read_are_told(lake: Lake, name: str) -> 
     assert "were not read" not in before.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", rest_slow(["_x.parquet", ".x.parquet", "sub/x.parquet"], always=2))
 def test_rows_in_these_files_are_read(lake: Lake, name: str) -> None:
     path = label_path(lake, "flights").parent / name

@@ -19,6 +19,7 @@ import pytest
 
 from flows.notify.alerts import Event
 from flows.notify.metrics import metrics_text
+from flows.report.known_windows import NightWindows
 from flows.report.pages import page_names
 from flows.run.conclusion import _beside
 from flows.settings import SettingsError, load_settings
@@ -99,7 +100,6 @@ def test_a_withdrawal_hides_no_audit_and_cannot_be_repeated(tmp_path: pathlib.Pa
 )  # fmt: skip
 def test_a_file_that_a_registry_names_lies_beside_its_mlmodel(served: Registry, file: str) -> None:
     served.register("ads", "2026-03-02", XGBOOST.format(file), b"a model")
-    served.versions["ads"]["2026-03-02"]["version"] = "<b>\x1b[2J"
     said = refused(ADDRESS)
     assert "no file of a framework's own format" in str(said)
 
@@ -352,6 +352,7 @@ def test_another_question_is_an_alert(
         record = evaluated("ads", dt.date(2026, 4, day))
         audit = record.audit.model_copy(update=columns)
         put_rows(warehouse, [record.model_copy(update={"audit": audit})])
-    alerts = list(_beside([audit], warehouse, load_settings(settings)))
+    given = load_settings(settings)
+    alerts = list(_beside([audit], warehouse, given, NightWindows(given.report)))
     assert [alert.event for alert in alerts] == [Event.SETTINGS_CHANGED]
     assert said in alerts[0].reason

@@ -183,6 +183,7 @@ def test_a_transient_error_that_stays_arrives_as_itself(
     assert _attempts(tmp_path) == 4
 
 
+@pytest.mark.slow
 def test_a_terminal_error_arrives_as_itself_and_is_not_retried(
     tmp_path: pathlib.Path, executor: OnRay
 ) -> None:
@@ -261,6 +262,7 @@ def test_no_items_give_no_results(executor: OnRay) -> None:
     assert list(executor.map(lambda shared, item: (shared, item), None, [])) == []
 
 
+@pytest.mark.slow
 def test_who_finds_ray_connected_leaves_it_connected(executor: OnRay) -> None:
     with on_ray("local", 1) as again:
         assert list(again.map(lambda shared, item: shared + item, 1, [2])) == [3]

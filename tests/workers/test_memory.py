@@ -105,6 +105,7 @@ def held_after(how: str) -> int:
     return int(done.stdout)
 
 
+@pytest.mark.slow
 def test_freed_memory_is_given_back() -> None:
     """By default glibc would keep it: the first figure shows that there is something to mend."""
     assert held_after("kept") - held_after("returned") > 30_000

@@ -5,6 +5,7 @@ or one with some noise, is looked for in the rows and said in the record.
 """
 
 import bisect
+import contextlib
 import math
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from privcore.attacks import NEARLY, separation
+from workers.exceptions import NotEvaluableError
 from workers.labels.columns import SPLIT, Batch
 from workers.labels.shards import Partition
 from workers.lake.manifest import Feature
@@ -120,7 +122,7 @@ def near_copies(batch: Batch, source: Source, unit: str | None) -> NearCopies:
     }
     judged: Counter[str] = Counter()
     found: Counter[tuple[str, str]] = Counter()
-    features = source.features or source.context_features(batch)
+    features = source.features or _readable(batch, source.context_features(batch))
     for column, (chosen, kinds) in told.items():
         rarer = min(np.count_nonzero(kinds), np.count_nonzero(~kinds))
         few = rarer < _LEAST
@@ -138,6 +140,16 @@ def near_copies(batch: Batch, source: Source, unit: str | None) -> NearCopies:
         judged[unit] += 1
         found.update((name, unit) for name in _same_text(batch, features, unit, rows))
     return NearCopies(judged, found)
+
+
+def _readable(batch: Batch, context: tuple[Feature, ...]) -> tuple[Feature, ...]:
+    """Return what can be read of a context, which no audit needs whole."""
+    found = []
+    for feature in context:
+        with contextlib.suppress(NotEvaluableError):
+            batch.feature(feature)
+            found.append(feature)
+    return tuple(found)
 
 
 def _separates(values: pl.Series, kinds: NDArray[np.bool_]) -> bool:

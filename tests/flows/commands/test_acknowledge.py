@@ -67,6 +67,7 @@ def test_it_is_shown_and_alerted_of_and_changes_no_verdict(
     assert "Fix in review" not in (tmp_path / "report" / "models" / "quiet.html").read_text()
 
 
+@pytest.mark.slow
 def test_each_acknowledgement_is_an_alert_of_its_own(
     privaudit: Command, audit_id: str, alerts: list[Any]
 ) -> None:

@@ -117,6 +117,7 @@ def test_a_key_of_a_service_signs_bundles_and_the_log(
     assert privaudit("verify", "--bundle", "b", "--trust", "k.pub").code == 1
 
 
+@pytest.mark.slow
 def test_an_rsa_key_of_a_service_signs_and_erases(
     project: pathlib.Path, service: str, privaudit: Command
 ) -> None:

@@ -97,6 +97,7 @@ def test_export_writes_files_and_says_which(privaudit: Command) -> None:
     assert privaudit("export", "--format", "xlsx", "--output", "out")[0] == USAGE
 
 
+@pytest.mark.slow
 def test_compact_says_what_it_did_and_deletes_only_where_asked(
     privaudit: Command, warehouse: Warehouse
 ) -> None:

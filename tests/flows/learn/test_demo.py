@@ -24,6 +24,7 @@ MODELS = ("delays-broken", "delays-plain", "delays-private")
 DAYS = [dt.date(2013, 2, 1), dt.date(2013, 2, 2)]
 
 
+@pytest.mark.slow
 def test_the_demo_audits_every_model_on_every_day(small_demo: pathlib.Path) -> None:
     # The README's commands may have added an audit of another day to the same demo.
     audits = Warehouse(str(small_demo / "warehouse")).current().filter(pl.col("day").is_in(DAYS))

@@ -131,6 +131,7 @@ def test_another_declaration_label_dataset_or_unit_is_not_covered(
     assert event(settings, warehouse, night(1, **changes)) in {"violated", "still_violated"}
 
 
+@pytest.mark.slow
 def test_an_acknowledgement_of_a_withdrawn_audit_covers_nothing(
     settings: Settings, warehouse: Warehouse
 ) -> None:

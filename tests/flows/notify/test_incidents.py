@@ -105,6 +105,7 @@ def test_after_a_month_without_a_decision_the_incident_begins_anew(
     assert events(settings, warehouse, night(days, **VIOLATED)) == [event]
 
 
+@pytest.mark.slow
 def test_a_rerun_of_the_first_night_sends_the_same_alert(
     settings: Settings, warehouse: Warehouse
 ) -> None:

@@ -212,6 +212,7 @@ def test_without_a_script_all_models_are_there_and_nothing_that_does_nothing(sea
     assert page.locator("input:visible, select:visible").count() == 0
 
 
+@pytest.mark.slow
 def test_the_search_fits_a_phone_and_axe_finds_nothing_in_it(searchable):
     page = searchable(width=390)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -232,6 +233,7 @@ def test_a_model_is_printed_on_one_sheet(opened, name):
     assert len(re.findall(rb"/Type\s*/Page\b(?!s)", printed)) == 1
 
 
+@pytest.mark.slow
 def test_the_night_is_printed_within_its_sheets(opened):
     page = opened("index.html", width=718)
     page.emulate_media(media="print")

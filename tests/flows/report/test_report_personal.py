@@ -62,6 +62,7 @@ def audited(tmp_path_factory):
     return folder / "out"
 
 
+@pytest.mark.slow
 def test_the_audit_came_to_figures_and_to_a_slice(audited):
     warehouse = Warehouse(str(audited / "warehouse"))
     assert warehouse.current()["status"].to_list() == ["evaluated"]

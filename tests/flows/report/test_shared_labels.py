@@ -85,6 +85,7 @@ def test_labels_that_no_two_models_share_have_no_section(tmp_path: pathlib.Path)
     assert section(write_report(warehouse, tmp_path / "report")) == ""
 
 
+@pytest.mark.slow
 def test_a_hostile_dataset_is_text(warehouse: Warehouse, tmp_path: pathlib.Path) -> None:
     for model in ("one", "two"):
         warehouse.commit(evaluated(model, DAY, **SHARED | {"dataset": "<b>x\u202e"}))

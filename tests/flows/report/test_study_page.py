@@ -45,6 +45,7 @@ def test_it_holds_words_numbers_and_drawings_and_needs_no_other_file(drawing):
     assert "http" not in page.replace("http-equiv", "")
 
 
+@pytest.mark.slow
 def test_a_printed_study_has_its_page_and_a_report_links_it(tmp_path, capsys):
     output = tmp_path / "report" / "studies" / "one"
     output.mkdir(parents=True)

@@ -116,6 +116,7 @@ def test_a_run_that_is_killed_after_its_commit_keeps_its_verdict(
     assert (tmp_path / "report" / "models" / "good.html").exists()
 
 
+@pytest.mark.slow
 def test_a_webhook_that_takes_nothing_costs_no_record(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

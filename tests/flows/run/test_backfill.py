@@ -131,6 +131,7 @@ def test_the_night_waits_for_an_input_and_audits_when_it_is_there(
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_at_the_deadline_the_record_says_what_is_missing(
     folder: pathlib.Path, clock: list[dt.datetime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +161,7 @@ def test_what_is_not_done_at_the_deadline_is_not_evaluable_and_the_next_run_does
     assert [row.status for row in later] == ["evaluated"] * 2
 
 
+@pytest.mark.slow
 def test_a_model_of_its_own_deadline_is_cut_at_that(
     folder: pathlib.Path, clock: list[dt.datetime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,6 +207,7 @@ def test_an_input_is_missing_until_its_mark_is_there(folder: pathlib.Path) -> No
     assert missing("../twin") is None
 
 
+@pytest.mark.slow
 def test_a_manifest_that_names_another_dataset_than_the_settings_is_refused(
     folder: pathlib.Path,
 ) -> None:

@@ -35,6 +35,7 @@ def folder(lake: Lake, tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_report_that_cannot_be_written_costs_no_record_and_no_alert(
     folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -105,6 +105,7 @@ def test_what_may_go_away_is_tried_four_times(
     assert numbers == list(range(1, min(failures, 3) + 2))
 
 
+@pytest.mark.slow
 def test_what_fails_outside_of_the_audit_is_a_record_too(
     settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

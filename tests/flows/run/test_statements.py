@@ -141,6 +141,7 @@ def test_models_that_would_cost_their_labels_too_much_have_no_statement(
     assert "No statement was published" in alerts[0].reason
 
 
+@pytest.mark.slow
 def test_a_withdrawn_audit_is_not_published(published: pathlib.Path) -> None:
     settings = load_settings(published)
     warehouse = Warehouse(settings.warehouse)

@@ -72,6 +72,7 @@ def test_the_ceiling_is_an_attack_that_is_always_right():
     assert figure_ceiling(500) < figure_ceiling(2_000)
 
 
+@pytest.mark.slow
 def test_sentiment140_as_it_is_published_goes_in_by_input(tmp_path, monkeypatch, privaudit):
     """Six quoted columns without names, in Latin-1, 0 before 4; nothing is trained."""
     monkeypatch.setattr(runner, "on_ray", here)

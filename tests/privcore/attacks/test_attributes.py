@@ -115,6 +115,7 @@ def attack(target, proxy, prior, values, seed):
     )
 
 
+@pytest.mark.slow
 def test_what_a_column_says_about_labels_in_general_is_no_leak():
     """N = 200 audits of 1,000 records, seed 30: target as the proxy, better sorted, or confused."""
     random = np.random.default_rng(30)

@@ -174,6 +174,7 @@ def reference_bounds(memorised, seed, *, audits, pairs):
     return {name: np.array([bounds[name] for bounds in found]) for name in found[0]}
 
 
+@pytest.mark.slow
 def test_reference_scores_are_silent_on_fresh_records():
     """N = 200 audits of 500 pairs, seed 24."""
     for bounds in reference_bounds(0.0, 24, audits=200, pairs=500).values():

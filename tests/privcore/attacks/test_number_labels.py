@@ -100,6 +100,7 @@ def test_a_target_that_remembers_no_number_is_not_accused(world, rows):
 UNEVEN = {"right": {}, "a poor proxy": {"poor": 0.1}, "drift": {"drift": 4.0}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", rest_slow(UNEVEN))
 @pytest.mark.parametrize("rows", tiered([1_200, 300, 5_000], always=1, slow=2))
 def test_a_holdout_that_is_drawn_unevenly_accuses_nobody(world, rows):

@@ -306,6 +306,7 @@ def test_contradicting_answers_end_in_some_table_and_not_in_a_loop(seeds):
                 assert result.counts.sum() == 12
 
 
+@pytest.mark.slow
 def test_the_honest_mechanism_resists_where_local_sensitivity_gives_everything():
     """50 tables of 40 records over 16 cells, seeds 0 to 49, epsilon 1e-4 per decision.
 

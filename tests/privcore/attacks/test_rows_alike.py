@@ -247,21 +247,24 @@ def test_copies_cross_where_their_labels_are_alike(alike):
     assert (sketch.copies_cross() is not None) is alike
 
 
-_THREE_OF_FIVE = 10 * 0.4**3 * 0.6**2 + 5 * 0.4**4 * 0.6 + 0.4**5
+_CROSSING = 1.0 - 0.4**5 - 0.6**5
+_THREE_OF_FIVE = (10 * 0.4**3 * 0.6**2 + 5 * 0.4**4 * 0.6) / _CROSSING
+_FOUR_OF_FIVE = 5 * 0.6**4 * 0.4 / _CROSSING
 
 
 @pytest.mark.parametrize(
     ("values", "of_value", "classes", "found"),
     [
         # One arm has two rows of each value and the other three, so a row is the one's by 2/5.
-        (95, (2, 3), 2, 95 * _THREE_OF_FIVE),
-        (95, (3, 2), 2, 95 * _THREE_OF_FIVE),
-        (94, (2, 3), 2, None),  # chance expects 29.8 values of three rows
-        (95, (2, 3), 3, 95 * (5 * 0.6**4 * 0.4 + 0.6**5)),
-        (95, (2, 3), 4, None),
-        (95, (3, 3), 2, None),  # both arms have values of three rows
-        (119, (1, 1), 1, None),
-        (120, (1, 1), 1, 30.0),  # a quarter of the values would have both of their rows there
+        (90, (2, 3), 2, 90 * _THREE_OF_FIVE),
+        (90, (3, 2), 2, 90 * _THREE_OF_FIVE),
+        (89, (2, 3), 2, None),  # chance expects 29.98 values of three rows
+        (106, (2, 3), 3, 106 * _FOUR_OF_FIVE),
+        (105, (2, 3), 3, None),
+        (500, (2, 3), 4, None),
+        (500, (3, 3), 2, None),  # both arms have values of three rows
+        (500, (1, 1), 1, None),  # what crosses has one row in either arm
+        (500, (0, 5), 2, None),  # copies in one arm are no distinct rows of the other
     ],
 )
 def test_an_arm_without_equal_rows_is_told_from_chance(values, of_value, classes, found):
@@ -274,7 +277,7 @@ def test_an_arm_without_equal_rows_is_told_from_chance(values, of_value, classes
 def test_one_value_in_a_hundred_may_come_more_often():
     sums = np.zeros((1_000, 7), dtype=np.int64)
     sums[:, :2] = (2, 3)
-    for more, told in ((3, True), (4, False)):  # of 317.4 or so that chance expects
+    for more, told in ((3, True), (4, False)):  # of 336 or so that chance expects
         sums[:more, 0] = 3
         sketch = ValueSketch(np.arange(1_000, dtype=np.uint64), sums)
         assert (sketch.made_distinct(2) is not None) is told

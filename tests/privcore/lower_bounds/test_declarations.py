@@ -122,6 +122,7 @@ def naive(levels, significance, length):
     return refuted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("price", "length"), [(1e-9, WINDOW_NIGHTS), (0.0, STANDING_NIGHTS)])
 def test_it_is_the_sum_over_starts_of_products(price, length):
     """Against the sum as it is written, on 60 random standings, seed 34."""

@@ -233,16 +233,16 @@ def of_few_values(random, made_distinct, *, values=600):
     return [Arm(target[v], proxy[v], y, features[v]) for v, y in (arm.T for arm in arms)]
 
 
-@pytest.mark.parametrize("made_distinct", ["train", "holdout", "train and holdout"])
+@pytest.mark.parametrize("made_distinct", rest_slow(["train", "holdout", "train and holdout"]))
 def test_rows_made_distinct_after_the_holdout_was_drawn_are_no_comparison(made_distinct):
-    """N = 4 each, seeds [346, 0] on."""
-    for number in range(4):
+    """N = 2 each, seeds [346, 0] on."""
+    for number in range(2):
         answer = audit(of_few_values(np.random.default_rng([346, number]), made_distinct))
         assert answer.verdict is Verdict.NOT_EVALUABLE
         assert "made distinct after the holdout was drawn" in answer.reason
 
 
-@pytest.mark.parametrize("made_distinct", ["", "before"])
+@pytest.mark.parametrize("made_distinct", rest_slow(["", "before"]))
 def test_rows_made_distinct_before_it_are_compared_as_equal_rows_are(made_distinct):
     """N = 8 each, seeds [347, 0] on: no such honest model is accused or refused."""
     answers = [

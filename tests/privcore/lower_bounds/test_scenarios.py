@@ -164,6 +164,7 @@ def night(training, control, seed=0):
     return Night(night_log_wealth(tables, epsilons=WINDOW_EPSILONS, stakes=stakes), 0.0)
 
 
+@pytest.mark.slow
 def test_labels_that_stay_count_once_only_where_the_window_is_told():
     """28 nights of the same records, epsilon 0, N = 100, seed 75: the product errs."""
     random, told, untold = np.random.default_rng(75), 0, 0

@@ -40,6 +40,7 @@ def naive_pvalue(records, guesses, correct, epsilon, delta):
     return beta + 2.0 * records * delta * alpha
 
 
+@pytest.mark.slow
 @given(st.integers(2, 3_000), st.data(), st.sampled_from([0.0, 1e-9, 1e-6, 1e-4]))
 @settings(max_examples=300, deadline=None)
 def test_the_pvalue_agrees_with_the_naive_twin(guesses, data, delta):

@@ -201,6 +201,7 @@ def test_bets_cover_whatever_the_adversary_believes(belief):
     assert bounds.mean() > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mu", rest_slow([0.5, 1.0, 2.0]))
 def test_the_grid_covers_the_gaussian_mechanism(mu):
     """N = 60 audits of 3,000 records, 20 repetitions, seed 8, in the Gaussian family."""

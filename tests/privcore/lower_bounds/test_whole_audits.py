@@ -131,6 +131,7 @@ def test_a_student_exceeds_no_truthful_declaration(name: str) -> None:
     assert np.mean(found) > 0.1 or "drift" in name
 
 
+@pytest.mark.slow
 def test_a_student_that_knew_the_holdout_by_heart_would_accuse(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -163,6 +163,7 @@ def test_persons_of_a_week_play_one_record_each(lake: Lake) -> None:
     assert (row.records or 0) + (row.control_records or 0) == 20 + 7 * (ROWS - 20)
 
 
+@pytest.mark.slow
 def test_a_day_without_labels_is_left_out_by_name(lake: Lake) -> None:
     closed, empty = WEEK[2], WEEK[4]
     root = pathlib.Path(lake.uri)
@@ -180,6 +181,7 @@ def test_the_audited_days_own_labels_have_to_be_there(lake: Lake) -> None:
     assert (row.status, row.reason_code) == ("not_evaluable", "missing_labels")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trained_first", "proxy_last", "first"),
     [

@@ -81,6 +81,7 @@ def test_a_leak_beyond_policy_is_a_violation_and_says_whose_limit_it_was(lake: L
     assert verify(seal(record), lake, InProcess()).finding is Finding.REPRODUCED
 
 
+@pytest.mark.slow
 def test_a_bound_below_policy_is_consistent(lake: Lake) -> None:
     lenient = POLICY.model_copy(update={"policy_epsilon": 12.0})
     row = run_audit(lake, "good", DAY, plan=lenient, executor=InProcess()).audit

@@ -57,6 +57,7 @@ def relabel(lake: Lake, change: pl.Expr) -> None:
 CHANGES = {"another": 1 - pl.col("late"), "none": None, "no class of the model": 7}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("record", rest_slow([0, 57, 399]))
 def test_one_label_moves_two_figures_by_65_units_at_most_and_nothing_else(
     lake: Lake, record: int
@@ -134,6 +135,7 @@ def test_an_audit_that_fails_by_its_labels_has_its_statement_nevertheless(lake: 
     assert row.audit_id == record.audit.audit_id
 
 
+@pytest.mark.slow
 def test_training_rows_that_come_again_have_one_sketch_whatever_their_labels_are(
     lake: Lake,
 ) -> None:

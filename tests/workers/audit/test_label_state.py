@@ -94,6 +94,7 @@ def test_responses_that_training_learns_by_heart_accuse_nobody(noisy: Lake) -> N
     )
 
 
+@pytest.mark.slow
 def test_a_policy_accuses_them_of_their_declaration_alone(noisy: Lake) -> None:
     row = audit(noisy, PRIVATISED, policy_epsilon=1.0)
     assert (row.verdict, row.epsilon_declared) == ("privatised", None)

@@ -77,6 +77,7 @@ def test_a_leak_in_one_place_is_named_and_the_other_places_are_not(tmp_path: pat
     assert found.significance == pytest.approx(PLAN.significance, rel=0.5)
 
 
+@pytest.mark.slow
 def test_a_group_is_called_by_words_that_no_terminal_obeys(tmp_path: pathlib.Path) -> None:
     """A category's words are the table writer's: they could hide or forge the lines above."""
     hostile = "\x1b[2Jx\nNo group was tested." + "y" * 5_000

@@ -178,6 +178,7 @@ def test_what_another_kind_of_processor_rounds_otherwise_is_reproduced(
         assert [one.column for one in other.differences] == [column]
 
 
+@pytest.mark.slow
 def test_a_row_of_numbers_that_is_shorter_or_none_is_a_difference(
     template: Lake, record: AuditRecord
 ) -> None:

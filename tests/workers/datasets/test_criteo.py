@@ -155,6 +155,7 @@ def test_a_day_that_is_there_stays(tmp_path):
         ingest_day(lake, path, DAY, rows=10, seed=1)
 
 
+@pytest.mark.slow
 def test_made_up_clicks_have_the_shape_of_the_logs():
     """3% clicks, a Bayes log-loss near 0.12 that beats the rate's, Zipf frequencies, two seeds."""
     for seed in (1, 2):

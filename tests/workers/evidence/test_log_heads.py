@@ -151,6 +151,7 @@ def run_openssl(folder: pathlib.Path, *arguments: str) -> "subprocess.CompletedP
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl")
 def test_a_logs_file_is_anchored_by_a_time_stamp(
     signer: Signer, trusted: list[SSlibKey], tmp_path: pathlib.Path

@@ -106,6 +106,7 @@ def test_labels_and_model_files_in_place_in_an_object_store(lake: Lake, store: s
     assert verify(seal(record), nowhere, InProcess()).finding is Finding.REPRODUCED
 
 
+@pytest.mark.slow
 def test_bad_input_in_an_object_store_says_why(lake: Lake) -> None:
     missing = run_audit(lake, "nobody", DAY, plan=PLAN, executor=InProcess()).audit
     assert missing.reason_code == "missing_target"
@@ -132,6 +133,7 @@ def test_a_warehouse_in_an_object_store_commits_once_and_reads_back(lake: Lake, 
     assert not pathlib.Path("s3:").exists()
 
 
+@pytest.mark.slow
 def test_a_file_uri_is_the_same_lake_as_its_path(tmp_path: pathlib.Path) -> None:
     lake = small_lake(tmp_path / "lake")
     by_uri = Lake((tmp_path / "lake").as_uri())

@@ -71,6 +71,7 @@ def as_numbers(tally: MemorizationTally):
     return tally.sequences.tolist(), tally.counts.tolist(), tally.at_risk, tally.within_reach
 
 
+@pytest.mark.slow
 def test_a_planted_secret_leads_the_list(tmp_path):
     rows = mails(planted=5)
     tally = ask(put(tmp_path, rows))

@@ -120,6 +120,7 @@ def test_one_models_missing_column_is_not_the_others(lake: Lake) -> None:
     assert second.audit.status == "evaluated"
 
 
+@pytest.mark.slow
 def test_one_models_damaged_column_is_not_the_others(lake: Lake) -> None:
     path = label_path(lake, "flights")
     chunk = next(

@@ -70,6 +70,7 @@ def test_a_column_that_no_hash_reads_ends_no_audit(tmp_path: pathlib.Path) -> No
     assert [night.holdout_sketch for night in record.wealth] == [None]
 
 
+@pytest.mark.slow
 def test_a_label_that_cannot_be_read_takes_no_row_out_of_the_sketch(
     tmp_path: pathlib.Path,
 ) -> None:
@@ -87,6 +88,7 @@ def test_a_label_that_cannot_be_read_takes_no_row_out_of_the_sketch(
     assert found[0] == found[1] == found[2] is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", rest_slow([333, 28]))
 def test_files_and_row_groups_are_nothing_to_the_sketch(tmp_path: pathlib.Path, rows: int) -> None:
     """The student's look reads 64 row groups, of 72 in the slow case; the pass reads all rows."""

@@ -214,6 +214,7 @@ def test_a_unit_is_kept_although_its_folder_was_swept_meanwhile(
     assert staging.load(unit) == results
 
 
+@pytest.mark.slow
 def test_what_is_known_of_privacy_units_is_kept_nowhere(lake: Lake, tmp_path: pathlib.Path) -> None:
     path = label_path(lake, "flights")
     rows = pl.read_parquet(path).with_columns(person=pl.int_range(pl.len()) % 90)

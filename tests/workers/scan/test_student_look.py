@@ -119,6 +119,7 @@ def test_where_nothing_leaks_it_accuses_nobody(tmp_path: pathlib.Path) -> None:
     assert found == [0.0] * 10
 
 
+@pytest.mark.slow
 def test_the_record_does_not_depend_on_who_fits_it(tmp_path: pathlib.Path) -> None:
     """Row groups in one work unit or in many, and a second time."""
     lake = small_lake(tmp_path / "lake", rows=800)
@@ -153,6 +154,7 @@ def test_neither_labels_nor_training_rows_change_the_student(tmp_path: pathlib.P
     assert np.array_equal(first, second)
 
 
+@pytest.mark.slow
 def test_arms_are_compared_without_a_look_at_the_target(tmp_path: pathlib.Path) -> None:
     """A target that knows its training labels: else its leak would be taken for another arm's."""
     frame = learner(seed=1)

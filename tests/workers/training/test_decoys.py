@@ -2,6 +2,7 @@
 
 import datetime as dt
 import pathlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from workers.labels.shards import write_labels
 from workers.lake.layout import Lake, labels_folder
 from workers.lake.manifest import LabelColumn
 from workers.plan import Plan
+from workers.scan.leaf_counts import LeafCounts
 from workers.scan.partial_results import Game, LabelPass
 from workers.scan.staging import Staging
 from workers.scan.work_unit import scan_work_unit
@@ -163,14 +165,19 @@ def test_staged_work_units_keep_their_decoys(tmp_path: pathlib.Path) -> None:
     _, results = scan_work_unit(shared, unit)
     staging.save(unit, results)
     again = staging.load(unit)
-    assert again == results
     assert again is not None
-    decoys = again.parts[0].tallies.decoys
+    (kept,), (first,) = (
+        tuple(replace(part, leaves=LeafCounts()) for part in each.parts)
+        for each in (again, results)
+    )
+    assert kept == first
+    decoys = kept.tallies.decoys
     assert decoys is not None
     assert decoys.records == found.telling
     assert again.parts[0].committed.hexdigest() == found.manifest.commitment
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["late", COLUMN, "split"])
 def test_decoys_that_changed_after_the_commitment_are_refused(
     tmp_path: pathlib.Path, column: str

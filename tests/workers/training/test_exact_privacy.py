@@ -134,6 +134,7 @@ def test_stages_and_priors_cost_epsilon_together_and_no_more(
         assert loss == pytest.approx(epsilon, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("classes", "teachers"), rest_slow([(2, 3), (3, 2)]))
 def test_all_answers_of_teachers_cost_epsilon_together(classes, teachers, script):
     """Exact for teachers with a record each, and 2 queries whose own labels are never used."""

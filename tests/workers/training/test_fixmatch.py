@@ -56,6 +56,7 @@ def test_labels_reach_the_supervised_loss_alone(monkeypatch):
     assert (30, 8, 8, 1) in shapes
 
 
+@pytest.mark.slow
 def test_the_moving_average_answers_and_the_rate_falls_along_the_cosine(monkeypatch):
     """A network of one number whose loss has a constant slope: by hand in ten lines."""
     monkeypatch.setattr(fixmatch, "weak_and_strong", lambda _key, given, others, **_: (

@@ -124,6 +124,7 @@ def test_teachers_that_share_images_are_found(monkeypatch):
     assert verdicts(pate_fm, declared=1.0, delta=1e-5) == {"violated"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "sees", "verdict"),
     [

@@ -96,6 +96,7 @@ def test_other_inputs_and_another_method_have_a_verdict_of_their_own(
     assert verdict_of(warehouse) == "violated"
 
 
+@pytest.mark.slow
 def test_a_withdrawn_first_audit_leaves_its_place_to_the_next(warehouse: Warehouse) -> None:
     warehouse.commit(asked("violated"))
     warehouse.commit(asked("consistent", seed=1))
@@ -106,6 +107,7 @@ def test_a_withdrawn_first_audit_leaves_its_place_to_the_next(warehouse: Warehou
     assert "withdrawn (The plan was wrong.)" in told
 
 
+@pytest.mark.slow
 def test_every_audit_is_listed_with_its_plan_and_who_asked(warehouse: Warehouse) -> None:
     warehouse.commit(asked("violated", asked_by="user anna", exploratory=False))
     fewer = json.loads(PLAN.model_dump_json()) | {"repetitions": 1}

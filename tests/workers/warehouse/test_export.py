@@ -39,6 +39,7 @@ def test_every_table_and_view_is_a_file_with_the_same_rows(
     assert again == files
 
 
+@pytest.mark.slow
 def test_no_cell_of_a_csv_file_is_a_formula(warehouse: Warehouse, tmp_path: pathlib.Path) -> None:
     files = export(warehouse, tmp_path / "out", kind="csv")
     cells = 0
@@ -52,6 +53,7 @@ def test_no_cell_of_a_csv_file_is_a_formula(warehouse: Warehouse, tmp_path: path
     assert cells > 500
 
 
+@pytest.mark.slow
 def test_a_csv_file_keeps_every_text_and_every_bit(
     warehouse: Warehouse, tmp_path: pathlib.Path
 ) -> None:

@@ -71,6 +71,7 @@ def test_a_file_passes_by_what_its_audits_conclude(
     assert why.endswith(".")
 
 
+@pytest.mark.slow
 def test_one_failing_audit_is_enough_and_replacing_the_checkpoint_hides_none(
     warehouse: Warehouse,
 ) -> None:
@@ -87,6 +88,7 @@ def test_asking_again_does_not_open_the_gate(warehouse: Warehouse) -> None:
     assert gate(audits_of(warehouse, FILE))[0] is Gate.FAIL
 
 
+@pytest.mark.slow
 def test_labels_that_are_rewritten_after_a_violated_audit_open_no_gate(
     warehouse: Warehouse,
 ) -> None:

@@ -94,6 +94,7 @@ def test_only_tables_with_too_many_files_are_compacted_by_a_night(
     assert_same(answers(warehouse), before)
 
 
+@pytest.mark.slow
 def test_a_nights_compaction_keeps_files_as_long_as_was_asked(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,6 +194,7 @@ def test_rows_are_deleted_only_where_asked_and_whole(warehouse: Warehouse) -> No
     assert {one.finding for one in verify_all_stored(warehouse)} == {Finding.INTACT}
 
 
+@pytest.mark.slow
 def test_a_deletion_that_was_cut_off_is_completed_by_the_next(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,6 +242,7 @@ def test_two_compactions_at_once_leave_each_row_once(
     assert_same(answers(warehouse), before)
 
 
+@pytest.mark.slow
 def test_a_deletion_during_a_compaction_stays(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -230,6 +230,7 @@ def test_models_stand_alone(warehouse: Warehouse) -> None:
         assert found(warehouse, 4, model=model)["epsilon_lower_7_days"] == window(range(5))
 
 
+@pytest.mark.slow
 def test_a_standing_begins_anew_after_its_nights(warehouse: Warehouse) -> None:
     put_rows(warehouse, [night(number) for number in range(STANDING_NIGHTS + 3)])
     last = STANDING_NIGHTS - 1
@@ -277,6 +278,7 @@ def test_a_night_is_judged_at_its_own_significance(warehouse: Warehouse) -> None
     assert row["epsilon_standing"] == standing(range(4), significance=0.05)
 
 
+@pytest.mark.slow
 def test_a_standing_holds_each_night_against_its_own_declaration(warehouse: Warehouse) -> None:
     for model, declared in (("less", 1.0), ("more", 9.0), ("none", None)):
         put_rows(

@@ -168,6 +168,7 @@ def test_erasure_leaves_what_says_that_it_is_newer(warehouse: Warehouse) -> None
     ]
 
 
+@pytest.mark.slow
 def test_a_release_is_no_orphan_and_is_erased_by_its_own_day(warehouse: Warehouse) -> None:
     made = START.date()
     for table, hour in (("old.parquet", 0), ("new.parquet", 24)):
@@ -181,6 +182,7 @@ def test_a_release_is_no_orphan_and_is_erased_by_its_own_day(warehouse: Warehous
     assert warehouse.scan("release_audits").collect()["table"].to_list() == ["new.parquet"]
 
 
+@pytest.mark.slow
 def test_erasing_what_commits_left_behind_spares_releases(warehouse: Warehouse) -> None:
     warehouse.commit_release(release("kept.parquet", hour=24 * 365))
     cut_off(warehouse, evaluated("cut", DAY), at="audits")

@@ -84,6 +84,7 @@ def test_every_view_answers_and_every_record_is_whole(warehouse: Warehouse, vers
     assert found == {Finding.INTACT}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_todays_records_are_written_beside_it_and_compacted_with_it(
     warehouse: Warehouse, version: str

@@ -41,6 +41,7 @@ def only(found: list[Together]) -> Together:
     return one
 
 
+@pytest.mark.slow
 def test_models_within_their_declarations_exceed_the_total(warehouse: Warehouse) -> None:
     for model in ("a", "b", "c"):
         put(warehouse, model)

@@ -146,6 +146,7 @@ def test_verify_reads_the_version_and_the_proxy_that_were_audited(tmp_path: path
     assert "is gone: keep model files" in gone.sentence
 
 
+@pytest.mark.slow
 def test_where_all_lies_changes_no_number_and_what_it_means_does(
     models: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
@@ -184,6 +185,7 @@ def test_only_the_days_rows_are_scored(
     assert sum(asked[:-2]) < 300
 
 
+@pytest.mark.slow
 def test_two_models_that_read_other_columns_of_one_table_share_its_read_alone(
     models: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

@@ -54,6 +54,7 @@ def test_an_earlier_model_is_looked_for_as_far_back_as_in_the_lake(tmp_path: pat
         assert found() == (None if nearest is None else DAY - dt.timedelta(days=nearest))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["lightgbm", "onnx"])
 def test_other_frameworks_files_say_what_they_are(tmp_path: pathlib.Path, kind: str) -> None:
     learn = {"lightgbm": train_lightgbm, "onnx": train_onnx}[kind]

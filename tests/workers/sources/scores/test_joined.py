@@ -193,6 +193,7 @@ def test_tables_that_name_no_common_record_are_said(tables: Tables) -> None:
     assert "names the same records in all tables" in audited(tables.put()).reason
 
 
+@pytest.mark.slow
 def test_the_same_row_twice_is_one_and_two_values_for_one_record_are_bad(tables: Tables) -> None:
     once = audited(tables.put())
     again = Tables(tables.folder / "twice")
@@ -252,6 +253,7 @@ def test_a_column_that_a_table_lacks_is_said(tables: Tables) -> None:
     assert "it has ds, event_id, score" in row.reason
 
 
+@pytest.mark.slow
 def test_earlier_scores_of_the_same_records_are_found_on_their_days(tables: Tables) -> None:
     """Models of two and three days before scored the records then: rows of other days are none."""
     given = tables.put()

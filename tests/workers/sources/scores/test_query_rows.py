@@ -118,6 +118,7 @@ def test_rows_of_a_query_are_audited_as_the_same_rows_of_a_file(tmp_path: pathli
     assert asked.audit.labels_digest == read.audit.labels_digest
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("bank")
 def test_the_order_in_which_a_server_returns_rows_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
@@ -146,6 +147,7 @@ def test_verify_asks_the_query_again_and_says_what_it_cannot_know(bank: Server) 
     assert "returns no row for 2026-03-02" in gone.sentence
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("bank")
 def test_decimal_numbers_and_small_integers_are_read() -> None:
     plain = audit(settings())

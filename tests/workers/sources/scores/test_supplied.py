@@ -129,6 +129,7 @@ def test_verify_reads_the_version_that_was_audited(tmp_path: pathlib.Path) -> No
     assert "which is gone: keep the files of a version" in gone.sentence
 
 
+@pytest.mark.slow
 def test_two_models_on_one_table_share_one_read_and_differ_in_nothing(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,6 +247,7 @@ def three(frame: pl.DataFrame) -> pl.DataFrame:
     return frame
 
 
+@pytest.mark.slow
 def test_columns_per_class_lists_and_log_odds_are_the_same_probabilities(
     tmp_path: pathlib.Path,
 ) -> None:
@@ -458,6 +460,7 @@ def test_a_time_falls_on_a_day_in_the_tables_zone(
     assert (row.status == "evaluated") == there
 
 
+@pytest.mark.slow
 def test_slices_and_persons_are_those_of_every_audit(tmp_path: pathlib.Path) -> None:
     frame = scored(6_000, leak=2.0).with_columns(user=pl.int_range(pl.len()) // 2)
     place = put_folder(tmp_path / "scores", frame)
