@@ -37,6 +37,7 @@ def run(privaudit: Command, model: str = "good", *more: str) -> Answer:
     return privaudit("run", "--model", model, "--day", str(DAY), *more)
 
 
+@pytest.mark.slow
 def test_run_prints_the_audit_and_commits_it(folder: pathlib.Path, privaudit: Command) -> None:
     answer = run(privaudit)
     assert answer.code == 0, answer.out + answer.err
@@ -64,6 +65,7 @@ def test_run_exits_with_1_on_a_violation(folder: pathlib.Path, privaudit: Comman
     assert "violated" in answer.out
 
 
+@pytest.mark.slow
 def test_run_exits_with_0_on_an_undeclared_model(folder: pathlib.Path, privaudit: Command) -> None:
     edit_manifest(Lake(str(folder / "lake")), "good", DAY, privacy=None)
     answer = run(privaudit)
@@ -71,6 +73,7 @@ def test_run_exits_with_0_on_an_undeclared_model(folder: pathlib.Path, privaudit
     assert "undeclared" in answer.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", rest_slow(["nobody", "../good", "", "a/b"], always=2))
 def test_run_exits_with_2_and_the_reason_on_bad_input(
     folder: pathlib.Path, privaudit: Command, model: str
@@ -352,6 +355,7 @@ def test_an_exit_code_does_not_depend_on_who_reads(arguments: list[str], code: i
     assert process.wait(timeout=300) == code
 
 
+@pytest.mark.slow
 def test_progress_that_no_terminal_shows_is_one_json_line_per_event(
     folder: pathlib.Path, privaudit: Command
 ) -> None:
@@ -377,6 +381,7 @@ def test_a_backfill_lists_what_it_would_do_and_does_it_once(
     assert json.loads(privaudit(*given, "--json").out) == []
 
 
+@pytest.mark.slow
 def test_overdue_names_the_missing_and_exits_with_1(
     folder: pathlib.Path, privaudit: Command
 ) -> None:

@@ -215,6 +215,7 @@ def test_a_withdrawal_without_a_time_is_shown(tmp_path: pathlib.Path) -> None:
     assert "No time is given." in index.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "changes"),
     [
@@ -344,6 +345,7 @@ def test_a_slice_is_called_by_a_name(tmp_path: pathlib.Path) -> None:
     assert "a value of over 256 characters" in found.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [

@@ -39,6 +39,7 @@ def audited(lake: Lake) -> AuditRow:
     return run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     rest_slow(

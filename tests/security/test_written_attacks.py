@@ -317,6 +317,7 @@ def test_a_column_beside_the_labels_is_no_part_of_them(lake: Lake, name: str, va
     assert row.target_log_loss == undisturbed.target_log_loss
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "now", "said"),
     [

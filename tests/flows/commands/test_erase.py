@@ -260,6 +260,7 @@ def test_what_cannot_be_erased_is_said(privaudit: Command) -> None:
     assert privaudit("erase-statement", id_of(1), *KEY).code == 64
 
 
+@pytest.mark.slow
 def test_publishing_at_the_same_time_loses_nothing(
     project: pathlib.Path, statements: Statements
 ) -> None:

@@ -119,6 +119,7 @@ def test_a_night_says_at_once_what_it_waits_for_and_again_when_that_changes(
     assert [row.model for row in rows] == ["good", "late"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_process", "no_pages")
 def test_a_night_that_does_not_wait_audits_what_is_there_and_ends(
     lake: Lake,

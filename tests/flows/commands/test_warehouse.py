@@ -39,6 +39,7 @@ def warehouse(tmp_path: pathlib.Path) -> Warehouse:
     return warehouse
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("moment", "known"),
     [

@@ -153,6 +153,7 @@ def test_the_last_acknowledgement_counts(settings: Settings, warehouse: Warehous
     assert event(settings, warehouse, night(2)) == "violated"
 
 
+@pytest.mark.slow
 def test_an_alert_says_who_knows_of_it(settings: Settings, warehouse: Warehouse) -> None:
     first = night(0)
     warehouse.commit(first)

@@ -41,6 +41,7 @@ def committed(settings: Settings, *nights: tuple[int, list[str] | None]) -> Audi
     return row
 
 
+@pytest.mark.slow
 def test_names_of_the_week_before_are_added(settings: Settings) -> None:
     assert notified_lately("ads", DAY, settings) == ("#ads",)
     committed(settings, (8, ["long ago"]), (7, ["anna", "#ads"]), (2, None), (0, ["#ads"]))

@@ -175,6 +175,7 @@ def test_a_server_receives_start_and_end_of_each_audit(settings: Settings, recei
     assert len({event["run"]["runId"] for event in ends}) == 5
 
 
+@pytest.mark.slow
 def test_an_audit_that_is_sent_again_is_the_same_run(settings: Settings, receiver: Any) -> None:
     server, record = receiver(200), evaluated("ads", DAY)
     for _ in range(2):

@@ -239,6 +239,7 @@ def hostile() -> Iterator[Any]:
         yield start
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunks", [endless_body, bomb, slow_body])
 def test_nothing_but_the_status_of_an_answer_is_read(hostile: Any, chunks: Any) -> None:
     server = hostile(chunks)

@@ -59,6 +59,7 @@ def read(warehouse: Warehouse, root: pathlib.Path, *, key: bytes = KEY) -> None:
     assert found.equals(epsilon_windows(warehouse, current).sort("day", "model", "audit_id"))
 
 
+@pytest.mark.slow
 def test_a_new_night_derives_itself_alone(
     warehouse: Warehouse, tmp_path: pathlib.Path, derived: list[list[tuple[str, int]]]
 ) -> None:
@@ -92,6 +93,7 @@ def day(number: int) -> dt.date:
     return START + dt.timedelta(days=number)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lie", ["forged", "cut", "empty", "other key", "other code"])
 def test_a_file_that_is_not_sealed_is_not_believed(
     warehouse: Warehouse,
@@ -114,6 +116,7 @@ def test_a_file_that_is_not_sealed_is_not_believed(
     assert len(derived.pop()) == 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", ["all", "but the last night", "forged", "nothing", "no key"])
 def test_a_command_reads_what_the_report_keeps_and_derives_the_rest(
     warehouse: Warehouse, tmp_path: pathlib.Path, derived: list[list[tuple[str, int]]], kept: str
@@ -135,6 +138,7 @@ def test_a_command_reads_what_the_report_keeps_and_derives_the_rest(
     assert {path: path.read_bytes() for path in tmp_path.glob(".*")} == before
 
 
+@pytest.mark.slow
 def test_a_command_derives_a_night_whose_history_changed_since_the_report(
     warehouse: Warehouse, tmp_path: pathlib.Path, derived: list[list[tuple[str, int]]]
 ) -> None:

@@ -137,6 +137,7 @@ def test_ids_are_unique_and_name_every_plot(pages):
     assert len(plots) == 13
 
 
+@pytest.mark.slow
 def test_every_link_of_every_page_leads_somewhere(tmp_path):
     root = write_pages(full_tables(3), tmp_path).parent
     found = 0

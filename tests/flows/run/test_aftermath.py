@@ -46,6 +46,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return alerted
 
 
+@pytest.mark.slow
 def test_what_is_left_has_a_record_an_alert_and_a_page(
     tmp_path: pathlib.Path, told: list[Any]
 ) -> None:
@@ -62,6 +63,7 @@ def test_what_is_left_has_a_record_an_alert_and_a_page(
     assert (tmp_path / "report" / "models" / "left.html").exists()
 
 
+@pytest.mark.slow
 def test_what_was_committed_and_not_announced_is_announced_and_not_recorded_twice(
     tmp_path: pathlib.Path, told: list[Any]
 ) -> None:
@@ -78,6 +80,7 @@ def test_what_was_committed_and_not_announced_is_announced_and_not_recorded_twic
     assert {alert.model for alert in told} == {"taken", "refused"}
 
 
+@pytest.mark.slow
 def test_every_secret_of_a_model_has_its_record(tmp_path: pathlib.Path, told: list[Any]) -> None:
     """What was committed of the label stood for the model's other secrets."""
     path = write_settings(tmp_path, ["many"])

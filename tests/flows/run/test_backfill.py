@@ -68,6 +68,7 @@ def test_a_backfill_does_each_audit_once_and_the_second_does_nothing(
     assert after.sort("audit_id").equals(before.sort("audit_id"))
 
 
+@pytest.mark.slow
 def test_a_plan_leaves_out_what_is_committed_under_the_same_plan_alone(
     folder: pathlib.Path,
 ) -> None:

@@ -112,6 +112,7 @@ def test_its_deviations_on_cifar_10_are_those_of_its_guesses(file):
     assert 0.7 < np.median(ratios) < 1.3
 
 
+@pytest.mark.slow
 @pytest.mark.paper("observational", "Section 6.2", "Table 6")
 def test_the_paper_s_protocol_on_a_model_that_is_known():
     # 20,000 records whose label the target knows for certain and the proxy not at all: half of all

@@ -85,6 +85,7 @@ def bound(noise, sampling, steps):
 SETTINGS = [(0.5, 0.05, 40), (1.0, 0.05, 40), (0.5, 0.2, 40), (1.0, 0.2, 80)]
 
 
+@pytest.mark.slow
 @pytest.mark.paper("renyi", "Section 4.3", "Figure 3")
 @pytest.mark.parametrize(("noise", "sampling", "steps"), SETTINGS)
 def test_the_canary_leaks_less_than_the_bound(noise, sampling, steps):
@@ -95,6 +96,7 @@ def test_the_canary_leaks_less_than_the_bound(noise, sampling, steps):
     assert not read.any()
 
 
+@pytest.mark.slow
 @pytest.mark.paper("renyi", "Section 4.3", "Figure 3")
 def test_more_sampling_and_less_noise_leak_more():
     few, some, many = (leaked(0.5, sampling, 40) for sampling in (0.05, 0.2, 0.5))

@@ -27,6 +27,7 @@ def world(random, records, *, known=0.0, better=0.5, memory=2.0):
     return target[:, None], student[:, None], proxy[:, None], labels
 
 
+@pytest.mark.slow
 def test_a_clean_holdout_is_not_suspected():
     """N = 100, seed 1, 5,000 records: the target is better than its student by 0.33."""
     random = np.random.default_rng(1)

@@ -107,6 +107,7 @@ def test_it_says_most_with_little_noise():
     assert right[0] >= 55
 
 
+@pytest.mark.slow
 @pytest.mark.paper("worst_case", "Theorem 3.5", "Figure 4")
 @pytest.mark.parametrize(
     ("secret", "epsilon"), rest_slow([((3,), 1.0), ((3,), 4.0), ((3, 1), 3.0)])

@@ -52,6 +52,7 @@ def test_lemma_5_1_the_statistic_has_mean_twice_alpha_squared_at_any_epsilon(sca
     assert statistics.mean() == pytest.approx(2.0 * scale**2, abs=5 * error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("m", "published"),
     tiered([(10, 0.8030245), (100, 0.9882165), (1000, 1.0)], always=2, slow=1),

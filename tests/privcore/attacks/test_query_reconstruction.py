@@ -62,6 +62,7 @@ def test_every_small_table_is_reconstructed(search):
         assert column_counts(found) == {c: n for (c,), n in multiset(cells).items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 2])
 def test_every_small_table_of_two_columns_is_reconstructed(k):
     """All tables of 2k to 4 records over 2 x 3 cells."""
@@ -73,6 +74,7 @@ def test_every_small_table_of_two_columns_is_reconstructed(k):
             assert as_multiset(result) == multiset(rows)
 
 
+@pytest.mark.slow
 def test_a_border_is_missing_exactly_where_2k_records_have_k_that_satisfy_phi():
     for records, k, rows in SMALL:
         adversary = attack(np.array(rows).reshape(records, 1), domain(3), k=k)
@@ -170,6 +172,7 @@ def test_fewer_than_2k_records_are_refused_with_the_reason():
             attack(cells, domain(2), k=k)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "rule", "k"),
     rest_slow(

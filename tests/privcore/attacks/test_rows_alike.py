@@ -22,6 +22,7 @@ def sketch_of(random: np.random.Generator, values: int, rows: int) -> ValueSketc
     return ValueSketch.of(hashes, sums.astype(np.int64))
 
 
+@pytest.mark.slow
 def test_neither_test_is_moved_by_chance() -> None:
     """2,000 sketches of independent rows, seed 333: standard errors are such, twins are none."""
     random = np.random.default_rng(333)

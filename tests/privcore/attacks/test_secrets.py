@@ -42,6 +42,7 @@ def test_log_space_survives_what_probabilities_do_not():
     assert found.effective_models == pytest.approx(2.0)
 
 
+@pytest.mark.slow
 def test_the_interval_covers_the_leakage():
     # Log-normal p1: log of the mean is mean + variance/2. 200 samples, 95% intervals.
     generator, covered = np.random.default_rng(5), 0

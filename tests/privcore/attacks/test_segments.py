@@ -167,6 +167,7 @@ def naive_division(split_at: list[Split]) -> tuple[tuple[object, ...], ...]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [3, MOST_FEATURES + 3])
 def test_segments_are_what_asking_every_question_finds(columns: int) -> None:
     """Some of 320 records have a movement that is cut; features of little say are left out."""

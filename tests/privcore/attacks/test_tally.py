@@ -125,6 +125,7 @@ def test_the_kernel_plays_the_naive_game_bit_by_bit(classes, score):
     assert tally == Tally(RECORDS, guesses, correct)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("score", rest_slow([PaperScore(), PaperScore(power=0.5), LogRatioScore()]))
 def test_success_by_confidence_agrees_with_a_naive_game(score):
     """Two ways to play the same game 4,000 times agree within five standard errors, seed 3."""

@@ -42,6 +42,7 @@ def assert_tight_from_below(first, second, right, log_odds, gap, expected):
     assert found >= expected - TIGHT * max(1.0, abs(expected))
 
 
+@pytest.mark.slow
 @given(
     st.integers(1, 60),
     st.integers(1, 60),

@@ -74,6 +74,7 @@ def test_one_threshold_without_correction_has_the_size_it_claims_and_no_less_pow
     assert rejected > 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", rest_slow([0.5, 1.0, 2.0, 4.0]))
 def test_the_grid_covers_randomized_response(epsilon):
     """N = 60 audits of 3,000 records, 20 repetitions, seed 5; power: 40% of the truth."""

@@ -49,6 +49,7 @@ def test_limits():
     assert Promised(50.0, 0.5, ADD_REMOVE).membership_accuracy() == 1.0
 
 
+@pytest.mark.slow
 def test_a_renyi_curve_promises_more_than_its_epsilon_and_delta():
     epsilon = TRAINING.epsilon(1e-5)
     known = Promised(epsilon, 1e-5, ADD_REMOVE, TRAINING).leaked_bits(BITS)

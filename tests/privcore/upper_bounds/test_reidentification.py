@@ -197,6 +197,7 @@ def test_algorithm_1_as_printed_estimates_one_sigma_from_quarters():
     assert np.mean(sigmas) == pytest.approx(np.sqrt(2.0) * halves_of_all, rel=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.paper("reidentification", "Algorithm 1")
 def test_noise_of_algorithm_1_is_laplace_in_a_random_direction():
     # N = 3,000, judged at 1e-6: the radius over sigma is Laplace((7.5/eta)^2), the direction

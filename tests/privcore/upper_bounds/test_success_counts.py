@@ -48,6 +48,7 @@ def test_tail_keeps_its_digits_far_out():
             assert tail[value] == pytest.approx(float(exact), rel=1e-11)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_targets_with_their_own_priors_agree_with_the_limit_theorem():
     priors = np.random.default_rng(3).random(100_000)
     count = success_count(priors, epsilon=1.0, delta=1e-7)

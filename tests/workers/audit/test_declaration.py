@@ -101,6 +101,7 @@ def test_an_owners_declaration_comes_first(tmp_path: pathlib.Path) -> None:
     assert "policy" not in row.reason
 
 
+@pytest.mark.slow
 def test_a_large_delta_says_nothing_whatever_is_proved(tmp_path: pathlib.Path) -> None:
     """Until method version 9 a delta of 0.05 or 0.99 read consistent, "hold out more"."""
     for delta in (0.05, 0.99):

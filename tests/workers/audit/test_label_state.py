@@ -133,6 +133,7 @@ def test_a_policy_is_what_the_mechanism_must_keep_where_nothing_is_declared(nois
     edit_manifest(noisy, "good", DAY, privacy=declared(1.0, mechanism=RESPONSE))
 
 
+@pytest.mark.slow
 def test_where_nobody_says_the_sentence_names_the_mix_up_unless_the_data_exclude_it(
     noisy: Lake,
 ) -> None:

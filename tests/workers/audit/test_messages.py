@@ -94,6 +94,7 @@ def trained(lake: Lake, day: object, classes: list[str], listed: tuple[str, ...]
     edit_manifest(lake, "good", day, label={"column": "late", "classes": list(listed)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("day", [EVE, DAY], ids=["proxy", "target"])
 @pytest.mark.parametrize("listed", rest_slow(["all", "some"]))
 def test_a_class_that_was_absent_on_one_day_is_no_reason_to_refuse(

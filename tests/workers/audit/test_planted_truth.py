@@ -75,6 +75,7 @@ def test_no_leak_is_consistent(tmp_path: pathlib.Path, label: LabelColumn) -> No
     assert row.epsilon_ceiling > 3.0
 
 
+@pytest.mark.slow
 @LABELS
 def test_a_model_that_cannot_memorise_is_consistent(
     tmp_path: pathlib.Path, label: LabelColumn
@@ -87,6 +88,7 @@ def test_a_model_that_cannot_memorise_is_consistent(
     assert row.epsilon_lower < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", rest_slow([BINARY, THREE]), ids=KINDS)
 def test_an_overfitted_proxy_without_a_leak_is_never_called_a_violation(
     tmp_path: pathlib.Path, label: LabelColumn
@@ -118,6 +120,7 @@ def test_drift_without_a_leak_is_not_taken_for_one(tmp_path: pathlib.Path) -> No
     assert row.control_epsilon_if_proxy_right > 0.5
 
 
+@pytest.mark.slow
 def test_drift_of_an_undeclared_model_proves_nothing_of_it(tmp_path: pathlib.Path) -> None:
     row = _drifted(Lake(str(tmp_path)), None)
     assert row.verdict == "undeclared", row.reason

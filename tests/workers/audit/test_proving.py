@@ -53,6 +53,7 @@ def test_records_come_in_the_order_of_the_models_whoever_proves_first(
     assert list(map(figures, alone)) == list(map(figures, together))
 
 
+@pytest.mark.slow
 def test_no_model_file_goes_to_who_proves(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     proved, seen = workers.audit.proving._prove_some, []
 

@@ -112,6 +112,7 @@ def test_significance_and_shift_move_the_limit() -> None:
     assert values(rows(declared(1.0), shift=0.05), "correct_guesses") > plain
 
 
+@pytest.mark.slow
 def test_the_accounted_guarantee_uses_its_curve_and_its_relation() -> None:
     epsilon = DpSgd(1.0, 0.01, 500).epsilon(1e-5)
     privacy = declared(5.0, delta=1e-5, neighbors="add_remove", definition="dp", mechanism=TRAINING)

@@ -338,6 +338,7 @@ def test_every_part_of_the_plan_is_in_the_list_above() -> None:
     assert set(Plan.model_fields) == parts
 
 
+@pytest.mark.slow
 def test_another_seed_plays_another_game(lake: Lake) -> None:
     papers = {audited(lake, seed=seed).audit.epsilon_paper for seed in range(4)}
     assert len(papers) > 1

@@ -134,6 +134,7 @@ def test_all_secrets_share_one_read_and_none_changes_another(leaking):
     assert records[1].reliability
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", [ATTRIBUTE, MEMBERSHIP], ids=["attribute", "membership"])
 def test_a_record_of_a_secret_is_verified_like_any_other(leaking, plan):
     record = audited(leaking, plan)

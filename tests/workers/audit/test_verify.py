@@ -60,6 +60,7 @@ def committed(folder: pathlib.Path, record: AuditRecord) -> tuple[Warehouse, str
     return warehouse, record.audit.audit_id
 
 
+@pytest.mark.slow
 def test_an_audit_is_reproduced_to_the_bit_from_the_lake_and_what_is_stored(
     template: Lake, tmp_path: pathlib.Path
 ) -> None:
@@ -101,6 +102,7 @@ def test_a_stored_value_changed_in_any_table_is_noticed(
     assert {(one.table, one.column) for one in found.differences} == {(table, column)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", rest_slow(list(PARTS), always=3))
 def test_a_row_that_is_gone_or_was_added_is_noticed(
     template: Lake, record: AuditRecord, table: str
@@ -130,6 +132,7 @@ def test_who_made_a_record_and_when_cannot_be_changed_unnoticed(
     assert verify_stored(with_audit(record, **{name: other})).finding is Finding.ALTERED
 
 
+@pytest.mark.slow
 def test_another_version_may_word_it_otherwise(template: Lake, record: AuditRecord) -> None:
     worded = with_audit(record, reason="It was said otherwise then.")
     assert verify(seal(worded), template, InProcess()).finding is Finding.DIFFERENT
@@ -222,6 +225,7 @@ def test_an_audit_is_reproduced_on_another_kind_of_processor(
     assert ended.stdout.startswith("reproduced Every stored figure is reproduced")
 
 
+@pytest.mark.slow
 def test_changed_inputs_are_named_by_their_digests(lake: Lake, record: AuditRecord) -> None:
     put_labels(lake, DAY, label_rows(400, seed=9))
     found = verify(record, lake, InProcess())

@@ -50,6 +50,7 @@ def test_a_page_verifies_as_its_bundle_does() -> None:
     assert verify_page(draw_page(data, verified), trusted, method_version="0") == verified
 
 
+@pytest.mark.slow
 def test_a_changed_byte_of_page_or_attachment_is_found() -> None:
     """Bytes all over a page, and bytes all over its attachment, with a page drawn of it."""
     data, verified = bundle("version-1-refuted")

@@ -106,6 +106,7 @@ def test_a_footer_that_points_outside_its_file_is_damage(lake: Lake) -> None:
     assert "labels_unreadable 100" in row.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

@@ -145,6 +145,7 @@ def test_token_lists_are_sequences_too(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_what_cannot_be_read_is_counted_and_named(tmp_path):
     rows = mails(planted=0).with_columns(
         text=pl.when(pl.int_range(pl.len()) == 3).then(None).otherwise("text")

@@ -212,6 +212,7 @@ def test_a_system_without_noise_is_read_and_said_to_have_none(definition, compar
     assert "No answer had any noise" in row.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compare", [None, frame()], ids=["asked again", "with its table"])
 @pytest.mark.parametrize(
     ("mechanism", "plan"),

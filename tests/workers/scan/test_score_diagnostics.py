@@ -120,6 +120,7 @@ def test_nothing_is_said_of_a_table_with_nothing_wrong(tmp_path: pathlib.Path) -
         assert "probabilities" not in said.replace("own probabilities", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),
     [

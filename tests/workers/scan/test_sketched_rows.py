@@ -34,6 +34,7 @@ def with_other_training(held: pl.DataFrame, seed: int) -> pl.DataFrame:
     return pl.concat([trained, held]).sample(fraction=1.0, shuffle=True, seed=seed)
 
 
+@pytest.mark.slow
 def test_a_night_knows_its_holdout_whatever_labels_and_models_say(tmp_path: pathlib.Path) -> None:
     """The next night has other training rows and answers; then comes a new holdout."""
     first, new = (arm(learner(800, seed=seed), "holdout") for seed in (1, 2))

@@ -329,6 +329,7 @@ def test_persons_and_slices_are_held_against_the_mean(tmp_path: pathlib.Path) ->
             assert other.epsilon_lower > one.epsilon_lower
 
 
+@pytest.mark.slow
 def test_the_record_of_a_mean_is_verified_and_is_the_same_of_all_units(
     tmp_path: pathlib.Path,
 ) -> None:

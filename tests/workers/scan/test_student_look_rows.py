@@ -74,6 +74,7 @@ def test_a_file_is_read_no_further_once_it_gave_its_part_of_40_000_rows(
     assert len(places_read(tmp_path / "one file", 1, 20, of_each=5_000)) == 8  # it keeps 20,000
 
 
+@pytest.mark.slow
 def test_rows_that_a_full_sample_would_not_keep_are_not_scored(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +107,7 @@ def test_rows_that_a_full_sample_would_not_keep_are_not_scored(
     assert 50 < sum(part.streams.size for part in parts) < 50 * 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [None, "person"])
 def test_a_holdout_row_is_asked_of_the_part_that_never_saw_it(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, unit: str | None

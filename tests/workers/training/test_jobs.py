@@ -24,6 +24,7 @@ def lake(tmp_path_factory):
     return lake
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", rest_slow(MECHANISMS, always=4))
 def test_the_audit_accounts_for_what_training_declared(lake, name):
     method = method_named(name, 2.0, teachers=5, queries=20)

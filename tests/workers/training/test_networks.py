@@ -65,6 +65,7 @@ def descended(inputs, targets, steps, rate):
     return weight
 
 
+@pytest.mark.slow
 def test_training_is_descent_along_the_gradient_of_the_cross_entropy():
     random = np.random.default_rng(4)
     inputs = random.normal(size=(40, 3)).astype(np.float32)

@@ -96,6 +96,7 @@ def test_what_is_there_already_is_confirmed(warehouse: Warehouse) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_bad_record_costs_no_other_its_own(warehouse: Warehouse) -> None:
     first, bad, last = batch("ads", "bad", "loans")
     new, why, other = warehouse.commit_all([first, unstorable(bad), last])

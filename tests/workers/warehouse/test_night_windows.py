@@ -183,6 +183,7 @@ def test_a_changed_epsilon_begins_no_standing_and_no_window(warehouse: Warehouse
     assert found(warehouse, 5)["epsilon_standing"] == standing(range(6))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "declared",
     [
@@ -305,6 +306,7 @@ def test_each_secret_of_a_model_has_windows_of_its_own(warehouse: Warehouse) -> 
     assert found(warehouse, 3)["epsilon_lower_7_days"] == window(range(4))
 
 
+@pytest.mark.slow
 def test_what_is_asked_for_does_not_change_the_answer(warehouse: Warehouse) -> None:
     """Windows reach back beyond the start of a standing, on night 27, to their first day."""
     declared = {number: {"classes": 2 if number < 27 else 3} for number in range(30)}

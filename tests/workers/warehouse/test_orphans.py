@@ -111,6 +111,7 @@ def test_a_commit_that_was_cut_off_is_noticed_and_completed(warehouse: Warehouse
     assert {one.finding for one in verify_all_stored(warehouse)} == {Finding.INTACT}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", rest_slow(["audit_bounds", "audit_promises", "audits"]))
 def test_a_commit_completed_after_months_leaves_every_row_once(
     warehouse: Warehouse, at: str

@@ -146,6 +146,7 @@ def test_a_model_that_is_trained_again_on_the_same_labels_promises_anew(
     assert [found[later(days)].epsilon_lower for days in (-1, 0, 1, 2)] == [None, 0.0, 0.0, 3.0]
 
 
+@pytest.mark.slow
 def test_of_a_night_the_labels_are_named_that_were_read_most_often(warehouse: Warehouse) -> None:
     put(warehouse, "once")
     for days in (1, 2):

@@ -30,6 +30,7 @@ def reasons(warehouse: Warehouse) -> list[str]:
     return current["reason"].to_list()
 
 
+@pytest.mark.slow
 def test_a_clock_that_was_set_back_hides_no_newer_record(warehouse: Warehouse) -> None:
     warehouse.commit(evaluated("ads", DAY, hour=9, reason="First."))
     warehouse.commit(evaluated("ads", DAY, hour=1, reason="Second, the clock was set back."))
@@ -51,6 +52,7 @@ def test_a_confirmation_under_a_clock_that_was_set_back_counts(warehouse: Wareho
     assert reasons(warehouse) == ["Third."]
 
 
+@pytest.mark.slow
 def test_records_without_a_revision_are_ordered_by_time_and_come_first(
     warehouse: Warehouse,
 ) -> None:
@@ -103,6 +105,7 @@ def test_what_was_withdrawn_is_never_current_and_never_gone(warehouse: Warehouse
     assert reasons(warehouse) == []
 
 
+@pytest.mark.slow
 def test_the_past_knows_of_no_later_withdrawal(warehouse: Warehouse) -> None:
     record = evaluated("ads", DAY, hour=1, reason="First.")
     warehouse.commit(record)

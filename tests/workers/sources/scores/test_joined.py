@@ -169,6 +169,7 @@ def test_the_order_of_rows_and_files_changes_nothing_and_verify_joins_again(
     assert again.audit.epsilon_game == record.audit.epsilon_game
 
 
+@pytest.mark.slow
 def test_records_that_a_table_lacks_are_counted_and_bounded(tables: Tables) -> None:
     tables.target = tables.target.filter(pl.col("record") != "e7")
     tables.proxy = tables.proxy[:-5]
@@ -355,6 +356,7 @@ def test_the_same_rows_in_other_files_are_dealt_into_the_same(tables: Tables) ->
     assert other.epsilon_lower == one.epsilon_lower
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("dealt")
 def test_a_table_without_rows_is_said(tables: Tables) -> None:
     tables.labels = tables.labels[:0]

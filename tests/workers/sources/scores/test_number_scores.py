@@ -73,6 +73,7 @@ def test_a_table_of_numbers_that_leaks_is_found_and_one_that_does_not_stays_sile
     )
 
 
+@pytest.mark.slow
 def test_a_record_of_numbers_is_verified(tmp_path: pathlib.Path) -> None:
     place = put_folder(tmp_path / "table", watched(remembered=0.5))
     record = audit(numbers(place), privacy=declared(0.5))
@@ -133,6 +134,7 @@ def test_an_uneven_holdout_of_many_zeros_accuses_nobody(tmp_path: pathlib.Path) 
     assert record.audit.epsilon_ceiling > 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "told"),
     [

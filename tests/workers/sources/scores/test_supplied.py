@@ -157,6 +157,7 @@ def test_two_models_on_one_table_share_one_read_and_differ_in_nothing(
     assert [figures(record) for record in together] == [figures(record) for record in alone]
 
 
+@pytest.mark.slow
 def test_several_labels_and_a_grade_of_one_record_share_one_read(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -426,6 +427,7 @@ def test_a_target_that_leaks_does_not_make_its_proxy_suspect(tmp_path: pathlib.P
         assert audit(tables(place)).audit.status == "evaluated"
 
 
+@pytest.mark.slow
 def test_labels_that_came_after_training_are_left_out(tmp_path: pathlib.Path) -> None:
     frame = scored(leak=3.0)
     late = pl.int_range(pl.len()) % 2 == 0
