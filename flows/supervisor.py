@@ -145,8 +145,11 @@ class _Signals:
 
 
 def _end_descendants() -> None:
-    """End every process that the command started and did not end."""
-    for request in (None, signal.SIGTERM, signal.SIGKILL):
+    """End every process that the command started and did not end.
+
+    Who is asked to end may start another one, and on a busy machine one needs longer to be gone.
+    """
+    for request in (None, signal.SIGTERM, *[signal.SIGKILL] * 3):
         for process in _descendants() if request else ():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, request)  # type: ignore[arg-type]  # never None here

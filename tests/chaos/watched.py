@@ -66,7 +66,8 @@ class Watched:
     def end(self) -> int:
         """Wait for the end and return the exit code; nothing may be left behind."""
         code = self.process.wait(timeout=SECONDS)
-        assert self.processes() == {}, self.said()
+        left = self.processes()
+        assert left == {}, f"{self.said()}\n{left}"
         return code
 
     def said(self) -> str:
