@@ -132,7 +132,6 @@ _WITHOUT_NUMBERS = {
     "privcore/attacks/copied_answers.py": ("tests/privcore/attacks/test_copied_answers.py",),
     "privcore/attacks/rows_alike.py": ("tests/privcore/attacks/test_rows_alike.py",),
     "privcore/attacks/separation.py": ("tests/privcore/attacks/test_separation.py",),
-    "privcore/lower_bounds/seen_leaks.py": (f"{_BOUNDS}/test_power.py",),
     "privcore/attacks/holdout_suspicion.py": ("tests/privcore/attacks/test_holdout_suspicion.py",),
     "privcore/mechanisms/local_sensitivity.py": (
         "tests/privcore/mechanisms/test_local_sensitivity.py",

@@ -292,3 +292,10 @@ def test_an_arm_drawn_by_chance_has_equal_rows() -> None:
         sketch = sketch_of(random, (20, 100, 400, 2_000)[number % 4], 1_000)
         found += any(sketch.made_distinct(classes) is not None for classes in (1, 2, 3, 5))
     assert found == 0
+
+
+@pytest.mark.parametrize(("of_value", "found"), [((2, 2), (300, 300, 262.5)), ((2, 3), None)])
+def test_values_of_two_to_four_rows_alone_may_cross_too_often(of_value, found):
+    sums = np.zeros((300, 7), dtype=np.int64)
+    sums[:, :2] = of_value
+    assert ValueSketch(np.arange(300, dtype=np.uint64), sums).too_many_crossings() == found
