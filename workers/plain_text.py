@@ -10,6 +10,11 @@ _UNSEEN = re.compile(
 _MARKS = 4
 """Marks that one letter has at most: more cover the lines above and below."""
 
+FORMULA = "^[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"  # their wide forms, too
+"""Beginnings that a spreadsheet takes for a formula, as an expression that RE2 and Rust read."""
+FORMULA_WITHIN = f"([;\t])({FORMULA.removeprefix('^')})"
+"""The same within a text, where a spreadsheet may separate cells by semicolons or tabs."""
+
 
 def plain_text(text: str) -> str:
     r"""Return text in which every character that is obeyed or unseen is written as an escape.

@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
+from workers.plain_text import FORMULA, FORMULA_WITHIN
+
 if TYPE_CHECKING:
     import polars as pl
     from rich.console import RenderableType
 
-FORMULA = "^[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"  # their wide forms, too
-"""Beginnings that a spreadsheet takes for a formula."""
-_WITHIN = f"([;\t])({FORMULA.removeprefix('^')})"
-"""The same within a text, where a spreadsheet may separate cells by semicolons or tabs."""
 _ENDLESS = 1_000_000
 """Characters of a line that no terminal wraps."""
 _PATIENCE = 2.0
@@ -126,7 +124,7 @@ def as_csv(frame: "pl.DataFrame") -> str:
 def _no_formula(texts: "pl.Expr") -> "pl.Expr":
     import polars as pl
 
-    within = texts.str.replace_all(_WITHIN, "${1}'${2}")
+    within = texts.str.replace_all(FORMULA_WITHIN, "${1}'${2}")
     formula = texts.str.contains(FORMULA)
     return pl.when(formula).then(pl.lit("'") + within).otherwise(within).name.keep()
 

@@ -36,7 +36,10 @@ def read_automations(path: pathlib.Path) -> list[dict[str, Any]]:
     """
     try:
         with open_plain(path) as file:
-            content = yaml.safe_load(file.read(_MOST))
+            text = file.read(_MOST + 1)
+        if len(text) > _MOST:
+            raise TerminalError(f"{path} has over {_MOST:,} bytes: it is no list of automations.")
+        content = yaml.safe_load(text)
     except OSError as error:
         raise TerminalError(f"{path} cannot be read: {error.strerror}.") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:

@@ -15,6 +15,7 @@ from pyarrow import fs
 
 from privcore.exceptions import TerminalError
 from workers.lake.places import check_uri, local_path
+from workers.plain_text import FORMULA, FORMULA_WITHIN
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES, TIMES, arrow_schema
 from workers.warehouse.with_windows import Windows
@@ -30,10 +31,6 @@ _OTHERWISE = re.compile(r"\b(show|information_schema|pragma|query|query_table)\b
 
 # A folder that is named a=b is no column.
 _PLAINLY = "union_by_name = true, hive_partitioning = false"
-# What a spreadsheet takes for a formula.
-_FORMULA = "^[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"  # their wide forms, too
-_WITHIN = f"([;\t])({_FORMULA.removeprefix('^')})"
-"""The same where a spreadsheet separates cells by semicolons or tabs."""
 
 
 @functools.cache
@@ -98,9 +95,9 @@ def _guarded(rows: duckdb.DuckDBPyRelation) -> Iterator[str]:
         if str(kind) != "VARCHAR":
             yield column
             continue
-        within = f"regexp_replace({column}, '{_WITHIN}', '\\1''\\2', 'g')"
+        within = f"regexp_replace({column}, '{FORMULA_WITHIN}', '\\1''\\2', 'g')"
         yield (
-            f"case when regexp_matches({column}, '{_FORMULA}') then '''' || {within} "
+            f"case when regexp_matches({column}, '{FORMULA}') then '''' || {within} "
             f"else {within} end as {column}"
         )
 
