@@ -96,7 +96,7 @@ def _check_held_together(game: Game, result: PartialResult) -> None:
 def _check_made_distinct(game: Game, result: PartialResult) -> None:
     """Refuse arms of which one has no equal rows, although both together have many.
 
-    Labels of equal rows then differ between the arms by more than the target.
+    Labels of equal rows then differ between the arms, whatever the target knows.
     """
     plan, source = game.plan, game.source
     if (
