@@ -32,14 +32,14 @@ POSTGRESQL = "postgresql"
 _DRIVERS = {POSTGRESQL: POSTGRESQL, "postgres": POSTGRESQL, "snowflake": "snowflake"}
 _DRIVERS |= {"bigquery": "bigquery"}
 """The driver by the address's scheme; its package is called adbc_driver_ and this."""
-_CURSOR = "privaudit_rows"
+_CURSOR, _SMALL = "privaudit_rows", "privaudit_is_small"
 _GRACE = 15.0
 """Seconds that a server has to end a statement by itself before it is left behind."""
 _ABOUT_THE_QUERY = re.compile("42|0A|25006|21")
 """SQLSTATE of errors whose message quotes the statement and names, and no values."""
 _ABOUT_VALUES = re.compile("22|23")
 _LOGIN = re.compile("28")
-_TOOK_TOO_LONG = "57014"
+_TOOK_TOO_LONG, _NEGATIVE_ROOT = "57014", "2201F"
 _QUOTED = 300
 
 
@@ -76,7 +76,8 @@ class Connection:
         """Yield a query's rows as Arrow tables of bounded numbers of rows, one at least; as `run`.
 
         PostgreSQL's driver would hold the whole answer in memory where there are parameters, so a
-        cursor of the server gives it piece by piece. The other drivers stream by themselves.
+        cursor of the server gives it piece by piece, and refuses a row that is too large. The other
+        drivers stream by themselves.
         """
         if self.driver == POSTGRESQL:
             yield from self._fetched(query, *parameters)
@@ -92,11 +93,11 @@ class Connection:
     def _fetched(self, query: str, *parameters: Any) -> Iterator[Any]:
         # A statement that writes is refused, whatever the login may do.
         self.run("set transaction isolation level repeatable read, read only")
-        self.run(f"declare {_CURSOR} no scroll cursor for\n{query}\n", *parameters)
+        self.run(f"declare {_CURSOR} no scroll cursor for\n{_in_small_rows(query)}", *parameters)
 
         def fetch(cursor: Any) -> Any:
             cursor.execute(f"fetch forward {limits.DATABASE_BATCH_ROWS} from {_CURSOR}")
-            return cursor.fetch_arrow_table()
+            return cursor.fetch_arrow_table().drop_columns(_SMALL)
 
         first = True
         while (rows := self.ask(fetch)).num_rows or first:
@@ -171,6 +172,12 @@ def connected(name: str, address: str | None = None) -> Iterator[Connection]:
         connection.close()
 
 
+def _in_small_rows(query: str) -> str:
+    """Return a query of PostgreSQL that ends with an error at a row that is too large."""
+    small = f"sqrt(({limits.DATABASE_ROW_BYTES} - pg_column_size(one.*))::float8) is null"
+    return f"select one.*, {small} as {_SMALL} from (\n{query}\n) as one"  # noqa: S608
+
+
 def driver_of(address: str) -> str | None:
     """Return which driver an address is for; None where none is known."""
     return _DRIVERS.get(address.partition("://")[0]) if "://" in address else None
@@ -235,6 +242,12 @@ def _in_words(name: str, error: Any) -> Exception:
         return NotEvaluableError(
             Reason.TABLE_UNSUPPORTED,
             f"The database {name} refuses the statement (SQLSTATE {state}): {_first_line(error)}.",
+        )
+    if state == _NEGATIVE_ROOT:
+        return NotEvaluableError(
+            Reason.TOO_LARGE,
+            f"The database {name} has a row of more than {limits.DATABASE_ROW_BYTES:,} bytes, or "
+            "the query takes the root of a negative number: select fewer columns, and short text.",
         )
     if _ABOUT_VALUES.match(state):
         return NotEvaluableError(

@@ -27,6 +27,7 @@ from flows.settings import Settings
 from privcore.lower_bounds import Secret, Verdict
 from privcore.rounding import down
 from workers.audit.label_state import declaration_location, label_column_warning
+from workers.plain_text import plain_text
 from workers.warehouse.acknowledgements import Acknowledgement
 from workers.warehouse.declaration_changes import is_withdrawn
 from workers.warehouse.schema import AuditRow, Status
@@ -101,10 +102,11 @@ class Alert:
         return {
             "event": str(self.event),
             "id": str(self.id),
-            "model": self.model,
+            "model": plain_text(self.model),
             "day": self.day.isoformat(),
             "subject": _without_markup(self.subject),
-            "reason": _without_markup(self.reason),
+            # The digest has lines of its own. Of others' text, a line could forge an alert.
+            "reason": self.reason if self.event is Event.DIGEST else _without_markup(self.reason),
             "next_step": _without_markup(self.next_step),
             "figures": dict(self.figures),
             "audit_id": self.audit_id,
@@ -114,15 +116,20 @@ class Alert:
         }
 
 
+def digest_text(sentences: Iterable[str]) -> str:
+    """Return the reason of a digest: a line for each sentence."""
+    return "\n".join(map(_without_markup, sentences))
+
+
 def _without_markup(text: str) -> str:
-    """Return text in which no chat sees markup: <!channel> and @everyone call all.
+    """Return one line in which no chat sees markup: <!channel> and @everyone call all.
 
     Slack makes links with words of their own of <address|word>, and others of [word](address).
     Names of classes, columns and units are others' words. Each channel has escapes of its own, so
     other characters stand in.
     """
     marks = {ord("<"): "\u2039", ord(">"): "\u203a", ord("@"): "\uff20"}
-    return text.translate(marks).replace("](", "] (")
+    return plain_text(text).translate(marks).replace("](", "] (")
 
 
 def alert_of(row: AuditRow, settings: Settings) -> Alert | None:

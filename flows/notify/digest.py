@@ -3,7 +3,7 @@
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 
-from flows.notify.alerts import Alert, Event, report_link
+from flows.notify.alerts import Alert, Event, digest_text, report_link
 from flows.notify.incidents import REACH, Course
 from flows.notify.naming import named
 from flows.settings import Settings
@@ -85,7 +85,7 @@ def digest_alert(sentences: Sequence[str], *, day: dt.date, settings: Settings) 
         model="",
         day=day,
         subject=f"week {day - WEEK} to {day}",
-        reason="\n".join(sentences),
+        reason=digest_text(sentences),
         notify=tuple(dict.fromkeys(who)),
         report=report_link(settings),
     )

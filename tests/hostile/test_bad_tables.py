@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import time
 import unicodedata
 
 import deltalake
@@ -15,7 +14,6 @@ from tests.support.lake import DAY, EVE, PLAN, label_path, label_rows, small_lak
 from workers.audit.run import run_audit
 from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
-from workers.lake import limits
 from workers.sources.tables.day_tables import TablePlace
 from workers.sources.tables.table_files import find_day
 
@@ -33,13 +31,8 @@ def test_a_delta_table_of_10_000_versions_and_a_checkpoint_is_read(tmp_path: pat
 
 
 @pytest.mark.slow
-def test_a_delta_log_of_3_000_commits_and_no_checkpoint_ends_in_a_sentence(
-    tmp_path: pathlib.Path,
-) -> None:
-    """Its reader starts up to 512 threads, whose address space mostly meets the bound.
-
-    Where they end in time the log is read, and lists files that are not there.
-    """
+def test_a_delta_log_of_3_000_commits_and_no_checkpoint_is_read(tmp_path: pathlib.Path) -> None:
+    """Its reader starts up to 512 threads. That a listed file is gone shows that it was read."""
     table, versions = tmp_path / "table", 3_000
     pl.DataFrame({"day": [str(DAY)], "x": [1]}).write_delta(str(table))
     first = (table / "_delta_log" / f"{0:020}.json").read_text("utf-8").splitlines()
@@ -47,10 +40,8 @@ def test_a_delta_log_of_3_000_commits_and_no_checkpoint_ends_in_a_sentence(
     for version in range(1, versions):
         log = table / "_delta_log" / f"{version:020}.json"
         log.write_text(added.replace('"path":"', f'"path":"{version}-', 1) + "\n")
-    begun = time.monotonic()
-    with pytest.raises(NotEvaluableError, match=r"cannot be read within|which is gone"):
+    with pytest.raises(NotEvaluableError, match="which is gone"):
         find_day(TablePlace(table=str(table), day="day"), DAY)
-    assert time.monotonic() - begun < limits.TABLE_SECONDS + 60
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 from rich.console import Console
 
+import workers.release.table
 from flows.commands.attest import _bytes_of
 from flows.commands.printing import as_csv
 from flows.commands.release import _print
@@ -24,15 +25,16 @@ from flows.notify.notified import notified_lately
 from flows.report.pages import MARK
 from flows.report.site import write_report
 from flows.settings import load_settings
-from privcore.exceptions import TerminalError
+from privcore.exceptions import InvalidInputError, TerminalError
 from tests.support.lake import write_settings
 from tests.support.warehouse import evaluated, put_rows, release
-from workers.contained import _read
+from workers.contained import Contained, _read
 from workers.contained_child import WithBytes
 from workers.evidence.page import _streams
 from workers.lake import limits, model_sandbox
 from workers.lake.layout import open_filesystem
 from workers.publication.store import _delete_files
+from workers.release.table import as_columns, as_table, read_frame
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.scores.supplied import SuppliedScores
 from workers.versions import METHOD_VERSION
@@ -132,7 +134,7 @@ def test_forged_names_end_no_alerts(place: pathlib.Path, names: str) -> None:
 
 
 def test_words_of_others_call_nobody_in_a_chat(place: pathlib.Path) -> None:
-    said = "The unit '@everyone' or '[Sign in](https://evil.example)' is none."
+    said = "The unit '@everyone' or '[Sign in](https://evil.example)' is none.\n\u202eforged"
     row = evaluated("good", DAY, verdict="violated", reason=said).audit
     alert = alert_of(row, load_settings())
     assert alert is not None
@@ -140,6 +142,7 @@ def test_words_of_others_call_nobody_in_a_chat(place: pathlib.Path) -> None:
     assert "@" not in reason
     assert "](" not in reason
     assert "Sign in] (https" in reason
+    assert reason.isprintable()
     assert place.exists()
 
 
@@ -233,3 +236,28 @@ def test_a_pdf_of_streams_without_an_end_is_read_in_one_pass() -> None:
     """1 MB of them took hours."""
     assert list(_streams(b"stream\n" * 150_000)) == []
     assert list(_streams(b"stream\na\nendstream\nx stream\r\nb\r\nendstream")) == [b"a", b"b"]
+
+
+def test_a_table_to_attack_is_read_within_bounds(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """7 kB took 4.9 GB of the command's own memory, and a pipe was waited for."""
+    small = Contained("workers.release.table:unpack", seconds=20, memory=1 << 28)
+    monkeypatch.setattr(workers.release.table, "_unpack", small)
+    words = pl.DataFrame({"x": pl.repeat("x" * 3_000, 200_000, eager=True)})
+    words.write_parquet(tmp_path / "bomb.parquet")
+    os.mkfifo(tmp_path / "pipe.csv")
+    for name, refusal in (("bomb.parquet", "its reader"), ("pipe.csv", "no plain file")):
+        with pytest.raises(InvalidInputError, match=refusal):
+            read_frame(str(tmp_path / name))
+    monkeypatch.setattr(limits, "RELEASE_TABLE_BYTES", 10)
+    with pytest.raises(InvalidInputError, match="at most 10 bytes"):
+        read_frame(str(tmp_path / "bomb.parquet"))
+
+
+def test_a_long_word_gives_no_row_its_room() -> None:
+    """Each row took as many bytes as four times the longest word has letters."""
+    words = pl.Series(["a", "b"] * 50_000 + ["x" * 1_000_000])
+    table = as_table(pl.DataFrame({"x": words}))
+    assert table.cells.max() == 2
+    assert (as_columns(pl.DataFrame({"x": words}), table.columns).cells == table.cells).all()

@@ -32,8 +32,8 @@ ACCOUNTING_MEMORY_BYTES = 2 << 30
 """Memory that it may take."""
 TABLE_SECONDS = 120
 """Time that a question about a table's log or catalogue may take."""
-TABLE_MEMORY_BYTES = 2 << 30
-"""Memory that it may take."""
+TABLE_MEMORY_BYTES = 4 << 30
+"""Address space that it may take: deltalake starts up to 512 threads, which have 3 GiB of it."""
 TABLE_FILE_BYTES = 512 << 20
 """One file of an Iceberg table's metadata."""
 CATALOG_BYTES = 256 << 20
@@ -46,8 +46,12 @@ DATABASE_SECONDS = 600
 """Time that one statement of a database may take."""
 CONNECT_SECONDS = 20
 """Time that connecting to a database may take."""
-DATABASE_BATCH_ROWS = 1 << 16
+DATABASE_BATCH_ROWS = 1 << 12
 """Rows of a query that are fetched, and held in memory, at once."""
+DATABASE_ROW_BYTES = 1 << 18
+"""One of these rows in PostgreSQL: probabilities of 16,000 classes by two models."""
+QUERY_BYTES = 64 << 30
+"""All rows of a query: they lie on the disk of the warehouse, packed, until the pass is over."""
 CSV_BYTES = 512 << 20
 """A CSV file, unpacked: some 10 million rows of five columns."""
 CSV_ROW_BYTES = 16 << 20
@@ -58,4 +62,10 @@ CSV_HEADER_BYTES, CSV_COLUMNS = 1 << 20, 10_000
 CSV_SECONDS = 120
 """Time that reading one may take."""
 CSV_MEMORY_BYTES = 4 << 30
+"""Memory that it may take."""
+RELEASE_TABLE_BYTES = 1 << 30
+"""A table that `privaudit release` attacks."""
+RELEASE_SECONDS = 300
+"""Time that reading it may take."""
+RELEASE_MEMORY_BYTES = 4 << 30
 """Memory that it may take."""

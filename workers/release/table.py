@@ -2,19 +2,25 @@
 
 import hashlib
 import io
+import pathlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms import Column
+from workers.contained import Contained, ContainedError
+from workers.contained_child import WithBytes
+from workers.lake import limits
 from workers.lake.layout import open_filesystem
+from workers.lake.places import local_path
 from workers.lake.retries import patiently
-
-_MOST_BYTES = 8 << 30
+from workers.plain_files import open_plain
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,28 +57,84 @@ class Table:
 def read_frame(uri: str) -> pl.DataFrame:
     """Return the rows of a Parquet or CSV file, at a path or URI.
 
+    A contained child reads the file, because a file of some kB may unpack to gigabytes.
+
     Raises:
-        InvalidInputError: there is no such file, it is neither, it is damaged, or it has more than
-            8 GiB.
+        InvalidInputError: there is no such file, it is no plain file, it is neither, it is damaged,
+            or it is larger than what is read.
+        TransientError: the child went away.
     """
-    folder, _, name = uri.rpartition("/")
-    files = open_filesystem(folder or ("/" if uri.startswith("/") else "."))
+    name = uri.rpartition("/")[2]
     try:
-        if files.get_file_info(name).size and files.get_file_info(name).size > _MOST_BYTES:
-            raise InvalidInputError("table", name, "a table has at most 8 GiB in one file")
-        content = patiently(lambda: files.open_input_file(name).read(), name)
+        content = _content(uri)
     except OSError as error:
         raise InvalidInputError("table", name, f"it cannot be read: {_first_line(error)}") from None
+    if len(content) > limits.RELEASE_TABLE_BYTES:
+        most = f"a table has at most {limits.RELEASE_TABLE_BYTES:,} bytes in one file"
+        raise InvalidInputError("table", name, most)
     try:
-        if name.endswith(".parquet"):
-            return pl.read_parquet(io.BytesIO(content))
-        if name.endswith(".csv"):
+        answer = _unpack(content, parquet=name.endswith(".parquet"), csv=name.endswith(".csv"))
+        if isinstance(answer, WithBytes):
+            # The child may have been taken over: Arrow checks what the bytes say of themselves.
+            rows = pa.ipc.open_stream(answer.content).read_all()
+            rows.validate(full=True)
+            return pl.DataFrame(pl.from_arrow(rows))
+    except ContainedError as error:
+        bounds = f"{limits.RELEASE_SECONDS} seconds and {limits.RELEASE_MEMORY_BYTES >> 30} GiB"
+        rule = f"it cannot be read within {bounds} (its reader {error.why}): write fewer rows"
+        raise InvalidInputError("table", name, rule) from None
+    except pa.ArrowInvalid as error:
+        raise InvalidInputError("table", name, f"it is damaged: {_first_line(error)}") from None
+    raise InvalidInputError("table", name, answer["refused"])
+
+
+def _content(uri: str) -> bytes:
+    """Return a file, up to the first byte beyond what is read."""
+    most = limits.RELEASE_TABLE_BYTES + 1
+    if (local := local_path(uri)) is not None:
+        with open_plain(pathlib.Path(local)) as file:
+            return file.read(most)
+    folder, _, name = uri.rpartition("/")
+    files = open_filesystem(folder)
+
+    def action() -> bytes:
+        with files.open_input_file(name) as file:
+            content: bytes = file.read(most)
+        return content
+
+    return patiently(action, name)
+
+
+def unpack(content: bytes, parquet: bool, csv: bool) -> Any:  # noqa: FBT001
+    """Return a table as Arrow's stream of rows, or why it is refused.
+
+    Args:
+        content: of the file.
+        parquet: whether its name says that it is Parquet.
+        csv: whether its name says that it is CSV.
+    """
+    try:
+        if parquet:
+            frame = pl.read_parquet(io.BytesIO(content))
+        elif csv:
             header = content.split(b"\n", 1)[0]
             separator = ";" if header.count(b";") > header.count(b",") else ","
-            return pl.read_csv(io.BytesIO(content), separator=separator)
+            frame = pl.read_csv(io.BytesIO(content), separator=separator)
+        else:
+            return {"refused": "its name ends with .parquet or .csv"}
     except pl.exceptions.PolarsError as error:
-        raise InvalidInputError("table", name, f"it is damaged: {_first_line(error)}") from None
-    raise InvalidInputError("table", name, "its name ends with .parquet or .csv")
+        return {"refused": f"it is damaged: {_first_line(error)}"}
+    frame = frame.with_columns(pl.selectors.by_dtype(pl.Categorical, pl.Enum).cast(pl.String))
+    sink = io.BytesIO()
+    frame.write_ipc_stream(sink, compat_level=pl.CompatLevel.oldest())
+    return WithBytes({}, sink.getvalue())
+
+
+_unpack = Contained(
+    f"{__name__}:{unpack.__name__}",
+    seconds=limits.RELEASE_SECONDS,
+    memory=limits.RELEASE_MEMORY_BYTES,
+)
 
 
 def as_table(
@@ -121,8 +183,9 @@ def as_columns(frame: pl.DataFrame, columns: Sequence[Column]) -> Table:
         series = frame[column.name]
         _check_whole(series)
         if column.categories:
-            series = series.cast(pl.String)
-        elif series.dtype == pl.Date:
+            cells.append(_places(series.cast(pl.String), column))
+            continue
+        if series.dtype == pl.Date:
             series = series.to_physical()
         elif not series.dtype.is_numeric():
             raise InvalidInputError(column.name, str(series.dtype), "the system holds numbers")
@@ -152,12 +215,21 @@ def _encoded(
         width = 1.0 if series.dtype.is_integer() else precision
         column = Column.numeric(series.name, *(bounds or ()), precision=width)
         return column, column.encode(series.to_numpy())
-    if series.dtype in {pl.String, pl.Boolean, pl.Categorical} or isinstance(series.dtype, pl.Enum):
+    if series.dtype.base_type() in {pl.String, pl.Boolean, pl.Categorical, pl.Enum}:
         text = series.cast(pl.String)
         column = Column.categorical(series.name, sorted(text.unique()))
-        return column, column.encode(text.to_numpy())
+        return column, _places(text, column)
     rule = "a column holds whole or floating-point numbers, dates, text or truth values"
     raise InvalidInputError(series.name, str(series.dtype), rule)
+
+
+def _places(text: pl.Series, column: Column) -> NDArray[np.int64]:
+    """Return the categories' places; no array gives each row the room of the longest word."""
+    places = text.cast(pl.Enum(column.categories), strict=False)
+    if places.null_count():
+        worst = text.filter(places.is_null())[0]
+        raise InvalidInputError(column.name, worst, "it is none of the system's categories")
+    return places.to_physical().cast(pl.Int64).to_numpy()
 
 
 def _first_line(error: Exception) -> str:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from privcore.exceptions import TransientError
 from workers.databases import connected
 from workers.exceptions import NotEvaluableError, Reason
+from workers.lake import limits
 from workers.lake.layout import LabelFile
 from workers.lake.retries import may_go_away
 from workers.sources.join_context import JoinContext
@@ -74,7 +75,7 @@ class QueryDay:
 
     def _write(self, columns: tuple[str, ...], joining: JoinContext, stream: object) -> int:
         """Write the asked columns of all rows, and return how many rows there are."""
-        count, writer = 0, None
+        count, size, writer = 0, 0, None
         try:
             for table in self._batches(str(self.tables.query)):
                 self._check_columns(table, columns)
@@ -89,7 +90,13 @@ class QueryDay:
                     writer = pq.ParquetWriter(stream, rows.schema, compression="zstd")
                 if rows.num_rows:
                     writer.write_table(rows)
-                count += rows.num_rows
+                count, size = count + rows.num_rows, size + rows.nbytes
+                if size > limits.QUERY_BYTES:
+                    raise NotEvaluableError(
+                        Reason.TOO_LARGE,
+                        f"{self._subject} returns more than {limits.QUERY_BYTES:,} bytes: return "
+                        "the day's rows alone, with short text.",
+                    )
         finally:
             if writer is not None:
                 writer.close()

@@ -208,6 +208,17 @@ def test_a_query_that_does_not_fit_gets_a_sentence() -> None:
                                        "where scored_on = $1")  # fmt: skip
 
 
+@pytest.mark.usefixtures("bank")
+def test_memory_and_disk_do_not_depend_on_who_writes_the_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """2,000 rows of 1 MB took 5 GB, and rows without end filled the disk."""
+    monkeypatch.setattr(limits, "QUERY_BYTES", 1_000)
+    assert "returns more than 1,000 bytes" in refused(QUERY)
+    long = "select case when random() < 0.01 then repeat('x', 300000) end as x,"
+    assert "a row of more than 262,144 bytes" in refused(long)
+
+
 def test_a_value_is_never_quoted(bank: Server) -> None:
     run(bank, "update applications set split = 'ssn-123' where application_id = 'a1'")
     told = refused("select split::int + 1 as x,")

@@ -86,7 +86,7 @@ def asked(how: str, places: Any = None) -> Any:
         ("terminal", TerminalError, r"^Nothing is installed\.$"),
         ("exit", NotEvaluableError, "raised SystemExit"),
         ("die", NotEvaluableError, "SIGABRT"),
-        ("grow", NotEvaluableError, "took over 2 GiB of memory"),
+        ("grow", NotEvaluableError, "took over 4 GiB of memory"),
         ("wait", NotEvaluableError, "took over 2 seconds"),
     ],
 )
