@@ -74,9 +74,10 @@ def foreign_settings(folder: pathlib.Path, users: set[int]) -> list[str]:
         path = folder / name
         try:
             found = path.lstat()
-            foreign = found.st_uid not in users or bool(found.st_mode & 0o002)
             plain = stat.S_ISREG(found.st_mode)
-            if not foreign or (about and plain and about not in path.read_bytes()):
+            if not _is_foreign(found, users) or (
+                about and plain and about not in path.read_bytes()
+            ):
                 continue
         except OSError:
             continue
@@ -88,11 +89,31 @@ def foreign_settings(folder: pathlib.Path, users: set[int]) -> list[str]:
     return sentences
 
 
+def foreign_kernels(folder: str, users: set[int]) -> list[str]:
+    """Return a sentence where numba would run pickles of a folder that others may write."""
+    try:
+        if not folder or not _is_foreign(pathlib.Path(folder).stat(), users):
+            return []
+    except OSError:
+        return []
+    sentence = (
+        f"NUMBA_CACHE_DIR names {folder}, which is another user's, or everybody may change it, "
+        "and numba runs what lies there: name a folder of your own."
+    )
+    return [sentence]
+
+
+def _is_foreign(found: os.stat_result, users: set[int]) -> bool:
+    return found.st_uid not in users or bool(found.st_mode & 0o002)
+
+
 def main() -> None:
     """Start the command line, or end with one sentence and exit code 3."""
+    users = {0, os.geteuid()}
     foreign = [
         *foreign_packages(),
-        *foreign_settings(pathlib.Path(), {0, os.geteuid()}),
+        *foreign_settings(pathlib.Path(), users),
+        *foreign_kernels(os.environ.get("NUMBA_CACHE_DIR", ""), users),
     ]
     if foreign:
         sys.exit(_failed(foreign[0]))

@@ -149,3 +149,13 @@ def test_no_test_sees_the_settings_of_the_person_who_runs_it() -> None:
     assert variables == kept | in_the_home
     assert set(in_the_home.values()) == {os.devnull}
     assert not set(os.environ) & set(shell)
+
+
+def test_kernels_of_somebody_else_are_not_run(tmp_path: pathlib.Path) -> None:
+    mine = {os.geteuid()}
+    for folder in ("", str(tmp_path / "none"), str(tmp_path)):
+        assert privaudit.foreign_kernels(folder, mine) == []
+    (sentence,) = privaudit.foreign_kernels(str(tmp_path), {os.geteuid() + 1})
+    assert "NUMBA_CACHE_DIR" in sentence
+    tmp_path.chmod(0o777)
+    assert len(privaudit.foreign_kernels(str(tmp_path), mine)) == 1

@@ -4,10 +4,11 @@ Namespaces and Landlock close files, processes and TCP. What they leave open is 
 used surface: io_uring, userfaultfd, keyrings, BPF, and sockets of families that belong to no
 network namespace, such as AF_VSOCK, which reaches the host of a virtual machine, and local ones,
 which a path names. Landlock also lets a process change the mode, the times and the attributes of
-its user's files. Shared memory of System V is in no bound on memory, and limits and priorities of
-all processes of a user are open to each of them. Linux bounds no number of root's processes, so a
-process that asks no storage may start threads alone. The filter is a list of denials, because
-allocators and thread pools of foreign libraries change what they call.
+its user's files, and watch folders for the names of new files. Shared memory of System V is in no
+bound on memory, and limits and priorities of all processes of a user are open to each of them.
+Linux bounds no number of root's processes, so a process that asks no storage may start threads
+alone. The filter is a list of denials, because allocators and thread pools of foreign libraries
+change what they call.
 
 Numbers are those of the kernel's `unistd.h`. On another processor there is no filter.
 """
@@ -65,6 +66,7 @@ _PROCESSORS = {
         90, 91, 268, 92, 93, 94, 260,  # chmod, fchmod, fchmodat, chown, fchown, lchown, fchownat
         132, 235, 261, 280,  # utime, utimes, futimesat, utimensat
         188, 189, 190, 197, 198, 199,  # setxattr, removexattr; of links and of open files, too
+        253, 254, 294, 300,  # inotify_init, inotify_add_watch, inotify_init1, fanotify_init
         29, 30, 64, 65, 68, 69, 70,  # shmget, shmat, semget, semop, msgget, msgsnd, msgrcv
         141, 251, 142, 144, 203, 314,  # setpriority, ioprio_set; sched_setparam, _setscheduler, ...
     )),
@@ -77,6 +79,7 @@ _PROCESSORS = {
         52, 53, 55, 54,
         88,
         5, 6, 7, 14, 15, 16,
+        26, 27, 262,
         194, 196, 190, 193, 186, 189, 188,
         140, 30, 118, 119, 122, 274,
     )),

@@ -88,6 +88,11 @@ def _open(family: int) -> str:
         return "done"
 
 
+def _watch() -> str:
+    libc = ctypes.CDLL(None, use_errno=True)
+    return "done" if libc.inotify_init1(0) >= 0 else errno.errorcode[ctypes.get_errno()]
+
+
 def _thread() -> str:
     found: list[str] = []
     thread = threading.Thread(target=lambda: found.append("done"))
@@ -117,6 +122,7 @@ TRIED = {
     "own limits": lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)) or "done",
     "another's limits": lambda: _call(_PRLIMIT, os.getpid() + 1, 4, None, None),
     "priority": lambda: _call(_SETPRIORITY, 0, 0, 19),
+    "names of files": _watch,
     "thread": _thread,
 }
 
@@ -144,6 +150,7 @@ def test_a_contained_process_is_denied_the_kernels_rare_calls(asking: bool) -> N
         "own limits": "done",
         "another's limits": "EPERM",
         "priority": "EPERM",
+        "names of files": "EPERM",
         "thread": "done",
     }
 

@@ -5,6 +5,7 @@ import functools
 import importlib.resources
 import pathlib
 import re
+import tempfile
 from collections.abc import Collection, Iterator
 
 import duckdb
@@ -105,7 +106,11 @@ def _guarded(rows: duckdb.DuckDBPyRelation) -> Iterator[str]:
 @contextlib.contextmanager
 def _connect() -> Iterator[duckdb.DuckDBPyConnection]:
     """Yield a database of its own, in which an error is one sentence."""
-    with duckdb.connect() as connection:
+    with (
+        # Without a place, what does not fit in memory goes to .tmp in the working folder.
+        tempfile.TemporaryDirectory(prefix="privaudit-") as spill,
+        duckdb.connect(config={"temp_directory": spill}) as connection,
+    ):
         connection.execute("set TimeZone = 'UTC'")
         try:
             yield connection
