@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 
 from privcore.exceptions import AuditError, TerminalError
+from workers.lake import limits
 
 _FULL = ("no space left on device", "database or disk is full", "disk quota exceeded")
 _FULL_BYTES = 1 << 20
@@ -20,14 +21,19 @@ class WrongUsageError(TerminalError):
 
 
 def in_one_sentence(error: BaseException) -> str:
-    """Return what went wrong; a full disk by its path, whichever library met it."""
+    """Return what went wrong; a full disk by its path, whichever library met it.
+
+    Sentences quote what an input said, which may be megabytes.
+    """
     full = _full_disk(error)
     if full is not None:
         return full
-    if isinstance(error, AuditError):
-        return str(error)
-    what = " ".join(str(error).split()) or "no message"
-    return f"{type(error).__name__}: {what}"
+    said = str(error)
+    if not isinstance(error, AuditError):
+        what = " ".join(said[: limits.REASON_CHARACTERS].split()) or "no message"
+        said = f"{type(error).__name__}: {what}"
+    cut = len(said) > limits.REASON_CHARACTERS
+    return f"{said[: limits.REASON_CHARACTERS]}..." if cut else said
 
 
 def in_a_record(error: BaseException) -> str:

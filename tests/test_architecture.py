@@ -55,7 +55,7 @@ BELOW_IN_WORKERS = {
     "contained": {"contained_child"},
     "lake": {
         "exceptions", "plain_text", "strict_model", "contained", "contained_child", "memory",
-        "patience", "secret_files",
+        "patience", "secret_files", "plain_files",
     },
     "labels": {"exceptions", "contained", "lake"},
     "databases": {"exceptions", "patience", "lake"},
@@ -74,7 +74,8 @@ BELOW_IN_WORKERS = {
     "training": {"exceptions", "executors", "lake", "labels"},
     "memorization": {"exceptions", "contained", "memory", "executors", "lake", "labels"},
     "release": {
-        "exceptions", "strict_model", "versions", "patience", "executors", "lake", "warehouse",
+        "exceptions", "contained", "contained_child", "strict_model", "versions", "patience",
+        "executors", "lake", "warehouse",
     },
     "publication": {"secret_files", "lake", "warehouse"},
     "evidence": {"secret_files", "plain_text", "strict_model", "publication"},

@@ -118,7 +118,8 @@ def check_evidence(
         return BundleFinding(
             "expired",
             f"The bundle is signed and unchanged, but its statement expired on "
-            f"{verified.expires_at:%Y-%m-%d %H:%M} UTC: ask the signer for a newer one.",
+            f"{verified.expires_at:%Y-%m-%d %H:%M} UTC, or it begins later: ask the signer "
+            "for another one.",
             verified,
         )
     return BundleFinding(

@@ -144,7 +144,7 @@ def test_a_language_model_that_cannot_be_read_is_said_to_be_so(counts: str) -> N
 
 def test_a_language_model_that_is_a_pipe_is_not_waited_for(tmp_path: pathlib.Path) -> None:
     os.mkfifo(tmp_path / "model.json")
-    with pytest.raises(InvalidInputError, match="no pipe or device"):
+    with pytest.raises(InvalidInputError, match="no plain file"):
         read_model(str(tmp_path / "model.json"))
 
 

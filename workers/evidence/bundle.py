@@ -103,8 +103,11 @@ class VerifiedBundle:
     recomputed: bool | None
 
     def expired(self, at: dt.datetime) -> bool:
-        """Return whether the statement is no evidence any more at a time."""
-        return at >= self.expires_at
+        """Return whether the statement is no evidence at a time: any more, or, beyond a day, yet.
+
+        A signer could else publish in the year 9999.
+        """
+        return not self.expires_at - LIFETIME - dt.timedelta(days=1) <= at < self.expires_at
 
 
 def make_bundle(

@@ -24,6 +24,7 @@ from workers.lake import limits
 from workers.lake.confined import open_below
 from workers.lake.places import check_uri, local_path
 from workers.lake.retries import patiently
+from workers.plain_files import open_plain
 
 Result = TypeVar("Result")
 
@@ -47,6 +48,25 @@ def _remote(uri: str) -> fs.FileSystem:
     """Connect once: an object store's client keeps its connections."""
     filesystem, path = fs.FileSystem.from_uri(uri)
     return fs.SubTreeFileSystem(path, filesystem)
+
+
+def read_named(uri: str, *, at_most: int) -> bytes:
+    """Return a file that a person names, at a path or URI; links are followed.
+
+    Raises:
+        OSError: it cannot be read, is no plain file, or has more than `at_most` bytes.
+    """
+    local = local_path(uri)
+    if local is not None:
+        with open_plain(local) as file:
+            content = file.read(at_most + 1)
+    else:
+        folder, _, name = uri.rpartition("/")
+        files = open_filesystem(folder)
+        content = patiently(lambda: files.open_input_file(name).read(at_most + 1), name)
+    if len(content) > at_most:
+        raise OSError(errno.EFBIG, f"it has more than the {at_most:,} bytes that are read")
+    return content
 
 
 class LabelFile(NamedTuple):

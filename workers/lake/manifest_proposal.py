@@ -9,9 +9,11 @@ from typing import Any
 import polars as pl
 
 from privcore.exceptions import TerminalError
+from workers.lake import limits
 from workers.lake.formats import ENDINGS
 from workers.lake.manifest import SCHEMA_VERSION, Manifest
 from workers.lake.model_sandbox import ModelDescription, UnreadableModelError, describe_model
+from workers.plain_files import open_plain
 
 _CLASSES = 1_000
 
@@ -88,13 +90,19 @@ def proposed_manifest(
 
 def _content(model_file: pathlib.Path) -> bytes:
     try:
-        return model_file.read_bytes()
+        with open_plain(model_file) as file:
+            content = file.read(limits.CHECKPOINT_BYTES + 1)
     except OSError as error:
         raise TerminalError(f"{model_file} cannot be read: {error.strerror}.") from None
+    if len(content) > limits.CHECKPOINT_BYTES:
+        most = f"{limits.CHECKPOINT_BYTES:,}"
+        raise TerminalError(f"{model_file} is larger than the {most} bytes that are read.")
+    return content
 
 
 def _rows(table: pathlib.Path) -> pl.LazyFrame:
     try:
+        open_plain(table).close()  # of a pipe no beginning would come
         rows = pl.scan_parquet(table)
         rows.collect_schema()
     except (OSError, pl.exceptions.PolarsError):

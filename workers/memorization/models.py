@@ -6,12 +6,10 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pyarrow import fs
 
 from privcore.exceptions import InvalidInputError
 from workers.lake.formats import check_installed
-from workers.lake.layout import open_filesystem
-from workers.lake.retries import patiently
+from workers.lake.layout import read_named
 from workers.memorization.ngram import VOCABULARY, load_ngram
 
 _MOST_BYTES = 2 << 30  # ONNX has no larger files
@@ -83,15 +81,9 @@ def read_model(uri: str, *, begin: int = 0) -> ModelFile:
     Raises:
         InvalidInputError: there is no such file, it is too large, damaged, or of no known format.
     """
-    folder, _, name = uri.rpartition("/")
-    files = open_filesystem(folder or ("/" if uri.startswith("/") else "."))
+    name = uri.rpartition("/")[2]
     try:
-        found = files.get_file_info(name)
-        if found.type == fs.FileType.Unknown:
-            raise InvalidInputError("model", name, "it is a file, and no pipe or device")
-        if (found.size or 0) > _MOST_BYTES:
-            raise InvalidInputError("model", name, "a model has at most 2 GiB")
-        content = patiently(lambda: files.open_input_file(name).read(), name)
+        content = read_named(uri, at_most=_MOST_BYTES)
     except OSError as error:
         reason = str(error).partition("\n")[0]
         raise InvalidInputError("model", name, f"it cannot be read: {reason}") from None

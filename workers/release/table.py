@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import pathlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,10 +16,7 @@ from privcore.mechanisms import Column
 from workers.contained import Contained, ContainedError
 from workers.contained_child import WithBytes
 from workers.lake import limits
-from workers.lake.layout import open_filesystem
-from workers.lake.places import local_path
-from workers.lake.retries import patiently
-from workers.plain_files import open_plain
+from workers.lake.layout import read_named
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,12 +62,9 @@ def read_frame(uri: str) -> pl.DataFrame:
     """
     name = uri.rpartition("/")[2]
     try:
-        content = _content(uri)
+        content = read_named(uri, at_most=limits.RELEASE_TABLE_BYTES)
     except OSError as error:
         raise InvalidInputError("table", name, f"it cannot be read: {_first_line(error)}") from None
-    if len(content) > limits.RELEASE_TABLE_BYTES:
-        most = f"a table has at most {limits.RELEASE_TABLE_BYTES:,} bytes in one file"
-        raise InvalidInputError("table", name, most)
     try:
         answer = _unpack(content, parquet=name.endswith(".parquet"), csv=name.endswith(".csv"))
         if isinstance(answer, WithBytes):
@@ -86,23 +79,6 @@ def read_frame(uri: str) -> pl.DataFrame:
     except pa.ArrowInvalid as error:
         raise InvalidInputError("table", name, f"it is damaged: {_first_line(error)}") from None
     raise InvalidInputError("table", name, answer["refused"])
-
-
-def _content(uri: str) -> bytes:
-    """Return a file, up to the first byte beyond what is read."""
-    most = limits.RELEASE_TABLE_BYTES + 1
-    if (local := local_path(uri)) is not None:
-        with open_plain(pathlib.Path(local)) as file:
-            return file.read(most)
-    folder, _, name = uri.rpartition("/")
-    files = open_filesystem(folder)
-
-    def action() -> bytes:
-        with files.open_input_file(name) as file:
-            content: bytes = file.read(most)
-        return content
-
-    return patiently(action, name)
 
 
 def unpack(content: bytes, parquet: bool, csv: bool) -> Any:  # noqa: FBT001

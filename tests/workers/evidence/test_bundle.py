@@ -289,6 +289,8 @@ def test_a_statement_expires_after_its_lifetime(bundle: bytes, trusted: list[SSl
     assert found.expires_at == end
     assert not found.expired(end - dt.timedelta(seconds=1))
     assert found.expired(end)
+    assert not found.expired(STATEMENTS[3].published_at)
+    assert found.expired(STATEMENTS[3].published_at - dt.timedelta(days=2))
 
 
 def test_a_new_key_signs_new_heads_and_old_bundles_verify_with_the_old_one(
