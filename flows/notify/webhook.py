@@ -128,12 +128,15 @@ async def answered(url: str, body: bytes, headers: Mapping[str, str]) -> int:
     Raises:
         httpx.HTTPError, TimeoutError, OSError: there was no answer.
     """
-    async with (
-        asyncio.timeout(_TIMEOUT),
-        httpx.AsyncClient(timeout=_TIMEOUT) as client,
-        client.stream("POST", url, content=body, headers=dict(headers)) as answer,
-    ):
-        return answer.status_code
+    try:
+        async with (
+            asyncio.timeout(_TIMEOUT),
+            httpx.AsyncClient(timeout=_TIMEOUT) as client,
+            client.stream("POST", url, content=body, headers=dict(headers)) as answer,
+        ):
+            return answer.status_code
+    except (httpx.InvalidURL, UnicodeError):  # of an address with control characters, or no host
+        raise httpx.UnsupportedProtocol("The address is none.") from None
 
 
 def sign(secret: str, timestamp: str, body: bytes) -> str:

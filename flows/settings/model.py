@@ -9,6 +9,7 @@ from flows.settings.problems import SettingsError
 from flows.settings.values import TimeOfDay
 from privcore.exceptions import TerminalError
 from workers.lake.day_paths import REGISTRY
+from workers.lake.manifest import Name
 from workers.lake.places import local_path
 from workers.plan import Attribute, Plan, TrainingSampling
 from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
@@ -21,7 +22,7 @@ from workers.strict_model import StrictModel
 class ModelSettings(StrictModel):
     """One audited model."""
 
-    name: str
+    name: Name
     """Name of the model's folder in the lake."""
     dataset: str | None = None
     """The only label dataset that its manifest may name; any if left out."""

@@ -2,7 +2,8 @@
 
 import datetime as dt
 import zoneinfo
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -11,8 +12,9 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.tables.table_files import TableDay
 
+_OURS = "privaudit: "
 RECORD, DIFFER, CORRECTED, ROWS, BUCKET = (
-    f"privaudit: {name}" for name in ("record", "differ", "corrected", "rows", "bucket")
+    f"{_OURS}{name}" for name in ("record", "differ", "corrected", "rows", "bucket")
 )
 """Columns that no table has: a record's name, whether its rows differ, whether its label became
 another one, how many rows, its bucket."""
@@ -211,6 +213,22 @@ def moment(kind: pa.DataType, at: dt.datetime, zone: str) -> str:
     if kind.tz is None:
         return f"TIMESTAMP '{at.astimezone(zoneinfo.ZoneInfo(zone)):%Y-%m-%d %H:%M:%S}'"
     return f"TIMESTAMPTZ '{at.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S}+00'"
+
+
+def check_names(parts: Sequence[JoinPart]) -> None:
+    """Raise `NotEvaluableError` where DuckDB, to which case is nothing, takes columns for others."""
+    first, *others = parts
+    renamed = [new for part in others for name, new in part.columns.items() if new != name]
+    for names in (*(part.needed for part in parts), (*first.columns, *renamed)):
+        times = Counter(name.lower() for name in names)
+        for name in names:
+            low = name.lower()
+            if times[low] > 1 or low == "rowid" or low.startswith(_OURS):
+                raise NotEvaluableError(
+                    Reason.LABEL_INVALID,
+                    f"A join cannot tell the column {name!r} from others: names differ by more "
+                    "than case, and none is rowid or begins with privaudit. Rename it.",
+                )
 
 
 def quoted(name: str) -> str:

@@ -32,6 +32,7 @@ from workers.sources.scores.join_parts import (
     ROWS,
     Join,
     JoinPart,
+    check_names,
     of,
     quoted,
 )
@@ -346,4 +347,5 @@ def _parts(
         names = other.record or record, other.day or tables.day
         before = other.days_before if isinstance(other, EarlierTable) else 0
         parts.append(JoinPart(role, found[role], *names, columns, days_before=before))
+    check_names(parts)
     return parts
