@@ -8,6 +8,7 @@ characters that were, what the next shorter context was followed by, down to a u
 import functools
 import json
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,7 +41,7 @@ class NgramCounts:
             raise InvalidInputError("order", self.order, f"it lies in 1 to {_LONGEST}")
 
     @classmethod
-    def of(cls, sequences: list[NDArray[np.int64]], order: int) -> "NgramCounts":
+    def of(cls, sequences: Iterable[NDArray[np.int64]], order: int) -> "NgramCounts":
         """Return the counts of tokenised sequences; each is counted with its end."""
         counts: Counter[str] = Counter()
         for tokens in sequences:

@@ -90,9 +90,9 @@ def _count_unit(shared: _Counting, unit: WorkUnit) -> tuple[str, NgramCounts]:
         for batch in _batches(shared.lake, shared.partition, piece, shared.column):
             split = batch.column(SPLIT).cast(pl.String)
             wanted = np.flatnonzero((split == shared.split).fill_null(value=False).to_numpy())
-            sequences = _tokens(batch, shared.column)
-            known = [sequences[row] for row in wanted]
-            total += NgramCounts.of([row for row in known if row is not None], shared.order)
+            sequences = _tokens(batch, shared.column, wanted)
+            known = (each for each in sequences if each is not None)
+            total += NgramCounts.of(known, shared.order)
     return unit[0].file, total
 
 
@@ -132,13 +132,13 @@ def _check(footer: Footer, path: str, columns: list[str]) -> None:
 def _scan_batch(shared: MemorizationPass, batch: Batch) -> MemorizationTally:
     """Return what both models say of a batch."""
     file, group, start = batch.place
-    sequences = _tokens(batch, shared.column)
     models = (shared.target.load(), shared.reference.load())
     total = MemorizationTally.zero()
     for arm, chosen in zip((TRAIN_ARM, HOLDOUT_ARM), batch.arms(), strict=True):
         likely, losses, tokens, at_risk = [], [], 0, []
-        for row in np.flatnonzero(chosen):
-            sequence, place = sequences[row], (file, group, start + int(row))
+        rows = np.flatnonzero(chosen)
+        for row, sequence in zip(rows, _tokens(batch, shared.column, rows), strict=True):
+            place = (file, group, start + int(row))
             if sequence is None or len(sequence) > shared.longest:
                 total += _left_out(shared, batch.path, place, sequence)
                 continue
@@ -191,22 +191,25 @@ def _left_out(
     return MemorizationTally.zero(BadRecords.at(place, 1, reason, sentence))
 
 
-def _tokens(batch: Batch, column: str) -> list[NDArray[np.int64] | None]:
-    """Return each row's tokens: text as its UTF-8 bytes and an end, lists of ids as they are."""
+def _tokens(
+    batch: Batch, column: str, rows: NDArray[np.int64]
+) -> Iterator[NDArray[np.int64] | None]:
+    """Yield some rows' tokens: text as its UTF-8 bytes and an end, lists of ids as they are.
+
+    One after the other: of text that is packed well, all tokens at once could take gigabytes.
+    """
     kind = batch.table[column].type
     series = batch.column(column)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return [
-            np.append(np.frombuffer(text.encode(), dtype=np.uint8), END).astype(np.int64)
-            if text
-            else None
-            for text in series
-        ]
+        for text in (series[int(row)] for row in rows):
+            content = np.frombuffer((text or "").encode(), dtype=np.uint8)
+            yield np.append(content, END).astype(np.int64) if text else None
+        return
     if isinstance(series.dtype, pl.List) and pa.types.is_integer(kind.value_type):
-        return [
-            None if ids is None or not len(ids) or ids.null_count() else ids.to_numpy()
-            for ids in series.cast(pl.List(pl.Int64))
-        ]
+        for ids in (series[int(row)] for row in rows):
+            empty = ids is None or not len(ids) or ids.null_count()
+            yield None if empty else ids.cast(pl.Int64).to_numpy()
+        return
     raise NotEvaluableError(
         Reason.FEATURE_INVALID,
         f"{batch.path} stores {column!r} as {kind}: sequences are text, or lists of token ids.",

@@ -216,7 +216,7 @@ def moment(kind: pa.DataType, at: dt.datetime, zone: str) -> str:
 
 
 def check_names(parts: Sequence[JoinPart]) -> None:
-    """Raise `NotEvaluableError` where DuckDB, to which case is nothing, takes columns for others."""
+    """Raise `NotEvaluableError` where DuckDB, to which case is nothing, would confuse columns."""
     first, *others = parts
     renamed = [new for part in others for name, new in part.columns.items() if new != name]
     for names in (*(part.needed for part in parts), (*first.columns, *renamed)):
