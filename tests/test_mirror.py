@@ -139,6 +139,7 @@ ELSEWHERE = {
     "security/test_owner_attacks.py": "workers.audit.beside_decoys workers.audit.reversed_labels "
     "workers.audit.worse_than_shares",
     "security/test_owner_third_round.py": "workers.audit.narrow_answers",
+    "security/test_sixth_round.py": "workers.audit.unlike_arms",
     "security/test_sizes.py": "workers.lake.limits",
     "chaos/test_watched_nights.py": "flows.supervisor",
     "deploy/test_deploy.py": "flows.notify.automations flows.run.publish",

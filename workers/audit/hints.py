@@ -15,6 +15,7 @@ from workers.audit.holdout_seen import holdout_seen
 from workers.audit.label_state import declaration_location, label_column_warning
 from workers.audit.narrow_answers import narrow_answers, one_sided_numbers, sure_beliefs
 from workers.audit.reversed_labels import reversed_labels
+from workers.audit.unlike_arms import unlike_arms
 from workers.audit.worse_than_shares import worse_than_shares
 from workers.lake.manifest import OutputCorrection, Privacy
 from workers.plan import Plan
@@ -41,6 +42,7 @@ def hint_of(
     random = generator(plan.seed, source.model, str(source.day), "reversed")
     hints = [] if diagnosed else [holdout_seen(tallies)]
     hints.append(reversed_labels(tallies, random))
+    hints.append(unlike_arms(tallies))
     hints.append(_corrected(source.output_correction))
     hints.append(_unserved_rounds(source))
     hints.append(_classes_without_labels(len(source.label.classes), tallies))
