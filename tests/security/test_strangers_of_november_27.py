@@ -242,7 +242,7 @@ def test_a_table_to_attack_is_read_within_bounds(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """7 kB took 4.9 GB of the command's own memory, and a pipe was waited for."""
-    small = Contained("workers.release.table:unpack", seconds=20, memory=1 << 28)
+    small = Contained("workers.release.table:unpack", seconds=20, memory=1 << 28, fork=True)
     monkeypatch.setattr(workers.release.table, "_unpack", small)
     words = pl.DataFrame({"x": pl.repeat("x" * 3_000, 200_000, eager=True)})
     words.write_parquet(tmp_path / "bomb.parquet")

@@ -110,6 +110,7 @@ _unpack = Contained(
     f"{__name__}:{unpack.__name__}",
     seconds=limits.RELEASE_SECONDS,
     memory=limits.RELEASE_MEMORY_BYTES,
+    fork=True,
 )
 
 
