@@ -90,11 +90,16 @@ def foreign_settings(folder: pathlib.Path, users: set[int]) -> list[str]:
 
 
 def foreign_kernels(folder: str, users: set[int]) -> list[str]:
-    """Return a sentence where numba would run pickles of a folder that others may write."""
+    """Return a sentence where numba would run pickles of a folder that others may write.
+
+    Who may write a checkout's own kernels may write its code, too.
+    """
     try:
         if not folder or not _is_foreign(pathlib.Path(folder).stat(), users):
             return []
     except OSError:
+        return []
+    if pathlib.Path(folder) == kernel_cache():
         return []
     sentence = (
         f"NUMBA_CACHE_DIR names {folder}, which is another user's, or everybody may change it, "
