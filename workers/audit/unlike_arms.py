@@ -1,7 +1,7 @@
 """Training records that the holdout has none beside, by what the earlier model says of them."""
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from privcore.attacks import OddsTally, Tallies
 
@@ -25,7 +25,7 @@ def unlike_arms(tallies: Tallies) -> str:
     if not found:
         return ""
     records, moved, surprise, freedom = np.sum(found, axis=0)
-    if moved < _UNLIKE * records or chi2.sf(surprise, freedom) > _BY_CHANCE:
+    if moved < _UNLIKE * records or chdtrc(freedom, surprise) > _BY_CHANCE:
         return ""
     return (
         f"The earlier model answers otherwise of the holdout than of the training records: "
