@@ -16,7 +16,7 @@ from flows.study import (
     runner,
     three_attacks,
 )
-from flows.study.gaussian_classes import dimension_of, draw_classes, fitted_posterior, raised
+from flows.study.randomized_response import dimension_of, draw_classes, fitted_posterior, raised
 from privcore.attacks import generator
 from tests.support.studies import here
 from workers.datasets.criteo import NUMERIC
