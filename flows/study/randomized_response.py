@@ -124,13 +124,10 @@ def study(*, scale: float) -> Study:
     repetitions = max(5, round(REPETITIONS * math.sqrt(scale)))
     fresh = max(5, round(FRESH_REPETITIONS * math.sqrt(scale)))
     # What is compared with the paper first, for a reader who looks in before all is done.
-    cells = [
-        _cell("bounds", classes, records, (0, repetitions), epsilons=EPSILONS)
-        for classes in reversed(CLASSES)
-    ]
-    cells.append(_cell("shifts", SHIFT_CLASSES, records, (0, repetitions), epsilons=SHIFT_EPSILONS))
+    cells = [_cell("bounds", classes, records, (0, repetitions)) for classes in reversed(CLASSES)]
+    cells.append(_cell("shifts", SHIFT_CLASSES, records, (0, repetitions)))
     cells += [
-        _cell("fresh", classes, records, block, epsilons=EPSILONS)
+        _cell("fresh", classes, records, block)
         for classes in reversed(CLASSES)
         for block in blocks(fresh, _BLOCK)
     ]
@@ -146,9 +143,7 @@ def study(*, scale: float) -> Study:
     )
 
 
-def _cell(
-    part: str, classes: int, records: int, block: tuple[int, int], *, epsilons: tuple[float, ...]
-) -> Cell:
+def _cell(part: str, classes: int, records: int, block: tuple[int, int]) -> Cell:
     shifted = part == "shifts"
     return Cell(
         f"{part}-{classes}-classes-{block[0]:03}",
@@ -158,7 +153,7 @@ def _cell(
             "records": records,
             "block": block,
             "seed": SEED,
-            "epsilons": epsilons,
+            "epsilons": SHIFT_EPSILONS if shifted else EPSILONS,
             "shifts": SHIFTS if shifted else (),
             "fractions": SHIFT_FRACTIONS if shifted else FRACTIONS,
             "fresh_records": FRESH_RECORDS,
