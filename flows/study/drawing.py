@@ -121,8 +121,9 @@ def printed_at(x: Any, y: float, series: str, panel: str = "") -> Point:
 
 
 def colored(series: Iterable[str], colors: str) -> dict[str, str]:
-    """Return the colours of some series, in their order."""
-    return dict(zip(series, colors.split(), strict=False))
+    """Return the colours of some series, in their order; a series without one is an error."""
+    names = list(series)
+    return dict(zip(names, colors.split()[: len(names)], strict=True))
 
 
 def chart(
