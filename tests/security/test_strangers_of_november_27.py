@@ -41,7 +41,7 @@ from workers.versions import METHOD_VERSION
 from workers.warehouse.delta import commit_times
 from workers.warehouse.gate import file_sha256
 from workers.warehouse.orphans import _read_ids
-from workers.warehouse.sql import _guarded
+from workers.warehouse.sql import _connect, _guarded
 from workers.warehouse.store import Warehouse
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -261,3 +261,12 @@ def test_a_long_word_gives_no_row_its_room() -> None:
     table = as_table(pl.DataFrame({"x": words}))
     assert table.cells.max() == 2
     assert (as_columns(pl.DataFrame({"x": words}), table.columns).cells == table.cells).all()
+
+
+def test_what_fits_in_no_memory_goes_to_a_folder_of_its_own() -> None:
+    """It went to .tmp of the working folder, which another user may have made."""
+    with _connect() as connection:
+        asked = connection.execute("select current_setting('temp_directory')").fetchone()
+        assert asked is not None
+        assert pathlib.Path(asked[0]).is_absolute()
+        assert pathlib.Path(asked[0]).stat().st_mode & 0o077 == 0
