@@ -12,7 +12,7 @@ of both arms, are left to test with.
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -91,8 +91,7 @@ class Matched:
         in_sum = float((self.unaided - self.control_right).sum())
         if in_sum <= 0.0:
             return self
-        filled = np.floor(np.cumsum(lacking) * (in_sum / lacking.sum()) + 1e-9)
-        raised = self.control_right + np.diff(filled, prepend=0.0).astype(np.int64)
+        raised = self.control_right + _spread(in_sum, lacking)
         return replace(self, control_right=np.minimum(raised, self.control))
 
 
@@ -262,8 +261,8 @@ def _stratified(
     fit = Recalibration(0.0, 1.0) if classes > 2 else recalibrate(everyone, ordered=ordered)
     fewest = _FEWEST_OF_AN_ORDER if ordered else 1
     strata = [
-        _Stratum(_Arm(cells, fit), _Arm(holdout, fit))
-        for both in arms
+        _Stratum(_Arm(cells, fit), _Arm(holdout, fit), group)
+        for group, both in enumerate(arms)
         for cells, holdout in _strata(*both, fewest=fewest)
     ]
     return strata, everyone, fit
@@ -335,6 +334,7 @@ class _Arm:
 class _Stratum:
     training: _Arm
     control: _Arm
+    group: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,6 +342,8 @@ class _Side:
     """Records of a stratum that are predicted to be on one side, past a cut.
 
     Attributes:
+        group: of the stratum.
+        holdout: holdout records of the stratum.
         chosen: the training cells.
         records: training records in them.
         alike: holdout records past the same cut.
@@ -349,6 +351,8 @@ class _Side:
         variance: of `alike` less `expected`, where chance alone divided the arms.
     """
 
+    group: int
+    holdout: int
     chosen: NDArray[np.bool_]
     records: int
     alike: int
@@ -361,12 +365,13 @@ class _Side:
         chosen = training.past(least, side)
         records = int(training.made[chosen].sum())
         alike = int(control.made[control.past(least, side)].sum())
+        counted = stratum.group, control.total, chosen, records, alike
         if not (training.total and control.total):
-            return cls(chosen, records, alike, 0.0, 0.0)
+            return cls(*counted, 0.0, 0.0)
         pooled = (records + alike) / (training.total + control.total)
         variance = control.total**2 * pooled * (1.0 - pooled)
         variance *= 1.0 / training.total + 1.0 / control.total
-        return cls(chosen, records, alike, records * control.total / training.total, variance)
+        return cls(*counted, records * control.total / training.total, variance)
 
 
 def _tables(
@@ -376,13 +381,13 @@ def _tables(
     rows: dict[int, list[_Side]] = {
         side: [_Side.of(stratum, least, side) for stratum in strata] for side in (1, 0)
     }
-    by_chance = {side: _by_chance(sides) for side, sides in rows.items()}
+    wanted = {side: _wanted(sides) for side, sides in rows.items()}
     tables: list[tuple[float, ...]] = []
     for place, stratum in enumerate(strata):
         remaining = _Remaining(stratum.control.cells, stratum.control.moved)
         for side in (1, 0):
             row = rows[side][place]
-            held = min(_held(row, by_chance=by_chance[side]), remaining.total)
+            held = min(int(wanted[side][place]), remaining.total)
             if held:
                 taken = remaining.take(held, side=side, random=random)
                 if taken.any():
@@ -419,6 +424,50 @@ def _by_chance(sides: Sequence[_Side]) -> bool:
     """Return whether the holdout has no more records past the cut in all strata than by chance."""
     excess = sum(side.alike - side.expected for side in sides)
     return excess <= _DEVIATIONS * math.sqrt(sum(side.variance for side in sides)) + 1e-9
+
+
+def _wanted(sides: Sequence[_Side]) -> NDArray[np.int64]:
+    """Return how many holdout records of each stratum stand for its training records of a side.
+
+    A stratum has few of them, and three standard deviations less leave none (`_held`). So where
+    fewer of several neighbours pass the cut together than chance explains, these together have
+    their share less three standard deviations of their sum, spread by their holdout's size.
+    """
+    by_chance = _by_chance(sides)
+    held = np.array([_held(side, by_chance=by_chance) for side in sides], dtype=np.int64)
+    for first, last in _neighbours(sides):
+        some = slice(first, last)
+        lacking = _least_share(sides[some]) - int(held[some].sum())
+        if lacking >= 1.0:
+            sizes = np.array([side.holdout * bool(side.records) for side in sides[some]])
+            even = sizes * ((lacking + held[some].sum()) / sizes.sum())
+            held[some] += _spread(math.floor(lacking), np.maximum(even - held[some], 0.0))
+    return held
+
+
+def _neighbours(sides: Sequence[_Side]) -> Iterator[tuple[int, int]]:
+    """Yield runs of strata of one group, each the shortest whose share less chance is a half."""
+    first = 0
+    for last in range(1, len(sides) + 1):
+        ends = last == len(sides) or sides[last].group != sides[first].group
+        some = sides[first:last]
+        if ends or _least_share(some) >= sum(side.expected for side in some) / 2.0 > 0.0:
+            yield first, last
+            first = last
+
+
+def _least_share(sides: Sequence[_Side]) -> float:
+    """Return the share of some strata's holdout less three standard deviations."""
+    chance = _DEVIATIONS * math.sqrt(sum(side.variance for side in sides))
+    return sum(side.expected for side in sides) - chance + 1e-9
+
+
+def _spread(whole: float, weights: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return whole numbers with a sum, rounded down, in proportion to weights."""
+    if not weights.sum() > 0.0:
+        return np.zeros(weights.size, dtype=np.int64)
+    reached = np.floor(np.cumsum(weights) * (whole / weights.sum()) + 1e-9)
+    return np.diff(reached, prepend=0.0).astype(np.int64)
 
 
 def _held(side: _Side, *, by_chance: bool) -> int:

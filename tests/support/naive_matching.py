@@ -69,24 +69,56 @@ def naive_set(strata, moved, least, fit):
         variance = pooled * (1.0 - pooled) * (1.0 / len(mine) + 1.0 / len(unseen))
         return chosen, alike, chosen * len(unseen) / len(mine), variance * len(unseen) ** 2
 
-    beyond, tables = {}, []
+    beyond, wanted, tables = {}, {}, []
     for side in (1, 0):
-        _, alike, expected, variance = np.sum([counts(*arms, side) for arms in strata], axis=0)
+        each = [counts(*arms, side) for arms in strata]
+        _, alike, expected, variance = np.sum(each, axis=0)
         beyond[side] = (alike - expected) / (3.0 * math.sqrt(variance) + 1e-9)
-    for mine, unseen in strata:
+        by_itself = [naive_held(*one, beyond[side]) for one in each]
+        sizes = [len(unseen) for _, unseen in strata]
+        wanted[side] = naive_wanted(each, by_itself, sizes)
+    for place, (mine, unseen) in enumerate(strata):
         left = len(unseen)
         for side in (1, 0):
-            chosen, alike, expected, variance = counts(mine, unseen, side)
-            chance = 3.0 * math.sqrt(variance)
-            held = max(alike, math.floor(expected - chance + 1e-9), 0)
-            if beyond[side] > 1.0 or alike > expected + chance + 1e-9:
-                held = min(held, math.floor(expected + 1e-9))
-            held = min(held, left)
+            chosen, held = len(past(mine, side)), min(wanted[side][place], left)
             if held and chosen:
                 left -= held
                 ranked = sorted(unseen, key=moved, reverse=bool(side))[:held]
                 tables.append(naive_table(past(mine, side), unseen, ranked, side, moved, fit))
     return tables, beyond
+
+
+def naive_held(chosen, alike, expected, variance, beyond):
+    chance = 3.0 * math.sqrt(variance)
+    held = max(alike, math.floor(expected - chance + 1e-9), 0)
+    if beyond > 1.0 or alike > expected + chance + 1e-9:
+        held = min(held, math.floor(expected + 1e-9))
+    return held if chosen else 0
+
+
+def naive_wanted(each, by_itself, sizes):
+    """What is taken once neighbours have their share less three deviations of their sum."""
+    wanted, run = [], []
+    for place in range(len(each)):
+        run.append(place)
+        expected, variance = (sum(each[at][part] for at in run) for part in (2, 3))
+        least = expected - 3.0 * math.sqrt(variance) + 1e-9
+        if place + 1 < len(each) and not least >= expected / 2.0 > 0.0:
+            continue
+        held = [by_itself[at] for at in run]
+        if least - sum(held) >= 1.0:
+            size = [sizes[at] if each[at][0] else 0 for at in run]
+            weights = [
+                max(least * mine / sum(size) - had, 0.0)
+                for mine, had in zip(size, held, strict=True)
+            ]
+            whole, given = math.floor(least - sum(held)), 0
+            for at in range(len(run)):
+                reached = math.floor(whole * sum(weights[: at + 1]) / sum(weights) + 1e-9)
+                held[at] += reached - given
+                given = reached
+        wanted, run = wanted + held, []
+    return wanted
 
 
 def naive_table(chosen, unseen, ranked, side, moved, fit):
