@@ -93,22 +93,16 @@ def latest_records(
 ) -> list[Latest]:
     """Return the latest current record of each of these models and secrets."""
     key = ("model", "secret")
-    known = (
-        warehouse.current(
-            every_secret=True,
-            models=pl.Series("model", sorted(models), dtype=pl.String),
-            columns=("audit_id", "day", "status", *key),
-        )
-        .with_columns(pl.col("secret").fill_null("label"))
-        .sort("day")
-    )
+    known = warehouse.current(
+        every_secret=True,
+        models=pl.Series("model", sorted(models), dtype=pl.String),
+        columns=("audit_id", "day", "status", *key),
+    ).sort("day")
     # Years of nights are read by these columns alone, and the latest nights whole.
     latest = known.unique(key, keep="last")["audit_id"]
     last = known.filter(pl.col("status") == Status.EVALUATED).unique(key, keep="last")["audit_id"]
     wanted = pl.col("audit_id").is_in(pl.concat([latest, last]).implode())
-    rows = warehouse.collect(warehouse.scan("audits").filter(wanted)).with_columns(
-        pl.col("secret").fill_null("label")
-    )
+    rows = warehouse.collect(warehouse.scan("audits").filter(wanted))
     evaluated = rows.filter(pl.col("audit_id").is_in(last.implode()))
     current = rows.filter(pl.col("audit_id").is_in(latest.implode()))
     added = ("standing", "epsilon_standing")

@@ -185,7 +185,7 @@ def _of_record(row: Mapping[str, Any], settings: Settings) -> AuditRun:
     return AuditRun(
         identity=row["audit_id"],
         model=row["model"],
-        secret=row["secret"] or "label",
+        secret=row["secret"],
         day=row["day"],
         answer=answer_of(row),
         reason=plain_text(row["reason"]),

@@ -149,7 +149,7 @@ def read_tables(
     if set(current["audit_id"]) != set(asked["audit_id"]):  # something was committed meanwhile
         derived = windows(warehouse, current)
     everything = with_windows(warehouse, current, windows=lambda *_: derived)
-    of_labels = pl.col("secret").fill_null("label") == "label"
+    of_labels = pl.col("secret") == "label"
     secrets = everything.filter(~of_labels)
     audits = everything if secrets.is_empty() else everything.filter(of_labels)
     last = (

@@ -173,7 +173,7 @@ class Settings(BaseSettings):
         plan, model = self.plan_of(name, overrides), self.model_named(name)
         if plan.secret is not Secret.LABEL:
             return (plan,)  # it alone was asked for
-        given = plan.model_dump() | {
+        given = plan.model_dump(exclude={"secret", "attribute"}) | {
             "policy_epsilon": None,
             "epsilon_public": None,
             "nights_per_test": None,

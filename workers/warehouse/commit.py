@@ -241,8 +241,7 @@ def _look_up(
     }
     numbers = [*found.select("audit_id", "revision").iter_rows(), *again.iter_rows()]
     for audit_id, revision in numbers:
-        # What has no number was committed before there were numbers.
-        revisions.setdefault(of[audit_id], []).append(revision or 0)
+        revisions.setdefault(of[audit_id], []).append(revision)
     return set(of), revisions
 
 

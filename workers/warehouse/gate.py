@@ -10,6 +10,7 @@ import polars as pl
 
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds import Verdict, sensitive
+from privcore.lower_bounds.secret import Secret
 from workers.plain_files import open_plain
 from workers.warehouse.store import Warehouse
 from workers.warehouse.with_windows import Windows, with_windows
@@ -82,11 +83,11 @@ def gate(audits: pl.DataFrame) -> tuple[Gate, str]:
     open_ones = [
         f"{row['model']} on {row['day']} is {row['verdict']}{_but(row)}"
         for row in rows
-        if (row["secret"] or "label") == "label" and answer_of(row) is Gate.INCONCLUSIVE
+        if row["secret"] == Secret.LABEL and answer_of(row) is Gate.INCONCLUSIVE
     ]
     if open_ones:
         return Gate.INCONCLUSIVE, f"Nothing is concluded of this file: {', '.join(open_ones)}."
-    if all((row["secret"] or "label") != "label" for row in rows):
+    if all(row["secret"] != Secret.LABEL for row in rows):
         return Gate.INCONCLUSIVE, "No audit of labels knows this file."
     return Gate.PASS, "Every audit that knows this file is consistent with what was declared."
 

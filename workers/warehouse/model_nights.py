@@ -111,7 +111,6 @@ def model_nights(
         .filter(pl.col("window_price").is_not_null())
         .select(*NAMED, *dict.fromkeys((*OF_STANDINGS, *_CLAIM)))
         .join(current.lazy().select(OF_AUDITS), on=NAMED, how="inner")
-        .with_columns(pl.col("secret").fill_null("label"))
         .sort("model", "secret", "day")
     )
     asked = set(audits["audit_id"])

@@ -276,7 +276,7 @@ def _promises_in_public(row: Mapping[str, Any]) -> bool:
     """
     if not _declares(row):
         return False
-    plan = json.loads(row["plan"])  # an earlier version's may name other fields
+    plan = json.loads(row["plan"])
     return not says_nothing(
         row["epsilon_declared"],
         row["delta_declared"] or 0.0,
