@@ -1,7 +1,6 @@
 """The fifth round of an owner (2026-11-27): what broke of the attacks that were written down."""
 
 import pathlib
-import shutil
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +13,7 @@ from scipy.special import expit
 from privcore.lower_bounds import Secret
 from tests.security.test_owner_attacks import scored as with_leak
 from tests.security.test_owner_attacks import with_decoys
+from tests.support.audits import audited
 from tests.support.lake import (
     BINARY,
     DAY,
@@ -43,10 +43,6 @@ from workers.warehouse.schema import AuditRow
 RESEMBLE = "Holdout rows resemble training rows too often"
 TOKEN = Feature(name="token", kind="categorical")
 NOISE = Feature(name="token", kind="numeric")
-
-
-def audited(lake: Lake, plan: Plan = PLAN) -> AuditRow:
-    return run_audit(lake, "good", DAY, plan=plan, executor=InProcess()).audit
 
 
 def audited_scores(
@@ -95,7 +91,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 @pytest.fixture
 def lake(plain: Lake, tmp_path: pathlib.Path) -> Lake:
     """Return a copy of it for one attempt."""
-    return Lake(str(shutil.copytree(plain.uri, tmp_path / "lake")))
+    return copied(plain, tmp_path)
 
 
 @pytest.mark.slow

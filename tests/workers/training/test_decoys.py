@@ -1,6 +1,5 @@
 """Decoys from the draw to the verdict: only the coin decides, and the commitment holds."""
 
-import datetime as dt
 import pathlib
 from dataclasses import replace
 from typing import Any
@@ -10,6 +9,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.audits import audited
 from tests.support.lake import (
     BINARY,
     DAY,
@@ -36,7 +36,6 @@ from workers.scan.staging import Staging
 from workers.scan.work_unit import scan_work_unit
 from workers.sources.checkpoints.checkpoint_source import find_checkpoints
 from workers.training.decoys import COLUMN, DrawnDecoys, write_decoys
-from workers.warehouse.schema import AuditRow
 
 SHALLOW = {"iterations": 20, "depth": 1, "learning_rate": 0.3}
 PLAN = Plan(repetitions=4)
@@ -62,10 +61,6 @@ def trained(lake: Lake, found: DrawnDecoys, label: LabelColumn, parameters: dict
         lake, DAY, dataset=found.dataset, label=label, privacy=declared(0.3), parameters=parameters
     )
     edit_manifest(lake, "good", DAY, decoys=found.manifest.model_dump())
-
-
-def audited(lake: Lake, plan: Plan = PLAN, day: dt.date = DAY) -> AuditRow:
-    return run_audit(lake, "good", day, plan=plan, executor=InProcess()).audit
 
 
 def rows_of(lake: Lake, dataset: str) -> pl.DataFrame:
