@@ -18,8 +18,8 @@ from flows.files import replace_file
 from flows.settings import Settings
 from privcore.lower_bounds import Verdict
 from workers.publication.erased import Entry, ErasedStatement
-from workers.publication.nights import nights_of
-from workers.publication.store import Statements
+from workers.publication.published_nights import nights_of
+from workers.publication.statement_store import Statements
 from workers.warehouse.acknowledgements import last_days, with_acknowledgements
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import Status

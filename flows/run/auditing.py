@@ -41,7 +41,7 @@ from workers.lake.layout import Lake
 from workers.memory import return_freed_memory
 from workers.plan import Plan
 from workers.publication.erased import Published
-from workers.publication.store import Statements
+from workers.publication.statement_store import Statements
 from workers.warehouse.schema import AuditRecord, AuditRow, Status
 from workers.warehouse.store import Warehouse
 

@@ -22,10 +22,10 @@ from flows.failures import WrongUsageError
 from flows.settings.key_depth import MOST_PARTS, has_deep_key
 from flows.settings.model import ModelSettings, absolute, with_absolute_paths
 from flows.settings.nearest import did_you_mean
-from flows.settings.openlineage import OpenLineageSettings
+from flows.settings.openlineage_settings import OpenLineageSettings
 from flows.settings.problems import SettingsError, problems, toml_hint
-from flows.settings.publication import PublicationSettings
-from flows.settings.together import TogetherSettings
+from flows.settings.publication_settings import PublicationSettings
+from flows.settings.together_settings import TogetherSettings
 from flows.settings.values import TimeOfDay, safe_url, without_login
 from privcore.lower_bounds import Secret
 from workers.lake.places import local_path

@@ -23,7 +23,7 @@ from workers.evidence.envelope import make_key_pair
 from workers.lake.layout import Lake
 from workers.publication.key import make_key
 from workers.publication.statement_row import Statement
-from workers.publication.store import Statements
+from workers.publication.statement_store import Statements
 from workers.publication.threshold_night import ThresholdNight
 from workers.warehouse.store import Warehouse
 

@@ -17,8 +17,8 @@ from scipy.special import log_softmax
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import Neighbors
 from privcore.guarantees.conversions import Floats, checked
-from privcore.mechanisms.checks import check_prior
 from privcore.mechanisms.noisy_sgd import NoisySgd, train_secrets
+from privcore.mechanisms.parameter_checks import check_prior
 
 
 @dataclass(frozen=True, slots=True)

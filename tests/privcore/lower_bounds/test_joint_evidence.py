@@ -9,7 +9,7 @@ from scipy.stats import binomtest
 
 from privcore.exceptions import InvalidInputError
 from privcore.lower_bounds.declarations import ClaimedNight
-from privcore.lower_bounds.together import declarations_log_evalue, together_epsilon_lower
+from privcore.lower_bounds.joint_evidence import declarations_log_evalue, together_epsilon_lower
 from privcore.lower_bounds.windows import WINDOW_EPSILONS, Night
 
 AUDITS, RECORDS, MODELS = 2000, 200, 5

@@ -15,7 +15,7 @@ from privcore.publication.keyed_noise import KeyedBits
 from privcore.publication.noisy_wealth import SENSITIVITY, UNITS, with_noise
 from tests.support.statements import statement
 from workers.publication.erased import erased
-from workers.publication.nights import STANDING_SHARE, nights_of
+from workers.publication.published_nights import STANDING_SHARE, nights_of
 
 FIRST = dt.date(2026, 11, 1)
 

@@ -4,11 +4,11 @@ import dataclasses
 from dataclasses import dataclass
 
 from flows.next_steps.card import DOUBTFUL_ARMS, Card, Conclusion, card_of
-from flows.next_steps.verdicts import VERIFY
+from flows.next_steps.verdict_steps import VERIFY
 from privcore.attacks.label_following import predictions_miss_labels
 from privcore.lower_bounds import MISLED
-from workers.warehouse.gate import Gate
 from workers.warehouse.schema import AuditRecord, AuditRow
+from workers.warehouse.serving_decision import Gate
 
 _ANSWERS = {
     Conclusion.NOT_REFUTED: Gate.PASS,

@@ -114,7 +114,7 @@ def test_pairs_that_never_cross_are_not_too_many():
 
 def test_crossings_by_chance_are_as_rare_as_the_bound_says(monkeypatch):
     """At 0.3 in place of 1e-8: 1,000 divisions of 200 pairs and 600 single rows, seed 335."""
-    monkeypatch.setattr("privcore.attacks.rows_alike._BY_CHANCE", 0.3)
+    monkeypatch.setattr("privcore.attacks.related_rows._BY_CHANCE", 0.3)
     random, told = np.random.default_rng(335), 0
     for _ in range(1_000):
         held = random.random(1_000) < random.uniform(0.1, 0.5)

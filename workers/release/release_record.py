@@ -4,7 +4,7 @@ import datetime as dt
 import hashlib
 import json
 
-from workers.release.plan import ReleasePlan
+from workers.release.release_plan import ReleasePlan
 from workers.release.verdict import Found, release_sentence
 from workers.versions import CODE_VERSION, METHOD_VERSION
 from workers.warehouse.release_row import ReleaseRow

@@ -8,14 +8,14 @@ import polars as pl
 import pytest
 import xgboost
 
-import flows.run.gate_files
-from flows.next_steps.gate import Decision, decision_of
-from flows.run.gate_files import Limit, audit_files
+import flows.run.file_audit
+from flows.next_steps.gate_decision import Decision, decision_of
+from flows.run.file_audit import Limit, audit_files
 from tests.support.release import RECORDS, by_heart, leaky, put_files, rows
 from workers.executors import InProcess
 from workers.sources.checkpoints.label_tables import LabelTable
-from workers.warehouse.gate import Gate
 from workers.warehouse.schema import AuditRow
+from workers.warehouse.serving_decision import Gate
 
 TWO = Limit(2.0, None)
 TRAIN, HELD = (rows(2).filter(split=arm) for arm in ("train", "holdout"))
@@ -39,7 +39,7 @@ def asked(
 def _here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Audit in this process."""
     here = contextlib.nullcontext(InProcess())
-    monkeypatch.setattr(flows.run.gate_files, "choose_executor", lambda *_: here)
+    monkeypatch.setattr(flows.run.file_audit, "choose_executor", lambda *_: here)
 
 
 def resaved() -> bytes:

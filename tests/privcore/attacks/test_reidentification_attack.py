@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from privcore.attacks.reidentification import (
+from privcore.attacks.reidentification_attack import (
     anisotropic_log_likelihood,
     member_probabilities,
     radial_log_likelihood,

@@ -12,7 +12,7 @@ from flows.report.public_site import write_public_report
 from flows.report.shared_labels import LabelTotal
 from flows.report.site import write_report
 from flows.settings import Settings, load_settings
-from workers.publication.store import Statements
+from workers.publication.statement_store import Statements
 from workers.warehouse.acknowledgements import last_days
 from workers.warehouse.store import Warehouse
 

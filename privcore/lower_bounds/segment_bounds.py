@@ -9,7 +9,7 @@ import numpy as np
 from privcore.exceptions import InvalidInputError
 from privcore.lower_bounds.false_discovery import false_discovery_qvalues
 from privcore.lower_bounds.fdp import check_significance
-from privcore.lower_bounds.together import log_evalues
+from privcore.lower_bounds.joint_evidence import log_evalues
 from privcore.lower_bounds.windows import WINDOW_EPSILONS, Night
 
 

@@ -13,7 +13,7 @@ from privcore.attacks import (
     draw_decoys,
     generator,
 )
-from privcore.attacks.decoys import coin_pvalue
+from privcore.attacks.decoy_labels import coin_pvalue
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds import Claim, Grid, read_evidence, verdict

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, norm
 
-from privcore.attacks.secrets import (
+from privcore.attacks.secret_leakage import (
     guess_digit,
     guess_digit_with_prior,
     secret_leakage,

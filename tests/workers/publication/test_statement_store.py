@@ -13,12 +13,12 @@ import pytest
 
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY
-from workers.publication import store
+from workers.publication import statement_store
 from workers.publication.charges import OverspentError
 from workers.publication.erased import NoStatementError
 from workers.publication.publish import publish
 from workers.publication.statement_row import Statement
-from workers.publication.store import Statements
+from workers.publication.statement_store import Statements
 
 KEY = bytes(range(32))
 Maker = Callable[..., Any]
@@ -204,7 +204,7 @@ def test_two_compactions_at_once_leave_each_statement_once(
     for revised in (False, True, True):
         put(statements, exact(), limit=9.0, again=revised)
     before = statements.contents()
-    rewrite, others = store.rewrite, []
+    rewrite, others = statement_store.rewrite, []
 
     def overtaken(table: deltalake.DeltaTable, *how: Any) -> None:
         if not others:
@@ -212,7 +212,7 @@ def test_two_compactions_at_once_leave_each_statement_once(
             rewrite(deltalake.DeltaTable(table.table_uri), *how)  # it has come as far as this one
         rewrite(table, *how)
 
-    monkeypatch.setattr(store, "rewrite", overtaken)
+    monkeypatch.setattr(statement_store, "rewrite", overtaken)
     statements.compact(kept_days=1)
     assert others
     assert len(before) == 3
@@ -225,14 +225,14 @@ def test_a_publication_during_a_compaction_is_kept(
 ) -> None:
     put(statements, exact(), limit=9.0)
     put(statements, exact(), limit=9.0, again=True)
-    rewrite, late = store.rewrite, []
+    rewrite, late = statement_store.rewrite, []
 
     def overtaken(table: deltalake.DeltaTable, *how: Any) -> None:
         if not late:
             late.append(put(Statements(statements.uri), exact(), limit=9.0, again=True))
         rewrite(table, *how)
 
-    monkeypatch.setattr(store, "rewrite", overtaken)
+    monkeypatch.setattr(statement_store, "rewrite", overtaken)
     statements.compact(kept_days=1)
     assert [one.revision for one in statements.all()] == [1, 2, 3]
     assert late[0] in statements.all()

@@ -3,7 +3,7 @@
 import prefect
 
 from flows.settings import load_settings
-from workers.publication.store import Statements
+from workers.publication.statement_store import Statements
 from workers.warehouse.maintenance import KEPT_DAYS, Compacted, compact
 from workers.warehouse.store import Warehouse
 

@@ -10,7 +10,7 @@ import pytest
 
 from privcore.exceptions import TerminalError
 from tests.support.warehouse import evaluated
-from workers.warehouse.gate import Gate, audits_of, file_sha256, gate
+from workers.warehouse.serving_decision import Gate, audits_of, file_sha256, gate
 from workers.warehouse.store import Warehouse
 
 DAY = dt.date(2026, 4, 1)

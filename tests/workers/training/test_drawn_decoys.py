@@ -35,7 +35,7 @@ from workers.scan.partial_results import Game, LabelPass
 from workers.scan.staging import Staging
 from workers.scan.work_unit import scan_work_unit
 from workers.sources.checkpoints.checkpoint_source import find_checkpoints
-from workers.training.decoys import COLUMN, DrawnDecoys, write_decoys
+from workers.training.drawn_decoys import COLUMN, DrawnDecoys, write_decoys
 
 SHALLOW = {"iterations": 20, "depth": 1, "learning_rate": 0.3}
 PLAN = Plan(repetitions=4)

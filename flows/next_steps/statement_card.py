@@ -1,6 +1,6 @@
 """The next-step card of a public statement: of the statement alone, and of no record."""
 
-from flows.next_steps import verdicts
+from flows.next_steps import verdict_steps
 from flows.next_steps.card import Card, Conclusion
 from flows.next_steps.steps import Role, Step, in_order, look, pipeline, setting
 from privcore.rounding import down, guarantee, odds_at_most
@@ -13,12 +13,12 @@ _ASK = look(
     "verify --opening).",
 )
 _STEPS: dict[PublicVerdict, tuple[Step, ...]] = {
-    PublicVerdict.VIOLATED: (_ASK, *verdicts.REFUTED[1:]),
+    PublicVerdict.VIOLATED: (_ASK, *verdict_steps.REFUTED[1:]),
     PublicVerdict.DOUBTFUL: (
         look(Role.ENGINEER, "Read the reason in the exact record (privaudit show)."),
-        *verdicts.BETS_HELD_BACK,
+        *verdict_steps.BETS_HELD_BACK,
     ),
-    PublicVerdict.VACUOUS: verdicts.VACUOUS,
+    PublicVerdict.VACUOUS: verdict_steps.VACUOUS,
     PublicVerdict.NOT_REFUTED: (
         look(Role.AUDITOR, "Do not read this as a proof: noise and few records can hide a leak."),
         _ASK,
