@@ -125,6 +125,7 @@ def evaluated(model: str, day: dt.date, *, hour: int = 0, **changes: Any) -> Aud
         labels_recur=False,
         window_log_wealth=tuple(np.tile(1.0 - WINDOW_EPSILONS, 4).tolist()),
         window_price=0.0,
+        ceiling_log_wealth=tuple((4.0 * (1.0 - WINDOW_EPSILONS)).tolist()),
         standing_price=0.0,
     )
     promise = PromiseRow(
