@@ -90,15 +90,18 @@ def test_windows_hold_the_nights_of_their_days_and_no_other(warehouse: Warehouse
 def test_the_ceiling_of_a_window_is_that_of_the_same_nights(warehouse: Warehouse) -> None:
     """The largest strategy, 2 above it."""
 
-    def most(number: int) -> np.ndarray:
+    def largest(number: int) -> np.ndarray:
         return levels(number).max(axis=0, keepdims=True) + 2.0
 
     played = range(3, 40)
-    put_rows(warehouse, [night(one, ceiling_log_wealth=most(one).ravel()) for one in played])
+    put_rows(
+        warehouse,
+        [night(one, ceiling_log_wealth=tuple(largest(one)[0].tolist())) for one in played],
+    )
     for number in (3, 31, 39):
         whole = range(max(3, number - 27), number + 1)
         row = found(warehouse, number)
-        expected = window_epsilon_lower([Night(most(one), 0.0) for one in whole], days=whole)
+        expected = window_epsilon_lower([Night(largest(one), 0.0) for one in whole], days=whole)
         assert row["epsilon_ceiling_28_days"] == expected
         assert expected > row["epsilon_lower_28_days"] > 0.0
 
