@@ -276,7 +276,7 @@ def _promises_in_public(row: Mapping[str, Any]) -> bool:
     """
     if not _declares(row):
         return False
-    plan = json.loads(row["plan"])
+    plan = json.loads(row["plan"])  # of a row that no audit wrote it may name anything
     return not says_nothing(
         row["epsilon_declared"],
         row["delta_declared"] or 0.0,
