@@ -13,6 +13,7 @@ from scipy.special import expit
 from privcore.lower_bounds import Secret
 from tests.security.test_owner_attacks import scored as with_leak
 from tests.security.test_owner_attacks import with_decoys
+from tests.security.test_owner_fourth_round import RESEMBLE
 from tests.support.audits import audited
 from tests.support.lake import (
     BINARY,
@@ -40,7 +41,6 @@ from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.scores.supplied import SuppliedScores
 from workers.warehouse.schema import AuditRow
 
-RESEMBLE = "Holdout rows resemble training rows too often"
 TOKEN = Feature(name="token", kind="categorical")
 NOISE = Feature(name="token", kind="numeric")
 

@@ -1,7 +1,6 @@
 """The fourth round of an owner (2026-11-26): what broke of the attacks that were written down."""
 
 import pathlib
-import shutil
 
 import catboost
 import numpy as np
@@ -13,6 +12,7 @@ from tests.support.lake import (
     DAY,
     EVE,
     MEMORISE,
+    copied,
     declared,
     label_path,
     label_rows,
@@ -38,7 +38,7 @@ def test_a_holdout_of_near_copies_of_training_rows_is_told(
     remembered: Lake, tmp_path: pathlib.Path, share: float, jitter: float
 ) -> None:
     """The model knows their labels as those of their originals: 1.70 became 0.2, unsaid."""
-    lake = Lake(str(shutil.copytree(remembered.uri, tmp_path / "lake")))
+    lake = copied(remembered, tmp_path)
     before = audited(lake)
     assert (before.verdict, RESEMBLE in before.reason) == ("violated", False), before.reason
     random = np.random.default_rng(5)

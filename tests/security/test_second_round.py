@@ -246,7 +246,7 @@ def test_changed_settings_are_alerted_where_statements_are_published(
     assert not list(_beside([made[0].audit], warehouse, settings, windows))
     (alert,) = _beside([made[1].audit], warehouse, settings, windows)
     assert alert.event is Event.SETTINGS_CHANGED
-    assert "plan.significance was 0.05 and is 1e-09" in alert.reason
+    assert "plan.significance" in alert.reason
     assert (alert.audit_id, alert.figures) == (None, ())
 
 
