@@ -5,7 +5,7 @@ import socket
 
 from privcore.exceptions import TerminalError
 
-METHOD_VERSION = "17"
+METHOD_VERSION = "18"
 """Raised with every change of what a number means; part of `audit_id`."""
 
 CODE_VERSION = importlib.metadata.version("privaudit")

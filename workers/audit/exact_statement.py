@@ -78,7 +78,7 @@ def _statement_row(
     plan: Plan,
     counted: Callable[[], Tallies],
 ) -> ExactStatementRow | None:
-    source, day = inputs.source, record.audit.day
+    source, day, digests = inputs.source, record.audit.day, inputs.source.digests()
     unread, result = result.unread_labels, result.in_public()
     privacy = held_against(source, plan, result)
     if (
@@ -94,7 +94,7 @@ def _statement_row(
     tallies = countable(Game(source, plan), result, day) if unread else counted()
     claim = claim_of(privacy, plan)
     made = _exact(tallies, claim, plan)
-    digests = inputs.source.digests()
+    rows = result.training_rows(tallies.game.records)
     identity = {name: getattr(record.audit, name) for name in TableRow.model_fields} | {
         "target_sha256": digests.target,
         "proxy_sha256": digests.proxy,
@@ -114,7 +114,7 @@ def _statement_row(
         neighbors=claim.neighbors,
         unit=privacy.unit,
         by_policy=source.privacy is None,
-        vacuous=bool(says_nothing_of(source, privacy, plan, tallies.game.records)),
+        vacuous=bool(says_nothing_of(source, privacy, plan, rows)),
         epsilon_accounted=inputs.epsilon_accounted,
         significance=claim.significance,
         records=made.records,

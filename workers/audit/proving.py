@@ -35,9 +35,8 @@ from workers.labels.split_words import other_words
 from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
-from workers.scan.label_pass import Scan, whole_result
+from workers.scan.label_pass import KnownBefore, Scan, whole_result
 from workers.scan.partial_results import Game, PartialResult, PartialResults
-from workers.scan.student import Taught
 from workers.sources.source import Source
 from workers.versions import BOTH, check_same
 from workers.warehouse.schema import AuditRecord, Status
@@ -72,7 +71,7 @@ class _Shared:
 
     root: Lake
     partition: Partition
-    students: tuple[Taught | None, ...]
+    known: tuple[KnownBefore, ...]
     version: str = BOTH
 
 
@@ -96,7 +95,7 @@ def prove(
         without = dataclasses.replace(inputs, source=inputs.source.without_models())
         items.append((number, request, without))
     tasks = [items[first : first + _TOGETHER] for first in range(0, len(items), _TOGETHER)]
-    found = scan.total.map(_prove_some, _Shared(root, partition, scan.students), tasks)
+    found = scan.total.map(_prove_some, _Shared(root, partition, scan.known), tasks)
     made = sorted(itertools.chain.from_iterable(found), key=operator.itemgetter(0))
     return (proved for _, proved in made)
 
@@ -116,8 +115,8 @@ def _prove_some(
     proved = []
     unread = unread_rows(partition)
     for number, request, inputs in some:
-        part, taught = results.parts[number], shared.students[number]
-        result = whole_result(part, taught, left_out=partition.left_out)
+        part, known = results.parts[number], shared.known[number]
+        result = whole_result(part, known, left_out=partition.left_out)
         proved.append(
             (number, _proved(request, inputs, result, partition.day, words=words, unread=unread))
         )

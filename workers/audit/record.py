@@ -179,6 +179,8 @@ def _audit_row(
         records=evidence.records,
         control_records=evidence.control_records if paired else control.records,
         excluded_records=result.excluded_records + result.bad.total,
+        training_rows=None if result.draw is None else result.draw.training,
+        holdout_rows=None if result.draw is None else result.draw.holdout,
         repetitions=plan.repetitions,
         family=evidence.claim.family.name,
         delta=evidence.claim.delta,
@@ -211,8 +213,9 @@ def _concluded(
     source: Source, evidence: Evidence, plan: Plan, result: PartialResult
 ) -> tuple[Verdict, str]:
     """Return the verdict and its sentence."""
+    rows = result.training_rows(evidence.records)
     if isinstance(source.label_state, PrivatisedBy):
-        if told := says_nothing_of(source, guarantee_of(source.privacy), plan, evidence.records):
+        if told := says_nothing_of(source, guarantee_of(source.privacy), plan, rows):
             return Verdict.VACUOUS, told
         return privatised(evidence, source.label_state.privatised_by.name)
     if source.privacy and not guarantee_of(source.privacy):
@@ -223,7 +226,7 @@ def _concluded(
         epsilon_declared=privacy.epsilon if privacy else None,
         by_policy=source.privacy is None,
         undeclared=other_unit(source, plan, result),
-        vacuous=says_nothing_of(source, privacy, plan, evidence.records),
+        vacuous=says_nothing_of(source, privacy, plan, rows),
     )
     untested = holdout_untested(source, result) if conclusion is Verdict.CONSISTENT else ""
     return conclusion, f"{reason} {untested}".rstrip()

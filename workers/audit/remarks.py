@@ -35,7 +35,8 @@ def with_remarks(
     more = (
         _days(source, plan),
         result.bad.summary(plan.max_bad_records),
-        _excluded(result, evidence.records),
+        _drawn(result, evidence),
+        _excluded(result, result.training_rows(evidence.records)),
         _uncompared_persons(result),
         result.copies.sentence(),
         result.alike.sentence(),
@@ -100,6 +101,13 @@ def _days(source: Source, plan: Plan) -> str:
     if first == last:
         return f"The labels of {last} alone played, of up to {plan.days} days."
     return f"The labels of {len(source.days)} days played, {first} to {last}{more}."
+
+
+def _drawn(result: PartialResult, evidence: Evidence) -> str:
+    """Return that lots chose the rows that played, where they did."""
+    if result.draw is None:
+        return ""
+    return result.draw.sentence(evidence.records, evidence.control_game.records)
 
 
 def _excluded(result: PartialResult, records: int) -> str:

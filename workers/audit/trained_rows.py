@@ -28,7 +28,7 @@ def trained_rows(
     counted = source.target.trained_rows
     if counted is None:
         return ""
-    in_table = plan.privacy_unit is not None or source.decoys is not None
+    in_table = plan.privacy_unit is not None or source.decoys is not None or result.draw is not None
     records = result.leaves.rows if in_table else records
     whole = all_days_play(source)
     more = whole and counted.count > (1 + _DIFFERENCE) * (records + result.bad.total)

@@ -16,6 +16,8 @@ from workers.labels.shards import WorkUnit, work_unit_name
 from workers.logs import log_event
 from workers.scan.cost import Cost
 from workers.scan.partial_results import Game, LabelPass, PartialResult, PartialResults
+from workers.scan.row_draw import RowDraw
+from workers.scan.row_draw_look import with_row_draws
 from workers.scan.sample_order import sample_order
 from workers.scan.staging import FORMAT, Staging
 from workers.scan.student import Taught
@@ -57,6 +59,7 @@ def scan_labels(
 
     try:
         shared = sample_order(shared, executor=executor, deadline=deadline)
+        shared = with_row_draws(shared, executor=executor, deadline=deadline)
         shared = with_students(shared, executor=executor, deadline=deadline)
         if prepare is not None:
             shared = prepare(shared)
@@ -116,24 +119,34 @@ class Scan:
     left_out: BadRecords
 
     @property
-    def students(self) -> tuple[Taught | None, ...]:
-        """Return what each game's student was taught with; None where there is none."""
-        return tuple(None if game.student is None else game.student.taught for game in self.games)
+    def known(self) -> tuple["KnownBefore", ...]:
+        """Return what was known of each game before the pass."""
+        return tuple(
+            KnownBefore(None if game.student is None else game.student.taught, game.draw)
+            for game in self.games
+        )
 
     def results(self) -> PartialResults:
         """Return one result for every game; what was left out is bad in every game."""
         parts = self.total.get().parts
         whole = functools.partial(whole_result, left_out=self.left_out)
         return PartialResults(
-            tuple(whole(part, taught) for part, taught in zip(parts, self.students, strict=True))
+            tuple(whole(part, known) for part, known in zip(parts, self.known, strict=True))
         )
 
 
-def whole_result(
-    part: PartialResult, student: Taught | None, *, left_out: BadRecords
-) -> PartialResult:
+@dataclass(frozen=True, slots=True)
+class KnownBefore:
+    """Facts of a game from before the pass: its student's lesson, and its draw; None without."""
+
+    student: Taught | None
+    draw: RowDraw | None
+
+
+def whole_result(part: PartialResult, known: KnownBefore, *, left_out: BadRecords) -> PartialResult:
     """Return what work units of one game add up to, with what is known of it beside them."""
-    return dataclasses.replace(part, student=student, bad=part.bad + left_out)
+    bad = part.bad + left_out
+    return dataclasses.replace(part, student=known.student, draw=known.draw, bad=bad)
 
 
 @dataclass(frozen=True, slots=True)

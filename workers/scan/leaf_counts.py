@@ -21,8 +21,9 @@ from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.checkpoints.predicted import leaves_of, words_of
 from workers.sources.source import SharedScores, Source
 
-_TREES = 3
-"""Trees that are compared. Chance by the plan's seed says which: an owner may not know them."""
+_TREES, _TREES_OF_MANY = 3, 1
+"""Trees that are compared, and of rows that are so many that lots decide which play. Chance by the
+plan's seed says which trees: an owner may not know them."""
 WORDS = "words of "
 """Beginning of the names of counts by word; the place of the feature follows."""
 
@@ -109,8 +110,13 @@ def all_days_play(source: CheckpointSource) -> bool:
     return source.days[0] == source.target.manifest.trained_on.first
 
 
-def leaf_counts(source: Source, plan: Plan, batch: Batch, shared: SharedScores) -> LeafCounts:
-    """Return a batch's training rows by leaf; nothing where the file does not count them."""
+def leaf_counts(
+    source: Source, plan: Plan, batch: Batch, shared: SharedScores, *, many: bool = False
+) -> LeafCounts:
+    """Return a batch's training rows by leaf; nothing where the file does not count them.
+
+    `many` says that lots decide which rows play. All training rows are counted all the same.
+    """
     if not isinstance(source, CheckpointSource) or not rows_are_counted(source, plan):
         return LeafCounts()
     today, (train, _) = source.place.today(batch), source.arms(batch)
@@ -120,7 +126,8 @@ def leaf_counts(source: Source, plan: Plan, batch: Batch, shared: SharedScores) 
         return LeafCounts(rows)  # a sample of several days' rows says nothing of this one's
     seen, counted = {}, {}
     trained = train[today]
-    for name, leaves in _leaves(source, counted_rows.count, plan, batch, shared):
+    trees = _TREES_OF_MANY if many else _TREES
+    for name, leaves in _leaves(source, counted_rows.count, plan, batch, shared, trees):
         weights = np.bincount(
             leaves.found[trained], leaves.weights[trained], minlength=leaves.counted.size
         )
@@ -130,12 +137,17 @@ def leaf_counts(source: Source, plan: Plan, batch: Batch, shared: SharedScores) 
 
 
 def _leaves(
-    source: CheckpointSource, counted: int, plan: Plan, batch: Batch, shared: SharedScores
+    source: CheckpointSource,
+    counted: int,
+    plan: Plan,
+    batch: Batch,
+    shared: SharedScores,
+    trees: int,
 ) -> Iterator[tuple[str, Leaves]]:
     """Yield the day's rows by leaf of some trees and by word of some features, each by its name."""
     by = (plan.seed, source.model, str(source.day))
     given = (source.target, batch, shared, source.place)
-    for tree, leaves in leaves_of(*given, random=generator(*by, "leaves"), wanted=_TREES):
+    for tree, leaves in leaves_of(*given, random=generator(*by, "leaves"), wanted=trees):
         yield str(tree), leaves
     for place, words in words_of(*given, rows=counted, random=generator(*by, "words")):
         yield f"{WORDS}{place}", words

@@ -31,6 +31,7 @@ from workers.lake.layout import Lake
 from workers.plan import Plan
 from workers.scan.leaf_counts import LeafCounts
 from workers.scan.near_copies import NearCopies
+from workers.scan.row_draw import RowDraw
 from workers.scan.rows_alike import RowsAlike
 from workers.scan.sampling_weights import SamplingWeights
 from workers.scan.score_diagnostics import ScoreDiagnostics
@@ -47,12 +48,14 @@ class Game:
     """One audited model: where its night comes from, and the plan that it is audited by.
 
     Only who asks where a model leaks has `segments`; they are counted behind the plan's slices.
+    With a `draw` lots decide which rows play; without one all do.
     """
 
     source: Source
     plan: Plan
     student: FittedStudent | MeanOfModels | None = None
     segments: FittedSegments | None = None
+    draw: RowDraw | None = None
 
     @property
     def groupings(self) -> int:
@@ -207,6 +210,7 @@ class PartialResult:
         weights: of sampled rows; of none where no column of weights says what training kept.
         leaves: training rows by leaf of some trees, where the target's file counts them.
         student: what the student was taught with; None of parts, and where there is none.
+        draw: of how many rows lots chose those that played; likewise.
     """
 
     tallies: Tallies
@@ -230,6 +234,7 @@ class PartialResult:
     leaves: LeafCounts = field(default_factory=LeafCounts)
     weights: SamplingWeights = field(default_factory=SamplingWeights)
     student: Taught | None = None
+    draw: RowDraw | None = None
 
     @classmethod
     def zero(cls, game: Game) -> "PartialResult":
@@ -283,6 +288,10 @@ class PartialResult:
             self.leaves + other.leaves,
             self.weights + other.weights,
         )
+
+    def training_rows(self, played: int) -> int:
+        """Return the day's training rows, of which so many played."""
+        return played if self.draw is None else self.draw.training
 
     def in_public(self) -> "PartialResult":
         """Return the result as the public sees it: no record is left out for its label.

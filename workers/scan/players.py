@@ -89,19 +89,27 @@ def players(game: Game, batch: Batch) -> Players:
     if others is not None:
         known &= others < 0  # what a coin chose is no fresh label: it is a decoy alone
     excluded = int(np.count_nonzero(known & ~(train | holdout)))
+    trained = np.flatnonzero(train & present)
+    if game.draw is not None:
+        drawn_from = game.draw.content.hexdigest()
+        lots = _lots(game, batch, f"draw {source.digests().target} {drawn_from}")
+        train, holdout = (
+            arm & (lots < share)
+            for arm, share in zip((train, holdout), game.draw.shares, strict=True)
+        )
     weights = SamplingWeights()
     if plan.sampling is not None:
         rates, before = _rates(game, batch, labels), int(np.count_nonzero(holdout & known))
         holdout = holdout & _drawn(game, batch, rates)
         if plan.sampling.weight is not None:
-            trained, kept = (1.0 / rates[arm & known] for arm in (train, holdout))
-            weights = SamplingWeights.of(trained, held=before, kept=kept)
+            ours, kept = (1.0 / rates[arm & known] for arm in (train, holdout))
+            weights = SamplingWeights.of(ours, held=before, kept=kept)
     return Players(
         labels,
         np.flatnonzero(train & known),
         np.flatnonzero(holdout & known),
         held,
-        np.flatnonzero(train & present),
+        trained,
         people,
         excluded,
         bad,
@@ -145,5 +153,10 @@ def _rates(game: Game, batch: Batch, labels: NDArray[np.int64]) -> NDArray[np.fl
 
 def _drawn(game: Game, batch: Batch, rates: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return which rows training would have kept, by these rates and a lot of our own."""
-    lots = row_streams(game, batch, "sampling", np.arange(rates.size)) >> np.uint64(11)
-    return np.asarray(lots.astype(np.float64) * _UNIFORM < rates)
+    return np.asarray(_lots(game, batch, "sampling") < rates)
+
+
+def _lots(game: Game, batch: Batch, purpose: str) -> NDArray[np.float64]:
+    """Return a lot of each row for a purpose, from 0 to 1."""
+    streams = row_streams(game, batch, purpose, np.arange(batch.table.num_rows))
+    return np.asarray((streams >> np.uint64(11)).astype(np.float64) * _UNIFORM)

@@ -175,11 +175,12 @@ def _scan_batches(
             try:
                 with scores.stage("decode"):
                     playing = players(game, batch)
-                result = _scan_batch(shared, game, batch, scores, playing)
-                result = _with_unread(result, shared, game, batch, scores, playing)
+                    asked = _asked(game, batch, scores, playing, looked)
+                result = _scan_batch(shared, game, batch, asked, playing)
+                result = _with_unread(result, shared, game, batch, asked, playing)
                 with scores.stage("look"):
                     copies = _copies(shared, game, batch)
-                    alike = _alike(game, batch, scores, looked)
+                    alike = _alike(game, batch, asked, looked)
                     held = sketched_rows(game.source, batch, playing.held)
                     trained = _trained(game, batch, playing)
                 decoys = _decoys(game.source, batch, scores)
@@ -190,7 +191,9 @@ def _scan_batches(
                     holdout=held,
                     training=trained,
                     hashed=frozenset(filter(None, [game.source.hashed_kind(batch)])),
-                    leaves=leaf_counts(game.source, game.plan, batch, scores),
+                    leaves=leaf_counts(
+                        game.source, game.plan, batch, scores, many=game.draw is not None
+                    ),
                     weights=playing.weights,
                     tallies=dataclasses.replace(result.tallies, decoys=decoys),
                     diagnostics=diagnose(game.source, batch, scores),
@@ -201,6 +204,19 @@ def _scan_batches(
                 failed[number] = all_bad(game, (file, group.index, 0), rows, error)
         start += table.num_rows
     return results | failed
+
+
+def _asked(
+    game: Game, batch: Batch, scores: SharedScores, playing: Players, looked: Looked
+) -> SharedScores:
+    """Return the scores of the rows that lots chose, and of those that are looked at."""
+    if game.draw is None:
+        return scores
+    asked = np.zeros(batch.table.num_rows, dtype=np.bool_)
+    asked[: max(0, looked.rows - batch.place[2])] = True
+    for rows in (playing.training, playing.holdout, *playing.unread):
+        asked[rows] = True
+    return SharedScores(scores.stage, asked=asked)
 
 
 def _trained(game: Game, batch: Batch, playing: Players) -> HoldoutSketch:

@@ -52,10 +52,13 @@ class SharedScores:
     Attributes:
         stage: counts processor time.
         made: features as models take them, and probabilities, by whose they are.
+        asked: shape (rows of the batch,), which rows are scored here; all of them where it is None.
+            Others have equal probabilities of all classes.
     """
 
     stage: Stage
     made: dict[Any, Any] = field(default_factory=dict)
+    asked: NDArray[np.bool_] | None = None
 
     @classmethod
     def unmetered(cls) -> "SharedScores":

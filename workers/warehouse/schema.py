@@ -103,6 +103,10 @@ class AuditRow(TableRow):
     unit is set."""
     excluded_records: int | None = None
     """Rows left out: those of neither split or of no day, and bad rows within max_bad_records."""
+    training_rows: int | None = None
+    """The day's training rows, of which lots chose `records`. Null where all play."""
+    holdout_rows: int | None = None
+    """The day's holdout rows, of which lots chose `control_records`. Null where all play."""
     decoy_records: int | None = None
     """Decoys with two different labels, which are in none of the other counts. Null where training
     was given none."""

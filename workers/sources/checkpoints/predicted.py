@@ -34,13 +34,15 @@ def predicted(
     Args:
         checkpoint: the model.
         batch: the records; those of another day have equal probabilities of all classes.
-        shared: what was computed of them already.
+        shared: what was computed of them already, and which of them are asked for.
         place: where they lie.
         instead: a categorical feature, and the value that every record has of it instead.
     """
     asked = (checkpoint, instead, place.reading)
     if asked not in shared.made:
         today = place.today(batch)
+        if shared.asked is not None:
+            today = today & shared.asked
         scored = _scored(checkpoint, batch, shared, place, today, instead)
         shared.made[asked] = scored if today.all() else _among_others(scored, today)
     found: NDArray[np.float64] = shared.made[asked]
