@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from flows.progress import announce
 from flows.report.study_page import StudyTable
-from flows.study.cells import make_folder
-from flows.study.drawing import BLUE, GREY, RED, styled
+from flows.study.drawing import COLORS, styled
 from flows.study.runner import Shown, Written, write_shown
 from flows.study.tables import Show, table_of
 from privcore.attacks import Sampling
@@ -140,7 +139,6 @@ def fit_ngram(sequences: SequencesOfDay, *, split: str, order: int, executor: Ex
 
 def write_memorization(found: Memorization, output: pathlib.Path) -> Written:
     """Write the files; return the risky sequences' places and what was found."""
-    make_folder(output)
     losses = loss_histogram(found.tally)
     shown = Shown(
         sentences(found),
@@ -267,7 +265,9 @@ def loss_chart(losses: pl.DataFrame) -> Any:
             x=alt.X("from:Q", title="calibrated loss, nats"),
             x2="to:Q",
             y=alt.Y("share:Q", title="share of sequences", stack=None),
-            color=alt.Color("arm:N", title=None, scale=alt.Scale(range=[GREY, RED])),
+            color=alt.Color(
+                "arm:N", title=None, scale=alt.Scale(range=[COLORS["grey"], COLORS["red"]])
+            ),
         )
         .properties(width=440, height=240)
     )
@@ -299,13 +299,13 @@ def reach_chart(found: Memorization) -> Any:
             color=alt.Color(
                 "sequences:Q",
                 title="training sequences",
-                scale=alt.Scale(type="log", range=["#dce9f2", BLUE]),
+                scale=alt.Scale(type="log", range=["#dce9f2", COLORS["blue"]]),
             ),
         )
     )
     reach = (
         alt.Chart(alt.InlineData(values=[{"reach": -found.shared.reach}]))
-        .mark_rule(color=RED, strokeDash=[4, 3])
+        .mark_rule(color=COLORS["red"], strokeDash=[4, 3])
         .encode(x="reach:Q")
     )
     chart = alt.layer(tiles, reach).properties(width=440, height=240)

@@ -198,29 +198,23 @@ ELSEWHERE = {
     "flows/run/test_one_models_night.py": "flows.run.night_plan",
     "flows/test_memorization.py": "flows.commands.memorization",
     "flows/report/test_study_page.py": "flows.commands.printing_studies",
-    "flows/study/test_printed.py": "flows.study.paper_protocol",
     "flows/study/test_studies.py": (
         "flows.commands.remaining flows.commands.study flows.study.cells flows.study.comparison "
-        "flows.study.comparison_shown flows.study.criteo flows.study.criteo_shown "
-        "flows.study.gaussian_classes flows.study.randomized_response "
+        "flows.study.criteo flows.study.criteo_shown "
+        "flows.study.randomized_response "
         "flows.study.randomized_response_shown"
     ),
-    "flows/study/test_ladder.py": (
-        "flows.study.ladder_shown flows.commands.ladder workers.training.partition"
-    ),
+    "flows/study/test_ladder.py": ("flows.commands.ladder workers.training.partition"),
     "flows/study/test_study_bounds.py": (
-        "flows.study.bounds flows.study.bounds_charts flows.study.drawing flows.study.runner "
-        "flows.study.tables"
+        "flows.study.bounds flows.study.drawing flows.study.runner flows.study.tables"
     ),
     "flows/study/test_study_marginals.py": ("flows.study.marginals flows.study.marginals_shown"),
     "flows/study/test_study_reidentification.py": ("flows.study.reidentification"),
     "flows/study/test_study_relaxations.py": (
-        "flows.study.relaxations flows.study.relaxations_shown flows.study.countermeasures"
+        "flows.study.relaxations flows.study.relaxations_shown"
     ),
     "flows/study/test_study_images.py": "flows.study.images flows.study.images_shown",
-    "flows/study/test_study_text.py": (
-        "flows.study.text flows.study.text_shown flows.study.three_attacks"
-    ),
+    "flows/study/test_study_text.py": ("flows.study.text flows.study.three_attacks"),
     "flows/study/test_study_secrets.py": "flows.study.secrets flows.study.secrets_shown",
 }
 

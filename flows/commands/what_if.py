@@ -56,11 +56,9 @@ def what_if(
         if line:
             typer.echo(line, err=form is not Form.TABLE)
     if output is not None:
-        from flows.study.cells import make_folder
         from flows.study.runner import write_shown
         from flows.study.what_if_shown import shown
 
-        make_folder(output)
         title = f"Variants of {record.audit.model} on {record.audit.day}"
         written = write_shown(shown(found), output, title=title)
         typer.echo(f"Page: {written.files[-1]}", err=form is not Form.TABLE)

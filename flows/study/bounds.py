@@ -4,14 +4,14 @@ Nothing is random and no clock is read: the same version writes the same files.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from flows.study.bounds_charts import charts
 from flows.study.cells import Cell, CellRow, Computed
+from flows.study.drawing import DASHED, Axis, chart, colored, points_of, printed_at
 from flows.study.runner import Shown, Study
 from privcore.upper_bounds import (
     LeakageCurve,
@@ -41,6 +41,27 @@ FIGURE_7_NOISE = (0.3, 0.32, 0.34, 0.36, 0.38, 0.42, 0.47, 1.0)
 FIGURE_7_BITS = (1.0, 5.0, 10.0, 20.0, 40.0)
 RECORDS = (36, 40, 44, 48)
 ETAS = tuple(float(eta) for eta in np.geomspace(0.001, 0.49, 40))
+_SMALL = (210, 170)
+_BOUNDS = {
+    "any_attack": "any attack (this paper)",
+    "tradeoff": "f-DP, uniform secrets",
+    "renyi": "Renyi",
+    "reconstruction_robustness": "reconstruction robustness",
+    "narcissus": "Narcissus",
+}
+_LEAKAGE = {
+    "leaked": "Renyi bound",
+    "direct": "usual conversion",
+    "improved_conversion": "improved conversion (no bound)",
+}
+# "Beyond the Worst Case", Figure 2: the advantage of the most probable secret.
+_ADVANTAGES = [
+    printed_at(17.8, 0.05, "most", "uniform"),
+    printed_at(0.25, 0.05, "most", "Zipf 1.1"),
+    printed_at(1.0, 0.24, "most", "Zipf 1.1"),
+]
+# Stock et al. 2022, Figure 7: the epsilon at which secrets of so many bits leak completely.
+_WHOLE = [printed_at(10.0, 1.0, "1 bits"), printed_at(50.0, 1.0, "20 bits")]
 
 
 def study() -> Study:
@@ -73,61 +94,49 @@ def compute(_: None, cell: Cell) -> list[CellRow]:
     return [{"part": part, **row} for row in _PARTS[part](setting)]
 
 
-def _success(choices: tuple[int, ...]) -> Iterable[CellRow]:
+def _rows(curves: Sequence[Any], *names: str, **renamed: str) -> list[CellRow]:
+    """Return a row for each value of the curves' arrays; some of their fields under other names."""
+    fields = {name: name for name in names} | renamed
+    return pl.concat(
+        pl.DataFrame({name: getattr(curve, field) for name, field in fields.items()})
+        for curve in curves
+    ).to_dicts()
+
+
+def _success(choices: tuple[int, ...]) -> list[CellRow]:
     """Figure 1 of "Beyond the Worst Case": a row per bound, epsilon, delta and prior."""
-    for curve in success_curves(choices=choices):
-        named = {"bound": curve.bound, "epsilon": curve.epsilon, "delta": curve.delta}
-        for prior, success in zip(curve.priors, curve.success, strict=True):
-            yield {**named, "prior": float(prior), "success": float(success)}
+    curves = success_curves(choices=choices)
+    return _rows(curves, "bound", "epsilon", "delta", prior="priors", success="success")
 
 
-def _advantage(_: tuple[float, ...]) -> Iterable[CellRow]:
+def _advantage(_: tuple[float, ...]) -> list[CellRow]:
     """Figure 2 of "Beyond the Worst Case": a row per secret and epsilon."""
-    for curve in advantage_curves():
-        named = {"secrets": curve.secrets, "rank": curve.rank, "prior": float(curve.prior)}
-        named["epsilon_protect"] = float(curve.epsilon_protect)
-        for epsilon, advantage in zip(curve.epsilons, curve.advantage, strict=True):
-            yield {**named, "epsilon": float(epsilon), "advantage": float(advantage)}
+    names = ("secrets", "rank", "prior", "epsilon_protect")
+    return _rows(advantage_curves(), *names, epsilon="epsilons", advantage="advantage")
 
 
-def _noise(_: tuple[float, ...]) -> Iterable[CellRow]:
+def _noise(_: tuple[float, ...]) -> list[CellRow]:
     """Figure 1 of Izzo et al.: a row per number of records and eta."""
-    for records in RECORDS:
-        for eta in ETAS:
-            yield dataclasses.asdict(noise_needed(records, eta=eta))
+    return [
+        dataclasses.asdict(noise_needed(records, eta=eta)) for records in RECORDS for eta in ETAS
+    ]
 
 
-def _steps(noises: tuple[float, ...]) -> Iterable[CellRow]:
+def _steps(noises: tuple[float, ...]) -> list[CellRow]:
     """Figure 2 of Stock et al. 2022: a row per noise multiplier and number of steps."""
-    for curve in steps_curves(noise_multipliers=noises):
-        for steps, leaked, direct in zip(curve.steps, curve.leaked, curve.direct, strict=True):
-            yield {
-                "steps": int(steps),
-                "noise_multiplier": curve.noise_multiplier,
-                "secret_bits": curve.secret_bits,
-                "leaked": float(leaked),
-                "direct": float(direct),
-            }
+    names = ("steps", "noise_multiplier", "secret_bits", "leaked", "direct")
+    rows = _rows(steps_curves(noise_multipliers=noises), *names)
+    return [{**row, "steps": int(row["steps"])} for row in rows]
 
 
-def _leakage(setting: tuple[float, ...], **training: Any) -> Iterable[CellRow]:
+def _leakage(setting: tuple[float, ...], **training: Any) -> list[CellRow]:
     """Figures 1 and 7 of Stock et al. 2022: a row per secret, for one noise multiplier."""
-    noise, *secret_bits = setting
-    for curve in leakage_curves(
-        secret_bits=tuple(secret_bits), noise_multipliers=(noise,), **training
-    ):
-        for at, bits in enumerate(curve.secret_bits):
-            yield {
-                "secret_bits": float(bits),
-                "noise_multiplier": curve.noise_multiplier,
-                "epsilon": float(curve.epsilon),
-                "leaked": float(curve.leaked[at]),
-                "direct": float(curve.direct[at]),
-                "improved_conversion": float(curve.improved_conversion[at]),
-            }
+    noise, *bits = setting
+    curves = leakage_curves(secret_bits=tuple(bits), noise_multipliers=(noise,), **training)
+    return _rows(curves, "secret_bits", "noise_multiplier", "epsilon", *_LEAKAGE)
 
 
-def _dense(setting: tuple[float, ...]) -> Iterable[CellRow]:
+def _dense(setting: tuple[float, ...]) -> list[CellRow]:
     """Figure 6 of Stock et al. 2022."""
     return _leakage(
         setting,
@@ -137,7 +146,7 @@ def _dense(setting: tuple[float, ...]) -> Iterable[CellRow]:
     )
 
 
-_PARTS: dict[str, Callable[[Any], Iterable[CellRow]]] = {
+_PARTS: dict[str, Callable[[Any], list[CellRow]]] = {
     "success": _success,
     "advantage": _advantage,
     "noise": _noise,
@@ -164,15 +173,114 @@ def shown(found: Computed) -> Shown:
         "Diamonds in the drawings are what the papers print."
     )
     printed = (*published_success(), *published_leakage(_curves(leakage)), *published_noise())
-    return Shown([said], published=printed, data=data, figures=charts(data))
+    return Shown([said], published=printed, data=data, figures=_charts(data))
 
 
 def _curves(leakage: pl.DataFrame) -> list[LeakageCurve]:
     """Return the rows as curves, which `published_leakage` takes."""
-    curves = []
     keys = ("noise_multiplier", "epsilon")
-    for (noise, epsilon), rows in leakage.group_by(keys, maintain_order=True):
-        names = ("secret_bits", "leaked", "direct", "improved_conversion")
-        arrays = {name: rows[name].to_numpy() for name in names}
-        curves.append(LeakageCurve(float(noise), SAMPLING_RATE, STEPS, float(epsilon), **arrays))
-    return curves
+    return [
+        LeakageCurve(
+            *(float(noise), SAMPLING_RATE, STEPS, float(epsilon)),
+            *(rows[name].to_numpy() for name in ("secret_bits", *_LEAKAGE)),
+        )
+        for (noise, epsilon), rows in leakage.group_by(keys, maintain_order=True)
+    ]
+
+
+def _charts(data: Mapping[str, pl.DataFrame]) -> dict[str, Any]:
+    """Return a drawing for each figure's rows, under the same name."""
+    dense = "Leaked bits under DP-SGD, sampling rate 20%, 500 steps, delta 3e-7"
+    usual = "Leaked bits of a secret under DP-SGD, delta 3e-7"
+    success = data["success"].with_columns(pl.col("bound").replace_strict(_BOUNDS))
+    return {
+        "success": chart(
+            points_of(
+                success.to_dicts(), "prior", {"success": "{bound}"},
+                panel="epsilon {epsilon:g}, delta {delta:g}",
+            ),
+            "Success of any attack against the prior",
+            x=Axis("prior", powers=range(-4, 1)),
+            y=Axis("success of one guess, at most"),
+            colors=colored(_BOUNDS.values(), "red blue green orange grey"),
+            size=_SMALL,
+            lines=DASHED,
+        ),
+        "advantage": _advantage_chart(data["advantage"]),
+        "leakage_by_bits": _by_bits(data["leakage_by_bits"], usual),
+        "leakage_by_steps": _by_steps(data["leakage_by_steps"]),
+        "leakage_by_bits_dense": _by_bits(data["leakage_by_bits_dense"], dense),
+        "leakage_by_epsilon": _by_epsilon(data["leakage_by_epsilon"]),
+        "noise": _noise_chart(data["noise"]),
+    }  # fmt: skip
+
+
+def _by_bits(data: pl.DataFrame, title: str) -> Any:
+    """Leaked bits against the secret's bits, a panel per noise multiplier."""
+    panel = "noise {noise_multiplier:g}, epsilon {epsilon:.2f}"
+    return chart(
+        points_of(data.to_dicts(), "secret_bits", _LEAKAGE, panel=panel),
+        title,
+        x=Axis("bits of the secret"),
+        y=Axis("bits leaked, at most"),
+        colors=colored(_LEAKAGE.values(), "red blue grey"),
+        size=_SMALL,
+        lines=DASHED,
+    )
+
+
+def _by_epsilon(data: pl.DataFrame) -> Any:
+    """The leaked share of secrets against epsilon, a line per length."""
+    shares = data.with_columns(share=pl.col("leaked") / pl.col("secret_bits")).to_dicts()
+    lengths = [f"{bits:g} bits" for bits in data["secret_bits"].unique().sort()]
+    return chart(
+        points_of(shares, "epsilon", {"share": "{secret_bits:g} bits"}) + _WHOLE,
+        "Short secrets leak whole at a smaller epsilon than long ones",
+        x=Axis("epsilon", powers=range(-1, 3)),
+        y=Axis("share of the secret leaked, at most"),
+        colors=colored(lengths, "red orange green blue grey"),
+    )
+
+
+def _advantage_chart(data: pl.DataFrame) -> Any:
+    """Advantage against epsilon, a panel per distribution of secrets."""
+    points = points_of(data.to_dicts(), "epsilon", {"advantage": "{rank}"}, panel="{secrets}")
+    return chart(
+        points + _ADVANTAGES,
+        "Advantage of any attack on the least, median and most probable secret",
+        x=Axis("epsilon, delta 1e-5"),
+        y=Axis("advantage, at most"),
+        colors={"most": "red", "median": "blue", "least": "grey"},
+        size=(150, 170),
+        lines=DASHED,
+    )
+
+
+def _by_steps(data: pl.DataFrame) -> Any:
+    """Leaked bits of one long secret against training steps, a line per noise."""
+    noises = [f"noise {noise:g}" for noise in data["noise_multiplier"].unique().sort()]
+    return chart(
+        points_of(data.to_dicts(), "steps", {"leaked": "noise {noise_multiplier:g}"}),
+        "A secret of 60 bits leaks with the steps of DP-SGD",
+        x=Axis("training steps"),
+        y=Axis("bits leaked, at most, of 60"),
+        colors=colored(noises, "red orange blue grey"),
+    )
+
+
+def _noise_chart(data: pl.DataFrame) -> Any:
+    """The noise needed against eta: a line per number of records for DP, one for RIP."""
+    records = data["records"].unique().sort().to_list()
+    rip = "RIP, any n"
+    # Sigma is 1 to ten digits for each of these n, so one line stands for all.
+    alike = points_of(data.filter(records=records[0]).to_dicts(), "eta", {"rip_scale": rip})
+    return chart(
+        points_of(data.to_dicts(), "eta", {"dp_scale": "DP, n = {records}"}) + alike,
+        "Noise for re-identification privacy and for differential privacy",
+        x=Axis("eta, what a guess gains at most", powers=range(-3, 1)),
+        y=Axis("scale of the noise that is needed", powers=range(2, 10)),
+        colors=colored(
+            (rip, *(f"DP, n = {count}" for count in records)), "red blue green orange grey"
+        ),
+        lines=DASHED,
+    )

@@ -1,21 +1,17 @@
-"""A study as cells: computed in parallel, each written when it is done, none computed twice."""
+"""A study as cells: pieces that are computed in parallel, kept when they are done, none twice."""
 
 import hashlib
 import json
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import polars as pl
 
-from flows.files import replace_file
-from flows.progress import announce
 from privcore.exceptions import InvalidInputError
-from workers.executors import Executor
 from workers.versions import METHOD_VERSION
 
-Shared = TypeVar("Shared")
 CellRow = dict[str, Any]
 
 
@@ -31,14 +27,6 @@ class Cell:
         """A digest of parameters and method: another scale, seed or method is another cell."""
         text = json.dumps([METHOD_VERSION, self.parameters], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-@dataclass(frozen=True, slots=True)
-class ComputedCell:
-    """A cell's rows, sent back from a worker."""
-
-    cell: Cell
-    rows: list[CellRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,35 +56,6 @@ class Computed:
         return [f"{self.found} of {self.cells} {words} computed again."]
 
 
-def compute_cells(
-    cells: Sequence[Cell],
-    compute: Callable[[Shared, Cell], list[CellRow]],
-    shared: Shared,
-    *,
-    output: pathlib.Path,
-    executor: Executor,
-    title: str,
-) -> Computed:
-    """Return the rows of all cells; finished ones are read, not computed.
-
-    `compute` is a function of a module, so that it can travel to other processes; what it finds
-    depends on `shared` and the cell alone.
-    """
-    folder = output / "cells"
-    folder.mkdir(parents=True, exist_ok=True)
-    known = {cell.name: rows for cell in cells if (rows := _read(folder, cell)) is not None}
-    missing = [cell for cell in cells if cell.name not in known]
-    if found := len(known):
-        title = f"{title} ({found} of {len(cells)} from before)"
-    announce(title, len(known), len(cells))
-    for computed in executor.map(_compute, (compute, shared), missing):
-        _write(folder, computed)
-        known[computed.cell.name] = computed.rows
-        announce(title, len(known), len(cells))
-    rows = [row for cell in cells for row in known[cell.name]]
-    return Computed(rows, found, len(cells))
-
-
 def make_folder(output: pathlib.Path) -> None:
     """Make the study's folder.
 
@@ -110,36 +69,7 @@ def make_folder(output: pathlib.Path) -> None:
         raise InvalidInputError("--output", str(output), rule) from None
 
 
-def check_scale(scale: float) -> None:
-    """Raise `InvalidInputError` unless a study can be run at this scale."""
-    if not 0.0 < scale <= 1.0:
-        raise InvalidInputError("--scale", scale, "it lies above 0 and is at most 1")
-
-
 def blocks(total: int, size: int) -> Iterable[tuple[int, int]]:
     """Yield (first, last + 1) of blocks of at most `size`."""
     for start in range(0, total, size):
         yield start, min(start + size, total)
-
-
-def _compute(
-    work: tuple[Callable[[Shared, Cell], list[CellRow]], Shared], cell: Cell
-) -> ComputedCell:
-    compute, shared = work
-    return ComputedCell(cell, compute(shared, cell))
-
-
-def _path(folder: pathlib.Path, cell: Cell) -> pathlib.Path:
-    return folder / f"{cell.name}-{cell.identity}.json"
-
-
-def _read(folder: pathlib.Path, cell: Cell) -> list[CellRow] | None:
-    path = _path(folder, cell)
-    if not path.exists():
-        return None
-    rows: list[CellRow] = json.loads(path.read_text(encoding="utf-8"))
-    return rows
-
-
-def _write(folder: pathlib.Path, computed: ComputedCell) -> None:
-    replace_file(_path(folder, computed.cell), json.dumps(computed.rows).encode())

@@ -7,74 +7,61 @@ population that RMIA and the loss's threshold need, the other half plays.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from flows.study.cells import Cell, CellRow, check_scale
-from flows.study.comparison_shown import DATA, PARAMETERS, shown
-from flows.study.runner import Study
+from flows.study.cells import Cell, CellRow
+from flows.study.drawing import Axis, chart
+from flows.study.printed import FIGURE_1, FIGURE_5, TITLE
+from flows.study.runner import Shown, Study
+from flows.study.tables import paragraphs, table_of
 from flows.study.three_attacks import (
+    ATTACK_COLORS,
     DELTA,
+    FIGURE,
+    MEMBERSHIP,
+    PAIRS,
     REPETITIONS,
     SEED,
     SIGNIFICANCE,
     Answers,
     attack_figures,
+    figure_points,
     play_all,
 )
 from privcore.attacks import generator
+from privcore.upper_bounds import Published
 from workers.datasets import criteo, flights
 from workers.datasets.synthetic_criteo import synthetic_clicks
 from workers.executors import InProcess
-from workers.lake.manifest import Feature, LabelColumn
 from workers.training import Learner, MultiStage, TrainingData
 
+PARAMETERS = {"iterations": 100, "learning_rate": 0.4, "depth": 8}
+DATA = {"clicks": "synthetic clicks", "flights": "flights"}
 EPSILONS = (math.inf, 8.0, 4.0, 2.0, 1.0)
 CLICKS = 150_000  # made-up ones a day; flights are two whole months, 26,000 and 24,000
 HOLDOUT_SHARE = 0.2
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Day:
-    """One day, or month: what is trained on and what is held out."""
-
-    train: TrainingData
-    holdout: TrainingData
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class World:
-    """A proxy's day and a target's day of the same data."""
-
-    label: LabelColumn
-    features: tuple[Feature, ...]
-    proxy: Day
-    target: Day
+_LABELS = {"clicks": criteo.LABEL, "flights": flights.LABEL}
+_FEATURES = {"clicks": criteo.FEATURES, "flights": flights.FEATURES}
+_OTHER = {"clicks": "synthetic data", "flights": "other data"}
 
 
 def study(*, scale: float) -> Study:
     """Return the study: models trained with randomized response, and all attacks on each."""
-    check_scale(scale)
+    setting = {
+        "scale": scale,
+        "seed": SEED,
+        "clicks": CLICKS,
+        "holdout_share": HOLDOUT_SHARE,
+        "catboost": PARAMETERS,
+        "repetitions": REPETITIONS,
+        "delta": DELTA,
+        "significance": SIGNIFICANCE,
+    }
     cells = [
-        Cell(
-            f"{data}-{epsilon:g}",
-            {
-                "data": data,
-                "epsilon": epsilon,
-                "scale": scale,
-                "seed": SEED,
-                "clicks": CLICKS,
-                "holdout_share": HOLDOUT_SHARE,
-                "catboost": PARAMETERS,
-                "repetitions": REPETITIONS,
-                "delta": DELTA,
-                "significance": SIGNIFICANCE,
-            },
-        )
+        Cell(f"{data}-{epsilon:g}", {"data": data, "epsilon": epsilon, **setting})
         for data in DATA
         for epsilon in EPSILONS
     ]
@@ -92,22 +79,28 @@ def study(*, scale: float) -> Study:
 def compute(_: None, cell: Cell) -> list[CellRow]:
     """Return the rows of one model: each attack's figures."""
     data, epsilon = cell.parameters["data"], cell.parameters["epsilon"]
-    make = {"clicks": click_world, "flights": flight_world}[data]
-    world = make(cell.parameters["scale"])
-    learner = Learner(world.label, world.features, SEED, PARAMETERS)
+    learner = Learner(_LABELS[data], _FEATURES[data], SEED, PARAMETERS)
+    frames = _days(data, cell.parameters["scale"])
+    eve, day = [_split(frame, data, number) for number, frame in frames]
 
     def fitted(train: TrainingData, budget: float) -> Any:
         random = generator(SEED, data, f"{budget:g}")
         method = MultiStage(budget)
         return method.fit(train, learner, random=random, executor=InProcess()).fitted
 
-    proxy, target = fitted(world.proxy.train, math.inf), fitted(world.target.train, epsilon)
-    days = (world.target.train, world.target.holdout)
-    answers = [_answers(target, proxy, learner, part) for part in days]
+    target, proxy = fitted(day[0], epsilon), fitted(eve[0], math.inf)
+    answers = [
+        Answers(
+            learner.predict(target, part.features),
+            learner.predict(proxy, part.features),
+            part.labels,
+        )
+        for part in day
+    ]
     return [
         {
             "data": DATA[data],
-            "epsilon": "inf" if math.isinf(epsilon) else f"{epsilon:g}",
+            "epsilon": f"{epsilon:g}",
             "attack": attack,
             "records": tally.records,
             **attack_figures(tally),
@@ -116,50 +109,111 @@ def compute(_: None, cell: Cell) -> list[CellRow]:
     ]
 
 
-def _answers(target: Any, proxy: Any, learner: Learner, data: TrainingData) -> Answers:
-    """Return what both models say of some records."""
-    asked = [learner.predict(model, data.features) for model in (target, proxy)]
-    return Answers(asked[0], asked[1], data.labels)
-
-
-def click_world(scale: float) -> World:
-    """Return two days of made-up clicks."""
-    rows = max(2_000, round(CLICKS * scale))
-    days = []
-    for number in (0, 1):
-        frame = synthetic_clicks(rows, day=number, seed=SEED).frame.with_columns(
-            pl.col(criteo.CATEGORICAL).fill_null("")
-        )
-        days.append(_split(frame, criteo.LABEL, criteo.FEATURES, number))
-    return World(criteo.LABEL, criteo.FEATURES, *days)
-
-
-def flight_world(scale: float) -> World:
-    """Return January and February of the flights, or the first share of each."""
+def _days(data: str, scale: float) -> Iterator[tuple[int, pl.DataFrame]]:
+    """Yield two days of made-up clicks, or a share of January and of February of the flights."""
+    if data == "clicks":
+        rows = max(2_000, round(CLICKS * scale))
+        for number in (0, 1):
+            frame = synthetic_clicks(rows, day=number, seed=SEED).frame
+            yield number, frame.with_columns(pl.col(criteo.CATEGORICAL).fill_null(""))
+        return
     table = flights.read_flights().filter(pl.col("arr_delay").is_not_null())
-    days = []
     for month in (1, 2):
-        of_month = table.filter(pl.col("month") == month)
-        frame = of_month.sample(max(1_000, round(of_month.height * scale)), seed=SEED).select(
-            flights.late(),
-            *(pl.col(feature.name).cast(pl.Float32) for feature in flights.FEATURES),
-        )
-        days.append(_split(frame, flights.LABEL, flights.FEATURES, month))
-    return World(flights.LABEL, flights.FEATURES, *days)
+        found = table.filter(pl.col("month") == month)
+        drawn = found.sample(max(1_000, round(found.height * scale)), seed=SEED)
+        numbers = (pl.col(feature.name).cast(pl.Float32) for feature in flights.FEATURES)
+        yield month, drawn.select(flights.late(), *numbers)
 
 
-def _split(
-    frame: pl.DataFrame, label: LabelColumn, features: tuple[Feature, ...], number: int
-) -> Day:
-    """A fifth held out at random."""
-    data = TrainingData(
-        frame.select(feature.name for feature in features),
-        frame[label.column].cast(pl.Int64).to_numpy(),
+def _split(frame: pl.DataFrame, data: str, number: int) -> list[TrainingData]:
+    """Return what is trained on, and a fifth held out at random."""
+    label = _LABELS[data].column
+    shuffled = generator(SEED, "split", label, number).permutation(frame.height)
+    held_out = round(HOLDOUT_SHARE * frame.height)
+    features = frame.select(feature.name for feature in _FEATURES[data])
+    labels = frame[label].cast(pl.Int64).to_numpy()
+    return [
+        TrainingData(features[rows], labels[rows])
+        for rows in (shuffled[held_out:], shuffled[:held_out])
+    ]
+
+
+def shown(attacks: pl.DataFrame, scale: float) -> Shown:
+    """Return what there is to show of all attacks."""
+    rows = attacks.to_dicts()
+    table = table_of(
+        "Three attacks on the same models",
+        rows,
+        {
+            "data": "{data}",
+            "epsilon": "{epsilon}",
+            "attack": "{attack}",
+            "records": "{records:,}",
+            "right": "{accuracy:.1%}",
+            "paper's": FIGURE,
+            "lower": "{epsilon_lower:.2f}",
+        },
+        text=("data", "attack"),
     )
-    shuffled = generator(SEED, "split", label.column, number).permutation(data.records)
-    held_out = round(HOLDOUT_SHARE * data.records)
-    return Day(_take(data, shuffled[held_out:]), _take(data, shuffled[:held_out]))
+    drawing = chart(
+        figure_points(rows, "epsilon", "{attack}", "{data}"),
+        "Three attacks on the same models",
+        x=Axis("declared epsilon", order=["1", "2", "4", "8", "inf"]),
+        y=Axis("paper's figure ± deviation"),
+        colors=ATTACK_COLORS,
+        size=(260, 220),
+    )
+    return Shown(
+        sentences(attacks, scale),
+        [table],
+        published(attacks),
+        {"comparison": attacks.with_columns(scale=pl.lit(scale), seed=pl.lit(SEED))},
+        {"comparison": drawing},
+    )
 
 
-def _take(data: TrainingData, rows: NDArray[np.int64]) -> TrainingData:
-    return TrainingData(data.features[rows], data.labels[rows])
+def published(attacks: pl.DataFrame) -> list[Published]:
+    """Return what the paper says of Figures 1 and 5 beside ours.
+
+    The paper's data are images, clicks and texts. Ours are others, so no verdict is given.
+    """
+    rows = []
+    for name, data in DATA.items():
+        ours = {row["attack"]: row for row in attacks.filter(data=data, epsilon="inf").to_dicts()}
+        labels, loss, rmia = (FIGURE.format(**ours[attack]) for attack in (PAIRS, *MEMBERSHIP))
+        for place, statement, printed, figures in (
+            ("Fig 1", FIGURE_1, "similar", f"{labels}; {loss}"),
+            ("Fig 5", FIGURE_5, "slightly above", f"{rmia}; {labels}, {loss}"),
+        ):
+            quantity = f"{statement}: {data}, epsilon inf"
+            rows.append(Published(TITLE, place, quantity, printed, figures, None, _OTHER[name]))
+    return rows
+
+
+def strongest(attacks: pl.DataFrame, data: str) -> int:
+    """Return at how many epsilons label inference, with as many records, is at least even."""
+    count = 0
+    for _, rows in attacks.filter(data=data).group_by("epsilon"):
+        figures = dict(rows.select("attack", "epsilon_paper").rows())
+        count += figures[PAIRS] >= max(figures[name] for name in MEMBERSHIP)
+    return count
+
+
+def sentences(attacks: pl.DataFrame, scale: float) -> list[str]:
+    """Return what the study says in words, with its seeds and its terms."""
+    setting = ", ".join(f"{name} {value}" for name, value in PARAMETERS.items())
+    epsilons = attacks["epsilon"].n_unique()
+    order = "; ".join(
+        f"{data}: at {strongest(attacks, data)} of {epsilons} epsilons" for data in DATA.values()
+    )
+    return paragraphs(f"""
+    Scale {scale:g}, seed {SEED}; CatBoost with {setting}; labels by randomized response at the
+    epsilon shown. Figures at delta {DELTA:g} over {REPETITIONS} repetitions: the paper's (Gaussian,
+    best of 1..100%, not corrected) and the corrected lower bound at significance {SIGNIFICANCE:g}.
+    The clicks are synthetic, not Criteo's.
+
+    Label inference speaks of replacing a label, membership inference of replacing a whole record,
+    which randomized response on labels does not promise to hide: features are open.
+
+    Label inference proves at least as much as both others on as many records: {order}.
+    """)

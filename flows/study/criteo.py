@@ -16,10 +16,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from flows.progress import announce
-from flows.study.cells import Cell, CellRow, check_scale, make_folder
+from flows.study.cells import Cell, CellRow
 from flows.study.criteo_shown import (
     EPSILONS,
     MECHANISMS,
@@ -30,8 +29,8 @@ from flows.study.criteo_shown import (
     TREES,
     shown,
 )
-from flows.study.paper_protocol import paper_figures
 from flows.study.runner import Study
+from flows.study.three_attacks import Answers, paper_figures
 from privcore.attacks import generator
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms.noisy_max import Noise
@@ -71,6 +70,11 @@ CANARIES = 200_000  # of the training records, in the paper's protocol; all wher
 PLAN = Plan(power=2.0, repetitions=100, significance=0.05, delta=1e-5, seed=SEED)
 _SMALLEST = 1e-15
 _PREFIX = "study-criteo-"
+_OF_AUDIT = (
+    "control_epsilon_paper", "epsilon_lower", "epsilon_ceiling", "epsilon_accounted",
+    "control_epsilon_lower", "control_epsilon_if_proxy_right", "method", "verdict", "records",
+    "control_records",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,25 +99,15 @@ def study(
 ) -> Study:
     """Return the study, whose days and proxies are there: every mechanism at every epsilon.
 
-    Args:
-        output: folder of the cells, and of the lake that is made.
-        scale: share of the paper's million rows a day that are drawn or made up; a given lake is
-            taken as it is.
-        files: the proxy's and the target's day as Criteo publishes them.
-        lake: one that `privaudit ingest criteo` wrote, with `start` and the day after; the models
-            go there too. Without files and lake two days are made up.
-        dataset: its dataset.
-        start: the proxy's day.
+    Without files and lake two days are made up. A given lake has the proxy's day, `start`, and the
+    day after; it is taken as it is, whatever the scale.
 
     Raises:
-        InvalidInputError: a scale out of its range, a folder that cannot be made, files that are
-            not two or that cannot be read, or files beside a lake.
+        InvalidInputError: files that are not two or that cannot be read, or files beside a lake.
     """
-    check_scale(scale)
     if files and (len(files) != 2 or lake is not None):
         rule = "give two files, the proxy's day and the target's, and no --lake beside them"
         raise InvalidInputError("--input", [str(path) for path in files], rule)
-    make_folder(output)
     next_day = start + dt.timedelta(days=1)
     if lake is None:
         days = _own_days(output, max(4_000, round(ROWS * scale)), files, (start, next_day))
@@ -125,7 +119,7 @@ def study(
             _train_proxy(days, trees)
             announce("Proxies", number + 1, len(TREES))
     found_rows = sum(shard.rows for shard in list_shards(days.lake, days.dataset, days.target))
-    first, last, ours = days.proxy, days.target, days.dataset
+    synthetic, first, last = days.synthetic, days.proxy, days.target
     return Study(
         "Criteo",
         "Private labels on clicks, by mechanism and epsilon",
@@ -134,12 +128,12 @@ def study(
         days,
         lambda found: shown(
             pl.concat(found.rows.filter(mechanism=name) for name in MECHANISMS),
-            ours,
+            days.dataset,
             f"{first} and {last}",
-            synthetic=days.synthetic,
+            synthetic=synthetic,
         ),
         _scale(found_rows),
-        data="synthetic data" if days.synthetic else "",
+        data="synthetic data" if synthetic else "",
     )
 
 
@@ -201,11 +195,10 @@ def compute(days: Days, cell: Cell) -> list[CellRow]:
     method = method_named(mechanism, cell.parameters["epsilon"])
     if isinstance(method, MultiStage):
         method = replace(method, floor=0.0)
-    job = _job(days, mechanism, method, trees)
     random = generator(SEED, mechanism, f"{method.epsilon:g}", "mechanism")
     data, learner = _data(days, days.target), _learner(days, days.target, trees)
     model = method.fit(data, learner, random=random, executor=InProcess())
-    return [_audited(days, job, mechanism, trees, model)]
+    return [_audited(days, mechanism, method, trees, model)]
 
 
 def _label_files(days: Days) -> list[tuple[str, int, int]]:
@@ -231,23 +224,9 @@ def _pate(days: Days, trees: str) -> Iterator[CellRow]:
     for mechanism, noise in noises.items():
         for epsilon in EPSILONS:
             method = replace(class_of, epsilon=epsilon, noise=noise)
-            job = _job(days, mechanism, method, trees)
             random = generator(SEED, mechanism, f"{epsilon:g}", "mechanism")
             model = method.graduate(data.features[queried], votes, learner, random=random)
-            yield _audited(days, job, mechanism, trees, model)
-
-
-def _job(days: Days, mechanism: str, method: Method, trees: str) -> TrainingJob:
-    privacy = declaration(
-        method,
-        classes=len(LABEL.classes),
-        unit="click",
-        declared_by="privaudit study criteo",
-        declared_at=dt.datetime(2026, 1, 1, tzinfo=dt.UTC),
-    )
-    name = f"{_PREFIX}{mechanism}-{method.epsilon:g}-{trees}"
-    recipe = Recipe(name, days.dataset, LABEL, FEATURES, method, privacy, PARAMETERS)
-    return TrainingJob(recipe, days.target, SEED)
+            yield _audited(days, mechanism, method, trees, model)
 
 
 def _data(days: Days, day: dt.date, split: str = TRAIN) -> TrainingData:
@@ -273,58 +252,42 @@ def _train_proxy(days: Days, trees: str) -> None:
 
 
 def _audited(
-    days: Days, job: TrainingJob, mechanism: str, trees: str, model: TrainedModel
+    days: Days, mechanism: str, method: Method, trees: str, model: TrainedModel
 ) -> CellRow:
     """Write target and proxy under the model's name, audit, and return the row."""
-    lake, recipe = days.lake, job.recipe
+    lake, name = days.lake, f"{_PREFIX}{mechanism}-{method.epsilon:g}-{trees}"
+    privacy = declaration(
+        method,
+        classes=len(LABEL.classes),
+        unit="click",
+        declared_by="privaudit study criteo",
+        declared_at=dt.datetime(2026, 1, 1, tzinfo=dt.UTC),
+    )
+    recipe = Recipe(name, days.dataset, LABEL, FEATURES, method, privacy, PARAMETERS)
     proxy = read_checkpoint(lake, _proxy(trees), days.proxy)
-    write_checkpoint(lake, proxy.manifest.model_dump() | {"model": recipe.model}, proxy.content)
-    write_model(lake, job, model)
-    audit = run_audit(lake, recipe.model, days.target, plan=PLAN, executor=InProcess()).audit
+    write_checkpoint(lake, proxy.manifest.model_dump() | {"model": name}, proxy.content)
+    write_model(lake, TrainingJob(recipe, days.target, SEED), model)
+    audit = run_audit(lake, name, days.target, plan=PLAN, executor=InProcess()).audit
     if audit.status != "evaluated":
-        raise InvalidInputError(recipe.model, audit.status, audit.reason)
-    epsilon = job.recipe.mechanism.epsilon if job.recipe.mechanism else math.inf
-    answers = _answers(lake, recipe, days)
+        raise InvalidInputError(name, audit.status, audit.reason)
+    log_loss, answers = _answers(lake, recipe, days)
     return {
         "mechanism": mechanism,
         "trees": trees,
-        "epsilon": "inf" if math.isinf(epsilon) else f"{epsilon:g}",
-        "delta": recipe.mechanism.delta if recipe.mechanism else 0.0,
-        "test_log_loss": answers.log_loss,
-        **paper_figures(
-            *(answers.target, answers.proxy, answers.labels),
-            plan=PLAN,
-            canaries=CANARIES,
-            name=recipe.model,
-        ),
+        "epsilon": f"{method.epsilon:g}",
+        "delta": method.delta,
+        "test_log_loss": log_loss,
+        **paper_figures(answers, plan=PLAN, canaries=CANARIES, name=name),
         "repetitions": PLAN.repetitions,
-        "control_epsilon_paper": audit.control_epsilon_paper,
-        "epsilon_lower": audit.epsilon_lower,
-        "epsilon_ceiling": audit.epsilon_ceiling,
-        "epsilon_accounted": audit.epsilon_accounted,
-        "control_epsilon_lower": audit.control_epsilon_lower,
-        "control_epsilon_if_proxy_right": audit.control_epsilon_if_proxy_right,
-        "method": audit.method,
-        "verdict": audit.verdict,
-        "records": audit.records,
-        "control_records": audit.control_records,
+        **{column: getattr(audit, column) for column in _OF_AUDIT},
     }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Answers:
-    """Answers of both models on the target day's training records, and the target's log-loss."""
-
-    target: NDArray[np.float64]
-    proxy: NDArray[np.float64]
-    labels: NDArray[np.int64]
-    log_loss: float
-
-
-def _answers(lake: Lake, recipe: Recipe, days: Days) -> _Answers:
+def _answers(lake: Lake, recipe: Recipe, days: Days) -> tuple[float, Answers]:
+    """Return the target's log-loss, and both models' answers on its day's training records."""
     checkpoints = [read_checkpoint(lake, recipe.model, day) for day in (days.target, days.proxy)]
     models = [load(checkpoint) for checkpoint in checkpoints]
-    target, proxy, labels, losses = [], [], [], []
+    losses, parts = [], []
     for shard in list_shards(lake, recipe.dataset, days.target):
         rows = read_shard(lake, shard, label=recipe.label, features=recipe.features)
         predicted, expected = (
@@ -334,12 +297,7 @@ def _answers(lake: Lake, recipe: Recipe, days: Days) -> _Answers:
         own = predicted[np.arange(len(rows.labels)), rows.labels][rows.part(HOLDOUT)]
         losses.append(-np.log(np.clip(own, _SMALLEST, 1.0)))
         trained = rows.part(TRAIN)
-        target.append(predicted[trained])
-        proxy.append(expected[trained])
-        labels.append(rows.labels[trained])
-    return _Answers(
-        np.concatenate(target),
-        np.concatenate(proxy),
-        np.concatenate(labels),
-        float(np.concatenate(losses).mean()),
-    )
+        parts.append((predicted[trained], expected[trained], rows.labels[trained]))
+    log_loss = float(np.concatenate(losses).mean())
+    target, proxy, labels = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return log_loss, Answers(target, proxy, labels)

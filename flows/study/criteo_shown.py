@@ -8,44 +8,25 @@ import polars as pl
 
 from flows.report.study_page import StudyTable
 from flows.study.cells import CellRow
-from flows.study.drawing import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PINK,
-    RED,
-    SKY,
-    Axis,
-    Panels,
-    Point,
-    around,
-    chart,
-)
-from flows.study.printed import TABLE_2, TABLE_5, TITLE, printed_cells
+from flows.study.drawing import Axis, chart, colored, points_of
+from flows.study.printed import TABLE_2, TABLE_5, TITLE, printed_cells, printed_points
 from flows.study.runner import Shown
 from flows.study.tables import Show, paragraphs, table_of, value_of
+from flows.study.three_attacks import FIGURE, figure_points
 from privcore.upper_bounds import Published
 
 SEED = 2511
-# The colours of the mechanisms, in their order.
-_COLORS = {
-    "lp-1st": RED,
-    "lp-1st-domain-prior": ORANGE,
-    "lp-1st-noise-correction": GREEN,
-    "lp-2st": BLUE,
-    "pate-laplace": GREY,
-    "pate-gaussian": PINK,
-    "alibi": SKY,
-}
-MECHANISMS = tuple(_COLORS)
+MECHANISMS = (
+    "lp-1st", "lp-1st-domain-prior", "lp-1st-noise-correction", "lp-2st", "pate-laplace",
+    "pate-gaussian", "alibi",
+)  # fmt: skip
 EPSILONS = (math.inf, 8.0, 4.0, 2.0, 1.0, 0.1)
 PARAMETERS = {"iterations": 100, "learning_rate": 0.4, "depth": 8}
 TEACHERS, QUERIES = 100, 200
 TREES = ("validation", "all")
 """Trees up to the best iteration on the validation labels, as in the setup, or all of them."""
-# The paper's rows by our names; the domain prior's at small epsilons are dashes.
-_OURS = {name: name for name in MECHANISMS} | {"pate": "pate-laplace"}
+_OURS = {name: name for name in TABLE_2} | {"pate": "pate-laplace"}
+"""Our names of the paper's rows."""
 _USELESS = 0.3
 _SETTINGS = (
     "the rows, the seeds and the training on a GPU of the paper's models are not published; one "
@@ -89,7 +70,7 @@ def _models_table(models: pl.DataFrame, title: str) -> StudyTable:
             "mechanism": "{mechanism}",
             "epsilon": "{epsilon}",
             "log-loss": "{test_log_loss:.4f}",
-            "paper's": _paper_figure,
+            "paper's": FIGURE,
             "its control": "{control_epsilon_paper:.2f}",
             "at 1%": "{epsilon_fixed:.2f} ± {epsilon_fixed_deviation:.2f}",
             "lower": "{epsilon_lower:.2f}",
@@ -108,54 +89,47 @@ def published(models: pl.DataFrame) -> list[Published]:
 
     A figure agrees within two printed standard deviations, a log-loss within 0.01 or 10% of it.
     """
-    rows = []
     ours = {(row["mechanism"], row["epsilon"]): row for row in models.to_dicts()}
-    for place, table, quantity in (
-        ("Table 2", TABLE_2, "epsilon"),
-        ("Table 5", TABLE_5, "log-loss"),
-    ):
-        for (mechanism, epsilon), printed in printed_cells(table).items():
+    tables = (("Table 2", TABLE_2, "epsilon"), ("Table 5", TABLE_5, "log-loss"))
+    rows = []
+    for place, table, quantity in tables:
+        for (mechanism, epsilon), cell in printed_cells(table).items():
+            name = f"{quantity} of {mechanism} at {epsilon}"
             row = ours.get((_OURS[mechanism], epsilon))
             if row is not None:
-                name = f"{quantity} of {mechanism} at {epsilon}"
-                found = _beside(row, printed)
-                why = _SETTINGS
-                if mechanism in _FREE_CHOICES:
-                    why += f"; {_FREE_CHOICES[mechanism]}"
-                if printed is None:
-                    why = "training came to something"
-                remark = "" if found[2] else why
-                rows.append(Published(TITLE, place, name, *found, remark))
+                rows.append(Published(TITLE, place, name, *_beside(row, mechanism, cell)))
     return rows
 
 
-def _beside(row: CellRow, printed: tuple[float, float | None] | None) -> tuple[str, str, bool]:
-    """Return what is printed, ours, and whether they agree."""
-    if printed is None:
-        # Every click is ruled out.
-        return "-", f"log-loss {row['test_log_loss']:.2f}", row["test_log_loss"] > _USELESS
-    value, deviation = printed
-    if deviation is None:
-        agrees = abs(row["test_log_loss"] - value) <= max(0.01, 0.1 * value)
-        return f"{value:.3f}", f"{row['test_log_loss']:.3f}", agrees
-    agrees = abs(row["epsilon_paper"] - value) <= 2.0 * deviation
-    control = f"control {row['control_epsilon_paper']:.2f}"
-    return f"{value:.2f} ± {deviation:.2f}", f"{_paper_figure(row)} ({control})", agrees
-
-
-def _paper_figure(row: CellRow) -> str:
-    return f"{row['epsilon_paper']:.2f} ± {row['epsilon_paper_deviation']:.2f}"
-
-
-def standard_error(row: CellRow) -> float:
-    """Return the standard error of a mean paper's figure: of the game's coins, for one model."""
-    return float(row["epsilon_paper_deviation"]) / math.sqrt(row["repetitions"])
+def _beside(
+    row: CellRow, mechanism: str, printed: tuple[float, float | None] | None
+) -> tuple[str, str, bool, str]:
+    """Return what is printed, ours, whether they agree, and why they may not."""
+    loss, why = row["test_log_loss"], _SETTINGS
+    if mechanism in _FREE_CHOICES:
+        why += f"; {_FREE_CHOICES[mechanism]}"
+    if printed is None:  # every click is ruled out
+        why = "training came to something"
+        words, found, agrees = "-", f"log-loss {loss:.2f}", loss > _USELESS
+    elif printed[1] is None:
+        words, found = f"{printed[0]:.3f}", f"{loss:.3f}"
+        agrees = abs(loss - printed[0]) <= max(0.01, 0.1 * printed[0])
+    else:
+        words = f"{printed[0]:.2f} ± {printed[1]:.2f}"
+        found = f"{FIGURE.format(**row)} (control {row['control_epsilon_paper']:.2f})"
+        agrees = abs(row["epsilon_paper"] - printed[0]) <= 2.0 * printed[1]
+    return words, found, agrees, "" if agrees else why
 
 
 def exceeds(one: CellRow, other: CellRow) -> bool:
-    """Return whether one paper's figure exceeds another by over two standard errors."""
-    error = math.hypot(standard_error(one), standard_error(other))
-    return bool(one["epsilon_paper"] - other["epsilon_paper"] > _ERRORS * error)
+    """Return whether one paper's figure exceeds another by over two standard errors.
+
+    They are those of the game's coins, for one model.
+    """
+    errors = (
+        row["epsilon_paper_deviation"] / math.sqrt(row["repetitions"]) for row in (one, other)
+    )
+    return bool(one["epsilon_paper"] - other["epsilon_paper"] > _ERRORS * math.hypot(*errors))
 
 
 def by_epsilon(models: pl.DataFrame, mechanism: str) -> list[CellRow]:
@@ -266,24 +240,18 @@ def sentences(
 
 def _chart(models: pl.DataFrame, title: str) -> Any:
     """The paper's figure, the bound and the log-loss against epsilon, a line per mechanism."""
-    points: list[Point] = []
-    for row in models.to_dicts():
-        at = {"x": row["epsilon"], "series": row["mechanism"]}
-        spread = around(row["epsilon_paper"], row["epsilon_paper_deviation"])
-        points.append({**at, **spread, "panel": _FIGURE})
-        points.append({**at, "y": row["epsilon_lower"], "panel": _LOWER})
-        points.append({**at, "y": row["test_log_loss"], "panel": _LOSS})
-    points += [
-        {"x": epsilon, "y": cell[0], "series": _OURS[mechanism], "panel": panel, "printed": True}
-        for panel, table in ((_FIGURE, TABLE_2), (_LOSS, TABLE_5))
-        for (mechanism, epsilon), cell in printed_cells(table).items()
-        if cell is not None
-    ]
+    rows = models.to_dicts()
+    printed = printed_points(TABLE_2, _FIGURE) + printed_points(TABLE_5, _LOSS)
     return chart(
-        points,
+        [
+            *figure_points(rows, "epsilon", "{mechanism}", _FIGURE),
+            *points_of(rows, "epsilon", {"epsilon_lower": "{mechanism}"}, panel=_LOWER),
+            *points_of(rows, "epsilon", {"test_log_loss": "{mechanism}"}, panel=_LOSS),
+            *({**point, "series": _OURS[point["series"]]} for point in printed),
+        ],
         title,
         x=Axis("declared epsilon", order=["0.1", "1", "2", "4", "8", "inf"]),
-        y=Axis(None),
-        colors=_COLORS,
-        panels=Panels([_FIGURE, _LOWER, _LOSS], (220, 220), own_scales=True),
+        y=Axis(None, own_scales=True),
+        colors=colored(MECHANISMS, "red orange green blue grey pink sky"),
+        size=(220, 220),
     )

@@ -9,8 +9,10 @@ import altair as alt
 import vl_convert
 
 # Colours that people with any colour vision tell apart (Okabe and Ito).
-BLUE, ORANGE, GREEN, RED, GREY = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#767676"
-PINK, SKY = "#cc79a7", "#56b4e9"
+COLORS = {
+    "blue": "#0072b2", "orange": "#e69f00", "green": "#009e73", "red": "#d55e00",
+    "grey": "#767676", "pink": "#cc79a7", "sky": "#56b4e9",
+}  # fmt: skip
 _FONT = "Helvetica, Arial, sans-serif"
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [1, 3])
 _PRINTED = "printed in the paper"
@@ -33,6 +35,7 @@ class Axis:
         order: makes it one of categories, in this order.
         values: the values that have labels, where the drawing shall not choose them.
         domain: the least and the largest value that are drawn.
+        own_scales: whether each panel has its own scale along it.
     """
 
     title: str | None
@@ -40,6 +43,7 @@ class Axis:
     order: Sequence[str] | None = None
     values: Sequence[float] | None = None
     domain: tuple[float, float] | None = None
+    own_scales: bool = False
 
     def channel(self, kind: Any, field: str) -> Any:
         """Return the channel of a field along this axis."""
@@ -59,21 +63,6 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Panels:
-    """The panels of a drawing.
-
-    Attributes:
-        names: in their order; none for one panel.
-        size: of a panel, in pixels.
-        own_scales: whether each panel has its own scale upwards.
-    """
-
-    names: Sequence[str] = ()
-    size: tuple[int, int] = (440, 260)
-    own_scales: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Lines:
     """Style of a series.
 
@@ -88,14 +77,53 @@ class Lines:
     dashes: Literal["series", "style"] | None = None
 
 
-ONE_PANEL, LINES = Panels(), Lines()
+LINES = Lines()
 DASHED = Lines(dots=False, dashes="series")
 """Lines that coincide in places: no dots, and dashes that tell them apart."""
 
 
-def around(value: float, error: float) -> Point:
-    """Return what a point has of a value with an error bar on both sides."""
-    return {"y": value, "low": value - error, "high": value + error}
+def points_of(
+    rows: Iterable[Mapping[str, Any]],
+    x: str,
+    series: Mapping[str, str],
+    *,
+    error: Mapping[str, str | tuple[str, str]] | None = None,
+    **formats: str,
+) -> list[Point]:
+    """Return a point for each row and column that has a value.
+
+    Args:
+        rows: what was computed.
+        x: the column along.
+        series: columns upwards -> their series' names, as formats of a row's values.
+        error: columns upwards -> the column of half the error bar, or those of its ends.
+        formats: of `panel` and of `style`.
+    """
+    points = []
+    for row in rows:
+        named = {name: text.format(**row) for name, text in formats.items()}
+        for y, text in series.items():
+            if row[y] is None:
+                continue
+            point = {"x": row[x], "y": row[y], "series": text.format(**row), **named}
+            bar = (error or {}).get(y)
+            if isinstance(bar, tuple):
+                point |= {"low": row[bar[0]], "high": row[bar[1]]}
+            elif bar:
+                point |= {"low": row[y] - row[bar], "high": row[y] + row[bar]}
+            points.append(point)
+    return points
+
+
+def printed_at(x: Any, y: float, series: str, panel: str = "") -> Point:
+    """Return a value that a paper prints."""
+    return {"x": x, "y": y, "series": series, "panel": panel, "printed": True}
+
+
+def colored(series: Iterable[str], colors: str) -> dict[str, str]:
+    """Return the colours of some series, in their order; a series without one is an error."""
+    names = list(series)
+    return dict(zip(names, colors.split()[: len(names)], strict=True))
 
 
 def chart(
@@ -105,15 +133,28 @@ def chart(
     x: Axis,
     y: Axis,
     colors: Mapping[str, str],
-    panels: Panels = ONE_PANEL,
+    size: tuple[int, int] = (440, 260),
     lines: Lines = LINES,
 ) -> Any:
-    """Return the drawing: lines or points, error bars, and diamonds at what a paper prints."""
-    points = list(points)
+    """Return the drawing: lines or points, error bars, and diamonds at what a paper prints.
+
+    Args:
+        points: all values. Panels stand in the order of their first ones; without any, printed
+            values are left out.
+        title: above the drawing.
+        x: the axis along.
+        y: the axis upwards.
+        colors: each series' colour, one of `COLORS`, in the order of the legend.
+        size: of a panel, in pixels.
+        lines: the style of the series.
+    """
     blank = {"panel": "", "style": "", "low": None, "high": None, "printed": False}
-    base = alt.Chart(alt.InlineData(values=[{**blank, **point} for point in points]))
+    points = [{**blank, **point} for point in points]
+    panels = list(dict.fromkeys(point["panel"] for point in points if not point["printed"]))
+    points = [point for point in points if point["panel"] in panels]
+    base = alt.Chart(alt.InlineData(values=points))
     along = x.channel(alt.X, "x")
-    scale = alt.Scale(domain=list(colors), range=list(colors.values()))
+    scale = alt.Scale(domain=list(colors), range=[COLORS[name] for name in colors.values()])
     color = alt.Color("series:N", title=None, sort=list(colors), scale=scale)
     upwards = y.channel(alt.Y, "y")
     mark = base.mark_point(filled=True)
@@ -125,22 +166,18 @@ def chart(
     bars = base.mark_rule(strokeWidth=1.25).transform_filter("isValid(datum.low)")
     bars = bars.encode(x=along, y=y.channel(alt.Y, "low"), y2="high:Q", color=color)
     layers = [bars, series]
-    if any(point.get("printed") for point in points):
+    if any(point["printed"] for point in points):
         kind = alt.Scale(domain=[_PRINTED], range=["diamond"])
+        shape = alt.Shape("kind:N", title=None, scale=kind)
         diamonds = base.mark_point(filled=True, size=110, stroke="black", opacity=0.7)
         diamonds = diamonds.transform_filter("datum.printed")
-        diamonds = diamonds.transform_calculate(kind=f"'{_PRINTED}'").encode(
-            x=along,
-            y=upwards,
-            color=color,
-            shape=alt.Shape("kind:N", title=None, scale=kind),
-        )
-        layers.append(diamonds)
-    drawn: Any = alt.layer(*layers).properties(width=panels.size[0], height=panels.size[1])
-    if panels.names:
-        facet = alt.Facet("panel:N", title=None, sort=list(panels.names))
-        drawn = drawn.facet(facet=facet, columns=3 if len(panels.names) % 3 == 0 else 2)
-    if panels.own_scales:
+        diamonds = diamonds.transform_calculate(kind=f"'{_PRINTED}'")
+        layers.append(diamonds.encode(x=along, y=upwards, color=color, shape=shape))
+    drawn: Any = alt.layer(*layers).properties(width=size[0], height=size[1])
+    if panels != [""]:
+        facet = alt.Facet("panel:N", title=None, sort=panels)
+        drawn = drawn.facet(facet=facet, columns=3 if len(panels) % 3 == 0 else 2)
+    if y.own_scales:
         drawn = drawn.resolve_scale(y="independent")
     return styled(drawn, title)
 

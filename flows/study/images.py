@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.study.cells import Cell, CellRow, check_scale
+from flows.study.cells import Cell, CellRow, make_folder
 from flows.study.images_shown import (
     ATTACKS,
     CONTROL,
@@ -30,15 +30,16 @@ from flows.study.images_shown import (
     SEED,
     shown,
 )
-from flows.study.paper_protocol import FIXED, paper_figures
 from flows.study.runner import Study
 from flows.study.three_attacks import (
+    FIXED,
     MEMBERSHIP,
     REPETITIONS,
     SIGNIFICANCE,
     Answers,
     attack_figures,
     figure_ceiling,
+    paper_figures,
     play_all,
     play_label_inference,
 )
@@ -79,8 +80,7 @@ class ImageHalves:
     pate: PateFixMatch
     target: Images
     test: Images
-    proxy_of_target: NDArray[np.float64]
-    proxy_of_test: NDArray[np.float64]
+    proxy: list[NDArray[np.float64]]
 
 
 def study(
@@ -93,18 +93,11 @@ def study(
 ) -> Study:
     """Return the study, whose proxy is trained: every mechanism at every epsilon.
 
-    Args:
-        path: the images; see `workers.datasets.labelled_images.read_images`.
-        output: folder of the proxy's answers.
-        scale: share of the training images.
-        network: one of `PATE_NETWORKS`.
-        teachers: of PATE-FM, at scale 1; fewer at a smaller scale, so that each has as many labels.
+    PATE-FM has fewer teachers at a smaller scale, so that each has as many labels.
 
     Raises:
-        InvalidInputError: a scale or a number of teachers out of its range, or images that cannot
-            be read.
+        InvalidInputError: a number of teachers out of its range, or images that cannot be read.
     """
-    check_scale(scale)
     images = read_images(path, seed=SEED)
     shuffled = generator(SEED, "halves").permutation(len(images.train.labels))
     half = round(scale * len(shuffled)) // 2
@@ -132,16 +125,16 @@ def study(
     )
     proxy = Cell("proxy", {**shared, "schedule": asdict(SCHEDULES["lp-1st"])})
     answers = _proxy_answers(output, proxy, first, second, images.test)
-    source = images.source
+    source, judged = images.source, (CIFAR_10, "resnet18")
     return Study(
         "Images",
         "Private labels of images, by mechanism and epsilon",
         _cells(shared, pate),
         compute,
-        ImageHalves(network, pate, second, images.test, *answers),
+        ImageHalves(network, pate, second, images.test, answers),
         lambda found: shown(found.rows, source, network, scale),
         scale,
-        data="" if (source, network) == (CIFAR_10, "resnet18") else "other images or networks",
+        data="" if (source, network) == judged else "other images or networks",
     )
 
 
@@ -149,7 +142,7 @@ def _proxy_answers(
     output: pathlib.Path, cell: Cell, first: Images, second: Images, test: Images
 ) -> list[NDArray[np.float64]]:
     """Return the proxy's answers on the target's half and the test images, trained once."""
-    output.mkdir(parents=True, exist_ok=True)
+    make_folder(output)
     path = output / f"proxy-{cell.identity}.npz"
     if not path.exists():
         model = _fitted(ImageMethod("lp-1st", math.inf), cell.parameters["network"], first, SEED)
@@ -183,7 +176,7 @@ def compute(world: ImageHalves, cell: Cell) -> list[CellRow]:
         return _students(world)
     epsilon = cell.parameters["epsilon"]
     if mechanism == CONTROL:
-        return [_row(world, CONTROL, epsilon, *_control_answers(world))]
+        return [_row(world, CONTROL, epsilon, _control_answers(world))]
     method = ImageMethod(mechanism, epsilon)
     model = _fitted(method, world.network, world.target, SEED + 1)
     return [_model_row(world, mechanism, epsilon, model, method.manifest_entry(CLASSES))]
@@ -224,8 +217,7 @@ def _model_row(
     said = [model.probabilities(part.pixels) for part in (world.target, world.test)]
     delta = DELTA if mechanism == PATE_FM else 0.0
     accounted = mechanism_from_manifest(**entry).epsilon(delta) if entry else None
-    row = _row(world, mechanism, epsilon, *said)
-    return {**row, "epsilon_accounted": accounted}
+    return {**_row(world, mechanism, epsilon, said), "epsilon_accounted": accounted}
 
 
 def _control_answers(world: ImageHalves) -> list[NDArray[np.float64]]:
@@ -259,39 +251,28 @@ def _network(name: str, images: Images) -> Network:
 
 
 def _row(
-    world: ImageHalves,
-    mechanism: str,
-    epsilon: float,
-    said: NDArray[np.float64],
-    said_of_test: NDArray[np.float64],
+    world: ImageHalves, mechanism: str, epsilon: float, said: list[NDArray[np.float64]]
 ) -> CellRow:
     """Return the figures of one model, beside those of its control on test images."""
-    name = f"{mechanism}-{epsilon:g}"
-    arms = {
-        "": Answers(said, world.proxy_of_target, world.target.labels),
-        "control_": Answers(said_of_test, world.proxy_of_test, world.test.labels),
-    }
+    parts = zip(said, world.proxy, (world.target.labels, world.test.labels), strict=True)
+    trained, test = (Answers(*part) for part in parts)
     row: CellRow = {"mechanism": mechanism, "epsilon": f"{epsilon:g}"}
-    for arm, answers in arms.items():
-        figures = paper_figures(
-            *(answers.target, answers.proxy, answers.labels),
-            plan=PLAN,
-            canaries=CANARIES,
-            name=f"{arm}{name}",
-        )
+    for arm, answers in (("", trained), ("control_", test)):
+        name = f"{arm}{mechanism}-{epsilon:g}"
+        figures = paper_figures(answers, plan=PLAN, canaries=CANARIES, name=name)
         bound = attack_figures(play_label_inference(answers))["epsilon_lower"]
         row |= {f"{arm}{key}": value for key, value in {**figures, "epsilon_lower": bound}.items()}
     # Figures 1 and 5: members are the target's images, all others test images.
-    tallies = play_all(arms[""], arms["control_"])
+    tallies = play_all(trained, test)
     for short, name in ATTACKS.items():
         row |= {f"{short}_{key}": value for key, value in attack_figures(tallies[name]).items()}
-    played = row["canaries"]
+    played, pairs = row["canaries"], tallies[MEMBERSHIP[0]].records
     return row | {
         "ceiling": figure_ceiling(played),
         "ceiling_fixed": figure_ceiling(played, (FIXED,)),
-        "pairs": tallies[MEMBERSHIP[0]].records,
-        "ceiling_pairs": figure_ceiling(tallies[MEMBERSHIP[0]].records),
-        "records": len(world.target.labels),
-        "test_accuracy": float((said_of_test.argmax(axis=1) == world.test.labels).mean()),
+        "pairs": pairs,
+        "ceiling_pairs": figure_ceiling(pairs),
+        "records": trained.records,
+        "test_accuracy": test.accuracy,
         "repetitions": PLAN.repetitions,
     }

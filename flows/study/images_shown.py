@@ -7,7 +7,7 @@ import polars as pl
 
 from flows.report.study_page import StudyTable
 from flows.study.cells import CellRow
-from flows.study.drawing import BLUE, GREEN, ORANGE, RED, Axis, Panels, Point, around, chart
+from flows.study.drawing import Axis, chart, colored, points_of
 from flows.study.printed import (
     FIGURE_1,
     FIGURE_5,
@@ -17,20 +17,18 @@ from flows.study.printed import (
     TABLE_6,
     TITLE,
     printed_cells,
+    printed_points,
 )
 from flows.study.runner import Shown
 from flows.study.tables import Show, paragraphs, table_of
-from flows.study.three_attacks import MEMBERSHIP, PAIRS, figure_of
+from flows.study.three_attacks import FIGURE, MEMBERSHIP, PAIRS, figure_points
 from privcore.upper_bounds import Published
 
 SEED = 633
 PATE_FM = "pate-fm"
-_COLORS = {
-    "lp-1st": BLUE, "lp-1st-out-of-domain-prior": GREEN, PATE_FM: RED, "alibi": ORANGE,
-}  # fmt: skip
 ATTACKS = {"labels": PAIRS, "loss": MEMBERSHIP[0], "rmia": MEMBERSHIP[1]}
 """The attacks of Figures 1 and 5, by the first word of their columns."""
-MECHANISMS = tuple(_COLORS)
+MECHANISMS = ("lp-1st", "lp-1st-out-of-domain-prior", PATE_FM, "alibi")
 EPSILONS = (math.inf, 10.0, 1.0)
 CONTROL = "control"
 _FIGURE, _ACCURACY = "paper's figure ± deviation", "test accuracy"
@@ -56,7 +54,7 @@ def _table(models: pl.DataFrame, title: str) -> StudyTable:
             "mechanism": "{mechanism}",
             "epsilon": "{epsilon}",
             "right": "{test_accuracy:.1%}",
-            "paper's": figure_of,
+            "paper's": FIGURE,
             "its control": "{control_epsilon_paper:.2f}",
             "at 1%": "{epsilon_fixed:.2f} ± {epsilon_fixed_deviation:.2f}",
             "ceiling at 1%": "{ceiling_fixed:.2f}",
@@ -73,18 +71,15 @@ def _attacks(models: pl.DataFrame) -> StudyTable:
     """A row per mechanism and epsilon: three attacks on as many images."""
     rows = models.to_dicts()
     columns: dict[str, Show] = {"mechanism": "{mechanism}", "epsilon": "{epsilon}"}
-    columns |= {name.partition(",")[0]: _both(short) for short, name in ATTACKS.items()}
+    for short, name in ATTACKS.items():
+        columns[name.partition(",")[0]] = f"{_figure(short)} / {{{short}_epsilon_lower:.2f}}"
     title = f"Attacks on {rows[0]['pairs']:,} images, or pairs: figure ± deviation / lower bound"
     return table_of(title, rows, columns, text=("mechanism",))
 
 
-def _both(attack: str) -> Show:
-    return lambda row: f"{_attack_figure(row, attack)} / {row[f'{attack}_epsilon_lower']:.2f}"
-
-
-def _attack_figure(row: CellRow, attack: str) -> str:
-    names = ("epsilon_paper", "epsilon_paper_deviation")
-    return figure_of({name: row[f"{attack}_{name}"] for name in names})
+def _figure(attack: str) -> str:
+    """Return the format of an attack's figure."""
+    return f"{{{attack}_epsilon_paper:.2f}} ± {{{attack}_epsilon_paper_deviation:.2f}}"
 
 
 def published(models: pl.DataFrame) -> list[Published]:
@@ -93,19 +88,19 @@ def published(models: pl.DataFrame) -> list[Published]:
     A figure agrees within two printed standard deviations, an accuracy within 2 points.
     """
     ours = {(row["mechanism"], row["epsilon"]): row for row in models.to_dicts()}
-    rows = [each for key, row in ours.items() if key[0] in MECHANISMS for each in _drawn(row)]
-    for place, quantity, table in (
+    tables = (
         ("Table 1", "epsilon", TABLE_1),
         ("Table 4", "accuracy", TABLE_4),
         ("Table 6", "epsilon at 1%", TABLE_6),
-    ):
-        for (mechanism, epsilon), cell in printed_cells(table, IMAGE_EPSILONS).items():
-            if cell is None:
-                continue
-            name, row = f"{quantity} of {mechanism} at {epsilon}", ours[mechanism, epsilon]
-            printed = f"{cell[0]:.2f}" + (f" ± {cell[1]:.2f}" if cell[1] is not None else "")
-            rows.append(Published(TITLE, place, name, printed, *_beside(row, place, cell)))
-    return rows
+    )
+    return [each for key, row in ours.items() if key[0] in MECHANISMS for each in _drawn(row)] + [
+        Published(
+            TITLE, place, f"{quantity} of {key[0]} at {key[1]}", *_beside(ours[key], place, cell)
+        )
+        for place, quantity, table in tables
+        for key, cell in printed_cells(table, IMAGE_EPSILONS).items()
+        if cell is not None
+    ]
 
 
 def _drawn(row: CellRow) -> list[Published]:
@@ -115,34 +110,30 @@ def _drawn(row: CellRow) -> list[Published]:
     """
     figure = {name: row[f"{name}_epsilon_paper"] for name in ATTACKS}
     spread = max(row[f"{name}_epsilon_paper_deviation"] for name in ATTACKS)
-    labels, loss, rmia = (_attack_figure(row, name) for name in ATTACKS)
+    labels, loss, rmia = (_figure(name).format(**row) for name in ATTACKS)
     at = f"{row['mechanism']} at {row['epsilon']}"
     above = figure["rmia"] - max(figure["labels"], figure["loss"])
     similar = abs(figure["labels"] - figure["loss"]) <= spread
-    found = [
-        Published(TITLE, "Fig 1", f"{FIGURE_1}: {at}", "similar", f"{labels}; {loss}", similar)
-    ]
+    first, fifth = f"{labels}; {loss}", f"{rmia}; {labels}, {loss}"
+    found = [Published(TITLE, "Fig 1", f"{FIGURE_1}: {at}", "similar", first, similar)]
     if row["epsilon"] == "inf":
-        ours = f"{rmia}; {labels}, {loss}"
-        slightly = 0.0 < above <= spread
-        found.append(
-            Published(TITLE, "Fig 5", f"{FIGURE_5}: {at}", "slightly above", ours, slightly)
-        )
+        quantity, agrees = f"{FIGURE_5}: {at}", 0.0 < above <= spread
+        found.append(Published(TITLE, "Fig 5", quantity, "slightly above", fifth, agrees))
     return found
 
 
-def _beside(row: CellRow, place: str, cell: tuple[float, float | None]) -> tuple[str, bool]:
-    """Return ours, and whether it agrees with what is printed."""
+def _beside(row: CellRow, place: str, cell: tuple[float, float | None]) -> tuple[str, str, bool]:
+    """Return what is printed, ours, and whether they agree."""
     value, deviation = cell
     if deviation is None:
         accuracy = 100.0 * row["test_accuracy"]
-        return f"{accuracy:.2f}", abs(accuracy - value) <= 2.0
+        return f"{value:.2f}", f"{accuracy:.2f}", abs(accuracy - value) <= 2.0
     kind = "epsilon_paper" if place == "Table 1" else "epsilon_fixed"
     beside = f"control {row[f'control_{kind}']:.2f}"
     if place == "Table 6":
         beside += f", ceiling {row['ceiling_fixed']:.2f}"
     found = f"{row[kind]:.2f} ± {row[f'{kind}_deviation']:.2f} ({beside})"
-    return found, abs(row[kind] - value) <= 2.0 * deviation
+    return f"{value:.2f} ± {deviation:.2f}", found, abs(row[kind] - value) <= 2.0 * deviation
 
 
 def sentences(models: pl.DataFrame, source: str, network: str, scale: float) -> list[str]:
@@ -166,7 +157,7 @@ def sentences(models: pl.DataFrame, source: str, network: str, scale: float) -> 
 
     The highest paper's figure of a control on test images is {highest:.2f}. Row {CONTROL}: networks
     that never saw the labels in question, on all {whole["canaries"]:,} records; the paper's figure
-    is {figure_of(whole)}. A figure near a control's says nothing of a leak.
+    is {FIGURE.format(**whole)}. A figure near a control's says nothing of a leak.
 
     The second table's attacks play on {first["pairs"]:,} of these images each: members against test
     images, or label inference on as many members. Other test images are the population of RMIA and
@@ -182,23 +173,17 @@ def sentences(models: pl.DataFrame, source: str, network: str, scale: float) -> 
 
 def _chart(models: pl.DataFrame, title: str) -> Any:
     """The paper's figure and the accuracy against epsilon, a line per mechanism."""
-    points: list[Point] = []
-    for row in models.filter(pl.col("mechanism") != CONTROL).to_dicts():
-        at = {"x": row["epsilon"], "series": row["mechanism"]}
-        spread = around(row["epsilon_paper"], row["epsilon_paper_deviation"])
-        points.append({**at, **spread, "panel": _FIGURE})
-        points.append({**at, "y": row["test_accuracy"], "panel": _ACCURACY})
-    points += [
-        {"x": epsilon, "y": cell[0] * factor, "series": mechanism, "panel": panel, "printed": True}
-        for panel, table, factor in ((_FIGURE, TABLE_1, 1.0), (_ACCURACY, TABLE_4, 0.01))
-        for (mechanism, epsilon), cell in printed_cells(table, IMAGE_EPSILONS).items()
-        if cell is not None and mechanism in _COLORS
-    ]
+    rows = models.filter(pl.col("mechanism") != CONTROL).to_dicts()
     return chart(
-        points,
+        [
+            *figure_points(rows, "epsilon", "{mechanism}", _FIGURE),
+            *points_of(rows, "epsilon", {"test_accuracy": "{mechanism}"}, panel=_ACCURACY),
+            *printed_points(TABLE_1, _FIGURE, IMAGE_EPSILONS),
+            *printed_points(TABLE_4, _ACCURACY, IMAGE_EPSILONS, unit=0.01),
+        ],
         title,
         x=Axis("declared epsilon", order=["1", "10", "inf"]),
-        y=Axis(None),
-        colors=_COLORS,
-        panels=Panels([_FIGURE, _ACCURACY], (260, 220), own_scales=True),
+        y=Axis(None, own_scales=True),
+        colors=colored(MECHANISMS, "blue green red orange"),
+        size=(260, 220),
     )

@@ -16,13 +16,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from flows.study.cells import Cell, CellRow, make_folder
-from flows.study.ladder_shown import shown
-from flows.study.runner import Study
+from flows.study.cells import Cell, CellRow
+from flows.study.drawing import Axis, chart, colored, points_of
+from flows.study.runner import Shown, Study
+from flows.study.tables import binomial_error, paragraphs, table_of
 from privcore.attacks import generator
 from privcore.exceptions import InvalidInputError
+from privcore.guarantees.composed import composed_epsilon
+from privcore.rounding import ABSENT, down, guarantee, up
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.labels.columns import HOLDOUT, SPLIT, TRAIN
@@ -84,13 +86,6 @@ def study(
 ) -> Study:
     """Return the study of one table, whose rows lie in the output folder's lake.
 
-    Args:
-        output: folder of the lake, the cells and what is shown.
-        table: path or URI of a Parquet or CSV file, one row for each person or record.
-        label: column of the label, of a few classes.
-        features: columns that models may use; all others but the label where none are named.
-        epsilons: what each mechanism keeps, each above 0 and finite.
-
     Raises:
         InvalidInputError: a file that cannot be read, a missing or unfit column, too few rows, or
             epsilons that are none or too many.
@@ -99,7 +94,6 @@ def study(
     if not tried or len(tried) > MOST_EPSILONS or not all(0.0 < one < math.inf for one in tried):
         rule = f"give 1 to {MOST_EPSILONS} finite numbers above 0"
         raise InvalidInputError("--epsilon", list(epsilons), rule)
-    make_folder(output)
     frame = _chosen(read_frame(table), label, features)
     digest = _digest(frame)
     rows = _into_lake(frame, output / f"lake-{digest[:12]}", label)
@@ -121,7 +115,7 @@ def study(
         cells,
         compute,
         rows,
-        lambda found: shown(found.rows, label=label, seed=SEED, parameters=PARAMETERS),
+        lambda found: shown(found.rows, label),
     )
 
 
@@ -176,13 +170,15 @@ def _into_lake(frame: pl.DataFrame, folder: pathlib.Path, label: str) -> TeamRow
 def compute(rows: TeamRows, cell: Cell) -> list[CellRow]:
     """Train and audit one model, and return its row."""
     name, epsilon = cell.parameters["mechanism"], cell.parameters["epsilon"]
-    method = _method(rows, name, epsilon)
+    trained, held = (_data(rows, _DAY, split) for split in (TRAIN, HOLDOUT))
+    method = _method(name, epsilon, trained.records)
     job = _job(rows, NONE if name == NONE else f"{name}-{epsilon:g}", method, _DAY)
     model = _fit(rows, job, name)
     if name != NONE:
-        _copy_reference(rows, job.recipe.model)
+        reference = read_checkpoint(rows.lake, NONE, _EVE)
+        manifest = reference.manifest.model_dump() | {"model": job.recipe.model}
+        write_checkpoint(rows.lake, manifest, reference.content)
     audit = run_audit(rows.lake, job.recipe.model, _DAY, plan=PLAN, executor=InProcess()).audit
-    held = _data(rows, _DAY, HOLDOUT)
     chances = _learner(rows).predict(model.fitted, held.features)
     own = chances[np.arange(held.records), held.labels]
     return [
@@ -193,8 +189,8 @@ def compute(rows: TeamRows, cell: Cell) -> list[CellRow]:
             "accuracy": float(np.mean(np.argmax(chances, axis=1) == held.labels)),
             "log_loss": float(-np.log(np.clip(own, _SMALLEST, 1.0)).mean()),
             "held_out": held.records,
-            "most_frequent": _most_frequent(rows, held.labels),
-            "trained_on": _data(rows, _DAY, TRAIN).records,
+            "most_frequent": float(np.bincount(held.labels).max() / held.records),
+            "trained_on": trained.records,
             "epsilon_lower": audit.epsilon_lower,
             "epsilon_ceiling": audit.epsilon_ceiling,
             "verdict": audit.verdict,
@@ -203,15 +199,9 @@ def compute(rows: TeamRows, cell: Cell) -> list[CellRow]:
     ]
 
 
-def _most_frequent(rows: TeamRows, labels: NDArray[np.int64]) -> float:
-    """Return the share of the most frequent class: the accuracy of a model that knows nothing."""
-    return float(np.bincount(labels, minlength=len(rows.label.classes)).max() / len(labels))
-
-
-def _method(rows: TeamRows, name: str, epsilon: float) -> Method:
+def _method(name: str, epsilon: float, records: int) -> Method:
     if name == NONE:
         return MultiStage(math.inf)
-    records = _data(rows, _DAY, TRAIN).records
     queries = min(_QUERIES, records // 2)
     teachers = max(1, min(_TEACHERS, (records - queries) // _TEACHER_ROWS))
     return method_named(name, epsilon, teachers=teachers, queries=queries)
@@ -239,14 +229,6 @@ def _fit(rows: TeamRows, job: TrainingJob, name: str) -> TrainedModel:
     return model
 
 
-def _copy_reference(rows: TeamRows, model: str) -> None:
-    """Write the reference model under another model's name, as its earlier day."""
-    reference = read_checkpoint(rows.lake, NONE, _EVE)
-    write_checkpoint(
-        rows.lake, reference.manifest.model_dump() | {"model": model}, reference.content
-    )
-
-
 def _data(rows: TeamRows, day: dt.date, split: str) -> TrainingData:
     recipe = Recipe(NONE, _DATASET, rows.label, rows.features)
     return read_training_data(rows.lake, recipe, day, split)
@@ -254,3 +236,84 @@ def _data(rows: TeamRows, day: dt.date, split: str) -> TrainingData:
 
 def _learner(rows: TeamRows) -> Learner:
     return Learner(rows.label, rows.features, SEED, dict(PARAMETERS))
+
+
+def shown(models: pl.DataFrame, label: str) -> Shown:
+    """Return what there is to show of all models."""
+    rows = [
+        {
+            **row,
+            "promise": "none" if row["epsilon"] is None else f"{row['epsilon']:g}",
+            "error": binomial_error(row["accuracy"], row["held_out"]),
+        }
+        for row in models.to_dicts()
+    ]
+    table = table_of(
+        "Accuracy, promise and proof",
+        rows,
+        {
+            "mechanism": "{mechanism}",
+            "promised": lambda row: guarantee(row["epsilon"], row["delta"]),
+            "accuracy": "{accuracy:.1%}",
+            "± error": "{error:.1%}",
+            "log-loss": "{log_loss:.3f}",
+            "proved at least": lambda row: down(row["epsilon_lower"]),
+            "ceiling": lambda row: up(row["epsilon_ceiling"]),
+            "verdict": "{verdict}",
+        },
+        text=("mechanism", "verdict"),
+        wide=("log-loss", "ceiling"),
+    )
+    epsilons = sorted({row["epsilon"] for row in rows if row["epsilon"] is not None})
+    drawing = chart(
+        points_of(rows, "promise", {"accuracy": "{mechanism}"}, error={"accuracy": "error"}),
+        f"Accuracy of {label} on held-out rows, by promised epsilon",
+        x=Axis("promised epsilon", order=[*(f"{one:g}" for one in epsilons), "none"]),
+        y=Axis("accuracy ± standard error"),
+        colors=colored((*MECHANISMS, NONE), "blue green orange grey"),
+    )
+    sentences = [*_about(rows), *choice(rows), *_without_figures(rows)]
+    return Shown(sentences, [table], data={"ladder": models}, figures={"ladder": drawing})
+
+
+def _about(rows: Sequence[CellRow]) -> list[str]:
+    first = rows[0]
+    setting = ", ".join(f"{name} {value}" for name, value in PARAMETERS.items())
+    return paragraphs(f"""
+    Each model was trained on the same {first["trained_on"]:,} rows (CatBoost with {setting}; seed
+    {SEED}). A reference model was trained on as many other rows. Accuracy and log-loss are those on
+    {first["held_out"]:,} held-out rows. A model that always predicts their most frequent class has
+    an accuracy of {first["most_frequent"]:.1%}.
+
+    Promised is what the mechanism keeps for each label, if its code is right. Proved is what the
+    audit of this one model proves at significance 0.05. It is a lower bound: a small one does not
+    show that little leaks.
+    """)
+
+
+def choice(rows: Sequence[CellRow]) -> list[str]:
+    """Return what trying all models costs: the price of a choice by private labels."""
+    kept = [(row["epsilon"], row["delta"]) for row in rows if row["epsilon"] is not None]
+    delta = math.fsum(each for _, each in kept)
+    composed = up(composed_epsilon(kept, delta=delta), decimals=3)
+    promised = f"{composed} at delta {delta:.2g}" if delta else composed
+    return paragraphs(f"""
+    A choice of mechanism and epsilon by these accuracies is itself a release about the labels. The
+    {len(kept)} protected models that were tried promise together {promised} (dp_accounting): this
+    is what the labels they were trained on lose if all of these models become known. Count it, not
+    the epsilon of the chosen model alone. The model without protection promises nothing and is not
+    in this sum, so its figures must stay with people who may read the labels.
+
+    The accuracies are exact, and no promise covers the labels of the held-out rows. A choice among
+    {len(rows)} models tells at most {math.log2(len(rows)):.1f} bits about all of these labels
+    together. A choice on public or expired rows tells nothing about private ones.
+
+    Do not release the models of this trial: their noise follows from a known seed. Train the chosen
+    one anew, on other rows or with the cost of the choice added to its declaration.
+    """)
+
+
+def _without_figures(rows: Sequence[CellRow]) -> list[str]:
+    """Return why audits came to no figure, once for each reason."""
+    reasons = dict.fromkeys(row["reason"] for row in rows if row["epsilon_lower"] is None)
+    return [f"No bound ({ABSENT}): {reason}" for reason in reasons]

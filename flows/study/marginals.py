@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from flows.study.cells import Cell, CellRow, blocks, check_scale
+from flows.study.cells import Cell, CellRow, blocks
 from flows.study.marginals_shown import (
     ACS,
     CONFIDENCES,
@@ -109,9 +109,8 @@ def study(uri: str, *, scale: float) -> Study:
     """Return the study of a table; `scale` shrinks the number of runs of each setting.
 
     Raises:
-        InvalidInputError: a scale out of its range, or no such table.
+        InvalidInputError: no such table.
     """
-    check_scale(scale)
     survey = read_survey(uri)
     runs, few = (max(2, round(count * scale)) for count in (RUNS, RUNS_OF_MANY))
     cells = []
@@ -146,7 +145,6 @@ def compute(survey: Survey, cell: Cell) -> list[CellRow]:
     rows: list[CellRow] = []
     for run in range(given["first"], given["end"]):
         name = f"{given['figure']}-{'-'.join(given['secret'])}-{epsilon:g}-{run}"
-        played = _play(survey, secret, epsilon, generator(given["seed"], name))
         setting = {
             "figure": given["figure"],
             "names": " ".join(given["secret"]),
@@ -154,6 +152,7 @@ def compute(survey: Survey, cell: Cell) -> list[CellRow]:
             "epsilon": epsilon,
             "run": run,
         }
+        played = _play(survey, secret, epsilon, generator(given["seed"], name))
         rows += [{**setting, "within": within, **played.row(within)} for within in near]
     return rows
 
@@ -171,7 +170,8 @@ class _Played:
 
     def row(self, within: int) -> CellRow:
         """Return successes within a distance, and what Theorem 3.5 allows."""
-        near = _near(self.priors[0].shape[1], within)
+        values = np.arange(self.priors[0].shape[1])
+        near = (np.abs(values[:, np.newaxis] - values) <= within).astype(np.float64)
         best, guesses = self.best, {"blind": self.blind}
         if within:
             # Only one column is guessed to a distance.
@@ -197,7 +197,7 @@ def _play(
     survey: Survey, secret: tuple[int, ...], epsilon: float, random: np.random.Generator
 ) -> _Played:
     """Sample a table, publish its marginals, and attack them."""
-    network = survey.network
+    network, places = survey.network, list(secret)
     cells = network.sample(RECORDS, random)
     known = {
         column: cells[:, column] for column in range(len(survey.names)) if column not in secret
@@ -215,22 +215,9 @@ def _play(
     posterior = error
     if deviation:
         posterior = reconstruct_columns(fit, priors=priors, deviation=deviation, steps=steps)
-    places = list(secret)
-    return _Played(
-        epsilon,
-        cells[:, places],
-        [priors[column] for column in secret],
-        chance,
-        best[:, places],
-        {"error": error, "posterior": posterior},
-    )
-
-
-def _near(size: int, within: int) -> NDArray[np.float64]:
-    """1 where two values of a column are no further apart than `within`."""
-    values = np.arange(size)
-    near = np.abs(values[:, np.newaxis] - values) <= within
-    return np.asarray(near, dtype=np.float64)
+    relaxed = {"error": error, "posterior": posterior}
+    truth, blind = cells[:, places], best[:, places]
+    return _Played(epsilon, truth, list(priors.values()), chance, blind, relaxed)
 
 
 def _cells(survey: Survey, figure: str, secret: list[str], epsilon: float, runs: int) -> list[Cell]:

@@ -1,5 +1,6 @@
 """Output of `study marginals`: how many of 100 records each attack reads, and how many any may."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -9,19 +10,7 @@ from scipy.stats import binomtest
 
 from flows.report.study_page import StudyTable
 from flows.study.cells import CellRow
-from flows.study.drawing import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    RED,
-    Axis,
-    Lines,
-    Panels,
-    Point,
-    around,
-    chart,
-)
+from flows.study.drawing import Axis, Lines, chart, colored, points_of, printed_at
 from flows.study.runner import Shown
 from flows.study.tables import Show, paragraphs, same_share, table_of
 from privcore.upper_bounds import Published
@@ -51,7 +40,6 @@ _NAMES = {
     "limit_5": "any attack, 5%",
 }
 _DRIFT = "the error alone follows the noise; the paper's descent may have stopped earlier"
-_OTHER = "the table and its network are others"
 _OTHER_PRIOR = "a bound follows from the prior, and ours is that of Massachusetts"
 _HALF_A_RECORD = 0.5  # bounds are printed in whole records of 100
 # Figure, place among the figure's, what it counts, the paper's words and its number.
@@ -125,27 +113,18 @@ def published(figures: dict[str, list[CellRow]]) -> list[Published]:
     two standard errors of the difference. A bound is computed and not counted, so it agrees only
     to the printed digit.
     """
-    rows = [
-        _beside(place, _found(figures, *setting), name, quantity, printed)
-        for place, setting, name, quantity, printed in _PRINTED
-    ]
     low = [row["names"] for row in figures["column"] if row["limit_95"] < 80.0]
-    quantity, remark = "95% upper bound, most columns except AGEP and SCHL", ""
-    if set(low) != {"AGEP", "SCHL"}:
-        remark = _OTHER
-    below = f"below 80: {', '.join(low) or 'none'}"
+    quantity = "95% upper bound, most columns except AGEP and SCHL"
+    below, agrees = f"below 80: {', '.join(low) or 'none'}", set(low) == {"AGEP", "SCHL"}
+    remark = "" if agrees else "the table and its network are others"
+    needs = "needs the San Francisco fire calls"
     return [
-        *rows,
-        Published(WORST_CASE, "Fig 4", quantity, ">=80", below, not remark, remark),
-        Published(
-            WORST_CASE,
-            "Fig 4 to 7",
-            "FIRE",
-            "drawn",
-            "",
-            None,
-            "needs the San Francisco fire calls",
+        *(
+            _beside(place, _found(figures, *setting), name, quantity, printed)
+            for place, setting, name, quantity, printed in _PRINTED
         ),
+        Published(WORST_CASE, "Fig 4", quantity, ">=80", below, agrees, remark),
+        Published(WORST_CASE, "Fig 4 to 7", "FIRE", "drawn", "", agrees=None, remark=needs),
     ]
 
 
@@ -156,48 +135,33 @@ def _found(figures: dict[str, list[CellRow]], figure: str, value: object) -> Cel
 
 def _beside(place: str, row: CellRow, name: str, quantity: str, printed: str) -> Published:
     ours, runs = row[name], row["runs"]
-    bound = name.startswith("limit")
-    agrees = (
-        abs(ours - float(printed)) <= _HALF_A_RECORD
-        if bound
-        else same_share(ours / RECORDS, RECORDS * runs, float(printed) / RECORDS, RECORDS)
-    )
-    error = row.get(f"error_of_{name}")
-    return Published(
-        WORST_CASE,
-        place,
-        quantity if bound else f"{quantity}: {_NAMES[name]}",
-        printed,
-        f"{ours:.1f}" if error is None else f"{ours:.1f} ± {error:.1f}",
-        agrees,
-        _remark(name, runs, agrees=agrees),
-    )
-
-
-def _remark(name: str, runs: int, *, agrees: bool) -> str:
     if name.startswith("limit"):
-        return "" if agrees else _OTHER_PRIOR
-    counted = f"one table of 100 records; we count {runs}, of Massachusetts"
-    return _DRIFT if name == "error" and not agrees else counted
+        agrees = abs(ours - float(printed)) <= _HALF_A_RECORD
+        remark = "" if agrees else _OTHER_PRIOR
+        return Published(WORST_CASE, place, quantity, printed, f"{ours:.1f}", agrees, remark)
+    agrees = same_share(ours / RECORDS, RECORDS * runs, float(printed) / RECORDS, RECORDS)
+    found = f"{ours:.1f} ± {row[f'error_of_{name}']:.1f}"
+    remark = f"one table of 100 records; we count {runs}, of Massachusetts"
+    if name == "error" and not agrees:
+        remark = _DRIFT
+    quantity += f": {_NAMES[name]}"
+    return Published(WORST_CASE, place, quantity, printed, found, agrees, remark)
 
 
-def exceeding(runs: pl.DataFrame) -> pl.DataFrame:
+def exceeding(runs: pl.DataFrame) -> list[CellRow]:
     """Return for each attack and confidence how many runs exceeded the limit, and of how many.
 
-    Each run counts once: those of Figure 7 at a distance of 1.
+    Each run counts once: those of Figure 7 at a distance of 1. `p_value` is of the hypothesis that
+    no more exceed it than the confidence allows.
     """
     runs = runs.filter((pl.col("figure") != "distance") | (pl.col("within") == 1))
-    rows = [
-        {
-            "attack": attack,
-            "confidence": confidence,
-            "runs": runs.height,
-            "exceeded": int((runs[attack] > runs[f"limit_{round(100 * confidence)}"]).sum()),
-        }
-        for attack in ATTACKS
-        for confidence in CONFIDENCES
-    ]
-    return pl.DataFrame(rows)
+    rows = []
+    for attack, confidence in itertools.product(ATTACKS, CONFIDENCES):
+        above = int((runs[attack] > runs[f"limit_{round(100 * confidence)}"]).sum())
+        test = binomtest(above, runs.height, 1.0 - confidence, alternative="greater")
+        row = {"attack": attack, "confidence": confidence, "runs": runs.height}
+        rows.append({**row, "exceeded": above, "p_value": float(test.pvalue)})
+    return rows
 
 
 def sentences(runs: pl.DataFrame, columns: int, by_epsilon: str, scale: float) -> list[str]:
@@ -205,14 +169,11 @@ def sentences(runs: pl.DataFrame, columns: int, by_epsilon: str, scale: float) -
     above = exceeding(runs)
     wrong = [
         f"{row['attack']} at {row['confidence']:.0%} in {row['exceeded']} of {row['runs']} runs"
-        for row in above.to_dicts()
-        if binomtest(
-            row["exceeded"], row["runs"], 1.0 - row["confidence"], alternative="greater"
-        ).pvalue
-        <= _LEVEL
+        for row in above
+        if row["p_value"] <= _LEVEL
     ]
-    at_95 = above.filter(confidence=0.95)
-    most, played = (max(at_95[name].to_list()) for name in ("exceeded", "runs"))
+    most = max(row["exceeded"] for row in above if row["confidence"] == 0.95)
+    played = above[0]["runs"]
     at_one = means(runs, "column")
     better = {
         attack: sum(row[attack] >= row["blind"] - 1.0 for row in at_one) for attack in ATTACKS
@@ -244,17 +205,12 @@ def sentences(runs: pl.DataFrame, columns: int, by_epsilon: str, scale: float) -
 def _chart(figure: str, found: list[CellRow], *, acs: bool) -> Any:
     """Mean counts of the attacks, and the limits of any attack, of one figure."""
     title, key = _FIGURES[figure]
-    points: list[Point] = []
-    for row in found:
-        for name, series in _NAMES.items():
-            point = {"x": _label(row[key]), "y": row[name], "series": series}
-            error = row.get(f"error_of_{name}")
-            if error is not None:
-                point |= around(row[name], error)
-            points.append(point)
-    order = list(dict.fromkeys(point["x"] for point in points))
+    rows = [{**row, "x": _label(row[key])} for row in found]
+    order = [row["x"] for row in rows]
+    errors = {name: f"error_of_{name}" for name in ATTACKS}
+    points = points_of(rows, "x", _NAMES, error=errors)
     points += [
-        {"x": _label(value), "y": float(printed), "series": _NAMES[name], "printed": True}
+        printed_at(_label(value), float(printed), _NAMES[name])
         for _, (of, value), name, _, printed in _PRINTED
         if of == figure and acs
     ]
@@ -263,8 +219,8 @@ def _chart(figure: str, found: list[CellRow], *, acs: bool) -> Any:
         title,
         x=Axis(None if key == "names" else key, order=order),
         y=Axis(f"records of {RECORDS}", domain=(0.0, 100.0)),
-        colors=dict(zip(_NAMES.values(), (GREY, GREEN, BLUE, RED, ORANGE), strict=True)),
-        panels=Panels(size=(max(300, 46 * len(order)), 240)),
+        colors=colored(_NAMES.values(), "grey green blue red orange"),
+        size=(max(300, 46 * len(order)), 240),
         lines=Lines(joined=key != "names"),
     )
 

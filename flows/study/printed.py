@@ -4,6 +4,10 @@ Means ± standard deviations over 100 repetitions of the game, epsilon at delta 
 `tests/golden/published` has them with their places, and a test holds these against those.
 """
 
+from collections.abc import Mapping
+
+from flows.study.drawing import Point, printed_at
+
 TITLE = "Observational Auditing of Privacy"
 
 EPSILONS = ("inf", "8", "4", "2", "1", "0.1")
@@ -64,7 +68,7 @@ FIGURE_5 = "RMIA slightly above both others at large epsilon"
 
 
 def printed_cells(
-    table: dict[str, str], epsilons: tuple[str, ...] = EPSILONS
+    table: Mapping[str, str], epsilons: tuple[str, ...] = EPSILONS
 ) -> dict[tuple[str, str], tuple[float, float | None] | None]:
     """Return (mechanism, epsilon) -> mean and deviation; None where a dash is printed."""
     cells = {}
@@ -74,3 +78,18 @@ def printed_cells(
             found = (float(mean), float(deviation) if deviation else None) if cell != "-" else None
             cells[mechanism, epsilon] = found
     return cells
+
+
+def printed_points(
+    table: Mapping[str, str],
+    panel: str,
+    epsilons: tuple[str, ...] = EPSILONS,
+    *,
+    unit: float = 1.0,
+) -> list[Point]:
+    """Return the means of a table as points of a drawing, in a unit of ours."""
+    return [
+        printed_at(epsilon, cell[0] * unit, name, panel)
+        for (name, epsilon), cell in printed_cells(table, epsilons).items()
+        if cell is not None
+    ]

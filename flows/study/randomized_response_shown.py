@@ -6,7 +6,7 @@ import polars as pl
 from scipy.stats import binomtest
 
 from flows.report.study_page import StudyTable
-from flows.study.drawing import BLUE, GREEN, GREY, ORANGE, RED, Axis, Panels, Point, around, chart
+from flows.study.drawing import Axis, chart, colored, points_of
 from flows.study.printed import TITLE
 from flows.study.runner import Shown
 from flows.study.tables import paragraphs, table_of, value_of
@@ -21,13 +21,6 @@ _NEAR_ZERO_FROM, _NEAR_ZERO = 0.01, 0.1
 _JUDGED_AT = 1e-6
 _SETTING = ["classes", "epsilon", "proxy", "score", "fraction", "family"]
 _FAMILIES = {"gaussian": "Gaussian", "pure_dp": "pure"}
-_COLORS = {
-    "Gaussian, 0.1% guesses": RED,
-    "Gaussian, 1.0% guesses": ORANGE,
-    "pure, 0.1% guesses": BLUE,
-    "pure, 1.0% guesses": GREEN,
-    "the true one": GREY,
-}
 
 
 def shown(rows: pl.DataFrame, records: int) -> Shown:
@@ -73,69 +66,54 @@ def published(found: pl.DataFrame, shifts: pl.DataFrame) -> list[Published]:
 
     "Tight" is read as within 15% of epsilon, "near 0" as at most 0.1.
     """
-    rows = []
-    for place, fraction in (("Fig 2", 0.001), ("Fig 3", 0.01)):
-        for classes in found["classes"].unique().sort():
-            low, middle = _measured(found, classes, fraction)
-            _, informed = _measured(found, classes, fraction, score="log_ratio")
-            setting = f"K = {classes}, {fraction:.1%} guesses"
-            rows += _tightness(place, setting, low, middle, informed)
-    return rows + [_shifted(shifts, fraction) for fraction in shifts["fraction"].unique().sort()]
+    posterior = found.filter(
+        pl.col("epsilon") <= _TIGHT_TO, proxy="posterior", family="gaussian"
+    ).sort("epsilon")
+    return [
+        *(
+            row
+            for place, fraction in (("Fig 2", 0.001), ("Fig 3", 0.01))
+            for classes in found["classes"].unique().sort()
+            for row in _tightness(
+                place,
+                f"K = {classes}, {fraction:.1%} guesses",
+                posterior.filter(classes=classes, fraction=fraction),
+            )
+        ),
+        *(_shifted(shifts, fraction) for fraction in shifts["fraction"].unique().sort()),
+    ]
 
 
-def _measured(
-    found: pl.DataFrame, classes: int, fraction: float, *, score: str = "power"
-) -> tuple[dict[float, float], dict[float, float]]:
-    """Mean Gaussian bounds by epsilon, below 1 and from 1 to 4."""
-    shown = found.filter(
-        classes=classes, fraction=fraction, proxy="posterior", score=score, family="gaussian"
-    )
-    means = dict(shown.select("epsilon", "mean").rows())
-    low = {epsilon: mean for epsilon, mean in means.items() if epsilon < _TIGHT_FROM}
-    middle = {e: mean for e, mean in means.items() if _TIGHT_FROM <= e <= _TIGHT_TO}
-    return low, middle
-
-
-def _tightness(
-    place: str,
-    setting: str,
-    low: dict[float, float],
-    middle: dict[float, float],
-    informed: dict[float, float],
-) -> list[Published]:
+def _tightness(place: str, setting: str, found: pl.DataFrame) -> list[Published]:
     """Return what Figure 2, or Figure 3, says of small epsilons and of those from 1 to 4."""
-    few = place == "Fig 2"
-    rows = []
-    if low:
-        agrees = all(m > e for e, m in low.items()) if few else all(map(_tight, low.items()))
-        remark = "a bound at 95% lies below the truth in most repetitions, and so does its mean"
-        printed = "overestimated" if few else "tight"
-        rows.append(
-            _statement(
-                place, f"epsilon below 1, {setting}", printed, low, agrees=agrees, remark=remark
-            )
-        )
-    if middle:
-        tight = [_tight(pair) for pair in middle.items()]
-        remark = (
-            "few guesses cost confidence, and the score weighs by the proxy's doubt alone; the "
-            f"log-ratio score, which knows epsilon, gives {_listed(informed)} on the same outputs"
-        )
-        printed = "tight" if few else "not as tight"
-        agrees = all(tight) if few else not all(tight)
-        if not few:
-            remark = f"here all of them are within {_TIGHT:.0%}"
-        rows.append(
-            _statement(
-                place, f"epsilon 1 to 4, {setting}", printed, middle, agrees=agrees, remark=remark
-            )
-        )
-    return rows
-
-
-def _tight(pair: tuple[float, float]) -> bool:
-    epsilon, mean = pair
-    return abs(mean / epsilon - 1.0) <= _TIGHT
+    means, informed = (
+        dict(found.filter(score=score).select("epsilon", "mean").rows())
+        for score in ("power", "log_ratio")
+    )
+    low = {epsilon: mean for epsilon, mean in means.items() if epsilon < _TIGHT_FROM}
+    middle = {epsilon: mean for epsilon, mean in means.items() if epsilon >= _TIGHT_FROM}
+    low_tight, middle_tight = (
+        all(abs(mean / epsilon - 1.0) <= _TIGHT for epsilon, mean in part.items())
+        for part in (low, middle)
+    )
+    below = "a bound at 95% lies below the truth in most repetitions, and so does its mean"
+    of_ratio = {epsilon: mean for epsilon, mean in informed.items() if epsilon in middle}
+    costs = (
+        "few guesses cost confidence, and the score weighs by the proxy's doubt alone; the "
+        f"log-ratio score, which knows epsilon, gives {_listed(of_ratio)} on the same outputs"
+    )
+    over = all(mean > epsilon for epsilon, mean in low.items())
+    within = f"here all of them are within {_TIGHT:.0%}"
+    of_low, of_middle = {
+        "Fig 2": (("overestimated", over, below), ("tight", middle_tight, costs)),
+        "Fig 3": (("tight", low_tight, below), ("not as tight", not middle_tight, within)),
+    }[place]
+    rows = [("epsilon below 1", low, *of_low), ("epsilon 1 to 4", middle, *of_middle)]
+    return [
+        _statement(place, f"{quantity}, {setting}", printed, part, agrees=agrees, remark=remark)
+        for quantity, part, printed, agrees, remark in rows
+        if part
+    ]
 
 
 def _statement(
@@ -234,21 +212,28 @@ def sentences(found: pl.DataFrame, anew: pl.DataFrame, records: int) -> list[str
 
 def _bounds_chart(found: pl.DataFrame) -> Any:
     """Measured against true epsilon, a panel per number of classes."""
-    points: list[Point] = []
-    for row in found.filter(proxy="posterior", score="power").to_dicts():
-        at = {"x": row["epsilon"], "panel": f"{row['classes']} classes"}
-        series = f"{_FAMILIES[row['family']]}, {row['fraction']:.1%} guesses"
-        points.append({**at, **around(row["mean"], row["deviation"]), "series": series})
-        points.append({**at, "y": row["epsilon"], "series": "the true one"})
+    rows = found.filter(proxy="posterior", score="power").with_columns(
+        pl.col("family").replace_strict(_FAMILIES)
+    )
+    series, truth = "{family}, {fraction:.1%} guesses", "the true one"
+    measured = [
+        f"{family}, {share} guesses"
+        for family in ("Gaussian", "pure")
+        for share in ("0.1%", "1.0%")
+    ]
     return chart(
-        points,
+        points_of(
+            rows.to_dicts(),
+            "epsilon",
+            {"mean": series, "epsilon": truth},
+            error={"mean": "deviation"},
+            panel="{classes} classes",
+        ),
         "Measured epsilon ± deviation over repetitions",
         x=Axis("epsilon of randomized response"),
         y=Axis("epsilon measured"),
-        colors=_COLORS,
-        panels=Panels(
-            [f"{classes} classes" for classes in found["classes"].unique().sort()], (200, 200)
-        ),
+        colors=colored((*measured, truth), "red orange blue green grey"),
+        size=(200, 200),
     )
 
 
@@ -257,16 +242,11 @@ def _shifts_chart(shifts: pl.DataFrame) -> Any:
     found = shifts.filter(pl.col("shift") > 0.0, family="gaussian", fraction=0.01)
     names = [f"epsilon {epsilon:g}" for epsilon in found["epsilon"].unique().sort()]
     return chart(
-        (
-            {
-                "x": row["shift"],
-                "series": f"epsilon {row['epsilon']:g}",
-                **around(row["mean"], row["deviation"]),
-            }
-            for row in found.to_dicts()
+        points_of(
+            found.to_dicts(), "shift", {"mean": "epsilon {epsilon:g}"}, error={"mean": "deviation"}
         ),
         "A shifted proxy, allowed for, leaves little to prove",
         x=Axis("shift of the proxy (total variation)", powers=range(-6, 0)),
         y=Axis("epsilon measured, 1% guesses"),
-        colors=dict(zip(names, (RED, BLUE, GREEN), strict=False)),
+        colors=colored(names, "red blue green"),
     )

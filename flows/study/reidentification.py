@@ -15,12 +15,11 @@ import catboost
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import binomtest
 
-from flows.study.cells import Cell, CellRow, check_scale
-from flows.study.drawing import BLUE, GREEN, GREY, RED, Axis, Lines, Panels, around, chart
+from flows.study.cells import Cell, CellRow
+from flows.study.drawing import Axis, Lines, chart, colored, points_of
 from flows.study.runner import Shown, Study
 from flows.study.tables import binomial_error, paragraphs, table_of
 from privcore.attacks import (
@@ -29,6 +28,7 @@ from privcore.attacks import (
     member_probabilities,
     radial_log_likelihood,
 )
+from privcore.attacks.logistic_regression import fit_logistic
 from privcore.upper_bounds import (
     anisotropic_noise,
     least_noise_scale,
@@ -68,7 +68,6 @@ class Population:
 
 def study(*, scale: float) -> Study:
     """Return the study; `scale` is the share of the games to play."""
-    check_scale(scale)
     plays = max(50, round(PLAYS * scale))
     cells = [
         Cell(
@@ -182,15 +181,8 @@ def _logistic_regression(
     design = np.column_stack([np.ones(RECORDS), features])
 
     def train(places: NDArray[np.int64]) -> Floats:
-        rows, signs = design[places], 2.0 * labels[places] - 1.0
-
-        def objective(coefficients: Floats) -> tuple[float, Floats]:
-            margins = signs * (rows @ coefficients)
-            slope = -(signs * expit(-margins)) @ rows + _PENALTY * coefficients
-            penalty = 0.5 * _PENALTY * float(coefficients @ coefficients)
-            return float(np.logaddexp(0.0, -margins).sum()) + penalty, slope
-
-        return np.asarray(minimize(objective, np.zeros(3), jac=True, method="L-BFGS-B").x)
+        signs = np.where(labels[places] == 1, 1.0, -1.0)
+        return fit_logistic(design[places], signs, np.ones(len(places)), ridge=_PENALTY)
 
     return train, lambda output: _log_loss(design @ output, labels)
 
@@ -312,23 +304,18 @@ def sentences(best: pl.DataFrame, plays: int, scale: float) -> list[str]:
 
 def _chart(best: pl.DataFrame) -> Any:
     """Accuracy against eta, a panel for each statistic."""
-    points = [
-        {"x": row["eta"], "panel": row["statistic"], "series": row["noise"],
-         "style": row["attack"], **around(row["accuracy"], row["error"])}
-        for row in best.to_dicts()
-    ]  # fmt: skip
-    limit = "1/2 + eta"
-    points += [
-        {"x": eta, "panel": statistic, "y": 0.5 + eta, "series": limit, "style": "any"}
-        for statistic in best["statistic"].unique()
-        for eta in best["eta"].unique().sort()
-    ]
+    panel, limit, error = "{statistic}", "1/2 + eta", {"accuracy": "error"}
+    found, told = best.to_dicts(), {"accuracy": "{noise}"}
+    once = best.filter(noise=LEAST, attack="optimal").to_dicts()
     return chart(
-        points,
+        [
+            *points_of(found, "eta", told, error=error, panel=panel, style="{attack}"),
+            *points_of(once, "eta", {"at_most": limit}, panel=panel, style="any"),
+        ],
         "Who took part, told from noisy outputs",
         x=Axis("eta", values=(0.1, 0.2, 0.4)),
         y=Axis("told right", domain=(0.4, 1.0)),
-        colors=dict(zip((*NOISES, limit), (GREEN, GREY, BLUE, RED), strict=True)),
-        panels=Panels(STATISTICS, (210, 200)),
+        colors=colored((*NOISES, limit), "green grey blue red"),
+        size=(210, 200),
         lines=Lines(dashes="style"),
     )

@@ -7,8 +7,7 @@ import polars as pl
 
 from flows.report.study_page import StudyTable
 from flows.study.cells import CellRow, Computed
-from flows.study.countermeasures import COUNTERMEASURES_SENTENCE, countermeasures_table
-from flows.study.drawing import BLUE, RED, Axis, Lines, Point, chart
+from flows.study.drawing import Axis, Lines, chart, points_of, printed_at
 from flows.study.runner import Shown
 from flows.study.tables import binomial_error, paragraphs, table_of
 from privcore.upper_bounds import Published
@@ -26,6 +25,18 @@ _COLUMNS = 17
 _STANDARD_ERRORS = 5.0
 _PROTECTION = {1: "IDP", 0: "no protection"}
 _SEARCH = {"published": "published", "halving": "ours"}
+COLUMN, LEAST_EPSILON, MOST_QUERIES = "age", 0.01, 100.0
+"""What countermeasures are tried on, and two of their limits."""
+_TITLES = {
+    "none": "no protection",
+    "recommended": "noise as IDP recommends it",
+    "integers": "answers rounded to integers",
+    "bits": "answers rounded to 0 or 1",
+    "always": "noise in every answer",
+    "least-epsilon": f"at least epsilon {LEAST_EPSILON:g} a query",
+    "limit": f"at most {MOST_QUERIES:g} queries",
+    "noisy-count": "noise on the count (differential privacy)",
+}
 _COUNTED = "a count has no error: the search, the order of columns or the table is another"
 
 
@@ -40,7 +51,7 @@ def shown(found: Computed, scale: float) -> Shown:
         [
             _reconstruction(data["tables"]),
             _columns(data["columns"]),
-            countermeasures_table(data["countermeasures"]),
+            _countermeasures(data["countermeasures"]),
         ],
         published(data),
         data,
@@ -53,34 +64,15 @@ def published(data: dict[str, pl.DataFrame]) -> list[Published]:
 
     Table 1 is simulated. All else are counts on the paper's own table, the same at any scale.
     """
+    linked = (("balance", _BALANCE), ("full record", _FULL_RECORD))
+    tables = data["tables"].filter(search="published").to_dicts()
+    balance = data["columns"].filter(search="published", k=1, name="balance")
     return [
         *(_simulated(row) for row in data["variance"].to_dicts()),
         *(_told(row) for row in data["membership"].sort("k", descending=True).to_dicts()),
-        *(
-            _linked(data["attributes"], target, printed, k)
-            for target, printed in (("balance", _BALANCE), ("full record", _FULL_RECORD))
-            for k in _PROTECTION
-        ),
-        *(
-            _counted(
-                "Table 4",
-                f"queries for the whole table, {_PROTECTION[row['k']]}",
-                f"{_TOTALS[row['k']]:,}",
-                f"{row['queries']:,}",
-                agrees=row["queries"] == _TOTALS[row["k"]],
-            )
-            for row in data["tables"].filter(search="published").to_dicts()
-        ),
-        *(
-            _counted(
-                "Fig 2",
-                "balance alone: queries, and its distinct values",
-                f"{_BALANCE_ALONE:,}; {_BALANCE_DISTINCT:,}",
-                f"{row['queries']:,}; {row['distinct']:,}",
-                agrees=row["queries"] == _BALANCE_ALONE and row["distinct"] == _BALANCE_DISTINCT,
-            )
-            for row in data["columns"].filter(search="published", k=1, name="balance").to_dicts()
-        ),
+        *(_linked(data["attributes"], *target, k) for target in linked for k in _PROTECTION),
+        *(_whole_table(row) for row in tables),
+        *(_balance_alone(row) for row in balance.to_dicts()),
     ]
 
 
@@ -91,27 +83,34 @@ def _simulated(row: CellRow) -> Published:
     spread = max(printed * (1.0 - printed), 1.0 / row["simulations"])
     error = math.sqrt(spread * (1.0 / row["simulations"] + 1.0 / _PUBLISHED_SIMULATIONS))
     agrees = abs(accuracy - printed) <= _STANDARD_ERRORS * error
-    return Published(
-        PAPER,
-        "Table 1",
-        f"noise of scale 2 or 1, told by psi_m < 5, m = {row['m']}",
-        f"{printed:.5%}",
-        f"{accuracy:.5%} ± {binomial_error(accuracy, row['simulations']):.5%}",
-        agrees,
-        "" if agrees else f"it is further off than {_STANDARD_ERRORS:g} standard errors",
-    )
+    quantity = f"noise of scale 2 or 1, told by psi_m < 5, m = {row['m']}"
+    ours = f"{accuracy:.5%} ± {binomial_error(accuracy, row['simulations']):.5%}"
+    remark = "" if agrees else f"it is further off than {_STANDARD_ERRORS:g} standard errors"
+    return Published(PAPER, "Table 1", quantity, f"{printed:.5%}", ours, agrees, remark)
 
 
 def _told(row: CellRow) -> Published:
     """Table 2: queries to tell whether a person is in the table."""
     each, right = row["queries"] / row["persons"], row["right"] == row["persons"]
-    return _counted(
-        "Table 2",
-        f"queries for membership, {_PROTECTION[row['k']]}",
-        f"{_MEMBERSHIP[row['k']]}",
-        f"{each:g}; {row['right']:,} of {row['persons']:,} persons told right",
-        agrees=each == _MEMBERSHIP[row["k"]] and right,
-    )
+    printed = _MEMBERSHIP[row["k"]]
+    quantity = f"queries for membership, {_PROTECTION[row['k']]}"
+    ours = f"{each:g}; {row['right']:,} of {row['persons']:,} persons told right"
+    return _counted("Table 2", quantity, f"{printed}", ours, agrees=each == printed and right)
+
+
+def _whole_table(row: CellRow) -> Published:
+    """Table 4: queries for all cells."""
+    quantity = f"queries for the whole table, {_PROTECTION[row['k']]}"
+    printed, ours = f"{_TOTALS[row['k']]:,}", f"{row['queries']:,}"
+    return _counted("Table 4", quantity, printed, ours, agrees=printed == ours)
+
+
+def _balance_alone(row: CellRow) -> Published:
+    """Figure 2: the number that is printed of it."""
+    printed = f"{_BALANCE_ALONE:,}; {_BALANCE_DISTINCT:,}"
+    ours = f"{row['queries']:,}; {row['distinct']:,}"
+    quantity = "balance alone: queries, and its distinct values"
+    return _counted("Fig 2", quantity, printed, ours, agrees=printed == ours)
 
 
 def _linked(found: pl.DataFrame, target: str, printed: float, k: int) -> Published:
@@ -119,13 +118,10 @@ def _linked(found: pl.DataFrame, target: str, printed: float, k: int) -> Publish
     rows = found.filter(k=k) if target == "full record" else found.filter(k=k, name=target)
     persons, queries = int(rows["persons"][0]), rows["queries"].sum()
     all_right = bool((rows["right"] == rows["persons"]).all())
-    return _counted(
-        "Table 3",
-        f"queries for {target} of a person unique on five attributes, {_PROTECTION[k]}",
-        f"{printed}",
-        f"{queries / persons:.4f}; {persons:,} persons{'' if all_right else ', NOT ALL RIGHT'}",
-        agrees=round(queries / persons, 1) == printed and persons == _PERSONS and all_right,
-    )
+    quantity = f"queries for {target} of a person unique on five attributes, {_PROTECTION[k]}"
+    ours = f"{queries / persons:.4f}; {persons:,} persons{'' if all_right else ', NOT ALL RIGHT'}"
+    agrees = round(queries / persons, 1) == printed and persons == _PERSONS and all_right
+    return _counted("Table 3", quantity, f"{printed}", ours, agrees=agrees)
 
 
 def _counted(place: str, quantity: str, printed: str, ours: str, *, agrees: bool) -> Published:
@@ -174,6 +170,23 @@ def _columns(found: pl.DataFrame) -> StudyTable:
     )
 
 
+def _countermeasures(found: pl.DataFrame) -> StudyTable:
+    """What each countermeasure costs an attacker."""
+    free = found["queries"][0]
+    return table_of(
+        f"What countermeasures cost an attacker: the column {COLUMN} alone",
+        found.to_dicts(),
+        {
+            "countermeasure": lambda row: _TITLES[row["name"]],
+            "queries": "{queries:,}",
+            "times": lambda row: f"{row['queries'] / free:,.3g}",
+            "claimed budget": "{claimed_budget:.2g}",
+            "read right": "{share:.1%}",
+        },
+        text=("countermeasure",),
+    )
+
+
 def sentences(data: dict[str, pl.DataFrame], scale: float) -> list[str]:
     """Return what the study says in words."""
     ours = data["tables"].filter(search="halving", k=1)["queries"][0]
@@ -190,7 +203,11 @@ def sentences(data: dict[str, pl.DataFrame], scale: float) -> list[str]:
     The paper bounds the failure of 15 repetitions on answers rounded to 0 or 1 by 1e-10; it is 2 *
     2^-15 = 6.1e-5, so a whole table takes some 45 repetitions.
 
-    {COUNTERMEASURES_SENTENCE}
+    Of the countermeasures only noise on the count is one: it is differential privacy. A limit on
+    queries ends this attack and not those on single persons, which take 2 queries for membership
+    and some 30 for an attribute; a least epsilon multiplies what is claimed, not what is asked;
+    and where neighbors depend on the table, a mechanism may name the table by its hint, at any
+    epsilon and without a query (Lemma 5.3).
 
     All queries together claim {_TOTALS[1] * EPSILON:.5f} of individual differential privacy's
     epsilon, and every cell is known: the definition is no guarantee.
@@ -199,17 +216,13 @@ def sentences(data: dict[str, pl.DataFrame], scale: float) -> list[str]:
 
 def _chart(found: pl.DataFrame) -> Any:
     """Figure 2: queries against distinct values, a point for each column."""
-    points: list[Point] = [
-        {"x": row["distinct"], "y": row["queries"], "series": _SEARCH[row["search"]]}
-        for row in found.filter(k=1).to_dicts()
-    ]
-    printed = {"x": _BALANCE_DISTINCT, "y": _BALANCE_ALONE, "series": "published"}
-    points.append({**printed, "printed": True})
+    rows = found.filter(k=1).with_columns(pl.col("search").replace_strict(_SEARCH)).to_dicts()
+    printed = printed_at(_BALANCE_DISTINCT, _BALANCE_ALONE, "published")
     return chart(
-        points,
+        [*points_of(rows, "distinct", {"queries": "{search}"}), printed],
         "Queries to read one column of the Bank data",
         x=Axis("distinct values", powers=range(5)),
         y=Axis("queries", powers=range(7)),
-        colors={"published": BLUE, "ours": RED},
+        colors={"published": "blue", "ours": "red"},
         lines=Lines(joined=False),
     )

@@ -15,9 +15,10 @@ from typing import Any
 
 import polars as pl
 
+from flows.files import replace_file
 from flows.progress import announce
 from flows.report.study_page import STUDIES, StudyTable, study_page
-from flows.study.cells import Cell, CellRow, Computed, compute_cells, make_folder
+from flows.study.cells import Cell, CellRow, Computed, make_folder
 from flows.study.drawing import write_svg
 from flows.study.tables import published_rows, published_table
 from privcore.upper_bounds import Published
@@ -112,23 +113,41 @@ def workers_here(start: Callable[[], AbstractContextManager[Executor]]) -> Itera
 
 def run_study(study: Study, output: pathlib.Path) -> Written:
     """Compute a study on this machine's processors, and write its files."""
-    make_folder(output)
     with workers_here(on_ray) as executor:
         found = compute_study(study, output, executor)
     return write_study(study, found, output)
 
 
 def compute_study(study: Study, output: pathlib.Path, executor: Executor) -> Computed:
-    """Return the rows of all cells; those that an earlier run left in the folder are read."""
-    make_folder(output)
-    return compute_cells(
-        study.cells,
-        study.compute,
-        study.shared,
-        output=output,
-        executor=executor,
-        title=study.name,
-    )
+    """Return the rows of all cells; each is kept in the folder as soon as it is computed.
+
+    Cells that an earlier run left there are read.
+    """
+    folder = output / "cells"
+    make_folder(folder)
+    paths = {cell.name: folder / f"{cell.name}-{cell.identity}.json" for cell in study.cells}
+    known: dict[str, list[CellRow]] = {
+        name: json.loads(path.read_text(encoding="utf-8"))
+        for name, path in paths.items()
+        if path.exists()
+    }
+    found, title = len(known), study.name
+    if found:
+        title = f"{title} ({found} of {len(paths)} from before)"
+    announce(title, found, len(paths))
+    missing = [cell for cell in study.cells if cell.name not in known]
+    for name, rows in executor.map(_compute, (study.compute, study.shared), missing):
+        replace_file(paths[name], json.dumps(rows).encode())
+        known[name] = rows
+        announce(title, len(known), len(paths))
+    return Computed([row for name in paths for row in known[name]], found, len(paths))
+
+
+def _compute(
+    work: tuple[Callable[[Any, Cell], list[CellRow]], Any], cell: Cell
+) -> tuple[str, list[CellRow]]:
+    compute, shared = work
+    return cell.name, compute(shared, cell)
 
 
 def write_study(study: Study, found: Computed, output: pathlib.Path) -> Written:
@@ -147,7 +166,11 @@ def write_shown(shown: Shown, output: pathlib.Path, *, title: str) -> Written:
     """Write the data (CSV), the drawings (SVG), a page, and the page's words and tables (JSON).
 
     Below a folder `studies`, the page leads back to the report whose folder that is in.
+
+    Raises:
+        InvalidInputError: the folder cannot be made.
     """
+    make_folder(output)
     tables = [output / f"{name}.csv" for name in shown.data]
     for path, frame in zip(tables, shown.data.values(), strict=True):
         frame.write_csv(path)

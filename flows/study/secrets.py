@@ -5,6 +5,7 @@ probable a canary of ten digits becomes, against the Renyi bound. "Beyond the Wo
 a secret's last digit is guessed, where digits are not equally probable, against its bounds.
 """
 
+import itertools
 import math
 
 import numpy as np
@@ -12,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-from flows.study.cells import Cell, CellRow, check_scale
+from flows.study.cells import Cell, CellRow
 from flows.study.runner import Study
 from flows.study.secrets_shown import (
     DELTA,
@@ -103,18 +104,15 @@ def study(*, scale: float, names: str | None = None) -> Study:
     """Return the study: models trained on secrets, and attacked.
 
     Raises:
-        InvalidInputError: a scale out of its range, or no such table.
+        InvalidInputError: no such table.
     """
-    check_scale(scale)
     models, attacked = max(200, round(MODELS * scale)), max(200, round(ATTACKED * scale))
     cells = [
         Cell(
             f"leakage-{noise:g}-{steps}-{norm:g}",
             {"part": "leakage", "noise": noise, "steps": steps, "norm": norm, "models": models},
         )
-        for noise in NOISE
-        for steps in STEPS
-        for norm in CLIPPING
+        for noise, steps, norm in itertools.product(NOISE, STEPS, CLIPPING)
     ]
     cells += [
         Cell(
@@ -193,28 +191,24 @@ def _guesses(
     models: int,
 ) -> list[CellRow]:
     """Train models each on a digit drawn from the prior, and guess it in three ways."""
-    training = tuned_training(
-        epsilon, delta=DELTA, neighbors=Neighbors(neighbors), generator=random
-    )
+    adjacency = Neighbors(neighbors)
+    training = tuned_training(epsilon, delta=DELTA, neighbors=adjacency, generator=random)
     digits = random.choice(10, (models, 1), p=probabilities)
+    log_prior = np.log(probabilities)
     blank = train_secrets(digits, training=training, generator=random)[:, 0]
-    begun = train_secrets(digits, training=training, generator=random, start=np.log(probabilities))[
-        :, 0
-    ]
+    begun = train_secrets(digits, training=training, generator=random, start=log_prior)[:, 0]
+    guesses = {
+        SHARE_OF_MODEL: guess_digit(blank),
+        SHARE_FROM_PRIOR: guess_digit(begun),
+        SHARE_OF_POSTERIOR: guess_digit_with_prior(blank, prior=probabilities, training=training),
+    }
     replacing = training.accounted_as(Neighbors.REPLACE)
     replaced = replacing.epsilon(DELTA)
     secret = Gaussian(1.0 / replacing.noise_multiplier)
     tradeoff = float(tradeoff_success_bound(10, guarantee=secret))
     blind = float(probabilities.max())
     rows = []
-    for attack, guess in (
-        (SHARE_OF_MODEL, guess_digit(blank)),
-        (SHARE_FROM_PRIOR, guess_digit(begun)),
-        (
-            SHARE_OF_POSTERIOR,
-            guess_digit_with_prior(blank, prior=probabilities, training=training),
-        ),
-    ):
+    for attack, guess in guesses.items():
         right = int(np.sum(guess == digits[:, 0]))
         attempts = success_bound(probabilities[guess], epsilon=replaced, delta=DELTA)
         bounds = {

@@ -5,19 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from flows.study.drawing import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PINK,
-    RED,
-    Axis,
-    Panels,
-    Point,
-    around,
-    chart,
-)
+from flows.study.drawing import Axis, chart, colored, points_of, printed_at
 from flows.study.runner import Shown
 from flows.study.tables import binomial_error, paragraphs, same_share, table_of
 from privcore.guarantees import Neighbors
@@ -34,15 +22,17 @@ _LEVEL = 1e-6
 _ABOUT = 0.1  # nats, for a printed "about"
 _PRINTED_MODELS = 2_000
 _PRINTED = {PASSWORD: 0.380, NAME: 0.525}  # success at epsilon 1
+_UNNAMED = Published(
+    WORST_CASE,
+    "Fig 3",
+    "attack success, PII (scaled to 10 values), epsilon 1",
+    "0.525",
+    computed="",
+    agrees=None,
+    remark="the names' prior needs GPT-2 and the Enron e-mails; the stand-in shows the shape. "
+    "With their probabilities: privaudit study secrets --names names.csv",
+)
 _RELATION = {Neighbors.REPLACE: "replacing", Neighbors.ADD_REMOVE: "adding"}
-_COLORS = {
-    "bound, any attack": RED,
-    "bound, f-DP": ORANGE,
-    SHARE_OF_POSTERIOR: BLUE,
-    SHARE_FROM_PRIOR: GREEN,
-    SHARE_OF_MODEL: PINK,
-    "blind guess": GREY,
-}
 
 
 def shown(leakage: pl.DataFrame, guesses: pl.DataFrame, scale: float) -> Shown:
@@ -102,7 +92,7 @@ def published(leakage: pl.DataFrame, guesses: pl.DataFrame) -> list[Published]:
             "-22.5",
             f"{log_mean:.1f} ({one['lower'] + LOG_PRIOR:.1f} to {one['upper'] + LOG_PRIOR:.1f})",
             agrees=abs(log_mean + 22.5) <= _ABOUT,
-            remark=f"after one step, as log of p1's mean; the mean of log p1 is "
+            remark="after one step, as log of p1's mean; the mean of log p1 is "
             f"{one['mean_log']:.1f}",
         ),
         Published(
@@ -112,7 +102,7 @@ def published(leakage: pl.DataFrame, guesses: pl.DataFrame) -> list[Published]:
             "1.5",
             f"{one['deviation']:.1f}",
             agrees=round(one["deviation"], 1) == 1.5,
-            remark=f"after one step; the number of steps is not printed, two give "
+            remark="after one step; the number of steps is not printed, two give "
             f"{two['deviation']:.1f}",
         ),
         Published(
@@ -135,7 +125,7 @@ def published(leakage: pl.DataFrame, guesses: pl.DataFrame) -> list[Published]:
             exact=True,
         ),
         *_guessed(guesses, PASSWORD, "password (scaled to 10 digits)"),
-        *(_guessed(guesses, NAME, "PII (scaled to 10 values)") or [_unnamed()]),
+        *(_guessed(guesses, NAME, "PII (scaled to 10 values)") or [_UNNAMED]),
     ]
 
 
@@ -157,15 +147,6 @@ def _guessed(guesses: pl.DataFrame, prior: str, secret: str) -> list[Published]:
         )
         for row in rows.to_dicts()
     ]
-
-
-def _unnamed() -> Published:
-    remark = (
-        "the names' prior needs GPT-2 and the Enron e-mails; the stand-in shows the shape. "
-        "With their probabilities: privaudit study secrets --names names.csv"
-    )
-    quantity = "attack success, PII (scaled to 10 values), epsilon 1"
-    return Published(WORST_CASE, "Fig 3", quantity, "0.525", "", None, remark)
 
 
 def sentences(leakage: pl.DataFrame, guesses: pl.DataFrame, scale: float) -> list[str]:
@@ -213,52 +194,44 @@ def sentences(leakage: pl.DataFrame, guesses: pl.DataFrame, scale: float) -> lis
 
 def _leakage_chart(found: pl.DataFrame) -> Any:
     """Leakage and bound against noise, a panel for each number of steps."""
-    colors = {"Renyi bound": RED}
-    points: list[Point] = []
-    for row in found.to_dicts():
-        series = f"leaked, norm {row['norm']:g}"
-        colors.setdefault(series, (GREEN, BLUE, ORANGE)[(len(colors) - 1) % 3])
-        at = {"x": row["noise"], "panel": _steps(row["steps"])}
-        value = {"y": row["leaked"], "low": row["lower"], "high": row["upper"]}
-        points.append({**at, **value, "series": series})
-        if row["norm"] == 1.0:
-            points.append({**at, "y": row["bound"], "series": "Renyi bound"})
-    printed = {"x": 2.875, "y": -22.5 - LOG_PRIOR, "panel": _steps(1), "printed": True}
-    points.append({**printed, "series": "leaked, norm 1"})
+    rows = [{**row, "panel": _steps(row["steps"])} for row in found.to_dicts()]
+    usual = [row for row in rows if row["norm"] == 1.0]
+    bound, leaked = "Renyi bound", "leaked, norm {norm:g}"
+    interval = {"leaked": ("lower", "upper")}
+    norms = [leaked.format(norm=norm) for norm in found["norm"].unique(maintain_order=True)]
     return chart(
-        points,
+        [
+            *points_of(rows, "noise", {"leaked": leaked}, error=interval, panel="{panel}"),
+            *points_of(usual, "noise", {"bound": bound}, panel="{panel}"),
+            printed_at(2.875, -22.5 - LOG_PRIOR, leaked.format(norm=1.0), _steps(1)),
+        ],
         "What sampling gives away of ten digits",
         x=Axis("noise", powers=(0, 1)),
         y=Axis("log(p1 / p0)"),
-        colors=colors,
-        panels=Panels([_steps(steps) for steps in found["steps"].unique().sort()], (200, 190)),
+        colors=colored((bound, *norms), "red green blue orange"),
+        size=(200, 190),
     )
 
 
 def _guesses_chart(found: pl.DataFrame) -> Any:
     """Success and bounds against epsilon, a panel for each prior."""
-    points: list[Point] = []
-    for row in found.to_dicts():
-        at = {"x": row["epsilon"], "panel": row["prior"]}
-        points.append({**at, **around(row["success"], _error(row)), "series": row["attack"]})
-        if row["attack"] == SHARE_OF_POSTERIOR:
-            points.append({**at, "y": row["blind"], "series": "blind guess"})
-            points.append({**at, "y": row["bound"], "series": "bound, any attack"})
-            if row["bound_tradeoff"] is not None:
-                points.append({**at, "y": row["bound_tradeoff"], "series": "bound, f-DP"})
-    panels = found["prior"].unique(maintain_order=True).to_list()
-    points += [
-        {"x": 1.0, "y": success, "panel": prior, "series": SHARE_FROM_PRIOR, "printed": True}
-        for prior, success in _PRINTED.items()
-        if prior in panels
-    ]
+    rows = [{**row, "error": _error(row)} for row in found.to_dicts()]
+    once = [row for row in rows if row["attack"] == SHARE_OF_POSTERIOR]
+    guessed = {"success": "{attack}"}
+    limits = {"blind": "blind guess", "bound": "bound, any attack", "bound_tradeoff": "bound, f-DP"}
+    attacks = (SHARE_OF_POSTERIOR, SHARE_FROM_PRIOR, SHARE_OF_MODEL)
+    blind, any_attack, tradeoff = limits.values()
     return chart(
-        points,
+        [
+            *points_of(rows, "epsilon", guessed, error={"success": "error"}, panel="{prior}"),
+            *points_of(once, "epsilon", limits, panel="{prior}"),
+            *(printed_at(1.0, value, SHARE_FROM_PRIOR, name) for name, value in _PRINTED.items()),
+        ],
         "The last digit of a secret, guessed",
         x=Axis("epsilon", powers=(0, 1)),
         y=Axis("guessed right", domain=(0.0, 1.0)),
-        colors=_COLORS,
-        panels=Panels(panels, (200, 190)),
+        colors=colored((any_attack, tradeoff, *attacks, blind), "red orange blue green pink grey"),
+        size=(200, 190),
     )
 
 

@@ -12,35 +12,35 @@ probabilities calibrated on test records, which play in no game.
 
 import hashlib
 import pathlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from flows.study.cells import Cell, CellRow, check_scale
-from flows.study.runner import Study
-from flows.study.text_shown import (
-    CALIBRATED,
-    CONTROL,
-    FOLDS,
-    PLAIN,
-    SEED,
-    TARGET,
-    TEST_SHARE,
-    shown,
-)
+from flows.report.study_page import StudyTable
+from flows.study.cells import Cell, CellRow
+from flows.study.drawing import Axis, Lines, chart
+from flows.study.printed import TABLE_7, TITLE
+from flows.study.runner import Shown, Study
+from flows.study.tables import paragraphs, table_of
 from flows.study.three_attacks import (
+    ATTACK_COLORS,
     DELTA,
+    FIGURE,
+    LABELS,
     REPETITIONS,
     SIGNIFICANCE,
     Answers,
     attack_figures,
     figure_ceiling,
+    figure_points,
     pairs_of,
     play_all,
 )
 from privcore.attacks import generator
+from privcore.upper_bounds import Published
 from workers.datasets.rated_texts import RatedTexts, read_texts
 from workers.training.networks import (
     FittedNetwork,
@@ -52,24 +52,17 @@ from workers.training.networks import (
 )
 from workers.training.term_weights import term_weights
 
+SEED, TEST_SHARE, FOLDS = 1126, 0.1, 4
+TARGET, CONTROL = "target", "control"
+PLAIN, CALIBRATED = "as trained", "calibrated"
 SCHEDULE = Schedule(epochs=5, batch=256, rate=1e-3)
 HIDDEN = 128
 _SMALLEST = 1e-12
 _TEMPERATURES = (0.05, 20.0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Halves:
-    """Records of the test set, of the proxy's half and of the target's."""
-
-    test: NDArray[np.int64]
-    proxy: NDArray[np.int64]
-    target: NDArray[np.int64]
-
-
 def study(path: pathlib.Path, *, scale: float) -> Study:
     """Return the study: three networks, and all attacks on two of them."""
-    check_scale(scale)
     texts = read_texts(path)
     content = hashlib.sha256("\0".join(texts.texts.to_list()).encode())
     content.update(texts.sentiments.tobytes())
@@ -98,36 +91,31 @@ def study(path: pathlib.Path, *, scale: float) -> Study:
 def compute(texts: RatedTexts, cell: Cell) -> list[CellRow]:
     """Return a row for each attack on target and control, with either proxy."""
     words, labels = texts.balanced(generator(SEED, "texts"), cell.parameters["scale"])
-    terms, parts = term_weights(words.to_list()), _parts(len(labels))
+    terms = term_weights(words.to_list())
     network = text_network(terms.vocabulary, HIDDEN)
+    # A random tenth is the test set; the rest is halved.
+    shuffled = generator(SEED, "split").permutation(len(labels))
+    tested = round(TEST_SHARE * len(labels))
+    middle = tested + (len(labels) - tested) // 2
+    test, before, own = np.split(shuffled, [tested, middle])
 
-    def trained(part: NDArray[np.int64], seed: int) -> FittedNetwork:
+    def answers(part: NDArray[np.int64], seed: int) -> list[NDArray[np.float64]]:
+        """Train on a part; return what the model says of the target's half, and of the test set."""
         known = one_hot(labels[part], 2)
-        return fit_network(network, terms.of(part), known, SCHEDULE, seed=seed)
+        model: FittedNetwork = fit_network(network, terms.of(part), known, SCHEDULE, seed=seed)
+        return [model.probabilities(terms.of(asked)) for asked in (own, test)]
 
-    def asked(model: FittedNetwork) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return what a model says of the target's half, and of the test set."""
-        return model.probabilities(terms.of(parts.target)), model.probabilities(
-            terms.of(parts.test)
-        )
-
-    proxy, target = trained(parts.proxy, SEED), trained(parts.target, SEED + 1)
-    folds = np.arange(len(parts.target)) % FOLDS
-    others = [trained(parts.target[folds != fold], SEED + 2 + fold) for fold in range(FOLDS)]
-    control = tuple(
+    proxy, target = answers(before, SEED), answers(own, SEED + 1)
+    folds = np.arange(len(own)) % FOLDS
+    others = [answers(own[folds != fold], SEED + 2 + fold) for fold in range(FOLDS)]
+    control = [
         np.stack(said)[np.arange(len(said[0])) % FOLDS, np.arange(len(said[0]))]
-        for said in zip(*map(asked, others), strict=True)
-    )
-    expected = asked(proxy)
+        for said in zip(*others, strict=True)
+    ]
     rows = []
-    for name, said in ((TARGET, asked(target)), (CONTROL, control)):
-        arms = [
-            Answers(answers, expected[arm], labels[part])
-            for arm, (answers, part) in enumerate(
-                zip(said, (parts.target, parts.test), strict=True)
-            )
-        ]
-        rows += _played(name, *arms)
+    for name, said in ((TARGET, target), (CONTROL, control)):
+        arms = zip(said, proxy, (labels[own], labels[test]), strict=True)
+        rows += _played(name, *(Answers(*arm) for arm in arms))
     return [{**row, "terms": terms.vocabulary} for row in rows]
 
 
@@ -135,10 +123,9 @@ def _played(name: str, train: Answers, test: Answers) -> list[CellRow]:
     """Return the rows of one model, with the proxy as it was trained and calibrated."""
     population = pairs_of(train, test)[2]
     temperature = fitted_temperature(population.proxy, population.labels)
-    accuracy = float((test.target.argmax(axis=1) == test.labels).mean())
     rows = []
     for proxy, heat in ((PLAIN, 1.0), (CALIBRATED, temperature)):
-        arms = [arm.beside(tempered(arm.proxy, heat)) for arm in (train, test)]
+        arms = [replace(arm, proxy=tempered(arm.proxy, heat)) for arm in (train, test)]
         rows += [
             {
                 "model": name,
@@ -148,7 +135,7 @@ def _played(name: str, train: Answers, test: Answers) -> list[CellRow]:
                 "records": tally.records,
                 **attack_figures(tally),
                 "epsilon_ceiling": figure_ceiling(tally.records),
-                "test_accuracy": accuracy,
+                "test_accuracy": test.accuracy,
                 "test_records": test.records,
             }
             for attack, tally in play_all(*arms).items()
@@ -171,9 +158,99 @@ def fitted_temperature(chances: NDArray[np.float64], labels: NDArray[np.int64]) 
     return float(minimize_scalar(loss, bounds=_TEMPERATURES, method="bounded").x)
 
 
-def _parts(records: int) -> _Halves:
-    """Return a random tenth for the test, and two random halves of the rest."""
-    shuffled = generator(SEED, "split").permutation(records)
-    tested = round(TEST_SHARE * records)
-    middle = tested + (records - tested) // 2
-    return _Halves(shuffled[:tested], shuffled[tested:middle], shuffled[middle:])
+def shown(attacks: pl.DataFrame, source: str, scale: float) -> Shown:
+    """Return what there is to show of all attacks on texts from a source."""
+    drawing = chart(
+        figure_points(attacks.to_dicts(), "attack", "{attack}", "{model}, proxy {proxy}"),
+        "Three attacks on a network that reads texts",
+        x=Axis(None, order=list(ATTACK_COLORS)),
+        y=Axis("paper's figure ± deviation"),
+        colors=ATTACK_COLORS,
+        size=(240, 220),
+        lines=Lines(joined=False),
+    )
+    return Shown(
+        sentences(attacks, source, scale),
+        [_table(attacks)],
+        published(attacks),
+        {"text": attacks.with_columns(source=pl.lit(source), seed=pl.lit(SEED))},
+        {"text": drawing},
+    )
+
+
+def _table(attacks: pl.DataFrame) -> StudyTable:
+    """A row for each attack and proxy: the target's figures beside the control's."""
+    return table_of(
+        "Three attacks, epsilon infinite",
+        beside_control(attacks),
+        {
+            "attack": "{attack}",
+            "proxy": "{proxy}",
+            "records": "{records:,}",
+            "right": "{accuracy:.1%}",
+            "paper's": FIGURE,
+            "its control": lambda row: FIGURE.format(**row["control"]),
+            "lower": "{epsilon_lower:.2f}",
+            "control": lambda row: f"{row['control']['epsilon_lower']:.2f}",
+            "ceiling": "{epsilon_ceiling:.2f}",
+        },
+        text=("attack", "proxy"),
+        wide=("right", "ceiling"),
+    )
+
+
+def beside_control(attacks: pl.DataFrame) -> list[CellRow]:
+    """Return the target's rows, each with the control's row of the same attack and proxy."""
+    controls = {
+        (row["proxy"], row["attack"]): row for row in attacks.filter(model=CONTROL).to_dicts()
+    }
+    return [
+        {**row, "control": controls[row["proxy"], row["attack"]]}
+        for row in attacks.filter(model=TARGET).to_dicts()
+    ]
+
+
+def published(attacks: pl.DataFrame) -> list[Published]:
+    """Return Table 7 beside ours, with the proxy as it was trained.
+
+    A figure agrees within two printed standard deviations; on other texts it is not judged.
+    """
+    ours = {row["attack"]: row for row in beside_control(attacks) if row["proxy"] == PLAIN}
+    rows = []
+    for attack, cell in TABLE_7.items():
+        mean, deviation = map(float, cell.split("±"))
+        row = ours[LABELS if attack == "label inference" else attack]
+        agrees = abs(row["epsilon_paper"] - mean) <= 2.0 * deviation
+        found = f"{FIGURE.format(**row)} (control {row['control']['epsilon_paper']:.2f})"
+        printed = f"{mean:.2f} ± {deviation:.2f}"
+        rows.append(Published(TITLE, "Table 7", attack, printed, found, agrees))
+    return rows
+
+
+def sentences(attacks: pl.DataFrame, source: str, scale: float) -> list[str]:
+    """Return what the study says in words, with its seeds and its terms."""
+    first = attacks.filter(model=TARGET, attack=LABELS, proxy=CALIBRATED).row(0, named=True)
+    highest = max(row["control"]["epsilon_paper"] for row in beside_control(attacks))
+    return paragraphs(f"""
+    {source[:1].upper()}{source[1:]}, scale {scale:g}, seed {SEED}. Neutral texts are left out, and
+    as many positive as negative ones are drawn; a random {TEST_SHARE:.0%},
+    {first["test_records"]:,} texts, is the test set. Proxy and target are trained on
+    {first["records"]:,} texts each, and all of the target's play. TF-IDF with {first["terms"]:,}
+    terms, weighed over all texts without their labels, and a fully connected network. The target is
+    right on {first["test_accuracy"]:.1%} of the test texts.
+
+    Figures at delta {DELTA:g} over {REPETITIONS} repetitions: the paper's (Gaussian, best of
+    1..100%, not corrected) and the corrected lower bound at significance {SIGNIFICANCE:g}, which
+    takes the proxy's probabilities as true.
+
+    The control never saw the labels that the attacks ask about: the target's texts fall into
+    {FOLDS} folds, and of each a network is asked that was trained on the others. What it reads is
+    how wrong the proxy is, and no leak.
+    The highest paper's figure of a control is {highest:.2f}.
+
+    The calibrated proxy has its logits divided by {first["temperature"]:.2f}, which makes half of
+    the test labels the least surprising. The other half are the non-members of both membership
+    attacks.
+
+    Column ceiling: the paper's figure of an attack on as many records that is always right.
+    """)

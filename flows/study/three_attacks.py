@@ -1,15 +1,17 @@
-"""Label inference, calibrated loss and RMIA on the same two models, as arrays of their answers.
+"""The figures of "Observational Auditing of Privacy", of three attacks on the same two models.
 
 Members are training records, non-members holdout records; half of the holdout is the population
 that RMIA and the loss's threshold need, the other half plays.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flows.study.cells import CellRow
+from flows.study.drawing import Point, colored, points_of
 from privcore.attacks import (
     CalibratedLossScore,
     PaperScore,
@@ -24,10 +26,16 @@ from privcore.guarantees import ApproxDP, Gaussian
 from privcore.lower_bounds import Claim, Grid, best_epsilon, choice_epsilon_lower
 from privcore.lower_bounds.choices import guess_counts
 from privcore.lower_bounds.game_evidence import PAPER_FRACTIONS, paper_epsilons
+from workers.plan import Plan
 
 REPETITIONS, DELTA, SIGNIFICANCE, SEED = 100, 1e-5, 0.05, 715
 LABELS, PAIRS = "label inference, all records", "label inference, as many as pairs"
 MEMBERSHIP = ("calibrated loss", "RMIA")
+ATTACK_COLORS = colored((LABELS, PAIRS, *MEMBERSHIP), "red orange blue green")
+FIGURE = "{epsilon_paper:.2f} ± {epsilon_paper_deviation:.2f}"
+"""A row's figure as the paper writes it."""
+FIXED = 0.01
+"""The guess fraction of the paper's Table 6, which is not chosen by its outcome."""
 _SMALLEST = 1e-12
 
 
@@ -50,6 +58,11 @@ class Answers:
         """Number of records."""
         return len(self.labels)
 
+    @property
+    def accuracy(self) -> float:
+        """Share of records whose label the target finds most probable."""
+        return float((self.target.argmax(axis=1) == self.labels).mean())
+
     def take(self, rows: NDArray[np.int64]) -> "Answers":
         """Return the answers on some of the records."""
         return Answers(self.target[rows], self.proxy[rows], self.labels[rows])
@@ -60,39 +73,31 @@ class Answers:
         target, proxy = self.target[rows, self.labels], self.proxy[rows, self.labels]
         return np.clip(target, _SMALLEST, 1.0), np.clip(proxy, _SMALLEST, 1.0)
 
-    def beside(self, proxy: NDArray[np.float64]) -> "Answers":
-        """Return the same with another proxy."""
-        return replace(self, proxy=proxy)
-
 
 def play_all(train: Answers, holdout: Answers) -> dict[str, Tally]:
     """Return each attack's tally: of all training records, and of as many as there are pairs."""
     members, outsiders, population = pairs_of(train, holdout)
-    own = {"members": members.own(), "outsiders": outsiders.own(), "population": population.own()}
+    target, reference = population.own()
     # What the target does better on all records, members or not, is no membership.
-    threshold = float(np.median(_gain(*own["population"])))
-    loss, rmia = CalibratedLossScore(threshold), RmiaScore()
+    threshold = float(np.median(np.log(target) - np.log(reference)))
 
-    def calibrated(name: str) -> NDArray[np.float64]:
-        return loss(-np.log(own[name][0]), -np.log(own[name][1]))
+    def calibrated(part: Answers) -> NDArray[np.float64]:
+        return CalibratedLossScore(threshold)(*(-np.log(chances) for chances in part.own()))
 
-    def outdone(name: str) -> NDArray[np.float64]:
-        given = {
-            "population_target": own["population"][0],
-            "population_reference": own["population"][1],
-        }
-        return rmia(*own[name], **given)
+    def outdone(part: Answers) -> NDArray[np.float64]:
+        return RmiaScore()(*part.own(), population_target=target, population_reference=reference)
 
-    def pairs(score: str, in_: NDArray[np.float64], out: NDArray[np.float64]) -> Tally:
-        key = stream_key(SEED, "members", score)
-        return membership_inference(in_, out, repetitions=REPETITIONS, key=key)
+    def pairs(name: str, score: Callable[[Answers], NDArray[np.float64]]) -> Tally:
+        key = stream_key(SEED, "members", name)
+        scores = (score(members), score(outsiders))
+        return membership_inference(*scores, repetitions=REPETITIONS, key=key)
 
     loss_name, rmia_name = MEMBERSHIP
     return {
         LABELS: play_label_inference(train),
         PAIRS: play_label_inference(members),
-        loss_name: pairs("loss", calibrated("members"), calibrated("outsiders")),
-        rmia_name: pairs("rmia", outdone("members"), outdone("outsiders")),
+        loss_name: pairs("loss", calibrated),
+        rmia_name: pairs("rmia", outdone),
     }
 
 
@@ -130,9 +135,58 @@ def attack_figures(tally: Tally) -> CellRow:
     }
 
 
-def figure_of(row: CellRow) -> str:
-    """Return a row's figure as the paper writes it."""
-    return f"{row['epsilon_paper']:.2f} ± {row['epsilon_paper_deviation']:.2f}"
+def paper_figures(answers: Answers, *, plan: Plan, canaries: int, name: str) -> CellRow:
+    """Return mean and deviation of the best of 1..100% guesses, and of a fixed 1%.
+
+    Sections 6.2 and E: Gaussian family, not corrected for the choice among 100 fractions. Which
+    records play is drawn once; coins and counterfactuals are drawn again in each repetition.
+
+    Args:
+        answers: of both models on the audited model's training records.
+        plan: its power, repetitions, significance, delta and seed.
+        canaries: how many records play; all where there are fewer.
+        name: of the random stream.
+    """
+    random = generator(plan.seed, name, "canaries")
+    chosen = np.sort(random.permutation(answers.records)[:canaries])
+    played = answers.take(chosen)
+    tally = label_inference(
+        played.target,
+        played.proxy,
+        played.labels,
+        score=PaperScore(power=plan.power),
+        repetitions=plan.repetitions,
+        key=stream_key(plan.seed, name, "paper's protocol"),
+        indices=chosen,
+    )
+    shares = np.arange(1, 101) / 100.0
+    guesses = np.maximum(1, np.round(shares * tally.records)).astype(np.int64)
+    correct = tally.most_confident(guesses, random)
+    guesses = np.broadcast_to(guesses, correct.shape)
+    best, fixed = (
+        best_epsilon(
+            tally.records,
+            guesses[:, part],
+            correct[:, part],
+            family=Gaussian(),
+            delta=plan.delta,
+            significance=plan.significance,
+        )
+        for part in (slice(None), shares == FIXED)
+    )
+    return {
+        "canaries": len(chosen),
+        "epsilon_paper": float(best.mean()),
+        "epsilon_paper_deviation": float(best.std(ddof=1)),
+        "epsilon_fixed": float(fixed.mean()),
+        "epsilon_fixed_deviation": float(fixed.std(ddof=1)),
+    }
+
+
+def figure_points(rows: Sequence[CellRow], x: str, series: str, panel: str) -> list[Point]:
+    """Return the paper's figure of each row, with its deviation; see `points_of`."""
+    error = {"epsilon_paper": "epsilon_paper_deviation"}
+    return points_of(rows, x, {"epsilon_paper": series}, error=error, panel=panel)
 
 
 def figure_ceiling(records: int, fractions: tuple[float, ...] = PAPER_FRACTIONS) -> float:
@@ -142,8 +196,3 @@ def figure_ceiling(records: int, fractions: tuple[float, ...] = PAPER_FRACTIONS)
         *(records, guesses, guesses), family=Gaussian(), delta=DELTA, significance=SIGNIFICANCE
     )
     return float(best[0])
-
-
-def _gain(target: NDArray[np.float64], reference: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the amount by which the target's loss lies below the reference's."""
-    return np.asarray(np.log(target) - np.log(reference))

@@ -1,10 +1,11 @@
 """Page of `privaudit what-if`: bound and accuracy of a boosted model, round by round."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import polars as pl
 
-from flows.study.drawing import BLUE, RED, Axis, Panels, Point, chart
+from flows.study.drawing import Axis, Point, chart, points_of
 from flows.study.runner import Shown
 from flows.study.tables import table_of
 from privcore.rounding import ABSENT, down
@@ -51,31 +52,14 @@ def curve_points(found: Sequence[Variant]) -> list[Point]:
     rounds = by_rounds(found)
     if len(rounds) < 2:
         return []
-    curves: dict[str, list[float | None]] = {
-        _BOUND: [one.epsilon_lower for one in rounds],
-        _ACCURACY: [one.accuracy for one in rounds],
-    }
-    return [
-        {"x": one.rounds, "y": value, "series": name, "panel": name}
-        for name, values in curves.items()
-        for one, value in zip(rounds, values, strict=True)
-        if value is not None
-    ]
+    rows = [asdict(one) for one in rounds]
+    bounds = points_of(rows, "rounds", {"epsilon_lower": _BOUND}, panel=_BOUND)
+    return bounds + points_of(rows, "rounds", {"accuracy": _ACCURACY}, panel=_ACCURACY)
 
 
 def shown(found: Sequence[Variant]) -> Shown:
     """Return the page: its words, a table of all variants, and the two curves."""
-    rows = [
-        {
-            "variant": one.variant,
-            "rounds": one.rounds,
-            "epsilon_lower": one.epsilon_lower,
-            "accuracy": one.accuracy,
-            "log_loss": one.log_loss,
-            "reason": one.reason,
-        }
-        for one in found
-    ]
+    rows = [asdict(one) for one in found]
     table = table_of(
         "Bound and accuracy of each variant",
         rows,
@@ -90,16 +74,15 @@ def shown(found: Sequence[Variant]) -> Shown:
         text=("variant", "why no bound"),
     )
     sentences = [line for line in (rounds_sentence(found), ADVICE) if line]
-    points = curve_points(found)
+    figures = {}
+    if points := curve_points(found):
+        figures["rounds"] = chart(
+            points,
+            "Bound and accuracy after each tenth of the rounds",
+            x=Axis("rounds"),
+            y=Axis(None, own_scales=True),
+            colors={_BOUND: "red", _ACCURACY: "blue"},
+            size=(300, 220),
+        )
     data = {"what_if": pl.DataFrame(rows, infer_schema_length=None)}
-    if not points:
-        return Shown(sentences, [table], data=data)
-    drawing = chart(
-        points,
-        "Bound and accuracy after each tenth of the rounds",
-        x=Axis("rounds"),
-        y=Axis(None),
-        colors={_BOUND: RED, _ACCURACY: BLUE},
-        panels=Panels([_BOUND, _ACCURACY], (300, 220), own_scales=True),
-    )
-    return Shown(sentences, [table], data=data, figures={"rounds": drawing})
+    return Shown(sentences, [table], data=data, figures=figures)

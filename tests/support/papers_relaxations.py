@@ -115,7 +115,7 @@ RELAXATIONS = Paper(
         Entry(
             "Section 3.6",
             "countermeasures",
-            "flows.study.countermeasures mechanisms.query_restrictions",
+            "flows.study.relaxations mechanisms.query_restrictions",
             f"each is played, with what it costs the attacker: {_STUDY}",
             (
                 f"{_TARGETS}test_a_limit_of_two_queries_does_not_keep_a_person_private",

@@ -14,7 +14,7 @@ from flows.report.pages import MARK
 from flows.report.report_rows import read_tables
 from flows.report.site import write_pages
 from flows.report.study_page import StudyTable, find_studies, study_page
-from flows.study.drawing import BLUE, Axis, chart
+from flows.study.drawing import Axis, chart
 from flows.study.runner import Shown, write_shown
 from workers.warehouse.store import Warehouse
 
@@ -51,7 +51,7 @@ def test_a_printed_study_has_its_page_and_a_report_links_it(tmp_path, capsys):
     output.mkdir(parents=True)
     table = StudyTable("Table 2", [("who", False), ("how many", True)], [("[nobody]", "0")])
     drawn = chart(
-        [{"x": 1, "y": 2, "series": "s"}], "D", x=Axis("x"), y=Axis("y"), colors={"s": BLUE}
+        [{"x": 1, "y": 2, "series": "s"}], "D", x=Axis("x"), y=Axis("y"), colors={"s": "blue"}
     )
     shown = Shown(["Said."], [table], data={"a": pl.DataFrame({"b": [1]})}, figures={"d": drawn})
     written = write_shown(shown, output, title="Counting")

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from flows.study import ladder, runner
-from flows.study.ladder_shown import choice, shown
+from flows.study.ladder import choice, shown
 from privcore.exceptions import InvalidInputError
 from privcore.rounding import ABSENT
 from tests.flows.conftest import Command
@@ -77,7 +77,7 @@ def test_an_audit_without_figures_is_no_zero() -> None:
         "held_out": 200, "most_frequent": 0.5, "trained_on": 200, "epsilon_lower": None,
         "epsilon_ceiling": None, "verdict": "not_evaluable", "reason": "Too few records.",
     }  # fmt: skip
-    output = shown(pl.DataFrame([row]), label="ill", seed=0, parameters={})
+    output = shown(pl.DataFrame([row]), "ill")
     ((*_, proved, ceiling, verdict),) = output.tables[0].rows
     assert (proved, ceiling, verdict) == (ABSENT, ABSENT, "not_evaluable")
     assert output.sentences[-1] == f"No bound ({ABSENT}): Too few records."

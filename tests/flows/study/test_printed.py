@@ -6,10 +6,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from flows.study import comparison_shown, criteo_shown
-from flows.study.comparison_shown import DATA, PAIRS
-from flows.study.paper_protocol import paper_figures
+from flows.study import comparison, criteo_shown
+from flows.study.comparison import DATA, PAIRS
 from flows.study.printed import TABLE_2, TABLE_5, TABLE_7, printed_cells
+from flows.study.three_attacks import Answers, paper_figures
 from privcore.guarantees import Gaussian
 from privcore.lower_bounds import epsilon_lower
 from tests.support.published import printed
@@ -119,17 +119,18 @@ def test_the_paper_s_protocol_on_a_model_that_is_known():
     # counterfactuals are the label, so 2/3 of the guesses "label" are right, 1 of "counterfactual".
     random = np.random.default_rng(3)
     labels = random.integers(0, 2, 20_000)
-    target, proxy = np.eye(2)[labels], np.full((20_000, 2), 0.5)
+    proxy = np.full((20_000, 2), 0.5)
+    known = Answers(np.eye(2)[labels], proxy, labels)
     plan = Plan(repetitions=20, delta=1e-5)
-    all_play = paper_figures(target, proxy, labels, plan=plan, canaries=50_000, name="a")
-    fewer = paper_figures(target, proxy, labels, plan=plan, canaries=5_000, name="a")
+    all_play = paper_figures(known, plan=plan, canaries=50_000, name="a")
+    fewer = paper_figures(known, plan=plan, canaries=5_000, name="a")
     assert (all_play["canaries"], fewer["canaries"]) == (20_000, 5_000)
     for found in (all_play, fewer):
         assert found["epsilon_fixed"] <= found["epsilon_paper"]
         assert found["epsilon_paper_deviation"] > 0.0
     assert fewer["epsilon_fixed_deviation"] > 1.3 * all_play["epsilon_fixed_deviation"]
     # Nobody knows anything: the best of 100 fractions is above 0 all the same.
-    blind = paper_figures(proxy, proxy, labels, plan=plan, canaries=50_000, name="a")
+    blind = paper_figures(Answers(proxy, proxy, labels), plan=plan, canaries=50_000, name="a")
     assert blind["epsilon_fixed"] < 0.2
     assert 0.0 < blind["epsilon_paper"] < 0.2
 
@@ -184,7 +185,7 @@ def test_attacks_are_compared_as_the_paper_compares_them():
             ]
         )
 
-    rows = comparison_shown.published(attacks(1.0, 0.7, 0.8))
+    rows = comparison.published(attacks(1.0, 0.7, 0.8))
     assert [row.place for row in rows] == ["Fig 1", "Fig 5"] * 2
     assert [row.verdict for row in rows] == (
         ["not judged: synthetic data"] * 2 + ["not judged: other data"] * 2

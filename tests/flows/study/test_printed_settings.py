@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from flows.study import criteo, marginals, paper_protocol, randomized_response, secrets
-from flows.study.gaussian_classes import dimension_of
+from flows.study import criteo, marginals, randomized_response, secrets, three_attacks
+from flows.study.randomized_response import dimension_of
 from flows.study.randomized_response_shown import published
 from privcore.attacks import PaperScore
 from privcore.upper_bounds import success_curves
@@ -39,8 +39,8 @@ def test_the_game_is_played_as_the_paper_sets_it():
         np.array([[(0.1 - 0.4) * (1.0 - 0.4) ** 2, (0.9 - 0.6) * (1.0 - 0.6) ** 2]])
     )
     assert stated.pop("guess_fractions_percent") == "1..100 step 1 (tables 1, 2); 1 (table 6)"
-    assert paper_protocol.FIXED == 0.01
-    assert "np.arange(1, 101) / 100.0" in inspect.getsource(paper_protocol)
+    assert three_attacks.FIXED == 0.01
+    assert "np.arange(1, 101) / 100.0" in inspect.getsource(three_attacks)
     repetitions = int(stated.pop("repetitions"))
     assert criteo.PLAN.repetitions == randomized_response.REPETITIONS == repetitions
     significance = 1.0 - float(stated.pop("confidence"))

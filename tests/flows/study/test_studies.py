@@ -16,7 +16,7 @@ from flows.study import (
     runner,
     three_attacks,
 )
-from flows.study.gaussian_classes import dimension_of, draw_classes, fitted_posterior, raised
+from flows.study.randomized_response import dimension_of, draw_classes, fitted_posterior, raised
 from privcore.attacks import generator
 from tests.support.studies import here
 from workers.datasets.criteo import NUMERIC
@@ -172,13 +172,15 @@ def test_what_the_paper_says_is_judged_by_the_numbers():
 
 def test_the_paper_s_part_repeats_coins_and_nothing_else(monkeypatch):
     drawn = []
+    for epsilons in ("EPSILONS", "SHIFT_EPSILONS"):
+        monkeypatch.setattr(randomized_response, epsilons, (1.0,))
     draw = randomized_response.draw_classes
     monkeypatch.setattr(
         randomized_response, "draw_classes", lambda *given: drawn.append(1) or draw(*given)
     )
     for part, data_sets in (("bounds", 2), ("fresh", 2 * 3), ("shifts", 1)):
         drawn.clear()
-        cell = randomized_response._cell(part, 2, 2_000, (0, 3), epsilons=(1.0,))
+        cell = randomized_response._cell(part, 2, 2_000, (0, 3))
         rows = randomized_response.compute(None, cell)
         assert len(drawn) == data_sets  # the data and what the regression is fitted on
         assert {row["repetition"] for row in rows} == {0, 1, 2}

@@ -205,7 +205,7 @@ def test_the_control_never_saw_the_label_that_it_is_asked_about(monkeypatch):
     pixels, labels = digits(2, 2)
     chances = np.full((20, 10), 0.1)
     target = images.Images(pixels[..., None].astype(np.float32), labels)
-    world = images.ImageHalves("small", images.PATE, target, target, chances, chances)
+    world = images.ImageHalves("small", images.PATE, target, target, [chances, chances])
     asked = []
 
     class Fitted:

@@ -134,7 +134,7 @@ def test_a_figure_that_differs_is_called_so(found):
 @pytest.mark.slow
 def test_the_command_prints_tables_and_writes_files(found, tmp_path, monkeypatch, privaudit):
     computed, _, _ = found
-    monkeypatch.setattr(runner, "compute_cells", lambda *_, **__: computed)
+    monkeypatch.setattr(runner, "compute_study", lambda *_: computed)
     monkeypatch.setattr(runner, "on_ray", here)
     options = ("--table", str(bank_file()), "--output", str(tmp_path))
     code, printed, _ = privaudit("study", "relaxations", *options)

@@ -4,15 +4,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from flows.study import runner, text, text_shown
+from flows.study import runner, text
 from flows.study.three_attacks import (
+    FIGURE,
     LABELS,
     MEMBERSHIP,
     PAIRS,
     Answers,
     attack_figures,
     figure_ceiling,
-    figure_of,
     play_all,
 )
 from tests.support.rated_texts import made_up, write_distribution
@@ -135,16 +135,16 @@ def test_the_study_leaks_beside_a_control_that_does_not_and_is_not_computed_twic
     rows = pl.read_csv(output / "text.csv")
     assert rows.height == 2 * 2 * 4
     ours = {
-        (row["proxy"], row["attack"]): row for row in text_shown.beside_control(rows)
+        (row["proxy"], row["attack"]): row for row in text.beside_control(rows)
     }  # fmt: skip
-    plain = ours[text_shown.PLAIN, LABELS]
+    plain = ours[text.PLAIN, LABELS]
     assert plain["records"] == rows["records"].max() > 400
     for attack in (LABELS, "RMIA"):
-        row = ours[text_shown.CALIBRATED, attack]
+        row = ours[text.CALIBRATED, attack]
         assert row["epsilon_paper"] > row["control"]["epsilon_paper"] + 0.3
     # Sure of what it says, a proxy that is wrong reads as a leak; calibrated, it does so less.
     assert plain["control"]["epsilon_paper"] > 0.5
-    calibrated = ours[text_shown.CALIBRATED, LABELS]
+    calibrated = ours[text.CALIBRATED, LABELS]
     assert calibrated["control"]["epsilon_paper"] < plain["control"]["epsilon_paper"] - 0.2
     assert calibrated["temperature"] > 1.2
     assert (output / "text.svg").read_text(encoding="utf-8").count("RMIA") > 1
@@ -164,8 +164,8 @@ def test_printed_figures_are_agreed_with_within_two_deviations_and_beside_the_co
             ]
         )  # fmt: skip
 
-    rows = text_shown.published(attacks(2.0))
+    rows = text.published(attacks(2.0))
     assert [row.printed for row in rows] == ["2.34 ± 0.25", "0.72 ± 0.15", "2.52 ± 0.32"]
     assert [row.agrees for row in rows] == [True, False, True]
     assert rows[0].computed == "2.00 ± 0.10 (control 0.25)"
-    assert figure_of(attacks(1.0).row(0, named=True)) == "1.00 ± 0.10"
+    assert FIGURE.format(**attacks(1.0).row(0, named=True)) == "1.00 ± 0.10"
