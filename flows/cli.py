@@ -32,7 +32,7 @@ from flows.commands import (
     report,
     show,
     study,
-    training,
+    train,
     verify,
     warehouse,
     what_if,
@@ -76,7 +76,7 @@ for group in (
     manifest,
     demo,
     explain,
-    training,
+    train,
     ladder,
     decoys,
 ):

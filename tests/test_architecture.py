@@ -341,6 +341,18 @@ def test_a_class_name_means_one_thing() -> None:
     assert {name: where for name, where in seen.items() if len(where) > 1} == {}
 
 
+def test_a_file_name_means_one_thing() -> None:
+    """A command's module has the name that is typed, and a study's that of its subject."""
+    seen: dict[str, list[str]] = {}
+    for path in (path for package in PACKAGES for path in modules(package)):
+        folder = str(path.parent.relative_to(ROOT))
+        if folder not in {"flows/commands", "flows/study"} and path.name != "__init__.py":
+            seen.setdefault(path.name, []).append(folder)
+    assert len(seen) > 400
+    twice = {name for name, folders in seen.items() if len(folders) > 1}
+    assert twice == {"exceptions.py", "segments.py", "student.py"}
+
+
 def test_no_package_unpickles_anything() -> None:
     unpicklers = {"pickle", "cloudpickle", "joblib", "dill", "shelve", "marshal"}
     seen = [

@@ -10,7 +10,7 @@ from tests.test_architecture import PACKAGES, ROOT, modules
 TESTS = ROOT / "tests"
 # A test file, and the modules without a test file of their name whose tests are in it.
 ELSEWHERE = {
-    "privcore/attacks/test_decoys.py": "privcore.lower_bounds.designs",
+    "privcore/attacks/test_decoy_labels.py": "privcore.lower_bounds.designs",
     "privcore/attacks/test_fidelity.py": "privcore.attacks.distribution",
     "privcore/attacks/test_membership.py": (
         "privcore.attacks.checks privcore.attacks.reference_scores"
@@ -48,17 +48,17 @@ ELSEWHERE = {
     "privcore/lower_bounds/test_verdicts.py": "privcore.lower_bounds.evidence",
     "privcore/mechanisms/test_noise_correction.py": "privcore.mechanisms.parts",
     "privcore/mechanisms/test_noisy_max.py": (
-        "privcore.mechanisms.checks privcore.mechanisms.noisy_max_data_dependent"
+        "privcore.mechanisms.parameter_checks privcore.mechanisms.noisy_max_data_dependent"
     ),
     "privcore/mechanisms/test_protected_table.py": (
-        "privcore.mechanisms.columns privcore.mechanisms.query_restrictions "
+        "privcore.mechanisms.table_columns privcore.mechanisms.query_restrictions "
         "privcore.mechanisms.threshold_queries"
     ),
     "privcore/upper_bounds/test_priors.py": "privcore.upper_bounds.encodings",
-    "privcore/upper_bounds/test_reidentification.py": (
+    "privcore/upper_bounds/test_reidentification_privacy.py": (
         "privcore.upper_bounds.reidentification_noise"
     ),
-    "privcore/upper_bounds/test_relations.py": "privcore.guarantees.relations",
+    "privcore/upper_bounds/test_success_by_relation.py": "privcore.guarantees.relations",
     "privcore/upper_bounds/test_success_counts.py": "privcore.upper_bounds.poisson_binomial",
     "workers/audit/test_accounted.py": "workers.audit.accounting",
     "workers/audit/test_label_state.py": "privcore.attacks.proxy_accuracy workers.audit.hints",
@@ -88,7 +88,7 @@ ELSEWHERE = {
     "workers/lake/test_output_correction.py": "workers.lake.checkpoints",
     "workers/lake/test_places.py": "workers.lake.layout",
     "workers/publication/test_recurring.py": "workers.publication.threshold_night",
-    "workers/publication/test_store.py": "workers.publication.charges",
+    "workers/publication/test_statement_store.py": "workers.publication.charges",
     "workers/sources/checkpoints/test_in_place.py": (
         "workers.sources.external_inputs workers.sources.checkpoints.label_places "
         "workers.sources.checkpoints.predicted"
@@ -102,7 +102,9 @@ ELSEWHERE = {
         "workers.publication.statement_row"
     ),
     "flows/commands/test_locate.py": "flows.commands.stored",
-    "flows/run/test_statements.py": "flows.commands.publication flows.settings.publication",
+    "flows/run/test_statements.py": (
+        "flows.commands.publication flows.settings.publication_settings"
+    ),
     "flows/report/test_public_site.py": "flows.files flows.report.pages",
     "workers/warehouse/test_store.py": (
         "workers.lake.probe workers.warehouse.schema workers.warehouse.table_row "
@@ -117,7 +119,7 @@ ELSEWHERE = {
     ),
     "workers/release/test_live.py": "workers.release.approach workers.release.interface",
     "workers/release/test_release_attack.py": (
-        "workers.release.attack workers.release.plan workers.release.record "
+        "workers.release.attack workers.release.release_plan workers.release.release_record "
         "workers.release.targets workers.release.verdict"
     ),
     "workers/release/test_release_table.py": "workers.release.table",
@@ -125,7 +127,7 @@ ELSEWHERE = {
     "workers/scan/test_work_unit.py": (
         "workers.labels.shards workers.scan.partial_results workers.scan.played_arms"
     ),
-    "workers/training/test_decoys.py": "workers.labels.decoy_commitment",
+    "workers/training/test_drawn_decoys.py": "workers.labels.decoy_commitment",
     "workers/training/test_methods.py": (
         "workers.training.alibi workers.training.learner workers.training.method "
         "workers.training.multi_stage workers.training.named workers.training.pate"
@@ -142,24 +144,24 @@ ELSEWHERE = {
     "security/test_sixth_round.py": "workers.audit.unlike_arms",
     "security/test_sizes.py": "workers.lake.limits",
     "chaos/test_watched_nights.py": "flows.supervisor",
-    "deploy/test_deploy.py": "flows.notify.automations flows.run.publish",
+    "deploy/test_deploy.py": "flows.notify.automations flows.run.publish_report",
     "flows/test_cli.py": (
         "flows.commands.operate flows.commands.options flows.commands.show flows.failures"
     ),
     "flows/commands/test_gate_files.py": "flows.commands.gate_options flows.notify.gate_summary",
-    "flows/run/test_gate_files.py": (
-        "flows.next_steps.gate workers.sources.checkpoints.given_files"
+    "flows/run/test_file_audit.py": (
+        "flows.next_steps.gate_decision workers.sources.checkpoints.given_files"
     ),
     "flows/commands/test_manifest.py": "workers.lake.manifest_proposal",
     "flows/commands/test_model_checks.py": "workers.audit.rehearsal",
     "flows/settings/test_settings.py": (
         "flows.commands.settings_template flows.settings.file flows.settings.model "
-        "flows.settings.nearest flows.settings.openlineage flows.settings.problems "
-        "flows.settings.together "
+        "flows.settings.nearest flows.settings.openlineage_settings flows.settings.problems "
+        "flows.settings.together_settings "
         "flows.settings.values"
     ),
-    "flows/commands/test_training.py": "flows.learn.try_mechanism",
-    "flows/commands/test_warehouse.py": "flows.commands.verify flows.run.maintenance",
+    "flows/commands/test_train.py": "flows.learn.try_mechanism",
+    "flows/commands/test_warehouse.py": "flows.commands.verify flows.run.maintain_warehouse",
     "flows/learn/test_demo.py": (
         "flows.commands.demo flows.learn.demo_sentences workers.datasets.flights"
     ),
@@ -169,20 +171,21 @@ ELSEWHERE = {
     "flows/report/test_report.py": (
         "flows.commands.report flows.report.evidence_sentences flows.report.explanations "
         "flows.report.figures flows.report.history flows.report.index_page "
-        "flows.report.model_page flows.report.plots.comparison flows.report.plots.curve "
-        "flows.report.plots.halves flows.report.plots.nearness flows.report.plots.nights "
-        "flows.report.plots.reliability flows.report.plots.scores flows.report.plots.slices "
+        "flows.report.model_page flows.report.plots.one_night flows.report.plots.curve "
+        "flows.report.plots.halves flows.report.plots.nearness flows.report.plots.last_nights "
+        "flows.report.plots.reliability flows.report.plots.score_distributions "
+        "flows.report.plots.slice_bounds "
         "flows.report.plots.trend flows.report.signs flows.report.site flows.report.svg "
-        "flows.report.tables flows.report.templating"
+        "flows.report.report_rows flows.report.templating"
     ),
     "flows/report/test_releases_page.py": "flows.report.plots.reconstruction",
     "flows/report/test_report_promises.py": "flows.report.promises",
     "flows/report/test_report_sentences.py": "flows.report.sentences",
     "flows/next_steps/test_card.py": (
-        "flows.next_steps.reasons flows.next_steps.steps flows.next_steps.verdicts"
+        "flows.next_steps.reasons flows.next_steps.steps flows.next_steps.verdict_steps"
     ),
     "flows/notify/test_acknowledged.py": "workers.warehouse.acknowledgements",
-    "flows/commands/test_acknowledge.py": "flows.run.acknowledge",
+    "flows/commands/test_acknowledge.py": "flows.run.acknowledging",
     "flows/commands/test_what_if.py": "flows.study.what_if_shown",
     "flows/notify/test_digest.py": "flows.run.weekly",
     "flows/run/test_backfill.py": "flows.progress flows.run.overdue",

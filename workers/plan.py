@@ -1,13 +1,8 @@
 """The settings that change an audit's numbers; all of them enter `audit_id`."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import (
-    Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
 from privcore.lower_bounds.choices import Grid
 from privcore.lower_bounds.minimum import MINIMUM_CONTROL_RECORDS, MINIMUM_RECORDS
@@ -169,20 +164,6 @@ class Plan(StrictModel):
         """True if the public hears of one test over many nights instead of a statement a night."""
         public = self.epsilon_public is not None and self.secret is Secret.LABEL
         return public and self.labels_recur and self.nights_per_test is not None
-
-    @model_serializer(mode="wrap")
-    def _omit_fields_added_later(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Write the plan of one day's labels as before there was any other: its ids stay."""
-        left_out = SECRET_FIELDS if self.secret is Secret.LABEL else set()
-        left_out = left_out | ({"days"} if self.days == 1 else set())
-        left_out = left_out | {
-            name
-            for name in ("sampling", "delta_limit", "privatised_labels", "epsilon_public")
-            if not getattr(self, name)
-        }
-        left_out = left_out | (set() if self.asks_over_nights else {"nights_per_test"})
-        written: dict[str, Any] = serialize(self)
-        return {name: written[name] for name in written if name not in left_out}
 
     @model_validator(mode="after")
     def _secret_fits(self) -> "Plan":

@@ -35,7 +35,7 @@ def acknowledge(
     """
     quiet()
     from flows.notify.webhook import WebhookError
-    from flows.run.acknowledge import acknowledge_violation
+    from flows.run.acknowledging import acknowledge_violation
     from flows.settings import load_settings
     from workers.warehouse.store import Warehouse
 

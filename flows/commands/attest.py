@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from flows.settings import Settings
     from workers.publication.erased import Published
-    from workers.publication.store import Statements
+    from workers.publication.statement_store import Statements
 
 app = typer.Typer()
 KeyOption = Annotated[
@@ -201,7 +201,7 @@ def statements_of(settings: "Settings") -> "Statements":
         TerminalError: the settings name no such place.
     """
     from privcore.exceptions import TerminalError
-    from workers.publication.store import Statements
+    from workers.publication.statement_store import Statements
 
     if settings.publication is None:
         raise TerminalError(

@@ -17,7 +17,7 @@ from workers.lake.layout import Lake
 from workers.lake.probe import try_writing
 from workers.patience import ONCE
 from workers.plain_text import plain_text
-from workers.publication.store import Statements
+from workers.publication.statement_store import Statements
 from workers.warehouse.store import Warehouse
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ def decoys(
 
     from flows.settings import load_settings
     from workers.lake.layout import Lake
-    from workers.training.decoys import write_decoys
+    from workers.training.drawn_decoys import write_decoys
 
     lake = Lake(load_settings(config).lake)
     # No one may foresee the coins, so they have no seed that could become known.

@@ -162,8 +162,8 @@ def _looked_up(
         from flows.report.known_windows import stored_windows
         from flows.settings import load_settings
         from workers.plain_text import plain_text
-        from workers.warehouse.gate import audits_of, file_sha256
-        from workers.warehouse.gate import gate as decide
+        from workers.warehouse.serving_decision import audits_of, file_sha256
+        from workers.warehouse.serving_decision import gate as decide
         from workers.warehouse.store import Warehouse
 
         settings = load_settings(config)

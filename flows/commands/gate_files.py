@@ -11,9 +11,9 @@ import typer
 from pydantic import ValidationError
 
 from flows.files import replace_file
-from flows.next_steps.gate import Decision, decision_of
+from flows.next_steps.gate_decision import Decision, decision_of
 from flows.notify.gate_summary import junit_xml, summary_markdown
-from flows.run.gate_files import Limit, audit_files
+from flows.run.file_audit import Limit, audit_files
 from privcore.exceptions import TerminalError
 from workers.lake.mlflow_promotion import Version, check_version, promote
 from workers.lake.places import check_uri, local_path
@@ -21,8 +21,8 @@ from workers.sources.checkpoints.label_tables import LabelTable
 from workers.sources.proposal import propose
 from workers.sources.tables.table_look import TableLook, look
 from workers.versions import METHOD_VERSION
-from workers.warehouse.gate import Gate
 from workers.warehouse.schema import AuditRow
+from workers.warehouse.serving_decision import Gate
 
 _FLAGS = {"label": "--label", "holdout": "--split or --holdout"}
 

@@ -27,7 +27,7 @@ def report(exact: ExactOption = None, config: ConfigOption = None) -> None:
     Example: privaudit report --config demo/privaudit.toml
     """
     with working("Writing the report"):
-        from flows.run.publish import write, write_exact
+        from flows.run.publish_report import write, write_exact
         from flows.settings import load_settings
 
         settings = load_settings(config)

@@ -152,7 +152,7 @@ def compact(
     import polars as pl
 
     from flows.settings import load_settings
-    from workers.publication.store import Statements
+    from workers.publication.statement_store import Statements
     from workers.warehouse import maintenance
     from workers.warehouse.store import Warehouse
 

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from flows.progress import listening
 from flows.run.backfill import BACKFILL, backfill
-from flows.run.publish import publish
+from flows.run.publish_report import publish
 from flows.run.start import start as start_flow
 from flows.settings import FILE, load_settings
 from privcore.exceptions import InvalidInputError

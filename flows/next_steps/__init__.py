@@ -2,7 +2,7 @@
 
 from flows.next_steps.card import Card, Conclusion, card_of, conclusion_of
 from flows.next_steps.rows import cards_of, next_steps_table
-from flows.next_steps.statement import NO_STATEMENT, statement_card
+from flows.next_steps.statement_card import NO_STATEMENT, statement_card
 from flows.next_steps.steps import Effort, Role, Step
 
 __all__ = [

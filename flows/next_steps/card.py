@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from flows.next_steps import verdicts
+from flows.next_steps import verdict_steps
 from flows.next_steps.reasons import ERROR_STEPS, steps_for
 from flows.next_steps.steps import Role, Step, in_order, pipeline
 from privcore.lower_bounds import MISLED, Verdict, leak_to_be_seen, sensitive
@@ -118,29 +118,29 @@ def card_of(row: AuditRow, *, stands_violated: bool = False) -> Card:
 def _steps(row: AuditRow, conclusion: Conclusion) -> tuple[Step, ...]:
     """Return what to try next, the cheapest first."""
     fixed: dict[str, tuple[Step, ...]] = {
-        Verdict.UNDECLARED: verdicts.UNDECLARED,
-        Verdict.PRIVATISED: verdicts.PRIVATISED,
-        Verdict.VACUOUS: verdicts.VACUOUS,
-        Verdict.NOT_A_GUARANTEE: verdicts.NOT_A_GUARANTEE,
+        Verdict.UNDECLARED: verdict_steps.UNDECLARED,
+        Verdict.PRIVATISED: verdict_steps.PRIVATISED,
+        Verdict.VACUOUS: verdict_steps.VACUOUS,
+        Verdict.NOT_A_GUARANTEE: verdict_steps.NOT_A_GUARANTEE,
     }
     if conclusion is Conclusion.REFUTED:
-        return in_order(list(verdicts.REFUTED))
+        return in_order(list(verdict_steps.REFUTED))
     if conclusion is Conclusion.NO_FIGURE:
         return ERROR_STEPS if row.status is Status.ERROR else steps_for(row.reason_code)
     if row.verdict in fixed:
         return in_order(list(fixed[row.verdict]))
     if conclusion is Conclusion.NOT_REFUTED:
-        return in_order(list(verdicts.NOT_REFUTED))
+        return in_order(list(verdict_steps.NOT_REFUTED))
     return in_order(_inconclusive_steps(row))
 
 
 def _inconclusive_steps(row: AuditRow) -> list[Step]:
     """Return what makes the next audit conclusive, the cause that is known first."""
-    steps = list(verdicts.HOLDOUT_SUSPECT) if row.holdout_suspect else []
+    steps = list(verdict_steps.HOLDOUT_SUSPECT) if row.holdout_suspect else []
     if row.verdict == Verdict.PROXY_UNFAITHFUL:
-        steps += verdicts.PROXY_UNFAITHFUL
+        steps += verdict_steps.PROXY_UNFAITHFUL
     if _at_most(row.arms_pvalue, DOUBTFUL_ARMS) or _at_most(row.misled_pvalue, MISLED):
-        steps += verdicts.BETS_HELD_BACK
+        steps += verdict_steps.BETS_HELD_BACK
     elif row.holdout_needed is not None:
         steps.append(pipeline(Role.OWNER, _hold_out(row)))
     elif not row.holdout_suspect:
@@ -149,7 +149,7 @@ def _inconclusive_steps(row: AuditRow) -> list[Step]:
                 Role.OWNER, "Collect more rows: with so few records, no holdout is large enough."
             )
         )
-    return [*steps, *verdicts.TOO_SMALL]
+    return [*steps, *verdict_steps.TOO_SMALL]
 
 
 def _hold_out(row: AuditRow) -> str:

@@ -9,7 +9,7 @@ from flows.notify.naming import named
 from flows.settings import Settings
 from privcore.rounding import down, guarantee
 from workers.publication.erased import Entry, ErasedStatement
-from workers.publication.nights import PublishedNight, nights_of
+from workers.publication.published_nights import PublishedNight, nights_of
 from workers.publication.statement_row import PublicVerdict
 
 WEEK = dt.timedelta(days=6)

@@ -2,12 +2,12 @@
 
 import xml.etree.ElementTree as ET
 
-from flows.next_steps.gate import Decision
+from flows.next_steps.gate_decision import Decision
 from flows.notify.artifacts import markdown_text
 from privcore.rounding import down, guarantee, up
 from workers.plain_text import plain_text
-from workers.warehouse.gate import Gate
 from workers.warehouse.schema import AuditRow
+from workers.warehouse.serving_decision import Gate
 
 _COLUMNS = (
     "model file", "answer", "proved at least", "limit", "ceiling", "would have been seen",

@@ -221,8 +221,7 @@ def _is_open(day: dt.date, nights: Iterable[Mapping[str, Any]]) -> bool:
 
 def _claim(row: AuditRow | Mapping[str, Any]) -> tuple[object, ...]:
     """Return the claim: two declarations, or two secrets, are two incidents."""
-    model, secret, *declared = (_of(row, name) for name in _CLAIM)
-    return (model, secret or "label", *declared)
+    return tuple(_of(row, name) for name in _CLAIM)
 
 
 def _of(row: AuditRow | Mapping[str, Any], name: str) -> Any:

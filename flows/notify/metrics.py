@@ -18,8 +18,8 @@ from flows.files import replace_file
 from flows.settings import Settings
 from privcore.lower_bounds import Verdict
 from workers.publication.erased import Entry, ErasedStatement
-from workers.publication.nights import nights_of
-from workers.publication.store import Statements
+from workers.publication.published_nights import nights_of
+from workers.publication.statement_store import Statements
 from workers.warehouse.acknowledgements import last_days, with_acknowledgements
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import Status
@@ -93,22 +93,16 @@ def latest_records(
 ) -> list[Latest]:
     """Return the latest current record of each of these models and secrets."""
     key = ("model", "secret")
-    known = (
-        warehouse.current(
-            every_secret=True,
-            models=pl.Series("model", sorted(models), dtype=pl.String),
-            columns=("audit_id", "day", "status", *key),
-        )
-        .with_columns(pl.col("secret").fill_null("label"))
-        .sort("day")
-    )
+    known = warehouse.current(
+        every_secret=True,
+        models=pl.Series("model", sorted(models), dtype=pl.String),
+        columns=("audit_id", "day", "status", *key),
+    ).sort("day")
     # Years of nights are read by these columns alone, and the latest nights whole.
     latest = known.unique(key, keep="last")["audit_id"]
     last = known.filter(pl.col("status") == Status.EVALUATED).unique(key, keep="last")["audit_id"]
     wanted = pl.col("audit_id").is_in(pl.concat([latest, last]).implode())
-    rows = warehouse.collect(warehouse.scan("audits").filter(wanted)).with_columns(
-        pl.col("secret").fill_null("label")
-    )
+    rows = warehouse.collect(warehouse.scan("audits").filter(wanted))
     evaluated = rows.filter(pl.col("audit_id").is_in(last.implode()))
     current = rows.filter(pl.col("audit_id").is_in(latest.implode()))
     added = ("standing", "epsilon_standing")

@@ -20,19 +20,19 @@ import httpx
 import polars as pl
 
 from flows.next_steps.card import Conclusion
-from flows.next_steps.statement import statement_card
+from flows.next_steps.statement_card import statement_card
 from flows.notify.prefect_context import run_log
 from flows.notify.public import PublicNight
 from flows.notify.webhook import answered
 from flows.settings import Settings
-from flows.settings.openlineage import OpenLineageSettings
+from flows.settings.openlineage_settings import OpenLineageSettings
 from privcore.rounding import down, guarantee
 from workers.lake.places import local_path
 from workers.plain_text import plain_text
 from workers.publication.erased import Published
 from workers.versions import CODE_VERSION
-from workers.warehouse.gate import Gate, answer_of
 from workers.warehouse.schema import AuditRow, Status
+from workers.warehouse.serving_decision import Gate, answer_of
 from workers.warehouse.store import Warehouse
 from workers.warehouse.with_windows import with_windows
 
@@ -185,7 +185,7 @@ def _of_record(row: Mapping[str, Any], settings: Settings) -> AuditRun:
     return AuditRun(
         identity=row["audit_id"],
         model=row["model"],
-        secret=row["secret"] or "label",
+        secret=row["secret"],
         day=row["day"],
         answer=answer_of(row),
         reason=plain_text(row["reason"]),

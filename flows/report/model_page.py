@@ -11,17 +11,17 @@ from markupsafe import Markup
 from flows.next_steps import card_of
 from flows.report import figures, sentences
 from flows.report.history import AuditedNight, History
-from flows.report.plots import comparison, nights, trend
+from flows.report.plots import last_nights, one_night, trend
 from flows.report.plots.curve import draw_curve
 from flows.report.plots.nearness import draw_nearness
 from flows.report.plots.reliability import draw_reliability
-from flows.report.plots.scores import draw_scores
-from flows.report.plots.slices import draw_slices
+from flows.report.plots.score_distributions import draw_scores
+from flows.report.plots.slice_bounds import draw_slices
 from flows.report.promises import promise_sentences
+from flows.report.report_rows import Details
 from flows.report.roles import behind
 from flows.report.signs import SIGNS, Sign
 from flows.report.svg import Drawing, inline_svg
-from flows.report.tables import Details
 from flows.report.templating import rendered
 from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import down, guarantee, up
@@ -71,7 +71,7 @@ def model_page(
         night=night,
         details=details,
         drawings=_drawings(history, details),
-        series=nights.series(history),
+        series=last_nights.series(history),
         signs=_occurring(history),
         reasons=_reasons(history),
         changes=[
@@ -85,7 +85,7 @@ def model_page(
         asked=asked,
         acknowledged=acknowledged,
         promises=promise_sentences(history.latest, details.promises),
-        bar_nights=nights.SHOWN,
+        bar_nights=last_nights.SHOWN,
         open_nights=OPEN_NIGHTS,
     )
 
@@ -95,17 +95,17 @@ def _drawings(history: History, details: Details) -> Drawings:
     seen = sentences.tally_sentence(history)
     control = sentences.control_sentence(history)
     measured = history.evaluated[-1] if history.evaluated else None
-    long = (history.latest.day - history.nights[0].day).days >= nights.SHOWN
+    long = (history.latest.day - history.nights[0].day).days >= last_nights.SHOWN
     return Drawings(
         nights=tuple(
             _inline(
-                partial(nights.draw_nights, history, size),
+                partial(last_nights.draw_nights, history, size),
                 f"nights-{size.name}",
                 "Audited lower bound against the declaration, by day",
                 f"{seen} {control}",
                 size.name,
             )
-            for size in (nights.WIDE, nights.NARROW)
+            for size in (last_nights.WIDE, last_nights.NARROW)
         )
         if measured
         else (),
@@ -142,7 +142,7 @@ def _comparison(night: AuditedNight) -> tuple[Markup, ...]:
     """Draw the figures of one night."""
     return tuple(
         _inline(
-            partial(comparison.draw_comparison, night, size),
+            partial(one_night.draw_comparison, night, size),
             f"comparison-{size.name}",
             "What was proved, against what was declared",
             f"At least {down(night.epsilon_lower)}; declared "
@@ -150,7 +150,7 @@ def _comparison(night: AuditedNight) -> tuple[Markup, ...]:
             f"{up(night.epsilon_accounted)}, ceiling {up(night.epsilon_ceiling)}.",
             size.name,
         )
-        for size in (comparison.WIDE, comparison.NARROW)
+        for size in (one_night.WIDE, one_night.NARROW)
     )
 
 
@@ -245,7 +245,7 @@ def _inline(
 
 def _occurring(history: History) -> Sequence[Sign]:
     """Return the signs that the plot of nights shows, the worst first."""
-    shown = history.since(nights.SHOWN).nights
+    shown = history.since(last_nights.SHOWN).nights
     signs = {SIGNS[Verdict(night.verdict)] for night in shown}
     return sorted(signs, key=lambda sign: sign.rank)
 

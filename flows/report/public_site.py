@@ -26,7 +26,7 @@ from privcore.lower_bounds import Verdict
 from privcore.publication.statement import DOUBTFUL
 from workers.plain_text import plain_text
 from workers.publication.erased import Entry, ErasedStatement, Published
-from workers.publication.nights import PublishedNight, nights_of
+from workers.publication.published_nights import PublishedNight, nights_of
 from workers.publication.statement_conclusion import conclusion_of
 from workers.publication.statement_row import PublicVerdict
 from workers.publication.threshold_night import ThresholdNight

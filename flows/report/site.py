@@ -43,11 +43,11 @@ from flows.report.pages import (
 )
 from flows.report.plots import trend
 from flows.report.releases_page import releases_page
+from flows.report.report_rows import Details, Tables, read_tables
 from flows.report.sentences import tally_sentence
 from flows.report.shared_labels import LabelTotal, shared_labels
 from flows.report.study_page import find_studies
 from flows.report.svg import inline_svg
-from flows.report.tables import Details, Tables, read_tables
 from flows.report.templating import rendered
 from workers.plain_text import plain_text
 from workers.secret_files import state_key

@@ -32,6 +32,7 @@ from flows.run.slots import set_limit, slot
 from flows.run.statements import publication_key, statement_of_record
 from flows.settings import Settings
 from privcore.exceptions import AuditError, TerminalError, TransientError, is_failure
+from privcore.lower_bounds.secret import Secret
 from workers.audit.record import error_record
 from workers.audit.request import Request
 from workers.audit.run import run_batches
@@ -40,7 +41,7 @@ from workers.lake.layout import Lake
 from workers.memory import return_freed_memory
 from workers.plan import Plan
 from workers.publication.erased import Published
-from workers.publication.store import Statements
+from workers.publication.statement_store import Statements
 from workers.warehouse.schema import AuditRecord, AuditRow, Status
 from workers.warehouse.store import Warehouse
 
@@ -332,7 +333,7 @@ def _alert(done: Audited, settings: Settings) -> Alert | None:
         if row.status is Status.EVALUATED:
             emit(Event.EVALUATED, row.model, row.day, payload={"verdict": row.verdict})
         return _of_incident(alert_of(row, settings), row, settings)
-    if row.secret not in {None, "label"} or row.exploratory:
+    if row.secret != Secret.LABEL or row.exploratory:
         return None
     emit(Event.EVALUATED, row.model, row.day, payload={"verdict": told.word})
     return public_alert(told, settings)

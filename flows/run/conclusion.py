@@ -32,7 +32,7 @@ from flows.notify.public import (
 )
 from flows.report.known_windows import NightWindows
 from flows.run.auditing import Audited
-from flows.run.publish import publish
+from flows.run.publish_report import publish
 from flows.settings import Settings
 from privcore.exceptions import AuditError, TransientError, is_failure
 from privcore.lower_bounds.verdicts import Verdict

@@ -5,14 +5,14 @@ from prefect.runtime import flow_run
 
 from flows.progress import announce
 from flows.run import attempts
-from flows.run.publish import publish
+from flows.run.publish_report import publish
 from flows.settings import Settings, load_settings
 from privcore.exceptions import InvalidInputError
 from workers.executors import on_ray
 from workers.release.attack import audit_release
 from workers.release.interface import connect
 from workers.release.live import audit_interface
-from workers.release.plan import Definition, ReleasePlan
+from workers.release.release_plan import Definition, ReleasePlan
 from workers.release.table import as_columns, as_table, read_frame
 from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.store import Warehouse

@@ -8,7 +8,7 @@ import polars as pl
 from flows.notify.prefect_context import run_log
 from flows.notify.public import PublicNight
 from flows.settings import Settings
-from flows.settings.publication import PublicationSettings
+from flows.settings.publication_settings import PublicationSettings
 from privcore.exceptions import TerminalError
 from workers.publication.charges import OverspentError
 from workers.publication.erased import Entry, ErasedStatement, Published
@@ -16,7 +16,7 @@ from workers.publication.key import read_key
 from workers.publication.publish import differences, is_about, opening_of, publish
 from workers.publication.recurring import AskedError
 from workers.publication.statement_row import Statement
-from workers.publication.store import ErasedError, Statements
+from workers.publication.statement_store import ErasedError, Statements
 from workers.publication.threshold_night import ThresholdNight
 from workers.publication.training_again import days_again
 from workers.versions import METHOD_VERSION

@@ -12,7 +12,7 @@ from flows.notify.incidents import courses
 from flows.notify.webhook import WebhookError
 from flows.report.known_windows import stored_windows
 from flows.settings import Settings, load_settings
-from workers.publication.store import Statements
+from workers.publication.statement_store import Statements
 from workers.warehouse.acknowledgements import last_days
 from workers.warehouse.store import Warehouse
 

@@ -22,10 +22,10 @@ from flows.failures import WrongUsageError
 from flows.settings.key_depth import MOST_PARTS, has_deep_key
 from flows.settings.model import ModelSettings, absolute, with_absolute_paths
 from flows.settings.nearest import did_you_mean
-from flows.settings.openlineage import OpenLineageSettings
+from flows.settings.openlineage_settings import OpenLineageSettings
 from flows.settings.problems import SettingsError, problems, toml_hint
-from flows.settings.publication import PublicationSettings
-from flows.settings.together import TogetherSettings
+from flows.settings.publication_settings import PublicationSettings
+from flows.settings.together_settings import TogetherSettings
 from flows.settings.values import TimeOfDay, safe_url, without_login
 from privcore.lower_bounds import Secret
 from workers.lake.places import local_path
@@ -173,7 +173,7 @@ class Settings(BaseSettings):
         plan, model = self.plan_of(name, overrides), self.model_named(name)
         if plan.secret is not Secret.LABEL:
             return (plan,)  # it alone was asked for
-        given = plan.model_dump() | {
+        given = plan.model_dump(exclude={"secret", "attribute"}) | {
             "policy_epsilon": None,
             "epsilon_public": None,
             "nights_per_test": None,

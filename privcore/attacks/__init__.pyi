@@ -3,7 +3,7 @@ from .attributes import attribute_inference, attribute_posterior
 from .bayesian_network import BayesianNetwork, fit_network
 from .candidate_cells import EveryCell, SeenCells
 from .copied_answers import answer_jump, copied_sentence
-from .decoys import Decoys, coin_predictions, decoy_tally, draw_decoys
+from .decoy_labels import Decoys, coin_predictions, decoy_tally, draw_decoys
 from .distribution import ScoreTally, score_distribution
 from .existence_probing import (
     any_record,
@@ -89,13 +89,13 @@ from .reference_scores import (
     CalibratedLossScore,
     RmiaScore,
 )
-from .reidentification import (
+from .reidentification_attack import (
     anisotropic_log_likelihood,
     member_probabilities,
     radial_log_likelihood,
 )
+from .related_rows import NEAR_DIGITS, ValueSketch, distinct_sentence, leading_digits, row_sums
 from .replays import Deal, replay
-from .rows_alike import NEAR_DIGITS, ValueSketch, distinct_sentence, leading_digits, row_sums
 from .scored_records import ScoredRecords
 from .scores import (
     LogRatioScore,
@@ -103,7 +103,7 @@ from .scores import (
     Score,
     score_named,
 )
-from .secrets import (
+from .secret_leakage import (
     Leakage,
     guess_digit,
     guess_digit_with_prior,
@@ -113,7 +113,7 @@ from .secrets import (
 )
 from .segments import SegmentTree, Split, fit_segments
 from .separation import NEARLY, separation
-from .slices import SliceTallies, slice_tallies
+from .slice_tallies import SliceTallies, slice_tallies
 from .streams import generator, stream_key
 from .student import (
     Context,

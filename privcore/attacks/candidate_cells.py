@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcore.exceptions import InvalidInputError
-from privcore.mechanisms.columns import Column
+from privcore.mechanisms.table_columns import Column
 
 
 class CandidateCells(Protocol):

@@ -19,7 +19,7 @@ from privcore.exceptions import (
     InvalidInputError,
     NoBoundsError,
 )
-from privcore.mechanisms.columns import Column
+from privcore.mechanisms.table_columns import Column
 from privcore.mechanisms.threshold_queries import Groups, Predicates
 
 

@@ -69,16 +69,6 @@ def record_streams(
 
 
 @njit(cache=True, nogil=True)
-def coin_words(streams: NDArray[np.uint64], repetitions: int) -> NDArray[np.uint64]:
-    """Return the word of every stream and repetition, shape (streams, repetitions)."""
-    words = np.empty((streams.size, repetitions), dtype=np.uint64)
-    for i in range(streams.size):
-        for repetition in range(repetitions):
-            words[i, repetition] = mix(streams[i] + np.uint64(repetition + 1) * GOLDEN)
-    return words
-
-
-@njit(cache=True, nogil=True)
 def _streams(indices: NDArray[np.uint64], key: np.uint64) -> NDArray[np.uint64]:
     streams = np.empty(indices.size, dtype=np.uint64)
     for i in range(indices.size):

@@ -18,8 +18,8 @@ from scipy.special import softmax
 
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees.conversions import Floats, checked
-from privcore.mechanisms.checks import check_prior
 from privcore.mechanisms.marginals import Columns, checked_cells
+from privcore.mechanisms.parameter_checks import check_prior
 
 _LEAST_PRIOR = 1e-6
 

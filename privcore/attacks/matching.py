@@ -467,7 +467,7 @@ def _spread(whole: float, weights: NDArray[np.float64]) -> NDArray[np.int64]:
     if not weights.sum() > 0.0:
         return np.zeros(weights.size, dtype=np.int64)
     reached = np.floor(np.cumsum(weights) * (whole / weights.sum()) + 1e-9)
-    return np.diff(reached, prepend=0.0).astype(np.int64)
+    return np.asarray(np.diff(reached, prepend=0.0).astype(np.int64))
 
 
 def _held(side: _Side, *, by_chance: bool) -> int:

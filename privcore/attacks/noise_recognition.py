@@ -11,7 +11,7 @@ import numpy as np
 
 from privcore.attacks.noise_detection import NOISY, ZERO
 from privcore.attacks.query_adversary import Adversary
-from privcore.mechanisms.columns import Column
+from privcore.mechanisms.table_columns import Column
 from privcore.mechanisms.threshold_queries import Groups, Predicates
 
 _REPETITIONS = 15

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from privcore.attacks.noise_detection import NOISY, ONE, ZERO, NoiseRule
 from privcore.exceptions import InvalidInputError, TransientError, UnreadableAnswerError
-from privcore.mechanisms.checks import check_parameter
+from privcore.mechanisms.parameter_checks import check_parameter
 from privcore.mechanisms.threshold_queries import Predicates, QueryInterface
 
 _ATTEMPTS = 3

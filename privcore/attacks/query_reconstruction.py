@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from privcore.attacks.candidate_cells import CandidateCells, EveryCell, SeenCells
 from privcore.attacks.query_adversary import Adversary
 from privcore.exceptions import INTERFACE_ERRORS, InvalidInputError, NoBoundsError
-from privcore.mechanisms.columns import Column
+from privcore.mechanisms.table_columns import Column
 from privcore.mechanisms.threshold_queries import Groups, Predicates
 
 

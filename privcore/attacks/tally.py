@@ -31,16 +31,6 @@ def confidence_bin(score: float) -> int:
     return min(max(leading - _FIRST, 0), BINS - 2) + 1
 
 
-@njit(cache=True)
-def confidence_bins(scores: NDArray[np.float64]) -> NDArray[np.uint16]:
-    """Bin of every score's absolute value; uint16, shape of `scores`, which holds no NaN."""
-    bins = np.empty(scores.shape, dtype=np.uint16)
-    for i in range(scores.shape[0]):
-        for j in range(scores.shape[1]):
-            bins[i, j] = confidence_bin(scores[i, j])
-    return bins
-
-
 def lower_edges() -> NDArray[np.float64]:
     """Smallest absolute score of every bin, shape (BINS,); 0 for the ties and for the first."""
     bits = (np.arange(BINS - 1, dtype=np.int64) + _FIRST) << _SHIFT

@@ -28,7 +28,7 @@ from .notebook_input import Arm
 from .power import Power
 from .secret import Secret
 from .seen_leaks import leak_to_be_seen, sensitive
-from .segments import SegmentBound, name_segments
+from .segment_bounds import SegmentBound, name_segments
 from .stakes import Stakes, stakes_for
 from .steinke import Steinke
 from .verdicts import Verdict, not_a_guarantee, privatised, says_nothing, verdict

@@ -1,4 +1,3 @@
-from .columns import Column
 from .laplace_labels import (
     LaplaceOneHot,
     WeightedCopies,
@@ -34,6 +33,7 @@ from .protected_table import ProtectedTable
 from .query_restrictions import RestrictedInterface
 from .randomized_response import RandomizedResponse
 from .response_with_prior import RandomizedResponseWithPrior
+from .table_columns import Column
 from .threshold_queries import (
     Between,
     CallableInterface,

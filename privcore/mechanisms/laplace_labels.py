@@ -9,7 +9,12 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from privcore.guarantees import PureDP
-from privcore.mechanisms.checks import check_classes, check_labels, check_parameter, check_prior
+from privcore.mechanisms.parameter_checks import (
+    check_classes,
+    check_labels,
+    check_parameter,
+    check_prior,
+)
 
 
 @dataclass(frozen=True, slots=True)

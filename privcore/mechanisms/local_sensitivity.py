@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcore.exceptions import InvalidInputError
-from privcore.mechanisms.checks import check_parameter
+from privcore.mechanisms.parameter_checks import check_parameter
 
 
 @dataclass(frozen=True, slots=True, eq=False)

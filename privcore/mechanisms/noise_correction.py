@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcore.exceptions import InvalidInputError
-from privcore.mechanisms.checks import check_prior
+from privcore.mechanisms.parameter_checks import check_prior
 from privcore.mechanisms.randomized_response import RandomizedResponse
 
 _LARGEST_CONDITION = 1e12

@@ -16,7 +16,7 @@ from privcore.guarantees import (
     gaussian_mu,
 )
 from privcore.guarantees.families import Guarantee
-from privcore.mechanisms.checks import check_parameter
+from privcore.mechanisms.parameter_checks import check_parameter
 
 Noise = Literal["laplace", "gaussian"]
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)

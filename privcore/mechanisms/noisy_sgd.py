@@ -16,7 +16,7 @@ from scipy.special import softmax
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import GaussianMechanism, Neighbors
 from privcore.guarantees.conversions import Floats, checked, gaussian_mu
-from privcore.mechanisms.checks import check_classes
+from privcore.mechanisms.parameter_checks import check_classes
 
 _MOVED = {Neighbors.ADD_REMOVE: 1.0, Neighbors.REPLACE: 2.0}  # a sum, in clipping norms
 

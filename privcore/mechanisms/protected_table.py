@@ -7,8 +7,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from privcore.exceptions import InvalidInputError
-from privcore.mechanisms.columns import Column
 from privcore.mechanisms.local_sensitivity import QueryMechanism, TrueAnswers
+from privcore.mechanisms.table_columns import Column
 from privcore.mechanisms.threshold_queries import Groups, Predicates
 
 

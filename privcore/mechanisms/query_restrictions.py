@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcore.exceptions import InvalidInputError, QueryRefusedError
-from privcore.mechanisms.columns import Column
+from privcore.mechanisms.table_columns import Column
 from privcore.mechanisms.threshold_queries import Predicates, QueryInterface
 
 

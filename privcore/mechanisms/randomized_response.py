@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import PureDP
-from privcore.mechanisms.checks import check_classes, check_labels, pure_entry
+from privcore.mechanisms.parameter_checks import check_classes, check_labels, pure_entry
 
 
 @dataclass(frozen=True, slots=True)

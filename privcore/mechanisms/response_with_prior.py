@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcore.guarantees import PureDP
-from privcore.mechanisms.checks import (
+from privcore.mechanisms.parameter_checks import (
     check_classes,
     check_labels,
     check_parameter,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcore.exceptions import AuditError, InvalidInputError, QueryFailedError, TransientError
-from privcore.mechanisms.columns import Column
+from privcore.mechanisms.table_columns import Column
 
 
 @dataclass(frozen=True, slots=True, eq=False)

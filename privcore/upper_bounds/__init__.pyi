@@ -37,13 +37,6 @@ from .reciprocal_sum import (
     reciprocal_sum_deviation,
     reciprocal_sum_sensitivity,
 )
-from .reidentification import (
-    least_noise_scale,
-    optimised_noise_scale,
-    rip_epsilon,
-    rip_eta,
-    rip_noise_scale,
-)
 from .reidentification_games import (
     optimal_accuracy,
     optimal_adversary,
@@ -58,7 +51,13 @@ from .reidentification_noise import (
     printed_reidentification_private,
     reidentification_private,
 )
-from .relations import bit_success, label_success
+from .reidentification_privacy import (
+    least_noise_scale,
+    optimised_noise_scale,
+    rip_epsilon,
+    rip_eta,
+    rip_noise_scale,
+)
 from .renyi import (
     curve_leakage,
     direct_leakage,
@@ -67,6 +66,7 @@ from .renyi import (
     renyi_leakage,
     renyi_success_bound,
 )
+from .success_by_relation import bit_success, label_success
 from .success_counts import (
     Runs,
     SuccessCount,

@@ -14,7 +14,7 @@ import numpy as np
 
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees.conversions import checked
-from privcore.upper_bounds.reidentification import (
+from privcore.upper_bounds.reidentification_privacy import (
     optimised_noise_scale,
     rip_epsilon,
 )

@@ -1,8 +1,8 @@
 """The re-identification game on small data, played out exactly by going through all training sets.
 
-Izzo et al. (see `privcore.upper_bounds.reidentification`), Definition 1 and Proposition 2. An
-algorithm is given as a table of what it puts out, and how probably, for each training set: with it
-the best adversary, its accuracy and so the algorithm's own eta are sums.
+Izzo et al. (see `privcore.upper_bounds.reidentification_privacy`), Definition 1 and Proposition 2.
+An algorithm is given as a table of what it puts out, and how probably, for each training set: with
+it the best adversary, its accuracy and so the algorithm's own eta are sums.
 """
 
 import itertools

@@ -1,7 +1,8 @@
 """Noise that makes any training procedure re-identification private, and the wrapper that adds it.
 
-Izzo et al. (see `privcore.upper_bounds.reidentification`), the theorem on noise addition, its
-corollary for coordinates of different scales, and Algorithm 1, as printed and as we would run it.
+Izzo et al. (see `privcore.upper_bounds.reidentification_privacy`), the theorem on noise addition,
+its corollary for coordinates of different scales, and Algorithm 1, as printed and as we would run
+it.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees.conversions import Floats, checked
-from privcore.upper_bounds.reidentification import (
+from privcore.upper_bounds.reidentification_privacy import (
     checked_eta,
     optimised_noise_scale,
     rip_noise_scale,

@@ -28,7 +28,7 @@ from tests.benchmarks.measure import arguments, beside, report, run
 from tests.support.queries import bank
 from workers.executors import InProcess, on_ray
 from workers.release.attack import audit_release
-from workers.release.plan import ReleasePlan
+from workers.release.release_plan import ReleasePlan
 from workers.release.table import Table
 
 ROWS, QUICK_ROWS, COLUMNS = 10_000_000, 500_000, 20

@@ -13,8 +13,8 @@ import time
 
 import polars as pl
 
+from flows.report.report_rows import Tables, read_tables
 from flows.report.site import write_pages
-from flows.report.tables import Tables, read_tables
 from tests.support.report import FIRST, everything_beside, record
 from tests.support.warehouse import evaluated, put_rows
 from workers.warehouse.store import Warehouse

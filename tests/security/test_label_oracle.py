@@ -42,7 +42,7 @@ from workers.publication.key import make_key
 from workers.publication.publish import night_of, statement_of
 from workers.publication.recurring import NightOfTest
 from workers.publication.statement_row import Statement
-from workers.publication.store import Statements
+from workers.publication.statement_store import Statements
 from workers.publication.threshold_night import ThresholdNight
 from workers.warehouse.store import Warehouse
 

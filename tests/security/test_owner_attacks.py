@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -14,19 +13,21 @@ from scipy.special import expit
 
 from privcore.attacks import Tallies
 from privcore.attacks.odds import odds_tally
+from tests.support.audits import audited
 from tests.support.lake import (
     DAY,
     EVE,
-    MEMORISE,
     PLAN,
+    copied,
     declared,
     edit_manifest,
     label_path,
     label_rows,
     put_labels,
-    put_model,
+    remembering_lake,
 )
 from tests.support.tiers import rest_slow
+from tests.workers.audit.test_trained_rows import OTHERS
 from workers.audit.run import run_audit
 from workers.audit.worse_than_shares import worse_than_shares
 from workers.executors import InProcess
@@ -35,7 +36,6 @@ from workers.labels.decoy_commitment import commitment
 from workers.lake.checkpoints import load, probabilities, read_checkpoint
 from workers.lake.layout import Lake, checkpoint_folder
 from workers.lake.manifest import LabelColumn, Privacy
-from workers.plan import Plan
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.scores.supplied import SuppliedScores
 from workers.warehouse.schema import AuditRow
@@ -46,21 +46,13 @@ LABEL = {"column": "late", "classes": [0, 1]}
 @pytest.fixture(scope="module")
 def remembered(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """Return a lake whose model remembers the day's labels, against a declared 0.5."""
-    lake = Lake(str(tmp_path_factory.mktemp("lake")))
-    for seed, day in enumerate((EVE, DAY)):
-        put_labels(lake, day, label_rows(2_000, seed=seed))
-        put_model(lake, day, privacy=declared(0.5), parameters=MEMORISE)
-    return lake
+    return remembering_lake(tmp_path_factory.mktemp("lake"))
 
 
 @pytest.fixture
 def lake(remembered: Lake, tmp_path: pathlib.Path) -> Lake:
     """Return a copy of it for one attempt."""
-    return Lake(shutil.copytree(remembered.uri, tmp_path / "lake", dirs_exist_ok=True).as_posix())
-
-
-def audited(lake: Lake, plan: Plan = PLAN) -> AuditRow:
-    return run_audit(lake, "good", DAY, plan=plan, executor=InProcess()).audit
+    return copied(remembered, tmp_path)
 
 
 def test_without_an_attempt_the_model_is_violated(lake: Lake) -> None:
@@ -363,7 +355,7 @@ def test_rounded_features_are_told_by_the_leaves(lake: Lake) -> None:
     put_labels(lake, DAY, _rounded(pl.read_parquet(label_path(lake, "flights"))))
     row = audited(lake)
     assert (row.verdict, row.epsilon_lower) == ("consistent", 0.0)
-    assert "are in another leaf of one tree" in row.reason
+    assert OTHERS in row.reason
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """The fifth round of an owner (2026-11-27): what broke of the attacks that were written down."""
 
 import pathlib
-import shutil
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +13,8 @@ from scipy.special import expit
 from privcore.lower_bounds import Secret
 from tests.security.test_owner_attacks import scored as with_leak
 from tests.security.test_owner_attacks import with_decoys
+from tests.security.test_owner_fourth_round import RESEMBLE
+from tests.support.audits import audited
 from tests.support.lake import (
     BINARY,
     DAY,
@@ -21,6 +22,7 @@ from tests.support.lake import (
     FEATURES,
     MEMORISE,
     PLAN,
+    copied,
     declared,
     label_path,
     label_rows,
@@ -40,13 +42,8 @@ from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.scores.supplied import SuppliedScores
 from workers.warehouse.schema import AuditRow
 
-RESEMBLE = "Holdout rows resemble training rows too often"
 TOKEN = Feature(name="token", kind="categorical")
 NOISE = Feature(name="token", kind="numeric")
-
-
-def audited(lake: Lake, plan: Plan = PLAN) -> AuditRow:
-    return run_audit(lake, "good", DAY, plan=plan, executor=InProcess()).audit
 
 
 def audited_scores(
@@ -95,7 +92,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 @pytest.fixture
 def lake(plain: Lake, tmp_path: pathlib.Path) -> Lake:
     """Return a copy of it for one attempt."""
-    return Lake(str(shutil.copytree(plain.uri, tmp_path / "lake")))
+    return copied(plain, tmp_path)
 
 
 @pytest.mark.slow
@@ -129,7 +126,7 @@ def test_true_decoys_are_counted_as_the_rows_that_they_are(lake: Lake) -> None:
     assert "The target's file counts" not in row.reason
 
 
-def copied(rows: pl.DataFrame, change: Any) -> pl.DataFrame:
+def with_copies(rows: pl.DataFrame, change: Any) -> pl.DataFrame:
     """Return the rows with three quarters of the holdout replaced by copies of training rows."""
     train, holdout = (rows.filter(pl.col("split") == arm) for arm in ("train", "holdout"))
     many = int(0.75 * holdout.height)
@@ -148,7 +145,7 @@ def test_a_feature_of_an_owners_own_does_not_hide_copies_in_the_holdout(
     before = audited(lake)
     assert (before.verdict, RESEMBLE in before.reason) == ("violated", False), before.reason
     anew = lambda rows: rows.with_columns(token=tokens(rows.height, 9, own))  # noqa: E731
-    put_labels(lake, DAY, copied(rows_of(lake), anew))
+    put_labels(lake, DAY, with_copies(rows_of(lake), anew))
     row = audited(lake)
     assert row.verdict == "consistent", row.reason
     assert RESEMBLE in row.reason
@@ -158,7 +155,7 @@ def test_a_feature_of_an_owners_own_does_not_hide_copies_in_the_holdout(
 def test_copies_in_the_holdout_with_another_word_are_told(lake: Lake) -> None:
     turned = {"AMS": "BER", "BER": "CDG", "CDG": "AMS"}
     moved = lambda rows: rows.with_columns(pl.col("city").replace(turned))  # noqa: E731
-    put_labels(lake, DAY, copied(rows_of(lake), moved))
+    put_labels(lake, DAY, with_copies(rows_of(lake), moved))
     row = audited(lake)
     assert (row.epsilon_lower or 0.0) <= 0.5
     assert f"{RESEMBLE}: of " in row.reason

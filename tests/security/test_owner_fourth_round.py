@@ -1,37 +1,32 @@
 """The fourth round of an owner (2026-11-26): what broke of the attacks that were written down."""
 
 import pathlib
-import shutil
 
 import catboost
 import numpy as np
 import polars as pl
 import pytest
 
+from tests.support.audits import audited
 from tests.support.lake import (
     DAY,
     EVE,
     MEMORISE,
-    PLAN,
+    copied,
     declared,
     label_path,
     label_rows,
     put_labels,
     put_model,
+    remembering_lake,
 )
-from workers.audit.run import run_audit
-from workers.executors import InProcess
 from workers.lake.layout import Lake
 
 
 @pytest.fixture(scope="module")
 def remembered(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """Return a lake whose model remembers the day's labels, against a declared 0.5."""
-    lake = Lake(str(tmp_path_factory.mktemp("lake")))
-    for seed, day in enumerate((EVE, DAY)):
-        put_labels(lake, day, label_rows(2_000, seed=seed))
-        put_model(lake, day, privacy=declared(0.5), parameters=MEMORISE)
-    return lake
+    return remembering_lake(tmp_path_factory.mktemp("lake"))
 
 
 RESEMBLE = "Holdout rows resemble training rows too often"
@@ -43,8 +38,8 @@ def test_a_holdout_of_near_copies_of_training_rows_is_told(
     remembered: Lake, tmp_path: pathlib.Path, share: float, jitter: float
 ) -> None:
     """The model knows their labels as those of their originals: 1.70 became 0.2, unsaid."""
-    lake = Lake(str(shutil.copytree(remembered.uri, tmp_path / "lake")))
-    before = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    lake = copied(remembered, tmp_path)
+    before = audited(lake)
     assert (before.verdict, RESEMBLE in before.reason) == ("violated", False), before.reason
     random = np.random.default_rng(5)
     frame = pl.read_parquet(label_path(lake, "flights"))
@@ -54,7 +49,7 @@ def test_a_holdout_of_near_copies_of_training_rows_is_told(
     copies = train.sample(many, seed=5).with_columns(delay=moved, split=pl.lit("holdout"))
     whole = pl.concat([train, holdout[many:], copies]).sample(fraction=1.0, shuffle=True, seed=5)
     put_labels(lake, DAY, whole)
-    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    row = audited(lake)
     assert row.verdict == "consistent", row.reason
     assert RESEMBLE in row.reason
 
@@ -69,7 +64,7 @@ def test_a_holdout_of_the_targets_own_answers_is_told(tmp_path: pathlib.Path) ->
     for seed, day in enumerate((EVE, DAY)):
         put_labels(lake, day, label_rows(5_000, seed=seed, holdout=0.4))
         put_model(lake, day, privacy=declared(1.0), parameters=MEMORISE)
-    before = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    before = audited(lake)
     assert (before.verdict, JUMP in before.reason) == ("violated", False), before.reason
     frame = pl.read_parquet(label_path(lake, "flights"))
     model = catboost.CatBoost().load_model(f"{lake.uri}/models/good/day={DAY}/model.cbm")
@@ -83,6 +78,6 @@ def test_a_holdout_of_the_targets_own_answers_is_told(tmp_path: pathlib.Path) ->
         DAY,
         frame.with_columns(pl.when(replaced).then(answers).otherwise("late").alias("late")),
     )
-    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    row = audited(lake)
     assert row.verdict == "consistent", row.reason
     assert JUMP in row.reason

@@ -33,14 +33,14 @@ from workers.contained_child import WithBytes
 from workers.evidence.page import _streams
 from workers.lake import limits, model_sandbox
 from workers.lake.layout import open_filesystem
-from workers.publication.store import _delete_files
+from workers.publication.statement_store import _delete_files
 from workers.release.table import as_columns, as_table, read_frame
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.scores.supplied import SuppliedScores
 from workers.versions import METHOD_VERSION
 from workers.warehouse.delta import commit_times
-from workers.warehouse.gate import file_sha256
 from workers.warehouse.orphans import _read_ids
+from workers.warehouse.serving_decision import file_sha256
 from workers.warehouse.sql import _connect, _guarded
 from workers.warehouse.store import Warehouse
 

@@ -3,13 +3,13 @@
 import datetime as dt
 import os
 import pathlib
-import shutil
 from collections.abc import Callable
 
 import polars as pl
 import pytest
 
-from tests.support.lake import DAY, EVE, PLAN, declared, label_path, label_rows, small_lake
+from tests.support.audits import audited
+from tests.support.lake import DAY, EVE, PLAN, copied, declared, label_path, label_rows, small_lake
 from tests.support.tiers import rest_slow
 from workers.audit.run import run_audit
 from workers.exceptions import NotEvaluableError, Reason
@@ -20,7 +20,6 @@ from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.scores.supplied import SuppliedScores
 from workers.sources.tables.day_tables import TablePlace
 from workers.sources.tables.table_files import find_day
-from workers.warehouse.schema import AuditRow
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +31,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 @pytest.fixture
 def lake(whole: Lake, tmp_path: pathlib.Path) -> Lake:
     """Return a copy of it for one attempt."""
-    return Lake(shutil.copytree(whole.uri, tmp_path / "lake").as_posix())
-
-
-def audited(lake: Lake) -> AuditRow:
-    return run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    return copied(whole, tmp_path)
 
 
 @pytest.mark.slow

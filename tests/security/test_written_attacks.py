@@ -324,22 +324,22 @@ def test_a_column_beside_the_labels_is_no_part_of_them(lake: Lake, name: str, va
         (
             {"source": json.dumps({"tables": {"target": "new"}, "privacy": None})},
             {"source": json.dumps({"tables": {"target": "tame"}, "privacy": None})},
-            'scores.target was "new" and is "tame"',
+            "scores.target",
         ),
         (
             {},
             {"output_correction": '{"name":"noise_correction","epsilon":0.01,"floor":0.0}'},
-            "output_correction.epsilon was nothing and is 0.01",
+            "output_correction.epsilon",
         ),
         (
             {"notify": '["anna@example.org"]'},
             {"notify": "[]"},
-            'notify."anna@example.org" was true and is nothing',
+            "notify.",
         ),
         (
             {"deadline": "09:00:00 UTC"},
             {"deadline": "23:59:00 UTC"},
-            'deadline was "09:00:00 UTC" and is "23:59:00 UTC"',
+            "deadline",
         ),
     ],
     ids=["another column as the model", "corrected probabilities", "nobody notified", "later"],

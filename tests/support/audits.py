@@ -1,4 +1,4 @@
-"""Audits of several models at once, as one list, with work units of any size; copies of one."""
+"""Audits in this process: of one model, or of several as one list; copies of a record."""
 
 import datetime as dt
 import hashlib
@@ -6,11 +6,20 @@ from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
 
-from workers.audit.run import run_batches
+from tests.support.lake import DAY, PLAN
+from workers.audit.run import run_audit, run_batches
+from workers.executors import InProcess
 from workers.labels.shards import WORK_UNIT_BYTES
-from workers.warehouse.schema import AuditRecord
+from workers.lake.layout import Lake
+from workers.plan import Plan
+from workers.warehouse.schema import AuditRecord, AuditRow
 from workers.warehouse.table_row import TableRow
 from workers.warehouse.tables import PARTS
+
+
+def audited(lake: Lake, plan: Plan = PLAN, *, model: str = "good", day: dt.date = DAY) -> AuditRow:
+    """Return the row of an audit of one model."""
+    return run_audit(lake, model, day, plan=plan, executor=InProcess()).audit
 
 
 def run_audits(

@@ -126,6 +126,16 @@ def small_lake(
     return lake
 
 
+def remembering_lake(folder: pathlib.Path, rows: int = 2_000) -> Lake:
+    """Return a lake whose model remembers each day's labels, against a declared 0.5."""
+    return small_lake(folder, rows=rows, privacy=declared(0.5), parameters=MEMORISE)
+
+
+def copied(lake: Lake, folder: pathlib.Path) -> Lake:
+    """Return a copy of a lake in this folder, which may be changed."""
+    return Lake(shutil.copytree(lake.uri, folder / "lake", dirs_exist_ok=True).as_posix())
+
+
 def clone_model(lake: Lake, model: str, *, of: str = "good") -> None:
     """Copy the checkpoints of `of` and their labels; the copy has a dataset of its own."""
     root = pathlib.Path(lake.uri)

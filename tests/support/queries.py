@@ -9,9 +9,9 @@ import pytest
 
 from privcore.attacks.noise_detection import NotZeroOrOne
 from privcore.attacks.query_adversary import Adversary
-from privcore.mechanisms.columns import Column
 from privcore.mechanisms.local_sensitivity import KLaplace, Unprotected
 from privcore.mechanisms.protected_table import ProtectedTable
+from privcore.mechanisms.table_columns import Column
 from workers.release.table import as_table
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from flows.report.history import AuditedNight
-from flows.report.tables import Tables
+from flows.report.report_rows import Tables
 from privcore.lower_bounds.verdicts import Verdict
 from workers.warehouse.schema import (
     BoundRow,

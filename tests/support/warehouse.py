@@ -9,6 +9,7 @@ import deltalake
 import numpy as np
 import pyarrow as pa
 
+from privcore.lower_bounds.secret import Secret
 from privcore.lower_bounds.windows import WINDOW_EPSILONS
 from tests.support.lake import PLAN
 from workers.warehouse.record_digest import seal
@@ -51,6 +52,7 @@ def failed(model: str, day: dt.date, *, hour: int = 0, reason: str = "None.") ->
         verdict="not_evaluable",
         reason_code="missing_labels",
         reason=reason,
+        secret=str(Secret.LABEL),
         plan=PLAN.model_dump_json(),
     )
     return AuditRecord(audit=row)
@@ -93,6 +95,7 @@ def evaluated(model: str, day: dt.date, *, hour: int = 0, **changes: Any) -> Aud
         "status": Status.EVALUATED,
         "verdict": "consistent",
         "reason": "Fine.",
+        "secret": "label",
         "records": 1000,
         "significance": 0.05,
         "epsilon_lower": 0.25,
@@ -122,6 +125,7 @@ def evaluated(model: str, day: dt.date, *, hour: int = 0, **changes: Any) -> Aud
         labels_recur=False,
         window_log_wealth=tuple(np.tile(1.0 - WINDOW_EPSILONS, 4).tolist()),
         window_price=0.0,
+        ceiling_log_wealth=tuple((4.0 * (1.0 - WINDOW_EPSILONS)).tolist()),
         standing_price=0.0,
     )
     promise = PromiseRow(

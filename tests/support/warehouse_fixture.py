@@ -21,7 +21,7 @@ from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.plan import Plan
 from workers.release.attack import audit_release
-from workers.release.plan import ReleasePlan
+from workers.release.release_plan import ReleasePlan
 from workers.release.table import as_table
 from workers.warehouse.commit import insert_rows, shared
 from workers.warehouse.later_rows import AcknowledgementRow

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from privcore.attacks import ArmsComparison, LabelFit, Tallies, generator
-from privcore.attacks.decoys import coin_pvalue
+from privcore.attacks.decoy_labels import coin_pvalue
 from privcore.attacks.known_labels import advantage
 from privcore.exceptions import TransientError, is_failure
 from privcore.lower_bounds import Evidence, Grid, Secret, read_evidence

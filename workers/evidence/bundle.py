@@ -48,7 +48,7 @@ from workers.evidence.log_heads import (
 )
 from workers.evidence.merkle_log import is_consistent, is_included, leaf_hash
 from workers.publication.erased import ErasedStatement, NoStatementError, Published, entry_of
-from workers.publication.statement_row import ADDED_LATER, PublicVerdict, verdict_of
+from workers.publication.statement_row import PublicVerdict, verdict_of
 from workers.publication.threshold_night import ThresholdNight, night_verdict
 from workers.strict_model import StrictModel
 
@@ -329,7 +329,7 @@ def _columns(predicate: dict[str, Any], predicate_type: str) -> dict[str, Any]:
         raise _inconsistent("its predicate has another form than version 1") from None
     if strange := _of_another_kind(columns):
         raise _inconsistent(f"its {strange} is of another kind than a statement's")
-    needed = {name for names in sections.values() for name in names} - ADDED_LATER
+    needed = {name for names in sections.values() for name in names}
     if not needed <= shown.keys() or predicate_type_of(columns) != predicate_type:
         raise _inconsistent("its predicate lacks columns of version 1")
     if shown != columns:

@@ -3,7 +3,6 @@
 import dataclasses
 import datetime as dt
 import hashlib
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -282,15 +281,9 @@ def write_checkpoint(
         "sha256": hashlib.sha256(content).hexdigest(),
     }
     parsed = Manifest.model_validate(complete)
-    # Without one the field is left out, so that earlier versions can read the manifest, too.
-    left_out: dict[str, Any] = {} if parsed.output_correction else {"output_correction": True}
-    left_out |= {} if parsed.label.state else {"label": {"state"}}
     folder = checkpoint_folder(parsed.model, parsed.day)
     lake.write(f"{folder}/{parsed.file}", content)
-    lake.write(
-        f"{folder}/manifest.json",
-        json.dumps(parsed.model_dump(mode="json", exclude=left_out), indent=2).encode(),
-    )
+    lake.write(f"{folder}/manifest.json", parsed.model_dump_json(indent=2).encode())
     lake.complete(folder)
 
 

@@ -18,7 +18,7 @@ from privcore.publication import (
 from workers.publication.erased import Entry, Published, named_by, subject_of
 from workers.publication.recurring import NightOfTest, answer_before, next_question
 from workers.publication.statement_row import Statement, verdict_of
-from workers.publication.store import Statements, not_erased
+from workers.publication.statement_store import Statements, not_erased
 from workers.publication.threshold_night import ThresholdNight, night_verdict
 from workers.warehouse.exact_statement_row import ExactStatementRow, StatementFacts
 

@@ -5,15 +5,12 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from privcore.lower_bounds.seen_leaks import sensitive
 from privcore.publication import NoisyWealth, PublicStatement, exactly
 from workers.warehouse.exact_statement_row import StatementFacts
 from workers.warehouse.table_row import Moment
-
-ADDED_LATER = {"epsilon_detectable", "holdout_sketch"}
-"""Columns that older statements lack."""
 
 
 class PublicVerdict(StrEnum):
@@ -28,15 +25,11 @@ class PublicVerdict(StrEnum):
 def would_be_seen(columns: Mapping[str, Any]) -> bool:
     """Return whether a false declaration would probably have been refuted, as a gate asks it.
 
-    The answer comes from columns that no label changes. Statements of before 2026-11-24 lack
-    `epsilon_detectable`; of them the ceiling alone is asked.
+    The answer comes from columns that no label changes.
     """
-    declared, ceiling = columns["epsilon_declared"], columns["epsilon_ceiling"]
-    if "epsilon_detectable" not in columns:
-        return bool(ceiling >= declared)
     return sensitive(
-        epsilon=declared,
-        epsilon_ceiling=ceiling,
+        epsilon=columns["epsilon_declared"],
+        epsilon_ceiling=columns["epsilon_ceiling"],
         epsilon_detectable=columns["epsilon_detectable"],
     )
 
@@ -69,16 +62,6 @@ class PublishedRow(StatementFacts):
     def seeing(self) -> bool:
         """True if a false declaration would probably have been refuted (`would_be_seen`)."""
         return would_be_seen(self.model_dump())
-
-    @model_serializer(mode="wrap")
-    def _omit_columns_added_later(
-        self, serialize: SerializerFunctionWrapHandler
-    ) -> dict[str, object]:
-        """Write a row that was read without a later column as it was: its hash stays."""
-        written: dict[str, object] = serialize(self)
-        for name in ADDED_LATER - self.model_fields_set:
-            written.pop(name, None)
-        return written
 
 
 class Statement(PublishedRow):

@@ -66,7 +66,7 @@ def recurrences(warehouse: Warehouse, audit_ids: Collection[str]) -> Iterator[Pu
 
 
 def _nights(warehouse: Warehouse, which: pl.Expr) -> pl.DataFrame:
-    """Return nights whose training rows can be told apart, those of before this column not."""
+    """Return nights whose training rows can be told apart."""
     found = warehouse.scan("audit_statements").filter(
         which, pl.col("training_sketch").is_not_null()
     )

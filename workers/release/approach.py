@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from privcore.attacks import Adversary, Disagreement, Noise, NotZeroOrOne, recognise_noise
 from privcore.exceptions import INTERFACE_ERRORS
 from workers.release.interface import LiveInterface
-from workers.release.plan import ReleasePlan
+from workers.release.release_plan import ReleasePlan
 from workers.release.table import Table
 
 _REPETITIONS = 30

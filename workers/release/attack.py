@@ -29,8 +29,8 @@ from privcore.mechanisms import (
 )
 from workers.executors import Executor
 from workers.release.interface import Coin
-from workers.release.plan import ReleasePlan
-from workers.release.record import release_row
+from workers.release.release_plan import ReleasePlan
+from workers.release.release_record import release_row
 from workers.release.table import Table
 from workers.release.targets import attack_targets
 from workers.release.verdict import Found, release_verdict

@@ -31,8 +31,8 @@ from privcore.exceptions import INTERFACE_ERRORS
 from privcore.mechanisms import Groups, QueryInterface
 from workers.release.approach import Approach, find_approach
 from workers.release.interface import Coin, LiveInterface
-from workers.release.plan import ReleasePlan
-from workers.release.record import release_row
+from workers.release.release_plan import ReleasePlan
+from workers.release.release_record import release_row
 from workers.release.table import Table
 from workers.release.targets import TargetsFound, attack_targets
 from workers.release.verdict import Found, release_verdict

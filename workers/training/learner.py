@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms import weighted_copies
-from privcore.mechanisms.checks import check_labels
+from privcore.mechanisms.parameter_checks import check_labels
 from workers.lake.manifest import Feature, LabelColumn
 
 

@@ -14,7 +14,7 @@ from privcore.mechanisms import (
     disjoint_parts,
     measure_prior,
 )
-from privcore.mechanisms.checks import check_prior
+from privcore.mechanisms.parameter_checks import check_prior
 from workers.executors import Executor
 from workers.lake.manifest import OutputCorrection
 from workers.training.learner import Learner, TrainingData

@@ -68,7 +68,7 @@ class Acknowledgement:
 def scope_of(row: AuditRow | Mapping[str, Any]) -> tuple[object, ...]:
     """Return what an acknowledgement of a night's violation covers: the values of `SCOPE`."""
     given = row.model_dump(include=set(SCOPE)) if isinstance(row, AuditRow) else row
-    return tuple((given[name] or "label") if name == "secret" else given[name] for name in SCOPE)
+    return tuple(given[name] for name in SCOPE)
 
 
 def bound_of(night: Mapping[str, Any]) -> float | None:
@@ -149,7 +149,7 @@ def _current_night(warehouse: Warehouse, audit: AuditRow) -> dict[str, Any]:
     """Return the audit's row among the current ones, with its standing."""
     models = pl.Series("model", [audit.model])
     current = warehouse.current(every_secret=True, models=models)
-    of_secret = current.filter(pl.col("secret").fill_null("label") == (audit.secret or "label"))
+    of_secret = current.filter(pl.col("secret") == audit.secret)
     mine = of_secret.filter(pl.col("audit_id") == audit.audit_id)
     if not mine.height:
         raise TerminalError(

@@ -43,8 +43,7 @@ def every_audit(
     """
     audits = warehouse.scan("audits")
     if repeated:
-        told = pl.col("secret").fill_null("label")
-        known = warehouse.collect(audits.select("audit_id", "model", "day", told))
+        known = warehouse.collect(audits.select("audit_id", "model", "day", "secret"))
         several = known.filter(known.drop("audit_id").is_duplicated())["audit_id"]
         if several.is_empty():
             return pl.DataFrame(schema=SCHEMA)
@@ -58,7 +57,6 @@ def every_audit(
     stored = warehouse.collect(
         audits.join(again, on="audit_id", how="left")
         .join(withdrawn.unique("audit_id", keep="first"), on="audit_id", how="left")
-        .with_columns(pl.col("secret").fill_null("label"))
         .sort("day", "model", "secret", "revision", "recorded_at", "audit_id")
     )
     current = warehouse.current(
@@ -67,7 +65,7 @@ def every_audit(
         columns=("model", "day", "secret", "plan", "audit_id"),
     )
     plans = {
-        (row["model"], row["day"], row["secret"] or "label"): row["plan"]
+        (row["model"], row["day"], row["secret"]): row["plan"]
         for row in current.iter_rows(named=True)
     }
     counting = set(current["audit_id"])

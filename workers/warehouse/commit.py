@@ -241,7 +241,7 @@ def _look_up(
     }
     numbers = [*found.select("audit_id", "revision").iter_rows(), *again.iter_rows()]
     for audit_id, revision in numbers:
-        # What has no number was committed before there were numbers.
+        # A row that no audit wrote may have no number, and keeps no record from being committed.
         revisions.setdefault(of[audit_id], []).append(revision or 0)
     return set(of), revisions
 

@@ -20,10 +20,10 @@ class StatementFacts(PlainRow):
     """Days whose labels played."""
     labels_recur: bool
     """Whether the same labels may come again on later nights (plan.labels_recur)."""
-    holdout_sketch: str | None = None
+    holdout_sketch: str | None
     """Sketch of the holdout rows' features, 32 bytes in hexadecimal, without labels, as in
     audit_wealth; the public one has each byte replaced under the key. Null where holdouts cannot be
-    told apart, and in statements of before method 16."""
+    told apart."""
     family: str
     """Family of the claim: pure_dp, approx_dp or gaussian."""
     epsilon_declared: float
@@ -47,10 +47,9 @@ class StatementFacts(PlainRow):
     """Holdout records in the tables."""
     epsilon_ceiling: float
     """The largest declared epsilon that so many records could refute."""
-    epsilon_detectable: float | None = None
+    epsilon_detectable: float | None
     """About the least leak of every training label that such an audit would have refuted in five of
-    six cases. Null where a leak of 12 would not. Statements of before 2026-11-24 have no such
-    column."""
+    six cases. Null where a leak of 12 would not."""
     epsilon_public: float = Field(gt=0.0, allow_inf_nan=False)
     """Privacy loss of one label by the publication of this statement, or of all nights of its
     test."""

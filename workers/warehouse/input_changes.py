@@ -74,7 +74,7 @@ def input_changes(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, str]:
     stored = warehouse.collect(
         known.join(_compared(warehouse, known).lazy(), on=_KEY, how="semi", nulls_equal=True)
         .select(_COLUMNS)
-        .sort(pl.col("revision").fill_null(0), "recorded_at", "audit_id")
+        .sort("revision", "recorded_at", "audit_id")
     )
     by_day: dict[tuple[Any, Any], list[dict[str, Any]]] = {}
     for row in stored.iter_rows(named=True):

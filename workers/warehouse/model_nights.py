@@ -23,10 +23,10 @@ _AT_ONCE = 20_000
 
 @dataclass(frozen=True, slots=True)
 class NightEvidence:
-    """Evidence of a night: for windows, for their ceiling (None where unknown), for standings."""
+    """Evidence of a night: for windows, for their ceiling, for standings."""
 
     window: Night
-    ceiling: Night | None
+    ceiling: Night
     standing: Night
 
 
@@ -111,7 +111,6 @@ def model_nights(
         .filter(pl.col("window_price").is_not_null())
         .select(*NAMED, *dict.fromkeys((*OF_STANDINGS, *_CLAIM)))
         .join(current.lazy().select(OF_AUDITS), on=NAMED, how="inner")
-        .with_columns(pl.col("secret").fill_null("label"))
         .sort("model", "secret", "day")
     )
     asked = set(audits["audit_id"])
@@ -186,12 +185,12 @@ def evidence_of(warehouse: Warehouse, histories: Iterable[ModelNights]) -> dict[
         stored["standing_price"],
         strict=True,
     ):
-        if window is None:  # no audit writes a price without wealth
+        if window is None or ceiling is None:  # no audit writes a price without wealth
             continue
         one = Night(window, price)
         nights[audit_id] = NightEvidence(
             window=one,
-            ceiling=None if ceiling is None else Night(ceiling, price),
+            ceiling=Night(ceiling, price),
             standing=one if standing is None else Night(standing, standing_price),
         )
     return nights

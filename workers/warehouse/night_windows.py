@@ -50,8 +50,7 @@ MEANINGS = {
         for days, column in EPSILON_LOWER.items()
     },
     EPSILON_CEILING: f"The most that the nights of these {WINDOWS[-1]} days could have proved "
-    "together, with their holdouts, if every prediction on a training record had been correct. "
-    "Null where a night was recorded before 2026-11-25.",
+    "together, with their holdouts, if every prediction on a training record had been correct.",
     AVERAGED: f"Whether labels or the holdout come again within these {WINDOWS[-1]} days, so that "
     "nights are averaged and not multiplied.",
     EPSILON_STANDING: "Bound from all nights since family, delta, relation or the method last "
@@ -85,10 +84,9 @@ def epsilon_windows(
     version of the method made; `epsilon_standing` begins with the first night after which none of
     these changed, and anew after 128 nights, with delta 28. Nights are averaged where labels recur,
     by the plan or since a holdout comes again (`recurs_from`). `standing` is
-    `workers.warehouse.standings`'s. Nights of methods before the fourth have no wealth and are left
-    out. All is derived anew at each reading, since a
-    later record may supersede a night. Nights whose rows contradict each other, which no audit
-    writes, have null in all columns, and the last one's `settings_change` says so.
+    `workers.warehouse.standings`'s. All is derived anew at each reading, since a later record may
+    supersede a night. Nights whose rows contradict each other, which no audit writes, have null in
+    all columns, and the last one's `settings_change` says so.
 
     `current` are the current records of every secret of these models; read by default.
     """
@@ -187,12 +185,12 @@ def _windows(
             significance=[significance[history.ids[place]] for place in places],
             recurring=[said or bool(before[slice(*span)].max() >= span[0]) for span in spans],
         )
-        nights = [wealth.get(history.ids[one]) for one in alike]
-        columns = {EPSILON_LOWER[width]: [None if one is None else one.window for one in nights]}
+        nights = [wealth[history.ids[one]] for one in alike]
+        columns = {EPSILON_LOWER[width]: [one.window for one in nights]}
         if width == WINDOWS[-1]:
             for place, recurs in zip(places, windows.recurring, strict=True):
                 found[place][AVERAGED] = recurs
-            columns[EPSILON_CEILING] = [None if one is None else one.ceiling for one in nights]
+            columns[EPSILON_CEILING] = [one.ceiling for one in nights]
         for column, evidence in columns.items():
             for place, bound in zip(places, windows.bounds(evidence), strict=True):
                 found[place][column] = bound
@@ -208,24 +206,17 @@ class _Windows:
     significance: Sequence[float]
     recurring: Sequence[bool]
 
-    def bounds(self, nights: Sequence[Night | None]) -> list[float | None]:
-        """Return what each window proves; None where one of its nights is not there."""
-        lacking = np.cumsum([0, *(night is None for night in nights)])
-        found: list[float | None] = [None] * len(self.spans)
-        for recurs in (False, True):
-            some = [
-                place
-                for place, (first, stop) in enumerate(self.spans)
-                if self.recurring[place] == recurs and lacking[first] == lacking[stop]
-            ]
-            if not some:
-                continue
+    def bounds(self, nights: Sequence[Night]) -> list[float]:
+        """Return what each window proves."""
+        found = [0.0] * len(self.spans)
+        for recurs in set(self.recurring):
+            some = [place for place, one in enumerate(self.recurring) if one == recurs]
             held = np.zeros(len(nights), dtype=bool)
             for place in some:
                 held[slice(*self.spans[place])] = True
             used, before = np.flatnonzero(held).tolist(), np.cumsum([0, *held]).tolist()
             bounds = window_epsilons(
-                [night for one in used if (night := nights[one]) is not None],
+                [nights[one] for one in used],
                 days=[self.days[one] for one in used],
                 spans=[
                     (before[first], before[stop])

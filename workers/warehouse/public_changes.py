@@ -72,7 +72,7 @@ def _replaced(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[PublicChan
         warehouse.scan("audits")
         .filter(pl.col("model").is_in(audits["model"].unique().implode()))
         .filter(pl.col("day").is_in(days.implode()), pl.col("target_sha256").is_not_null())
-        .sort(pl.col("revision").fill_null(0), "recorded_at", "audit_id")
+        .sort("revision", "recorded_at", "audit_id")
         .unique(("model", "day"), keep="first", maintain_order=True)
         .select("model", "day", was="target_sha256")
     )

@@ -5,8 +5,6 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from workers.plan import Plan
-
 _OF_ALERTS = ("notify", "deadline")
 """Columns that say who hears of the audit, and when it is missed; null where no settings asked."""
 COLUMNS = (
@@ -78,14 +76,7 @@ def _settings(night: Mapping[str, Any], of_alerts: Collection[str]) -> dict[str,
 def _planned(plan: str) -> Mapping[str, Any]:
     """Return a plan's fields by their names in the settings."""
     given = json.loads(plan)
-    return {
-        # A plan that says nothing of a field was made before it, or leaves its default out.
-        f"plan.{name}": given[name]
-        if name in given
-        else field.get_default(call_default_factory=True)
-        for name, field in Plan.model_fields.items()
-        if name not in _NO_VERDICT
-    }
+    return {f"plan.{name}": given[name] for name in given if name not in _NO_VERDICT}
 
 
 def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:

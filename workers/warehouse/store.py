@@ -45,8 +45,7 @@ _INPUTS = (
 """Columns of an audit's inputs, and of its method."""
 POSSIBLE_DAY = pl.col("day") <= pl.col("recorded_at").dt.date() + dt.timedelta(days=1)
 """Whether a record's day is one that it can be of: a later one is a mistake, and hides no night."""
-_TOLD = pl.col("secret").fill_null("label")
-_ORDER = (pl.col("day"), pl.col("model"), _TOLD)
+_ORDER = (pl.col("day"), pl.col("model"), pl.col("secret"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +278,7 @@ class Warehouse:
             audits = audits.filter(pl.col("model").is_in(models.implode()))
         latest = self._latest(audits)
         if not every_secret:
-            latest = latest.filter(_TOLD == "label")
+            latest = latest.filter(pl.col("secret") == "label")
         ordered = latest.sort(_ORDER) if in_order else latest
         return self.collect(ordered if columns is None else ordered.select(columns))
 
@@ -324,7 +323,7 @@ class Warehouse:
         key = ("model", "day", "of")
         named = pl.all_horizontal(pl.col("model", "day").is_not_null())  # else it is no audit
         kept = self._not_withdrawn(audits.filter(named))
-        known = self.collect(kept.select("audit_id", "model", "day", of=_TOLD))
+        known = self.collect(kept.select("audit_id", "model", "day", of="secret"))
         several = known.filter(known.select(key).is_duplicated())["audit_id"]
         if several.len():
             rivals = kept.filter(pl.col("audit_id").is_in(several.implode()))
@@ -361,7 +360,7 @@ class Warehouse:
         return (
             audits.join(confirmed, on="audit_id", how="left")
             .with_columns(
-                of=_TOLD,
+                of="secret",
                 evaluated=evaluated,
                 configured=configured,
                 alone=pl.when(unknown).then(pl.col("audit_id")),
@@ -369,7 +368,7 @@ class Warehouse:
                 latest_seen=seen,
             )
             # The first of the same inputs stands for all of these, and is as late as the last.
-            .sort(pl.col("revision").fill_null(0), "recorded_at", "audit_id")
+            .sort("revision", "recorded_at", "audit_id")
             .with_columns(
                 pl.col("latest_revision").max().over(same), pl.col("latest_seen").max().over(same)
             )

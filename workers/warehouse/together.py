@@ -14,7 +14,7 @@ import polars as pl
 from privcore.guarantees import Relation, implied
 from privcore.guarantees.composed import composed_epsilon
 from privcore.lower_bounds import WINDOW_EPSILONS, ClaimedNight, Night, Verdict, says_nothing
-from privcore.lower_bounds.together import declarations_log_evalue, together_epsilon_lower
+from privcore.lower_bounds.joint_evidence import declarations_log_evalue, together_epsilon_lower
 from privcore.rounding import down, exact, guarantee
 from workers.lake.manifest import POLICY
 from workers.warehouse.model_nights import first_of
@@ -276,7 +276,7 @@ def _promises_in_public(row: Mapping[str, Any]) -> bool:
     """
     if not _declares(row):
         return False
-    plan = json.loads(row["plan"])  # an earlier version's may name other fields
+    plan = json.loads(row["plan"])  # of a row that no audit wrote it may name anything
     return not says_nothing(
         row["epsilon_declared"],
         row["delta_declared"] or 0.0,

@@ -63,13 +63,12 @@ def unlisted_models(
     pairs = set(listed)
     names = {model for model, _ in pairs}
     # What a person asked for once, by a plan of their own, is missed by nobody.
-    told = pl.col("secret").fill_null(Secret.LABEL)
     spans = warehouse.collect(
         warehouse.scan("audits")
         .filter(pl.all_horizontal(pl.col("model", "day").is_not_null()))
-        .filter((told == Secret.LABEL) | ~pl.col("exploratory").fill_null(value=False))
+        .filter((pl.col("secret") == Secret.LABEL) | ~pl.col("exploratory").fill_null(value=False))
         .sort("day")
-        .group_by("model", of=told)
+        .group_by("model", of="secret")
         .agg(
             pl.col("day").min().alias("first_day"),
             pl.col("day").max().alias("last_day"),

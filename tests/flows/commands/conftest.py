@@ -10,7 +10,7 @@ from tests.support.lake import write_settings
 from tests.support.statements import statement
 from workers.evidence.envelope import make_key_pair
 from workers.publication.statement_row import Statement
-from workers.publication.store import Statements
+from workers.publication.statement_store import Statements
 
 NOW = dt.datetime.now(dt.UTC).replace(microsecond=123000)
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import flows.notify.alerts
-from flows.run.acknowledge import acknowledge_violation
-from flows.run.publish import write
+from flows.run.acknowledging import acknowledge_violation
+from flows.run.publish_report import write
 from flows.settings import load_settings
 from privcore.exceptions import TerminalError
 from tests.flows.conftest import Command

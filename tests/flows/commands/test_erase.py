@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from securesystemslib.signer import Signer
 
-import workers.publication.store
+import workers.publication.statement_store
 from flows.commands.erase import _buried
 from tests.flows.commands.conftest import publish
 from tests.flows.conftest import Command
@@ -21,7 +21,7 @@ from workers.evidence.log_heads import tree_of_contents
 from workers.publication.charges import OverspentError
 from workers.publication.erased import ErasedStatement
 from workers.publication.statement_row import Statement
-from workers.publication.store import ErasedError, Statements
+from workers.publication.statement_store import ErasedError, Statements
 
 DAY = "2026-11-01"
 KEY = ("--key", "evidence.pem")
@@ -186,7 +186,7 @@ def test_a_kill_between_the_steps_leaves_all_or_a_tombstone_and_the_rest_can_be_
 ) -> None:
     before = statements.contents()
     place, name = {
-        "delete": (workers.publication.store, "_delete_files"),
+        "delete": (workers.publication.statement_store, "_delete_files"),
         "write": (deltalake, "write_deltalake"),
     }.get(step, (Statements, step))
 

@@ -27,8 +27,9 @@ def test_the_proposed_manifest_is_the_one_that_training_wrote(
     assert answer.code == 0, answer.err
     proposed, written = json.loads(answer.out), manifest_of(template, "good", DAY)
     assert set(written) <= set(proposed)
-    for field in set(written) - {"privacy", "trained_on"}:
+    for field in set(written) - {"privacy", "trained_on", "label"}:
         assert proposed[field] == written[field], field
+    assert proposed["label"] | {"state": None} == written["label"]
     assert proposed["trained_on"] == {"first": str(DAY), "last": str(DAY), "split": "train"}
     assert proposed["privacy"]["epsilon"] == 0.5
     assert parse_manifest(answer.out.encode(), where="here").privacy.unit == "flight"

@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from flows.run.maintenance import maintain_warehouse
+from flows.run.maintain_warehouse import maintain_warehouse
 from tests.flows.conftest import Command
 from tests.support.lake import DAY, EVE, PLAN, label_rows, put_labels, small_lake, write_settings
 from tests.support.warehouse import evaluated, failed, put_rows
@@ -121,7 +121,7 @@ def test_compact_says_what_it_did_and_deletes_only_where_asked(
 def test_the_flow_compacts_and_keeps_as_long_as_the_command(
     warehouse: Warehouse, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flows.run.maintenance.prefect.get_run_logger", _Silent)
+    monkeypatch.setattr("flows.run.maintain_warehouse.prefect.get_run_logger", _Silent)
     write_settings(tmp_path, ["good"])
     warehouse.commit(evaluated("other", DAY))
     done = maintain_warehouse.fn(settings=str(tmp_path / "privaudit.toml"))

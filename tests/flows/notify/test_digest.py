@@ -13,7 +13,7 @@ from flows.notify.alerts import Event
 from flows.notify.digest import public_week_sentences
 from flows.run.weekly import digest_of, weekly_digest
 from flows.settings import Settings, load_settings
-from flows.settings.publication import PublicationSettings
+from flows.settings.publication_settings import PublicationSettings
 from tests.flows.report.test_public_site import made
 from tests.support.lake import DAY, write_settings
 from tests.support.warehouse import START, evaluated

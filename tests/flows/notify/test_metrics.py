@@ -19,9 +19,9 @@ from flows.notify.metrics import (
     metrics_text,
     write_metrics,
 )
-from flows.run.publish import write
+from flows.run.publish_report import write
 from flows.settings import Settings, load_settings
-from flows.settings.publication import PublicationSettings
+from flows.settings.publication_settings import PublicationSettings
 from tests.support.lake import DAY
 from tests.support.statements import statement
 from tests.support.warehouse import evaluated, failed

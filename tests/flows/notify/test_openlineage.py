@@ -24,13 +24,13 @@ from flows.notify.openlineage import (
 )
 from flows.notify.public import PublicNight
 from flows.settings import Settings
-from flows.settings.openlineage import OpenLineageSettings
+from flows.settings.openlineage_settings import OpenLineageSettings
 from tests.flows.notify.test_webhook import Receiver, started
 from tests.flows.report.test_public_site import made
 from tests.support.lake import DAY
 from tests.support.warehouse import evaluated, failed
-from workers.warehouse.gate import Gate
 from workers.warehouse.schema import AuditRecord, Status
+from workers.warehouse.serving_decision import Gate
 from workers.warehouse.store import Warehouse
 
 KEY = "a key of this test"

@@ -18,6 +18,7 @@ GIVEN: dict[str, Any] = {
     "audit_id": "a" * 32, "method_version": "9", "code_version": "0.1.0", "seed": 0,
     "target_sha256": "b" * 64, "proxy_sha256": "c" * 64, "labels_digest": "d" * 64,
     "model": "ads", "day": DAY, "dataset": "clicks", "label_days": (DAY,), "labels_recur": False,
+    "holdout_sketch": None,
     "family": "pure_dp", "epsilon_declared": 1.0, "delta_declared": 0.0, "neighbors": "replace",
     "unit": "record", "by_policy": False, "vacuous": False, "epsilon_accounted": 1.0,
     "significance": 0.04, "records": 15_000, "control_records": 5_000, "epsilon_ceiling": 4.5,

@@ -15,10 +15,10 @@ from flows.report.canvas import spread, stepped, unbroken
 from flows.report.explanations import source, statistics
 from flows.report.history import history_of
 from flows.report.pages import page_name
+from flows.report.report_rows import FEWEST_RECORDS
 from flows.report.signs import SIGNS
 from flows.report.site import FEW_MODELS, write_pages
 from flows.report.svg import path_of
-from flows.report.tables import FEWEST_RECORDS
 from privcore.lower_bounds.verdicts import Verdict
 from tests.support.papers import ROOT
 from tests.support.report import (

@@ -14,8 +14,8 @@ from flows.run.conclusion import ReportUnpublishedError, _exceeding
 from flows.run.nightly import nightly_audit
 from flows.run.start import start
 from flows.settings import load_settings
-from flows.settings.publication import PublicationSettings
-from flows.settings.together import TogetherSettings
+from flows.settings.publication_settings import PublicationSettings
+from flows.settings.together_settings import TogetherSettings
 from tests.support.lake import DAY, clone_model, edit_manifest, model_path, write_settings
 from tests.support.warehouse import evaluated
 from workers.lake.layout import Lake

@@ -31,7 +31,7 @@ from workers.lake.layout import Lake
 from workers.publication.key import make_key
 from workers.publication.statement_conclusion import conclusion_of
 from workers.publication.statement_row import PublicVerdict
-from workers.publication.store import Statements
+from workers.publication.statement_store import Statements
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
 

@@ -15,7 +15,7 @@ from flows.run.auditing import audit
 from flows.run.backfill import backfill
 from flows.run.conclusion import AuditsFailedError
 from flows.run.nightly import nightly_audit
-from flows.run.publish import publish_report
+from flows.run.publish_report import publish_report
 from flows.run.slots import LIMIT, set_limit
 from flows.run.start import start
 from privcore.exceptions import TransientError

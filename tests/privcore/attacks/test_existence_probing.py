@@ -9,9 +9,9 @@ from privcore.attacks.existence_probing import any_record, probe_records
 from privcore.attacks.noise_detection import Disagreement, VarianceAbove
 from privcore.attacks.query_reconstruction import one_range
 from privcore.exceptions import InvalidInputError
-from privcore.mechanisms.columns import Column
 from privcore.mechanisms.local_sensitivity import BootstrapLaplace, RoundedToBit
 from privcore.mechanisms.query_restrictions import RestrictedInterface
+from privcore.mechanisms.table_columns import Column
 from tests.support.queries import attack, domain
 
 

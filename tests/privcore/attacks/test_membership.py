@@ -13,7 +13,7 @@ from scipy.special import expit, log_expit
 from privcore.attacks import LogRatioScore, Tally, generator
 from privcore.attacks.membership import membership_inference
 from privcore.attacks.reference_scores import CalibratedLossScore, RmiaScore
-from privcore.attacks.tally import BINS, confidence_bins
+from privcore.attacks.tally import BINS, confidence_bin
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import PureDP
 from privcore.lower_bounds import Claim, Grid, choice_epsilon_lower, game_evidence
@@ -40,7 +40,7 @@ def naive_tally(rounds):
     correct = np.zeros_like(guesses)
     for repetition, played in enumerate(rounds):
         for score, bit, coin in played:
-            cell = int(confidence_bins(np.array([[score]]))[0, 0])
+            cell = confidence_bin(score)
             guess = coin if score == 0.0 else int(score > 0.0)
             guesses[repetition, cell] += 1
             correct[repetition, cell] += guess == bit

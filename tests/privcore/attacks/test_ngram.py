@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privcore.attacks.secrets import secret_leakage, secret_log_probability
+from privcore.attacks.secret_leakage import secret_leakage, secret_log_probability
 from privcore.mechanisms.noisy_sgd import NoisySgd, train_secrets
 from privcore.upper_bounds import curve_leakage
 from tests.support.published import printed

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from privcore.attacks.noise_recognition import Noise, recognise_noise
 from privcore.attacks.reconstruction_match import confirm_counts
-from privcore.mechanisms.columns import Column
 from privcore.mechanisms.local_sensitivity import (
     BootstrapLaplace,
     KLaplace,
@@ -16,6 +15,7 @@ from privcore.mechanisms.local_sensitivity import (
     RoundedToInteger,
     Unprotected,
 )
+from privcore.mechanisms.table_columns import Column
 from privcore.mechanisms.threshold_queries import Groups
 from tests.support.queries import attack, domain
 from tests.support.tiers import rest_slow

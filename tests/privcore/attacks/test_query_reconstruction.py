@@ -25,7 +25,6 @@ from privcore.exceptions import (
     TransientError,
     UnreadableAnswerError,
 )
-from privcore.mechanisms.columns import Column
 from privcore.mechanisms.local_sensitivity import (
     KLaplace,
     NoisyCountThreshold,
@@ -34,6 +33,7 @@ from privcore.mechanisms.local_sensitivity import (
     Unprotected,
 )
 from privcore.mechanisms.query_restrictions import RestrictedInterface
+from privcore.mechanisms.table_columns import Column
 from privcore.mechanisms.threshold_queries import CallableInterface, OneOf
 from tests.support.queries import as_multiset, attack, bank, domain, multiset, protect
 from tests.support.tiers import rest_slow, tiered

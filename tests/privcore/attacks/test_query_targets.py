@@ -12,9 +12,9 @@ from privcore.attacks.published_search import find_single
 from privcore.attacks.query_reconstruction import one_range, reconstruct_column
 from privcore.attacks.query_targets import confirm_unique, infer_attribute, infer_membership
 from privcore.exceptions import InvalidInputError
-from privcore.mechanisms.columns import Column
 from privcore.mechanisms.local_sensitivity import KLaplace, NoisyCountThreshold
 from privcore.mechanisms.query_restrictions import RestrictedInterface
+from privcore.mechanisms.table_columns import Column
 from privcore.mechanisms.threshold_queries import Groups
 from tests.support.queries import attack, bank, domain, multiset
 

@@ -11,9 +11,9 @@ from privcore.exceptions import (
     QueryRefusedError,
     TransientError,
 )
-from privcore.mechanisms.columns import Column
 from privcore.mechanisms.local_sensitivity import KLaplace, Unprotected
 from privcore.mechanisms.query_restrictions import RestrictedInterface
+from privcore.mechanisms.table_columns import Column
 from privcore.mechanisms.threshold_queries import (
     Between,
     CallableInterface,

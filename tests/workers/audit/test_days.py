@@ -256,11 +256,6 @@ def test_nights_that_share_labels_are_averaged(week: Lake) -> None:
     assert one.labels_recur is False
 
 
-def test_the_plan_of_one_day_is_written_as_before_there_were_several() -> None:
-    assert "days" not in Plan().model_dump()
-    assert Plan.model_validate_json(Plan(days=3).model_dump_json()).days == 3
-
-
 @pytest.mark.parametrize(
     "more", [{"slices": ("city",)}, {"secret": "membership"}], ids=["slices", "membership"]
 )

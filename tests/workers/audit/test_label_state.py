@@ -17,10 +17,8 @@ from tests.support.lake import (
     declared,
     edit_manifest,
     label_rows,
-    manifest_of,
     put_labels,
     put_model,
-    small_lake,
 )
 from workers.audit.label_state import SURE, label_column_warning
 from workers.audit.run import run_audit
@@ -234,11 +232,6 @@ def test_a_record_of_privatised_labels_is_reproduced(noisy: Lake) -> None:
     record = run_audit(noisy, "good", DAY, plan=ALLOWED, executor=InProcess())
     assert verify(seal(record), noisy, InProcess()).finding is Finding.REPRODUCED
     assert record.wealth[0].epsilon_declared is None  # so that no standing holds it against any
-
-
-def test_a_manifest_that_says_nothing_is_written_as_before(tmp_path: pathlib.Path) -> None:
-    lake = small_lake(tmp_path / "lake")
-    assert set(manifest_of(lake, "good", DAY)["label"]) == {"column", "classes"}
 
 
 # The test's size: of a perfect proxy, whose every wrong prediction is the noise's doing.

@@ -4,37 +4,30 @@ import pathlib
 
 import pytest
 
+from tests.support.audits import audited
 from tests.support.lake import (
     DAY,
     EVE,
     MEMORISE,
-    PLAN,
-    declared,
-    label_rows,
-    put_labels,
     put_model,
+    remembering_lake,
     replace_model,
 )
-from workers.audit.run import run_audit
-from workers.executors import InProcess
 from workers.lake.layout import Lake, checkpoint_folder
 
 
 @pytest.fixture
 def lake(tmp_path: pathlib.Path) -> Lake:
     """Return a lake whose model remembers the day's labels, against a declared 0.5."""
-    lake = Lake(str(tmp_path))
-    for seed, day in enumerate((EVE, DAY)):
-        put_labels(lake, day, label_rows(2_000, seed=seed))
-        put_model(lake, day, privacy=declared(0.5), parameters=MEMORISE)
-    assert run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit.verdict == "violated"
+    lake = remembering_lake(tmp_path)
+    assert audited(lake).verdict == "violated"
     return lake
 
 
 def test_the_targets_own_file_is_no_proxy(lake: Lake) -> None:
     own = lake.read(f"{checkpoint_folder('good', DAY)}/model.cbm")
     replace_model(lake, "good", EVE, own)
-    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    row = audited(lake)
     assert (row.verdict, row.reason_code) == ("not_evaluable", "proxy_is_target")
     assert "is the target's own file" in row.reason
 
@@ -45,6 +38,6 @@ def test_another_model_that_saw_the_day_is_no_proxy(lake: Lake) -> None:
     put_model(lake, DAY, model="copy", parameters=MEMORISE | {"iterations": 50})
     saw = lake.read(f"{checkpoint_folder('copy', DAY)}/model.cbm")
     replace_model(lake, "good", EVE, saw)
-    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    row = audited(lake)
     assert (row.verdict, row.reason_code) == ("not_evaluable", "arms_differ")
     assert "the earlier model knows one side better" in row.reason

@@ -8,6 +8,7 @@ import deltalake
 import polars as pl
 import pytest
 
+from tests.support.audits import audited
 from tests.support.in_place import ROWS as IN_PLACE
 from tests.support.in_place import audit, delta, labels, paths, put_file, stored, train
 from tests.support.lake import (
@@ -15,20 +16,18 @@ from tests.support.lake import (
     EVE,
     MEMORISE,
     PLAN,
+    copied,
     declared,
     edit_manifest,
     label_path,
     label_rows,
     put_labels,
     put_model,
+    remembering_lake,
 )
 from tests.support.tiers import rest_slow
-from workers.audit.run import run_audit
-from workers.executors import InProcess
 from workers.lake.layout import Lake
-from workers.plan import Plan
 from workers.sources.checkpoints.in_place import InPlace
-from workers.warehouse.schema import AuditRow
 
 ROWS = label_rows(1_000, seed=1)
 TRAINED = int((ROWS["split"] == "train").sum())
@@ -37,21 +36,13 @@ TRAINED = int((ROWS["split"] == "train").sum())
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """Return a lake of a model that was trained on the rows of its table."""
-    lake = Lake(str(tmp_path_factory.mktemp("lake")))
-    for day, rows in ((EVE, label_rows(1_000, seed=0)), (DAY, ROWS)):
-        put_labels(lake, day, rows)
-        put_model(lake, day, privacy=declared(0.5), parameters=MEMORISE)
-    return lake
+    return remembering_lake(tmp_path_factory.mktemp("lake"), rows=1_000)
 
 
 @pytest.fixture
 def lake(honest: Lake, tmp_path: pathlib.Path) -> Lake:
     """Return a copy of it for one attempt."""
-    return Lake(shutil.copytree(honest.uri, tmp_path / "lake").as_posix())
-
-
-def audited(lake: Lake, plan: Plan = PLAN) -> AuditRow:
-    return run_audit(lake, "good", DAY, plan=plan, executor=InProcess()).audit
+    return copied(honest, tmp_path)
 
 
 def test_nothing_is_said_of_a_table_that_training_read(honest: Lake) -> None:

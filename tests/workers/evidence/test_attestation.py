@@ -115,21 +115,6 @@ def test_the_schema_is_named_by_the_predicate_and_lies_in_the_package() -> None:
         assert predicate_schema(predicate_type)["$id"] == predicate_type.partition("#")[0]
 
 
-def test_a_statement_of_before_keeps_its_bytes_and_its_rule() -> None:
-    """It has no epsilon_detectable: its hash in the log stays, and the ceiling alone decides."""
-    text = statement().content()
-    before = json.loads(text)
-    del before["epsilon_detectable"]
-    old = json.dumps(before, separators=(",", ":"))
-    read = Statement.model_validate_json(old)
-    assert read.content() == old
-    assert result_of(json.loads(read.content())) == "PASSED"
-    predicate = parsed(attest_statement(read))["predicate"]
-    jsonschema.validate(predicate, predicate_schema())
-    assert "epsilon_detectable" not in predicate["test"]
-    assert Statement.model_validate_json(text).content() == text
-
-
 def test_subjects_are_the_models_and_the_commitments() -> None:
     made = statement()
     for payload in (attest_result(made), attest_statement(made)):

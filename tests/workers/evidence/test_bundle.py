@@ -337,7 +337,7 @@ def test_a_statement_that_the_log_lacks_is_said(signer: Signer) -> None:
 
 @pytest.mark.parametrize("name", ["version-1", "version-1-refuted"])
 def test_bundles_of_earlier_versions_verify_for_ever(name: str) -> None:
-    """Written on 2026-11-23. Their private key was not kept: never make them anew."""
+    """Written on 2026-11-27. Their private key was not kept: never make them anew."""
     trusted = [read_public_key(FIXTURES / "version-1.pub")]
     data = (FIXTURES / f"{name}.json").read_bytes()
     found = verified(data, trusted)

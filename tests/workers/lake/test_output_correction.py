@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from privcore.mechanisms import RandomizedResponse, uncorrected_inverse
-from tests.support.lake import BINARY, DAY, EVE, FEATURES, PLAN, label_rows, manifest_of, put_labels
+from tests.support.lake import BINARY, DAY, EVE, FEATURES, PLAN, label_rows, put_labels
 from workers.audit.run import run_audit
 from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
@@ -78,15 +78,6 @@ def test_the_audit_plays_against_the_corrected_model(lake):
     assert without.status == "evaluated"
     assert without.audit_id != before.audit_id
     assert without.epsilon_paper != before.epsilon_paper
-
-
-def test_a_model_without_one_has_the_manifest_that_it_always_had(lake):
-    assert "output_correction" not in manifest_of(lake, "corrected-false", DAY)
-    assert manifest_of(lake, "corrected-true", DAY)["output_correction"] == {
-        "name": "noise_correction",
-        "epsilon": 2.0,
-        "floor": 0.01,
-    }
 
 
 @pytest.mark.parametrize(

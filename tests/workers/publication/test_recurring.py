@@ -14,12 +14,12 @@ from privcore.publication import RecurringTest
 from tests.support.lake import DAY
 from workers.publication.charges import OverspentError
 from workers.publication.erased import entry_of, erased
-from workers.publication.nights import nights_of
 from workers.publication.publish import differences, opening_of, publish
+from workers.publication.published_nights import nights_of
 from workers.publication.recurring import AskedError
 from workers.publication.statement_conclusion import conclusion_of
 from workers.publication.statement_row import PublicVerdict, Statement
-from workers.publication.store import ErasedError, Statements
+from workers.publication.statement_store import ErasedError, Statements
 from workers.publication.threshold_night import ThresholdNight
 
 KEY = bytes(range(32))

@@ -14,7 +14,7 @@ from tests.support.statements import digest
 from tests.support.warehouse import evaluated, put_rows
 from workers.publication.charges import OverspentError
 from workers.publication.publish import publish
-from workers.publication.store import Statements
+from workers.publication.statement_store import Statements
 from workers.publication.training_again import days_again, recurrences
 from workers.warehouse.exact_statement_row import ExactStatementRow
 from workers.warehouse.store import Warehouse

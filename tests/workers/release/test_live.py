@@ -22,7 +22,7 @@ from tests.workers.release.test_release_attack import frame
 from workers import patience
 from workers.release.interface import Coin, connect
 from workers.release.live import audit_interface
-from workers.release.plan import ReleasePlan
+from workers.release.release_plan import ReleasePlan
 from workers.release.table import as_columns, as_table
 
 PLAN = ReleasePlan(definition="idp", epsilon=0.01)

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from privcore.exceptions import InvalidInputError
 from workers.executors import InProcess
 from workers.release.attack import audit_release
-from workers.release.plan import ReleasePlan
+from workers.release.release_plan import ReleasePlan
 from workers.release.table import as_table
 from workers.release.targets import TargetsFound
 from workers.release.verdict import Found, release_sentence, release_verdict

@@ -109,8 +109,3 @@ def test_weights_that_are_none_are_refused(tmp_path: pathlib.Path) -> None:
 def test_sampling_is_said_in_one_way(given: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="either rates by label or a column of weights"):
         TrainingSampling.model_validate(given)
-
-
-def test_a_plan_without_sampling_is_written_as_before_there_was_any() -> None:
-    assert "sampling" not in Plan().model_dump()
-    assert Plan(sampling=BY_LABEL).model_dump()["sampling"] == {"label": {"0": 0.2}, "weight": None}

@@ -307,7 +307,7 @@ def test_bad_input_is_named():
         method_named("lp-0st", 1.0)
     with pytest.raises(InvalidInputError, match="stages is 0"):
         MultiStage(1.0, stages=0)
-    with pytest.raises(InvalidInputError, match="parts is 4, but 3 records"):
+    with pytest.raises(InvalidInputError, match="parts is 4"):
         fit(MultiStage(1.0, stages=4), data(3))
     with pytest.raises(InvalidInputError, match=r"prior is 0\.9"):
         MultiStage(1.0, prior=(0.5, 0.25, 0.15))

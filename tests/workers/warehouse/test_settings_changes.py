@@ -57,12 +57,9 @@ def test_what_stays_or_decides_no_verdict_is_not_said() -> None:
     assert settings_change(night(1), night(2, plan={"slices": ["city"]})) is None
     assert settings_change(night(1), night(2, plan={"delta": 0.1}, exploratory=True)) is None
     assert settings_change(night(1), night(2, notify='["#ads", "anna@example.org"]')) is None
-    unasked = night(1, notify=None, deadline=None)  # by no settings, or by a version before these
+    unasked = night(1, notify=None, deadline=None)
     assert settings_change(unasked, night(2)) is None
     assert settings_change(night(1), unasked) is None
-    earlier = json.loads(night(1)["plan"])
-    del earlier["shift"]  # as a version before this field wrote it
-    assert settings_change(night(1, plan=None) | {"plan": json.dumps(earlier)}, night(2)) is None
 
 
 def test_many_and_long_changes_stay_one_short_sentence() -> None:

@@ -4,15 +4,15 @@
 -- last_day: Last day of the run.
 -- days: How many days.
 -- status: not_evaluable or error as recorded, or missing: there is no record at all.
--- secret: What of a record was, or was not, told; label where the record names none.
+-- secret: What of a record was, or was not, told.
 -- reason_code: The record's word for it, or no_record.
 with neighbours as (
     select
         model,
-        coalesce(secret, 'label') as secret,
+        secret,
         day,
         lead(day) over (
-            partition by model, coalesce(secret, 'label') order by day
+            partition by model, secret order by day
         ) as next_day,
         max(day) over () as newest_day
     from latest_audits
@@ -48,7 +48,7 @@ union all
 
 select
     model,
-    coalesce(secret, 'label') as secret,
+    secret,
     day as first_day,
     day as last_day,
     1 as days,

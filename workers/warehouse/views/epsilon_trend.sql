@@ -8,7 +8,7 @@ select
     verdict,
     epsilon_lower,
     epsilon_lower - lag(epsilon_lower) over (
-        partition by model, coalesce(secret, 'label') order by day
+        partition by model, secret order by day
     ) as change,
     epsilon_ceiling,
     epsilon_if_proxy_right,

@@ -23,7 +23,7 @@ known as (
         audits.labels_digest,
         audits.target_manifest_sha256,
         audits.proxy_manifest_sha256,
-        coalesce(audits.secret, 'label') as secret,
+        audits.secret,
         case when audits.status = 'evaluated' then 0 else 1 end as unevaluated,
         case when coalesce(audits.exploratory, false) then 0 else 1 end as configured,
         audits.revision,

@@ -145,7 +145,7 @@ def test_a_link_out_of_the_warehouse_is_not_followed(
     elsewhere = tmp_path / "elsewhere"
     metadata.parent.rename(elsewhere)
     metadata.parent.symlink_to(elsewhere)
-    assert "not below the catalogue's warehouse" in refused(Reason.PATH_OUTSIDE)
+    refused(Reason.PATH_OUTSIDE)
 
 
 def test_a_manifest_list_that_is_gone_is_said(metadata: pathlib.Path) -> None:

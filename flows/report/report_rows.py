@@ -1,0 +1,198 @@
+"""Tables of the report: the current audits, and every other row of each model's last figures."""
+
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import polars as pl
+
+from flows.report.history import AuditedNight, without_nan
+from flows.report.shared_labels import SharedLabels
+from workers.warehouse.acknowledgements import acknowledgements
+from workers.warehouse.asked import SCHEMA, every_audit
+from workers.warehouse.night_columns import OF_WINDOWS
+from workers.warehouse.night_windows import epsilon_windows
+from workers.warehouse.release_row import ReleaseRow
+from workers.warehouse.schema import (
+    BoundRow,
+    PromiseRow,
+    ReliabilityRow,
+    ScoreRow,
+    SliceRow,
+    Status,
+)
+from workers.warehouse.store import Warehouse
+from workers.warehouse.table_row import TableRow
+from workers.warehouse.with_windows import Windows, with_windows
+
+FEWEST_RECORDS = 10
+"""No bar and no bin of fewer records is shown, whatever the warehouse holds."""
+
+_ACKNOWLEDGED = pl.Schema({"model": pl.String(), "sentence": pl.String()})
+
+AnyRow = TypeVar("AnyRow", bound=TableRow)
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """The rows beside one audit; each may be empty, as in records made before it was stored."""
+
+    bounds: tuple[BoundRow, ...] = ()
+    promises: tuple[PromiseRow, ...] = ()
+    slices: tuple[SliceRow, ...] = ()
+    reliability: tuple[ReliabilityRow, ...] = ()
+    scores: tuple[ScoreRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The rows that the report draws; small enough to be handed to another process.
+
+    Attributes:
+        audits: the current record of each model and day, with the columns of `AuditedNight`, in no
+            order.
+        bounds: rows of `audit_bounds`, at least those of each model's last figures.
+        promises: rows of `audit_promises`, likewise.
+        slices: rows of `audit_slices`, likewise.
+        reliability: rows of `audit_reliability`, likewise.
+        scores: rows of `audit_scores`, likewise.
+        releases: rows of `release_audits`, all.
+        withdrawals: model, day, when and why of each record that was taken back, newest first.
+        acknowledged: model and sentence of each acknowledgement of a violation, oldest first.
+        asked: the audits of what was audited more than once, as `every_audit` returns them.
+        secrets: the current record of each model, day and other secret than the label, likewise.
+        shared: labels of the newest night on which several models were trained.
+    """
+
+    audits: pl.DataFrame
+    bounds: pl.DataFrame
+    promises: pl.DataFrame
+    slices: pl.DataFrame
+    reliability: pl.DataFrame
+    scores: pl.DataFrame
+    releases: pl.DataFrame = field(default_factory=pl.DataFrame)
+    withdrawals: pl.DataFrame = field(default_factory=pl.DataFrame)
+    acknowledged: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_ACKNOWLEDGED))
+    asked: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SCHEMA))
+    secrets: pl.DataFrame = field(default_factory=pl.DataFrame)
+    shared: tuple[SharedLabels, ...] = ()
+
+    def of_models(self, models: list[str]) -> "Tables":
+        """Return the rows of some models only."""
+        theirs = pl.col("model").is_in(models)
+        audits = self.audits.filter(theirs).sort("day", "model")
+        mine = pl.col("audit_id").is_in(audits["audit_id"].implode())
+        return Tables(
+            audits=audits,
+            bounds=_some(self.bounds, mine),
+            promises=_some(self.promises, mine),
+            slices=_some(self.slices, mine),
+            reliability=_some(self.reliability, mine),
+            scores=_some(self.scores, mine),
+            acknowledged=_some(self.acknowledged, theirs),
+            asked=_some(self.asked, theirs),
+            secrets=self._secrets_of(models),
+        )
+
+    def frames(self) -> tuple[pl.DataFrame, ...]:
+        """Return the rows that models' pages are drawn from, each table's in its own order."""
+        return (
+            self.audits,
+            self.bounds,
+            self.promises,
+            self.slices,
+            self.reliability,
+            self.scores,
+            self.acknowledged,
+            self.asked,
+            self.secrets,
+        )
+
+    def told_of(self, models: list[str]) -> tuple[AuditedNight, ...]:
+        """Return the latest audit of each other secret of these models, by name."""
+        found = self._secrets_of(models)
+        if found.is_empty():
+            return ()
+        latest = found.sort("day").unique(["model", "secret"], keep="last").sort("model", "secret")
+        return _rows(AuditedNight, latest)
+
+    def _secrets_of(self, models: list[str]) -> pl.DataFrame:
+        if self.secrets.is_empty():
+            return self.secrets
+        return self.secrets.filter(pl.col("model").is_in(models)).sort("day", "model", "secret")
+
+    def release_rows(self) -> tuple[ReleaseRow, ...]:
+        """Return the audits of releases."""
+        return _rows(ReleaseRow, self.releases)
+
+    def details(self, audit_id: str) -> Details:
+        """Return the rows of one audit, without bars and bins of too few records."""
+        enough = pl.col("records") >= FEWEST_RECORDS
+        mine = pl.col("audit_id") == audit_id
+        return Details(
+            bounds=_rows(BoundRow, self.bounds.filter(mine)),
+            promises=_rows(PromiseRow, self.promises.filter(mine)),
+            slices=_rows(SliceRow, self.slices.filter(mine)),
+            reliability=_rows(ReliabilityRow, self.reliability.filter(mine, enough)),
+            scores=_rows(ScoreRow, self.scores.filter(mine, enough)),
+        )
+
+
+def read_tables(
+    warehouse: Warehouse,
+    windows: Windows = epsilon_windows,
+) -> Tables:
+    """Return what the report needs of a warehouse; `windows` derives those of its audits."""
+    # Before the rows are read whole: both take much memory.
+    asked = warehouse.current(every_secret=True, columns=OF_WINDOWS)
+    derived = windows(warehouse, asked)
+    current = warehouse.current(every_secret=True, in_order=False)
+    if set(current["audit_id"]) != set(asked["audit_id"]):  # something was committed meanwhile
+        derived = windows(warehouse, current)
+    everything = with_windows(warehouse, current, windows=lambda *_: derived)
+    of_labels = pl.col("secret") == "label"
+    secrets = everything.filter(~of_labels)
+    audits = everything if secrets.is_empty() else everything.filter(of_labels)
+    last = (
+        audits.filter(pl.col("status") == Status.EVALUATED)
+        .sort("day")
+        .unique("model", keep="last")["audit_id"]
+        .implode()
+    )
+    details: dict[str, Any] = {
+        name: warehouse.collect(
+            warehouse.scan(f"audit_{name}").filter(pl.col("audit_id").is_in(last))
+        )
+        for name in ("bounds", "promises", "slices", "reliability", "scores")
+    }
+    releases = warehouse.collect(warehouse.scan("release_audits"))
+    withdrawals = warehouse.collect(
+        warehouse.scan("audit_withdrawals")
+        .select("audit_id", "withdrawn_at", "why")
+        .join(warehouse.scan("audits").select("audit_id", "model", "day"), on="audit_id")
+        .sort("withdrawn_at", "audit_id", descending=True)
+    )
+    return Tables(
+        audits=audits,
+        releases=releases,
+        withdrawals=withdrawals,
+        acknowledged=pl.DataFrame(
+            [(one.model, one.sentence()) for one in acknowledgements(warehouse)],
+            schema=_ACKNOWLEDGED,
+            orient="row",
+        ),
+        asked=every_audit(warehouse, repeated=True),
+        secrets=secrets,
+        **details,
+    )
+
+
+def _some(rows: pl.DataFrame, which: pl.Expr) -> pl.DataFrame:
+    """Return some rows; most models' tables are empty, and a filter takes half a millisecond."""
+    return rows if rows.is_empty() else rows.filter(which)
+
+
+def _rows(kind: type[AnyRow], frame: pl.DataFrame) -> tuple[AnyRow, ...]:
+    """Return typed rows; columns that this version does not know are passed over."""
+    known = [name for name in frame.columns if name in kind.model_fields]
+    rows = frame.select(known).iter_rows(named=True)
+    return tuple(kind.model_validate(without_nan(row)) for row in rows)

@@ -1,0 +1,63 @@
+"""The flow `publish-report`, and the step of the same name that other flows end with."""
+
+import pathlib
+
+import prefect
+from prefect.artifacts import create_link_artifact, create_markdown_artifact
+
+from flows.notify.artifacts import markdown_text
+from flows.notify.metrics import write_metrics
+from flows.report.known_windows import NightWindows
+from flows.report.public_site import write_public_report
+from flows.report.shared_labels import LabelTotal
+from flows.report.site import write_report
+from flows.settings import Settings, load_settings
+from workers.publication.statement_store import Statements
+from workers.warehouse.acknowledgements import last_days
+from workers.warehouse.store import Warehouse
+
+
+def publish(settings: Settings, windows: NightWindows | None = None) -> str:
+    """Write the report and return where people open it; `windows` are what the caller derived."""
+    path = write(settings, windows)
+    return settings.report_url or str(path)
+
+
+def write(settings: Settings, windows: NightWindows | None = None) -> pathlib.Path:
+    """Write metrics and report; return its first page: of statements where these are published."""
+    windows = windows or NightWindows(settings.report)
+    # First: an alert rule must not wait for pages.
+    write_metrics(settings, windows)
+    if settings.publication is None:
+        return write_exact(settings, settings.report, windows)
+    statements = Statements(settings.publication.statements).all()
+    until = last_days(Warehouse(settings.warehouse))
+    return write_public_report(statements, settings.report, acknowledged=until)
+
+
+def write_exact(
+    settings: Settings, folder: str | pathlib.Path, windows: NightWindows | None = None
+) -> pathlib.Path:
+    """Write the report of exact records into a folder, and return its first page."""
+    limit = settings.together
+    total = None if limit is None else LabelTotal(limit.epsilon, limit.delta)
+    derived = () if windows is None else windows.derived
+    return write_report(Warehouse(settings.warehouse), folder, total=total, derived=derived)
+
+
+@prefect.flow(name="publish-report", validate_parameters=True, persist_result=False)
+def publish_report(settings: str | None = None) -> str:
+    """Write the report from the warehouse again.
+
+    Args:
+        settings: path of the settings file; PRIVAUDIT_CONFIG or ./privaudit.toml if left out.
+
+    Returns:
+        Where people open it: `report_url` if there is one, else its path.
+    """
+    report = publish(load_settings(settings))
+    if report.startswith(("https://", "http://")):
+        create_link_artifact(link=report, link_text="Report", key="report")
+    else:
+        create_markdown_artifact(f"Report: {markdown_text(report)}", key="publish-report")
+    return report

@@ -1,0 +1,64 @@
+"""Segments of records in which a leak is named, with a bound for each of them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from privcore.exceptions import InvalidInputError
+from privcore.lower_bounds.false_discovery import false_discovery_qvalues
+from privcore.lower_bounds.fdp import check_significance
+from privcore.lower_bounds.joint_evidence import log_evalues
+from privcore.lower_bounds.windows import WINDOW_EPSILONS, Night
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentBound:
+    """Result of one segment.
+
+    Attributes:
+        qvalue: the share of false names at which this segment would be named.
+        named: whether a leak in it is proved.
+        epsilon_lower: lower bound on the privacy loss of its records; 0 where it is not named.
+    """
+
+    qvalue: float
+    named: bool
+    epsilon_lower: float
+
+
+def name_segments(nights: Sequence[Night], *, significance: float = 0.05) -> list[SegmentBound]:
+    """Name the segments in which a leak is proved, and bound each of them.
+
+    Segments are named by e-BH against epsilon 0, however they depend on each other: of those that
+    are named, on average at most `significance` leak nothing (`false_discovery_qvalues`). Where
+    nothing leaks anywhere, one or more are named with at most that probability.
+
+    The bound of a named segment is the last epsilon of the grid before the first whose e-value is
+    below all / (significance * named). Of bounds chosen by whatever rule, each from one e-value and
+    at the level significance * named / all, on average at most the share `significance` is wrong
+    (Xu, Wang and Ramdas 2024, "Post-selection inference for e-value based confidence intervals",
+    Theorem 2). A named segment's bound is 0 where its e-value rejects 0 and no more.
+
+    *Does not say* that the other segments leak nothing.
+
+    Args:
+        nights: one of each segment, on the grid of windows, whose stakes are the segments' own:
+            fixed before it is known which are named.
+        significance: allowed share of wrong names, and of wrong bounds among the named.
+    """
+    check_significance(significance)
+    if any(night.log_wealth.shape[1:] != WINDOW_EPSILONS.shape for night in nights):
+        raise InvalidInputError("nights", len(nights), "they are on the grid of windows")
+    if not nights:
+        return []
+    each = np.stack([log_evalues(night.log_wealth, night.price) for night in nights])
+    qvalues = false_discovery_qvalues(np.exp(np.minimum(each[:, 0], 700.0)))
+    named = qvalues <= significance
+    needed = math.log(len(nights) / (significance * max(int(named.sum()), 1)))
+    runs = np.cumprod(each >= needed, axis=1).sum(axis=1)
+    return [
+        SegmentBound(float(q), bool(is_named), float(WINDOW_EPSILONS[run - 1]) if is_named else 0.0)
+        for q, is_named, run in zip(qvalues, named, runs, strict=True)
+    ]

@@ -1,0 +1,137 @@
+"""No lie of an owner, or of who writes the table, makes `privaudit gate` pass a leaking file."""
+
+import contextlib
+import pathlib
+
+import numpy as np
+import polars as pl
+import pytest
+import xgboost
+
+import flows.run.file_audit
+from flows.next_steps.gate_decision import Decision, decision_of
+from flows.run.file_audit import Limit, audit_files
+from tests.support.release import RECORDS, by_heart, leaky, put_files, rows
+from workers.executors import InProcess
+from workers.sources.checkpoints.label_tables import LabelTable
+from workers.warehouse.schema import AuditRow
+from workers.warehouse.serving_decision import Gate
+
+TWO = Limit(2.0, None)
+TRAIN, HELD = (rows(2).filter(split=arm) for arm in ("train", "holdout"))
+
+
+def asked(
+    folder: pathlib.Path,
+    limit: Limit = TWO,
+    *,
+    target: bytes | None = None,
+    proxy: bytes | None = None,
+    table: pl.DataFrame | None = None,
+) -> tuple[AuditRow, Decision]:
+    files = put_files(folder, target=target or leaky(), proxy=proxy, table=table)
+    labels = LabelTable(table=files[2], day=None, label="late")
+    record = audit_files(*files[:2], labels, limit)
+    return record.audit, decision_of(record)
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Audit in this process."""
+    here = contextlib.nullcontext(InProcess())
+    monkeypatch.setattr(flows.run.file_audit, "choose_executor", lambda *_: here)
+
+
+def resaved() -> bytes:
+    booster = xgboost.Booster()
+    booster.load_model(bytearray(leaky()))
+    booster.set_attr(note="another file of the same model")
+    return bytes(booster.save_raw("ubj"))
+
+
+def test_the_target_as_its_own_proxy_is_inconclusive(tmp_path: pathlib.Path) -> None:
+    row, decision = asked(tmp_path, proxy=leaky())
+    assert (decision.answer, row.reason_code) == (Gate.INCONCLUSIVE, "proxy_is_target")
+    assert "1970" not in decision.why
+
+
+@pytest.mark.slow
+def test_a_proxy_that_saw_the_labels_is_inconclusive(tmp_path: pathlib.Path) -> None:
+    for proxy in (resaved(), by_heart(TRAIN.head(1000))):
+        row, decision = asked(tmp_path, proxy=proxy)
+        assert (decision.answer, row.reason_code) == (Gate.INCONCLUSIVE, "proxy_saw_the_day")
+        assert "knows labels of this table" in decision.why
+
+
+@pytest.mark.slow
+def test_a_proxy_that_saw_the_holdout_or_both_arms_hides_nothing(tmp_path: pathlib.Path) -> None:
+    assert asked(tmp_path, proxy=by_heart(HELD))[1].answer is Gate.INCONCLUSIVE
+    assert asked(tmp_path, proxy=by_heart(rows(2)))[1].answer is Gate.FAIL
+
+
+def test_ten_holdout_rows_are_inconclusive(tmp_path: pathlib.Path) -> None:
+    row, decision = asked(tmp_path, table=pl.concat([TRAIN, HELD.head(10)]))
+    assert (decision.answer, row.reason_code) == (Gate.INCONCLUSIVE, "too_few_records")
+
+
+@pytest.mark.slow
+def test_a_small_holdout_under_a_large_limit_is_inconclusive(tmp_path: pathlib.Path) -> None:
+    # The leak of 4.6 and more is below the limit, and the ceiling of 6.4 is above it: whether a
+    # leak beyond the limit would have been seen decides.
+    for held in (40, 100, 300):
+        row, decision = asked(tmp_path, Limit(5.0, None), table=pl.concat([TRAIN, HELD.head(held)]))
+        assert row.verdict == "consistent"
+        assert row.epsilon_ceiling is not None
+        assert row.epsilon_ceiling > 5.0
+        assert decision.answer is Gate.INCONCLUSIVE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [0.9, 0.5, 1.0 / len(TRAIN), 0.99 / len(TRAIN)])
+@pytest.mark.parametrize("limit", [(2.0, None), (None, 2.0), (2.0, 2.0)])
+def test_no_delta_lets_a_leak_pass(
+    tmp_path: pathlib.Path, delta: float, limit: tuple[float | None, float | None]
+) -> None:
+    row, decision = asked(tmp_path, Limit(*limit, delta=delta))
+    assert decision.answer is Gate.FAIL
+    # What refutes a declaration comes before what says that it says nothing.
+    assert row.verdict == ("vacuous" if delta >= 0.5 else "violated")
+
+
+@pytest.mark.slow
+def test_declaring_more_than_the_limit_fails_and_more_than_can_be_seen_is_inconclusive(
+    tmp_path: pathlib.Path,
+) -> None:
+    row, decision = asked(tmp_path, Limit(2.0, 5.5))
+    assert (decision.answer, row.verdict) == (Gate.FAIL, "vacuous")
+    assert asked(tmp_path, Limit(None, 50.0))[1].answer is Gate.INCONCLUSIVE
+
+
+@pytest.mark.slow
+def test_a_holdout_that_was_trained_on_is_inconclusive(tmp_path: pathlib.Path) -> None:
+    row, decision = asked(tmp_path, target=by_heart(rows(2)))
+    assert (row.holdout_suspect, decision.answer) == (True, Gate.INCONCLUSIVE)
+    copies = pl.concat([TRAIN, TRAIN.with_columns(split=pl.lit("holdout"))])
+    row, decision = asked(tmp_path, table=copies)
+    assert (row.holdout_suspect, decision.answer) == (True, Gate.INCONCLUSIVE)
+
+
+def test_a_column_of_noise_as_the_label_is_inconclusive(tmp_path: pathlib.Path) -> None:
+    noise = np.random.default_rng(5).integers(0, 2, RECORDS)
+    row, decision = asked(tmp_path, table=rows(2).with_columns(late=pl.Series(noise)))
+    assert (row.verdict, row.epsilon_lower) == ("consistent", 0.0)
+    assert decision.answer is Gate.INCONCLUSIVE
+    assert "do not follow this label" in decision.why
+
+
+def test_bad_labels_are_inconclusive(tmp_path: pathlib.Path) -> None:
+    bad = rows(2).with_columns(late=pl.when(pl.int_range(pl.len()) < 5).then(7).otherwise("late"))
+    row, decision = asked(tmp_path, table=bad)
+    assert (decision.answer, row.verdict) == (Gate.INCONCLUSIVE, "not_evaluable")
+
+
+@pytest.mark.slow
+def test_asking_again_gives_the_same_figures(tmp_path: pathlib.Path) -> None:
+    first, again = (asked(tmp_path)[0] for _ in range(2))
+    assert first.audit_id == again.audit_id
+    assert first.epsilon_lower == again.epsilon_lower

@@ -1,0 +1,124 @@
+"""A file is served only where an audit knows it, and each that does concludes for it."""
+
+import datetime as dt
+import hashlib
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privcore.exceptions import TerminalError
+from tests.support.warehouse import evaluated
+from workers.warehouse.serving_decision import Gate, audits_of, file_sha256, gate
+from workers.warehouse.store import Warehouse
+
+DAY = dt.date(2026, 4, 1)
+FILE = "a" * 64
+
+
+@pytest.fixture
+def warehouse(tmp_path: pathlib.Path) -> Warehouse:
+    return Warehouse(str(tmp_path / "warehouse"))
+
+
+def put(warehouse: Warehouse, verdict: str, **changes: Any) -> None:
+    seeing = {"epsilon_ceiling": 3.0, "epsilon_detectable": 0.9}
+    given = {"target_sha256": FILE, "labels_digest": "b" * 64} | seeing | changes
+    warehouse.commit(evaluated("ads", given.pop("day", DAY), verdict=verdict, **given))
+
+
+@pytest.mark.slow
+def test_no_rival_has_a_file_refuted_that_is_asked_for_by_its_models_name(
+    tmp_path: pathlib.Path,
+) -> None:
+    """A copy of it was audited as theirs, with labels that follow its answers."""
+    warehouse = Warehouse(str(tmp_path / "w"))
+    put(warehouse, "consistent")
+    rival = evaluated("rival", DAY, verdict="violated", target_sha256=FILE, hour=1)
+    warehouse.commit(rival)
+    assert gate(audits_of(warehouse, FILE))[0] is Gate.FAIL
+    assert gate(audits_of(warehouse, FILE, "ads"))[0] is Gate.PASS
+    assert gate(audits_of(warehouse, FILE, "rival"))[0] is Gate.FAIL
+    assert gate(audits_of(warehouse, FILE, "other"))[0] is Gate.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("verdict", "changes", "answer"),
+    [
+        ("consistent", {}, Gate.PASS),
+        ("privatised", {}, Gate.PASS),
+        ("violated", {}, Gate.FAIL),
+        ("vacuous", {}, Gate.FAIL),
+        ("not_a_guarantee", {}, Gate.FAIL),
+        ("undeclared", {}, Gate.INCONCLUSIVE),
+        ("proxy_unfaithful", {}, Gate.INCONCLUSIVE),
+        ("consistent", {"holdout_suspect": True}, Gate.INCONCLUSIVE),
+        ("consistent", {"epsilon_ceiling": 0.5, "epsilon_declared": 0.5}, Gate.INCONCLUSIVE),
+        ("consistent", {"epsilon_ceiling": 0.6, "epsilon_declared": 0.5}, Gate.PASS),
+        ("consistent", {"epsilon_detectable": 1.1, "epsilon_declared": 0.5}, Gate.INCONCLUSIVE),
+        ("consistent", {"epsilon_detectable": None, "epsilon_declared": 0.5}, Gate.INCONCLUSIVE),
+        ("consistent", {"target_sha256": "c" * 64}, Gate.INCONCLUSIVE),
+        ("consistent", {"secret": "membership"}, Gate.INCONCLUSIVE),
+    ],
+)
+def test_a_file_passes_by_what_its_audits_conclude(
+    warehouse: Warehouse, verdict: str, changes: dict[str, Any], answer: Gate
+) -> None:
+    put(warehouse, verdict, **changes)
+    found, why = gate(audits_of(warehouse, FILE))
+    assert found is answer
+    assert why.endswith(".")
+
+
+@pytest.mark.slow
+def test_one_failing_audit_is_enough_and_replacing_the_checkpoint_hides_none(
+    warehouse: Warehouse,
+) -> None:
+    put(warehouse, "violated")
+    put(warehouse, "consistent", target_sha256="c" * 64, hour=1)
+    put(warehouse, "consistent", day=DAY + dt.timedelta(days=1), hour=2)
+    assert gate(audits_of(warehouse, FILE))[0] is Gate.FAIL
+    assert gate(audits_of(warehouse, "c" * 64))[0] is Gate.PASS
+
+
+def test_asking_again_does_not_open_the_gate(warehouse: Warehouse) -> None:
+    put(warehouse, "violated")
+    put(warehouse, "consistent", seed=9, hour=1)
+    assert gate(audits_of(warehouse, FILE))[0] is Gate.FAIL
+
+
+@pytest.mark.slow
+def test_labels_that_are_rewritten_after_a_violated_audit_open_no_gate(
+    warehouse: Warehouse,
+) -> None:
+    """The day's current record was consistent, and the refuted file passed."""
+    put(warehouse, "violated")
+    put(warehouse, "consistent", labels_digest="c" * 64, hour=1)
+    (current,) = warehouse.current()["verdict"]
+    assert current == "consistent"
+    found, why = gate(audits_of(warehouse, FILE))
+    assert found is Gate.FAIL
+    assert why == "This file must not be served: ads on 2026-04-01 is violated."
+    (wrong,) = warehouse.refutations_of_target(FILE)["audit_id"]
+    warehouse.withdraw(wrong, why="The labels were of another day.")
+    assert gate(audits_of(warehouse, FILE))[0] is Gate.PASS
+
+
+def test_a_model_that_stands_violated_fails(warehouse: Warehouse) -> None:
+    record = evaluated("ads", DAY, target_sha256=FILE)
+    loud = {"claimed_log_wealth": tuple(np.full(4, 50.0).tolist())}
+    wealth = tuple(row.model_copy(update=loud) for row in record.wealth)
+    warehouse.commit(record.model_copy(update={"wealth": wealth}))
+    found, why = gate(audits_of(warehouse, FILE))
+    assert found is Gate.FAIL
+    assert why == "This file must not be served: ads stands violated on 2026-04-01."
+
+
+def test_the_digest_is_that_of_the_file(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "model.cbm"
+    file.write_bytes(b"a model")
+    assert file_sha256(file) == hashlib.sha256(b"a model").hexdigest()
+    for missing in (tmp_path, tmp_path / "none"):
+        with pytest.raises(TerminalError, match="give the model file that is to be served"):
+            file_sha256(missing)
