@@ -121,8 +121,8 @@ def match(
     moved the probability. Strata are quantiles of the proxy's log-odds, one for every 50 records of
     the smaller arm. A set of tables takes the predictions that are at least as sure as the surest
     share of all records of both arms. In each stratum and on each side the training records past
-    that cut stand beside the holdout records past the same cut (`_held` says where it is more or
-    less).
+    that cut stand beside the holdout records past the same cut (`_held` and `_wanted` say where it
+    is more or less).
 
     With more than two classes the class that is looked at is the one that the target raised most.
     A leak then lifts its mean probability over training records, and not over the holdout's: most
