@@ -12,13 +12,14 @@ of both arms, are left to test with.
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from privcore.attacks.control_sizes import Side, spread, wanted_controls
 from privcore.attacks.odds import OddsCells, OddsTally
 from privcore.attacks.recalibration import Recalibration, recalibrate
 from privcore.exceptions import InvalidInputError
@@ -30,7 +31,6 @@ SHARES = (1.0, 0.2, 0.05, 0.0125, 0.003)
 """Shares of the records of both arms, the surest predictions, of which tables are made."""
 
 _IN_STRATUM = 50
-_DEVIATIONS = 3.0
 _MOST_STRATA = 128
 _UNREAD = 2
 """Column of unreadable labels, after those of another label and of the looked-at class."""
@@ -91,7 +91,7 @@ class Matched:
         in_sum = float((self.unaided - self.control_right).sum())
         if in_sum <= 0.0:
             return self
-        raised = self.control_right + _spread(in_sum, lacking)
+        raised = self.control_right + spread(in_sum, lacking)
         return replace(self, control_right=np.minimum(raised, self.control))
 
 
@@ -121,8 +121,8 @@ def match(
     moved the probability. Strata are quantiles of the proxy's log-odds, one for every 50 records of
     the smaller arm. A set of tables takes the predictions that are at least as sure as the surest
     share of all records of both arms. In each stratum and on each side the training records past
-    that cut stand beside the holdout records past the same cut (`_held` and `_wanted` say where it
-    is more or less).
+    that cut stand beside the holdout records past the same cut (`held` and
+    `wanted_controls` say where it is more or less).
 
     With more than two classes the class that is looked at is the one that the target raised most.
     A leak then lifts its mean probability over training records, and not over the holdout's: most
@@ -132,14 +132,14 @@ def match(
     exchangeable (assumption E1): given outputs and labels of all records of a group as one set,
     which of them are in training is uniform among all choices of as many. Recalibration, strata
     and cuts depend on these sets and on the arms' sizes alone. Now let it also be given how many
-    records of each arm lie past the cut, in each stratum and on each side. That decides `_held`,
-    and which of a stratum's records past the cut on a side are in training is still uniform,
-    independently of other strata and sides. So where all holdout records past the cut are taken,
-    tables are independent and hypergeometric at an odds ratio of 1, given all their margins,
-    whatever the target, the proxy and their skill are. The offset does depend on who is in
+    records of each arm lie past the cut, in each stratum and on each side. That decides how many of
+    the holdout are taken. Which of a stratum's records past the cut on a side are in training is
+    still uniform, independently of other strata and sides. So where all holdout records past the
+    cut are taken, tables are independent and hypergeometric at an odds ratio of 1, given all their
+    margins, whatever the target, the proxy and their skill are. The offset does depend on who is in
     training, but it is at least 0 and can only lower the wealth. Such tables cannot expect to win.
 
-    `_held` takes another number only beyond three standard deviations, which chance alone reaches
+    `held` takes another number only beyond three standard deviations, which chance alone reaches
     in about one table of 400. The lemma does not cover these. In the worlds of
     `tests.no_leak_worlds` in which the target is surest where it is wrong they add about 0.02 to
     the expected wealth of a night, which is at most 1 without them.
@@ -337,51 +337,28 @@ class _Stratum:
     group: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
-    """Records of a stratum that are predicted to be on one side, past a cut.
-
-    Attributes:
-        group: of the stratum.
-        holdout: holdout records of the stratum.
-        chosen: the training cells.
-        records: training records in them.
-        alike: holdout records past the same cut.
-        expected: holdout records that were past it if they were the training records' share.
-        variance: of `alike` less `expected`, where chance alone divided the arms.
-    """
-
-    group: int
-    holdout: int
-    chosen: NDArray[np.bool_]
-    records: int
-    alike: int
-    expected: float
-    variance: float
-
-    @classmethod
-    def of(cls, stratum: _Stratum, least: float, side: int) -> "_Side":
-        training, control = stratum.training, stratum.control
-        chosen = training.past(least, side)
-        records = int(training.made[chosen].sum())
-        alike = int(control.made[control.past(least, side)].sum())
-        counted = stratum.group, control.total, chosen, records, alike
-        if not (training.total and control.total):
-            return cls(*counted, 0.0, 0.0)
-        pooled = (records + alike) / (training.total + control.total)
-        variance = control.total**2 * pooled * (1.0 - pooled)
-        variance *= 1.0 / training.total + 1.0 / control.total
-        return cls(*counted, records * control.total / training.total, variance)
+def _side(stratum: _Stratum, least: float, side: int) -> Side:
+    training, control = stratum.training, stratum.control
+    chosen = training.past(least, side)
+    records = int(training.made[chosen].sum())
+    alike = int(control.made[control.past(least, side)].sum())
+    counted = stratum.group, control.total, chosen, records, alike
+    if not (training.total and control.total):
+        return Side(*counted, 0.0, 0.0)
+    pooled = (records + alike) / (training.total + control.total)
+    variance = control.total**2 * pooled * (1.0 - pooled)
+    variance *= 1.0 / training.total + 1.0 / control.total
+    return Side(*counted, records * control.total / training.total, variance)
 
 
 def _tables(
     strata: Sequence[_Stratum], least: float, random: np.random.Generator | None
 ) -> Matched:
     """Return the tables of all predictions at least so sure."""
-    rows: dict[int, list[_Side]] = {
-        side: [_Side.of(stratum, least, side) for stratum in strata] for side in (1, 0)
+    rows: dict[int, list[Side]] = {
+        side: [_side(stratum, least, side) for stratum in strata] for side in (1, 0)
     }
-    wanted = {side: _wanted(sides) for side, sides in rows.items()}
+    wanted = {side: wanted_controls(sides) for side, sides in rows.items()}
     tables: list[tuple[float, ...]] = []
     for place, stratum in enumerate(strata):
         remaining = _Remaining(stratum.control.cells, stratum.control.moved)
@@ -420,78 +397,8 @@ def _matched(tables: Sequence[tuple[float, ...]]) -> Matched:
     return Matched(records, right, control, control_right, columns[4])
 
 
-def _by_chance(sides: Sequence[_Side]) -> bool:
-    """Return whether the holdout has no more records past the cut in all strata than by chance."""
-    excess = sum(side.alike - side.expected for side in sides)
-    return excess <= _DEVIATIONS * math.sqrt(sum(side.variance for side in sides)) + 1e-9
-
-
-def _wanted(sides: Sequence[_Side]) -> NDArray[np.int64]:
-    """Return how many holdout records of each stratum stand for its training records of a side.
-
-    A stratum has few of them, and three standard deviations less leave none (`_held`). So where
-    fewer of several neighbours pass the cut together than chance explains, these together have
-    their share less three standard deviations of their sum, spread by their holdout's size.
-    """
-    by_chance = _by_chance(sides)
-    held = np.array([_held(side, by_chance=by_chance) for side in sides], dtype=np.int64)
-    for first, last in _neighbours(sides):
-        some = slice(first, last)
-        lacking = _least_share(sides[some]) - int(held[some].sum())
-        if lacking >= 1.0:
-            sizes = np.array([side.holdout * bool(side.records) for side in sides[some]])
-            even = sizes * ((lacking + held[some].sum()) / sizes.sum())
-            held[some] += _spread(math.floor(lacking), np.maximum(even - held[some], 0.0))
-    return held
-
-
-def _neighbours(sides: Sequence[_Side]) -> Iterator[tuple[int, int]]:
-    """Yield runs of strata of one group, each the shortest whose share less chance is a half."""
-    first = 0
-    for last in range(1, len(sides) + 1):
-        ends = last == len(sides) or sides[last].group != sides[first].group
-        some = sides[first:last]
-        if ends or _least_share(some) >= sum(side.expected for side in some) / 2.0 > 0.0:
-            yield first, last
-            first = last
-
-
-def _least_share(sides: Sequence[_Side]) -> float:
-    """Return the share of some strata's holdout less three standard deviations."""
-    chance = _DEVIATIONS * math.sqrt(sum(side.variance for side in sides))
-    return sum(side.expected for side in sides) - chance + 1e-9
-
-
-def _spread(whole: float, weights: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return whole numbers with a sum, rounded down, in proportion to weights."""
-    if not weights.sum() > 0.0:
-        return np.zeros(weights.size, dtype=np.int64)
-    reached = np.floor(np.cumsum(weights) * (whole / weights.sum()) + 1e-9)
-    return np.asarray(np.diff(reached, prepend=0.0).astype(np.int64))
-
-
-def _held(side: _Side, *, by_chance: bool) -> int:
-    """Return how many holdout records of a stratum stand for the training records of a side.
-
-    Where chance explains how many pass the training records' own cut, all of these. To cut chance's
-    excess by rank would drop the least sure ones; where a target is surest where it is wrong, that
-    adds up over strata and nights. Where more pass than chance explains (three standard deviations
-    in the stratum, or in the sum over strata), memory has made training records less sure, and the
-    share decides, by rank. Where fewer pass than that, memory has lifted training records: then
-    values do not compare, and the share less three standard deviations is taken, which errs towards
-    silence.
-    """
-    if not side.records:
-        return 0
-    chance = _DEVIATIONS * math.sqrt(side.variance)
-    most = max(side.alike, math.floor(side.expected - chance + 1e-9), 0)
-    if by_chance and side.alike <= side.expected + chance + 1e-9:
-        return most
-    return min(most, math.floor(side.expected + 1e-9))
-
-
 def _table(
-    training: _Arm, control: _Arm, side: _Side, taken: NDArray[np.int64], label: int
+    training: _Arm, control: _Arm, side: Side, taken: NDArray[np.int64], label: int
 ) -> tuple[float, ...]:
     """Return one table: (records, right, control, right, offset).
 
