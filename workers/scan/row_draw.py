@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from workers.labels.content_digest import ContentDigest
 
-MOST_TRAINING, MOST_HOLDOUT = 3_000_000, 1_500_000
+MOST_TRAINING, MOST_HOLDOUT = 2_400_000, 1_200_000
 """About how many rows of each arm are drawn."""
 
 
