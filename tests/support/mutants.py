@@ -39,6 +39,7 @@ _PUBLICATION = "tests/privcore/publication"
 _NUMBERS = f"{_BOUNDS}/test_method_numbers.py"
 _MATCHING = "tests/privcore/attacks/test_matching.py"
 _MATCHING_RANKS = "tests/privcore/attacks/test_matching_ranks.py"
+_CONTROL_SIZES = "tests/privcore/attacks/test_control_sizes.py"
 _OWN: dict[str, tuple[str, ...]] = {
     "privcore/lower_bounds/verdicts.py": (f"{_BOUNDS}/test_verdicts.py",),
     "privcore/lower_bounds/false_discovery.py": (f"{_BOUNDS}/test_false_discovery.py",),
@@ -51,6 +52,7 @@ _OWN: dict[str, tuple[str, ...]] = {
     "privcore/lower_bounds/windows.py": (f"{_BOUNDS}/test_windows.py",),
     "privcore/lower_bounds/noncentral.py": (f"{_BOUNDS}/test_noncentral.py",),
     "privcore/attacks/matching.py": (_MATCHING, _MATCHING_RANKS),
+    "privcore/attacks/control_sizes.py": (_CONTROL_SIZES, _MATCHING, _MATCHING_RANKS),
     "privcore/attacks/recalibration.py": (
         "tests/privcore/attacks/test_recalibration.py",
         _MATCHING,
@@ -71,6 +73,8 @@ _OWN: dict[str, tuple[str, ...]] = {
     ),
     "workers/scan/against_student.py": ("tests/workers/scan/test_against_student.py",),
     "workers/audit/declaration.py": ("tests/workers/audit/test_declaration.py",),
+    "workers/scan/row_draw.py": ("tests/workers/scan/test_row_draw.py",),
+    "workers/scan/row_draw_look.py": ("tests/workers/scan/test_row_draw_look.py",),
     "workers/scan/players.py": ("tests/workers/scan/test_players.py",),
     "privcore/attacks/number_labels.py": ("tests/privcore/attacks/test_number_labels.py",),
     "privcore/attacks/order.py": ("tests/privcore/attacks/test_order.py",),
