@@ -74,7 +74,7 @@ def test_run_exits_with_0_on_an_undeclared_model(folder: pathlib.Path, privaudit
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", rest_slow(["nobody", "../good", "", "a/b"], always=2))
+@pytest.mark.parametrize("model", rest_slow(["nobody", "../good", "a/b"], always=2))
 def test_run_exits_with_2_and_the_reason_on_bad_input(
     folder: pathlib.Path, privaudit: Command, model: str
 ) -> None:
@@ -84,6 +84,15 @@ def test_run_exits_with_2_and_the_reason_on_bad_input(
     assert "not_evaluable" in answer.out
     assert "There is no complete checkpoint" in answer.out or "is refused" in answer.out
     assert Warehouse(str(folder / "warehouse")).current()["model"].to_list() == [model]
+
+
+def test_run_exits_with_3_on_settings_that_name_no_model(
+    folder: pathlib.Path, privaudit: Command
+) -> None:
+    write_settings(folder, [""])
+    answer = run(privaudit, "")
+    assert answer.code == 3
+    assert "models.0.name: String should have at least 1 character" in answer.err
 
 
 def test_run_exits_with_3_on_an_unexpected_error_which_is_committed(
