@@ -80,9 +80,7 @@ def _least_share(sides: Sequence[Side]) -> float:
 
 
 def spread(whole: float, weights: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return whole numbers with a sum, rounded down, in proportion to weights."""
-    if not weights.sum() > 0.0:
-        return np.zeros(weights.size, dtype=np.int64)
+    """Return whole numbers with a sum, rounded down, in proportion to weights; one is above 0."""
     reached = np.floor(np.cumsum(weights) * (whole / weights.sum()) + 1e-9)
     return np.asarray(np.diff(reached, prepend=0.0).astype(np.int64))
 
