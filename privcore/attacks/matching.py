@@ -121,8 +121,8 @@ def match(
     moved the probability. Strata are quantiles of the proxy's log-odds, one for every 50 records of
     the smaller arm. A set of tables takes the predictions that are at least as sure as the surest
     share of all records of both arms. In each stratum and on each side the training records past
-    that cut stand beside the holdout records past the same cut (`held` and
-    `wanted_controls` say where it is more or less).
+    that cut stand beside the holdout records past the same cut (`held` and `wanted_controls` say
+    where it is more or less).
 
     With more than two classes the class that is looked at is the one that the target raised most.
     A leak then lifts its mean probability over training records, and not over the holdout's: most
@@ -139,10 +139,10 @@ def match(
     margins, whatever the target, the proxy and their skill are. The offset does depend on who is in
     training, but it is at least 0 and can only lower the wealth. Such tables cannot expect to win.
 
-    `held` takes another number only beyond three standard deviations, which chance alone reaches
-    in about one table of 400. The lemma does not cover these. In the worlds of
-    `tests.no_leak_worlds` in which the target is surest where it is wrong they add about 0.02 to
-    the expected wealth of a night, which is at most 1 without them.
+    Another number is taken only beyond three standard deviations, which chance alone reaches in
+    about one table of 400, and of neighbouring strata together in one run of 740. The lemma does
+    not cover these. In the worlds of `tests.no_leak_worlds` in which the target is surest where it
+    is wrong they add about 0.02 to the expected wealth of a night, which is at most 1 without them.
 
     **Lemma** (with a leak). In a stratum let the chance that an unseen record has the class not
     fall as its signed move S rises. Given S, let a record's own label say nothing about a fresh

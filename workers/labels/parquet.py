@@ -6,7 +6,7 @@ They are digested by BLAKE3, at six times the speed of SHA-256: every byte of ev
 
 import bisect
 import functools
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -18,6 +18,7 @@ from blake3 import blake3
 from privcore.exceptions import is_failure
 from workers.contained import ContainedError
 from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.content_digest import ContentDigest
 from workers.labels.footers import describe_footer
 from workers.lake import limits
 from workers.lake.layout import LabelFile, Lake
@@ -195,6 +196,11 @@ class RowGroup:
     ranges: tuple[tuple[int, bytes], ...]
     digests: dict[str, bytes]
     bytes_read: int
+
+    def content(self, file: str, columns: Collection[str]) -> ContentDigest:
+        """Return the digest of some columns' bytes, at their place in the day's files."""
+        parts = [part for name in sorted(columns) for part in (name, self.digests.get(name, b""))]
+        return ContentDigest.of("row group", file, self.index, *parts)
 
     def batches(
         self, columns: Iterable[str], *, rows: int, encoded: Container[str] = ()

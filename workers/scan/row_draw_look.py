@@ -12,7 +12,6 @@ from privcore.lower_bounds import Secret
 from workers.exceptions import NotEvaluableError
 from workers.executors import Executor
 from workers.labels.columns import SPLIT, Batch
-from workers.labels.content_digest import ContentDigest
 from workers.labels.parquet import Footer, RowGroup, read_footer, read_row_group
 from workers.labels.shards import Piece, WorkUnit
 from workers.scan.partial_results import Game, LabelPass
@@ -126,8 +125,6 @@ def _of_group(game: Game, group: RowGroup, file: str) -> RowDraw:
 def _counted(game: Game, group: RowGroup, file: str) -> RowDraw:
     source = game.source
     assert isinstance(source, CheckpointSource)  # noqa: S101  # `_may_draw` has looked
-    own = sorted(set(game.columns) - {source.label.column})
-    entries = [part for name in own for part in (name, group.digests.get(name, b""))]
     training, holdout, start = 0, 0, 0
     for table in group.batches(source.place.columns, rows=_BATCH_ROWS, encoded={SPLIT}):
         batch = Batch(table, group.path, (file, group.index, start))
@@ -135,5 +132,5 @@ def _counted(game: Game, group: RowGroup, file: str) -> RowDraw:
         training += int(np.count_nonzero(train & present))
         holdout += int(np.count_nonzero(held & present))
         start += table.num_rows
-    content = ContentDigest.of("row group", file, group.index, *entries)
-    return RowDraw(training, holdout, content)
+    own = set(game.columns) - {source.label.column}
+    return RowDraw(training, holdout, group.content(file, own))

@@ -102,9 +102,7 @@ def _scan_row_group(
         return PartialResults(tuple(parts))
     meter.read(group.bytes_read, rows)
     for number, result in _scan_decoded(shared, able, group, file, meter).items():
-        own = shared.games[number].columns
-        bytes_of = [part for name in sorted(own) for part in (name, group.digests.get(name, b""))]
-        content = ContentDigest.of("row group", file, index, *bytes_of)
+        content = group.content(file, shared.games[number].columns)
         parts[number] = _with_content(result, content)
         source = shared.games[number].source
         if source.decoys is not None:
