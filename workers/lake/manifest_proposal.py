@@ -11,6 +11,7 @@ import polars as pl
 from privcore.exceptions import TerminalError
 from workers.lake import limits
 from workers.lake.formats import ENDINGS
+from workers.lake.layout import read_named
 from workers.lake.manifest import SCHEMA_VERSION, Manifest
 from workers.lake.model_sandbox import ModelDescription, UnreadableModelError, describe_model
 from workers.plain_files import open_plain
@@ -90,14 +91,9 @@ def proposed_manifest(
 
 def _content(model_file: pathlib.Path) -> bytes:
     try:
-        with open_plain(model_file) as file:
-            content = file.read(limits.CHECKPOINT_BYTES + 1)
+        return read_named(str(model_file), at_most=limits.CHECKPOINT_BYTES)
     except OSError as error:
         raise TerminalError(f"{model_file} cannot be read: {error.strerror}.") from None
-    if len(content) > limits.CHECKPOINT_BYTES:
-        most = f"{limits.CHECKPOINT_BYTES:,}"
-        raise TerminalError(f"{model_file} is larger than the {most} bytes that are read.")
-    return content
 
 
 def _rows(table: pathlib.Path) -> pl.LazyFrame:
