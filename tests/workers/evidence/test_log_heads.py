@@ -59,7 +59,7 @@ def test_a_head_is_read_as_it_was_signed(signer: Signer, trusted: list[SSlibKey]
 
 def test_a_head_of_another_form_is_refused(signer: Signer, trusted: list[SSlibKey]) -> None:
     payload = canonical_json({"size": 3, "root": "0" * 64, "time": "2026-11-01", "more": 1})
-    with pytest.raises(UntrustedSignatureError, match="another form than version 1"):
+    with pytest.raises(UntrustedSignatureError, match="another form than"):
         read_head(sign_payload(payload, HEAD_TYPE, signer), trusted)
 
 

@@ -328,7 +328,7 @@ def test_joined_rows_that_another_writer_exchanges_are_refused(
     monkeypatch.setattr(workers.sources.scores.supplied, "join", then_exchanged)
     row = audited(tables.put())
     assert (row.status, row.reason_code) == ("not_evaluable", "labels_changed"), row.reason
-    assert "not as this audit wrote it" in row.reason
+    assert "in the staging area" in row.reason
 
 
 @pytest.mark.slow
