@@ -45,7 +45,7 @@ def row(verdict: str = "violated", model: str = "ads", **changes: Any) -> AuditR
     given = {
         "audit_id": "0" * 32, "model": model, "day": DAY, "verdict": verdict,
         "status": Status.EVALUATED, "reason": "It is so.", "epsilon_lower": 1.239,
-        "epsilon_declared": 0.5,
+        "epsilon_declared": 0.5, "secret": "label",
     }  # fmt: skip
     return AuditRow.model_construct(**empty | given | changes)
 
