@@ -396,8 +396,8 @@ def _twins(frame: pl.DataFrame) -> pl.DataFrame:
 
 @pytest.mark.parametrize(
     ("attempt", "answer"),
-    [(_one_class, "arms_differ"), (_twins, "holdout_suspect")],
-    ids=["one-class", "twins"],
+    rest_slow([(_twins, "holdout_suspect"), (_one_class, "arms_differ")]),
+    ids=["twins", "one-class"],
 )
 def test_no_holdout_of_the_owners_choice_acquits_in_silence(
     lake: Lake, attempt: Callable[[pl.DataFrame], pl.DataFrame], answer: str

@@ -159,6 +159,7 @@ def test_a_night_without_its_key_does_not_begin(file: pathlib.Path) -> None:
     assert not found["publication"].ok
 
 
+@pytest.mark.slow
 def test_the_commands_publish_and_write_both_reports(published: pathlib.Path) -> None:
     file = published
     asked = CliRunner().invoke(app, ["publish", "good", str(DAY), "--config", str(file)])
