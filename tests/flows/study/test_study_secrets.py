@@ -113,7 +113,7 @@ def test_a_prior_of_names_replaces_the_stand_in(few, tmp_path):  # noqa: ARG001
     ("column", "values", "rule"),
     [
         ("p", [0.1] * 10, "column of numbers named 'probability'"),
-        ("probability", ["a"] * 10, "column of numbers named 'probability'"),
+        ("probability", ["a"] * 10, "column of numbers"),
         ("probability", [0.1] * 9, "at least ten names"),
         ("probability", [0.1] * 9 + [0.0] * 3, "at least ten names"),
         ("probability", [0.1] * 10 + [-0.1], "number of at least 0"),

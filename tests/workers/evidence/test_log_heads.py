@@ -94,8 +94,8 @@ def test_a_log_that_grew_proves_it(signer: Signer, trusted: list[SSlibKey]) -> N
     ("later", "sentence"),
     [
         (LEAVES[:3] + LEAVES[4:] + [leaf_hash(b"new")] * 3, "removed, changed or reordered"),
-        ([*LEAVES[:3], leaf_hash(b"x"), *LEAVES[4:]], "removed, changed or reordered"),
-        ([LEAVES[1], LEAVES[0], *LEAVES[2:]], "removed, changed or reordered"),
+        ([*LEAVES[:3], leaf_hash(b"x"), *LEAVES[4:]], "changed or reordered"),
+        ([LEAVES[1], LEAVES[0], *LEAVES[2:]], "changed or reordered"),
         (LEAVES[:-1], "has 10 statements, and the head of 2026-11-02 04:30 UTC counts 11"),
         ([], "its end was cut off"),
     ],
