@@ -1,6 +1,8 @@
 """Rows that a student is taught with: which a look reads, and which part is asked about them."""
 
 import pathlib
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from tests.support.lake import DAY, NO_JOIN_NEEDED, PLAN
 from tests.workers.scan.test_student_look import CONTEXT, learner, recorded
 from tests.workers.sources.scores.test_supplied import tables
+from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
 from workers.labels.columns import Batch
 from workers.scan import student_look
@@ -17,61 +20,95 @@ from workers.scan.partial_results import Game, LabelPass
 from workers.scan.student import FittedStudent, StudentSample, fitted
 from workers.sources.scores.supplied import SuppliedScores, find_scores
 
+Place = tuple[str, int, int]
 
-def places_read(
-    folder: pathlib.Path, files: int, groups: int, *, of_each: int, lacking: int = 0
-) -> list[tuple[int, int]]:
-    """Return which row groups of which files a look reads, in order, if each has so many rows.
 
-    The first lacks some of them.
+def refuse(*_: Any, **__: Any) -> None:
+    raise NotEvaluableError(Reason.FEATURE_INVALID, "A column is missing.")
+
+
+@pytest.fixture
+def places_read(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Place]]:
+    """Return which batches of which row groups of which files a look reads, in order.
+
+    Each has `of_each` rows, of which the first lacks some. What is read of files is made up here.
     """
-    (folder / f"day={DAY}").mkdir(parents=True)
-    for place in range(files):
-        path = folder / f"day={DAY}" / f"{place:02}.parquet"
-        learner(groups, seed=place).drop("day").write_parquet(path, row_group_size=1)
-    source = find_scores("ads", DAY, SuppliedScores(tables(folder, context=CONTEXT)))
-    root, partition = source.find_partition(joining=NO_JOIN_NEEDED)
-    read: list[tuple[int, int]] = []
 
-    def of_batch(_: Game, batch: Batch, __: StudentSample) -> StudentSample:
-        read.append((int(pathlib.PurePath(batch.path).stem), batch.place[1]))
-        rows = of_each - (lacking if len(read) == 1 else 0)
-        streams = np.arange(rows, dtype=np.uint64) + np.uint64(len(read) * of_each)
-        nothing, whole = np.zeros((rows, 0)), np.zeros(rows, dtype=np.int64)
-        words = np.zeros((rows, 0), dtype=np.object_)
-        return StudentSample((), streams, whole, nothing, words, nothing, nothing, whole, seen=rows)
+    def look(
+        files: int, groups: int, *, of_each: int, batches: int = 1, lacking: int = 0
+    ) -> list[Place]:
+        read: list[Place] = []
 
-    asked = LabelPass(root, partition, (Game(source, PLAN),))
-    student_look.sampled(asked, of_batch, executor=InProcess())
-    return read
+        def of_batch(_: Game, batch: Batch, __: StudentSample) -> StudentSample:
+            read.append(batch.place)
+            rows = of_each - (lacking if len(read) == 1 else 0)
+            streams = np.arange(rows, dtype=np.uint64) + np.uint64(len(read) * of_each)
+            nothing, whole = np.zeros((rows, 0)), np.zeros(rows, dtype=np.int64)
+            words = np.zeros((rows, 0), dtype=np.object_)
+            return StudentSample(
+                (), streams, whole, nothing, words, nothing, nothing, whole, seen=rows
+            )
+
+        def cut(columns: tuple[str, ...], *, rows: int) -> list[Any]:
+            assert (columns, rows) == (("age",), 1 << 14)
+            return [SimpleNamespace(num_rows=of_each)] * batches
+
+        footer = SimpleNamespace(groups=range(groups))
+        monkeypatch.setattr(student_look, "read_footer", lambda *_, **__: footer)
+        group = SimpleNamespace(batches=cut)
+        monkeypatch.setattr(student_look, "read_row_group", lambda *_: group)
+        partition: Any = SimpleNamespace(
+            files=[SimpleNamespace(name=f"{place:02}") for place in range(files)],
+            path=str,
+            file=str,
+        )
+        nothing: Any = None
+        asked, other = (
+            SimpleNamespace(columns=(name,), context=(), check_columns=check)
+            for name, check in (("age", lambda *_, **__: None), ("gone", refuse))
+        )
+        shared = LabelPass(nothing, partition, (Game(asked, PLAN), Game(other, PLAN)))
+        found = student_look.sampled(shared, of_batch, executor=InProcess())
+        assert found is not None
+        assert found[1].seen == 0
+        return read
+
+    return look
 
 
-@pytest.mark.slow
 def test_32_files_and_64_row_groups_are_looked_at_and_all_where_these_give_too_few(
-    tmp_path: pathlib.Path,
+    places_read: Callable[..., list[Place]],
 ) -> None:
     """1,000 rows are enough; the first and the last of the files and groups are among them."""
-    files = np.linspace(0, 39, 32).round().astype(int).tolist()
-    some = {(file, group) for file in files for group in (0, 3)}
-    read = places_read(tmp_path / "enough", 40, 4, of_each=16)
+    files = [f"{file:02}" for file in np.linspace(0, 39, 32).round().astype(int)]
+    some = {(file, group, 0) for file in files for group in (0, 3)}
+    read = places_read(40, 4, of_each=16)
     assert (set(read), len(read)) == (some, 64)  # 1,024 rows
-    read = places_read(tmp_path / "few", 40, 4, of_each=15)
+    read = places_read(40, 4, of_each=15)
     assert set(read[:64]) == some
     assert read[64:] != sorted(read[64:])
-    assert set(read[64:]) == {(file, group) for file in range(40) for group in range(4)}
-    assert len(places_read(tmp_path / "all", 1, 70, of_each=15)) == 64 + 70
-    assert len(places_read(tmp_path / "1000", 25, 3, of_each=20)) == 50
-    assert len(places_read(tmp_path / "999", 25, 3, of_each=20, lacking=1)) == 50 + 75
+    assert set(read[64:]) == {(f"{file:02}", group, 0) for file in range(40) for group in range(4)}
+    assert len(places_read(1, 70, of_each=15)) == 64 + 70
+    assert len(places_read(25, 3, of_each=20)) == 50
+    assert len(places_read(25, 3, of_each=20, lacking=1)) == 50 + 75
+    assert len(places_read(32, 2, of_each=1)) == 64  # these are all
+    assert len(places_read(33, 1, of_each=1)) == 32 + 33
+    assert len(places_read(32, 3, of_each=1)) == 64 + 96
 
 
 def test_a_file_is_read_no_further_once_it_gave_its_part_of_40_000_rows(
-    tmp_path: pathlib.Path,
+    places_read: Callable[..., list[Place]],
 ) -> None:
-    read = places_read(tmp_path / "table", 4, 6, of_each=5_000)
-    assert [file for file, _ in read] == [0, 0, 1, 1, 2, 2, 3, 3]
+    read = places_read(4, 6, of_each=5_000)
+    assert [file for file, *_ in read] == ["00", "00", "01", "01", "02", "02", "03", "03"]
     assert sorted(read) != read
-    assert len(places_read(tmp_path / "one more", 4, 6, of_each=4_999)) == 12
-    assert len(places_read(tmp_path / "one file", 1, 20, of_each=5_000)) == 8  # it keeps 20,000
+    assert len(places_read(4, 6, of_each=4_999)) == 12
+    assert len(places_read(1, 20, of_each=5_000)) == 8  # it keeps 20,000
+    assert [row for *_, row in places_read(2, 1, of_each=8_000, batches=6)] == 2 * [
+        0,
+        8_000,
+        16_000,
+    ]
 
 
 @pytest.mark.slow
