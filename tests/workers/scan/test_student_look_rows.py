@@ -28,16 +28,23 @@ def refuse(*_: Any, **__: Any) -> None:
 
 
 @pytest.fixture
-def places_read(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Place]]:
-    """Return which batches of which row groups of which files a look reads, in order.
+def look(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[list[Place], int]]:
+    """Return which batches of which row groups of which files are read, in order, and rows kept.
 
     Each has `of_each` rows, of which the first lacks some. What is read of files is made up here.
     """
 
     def look(
-        files: int, groups: int, *, of_each: int, batches: int = 1, lacking: int = 0
-    ) -> list[Place]:
+        files: int,
+        groups: int,
+        *,
+        of_each: int,
+        batches: int = 1,
+        lacking: int = 0,
+        in_first: int | None = None,
+    ) -> tuple[list[Place], int]:
         read: list[Place] = []
+        fetched: list[tuple[str, int]] = []
 
         def of_batch(_: Game, batch: Batch, __: StudentSample) -> StudentSample:
             read.append(batch.place)
@@ -53,10 +60,16 @@ def places_read(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Place]]:
             assert (columns, rows) == (("age",), 1 << 14)
             return [SimpleNamespace(num_rows=of_each)] * batches
 
-        footer = SimpleNamespace(groups=range(groups))
-        monkeypatch.setattr(student_look, "read_footer", lambda *_, **__: footer)
-        group = SimpleNamespace(batches=cut)
-        monkeypatch.setattr(student_look, "read_row_group", lambda *_: group)
+        def footer(_: Any, path: str, *__: Any, **___: Any) -> Any:
+            few = path == "00" and in_first is not None
+            return SimpleNamespace(groups=range(in_first if few else groups))
+
+        def fetch(_: Any, path: str, __: Any, group: int, ___: Any) -> Any:
+            fetched.append((path, group))
+            return SimpleNamespace(batches=cut)
+
+        monkeypatch.setattr(student_look, "read_footer", footer)
+        monkeypatch.setattr(student_look, "read_row_group", fetch)
         partition: Any = SimpleNamespace(
             files=[SimpleNamespace(name=f"{place:02}") for place in range(files)],
             path=str,
@@ -71,44 +84,82 @@ def places_read(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Place]]:
         found = student_look.sampled(shared, of_batch, executor=InProcess())
         assert found is not None
         assert found[1].seen == 0
-        return read
+        assert fetched == [(file, group) for file, group, start in read if start == 0]
+        return read, found[0].streams.size
 
     return look
 
 
 def test_32_files_and_64_row_groups_are_looked_at_and_all_where_these_give_too_few(
-    places_read: Callable[..., list[Place]],
+    look: Callable[..., tuple[list[Place], int]],
 ) -> None:
     """1,000 rows are enough; the first and the last of the files and groups are among them."""
     files = [f"{file:02}" for file in np.linspace(0, 39, 32).round().astype(int)]
     some = {(file, group, 0) for file in files for group in (0, 3)}
-    read = places_read(40, 4, of_each=16)
-    assert (set(read), len(read)) == (some, 64)  # 1,024 rows
-    read = places_read(40, 4, of_each=15)
+    read, kept = look(40, 4, of_each=16)
+    assert (set(read), len(read), kept) == (some, 64, 1_024)
+    read, kept = look(40, 4, of_each=15)
     assert set(read[:64]) == some
     assert read[64:] != sorted(read[64:])
     assert set(read[64:]) == {(f"{file:02}", group, 0) for file in range(40) for group in range(4)}
-    assert len(places_read(1, 70, of_each=15)) == 64 + 70
-    assert len(places_read(25, 3, of_each=20)) == 50
-    assert len(places_read(25, 3, of_each=20, lacking=1)) == 50 + 75
-    assert len(places_read(32, 2, of_each=1)) == 64  # these are all
-    assert len(places_read(33, 1, of_each=1)) == 32 + 33
-    assert len(places_read(32, 3, of_each=1)) == 64 + 96
+    assert kept == 15 * 160
+
+
+@pytest.mark.parametrize(
+    ("files", "groups", "rows", "read"),
+    [
+        (1, 70, {"of_each": 15}, 64 + 70),
+        (25, 3, {"of_each": 20}, 50),
+        (25, 3, {"of_each": 20, "lacking": 1}, 50 + 75),
+        (32, 2, {"of_each": 1}, 64),
+        (33, 1, {"of_each": 1}, 32 + 33),
+        (2, 40, {"of_each": 1, "in_first": 1}, 1 + 32 + 1 + 40),
+    ],
+)
+def test_all_is_read_where_something_was_passed_over_and_999_rows_were_found(
+    look: Callable[..., tuple[list[Place], int]],
+    files: int,
+    groups: int,
+    rows: dict[str, int],
+    read: int,
+) -> None:
+    assert len(look(files, groups, **rows)[0]) == read
 
 
 def test_a_file_is_read_no_further_once_it_gave_its_part_of_40_000_rows(
-    places_read: Callable[..., list[Place]],
+    look: Callable[..., tuple[list[Place], int]],
 ) -> None:
-    read = places_read(4, 6, of_each=5_000)
+    read, kept = look(4, 6, of_each=5_000)
     assert [file for file, *_ in read] == ["00", "00", "01", "01", "02", "02", "03", "03"]
     assert sorted(read) != read
-    assert len(places_read(4, 6, of_each=4_999)) == 12
-    assert len(places_read(1, 20, of_each=5_000)) == 8  # it keeps 20,000
-    assert [row for *_, row in places_read(2, 1, of_each=8_000, batches=6)] == 2 * [
-        0,
-        8_000,
-        16_000,
-    ]
+    assert kept == 20_000
+    assert len(look(4, 6, of_each=4_999)[0]) == 12
+    assert len(look(1, 20, of_each=5_000)[0]) == 8
+    batches, _ = look(2, 1, of_each=5_000, batches=6)
+    assert [start for *_, start in batches] == [0, 5_000, 10_000, 15_000] * 2
+
+
+def test_each_game_that_asks_has_its_own_student(monkeypatch: pytest.MonkeyPatch) -> None:
+    def game(*, context: tuple[str, ...] = ("age",), gives_chances: bool = True) -> Game:
+        source: Any = SimpleNamespace(
+            label=SimpleNamespace(classes=(0, 1)),
+            decoys=None,
+            context=context,
+            gives_chances=gives_chances,
+            earlier_models=0,
+        )
+        return Game(source, PLAN)
+
+    nothing: Any = None
+    games = (game(context=()), game(), game(gives_chances=False))
+    shared = LabelPass(nothing, nothing, games)
+    monkeypatch.setattr(student_look, "sampled", lambda *_, **__: ("one", "other"))
+    monkeypatch.setattr(student_look, "fitted", lambda sample, numbers: (sample, numbers))
+    found = student_look.with_students(shared, executor=InProcess())
+    students = [one.student for one in found.games]
+    assert students == [None, ("one", False), ("other", True)]
+    monkeypatch.setattr(student_look, "sampled", lambda *_, **__: None)
+    assert student_look.with_students(shared, executor=InProcess()) == shared
 
 
 @pytest.mark.slow
