@@ -76,18 +76,8 @@ _OWN: dict[str, tuple[str, ...]] = {
     "workers/scan/row_draw.py": ("tests/workers/scan/test_row_draw.py",),
     "workers/scan/row_draw_look.py": ("tests/workers/scan/test_row_draw_look.py",),
     "workers/scan/players.py": ("tests/workers/scan/test_players.py",),
-    "workers/scan/played_arms.py": (
-        "tests/workers/scan/test_work_unit.py",
-        "tests/workers/audit/test_slices.py",
-        "tests/workers/scan/test_privacy_units.py",
-        "tests/workers/scan/test_student_look.py",
-    ),
-    "workers/scan/partial_results.py": (
-        "tests/workers/scan/test_work_unit.py",
-        "tests/workers/audit/test_slices.py",
-        "tests/workers/scan/test_privacy_units.py",
-        "tests/workers/scan/test_label_pass.py",
-    ),
+    "workers/scan/played_arms.py": ("tests/workers/scan/test_played_arms.py",),
+    "workers/scan/partial_results.py": ("tests/workers/scan/test_partial_results.py",),
     "workers/scan/label_pass.py": (
         "tests/workers/scan/test_staging.py",
         "tests/workers/scan/test_label_pass.py",
