@@ -31,8 +31,10 @@ from tests.support.lake import (
 )
 from tests.support.tiers import rest_slow
 from tests.support.two_models import REQUESTS, audited
+from tests.workers.scan.test_partial_results import filled
 from workers.audit.request import Request
 from workers.audit.run import run_audit
+from workers.exceptions import Reason
 from workers.executors import InProcess
 from workers.labels.bad_records import BadRecords
 from workers.labels.shards import Partition, Piece, work_unit_name
@@ -385,13 +387,15 @@ def test_a_unit_that_was_staged_is_found_and_any_other_scanned_and_kept(
     assert kept == [(unit, "scanned")]
 
 
-def test_what_was_known_of_a_game_before_the_pass_stands_beside_it() -> None:
+def test_what_was_known_before_the_pass_and_what_was_left_out_stand_beside_each_result() -> None:
     source: Any = None
     student: Any = SimpleNamespace(taught="lesson")
     games = (Game(source, PLAN, draw=RowDraw(3, 4)), Game(source, PLAN, student))
-    found: Any = None
-    scan = Scan(found, games, BadRecords.none())
-    assert [(one.student, one.draw) for one in scan.known] == [
-        (None, RowDraw(3, 4)),
-        ("lesson", None),
+    part = dataclasses.replace(filled(1), bad=BadRecords.none())
+    found: Any = SimpleNamespace(get=lambda: PartialResults((part, part)))
+    bad = BadRecords.at(("part", 0, 0), 5, Reason.LABEL_INVALID, "No.")
+    parts = Scan(found, games, bad).results().parts
+    assert [(one.student, one.draw, one.bad) for one in parts] == [
+        (None, RowDraw(3, 4), bad),
+        ("lesson", None, bad),
     ]

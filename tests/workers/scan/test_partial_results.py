@@ -17,6 +17,7 @@ from workers.scan.partial_results import (
     Game,
     LabelPass,
     PartialResult,
+    PartialResults,
     add_slices,
     all_bad,
     of_one_day,
@@ -82,6 +83,8 @@ def test_every_field_is_the_sum_of_both() -> None:
     rows = dataclasses.replace(one, units=None, unread_units=None)
     for total in (rows + other, other + rows):
         assert (total.units, total.unread_units) == (None, None)
+    games = PartialResults((one, rows)) + PartialResults((other, rows))
+    assert games == PartialResults((one + other, rows + rows))
 
 
 def test_a_column_of_more_than_1000_values_has_no_slices() -> None:
@@ -166,6 +169,9 @@ def test_a_game_names_each_column_once() -> None:
     nothing: Any = None
     shared = LabelPass(nothing, nothing, (game(columns=("split", "age")), asked))
     assert shared.columns((0, 1)) == ("split", "age", "label", "city", "person", "weight")
+    assert not shared.in_public
+    stated = game(more=planned(epsilon_public=1.0))
+    assert dataclasses.replace(shared, games=(asked, stated)).in_public
 
 
 def test_a_days_odds_stand_at_its_place() -> None:
@@ -220,6 +226,13 @@ def test_what_models_know_is_told_where_they_are_bet_on(
     assert asked.tallies(rows, DAY) == Told(7, mean)
     persons: Any = SimpleNamespace(units=(1, 2), tallies=Told(7))
     assert asked.tallies(persons, DAY) == Told(7, mean)
+
+
+def test_pairs_are_made_of_both_arms_odds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partial_results, "membership_tallies", lambda *odds, **_: odds)
+    odds = SimpleNamespace(odds=("training",), control_odds=("holdout",))
+    result: Any = SimpleNamespace(tallies=odds)
+    assert game(more=MEMBERSHIP).tallies(result, DAY) == ("training", "holdout")
 
 
 def test_persons_of_both_arms_are_counted() -> None:
