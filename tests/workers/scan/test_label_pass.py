@@ -1,5 +1,6 @@
 """Several models in one pass: one read of every shard, deadlines, progress, logs."""
 
+import dataclasses
 import datetime as dt
 import hashlib
 import json
