@@ -16,7 +16,8 @@ from workers.sources.tables.table_days import days_among, may_hold, says_day
 def files_of_day(table: str, version: int | None, column: str | None, day: str) -> dict[str, Any]:
     """Return a Delta table's version, its files that may hold a day, and whether a folder says so.
 
-    All files without a `column` that says the day. `undated` are files whose folder says no day.
+    Also its newest version. All files without a `column` that says the day. `undated` are files
+    whose folder says no day.
 
     Raises:
         NotEvaluableError: there is no such table or version, or it holds what is not in its files.
@@ -46,9 +47,14 @@ def files_of_day(table: str, version: int | None, column: str | None, day: str) 
             there = may_hold(action.get(f"min.{column}"), action.get(f"max.{column}"), asked)
         if there:
             names.append(urllib.parse.unquote(action["path"]))
+    newest = delta if version is None else _open(table, None)
     return {
-        "version": delta.version(), "files": names, "partitioned": partitioned, "undated": undated
-    }  # fmt: skip
+        "version": delta.version(),
+        "newest": newest.version(),
+        "files": names,
+        "partitioned": partitioned,
+        "undated": undated,
+    }
 
 
 def days_of_files(table: str, version: int | None) -> dict[str, Any]:
