@@ -1,11 +1,14 @@
 """Attacks that stayed after six rounds, and are closed or told since 2026-11-27."""
 
+import pathlib
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from tests.support.lake import DAY, PLAN
+from flows.settings import load_settings
+from flows.settings.problems import SettingsError
+from tests.support.lake import DAY, PLAN, write_settings
 from workers.audit.label_state import check_privatised
 from workers.exceptions import NotEvaluableError
 from workers.lake.manifest import PrivatisedBy
@@ -46,3 +49,14 @@ def test_a_plan_allows_mechanisms_by_name() -> None:
     assert Plan.model_validate({"privatised_labels": ["laplace_one_hot"]}).privatised_labels == (
         "laplace_one_hot",
     )
+
+
+def test_a_total_of_datasets_that_owners_name_is_refused(tmp_path: pathlib.Path) -> None:
+    """A copy of the dataset under another name had a total of its own, and no alert came."""
+    total = "[together]\nepsilon = 8.0\n"
+    with pytest.raises(SettingsError, match="name the dataset of good"):
+        load_settings(write_settings(tmp_path, ["good"], more=total))
+    path = write_settings(tmp_path, ["good"], more=total)
+    named = path.read_text("utf-8").replace('name = "good"', 'name = "good"\ndataset = "flights"')
+    path.write_text(named, "utf-8")
+    assert load_settings(path).together is not None
