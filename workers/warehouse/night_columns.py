@@ -16,6 +16,8 @@ OF_AUDITS = (
     DATASET,
     LABEL_COLUMN,
     "exploratory",
+    "recorded_at",
+    "revision",
 )
 """Columns of current records that nights are made of."""
 OF_WINDOWS = (*OF_AUDITS, "significance", "record_digest")

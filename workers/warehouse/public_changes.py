@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from workers.warehouse.declaration_changes import COLUMNS, DATASET, LABEL_COLUMN, declaration_change
+from workers.warehouse.input_changes import as_proxy, other_proxies
 from workers.warehouse.settings_changes import COLUMNS as OF_SETTINGS
 from workers.warehouse.settings_changes import settings_change
 from workers.warehouse.store import Warehouse
@@ -91,3 +92,5 @@ def _replaced(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[PublicChan
                     f"begins with {night[digest][:_DIGITS]} here."
                 ),
             )
+    for night in other_proxies(warehouse, audits).iter_rows(named=True):
+        yield PublicChange(night["model"], night["day"], checkpoint=as_proxy(night))
