@@ -14,7 +14,12 @@ from tests.support.lake import DAY, PLAN, write_settings
 from tests.support.warehouse import START
 from workers.audit.label_state import check_privatised
 from workers.exceptions import NotEvaluableError
+from workers.executors import InProcess
+from workers.labels.shards import find_partition, write_labels
+from workers.lake import limits
+from workers.lake.layout import Lake
 from workers.lake.manifest import PrivatisedBy
+from workers.memorization.scan import count_ngrams
 from workers.plan import Plan
 from workers.warehouse.model_nights import ModelNights
 from workers.warehouse.night_windows import _audited_afterwards
@@ -81,3 +86,25 @@ def test_older_days_that_are_audited_afterwards_are_told(
     found = _audited_afterwards(history)
     assert list(found) == [0] * told
     assert all("was audited after nights that follow it" in sentence for sentence in found.values())
+
+
+def test_a_row_group_of_huge_sequences_is_refused_before_it_is_read(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of 43 kB took 5 GB."""
+    lake = Lake(str(tmp_path))
+    rows = pl.DataFrame({"text": ["a" * 500, "b" * 500], "split": ["train", "holdout"]})
+    write_labels(lake, "mails", DAY, rows.to_arrow(), row_group_size=10)
+
+    def counted() -> int:
+        partition = find_partition(lake, "mails", DAY)
+        return len(
+            count_ngrams(
+                lake, partition, "text", order=2, split="train", executor=InProcess()
+            ).counts
+        )
+
+    assert counted() > 0
+    monkeypatch.setattr(limits, "SEQUENCE_BYTES", 500)
+    with pytest.raises(NotEvaluableError, match="write smaller row groups"):
+        counted()

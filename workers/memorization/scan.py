@@ -22,12 +22,13 @@ from workers.labels.batches import batches_of
 from workers.labels.columns import SPLIT, Batch
 from workers.labels.parquet import Footer, read_footer
 from workers.labels.shards import Partition, Piece, WorkUnit
+from workers.lake import limits
 from workers.lake.layout import Lake
 from workers.memorization.models import LanguageModel, ModelFile
 from workers.memorization.ngram import END, NgramCounts
 from workers.memorization.sequence_counts import HOLDOUT_ARM, TRAIN_ARM, AtRisk, MemorizationTally
 
-_BATCH_ROWS = 4096
+_BATCH_ROWS = 64
 _LOG_10 = float(np.log(10.0))
 
 
@@ -115,8 +116,9 @@ def _batches(lake: Lake, partition: Partition, piece: Piece, column: str) -> Ite
     columns = [column, SPLIT]
     footer = read_footer(lake, path, columns, listed=partition.file(piece.file))
     _check(footer, path, columns)
+    # Text stays encoded: spelled out, a value that many rows share could take gigabytes.
     yield from batches_of(
-        lake, partition, piece, footer, columns, rows=_BATCH_ROWS, encoded={SPLIT}
+        lake, partition, piece, footer, columns, rows=_BATCH_ROWS, encoded=set(columns)
     )
 
 
@@ -127,6 +129,13 @@ def _check(footer: Footer, path: str, columns: list[str]) -> None:
                 Reason.FEATURE_INVALID,
                 f"{path} has {footer.names.count(column)} columns named {column!r}, and needs one.",
             )
+    largest = max((group.unpacked for group in footer.groups), default=0)
+    if largest > limits.SEQUENCE_BYTES:
+        raise NotEvaluableError(
+            Reason.TOO_LARGE,
+            f"A row group of {path} unpacks to {largest:,} bytes of sequences, more than the "
+            f"{limits.SEQUENCE_BYTES:,} that are read at once: write smaller row groups.",
+        )
 
 
 def _scan_batch(shared: MemorizationPass, batch: Batch) -> MemorizationTally:
@@ -198,13 +207,14 @@ def _tokens(
 
     One after the other: of text that is packed well, all tokens at once could take gigabytes.
     """
-    kind = batch.table[column].type
-    series = batch.column(column)
+    values = batch.table[column]
+    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        for text in (series[int(row)] for row in rows):
+        for text in (values[int(row)].as_py() for row in rows):
             content = np.frombuffer((text or "").encode(), dtype=np.uint8)
             yield np.append(content, END).astype(np.int64) if text else None
         return
+    series = batch.column(column)
     if isinstance(series.dtype, pl.List) and pa.types.is_integer(kind.value_type):
         for ids in (series[int(row)] for row in rows):
             empty = ids is None or not len(ids) or ids.null_count()
