@@ -5,6 +5,7 @@ import pathlib
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -13,6 +14,7 @@ from flows.settings.problems import SettingsError
 from tests.support.lake import DAY, PLAN, write_settings
 from tests.support.warehouse import START
 from workers.audit.label_state import check_privatised
+from workers.audit.remarks import _persons
 from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
 from workers.labels.shards import find_partition, write_labels
@@ -108,3 +110,16 @@ def test_a_row_group_of_huge_sequences_is_refused_before_it_is_read(
     monkeypatch.setattr(limits, "SEQUENCE_BYTES", 500)
     with pytest.raises(NotEvaluableError, match="write smaller row groups"):
         counted()
+
+
+@pytest.mark.parametrize(("rows", "told"), [(1, False), (4, True)])
+def test_how_many_rows_a_person_has_is_told(rows: int, told: bool) -> None:
+    """Invented persons of four rows each: 1.7 became 0.1 to 0.5, and nothing was said."""
+    none = SimpleNamespace(streams=np.arange(0), rows=np.arange(0))
+    persons = SimpleNamespace(streams=np.arange(400), rows=np.full(400, rows))
+    for one in (none, persons):
+        one.without = lambda _, one=one: one
+        one.matched_within = lambda _: ()
+    result = cast("Any", SimpleNamespace(units=(persons, none)))
+    plan = PLAN.model_copy(update={"privacy_unit": "who"})
+    assert ("'who' gives a person 4.0 training rows" in _persons(result, plan)) is told
