@@ -9,13 +9,13 @@ from typing import Any
 import polars as pl
 
 from privcore.exceptions import AuditError
-from workers.lake.layout import LabelFile, Lake
+from workers.lake.layout import LabelFile, Lake, labels_folder
 from workers.plain_text import plain_text
 from workers.warehouse.schema import AuditRow
 from workers.warehouse.store import Warehouse
 
-_CLOCKS = dt.timedelta(minutes=10)
-"""Difference of storage's clock and ours that is no change."""
+_CLOCKS = 600.0
+"""Seconds between storage's clock and ours that are no change."""
 _MOST_DAYS = 31
 _COLUMNS = ("audit_id", "model", "day", "dataset", "recorded_at")
 
@@ -35,7 +35,8 @@ def late_labels(
         return
     models = pl.Series([row.model for row in asked], dtype=pl.String)
     known: dict[str, dict[dt.date, Mapping[str, Any]]] = {}
-    for record in warehouse.current(models=models, columns=_COLUMNS).iter_rows(named=True):
+    timed = warehouse.current(models=models, columns=_COLUMNS).drop_nulls("recorded_at")
+    for record in timed.iter_rows(named=True):  # every audit has a time, and a forged row may not
         known.setdefault(record["model"], {})[record["day"]] = record
     files = functools.cache(functools.partial(_label_files, lake))
     for row in asked:
@@ -54,12 +55,13 @@ def _told(
     for day in reversed(earlier[-_MOST_DAYS:]):
         record = known[day]
         read = row.trained_since is not None and day >= row.trained_since
-        if not read or day in played or record["dataset"] != row.dataset:
+        if not read or day in played or row.dataset is None or record["dataset"] != row.dataset:
             continue
-        seen = max(record["recorded_at"], known[earlier[-1]]["recorded_at"]) + _CLOCKS
+        seen = max(record["recorded_at"], known[earlier[-1]]["recorded_at"]).timestamp()
         for file in files(row.dataset, day):
-            written = dt.datetime.fromtimestamp(file.changed_ns / 1e9, dt.UTC)
-            if seen < written < row.recorded_at:
+            seconds = file.changed_ns / 1e9
+            if seen + _CLOCKS < seconds < row.recorded_at.timestamp():
+                written = dt.datetime.fromtimestamp(seconds, dt.UTC)
                 return (
                     f"Training read labels of {day} again, and {plain_text(file.name)[:80]!r} "
                     f"among them was written on {written:%Y-%m-%d %H:%M} UTC, after their audit "
@@ -70,7 +72,7 @@ def _told(
 
 
 def _label_files(lake: Lake, dataset: str, day: dt.date) -> Sequence[LabelFile]:
-    """Return a day's label files; none where they cannot be listed, as of a day that expired."""
+    """Return a day's files, read or not; none where they cannot be listed, as of an expired day."""
     with contextlib.suppress(AuditError):
-        return lake.label_files(dataset, day)
+        return [file for file in lake.files_below(labels_folder(dataset, day)) if file.size]
     return ()

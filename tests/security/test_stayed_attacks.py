@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from flows.settings import load_settings
@@ -17,11 +18,12 @@ from workers.audit.label_state import check_privatised
 from workers.audit.remarks import _persons
 from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
+from workers.labels.columns import Batch
 from workers.labels.shards import find_partition, write_labels
 from workers.lake import limits
 from workers.lake.layout import Lake
 from workers.lake.manifest import PrivatisedBy
-from workers.memorization.scan import count_ngrams
+from workers.memorization.scan import _tokens, count_ngrams
 from workers.plan import Plan
 from workers.warehouse.model_nights import ModelNights
 from workers.warehouse.night_windows import _audited_afterwards
@@ -123,3 +125,20 @@ def test_how_many_rows_a_person_has_is_told(rows: int, told: bool) -> None:
     result = cast("Any", SimpleNamespace(units=(persons, none)))
     plan = PLAN.model_copy(update={"privacy_unit": "who"})
     assert ("'who' gives a person 4.0 training rows" in _persons(result, plan)) is told
+
+
+@pytest.mark.parametrize(
+    ("values", "tokens"),
+    [
+        (pa.array([[-1], [1, 2]]), [None, [1, 2]]),
+        (pa.array([[2**62], [1, 2]]), [None, [1, 2]]),
+        (pa.array([[2**64 - 1], [1, 2]], pa.list_(pa.uint64())), [None, [1, 2]]),
+        (pa.array([b"\xff", b"a"]).cast(pa.string(), safe=False), [[255, 256], [97, 256]]),
+    ],
+    ids=["negative", "huge", "unsigned", "no UTF-8"],
+)
+def test_sequences_that_are_none_are_bad_records(values: pa.Array, tokens: list[Any]) -> None:
+    """They ended `privaudit memorization` with unexpected errors."""
+    batch = Batch(pa.table({"text": values}), "p", ("f", 0, 0))
+    found = _tokens(batch, "text", np.arange(2))
+    assert [None if one is None else one.tolist() for one in found] == tokens

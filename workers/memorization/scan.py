@@ -29,6 +29,8 @@ from workers.memorization.ngram import END, NgramCounts
 from workers.memorization.sequence_counts import HOLDOUT_ARM, TRAIN_ARM, AtRisk, MemorizationTally
 
 _BATCH_ROWS = 64
+_LARGEST_ID = 0x10FFFF
+"""Token ids are kept as characters, of which there are so many."""
 _LOG_10 = float(np.log(10.0))
 
 
@@ -193,7 +195,7 @@ def _left_out(
     sequence: NDArray[np.int64] | None,
 ) -> MemorizationTally:
     if sequence is None:
-        reason, what = Reason.FEATURE_INVALID, "is missing or empty"
+        reason, what = Reason.FEATURE_INVALID, "is missing, empty, or has ids that are none"
     else:
         reason, what = Reason.TOO_LARGE, f"has more than {shared.longest} tokens"
     sentence = f"A sequence in {shared.column!r} of {path} {what}."
@@ -210,15 +212,17 @@ def _tokens(
     values = batch.table[column]
     kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        for text in (values[int(row)].as_py() for row in rows):
-            content = np.frombuffer((text or "").encode(), dtype=np.uint8)
-            yield np.append(content, END).astype(np.int64) if text else None
+        for value in (values[int(row)] for row in rows):
+            text = value.value if isinstance(value, pa.DictionaryScalar) else value
+            content = np.frombuffer(text.as_buffer() or b"", dtype=np.uint8)  # UTF-8 or not
+            yield np.append(content, END).astype(np.int64) if content.size else None
         return
     series = batch.column(column)
     if isinstance(series.dtype, pl.List) and pa.types.is_integer(kind.value_type):
         for ids in (series[int(row)] for row in rows):
-            empty = ids is None or not len(ids) or ids.null_count()
-            yield None if empty else ids.cast(pl.Int64).to_numpy()
+            known = pl.Series([] if ids is None else ids, dtype=pl.Int64, strict=False)
+            whole = known.len() and known.is_between(0, _LARGEST_ID).fill_null(value=False).all()
+            yield known.to_numpy() if whole else None
         return
     raise NotEvaluableError(
         Reason.FEATURE_INVALID,

@@ -31,6 +31,7 @@ from workers.warehouse.model_nights import (
 )
 from workers.warehouse.night_columns import (
     AVERAGED,
+    CONTRADICTORY,
     DECLARATION_CHANGE,
     EPSILON_CEILING,
     EPSILON_LOWER,
@@ -68,10 +69,6 @@ MEANINGS = {
 }
 """Meanings of the columns of `epsilon_windows`."""
 _STANDING_SHARE = 0.25  # of a night's significance: one fifth of the plan's against four
-_CONTRADICTORY = (
-    "Stored rows of these nights contradict each other, which no audit writes, so that nothing is "
-    "derived from nights together: restore the warehouse from a copy, and see who may write there."
-)
 _log = logging.getLogger(__name__)
 
 
@@ -155,7 +152,7 @@ def _unreadable(history: ModelNights) -> Iterator[dict[str, object]]:
             "model": history.model,
             "day": history.days[place],
             "audit_id": history.ids[place],
-            SETTINGS_CHANGE: _CONTRADICTORY if last else None,
+            SETTINGS_CHANGE: CONTRADICTORY if last else None,
         }
 
 
@@ -276,7 +273,8 @@ def _first_repeats(history: ModelNights) -> dict[int, str]:
 def _audited_afterwards(history: ModelNights) -> dict[int, str]:
     """Say of a model's first night that it was first audited a day or more after a later one."""
     at, revision = history.rows["recorded_at"], history.rows["revision"][0]
-    if len(at) == 1 or revision != 1 or at[0] - at[1:].min() < dt.timedelta(days=1):
+    first, later = at[0], at[1:].min()
+    if revision != 1 or None in {first, later} or first - later < dt.timedelta(days=1):
         return {}
     return {
         0: f"{history.days[0]} was audited after nights that follow it. Standings, which end after "

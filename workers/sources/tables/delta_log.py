@@ -47,10 +47,9 @@ def files_of_day(table: str, version: int | None, column: str | None, day: str) 
             there = may_hold(action.get(f"min.{column}"), action.get(f"max.{column}"), asked)
         if there:
             names.append(urllib.parse.unquote(action["path"]))
-    newest = delta if version is None else _open(table, None)
     return {
         "version": delta.version(),
-        "newest": newest.version(),
+        "newest": delta.version() if version is None else _newest(table),
         "files": names,
         "partitioned": partitioned,
         "undated": undated,
@@ -85,6 +84,14 @@ def _open(table: str, version: int | None) -> deltalake.DeltaTable:
             f"The Delta table {table}{at} cannot be opened ({said}): check the address, "
             "the credentials, and that vacuum has not deleted the version.",
         ) from None
+
+
+def _newest(table: str) -> int | None:
+    """Return the newest version; None where it cannot be opened, which costs no older one."""
+    try:
+        return _open(table, None).version()
+    except NotEvaluableError:
+        return None
 
 
 def _actions(delta: deltalake.DeltaTable) -> list[dict[str, Any]]:

@@ -43,7 +43,7 @@ class TableDay:
         day_in_files: whether the files may hold other days too, so that each row is asked.
         unread: of a folder, files that are not read on any other day either.
         called: what sentences call it; its address if left out.
-        newest: its newest version or snapshot, as far as it is known.
+        newest: its newest version or snapshot; None of a folder, and where it cannot be opened.
     """
 
     root: Lake
@@ -63,11 +63,12 @@ class TableDay:
     @property
     def pinned(self) -> str:
         """Sentence that an older version was read, where settings name one; else empty."""
-        if self.newest in {None, self.version}:
+        if self.newest == self.version:
             return ""
+        newest = "cannot be opened" if self.newest is None else f"is {self.newest}"
         return (
             f"{self.name} was read at version {self.version}, which the settings name, and its "
-            f"newest is {self.newest}: see that training read the former, or take version out."
+            f"newest {newest}: see that training read the former, or take version out."
         )
 
 
