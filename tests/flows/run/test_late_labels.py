@@ -4,6 +4,8 @@ import datetime as dt
 import os
 import pathlib
 
+import deltalake
+import polars as pl
 import pytest
 
 from flows.run.late_labels import late_labels
@@ -27,19 +29,38 @@ def audited(tmp_path: pathlib.Path) -> tuple[Lake, Warehouse, pathlib.Path]:
 @pytest.mark.parametrize(
     ("since", "minutes", "told"), [(EVE, 60, True), (EVE, 5, False), (None, 60, False)]
 )
+@pytest.mark.parametrize("name", ["part.parquet", "part.parquet.gz"])
 def test_labels_that_came_after_their_audit_are_told_where_training_read_them(
-    audited: tuple[Lake, Warehouse, pathlib.Path], since: dt.date | None, minutes: int, told: bool
+    audited: tuple[Lake, Warehouse, pathlib.Path],
+    since: dt.date | None,
+    minutes: int,
+    told: bool,
+    name: str,
 ) -> None:
     """No night plays them, and nothing was said."""
-    lake, warehouse, file = audited
+    lake, warehouse, first = audited
+    file = first.rename(first.with_name(name))
     written = (START + dt.timedelta(minutes=minutes)).timestamp()
     os.utime(file, (written, written))
     tonight = evaluated("ads", DAY, hour=24, dataset="clicks", trained_since=since).audit
     found = list(late_labels([tonight], lake, warehouse))
     assert [row.audit_id for row, _ in found] == [tonight.audit_id] * told
-    assert all("'part.parquet' among them was written on" in sentence for _, sentence in found)
+    assert all(f"{name!r} among them was written on" in sentence for _, sentence in found)
     if told:
         played = tonight.model_copy(update={"label_days": (EVE, DAY)})
         assert list(late_labels([played], lake, warehouse)) == []
         file.unlink()
         assert list(late_labels([tonight], lake, warehouse)) == []
+
+
+def test_a_forged_row_without_a_time_ends_no_alert(
+    audited: tuple[Lake, Warehouse, pathlib.Path],
+) -> None:
+    lake, warehouse, _ = audited
+    path = warehouse.path("audits")
+    rows = pl.read_delta(path).with_columns(
+        audit_id=pl.lit("f" * 32), recorded_at=pl.lit(None, dtype=pl.Datetime("us", "UTC"))
+    )
+    deltalake.write_deltalake(path, rows.with_columns(revision=9), mode="append")
+    tonight = evaluated("ads", DAY, hour=24, dataset="clicks", trained_since=EVE).audit
+    assert list(late_labels([tonight], lake, warehouse)) == []

@@ -50,6 +50,8 @@ def test_a_delta_table_gives_the_files_that_may_hold_the_day(tmp_path: pathlib.P
     assert "read at version 0, which the settings name, and its newest is 2" in partition.beyond
     with pytest.raises(NotEvaluableError, match="has no day = 2026-03-02"):
         find_day(place(tmp_path / "t", version=0), DAY)
+    (tmp_path / "t" / "_delta_log" / f"{3:020d}.json").write_text("{x")
+    assert "newest cannot be opened" in find_day(place(tmp_path / "t", version=0), EVE).pinned
 
 
 def test_deleted_rows_of_a_delta_table_are_not_read_back(tmp_path: pathlib.Path) -> None:
