@@ -47,7 +47,7 @@ BELOW_IN_WORKERS = {
     "patience": set(),
     "plain_files": set(),
     "secret_files": {"plain_files"},
-    "executors": {"isolation", "patience"},
+    "executors": {"isolation", "patience", "versions"},
     "totals": {"executors"},
     "one_child": {"executors"},
     "plain_text": set(),
@@ -350,7 +350,7 @@ def test_a_file_name_means_one_thing() -> None:
             seen.setdefault(path.name, []).append(folder)
     assert len(seen) > 400
     twice = {name for name, folders in seen.items() if len(folders) > 1}
-    assert twice == {"exceptions.py", "segments.py", "student.py"}
+    assert twice == {"exceptions.py"}
 
 
 def test_no_package_unpickles_anything() -> None:

@@ -34,7 +34,6 @@ ELSEWHERE = {
         "privcore.guarantees.families privcore.guarantees.normal privcore.guarantees.tradeoffs "
         "privcore.lower_bounds.kernels"
     ),
-    "privcore/lower_bounds/test_method_numbers.py": "workers.versions",
     "privcore/lower_bounds/test_notebook.py": (
         "privcore.lower_bounds.answer privcore.lower_bounds.minimum "
         "privcore.lower_bounds.notebook_input"

@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 from privcore.exceptions import AuditError, TerminalError, TransientError, is_failure
 from workers.isolation import private_folder
 from workers.patience import within
+from workers.versions import by_one_version
 
 
 class _Ray:
@@ -131,7 +132,8 @@ class OnRay:
     """Does the work in tasks on the Ray that this process is connected to.
 
     Work in flight is bounded. A task is tried again where a worker or node was lost or the function
-    raised `TransientError`, and never for anything else.
+    raised `TransientError`, and never for anything else. A node with another version of privaudit
+    refuses it.
 
     Attributes:
         task_cpus: CPUs that a task holds. The work of one is done on one thread.
@@ -265,7 +267,7 @@ class OnRay:
             "max_retries": _RETRIES,
             "retry_exceptions": [TransientError],
         }
-        return ray.remote(**options, **more)(without_panic(function))
+        return ray.remote(**options, **more)(without_panic(by_one_version(function)))
 
     def _limit(self) -> int:
         """Return how many tasks may be in flight: some for every CPU, so that no CPU waits."""

@@ -1,7 +1,10 @@
 """Versions of the code and of the method that made a figure; both stand in every row."""
 
+import functools
 import importlib.metadata
 import socket
+from collections.abc import Callable
+from typing import TypeVar
 
 from privcore.exceptions import TerminalError
 
@@ -10,17 +13,30 @@ METHOD_VERSION = "18"
 
 CODE_VERSION = importlib.metadata.version("privaudit")
 
-BOTH = f"{CODE_VERSION} (method version {METHOD_VERSION})"
+_BOTH = f"{CODE_VERSION} (method version {METHOD_VERSION})"
 
 
-def check_same(version: str) -> None:
-    """Refuse to work for an audit that another version began.
+_Result = TypeVar("_Result")
 
-    Raises:
-        TerminalError: this node has another version of privaudit.
+
+def by_one_version(function: Callable[..., _Result]) -> Callable[..., _Result]:
+    """Return a function that refuses to work on a node with another version than this process.
+
+    It raises `TerminalError` there.
     """
-    if version != BOTH:
+    begun_by = _BOTH
+
+    @functools.wraps(function)
+    def run(*arguments: object) -> _Result:
+        _check_same(begun_by)
+        return function(*arguments)
+
+    return run
+
+
+def _check_same(begun_by: str) -> None:
+    if begun_by != _BOTH:
         raise TerminalError(
-            f"The node {socket.gethostname()} has privaudit {BOTH}, but the audit was begun by "
-            f"{version}: install the same on every node."
+            f"The node {socket.gethostname()} has privaudit {_BOTH}, but the work was begun by "
+            f"{begun_by}: install the same on every node."
         )

@@ -16,34 +16,6 @@ _ROUNDING = 1e-10
 
 
 @njit(cache=True)
-def log_normalizer_ratio(first: int, second: int, right: int, log_odds: float, gap: float) -> float:
-    """Return a lower bound on log Z(log_odds) - log Z(log_odds + gap), tight to 1e-9.
-
-    Args:
-        first: n1, records of the arm whose odds are greater.
-        second: n0, records of the other arm.
-        right: t, right ones of both arms.
-        log_odds: a.
-        gap: at least 0.
-
-    Terms are summed from the largest outwards until what is left, which falls faster than a
-    geometric series since the terms are log-concave, is below 1e-14 of the sum: it is left out of
-    the first sum and added, as that series, to the second.
-    """
-    low, high = max(0, right - second), min(first, right)
-    if low == high:
-        return -gap * low
-    mode = _mode(first, second, right, log_odds, low, high)
-    raised_mode = _mode(first, second, right, log_odds + gap, low, high)
-    total, _ = _sum(first, second, right, log_odds, mode, low, high)
-    raised, rest = _sum(first, second, right, log_odds + gap, raised_mode, low, high)
-    between = _log_weight_ratio(first, second, right, mode, raised_mode)
-    peaks = log_odds * mode - (log_odds + gap) * raised_mode - between
-    # Rounding, far below this, must not favour a rejection either.
-    return peaks + math.log(total) - math.log(raised + rest) - _ROUNDING
-
-
-@njit(cache=True)
 def log_wealth_of_tables(
     first: NDArray[np.int64],
     first_right: NDArray[np.int64],
@@ -55,19 +27,60 @@ def log_wealth_of_tables(
 ) -> NDArray[np.float64]:
     """Return the log of the product over tables of e^(gap k) Z(a) / Z(a + gap), a with offset.
 
-    Tables have shape (tables,), `log_odds` (points,), `gaps` (gaps,); the answer (points, gaps).
+    Args:
+        first: n1, records of the arm whose odds are greater; shape (tables,), as the next four.
+        first_right: right ones of them.
+        second: n0, records of the other arm.
+        second_right: right ones of them.
+        offset: of each table, added to the log-odds.
+        log_odds: a, shape (points,).
+        gaps: at least 0, shape (gaps,).
+
+    Returns:
+        A lower bound, shape (points, gaps), tight to 1e-9 a table.
+
+    Terms are summed from the largest outwards until what is left, which falls faster than a
+    geometric series since the terms are log-concave, is below 1e-14 of the sum: it is left out of
+    Z(a) and added, as that series, to Z(a + gap).
     """
     wealth = np.zeros((log_odds.size, gaps.size))
     for table in range(first.size):
         n1, n0 = first[table], second[table]
         k1 = first_right[table]
-        right = k1 + second_right[table]
+        numbers = n1, n0, k1 + second_right[table]
         for point in range(log_odds.size):
             a = log_odds[point] + offset[table]
+            mode, total = _peak(numbers, a)  # one for all gaps
             for j in range(gaps.size):
-                ratio = log_normalizer_ratio(n1, n0, right, a, gaps[j])
+                ratio = _log_ratio(numbers, a, gaps[j], mode, total)
                 wealth[point, j] += gaps[j] * k1 + ratio
     return wealth
+
+
+@njit(cache=True)
+def _peak(table: tuple[int, int, int], log_odds: float) -> tuple[int, float]:
+    """Return the mode of (n1, n0, t), and the sum of all terms as a multiple of the mode's."""
+    first, second, right = table
+    low, high = max(0, right - second), min(first, right)
+    mode = _mode(first, second, right, log_odds, low, high)
+    return mode, _sum(first, second, right, log_odds, mode, low, high)[0]
+
+
+@njit(cache=True)
+def _log_ratio(
+    table: tuple[int, int, int], log_odds: float, gap: float, mode: int, total: float
+) -> float:
+    """Return a lower bound on log Z(log_odds) - log Z(log_odds + gap), given the first `_peak`."""
+    first, second, right = table
+    low, high = max(0, right - second), min(first, right)
+    if low == high:
+        return -gap * low
+    raised_mode = _mode(first, second, right, log_odds + gap, low, high)
+    raised, rest = _sum(first, second, right, log_odds + gap, raised_mode, low, high)
+    between = _log_weight_ratio(first, second, right, mode, raised_mode)
+    peaks = log_odds * mode - (log_odds + gap) * raised_mode - between
+    # Rounding, far below this, must not favour a rejection either.
+    return peaks + math.log(total) - math.log(raised + rest) - _ROUNDING
 
 
 @njit(cache=True)

@@ -16,7 +16,7 @@ UNITS = 64
 SENSITIVITY = UNITS + 1
 """Units by which one label can move a figure: the last one is what rounding may add."""
 _TOLERANCE = 2e-9
-"""Tolerance of one table's wealth in nats (`log_normalizer_ratio`)."""
+"""Tolerance of one table's wealth in nats (`log_wealth_of_tables`)."""
 _LITTLE = 0.1
 """Nats of evidence."""
 _BEYOND = 0.1

@@ -66,7 +66,7 @@ _OWN: dict[str, tuple[str, ...]] = {
     ),
     "workers/publication/recurring.py": ("tests/workers/publication/test_recurring.py",),
     "workers/evidence/merkle_log.py": ("tests/workers/evidence/test_merkle_log.py",),
-    "workers/scan/student.py": ("tests/workers/scan/test_student.py",),
+    "workers/scan/fitted_student.py": ("tests/workers/scan/test_fitted_student.py",),
     "workers/scan/student_look.py": (
         "tests/workers/scan/test_student_look_rows.py",
         "tests/workers/scan/test_student_look.py",

@@ -38,7 +38,6 @@ from workers.plan import Plan
 from workers.scan.label_pass import KnownBefore, Scan, whole_result
 from workers.scan.partial_results import Game, PartialResult, PartialResults
 from workers.sources.source import Source
-from workers.versions import BOTH, check_same
 from workers.warehouse.schema import AuditRecord, Status
 
 PROXY_ADVANTAGE = 3.0
@@ -72,7 +71,6 @@ class _Shared:
     root: Lake
     partition: Partition
     known: tuple[KnownBefore, ...]
-    version: str = BOTH
 
 
 _Item = tuple[int, Request, Inputs]
@@ -103,13 +101,8 @@ def prove(
 def _prove_some(
     counted: tuple[_Shared, PartialResults], some: Sequence[_Item]
 ) -> list[tuple[int, Proved]]:
-    """Return records with their numbers.
-
-    Raises:
-        TerminalError: this node has another version of privaudit than who began the pass.
-    """
+    """Return records with their numbers."""
     shared, results = counted
-    check_same(shared.version)
     partition = shared.partition
     words = functools.partial(other_words, shared.root, partition)
     proved = []

@@ -16,9 +16,9 @@ from privcore.attacks import (
     places,
 )
 from workers.labels.columns import Batch
+from workers.scan.fitted_student import FittedStudent
 from workers.scan.partial_results import Game, of_one_day
 from workers.scan.players import row_folds
-from workers.scan.student import FittedStudent
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,16 +15,16 @@ from workers.labels.bad_records import BadRecords
 from workers.labels.shards import WorkUnit, work_unit_name
 from workers.logs import log_event
 from workers.scan.cost import Cost
+from workers.scan.fitted_student import Taught
 from workers.scan.partial_results import Game, LabelPass, PartialResult, PartialResults
 from workers.scan.row_draw import RowDraw
 from workers.scan.row_draw_look import with_row_draws
 from workers.scan.sample_order import sample_order
 from workers.scan.staging import FORMAT, Staging
-from workers.scan.student import Taught
 from workers.scan.student_look import with_students
 from workers.scan.work_unit import scan_work_unit
 from workers.totals import Total, total
-from workers.versions import BOTH, CODE_VERSION, METHOD_VERSION, check_same
+from workers.versions import CODE_VERSION, METHOD_VERSION
 
 _log = logging.getLogger(__name__)
 
@@ -151,16 +151,14 @@ def whole_result(part: PartialResult, known: KnownBefore, *, left_out: BadRecord
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A pass, where its finished work units are kept, and the code that began it."""
+    """A pass, and where its finished work units are kept."""
 
     shared: LabelPass
     staging: Staging | None
-    version: str = BOTH
 
 
 def scan_or_find(staged: Staged, unit: WorkUnit) -> tuple[Cost, PartialResults]:
     """Return a work unit's results: found where it was done before, scanned and kept where not."""
-    check_same(staged.version)
     if staged.staging is None:
         return scan_work_unit(staged.shared, unit)
     found = staged.staging.load(unit)

@@ -29,14 +29,14 @@ from workers.labels.content_digest import ContentDigest
 from workers.labels.shards import Partition
 from workers.lake.layout import Lake
 from workers.plan import Plan
+from workers.scan.fitted_segments import FittedSegments
+from workers.scan.fitted_student import FittedStudent, MeanOfModels, Taught
 from workers.scan.leaf_counts import LeafCounts
 from workers.scan.near_copies import NearCopies
 from workers.scan.row_draw import RowDraw
 from workers.scan.rows_alike import RowsAlike
 from workers.scan.sampling_weights import SamplingWeights
 from workers.scan.score_diagnostics import ScoreDiagnostics
-from workers.scan.segments import FittedSegments
-from workers.scan.student import FittedStudent, MeanOfModels, Taught
 from workers.sources.source import Source
 
 MAXIMUM_SLICES = 1000

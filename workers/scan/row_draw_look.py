@@ -18,17 +18,10 @@ from workers.scan.partial_results import Game, LabelPass
 from workers.scan.players import check_columns
 from workers.scan.row_draw import RowDraw, may_be_large
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
-from workers.versions import BOTH, check_same
 
 _BATCH_ROWS = 1 << 18
 _LEAST_BYTES = 16 << 20
 """The size of a day's files without which nothing is counted, and all rows play."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Shared:
-    shared: LabelPass
-    version: str = BOTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +46,7 @@ def with_row_draws(
     asking = [n for n, game in enumerate(shared.games) if _may_draw(game)]
     if not asking or shared.partition.bytes < _LEAST_BYTES:
         return shared
-    asked = _Shared(dataclasses.replace(shared, games=tuple(shared.games[n] for n in asking)))
+    asked = dataclasses.replace(shared, games=tuple(shared.games[n] for n in asking))
     units = shared.partition.work_units
     rows = executor.fold(_rows, asked, units, on_done=lambda _: None, deadline=deadline)
     if not may_be_large(rows or 0):
@@ -90,20 +83,17 @@ def _footers(shared: LabelPass, unit: WorkUnit) -> Iterator[tuple[Piece, str, Fo
             continue
 
 
-def _rows(asked: _Shared, unit: WorkUnit) -> tuple[None, int]:
+def _rows(shared: LabelPass, unit: WorkUnit) -> tuple[None, int]:
     """Return how many rows the footers of a work unit name."""
-    check_same(asked.version)
     return None, sum(
         footer.groups[index].rows
-        for piece, _, footer in _footers(asked.shared, unit)
+        for piece, _, footer in _footers(shared, unit)
         for index in piece.row_groups(len(footer.groups))
     )
 
 
-def _draw(asked: _Shared, unit: WorkUnit) -> tuple[None, _Draws]:
+def _draw(shared: LabelPass, unit: WorkUnit) -> tuple[None, _Draws]:
     """Return the rows of a work unit in each game; what cannot be read is left out."""
-    check_same(asked.version)
-    shared = asked.shared
     total = _Draws((RowDraw(0, 0),) * len(shared.games))
     columns = shared.columns(range(len(shared.games)))
     for piece, path, footer in _footers(shared, unit):

@@ -1,7 +1,6 @@
 """Segments are fitted before the first row is counted: a sample is read, and all rows' features."""
 
 import dataclasses
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,28 +12,21 @@ from workers.labels.batches import batches_of
 from workers.labels.columns import Batch
 from workers.labels.parquet import read_footer
 from workers.labels.shards import WorkUnit
-from workers.scan.partial_results import Game, LabelPass
-from workers.scan.players import players, row_folds, row_streams
-from workers.scan.rows_seen import HashCounts, RowsSeen
-from workers.scan.segments import fitted_segments
-from workers.scan.student import (
+from workers.scan.fitted_segments import fitted_segments
+from workers.scan.fitted_student import (
     FittedStudent,
     StudentSample,
     apart,
     as_objects,
     read_context,
 )
+from workers.scan.partial_results import Game, LabelPass
+from workers.scan.players import players, row_folds, row_streams
+from workers.scan.rows_seen import HashCounts, RowsSeen
 from workers.scan.student_look import sampled
 from workers.sources.source import SharedScores
-from workers.versions import BOTH, check_same
 
 _BATCH_ROWS = 1 << 16
-
-
-@dataclass(frozen=True, slots=True)
-class _Shared:
-    shared: LabelPass
-    version: str = BOTH
 
 
 def with_segments(shared: LabelPass, *, share: float, executor: Executor) -> LabelPass:
@@ -58,7 +50,7 @@ def with_segments(shared: LabelPass, *, share: float, executor: Executor) -> Lab
         )
 
     units = shared.partition.work_units
-    seen = executor.fold(_count_rows, _Shared(shared), units, on_done=lambda _: None)
+    seen = executor.fold(_count_rows, shared, units, on_done=lambda _: None)
     assert seen is not None  # noqa: S101  # there was a sample
     segments = fitted_segments(samples[0], seen, share=share)
     return dataclasses.replace(shared, games=(dataclasses.replace(game, segments=segments),))
@@ -108,10 +100,9 @@ def _movement(game: Game, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.f
     return np.asarray(np.abs(learned(target) - learned(expected)).max(axis=1))
 
 
-def _count_rows(asked: _Shared, unit: WorkUnit) -> tuple[None, RowsSeen]:
+def _count_rows(shared: LabelPass, unit: WorkUnit) -> tuple[None, RowsSeen]:
     """Return which rows of a work unit come several times; what cannot be read is left out."""
-    check_same(asked.version)
-    (game,), lake, partition = asked.shared.games, asked.shared.lake, asked.shared.partition
+    (game,), lake, partition = shared.games, shared.lake, shared.partition
     nothing = HashCounts.of(np.zeros(0, dtype=np.uint64))
     seen = RowsSeen(nothing, nothing)
     for piece in unit:

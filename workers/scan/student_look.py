@@ -18,9 +18,7 @@ from workers.exceptions import NotEvaluableError
 from workers.executors import Executor
 from workers.labels.columns import Batch
 from workers.labels.parquet import Footer, read_footer, read_row_group
-from workers.scan.partial_results import Game, LabelPass
-from workers.scan.players import Players, check_columns, players, row_folds, row_streams
-from workers.scan.student import (
+from workers.scan.fitted_student import (
     MOST_RECORDS,
     FittedStudent,
     MeanOfModels,
@@ -30,8 +28,9 @@ from workers.scan.student import (
     fitted,
     read_context,
 )
+from workers.scan.partial_results import Game, LabelPass
+from workers.scan.players import Players, check_columns, players, row_folds, row_streams
 from workers.sources.source import SharedScores
-from workers.versions import BOTH, check_same
 
 _FILES = 32
 _ROW_GROUPS = 64
@@ -52,7 +51,6 @@ class _Asked:
     row_groups: int | None
     enough: int
     of_batch: Callable[[Game, Batch, StudentSample], StudentSample]
-    version: str = BOTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +69,6 @@ class _Samples:
 class _Lessons:
     samples: _Samples
     numbers: tuple[bool, ...]
-    version: str = BOTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +151,12 @@ def _with_mean(game: Game) -> Game:
 
 
 def _teach(lessons: _Lessons, number: int) -> tuple[None, _Students]:
-    check_same(lessons.version)
     numbers = lessons.numbers[number]
     return None, _Students({number: fitted(lessons.samples.parts[number], numbers=numbers)})
 
 
 def _sample(asked: _Asked, file: str) -> tuple[None, _Samples]:
     """Return what a file gives, read once for all games, in an order that is not the rows'."""
-    check_same(asked.version)
     shared, enough, passed_over = asked.shared, asked.enough, False
     parts = [StudentSample.none() for _ in shared.games]
     path = shared.partition.path(file)

@@ -1,4 +1,7 @@
-"""A night on an object store lists as often after thirty nights as after three."""
+"""A night on an object store lists as often after thirteen nights as after three.
+
+Delta Lake writes a checkpoint of a table each tenth commit.
+"""
 
 import datetime as dt
 import pathlib
@@ -28,7 +31,7 @@ from workers.lake.layout import Lake
 from workers.lake.layout import _remote as connected
 from workers.warehouse.store import Warehouse
 
-EARLY, LATE = 3, 30
+EARLY, LATE = 3, 13
 """Nights before those that are counted."""
 ROWS = 400
 
@@ -50,7 +53,7 @@ class Listings:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_process")
-def test_a_night_lists_as_often_after_thirty_nights_as_after_three(tmp_path: pathlib.Path) -> None:
+def test_a_night_lists_as_often_after_thirteen_nights_as_after_three(tmp_path: pathlib.Path) -> None:
     with faulty_store() as (store, bucket):
         connected.cache_clear()
         uri, warehouse = f"{bucket}/lake", Warehouse(f"{bucket}/warehouse")

@@ -19,8 +19,8 @@ from privcore.attacks import (
 from tests.support.lake import DAY, PLAN
 from workers.labels.columns import Batch
 from workers.scan.against_student import against_student
+from workers.scan.fitted_student import FittedStudent, Taught
 from workers.scan.players import row_folds
-from workers.scan.student import FittedStudent, Taught
 
 ROWS = np.array([5, 2, 7, 0, 3])
 BATCH = Batch(pl.DataFrame({"age": np.arange(8.0)}).to_arrow(), "somewhere", ("file", 1, 40))

@@ -1,6 +1,5 @@
 """Several models in one pass: one read of every shard, deadlines, progress, logs."""
 
-import dataclasses
 import datetime as dt
 import json
 import logging
@@ -14,7 +13,6 @@ import pytest
 
 import workers.labels.parquet
 import workers.scan.staging
-from privcore.exceptions import TerminalError
 from tests.support.lake import (
     BINARY,
     DAY,
@@ -222,18 +220,6 @@ def test_a_deadline_in_the_middle_keeps_what_was_finished(
     assert done == [1, 2, 3, 4]
     assert len(list(staging.rglob("*.tally"))) == 4
     assert {record.audit.status for record in audited(lake, staging=str(staging))} == {"evaluated"}
-
-
-def test_a_node_with_another_version_refuses_to_play(lake: Lake) -> None:
-    class ExternalInputs(InProcess):
-        """Plays where another version is installed."""
-
-        def fold(self, function: Any, shared: Any, items: Any, **more: Any) -> Any:
-            older = dataclasses.replace(shared, version="0.0.1 (method version 1)")
-            return super().fold(function, older, items, **more)
-
-    with pytest.raises(TerminalError, match=r"begun by 0\.0\.1 .*: install the same on every node"):
-        audited(lake, executor=ExternalInputs())
 
 
 @pytest.mark.slow

@@ -405,7 +405,7 @@ def test_few_holdout_rows_teach_nobody(tmp_path: pathlib.Path) -> None:
 def test_no_more_rows_are_kept_than_said(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
-    monkeypatch.setattr("workers.scan.student.MOST_RECORDS", 300)
+    monkeypatch.setattr("workers.scan.fitted_student.MOST_RECORDS", 300)
     monkeypatch.setattr(student_look, "MOST_RECORDS", 300)
     row = audit(tmp_path / "table", learner(), context=CONTEXT)
     assert row.student_records == 300

@@ -13,8 +13,8 @@ from tests.workers.sources.scores.test_supplied import tables
 from workers.executors import InProcess
 from workers.labels.columns import Batch
 from workers.scan import student_look
+from workers.scan.fitted_student import FittedStudent, StudentSample, fitted
 from workers.scan.partial_results import Game, LabelPass
-from workers.scan.student import FittedStudent, StudentSample, fitted
 from workers.sources.scores.supplied import SuppliedScores, find_scores
 
 
@@ -85,7 +85,7 @@ def test_rows_that_a_full_sample_would_not_keep_are_not_scored(
     source = find_scores("ads", DAY, SuppliedScores(tables(tmp_path, context=CONTEXT)))
     root, partition = source.find_partition(joining=NO_JOIN_NEEDED)
     asked = LabelPass(root, partition, (Game(source, PLAN),))
-    monkeypatch.setattr("workers.scan.student.MOST_RECORDS", 50)
+    monkeypatch.setattr("workers.scan.fitted_student.MOST_RECORDS", 50)
     parts: list[StudentSample] = []
 
     def with_all(game: Game, batch: Batch, _: StudentSample) -> StudentSample:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from privcore.attacks import Context, SegmentTree, Split, fit_segments
 from workers.labels.columns import Batch
 from workers.lake.manifest import Feature
+from workers.scan.fitted_student import StudentSample, context_of, read_context
 from workers.scan.rows_seen import RowsSeen
-from workers.scan.student import StudentSample, context_of, read_context
 
 _RARE = 0.01
 """Numbers beyond the quantiles of this share at either end are unusual, as are rarer categories."""

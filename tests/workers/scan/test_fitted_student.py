@@ -24,7 +24,7 @@ from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.labels.columns import Batch
 from workers.lake.manifest import Feature
-from workers.scan.student import (
+from workers.scan.fitted_student import (
     StudentSample,
     apart,
     as_objects,
@@ -67,7 +67,7 @@ def test_a_sample_keeps_20_000_rows_and_those_of_the_smallest_streams() -> None:
 
 def test_a_full_sample_wants_smaller_streams_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Places of rows, ascending; of equal streams the earlier row is kept."""
-    monkeypatch.setattr("workers.scan.student.MOST_RECORDS", 3)
+    monkeypatch.setattr("workers.scan.fitted_student.MOST_RECORDS", 3)
     made = sample(4)
     streams = np.array([9, 2, 7, 1, 3], dtype=np.uint64)
     for held, wanted in (

@@ -5,9 +5,9 @@ import polars as pl
 
 from workers.labels.columns import Batch
 from workers.lake.manifest import Feature
+from workers.scan.fitted_segments import FittedSegments, fitted_segments
+from workers.scan.fitted_student import StudentSample, read_context
 from workers.scan.rows_seen import RowsSeen
-from workers.scan.segments import FittedSegments, fitted_segments
-from workers.scan.student import StudentSample, read_context
 
 ROWS = 2_000
 FEATURES = (
