@@ -53,7 +53,9 @@ class Listings:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_process")
-def test_a_night_lists_as_often_after_thirteen_nights_as_after_three(tmp_path: pathlib.Path) -> None:
+def test_a_night_lists_as_often_after_thirteen_nights_as_after_three(
+    tmp_path: pathlib.Path,
+) -> None:
     with faulty_store() as (store, bucket):
         connected.cache_clear()
         uri, warehouse = f"{bucket}/lake", Warehouse(f"{bucket}/warehouse")
