@@ -32,11 +32,13 @@ from flows.notify.public import (
 )
 from flows.report.known_windows import NightWindows
 from flows.run.auditing import Audited
+from flows.run.late_labels import late_labels
 from flows.run.publish_report import publish
 from flows.settings import Settings
 from privcore.exceptions import AuditError, TransientError, is_failure
 from privcore.lower_bounds.secret import Secret
 from privcore.lower_bounds.verdicts import Verdict
+from workers.lake.layout import Lake
 from workers.publication.statement_row import PublicVerdict
 from workers.publication.training_again import recurrences
 from workers.warehouse.input_changes import input_changes
@@ -241,6 +243,8 @@ def _beside(
         return
     for audit_id, changes in input_changes(warehouse, audits).items():
         yield inputs_alert(known[audit_id], changes, settings)
+    for row, told in late_labels(rows, Lake(settings.lake), warehouse):
+        yield inputs_alert(row, told, settings)
     before = incidents_before(warehouse, list(known.values()), windows)
     for found in windows(warehouse, audits).sort("day", "model").iter_rows(named=True):
         row = known[found["audit_id"]]

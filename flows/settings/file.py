@@ -15,6 +15,8 @@ from pydantic import (
     Field,
     SecretStr,
     ValidationError,
+    ValidationInfo,
+    field_validator,
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -125,6 +127,21 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Let the environment win over the file."""
         return env_settings, init_settings
+
+    @field_validator("together")
+    @classmethod
+    def _datasets_are_named(
+        cls, together: TogetherSettings | None, info: ValidationInfo
+    ) -> TogetherSettings | None:
+        """Refuse a total of datasets that owners name: a copy's name would have its own total."""
+        models = info.data.get("models", ()) if together else ()
+        free = [one.name for one in models if not (one.dataset or one.scores or one.labels)]
+        if free:
+            raise ValueError(
+                f"name the dataset of {', '.join(free[:_NAMED])} in [[models]]: a copy of it under "
+                "another name, which a manifest may choose, would have a total of its own"
+            )
+        return together
 
     def model_named(self, name: str) -> ModelSettings:
         """Return what is configured for a model, the defaults for one that is not listed."""

@@ -23,6 +23,7 @@ SURE = 1e-4
 """P-value below which a column holds no responses of the mechanism."""
 OF_LABELS = {"randomized_response", "randomized_response_with_prior", "laplace_one_hot"}
 """Mechanisms that change labels one by one: what they make can be put in the labels' place."""
+_TESTED = "randomized_response"
 _OF_TRAINING = {"gaussian", "pate_laplace", "pate_gaussian", "dp_sgd"}
 _MANIFEST = "its manifest's label.state"
 
@@ -43,13 +44,21 @@ def check_privatised(source: Source, tallies: Tallies, plan: Plan) -> None:
     said = declaration_location(source.facts["scores"], source.facts.get("source"))
     _check_allowed(state.privatised_by, source, plan, said=said)
     try:
-        mechanism_from_manifest(state.privatised_by.name, state.privatised_by.parameters)
+        account = mechanism_from_manifest(state.privatised_by.name, state.privatised_by.parameters)
     except InvalidInputError as error:
         raise NotEvaluableError(
             Reason.MANIFEST_INVALID,
             f"{source.model} for {source.day} says in {said} that the "
             f"labels were privatised by a mechanism that cannot be read: {error}",
         ) from None
+    listed = len(source.label.classes) if source.gives_chances else 2
+    if isinstance(account, RandomizedResponseAccount) and account.classes < listed:
+        raise NotEvaluableError(
+            Reason.LABEL_STATE,
+            f"The labels of {source.model} for {source.day} have {listed} classes, and {said} says "
+            f"that they are responses among {account.classes}: write in its parameters the classes "
+            "that a response could be, or secret in that place.",
+        )
     accuracy = _accuracy(tallies)
     if _cannot_be(state.privatised_by, accuracy, source, plan):
         raise NotEvaluableError(
@@ -68,17 +77,17 @@ def _check_allowed(mechanism: DeclaredMechanism, source: Source, plan: Plan, *, 
         f"The labels of {source.model} for {source.day} are said, in {said}, to have been "
         f"privatised by {mechanism.name}"
     )
-    if said == _MANIFEST and not plan.privatised_labels:
-        raise NotEvaluableError(
-            Reason.LABEL_STATE,
-            f"{about}. The settings do not allow that. If it is true, set privatised_labels = true "
-            "in this model's plan; if not, write secret in that place.",
-        )
     if mechanism.name not in OF_LABELS:
         raise NotEvaluableError(
             Reason.LABEL_STATE,
             f"{about}, which changes no labels before training: write secret in that place, and "
             "name it as the declaration's mechanism.",
+        )
+    if said == _MANIFEST and mechanism.name not in _allowed(plan):
+        raise NotEvaluableError(
+            Reason.LABEL_STATE,
+            f"{about}. The settings do not allow that. If it is true, set privatised_labels = "
+            f"['{mechanism.name}'] in this model's plan; if not, write secret in that place.",
         )
     guarantee = judged_by(source.privacy, plan, by_row=True)
     if guarantee is None:
@@ -95,6 +104,12 @@ def _check_allowed(mechanism: DeclaredMechanism, source: Source, plan: Plan, *, 
             f"{rounding.guarantee(guarantee.epsilon, guarantee.delta)} that is declared: declare "
             "what it accounts for, or say secret there.",
         ) from None
+
+
+def _allowed(plan: Plan) -> tuple[str, ...]:
+    """Return the mechanisms that a manifest may name; responses of one alone can be tested."""
+    named = plan.privatised_labels
+    return named if isinstance(named, tuple) else (_TESTED,) * named
 
 
 def label_column_holds(source: Source, tallies: Tallies, plan: Plan) -> LabelColumnHolds | None:
@@ -159,7 +174,7 @@ def _cannot_be(
     answer the same. Nor is it where a label comes again, and the proxy may know its response, or of
     numbers, of which the proxy predicts no side.
     """
-    if mechanism.name != "randomized_response" or plan.labels_recur or not source.gives_chances:
+    if mechanism.name != _TESTED or plan.labels_recur or not source.gives_chances:
         return False
     account = mechanism_from_manifest(mechanism.name, mechanism.parameters)
     assert isinstance(account, RandomizedResponseAccount)  # noqa: S101  # by its name

@@ -18,6 +18,7 @@ Checksums have 4 bytes of each 512. Packed text of a tenth of the rows has more 
 """
 _FEW_PERSONS = 10
 """Persons in the holdout, without which nothing is seen of persons with as many rows."""
+_ROWS_OF_A_PERSON = 2.0
 _FILES_NAMED = 3
 _NAME_CHARACTERS = 80
 
@@ -37,7 +38,7 @@ def with_remarks(
         result.bad.summary(plan.max_bad_records),
         _drawn(result, evidence),
         _excluded(result, result.training_rows(evidence.records)),
-        _uncompared_persons(result),
+        _persons(result, plan),
         result.copies.sentence(),
         result.alike.sentence(),
         result.weights.sentence(),
@@ -121,9 +122,12 @@ def _excluded(result: PartialResult, records: int) -> str:
     )
 
 
-def _uncompared_persons(result: PartialResult) -> str:
-    """Return that many persons in training are compared with nobody, or with few."""
-    if result.units is None:
+def _persons(result: PartialResult, plan: Plan) -> str:
+    """Return how many rows a person has, and that many are compared with nobody, or with few.
+
+    A column of invented persons groups rows as one of true persons may: only its author knows.
+    """
+    if result.units is None or not result.units[0].streams.size:
         return ""
     training, control = result.units
     persons = training.streams.size
@@ -131,7 +135,13 @@ def _uncompared_persons(result: PartialResult) -> str:
     both, few = persons - alone.streams.size, max(1, _MANY_EXCLUDED * persons)
     groups = zip(alone.matched_within(1), others.matched_within(1), strict=True)
     rare = sum(one.streams.size for one, other in groups if other.streams.size < _FEW_PERSONS)
-    said = [
+    each = training.rows.mean()
+    grouped = (
+        f"The column {plan.privacy_unit!r} gives a person {each:.1f} training rows on average, of "
+        "which one plays: see that it names persons, since of other groups less is proved."
+    )
+    said = [grouped] if each >= _ROWS_OF_A_PERSON else []
+    said += [
         f"{many:,} of the {persons:,} persons in training {why}: of their labels hardly anything "
         f"is known. {advice}"
         for many, why, advice in (

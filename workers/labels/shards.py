@@ -66,7 +66,8 @@ class Partition:
         left_out: bad records that are in none of the files.
         days: where several days play, all of them; then files are named from their day's folder.
         unread: files beside them that may hold rows of the day, and are not read.
-        beyond: a sentence about records that only a joined table has; empty where there are few.
+        beyond: sentences about records that did not play: that only a joined table has, or only a
+            later version.
     """
 
     dataset: str

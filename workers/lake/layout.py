@@ -217,9 +217,9 @@ class Lake:
         if isinstance(files.base_fs, fs.LocalFileSystem):
             top = os.path.join(files.base_path, folder)  # noqa: PTH118  # Path would cost a third
             root, found = map(os.path.realpath, (files.base_path, top))
-            # A link out of the lake is refused where a file is opened.
-            if folder and found.startswith(f"{root}/") and found != f"{root}/{folder}":
-                raise _strange_link(folder, "is a link, or in one")
+            if folder and found != os.path.join(root, folder):  # noqa: PTH118
+                out = "" if found.startswith(f"{root}/") else " out of the lake"
+                raise _strange_link(folder, f"is a link{out}, or in one")
             return self.patiently(lambda: _files_on_disk(top), folder or self.uri)
         selector = fs.FileSelector(folder, recursive=True, allow_not_found=True)
         start = len(folder) + 1 if folder else 0

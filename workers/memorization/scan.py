@@ -22,12 +22,15 @@ from workers.labels.batches import batches_of
 from workers.labels.columns import SPLIT, Batch
 from workers.labels.parquet import Footer, read_footer
 from workers.labels.shards import Partition, Piece, WorkUnit
+from workers.lake import limits
 from workers.lake.layout import Lake
 from workers.memorization.models import LanguageModel, ModelFile
 from workers.memorization.ngram import END, NgramCounts
 from workers.memorization.sequence_counts import HOLDOUT_ARM, TRAIN_ARM, AtRisk, MemorizationTally
 
-_BATCH_ROWS = 4096
+_BATCH_ROWS = 64
+_LARGEST_ID = 0x10FFFF
+"""Token ids are kept as characters, of which there are so many."""
 _LOG_10 = float(np.log(10.0))
 
 
@@ -115,8 +118,9 @@ def _batches(lake: Lake, partition: Partition, piece: Piece, column: str) -> Ite
     columns = [column, SPLIT]
     footer = read_footer(lake, path, columns, listed=partition.file(piece.file))
     _check(footer, path, columns)
+    # Text stays encoded: spelled out, a value that many rows share could take gigabytes.
     yield from batches_of(
-        lake, partition, piece, footer, columns, rows=_BATCH_ROWS, encoded={SPLIT}
+        lake, partition, piece, footer, columns, rows=_BATCH_ROWS, encoded=set(columns)
     )
 
 
@@ -127,6 +131,13 @@ def _check(footer: Footer, path: str, columns: list[str]) -> None:
                 Reason.FEATURE_INVALID,
                 f"{path} has {footer.names.count(column)} columns named {column!r}, and needs one.",
             )
+    largest = max((group.unpacked for group in footer.groups), default=0)
+    if largest > limits.SEQUENCE_BYTES:
+        raise NotEvaluableError(
+            Reason.TOO_LARGE,
+            f"A row group of {path} unpacks to {largest:,} bytes of sequences, more than the "
+            f"{limits.SEQUENCE_BYTES:,} that are read at once: write smaller row groups.",
+        )
 
 
 def _scan_batch(shared: MemorizationPass, batch: Batch) -> MemorizationTally:
@@ -184,7 +195,7 @@ def _left_out(
     sequence: NDArray[np.int64] | None,
 ) -> MemorizationTally:
     if sequence is None:
-        reason, what = Reason.FEATURE_INVALID, "is missing or empty"
+        reason, what = Reason.FEATURE_INVALID, "is missing, empty, or has ids that are none"
     else:
         reason, what = Reason.TOO_LARGE, f"has more than {shared.longest} tokens"
     sentence = f"A sequence in {shared.column!r} of {path} {what}."
@@ -198,17 +209,20 @@ def _tokens(
 
     One after the other: of text that is packed well, all tokens at once could take gigabytes.
     """
-    kind = batch.table[column].type
-    series = batch.column(column)
+    values = batch.table[column]
+    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        for text in (series[int(row)] for row in rows):
-            content = np.frombuffer((text or "").encode(), dtype=np.uint8)
-            yield np.append(content, END).astype(np.int64) if text else None
+        for value in (values[int(row)] for row in rows):
+            text = value.value if isinstance(value, pa.DictionaryScalar) else value
+            content = np.frombuffer(text.as_buffer() or b"", dtype=np.uint8)  # UTF-8 or not
+            yield np.append(content, END).astype(np.int64) if content.size else None
         return
+    series = batch.column(column)
     if isinstance(series.dtype, pl.List) and pa.types.is_integer(kind.value_type):
         for ids in (series[int(row)] for row in rows):
-            empty = ids is None or not len(ids) or ids.null_count()
-            yield None if empty else ids.cast(pl.Int64).to_numpy()
+            known = pl.Series([] if ids is None else ids, dtype=pl.Int64, strict=False)
+            whole = known.len() and known.is_between(0, _LARGEST_ID).fill_null(value=False).all()
+            yield known.to_numpy() if whole else None
         return
     raise NotEvaluableError(
         Reason.FEATURE_INVALID,

@@ -80,6 +80,7 @@ def write_decoys(
     into = f"{proxy.manifest.dataset}-decoys" if into is None else into
     check_name("dataset", into)
     folder = labels_folder(into, day)
+    lake.files_below(folder)  # a link in its place would have them written elsewhere
     if lake.exists(folder):
         raise NotEvaluableError(
             Reason.DECOYS_CHANGED,

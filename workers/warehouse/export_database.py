@@ -15,6 +15,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from privcore.exceptions import TerminalError
 from workers.databases import POSTGRESQL, VARIABLE, Connection, connected, driver_of
@@ -236,10 +237,26 @@ class _Counted:
 
     def __next__(self) -> pa.RecordBatch:
         while True:
-            batch = next(self._reader)
+            batch = _storable(next(self._reader).cast(self._columns))
             if batch.num_rows:
                 self.count += batch.num_rows
-                return batch.cast(self._columns)
+                return batch
+
+
+def _storable(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows as PostgreSQL takes them: it has no NUL in text, and no audit writes one.
+
+    A row whose key has one is left out, since it would be another row there.
+    """
+    text = [name for name, kind in zip(batch.schema.names, batch.schema.types, strict=True)
+            if kind == pa.string()]  # fmt: skip
+    for name in text:
+        if name == "audit_id":
+            batch = batch.filter(pc.invert(pc.match_substring(batch[name], "\0")))
+        place = batch.schema.get_field_index(name)
+        plain = pc.replace_substring(batch[name], "\0", "\N{REPLACEMENT CHARACTER}")
+        batch = batch.set_column(place, batch.schema.field(place), plain)
+    return batch
 
 
 def _followed_by(first: pa.RecordBatch, more: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

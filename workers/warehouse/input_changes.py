@@ -56,7 +56,8 @@ def input_changes(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, str]:
     the settings: of these only what has a file is compared. Labels, and the rows of score tables,
     are compared between audits of one checkpoint that read the same columns by the same method. So
     is the day of the proxy: without yesterday's checkpoint, the day is compared with an older one.
-    Last, a day's checkpoint is no other day's: a file of an earlier day never saw the labels.
+    Last, a day's checkpoint is no other day's, since a file of an earlier day never saw the labels;
+    and it is the one that later days were compared with, where these were audited before.
 
     *Does not say* that a change is a fraud: late labels and repaired checkpoints change inputs,
     too. Both records stand.
@@ -114,7 +115,47 @@ def _of_other_days(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, list
     )
     pairs = pairs.filter(pl.col("was") < pl.col("day")).sort("was", "as_record")
     first_known = pairs.unique("audit_id", keep="first", maintain_order=True)
-    return {row["audit_id"]: [_stale(row)] for row in first_known.iter_rows(named=True)}
+    found = {row["audit_id"]: [_stale(row)] for row in first_known.iter_rows(named=True)}
+    for row in other_proxies(warehouse, audits).iter_rows(named=True):
+        found.setdefault(row["audit_id"], []).append(as_proxy(row))
+    return found
+
+
+def other_proxies(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
+    """Return the audits whose checkpoint was another file when a later day was compared with it.
+
+    A day that was not audited in time has no earlier record of its own.
+    """
+    then = warehouse.collect(
+        warehouse.scan("audits")
+        .filter(pl.col("model").is_in(audits["model"].unique().implode()))
+        .filter(pl.col("proxy_day").is_in(audits["day"].unique().implode()))
+        .select(
+            "model",
+            day="proxy_day",
+            was="proxy_sha256",
+            later="day",
+            as_record="audit_id",
+            seen_at="recorded_at",
+        )
+        .sort("later", "as_record")
+    )
+    pairs = audits.select("audit_id", "model", "day", "target_sha256", "recorded_at").join(
+        then, on=("model", "day")
+    )
+    differ = pairs.filter(
+        pl.col("was") != pl.col("target_sha256"), pl.col("seen_at") < pl.col("recorded_at")
+    )
+    return differ.unique("audit_id", keep="first", maintain_order=True)
+
+
+def as_proxy(row: Mapping[str, Any]) -> str:
+    """Return what one of `other_proxies` is, in words."""
+    return (
+        f"The checkpoint of {row['day']} is another one than {row['later']} was compared with: its "
+        f"SHA-256 digest began with {row['was'][:_DIGITS]} in the record {row['as_record'][:8]}, "
+        f"and begins with {row['target_sha256'][:_DIGITS]} here."
+    )
 
 
 def _compared(warehouse: Warehouse, known: pl.LazyFrame) -> pl.DataFrame:

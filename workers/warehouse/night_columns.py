@@ -16,6 +16,8 @@ OF_AUDITS = (
     DATASET,
     LABEL_COLUMN,
     "exploratory",
+    "recorded_at",
+    "revision",
 )
 """Columns of current records that nights are made of."""
 OF_WINDOWS = (*OF_AUDITS, "significance", "record_digest")
@@ -27,3 +29,8 @@ EPSILON_STANDING = "epsilon_standing"
 STANDING = "standing"
 DECLARATION_CHANGE = "declaration_change"
 SETTINGS_CHANGE = "settings_change"
+CONTRADICTORY = (
+    "Stored rows of these nights contradict each other, which no audit writes, so that nothing is "
+    "derived from nights together: restore the warehouse from a copy, and see who may write there."
+)
+"""What is said of nights that cannot be compared."""

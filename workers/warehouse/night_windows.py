@@ -1,6 +1,7 @@
 """Evidence over many nights, derived from what is stored."""
 
 import bisect
+import datetime as dt
 import functools
 import itertools
 import logging
@@ -30,6 +31,7 @@ from workers.warehouse.model_nights import (
 )
 from workers.warehouse.night_columns import (
     AVERAGED,
+    CONTRADICTORY,
     DECLARATION_CHANGE,
     EPSILON_CEILING,
     EPSILON_LOWER,
@@ -62,15 +64,11 @@ MEANINGS = {
     DECLARATION_CHANGE: "How the declaration, or whose labels are audited, differs from the "
     "model's evaluated night before, in words; null where it does not.",
     SETTINGS_CHANGE: "How the plan, or the place of scores, labels or checkpoints, differs from "
-    "the model's evaluated night before, or that the holdout comes again from this night on, in "
-    "words; null where neither is so.",
+    "the model's evaluated night before, or that the holdout comes again from this night on, "
+    "or that this first night was audited after later ones, in words; null elsewhere.",
 }
 """Meanings of the columns of `epsilon_windows`."""
 _STANDING_SHARE = 0.25  # of a night's significance: one fifth of the plan's against four
-_CONTRADICTORY = (
-    "Stored rows of these nights contradict each other, which no audit writes, so that nothing is "
-    "derived from nights together: restore the warehouse from a copy, and see who may write there."
-)
 _log = logging.getLogger(__name__)
 
 
@@ -123,7 +121,8 @@ def _of_model(
     """Yield the windows and standings that end with each wanted night of one model."""
     windows = _windows(history, wealth, significance)
     standing = _epsilons_standing(history, wealth, significance)
-    verdicts, repeated = _verdicts(history, significance), _first_repeats(history)
+    verdicts = _verdicts(history, significance)
+    told = _first_repeats(history) | _audited_afterwards(history)
     places = history.compared()
     nights = history.rows[places].rows(named=True)
     rows = {
@@ -141,7 +140,7 @@ def _of_model(
             EPSILON_STANDING: standing[place],
             STANDING: verdicts[place],
             DECLARATION_CHANGE: declaration_change(before, row),
-            SETTINGS_CHANGE: " ".join(filter(None, (changed, repeated.get(place)))) or None,
+            SETTINGS_CHANGE: " ".join(filter(None, (changed, told.get(place)))) or None,
         }
 
 
@@ -153,7 +152,7 @@ def _unreadable(history: ModelNights) -> Iterator[dict[str, object]]:
             "model": history.model,
             "day": history.days[place],
             "audit_id": history.ids[place],
-            SETTINGS_CHANGE: _CONTRADICTORY if last else None,
+            SETTINGS_CHANGE: CONTRADICTORY if last else None,
         }
 
 
@@ -269,6 +268,18 @@ def _first_repeats(history: ModelNights) -> dict[int, str]:
             "they are not independent, and together they prove less. Hold out new rows every day."
         )
     return found
+
+
+def _audited_afterwards(history: ModelNights) -> dict[int, str]:
+    """Say of a model's first night that it was first audited a day or more after a later one."""
+    at, revision = history.rows["recorded_at"], history.rows["revision"][0]
+    first, later = at[0], at[1:].min()
+    if revision != 1 or None in {first, later} or first - later < dt.timedelta(days=1):
+        return {}
+    return {
+        0: f"{history.days[0]} was audited after nights that follow it. Standings, which end after "
+        f"{STANDING_NIGHTS} nights, now begin with it, so that they end earlier."
+    }
 
 
 def _verdicts(history: ModelNights, significance: Mapping[str, float]) -> dict[int, str | None]:

@@ -5,17 +5,22 @@ whatever they came to.
 """
 
 import datetime as dt
-from collections.abc import Iterator
+import logging
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import polars as pl
 
 from workers.warehouse.declaration_changes import COLUMNS, DATASET, LABEL_COLUMN, declaration_change
+from workers.warehouse.input_changes import as_proxy, other_proxies
+from workers.warehouse.night_columns import CONTRADICTORY
 from workers.warehouse.settings_changes import COLUMNS as OF_SETTINGS
 from workers.warehouse.settings_changes import settings_change
 from workers.warehouse.store import Warehouse
 
 _DIGITS = 12
+_log = logging.getLogger(__name__)
 _COMPARED = ("audit_id", "model", "day", *COLUMNS, DATASET, LABEL_COLUMN, *OF_SETTINGS)
 
 
@@ -49,17 +54,27 @@ def public_changes(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[Publi
     models = audits["model"].unique()
     current = warehouse.current(models=models, columns=_COMPARED)
     asked = set(audits["audit_id"])
-    for _, nights in current.filter(pl.col(DATASET).is_not_null()).group_by("model"):
-        before = configured = None
-        for night in nights.sort("day").iter_rows(named=True):
-            if night["audit_id"] in asked:
-                declared = declaration_change(before, night)
-                changed = settings_change(configured, night)
-                if declared is not None or changed is not None:
-                    yield PublicChange(night["model"], night["day"], declared, changed)
-            before = night
-            configured = configured if night["exploratory"] else night
+    for (model,), nights in current.filter(pl.col(DATASET).is_not_null()).group_by("model"):
+        try:
+            yield from list(_of_model(nights.sort("day"), asked))
+        except Exception:  # noqa: BLE001  # rows that were forged cost no other model its alerts
+            _log.exception("Nights of %s cannot be compared.", model)
+            last = audits.filter(pl.col("model") == model)["day"].max()
+            yield PublicChange(str(model), cast("dt.date", last), settings=CONTRADICTORY)
     yield from _replaced(warehouse, audits)
+
+
+def _of_model(nights: pl.DataFrame, asked: Collection[str]) -> Iterator[PublicChange]:
+    """Yield the changes of declaration and settings of one model's nights, in order."""
+    before = configured = None
+    for night in nights.iter_rows(named=True):
+        if night["audit_id"] in asked:
+            declared = declaration_change(before, night)
+            changed = settings_change(configured, night)
+            if declared is not None or changed is not None:
+                yield PublicChange(night["model"], night["day"], declared, changed)
+        before = night
+        configured = configured if night["exploratory"] else night
 
 
 def _replaced(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[PublicChange]:
@@ -91,3 +106,5 @@ def _replaced(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[PublicChan
                     f"begins with {night[digest][:_DIGITS]} here."
                 ),
             )
+    for night in other_proxies(warehouse, audits).iter_rows(named=True):
+        yield PublicChange(night["model"], night["day"], checkpoint=as_proxy(night))

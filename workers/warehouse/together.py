@@ -24,6 +24,7 @@ SIGNIFICANCE = 0.05
 """Allowed probability that what models prove together is wrong, for one partition."""
 _MOST_DAYS = 3_660
 """A row may say that training began in the year 1."""
+_NAMED = 3
 _log = logging.getLogger(__name__)
 _NO_PROMISE = {Verdict.VACUOUS, Verdict.NOT_A_GUARANTEE, Verdict.PRIVATISED}
 _AUDIT = ("audit_id", "day", "dataset", "model", "privacy_unit", "verdict", "epsilon_declared",
@@ -55,6 +56,7 @@ class Together:
             relations differ, and in public.
         evalue: against the claim that every declaration is true; None where nothing is declared,
             and in public.
+        largest: models with the largest declarations, under replacement, and these.
     """
 
     day: dt.date
@@ -67,6 +69,7 @@ class Together:
     epsilon_composed: float
     epsilon_lower: float | None
     evalue: float | None
+    largest: tuple[tuple[str, float], ...] = ()
 
     def exceeds(self, epsilon: float) -> bool:
         """Return whether what is promised or proved exceeds a total."""
@@ -84,6 +87,9 @@ class Together:
             said += f"Their declarations promise nothing together at delta {exact(self.delta)}."
         else:
             said += f"Their declarations compose to {guarantee(self._rounded_up, self.delta)}."
+        if len(self.models) > 1 and self.largest:
+            named = ", ".join(f"{model} ({exact(epsilon)})" for model, epsilon in self.largest)
+            said += f" The largest, under replacement: {named}."
         if self.epsilon_lower is not None:
             proved = f"at least {down(self.epsilon_lower)}" if self.epsilon_lower else "no loss"
             said += f" Together they prove {proved}."
@@ -206,7 +212,9 @@ def _partition(
     delta: float,
     promises: Callable[[Mapping[str, Any]], bool],
 ) -> Together:
-    promised = [one for row in rows if promises(row) and (one := _implied(row)) is not None]
+    promising = [(row["model"], one) for row in rows if promises(row) and (one := _implied(row))]
+    promised = [one for _, one in promising]
+    of_each = {model: epsilon for model, (epsilon, _) in sorted(promising)}
     undeclared = tuple(sorted({row["model"] for row in rows if not promises(row)}))
     composed = math.inf if undeclared else composed_epsilon(promised, delta=delta)
     with_figures = [row for row in _about_the_same(rows, key[0]) if row["audit_id"] in nights]
@@ -226,6 +234,7 @@ def _partition(
         epsilon_composed=composed,
         epsilon_lower=epsilon_lower,
         evalue=evalue,
+        largest=tuple(sorted(of_each.items(), key=lambda one: (-one[1], one[0]))[:_NAMED]),
     )
 
 

@@ -59,7 +59,7 @@ def test_the_command_holds_them_against_the_total_of_the_settings(
     monkeypatch.chdir(tmp_path)
     pathlib.Path("privaudit.toml").write_text(
         'lake = "l"\nwarehouse = "warehouse"\nreport = "report"\n[together]\nepsilon = 5.0\n'
-        '[[models]]\nname = "ads"\n'
+        '[[models]]\nname = "ads"\ndataset = "clicks"\n'
     )
     ran = CliRunner().invoke(app, options)
     assert ran.exit_code == 0, ran.output

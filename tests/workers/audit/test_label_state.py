@@ -110,13 +110,24 @@ def test_a_policy_accuses_them_of_their_declaration_alone(noisy: Lake) -> None:
         ),
         ({}, "randomized_response", 8.0, "accounts for more than the 1 that is declared"),
         ({}, "dp_sgd", 1.0, "which changes no labels before training"),
+        ({}, "randomized_response_with_prior", 1.0, "The settings do not allow that"),
+        (
+            {"privatised_labels": ("randomized_response",)},
+            "laplace_one_hot",
+            4.0,
+            "set privatised_labels = ['laplace_one_hot']",
+        ),
     ],
 )
 def test_saying_so_is_no_way_out(
     noisy: Lake, changes: dict[str, object], name: str, epsilon: float, told: str
 ) -> None:
     """A model that knows its labels by heart says that these were private before."""
-    parameters = {"epsilon": epsilon, "classes": 2} if name == "randomized_response" else {}
+    parameters = {
+        "randomized_response": {"epsilon": epsilon, "classes": 2},
+        "randomized_response_with_prior": {"epsilon": epsilon},
+        "laplace_one_hot": {"deviation": epsilon},
+    }.get(name, {})
     row = audit(noisy, {"privatised_by": {"name": name, "parameters": parameters}}, **changes)
     assert (row.status, row.reason_code) == ("not_evaluable", "label_state"), row.reason
     assert told in row.reason

@@ -215,3 +215,13 @@ def test_a_model_that_takes_the_decoys_as_a_feature_is_refused(tmp_path: pathlib
     row = audited(lake)
     assert row.reason_code == "feature_invalid"
     assert "holds the other label of each decoy" in row.reason
+
+
+def test_decoys_are_not_written_through_a_link(tmp_path: pathlib.Path) -> None:
+    """Whoever may write a link into the lake chose where the labels went."""
+    lake = two_days(tmp_path / "lake", rows=100)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "lake" / "labels" / "decoys").symlink_to(tmp_path / "outside")
+    with pytest.raises(NotEvaluableError, match="is a link out of the lake, or in one"):
+        drawn(lake)
+    assert list((tmp_path / "outside").iterdir()) == []

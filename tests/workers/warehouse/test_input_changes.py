@@ -155,3 +155,19 @@ def test_a_checkpoint_that_was_another_days_is_told(warehouse: Warehouse) -> Non
     other = evaluated("others", dt.date(2026, 4, 3), **INPUTS | {"target_sha256": "9" * 64})
     warehouse.commit(other)
     assert told(warehouse, other.audit.audit_id) == ""
+
+
+def test_a_day_that_is_first_audited_with_another_file_than_the_next_was_compared_with_is_told(
+    warehouse: Warehouse,
+) -> None:
+    """A day that was missed has no record of its own, so an owner could exchange its checkpoint."""
+    put(warehouse, DAY)
+    exchanged = put(warehouse, EVE, hour=1, target_sha256="f" * 64, proxy_day=None)
+    assert told(warehouse, exchanged).startswith(
+        "inputs_changed: The checkpoint of 2026-04-01 is another one than 2026-04-02 was compared "
+        "with: its SHA-256 digest began with dddddddddddd in the record "
+    )
+    honest = put(warehouse, EVE, hour=2, target_sha256="d" * 64, proxy_day=None)
+    assert "is another one than" not in told(warehouse, honest)
+    later = put(warehouse, DAY, hour=3, proxy_sha256="f" * 64)
+    assert "is another one than" not in told(warehouse, honest) + told(warehouse, later)

@@ -254,6 +254,7 @@ class ScoreSource:
         files = tuple(map(root.label_file, names))
         units = divide(root, "", files)
         unread = first.unread
+        pinned = (each.pinned for each in found.values())
         return root, Partition(
             tables.table,
             self.day,
@@ -262,7 +263,7 @@ class ScoreSource:
             units,
             left_out,
             unread=unread,
-            beyond=beyond,
+            beyond=" ".join(filter(None, (*pinned, beyond))),
         )
 
     def where_rows_are(self, left_out: int) -> str:

@@ -16,7 +16,8 @@ from workers.sources.tables.table_days import days_among, may_hold, says_day
 def files_of_day(table: str, version: int | None, column: str | None, day: str) -> dict[str, Any]:
     """Return a Delta table's version, its files that may hold a day, and whether a folder says so.
 
-    All files without a `column` that says the day. `undated` are files whose folder says no day.
+    Also its newest version. All files without a `column` that says the day. `undated` are files
+    whose folder says no day.
 
     Raises:
         NotEvaluableError: there is no such table or version, or it holds what is not in its files.
@@ -47,8 +48,12 @@ def files_of_day(table: str, version: int | None, column: str | None, day: str) 
         if there:
             names.append(urllib.parse.unquote(action["path"]))
     return {
-        "version": delta.version(), "files": names, "partitioned": partitioned, "undated": undated
-    }  # fmt: skip
+        "version": delta.version(),
+        "newest": delta.version() if version is None else _newest(table),
+        "files": names,
+        "partitioned": partitioned,
+        "undated": undated,
+    }
 
 
 def days_of_files(table: str, version: int | None) -> dict[str, Any]:
@@ -79,6 +84,14 @@ def _open(table: str, version: int | None) -> deltalake.DeltaTable:
             f"The Delta table {table}{at} cannot be opened ({said}): check the address, "
             "the credentials, and that vacuum has not deleted the version.",
         ) from None
+
+
+def _newest(table: str) -> int | None:
+    """Return the newest version; None where it cannot be opened, which costs no older one."""
+    try:
+        return _open(table, None).version()
+    except NotEvaluableError:
+        return None
 
 
 def _actions(delta: deltalake.DeltaTable) -> list[dict[str, Any]]:

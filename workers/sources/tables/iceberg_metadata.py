@@ -118,7 +118,8 @@ def files_of_day(
 ) -> dict[str, Any]:
     """Return where an Iceberg table lies, its snapshot, and that one's files that may hold a day.
 
-    All files without a `column` that says the day. Also the columns' numbers, by name.
+    All files without a `column` that says the day. Also the newest snapshot, and the columns'
+    numbers, by name.
 
     Raises:
         NotEvaluableError: there is no such table, snapshot or column, it cannot be read, or it
@@ -148,6 +149,7 @@ def files_of_day(
         return {
             "location": found.location(),
             "snapshot": snapshot.snapshot_id,
+            "newest": getattr(found.current_snapshot(), "snapshot_id", None),
             "files": names,
             "ids": {field.name: field.field_id for field in found.schema().fields},
         }

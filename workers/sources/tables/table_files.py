@@ -10,7 +10,7 @@ import posixpath
 import urllib.parse
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyarrow import fs
@@ -43,6 +43,7 @@ class TableDay:
         day_in_files: whether the files may hold other days too, so that each row is asked.
         unread: of a folder, files that are not read on any other day either.
         called: what sentences call it; its address if left out.
+        newest: its newest version or snapshot; None of a folder, and where it cannot be opened.
     """
 
     root: Lake
@@ -52,11 +53,23 @@ class TableDay:
     day_in_files: bool
     unread: tuple[LabelFile, ...] = ()
     called: str | None = None
+    newest: int | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
         """The table's name in sentences."""
         return self.root.uri if self.called is None else self.called
+
+    @property
+    def pinned(self) -> str:
+        """Sentence that an older version was read, where settings name one; else empty."""
+        if self.newest == self.version:
+            return ""
+        newest = "cannot be opened" if self.newest is None else f"is {self.newest}"
+        return (
+            f"{self.name} was read at version {self.version}, which the settings name, and its "
+            f"newest {newest}: see that training read the former, or take version out."
+        )
 
 
 def find_day(place: TablePlace, day: dt.date) -> TableDay:
@@ -96,7 +109,9 @@ def parent_of(place: str) -> tuple[Lake, str]:
 def partition_of(found: TableDay, table: str, day: dt.date) -> tuple[Lake, Partition]:
     """Return a day's files as units of work, and below which root they lie."""
     units = divide(found.root, "", found.files)
-    return found.root, Partition(table, day, "", found.files, units, unread=found.unread)
+    return found.root, Partition(
+        table, day, "", found.files, units, unread=found.unread, beyond=found.pinned
+    )
 
 
 def is_delta(root: Lake) -> bool:
@@ -231,7 +246,15 @@ def _delta_day(place: TablePlace, root: Lake, day: dt.date) -> TableDay:
     files = _listed(root, found["files"], place)
     in_files = not found["partitioned"] and place.day is not None
     undated = _listed(root, found["undated"], place)
-    return TableDay(root, "delta", found["version"], files, day_in_files=in_files, unread=undated)
+    return TableDay(
+        root,
+        "delta",
+        found["version"],
+        files,
+        day_in_files=in_files,
+        unread=undated,
+        newest=found["newest"],
+    )
 
 
 def _iceberg_day(place: TablePlace, day: dt.date) -> TableDay:
@@ -244,7 +267,8 @@ def _iceberg_day(place: TablePlace, day: dt.date) -> TableDay:
     with ThreadPoolExecutor(READERS) as pool:
         list(pool.map(lambda file: _check_numbers(root, file, found["ids"], place), files))
     in_files = place.day is not None
-    return TableDay(root, "iceberg", found["snapshot"], files, day_in_files=in_files)
+    version, newest = found["snapshot"], found["newest"]
+    return TableDay(root, "iceberg", version, files, day_in_files=in_files, newest=newest)
 
 
 def _check_numbers(

@@ -1,0 +1,78 @@
+"""Label files of earlier days that were written after those days' audits, and trained on since."""
+
+import contextlib
+import datetime as dt
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from privcore.exceptions import AuditError
+from workers.lake.layout import LabelFile, Lake, labels_folder
+from workers.plain_text import plain_text
+from workers.warehouse.schema import AuditRow
+from workers.warehouse.store import Warehouse
+
+_CLOCKS = 600.0
+"""Seconds between storage's clock and ours that are no change."""
+_MOST_DAYS = 31
+_COLUMNS = ("audit_id", "model", "day", "dataset", "recorded_at")
+
+
+def late_labels(
+    rows: Sequence[AuditRow], lake: Lake, warehouse: Warehouse
+) -> Iterator[tuple[AuditRow, str]]:
+    """Yield audits whose training read labels that came after their own day's audit.
+
+    Each night plays the labels of its own days. Training may read earlier ones again, as
+    `trained_since` says, and these may have grown since their audit: no audit knows such labels.
+    Files are compared by the time at which storage says that they were written, so a table outside
+    of the lake is not looked at. What the night before could have told is not told again.
+    """
+    asked = [row for row in rows if row.trained_since is not None and row.source is None]
+    if not asked:
+        return
+    models = pl.Series([row.model for row in asked], dtype=pl.String)
+    known: dict[str, dict[dt.date, Mapping[str, Any]]] = {}
+    timed = warehouse.current(models=models, columns=_COLUMNS).drop_nulls("recorded_at")
+    for record in timed.iter_rows(named=True):  # every audit has a time, and a forged row may not
+        known.setdefault(record["model"], {})[record["day"]] = record
+    files = functools.cache(functools.partial(_label_files, lake))
+    for row in asked:
+        if told := _told(row, known.get(row.model, {}), files):
+            yield row, f"inputs_changed: {told}"
+
+
+def _told(
+    row: AuditRow,
+    known: Mapping[dt.date, Mapping[str, Any]],
+    files: Callable[[str, dt.date], Sequence[LabelFile]],
+) -> str:
+    """Return which earlier day's files are newer than its audit, the latest such day; or ""."""
+    played = row.label_days or ()
+    earlier = sorted(day for day in known if day < row.day)
+    for day in reversed(earlier[-_MOST_DAYS:]):
+        record = known[day]
+        read = row.trained_since is not None and day >= row.trained_since
+        if not read or day in played or row.dataset is None or record["dataset"] != row.dataset:
+            continue
+        seen = max(record["recorded_at"], known[earlier[-1]]["recorded_at"]).timestamp()
+        for file in files(row.dataset, day):
+            seconds = file.changed_ns / 1e9
+            if seen + _CLOCKS < seconds < row.recorded_at.timestamp():
+                written = dt.datetime.fromtimestamp(seconds, dt.UTC)
+                return (
+                    f"Training read labels of {day} again, and {plain_text(file.name)[:80]!r} "
+                    f"among them was written on {written:%Y-%m-%d %H:%M} UTC, after their audit "
+                    f"(record {record['audit_id'][:8]}). Of labels that came since, no audit knows "
+                    "anything: audit that day again, or set plan.days."
+                )
+    return ""
+
+
+def _label_files(lake: Lake, dataset: str, day: dt.date) -> Sequence[LabelFile]:
+    """Return a day's files, read or not; none where they cannot be listed, as of an expired day."""
+    with contextlib.suppress(AuditError):
+        return [file for file in lake.files_below(labels_folder(dataset, day)) if file.size]
+    return ()
