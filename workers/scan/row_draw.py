@@ -49,8 +49,8 @@ class RowDraw:
     def shares(self) -> tuple[float, float]:
         """The probability by which a row of training, and of the holdout, plays."""
         return (
-            min(1.0, MOST_TRAINING / max(self.training, 1)),
-            min(1.0, MOST_HOLDOUT / max(self.holdout, 1)),
+            MOST_TRAINING / max(self.training, MOST_TRAINING),
+            MOST_HOLDOUT / max(self.holdout, MOST_HOLDOUT),
         )
 
     def sentence(self, training: int, holdout: int) -> str:

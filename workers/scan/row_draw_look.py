@@ -95,13 +95,22 @@ def _rows(shared: LabelPass, unit: WorkUnit) -> tuple[None, int]:
 def _draw(shared: LabelPass, unit: WorkUnit) -> tuple[None, _Draws]:
     """Return the rows of a work unit in each game; what cannot be read is left out."""
     total = _Draws((RowDraw(0, 0),) * len(shared.games))
-    columns = shared.columns(range(len(shared.games)))
     for piece, path, footer in _footers(shared, unit):
         for index in piece.row_groups(len(footer.groups)):
-            with contextlib.suppress(NotEvaluableError):
-                group = read_row_group(shared.lake, path, footer, index, columns)
-                total += _Draws(tuple(_of_group(game, group, piece.file) for game in shared.games))
+            total += _of_row_group(shared, (path, footer, index), piece.file)
     return None, total
+
+
+def _of_row_group(shared: LabelPass, place: tuple[str, Footer, int], file: str) -> _Draws:
+    """Return the rows of a row group in each game, read for each alone where it is damaged."""
+    try:
+        group = read_row_group(shared.lake, *place, shared.columns(range(len(shared.games))))
+    except NotEvaluableError:
+        if len(shared.games) == 1:
+            return _Draws((RowDraw(0, 0),))
+        alone = (dataclasses.replace(shared, games=(game,)) for game in shared.games)
+        return _Draws(tuple(_of_row_group(one, place, file).found[0] for one in alone))
+    return _Draws(tuple(_of_group(game, group, file) for game in shared.games))
 
 
 def _of_group(game: Game, group: RowGroup, file: str) -> RowDraw:
@@ -115,12 +124,11 @@ def _of_group(game: Game, group: RowGroup, file: str) -> RowDraw:
 def _counted(game: Game, group: RowGroup, file: str) -> RowDraw:
     source = game.source
     assert isinstance(source, CheckpointSource)  # noqa: S101  # `_may_draw` has looked
-    training, holdout, start = 0, 0, 0
+    training, holdout = 0, 0
     for table in group.batches(source.place.columns, rows=_BATCH_ROWS, encoded={SPLIT}):
-        batch = Batch(table, group.path, (file, group.index, start))
+        batch = Batch(table, group.path, (file, group.index, 0))  # arms know no places
         present, (train, held) = source.present(batch), source.arms(batch)
         training += int(np.count_nonzero(train & present))
         holdout += int(np.count_nonzero(held & present))
-        start += table.num_rows
     own = set(game.columns) - {source.label.column}
     return RowDraw(training, holdout, group.content(file, own))

@@ -58,7 +58,7 @@ class _Samples:
     """One sample for each asking game of a pass, and whether row groups were passed over."""
 
     parts: tuple[StudentSample, ...]
-    passed_over: bool = False
+    passed_over: bool
 
     def __add__(self, other: "_Samples") -> "_Samples":
         parts = tuple(a + b for a, b in zip(self.parts, other.parts, strict=True))
@@ -67,7 +67,7 @@ class _Samples:
 
 @dataclass(frozen=True, slots=True)
 class _Lessons:
-    samples: _Samples
+    samples: tuple[StudentSample, ...]
     numbers: tuple[bool, ...]
 
 
@@ -101,7 +101,7 @@ def with_students(
     numbers = tuple(not shared.games[number].source.gives_chances for number in asking)
     students = executor.fold(
         _teach,
-        _Lessons(_Samples(samples), numbers),
+        _Lessons(samples, numbers),
         range(len(asking)),
         on_done=lambda _: None,
         deadline=deadline,
@@ -127,8 +127,8 @@ def sampled(
     """
     names = [file.name for file in shared.partition.files]
     chosen = [names[place] for place in _evenly(len(names), _FILES)]
-    each, most = max(1, _ROW_GROUPS // max(1, len(chosen))), _ENOUGH * MOST_RECORDS
-    asked = _Asked(shared, each, most // max(1, len(chosen)), of_batch)
+    files, most = max(1, len(chosen)), _ENOUGH * MOST_RECORDS
+    asked = _Asked(shared, _ROW_GROUPS // files, most // files, of_batch)
     samples = executor.fold(_sample, asked, chosen, on_done=lambda _: None, deadline=deadline)
     if samples is None:
         return None
@@ -138,8 +138,9 @@ def sampled(
         games = tuple(shared.games[n] for n in few)
         asked = _Asked(dataclasses.replace(shared, games=games), None, most, of_batch)
         again = executor.fold(_sample, asked, names, on_done=lambda _: None, deadline=deadline)
-        for place, n in enumerate(few):
-            parts[n] = parts[n] if again is None else again.parts[place]
+        assert again is not None  # noqa: S101  # there are files
+        for n, part in zip(few, again.parts, strict=True):
+            parts[n] = part
     return tuple(parts)
 
 
@@ -152,7 +153,7 @@ def _with_mean(game: Game) -> Game:
 
 def _teach(lessons: _Lessons, number: int) -> tuple[None, _Students]:
     numbers = lessons.numbers[number]
-    return None, _Students({number: fitted(lessons.samples.parts[number], numbers=numbers)})
+    return None, _Students({number: fitted(lessons.samples[number], numbers=numbers)})
 
 
 def _sample(asked: _Asked, file: str) -> tuple[None, _Samples]:
@@ -184,8 +185,20 @@ def _sample(asked: _Asked, file: str) -> tuple[None, _Samples]:
                         parts[n] += asked.of_batch(shared.games[n], batch, parts[n])
                 start += table.num_rows
     except NotEvaluableError:
-        pass
+        if len(shared.games) > 1:
+            return None, _each_alone(asked, file)
     return None, _Samples(tuple(parts), passed_over)
+
+
+def _each_alone(asked: _Asked, file: str) -> _Samples:
+    """Return what a damaged file gives, read for each game as if there were no others."""
+    shared = asked.shared
+    alone = [
+        _sample(dataclasses.replace(asked, shared=dataclasses.replace(shared, games=(game,))), file)
+        for game in shared.games
+    ]
+    parts = tuple(samples.parts[0] for _, samples in alone)
+    return _Samples(parts, any(samples.passed_over for _, samples in alone))
 
 
 def _has_columns(game: Game, footer: Footer, path: str) -> bool:

@@ -4,7 +4,7 @@ import dataclasses
 import pathlib
 import shutil
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -35,6 +35,7 @@ from workers.audit.request import Request
 from workers.audit.verify import Finding, verify
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
+from workers.labels.content_digest import ContentDigest
 from workers.lake.layout import Lake
 from workers.plan import Plan, TrainingSampling
 from workers.scan import row_draw, row_draw_look, work_unit
@@ -232,6 +233,25 @@ def test_of_a_row_group_that_a_model_cannot_read_no_row_is_counted() -> None:
     game: Any = SimpleNamespace(plan=PLAN, source=SimpleNamespace(check_columns=refuse))
     group: Any = SimpleNamespace(footer=None, path="part")
     assert row_draw_look._of_group(game, group, "part") == RowDraw(0, 0)
+
+
+def test_a_column_that_one_model_cannot_read_moves_no_others_lots(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def read(_: Any, *place: Any) -> SimpleNamespace:
+        if "damaged" in place[-1]:
+            raise NotEvaluableError(Reason.LABELS_UNREADABLE, "A page is damaged.")
+        return SimpleNamespace(columns=place[-1])
+
+    def count(game: Any, group: Any, _: str) -> RowDraw:
+        return RowDraw(len(group.columns), 1, ContentDigest.of(game.columns[0]))
+
+    monkeypatch.setattr(row_draw_look, "read_row_group", read)
+    monkeypatch.setattr(row_draw_look, "_of_group", count)
+    games: Any = tuple(SimpleNamespace(columns=names) for names in (("damaged", "a"), ("a", "b")))
+    shared = LabelPass(cast("Any", None), cast("Any", None), games)
+    found = row_draw_look._of_row_group(shared, ("part", cast("Any", None), 0), "part")
+    assert found.found == (RowDraw(0, 0), count(games[1], SimpleNamespace(columns="ab"), ""))
 
 
 @pytest.mark.slow
