@@ -1,5 +1,6 @@
 """Mechanisms whose privacy loss is known, played as games; shared by the statistical tests."""
 
+import functools
 from dataclasses import replace
 
 import numpy as np
@@ -97,8 +98,14 @@ def believed(world, *, claim=PURE) -> float:
 
 def matched(training, control, *, claim=PURE, seed=0) -> float:
     """Return the bound of training records beside holdout records, if nothing lowers it."""
-    tables, stakes = _tables(training, control, claim, seed)
-    return stakes.in_claim(matched_epsilon_lower(tables, stakes=stakes))
+    return matched_each(training, control, claims=(claim,), seed=seed)[0]
+
+
+def matched_each(training, control, *, claims, seed=0) -> list[float]:
+    """Return `matched` of each claim, from one comparison."""
+    tables, staked = _tables(training, control, seed)
+    each = [staked(claim) for claim in claims]
+    return [one.in_claim(matched_epsilon_lower(tables, stakes=one)) for one in each]
 
 
 def audited(training, control, *, claim=PURE, seed=0) -> float:
@@ -118,14 +125,16 @@ def audited(training, control, *, claim=PURE, seed=0) -> float:
     if arms.differ:
         return np.nan
     doubtful = arms.doubtful or misled_pvalue(tallies) <= MISLED
-    tables, stakes = _tables(training, control, claim, seed)
+    tables, staked = _tables(training, control, seed)
+    stakes = staked(claim)
     raised = [one.no_worse_than_unaided() for one in tables]
     return stakes.in_claim(matched_epsilon_lower(raised, stakes=stakes, proxy_doubtful=doubtful))
 
 
-def _tables(training, control, claim, seed):
+def _tables(training, control, seed):
+    """Return the tables of both arms, and the stakes by the claim."""
     arms = odds_tally(*training), odds_tally(*control)
     classes = training[0].shape[1]
     tables = match((arms[0],), (arms[1],), random=generator(seed), classes=classes)
-    stakes = stakes_for(claim, records=arms[0].records, control=arms[1].records, classes=classes)
-    return tables, stakes
+    sizes = {"records": arms[0].records, "control": arms[1].records}
+    return tables, functools.partial(stakes_for, classes=classes, **sizes)

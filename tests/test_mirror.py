@@ -123,9 +123,7 @@ ELSEWHERE = {
     ),
     "workers/release/test_release_table.py": "workers.release.table",
     "workers/scan/test_label_pass.py": "workers.logs workers.scan.cost",
-    "workers/scan/test_work_unit.py": (
-        "workers.labels.shards workers.scan.partial_results workers.scan.played_arms"
-    ),
+    "workers/scan/test_work_unit.py": "workers.labels.shards",
     "workers/training/test_drawn_decoys.py": "workers.labels.decoy_commitment",
     "workers/training/test_methods.py": (
         "workers.training.alibi workers.training.learner workers.training.method "

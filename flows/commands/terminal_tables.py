@@ -113,7 +113,7 @@ def _columns(audits: pl.DataFrame) -> list[_Column]:
 
     columns = [
         _Column("day", cells(lambda row: str(row["day"]))),
-        _Column("model", cells(lambda row: named(row["model"], row.get("secret")))),
+        _Column("model", cells(lambda row: named(row["model"], row["secret"]))),
         _Column("epsilon_lower", figures("epsilon_lower"), 1, right=True),
         _Column(
             "declared",

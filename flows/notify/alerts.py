@@ -177,7 +177,7 @@ def _about(row: AuditRow, settings: Settings, *, what: str, **more: Any) -> Aler
 def standing_alert(row: AuditRow, epsilon_standing: float, settings: Settings) -> Alert:
     """Return the alert that a model's nights refute its declarations, though this one does not."""
     first = ""
-    if row.secret in {None, Secret.LABEL}:
+    if row.secret == Secret.LABEL:
         said = declaration_location(row.scores, row.source)
         first = label_column_warning(row.mechanism, row.label_column_holds, said=said)
     return _about(

@@ -311,7 +311,7 @@ def as_asked(record: AuditRecord, job: Job, settings: Settings) -> AuditRecord:
 
 def identity(row: AuditRow) -> tuple[str, str, str, str]:
     """Return an audit's identifier, model, day and secret, as a watching process keeps them."""
-    return row.audit_id, row.model, str(row.day), row.secret or "label"
+    return row.audit_id, row.model, str(row.day), row.secret
 
 
 def announce(record: AuditRecord, settings: Settings, *, withdrawn: bool) -> Audited:

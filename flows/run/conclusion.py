@@ -36,6 +36,7 @@ from flows.run.late_labels import late_labels
 from flows.run.publish_report import publish
 from flows.settings import Settings
 from privcore.exceptions import AuditError, TransientError, is_failure
+from privcore.lower_bounds.secret import Secret
 from privcore.lower_bounds.verdicts import Verdict
 from workers.lake.layout import Lake
 from workers.publication.statement_row import PublicVerdict
@@ -128,7 +129,7 @@ def _send_lineage(audited: Sequence[Audited], settings: Settings) -> None:
 
 
 def _in_public(audited: Sequence[Audited]) -> list[PublicNight]:
-    return [one.in_public for one in audited if one.row.secret in {None, "label"}]
+    return [one.in_public for one in audited if one.row.secret == Secret.LABEL]
 
 
 def exit_code(audits: Iterable[AuditRow], standings: Iterable[str | None] = ()) -> int:

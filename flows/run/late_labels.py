@@ -16,7 +16,8 @@ from workers.warehouse.store import Warehouse
 
 _CLOCKS = 600.0
 """Seconds between storage's clock and ours that are no change."""
-_MOST_DAYS = 31
+_MOST_DAYS = 7
+"""Of the last audited days: each is a listing of the lake, once a night for a dataset."""
 _COLUMNS = ("audit_id", "model", "day", "dataset", "recorded_at")
 
 

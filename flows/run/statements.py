@@ -10,6 +10,7 @@ from flows.notify.public import PublicNight
 from flows.settings import Settings
 from flows.settings.publication_settings import PublicationSettings
 from privcore.exceptions import TerminalError
+from privcore.lower_bounds.secret import Secret
 from workers.publication.charges import OverspentError
 from workers.publication.erased import Entry, ErasedStatement, Published
 from workers.publication.key import read_key
@@ -118,7 +119,7 @@ def published_nights(rows: Sequence[AuditRow], settings: Settings) -> list[Publi
     }
     told = []
     for row in rows:
-        if row.secret in {None, "label"}:
+        if row.secret == Secret.LABEL:
             about = exact.get(row.audit_id)
             found = [one for one in published if about is not None and is_about(about, one)]
             silent = bool(row.declares_nothing)

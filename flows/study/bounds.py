@@ -4,6 +4,7 @@ Nothing is random and no clock is read: the same version writes the same files.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -66,23 +67,18 @@ _WHOLE = [printed_at(10.0, 1.0, "1 bits"), printed_at(50.0, 1.0, "20 bits")]
 
 def study() -> Study:
     """Return the study: a cell for each figure, and for each run of training of the slow ones."""
-    settings: list[tuple[str, tuple[float, ...]]] = [
-        ("success", CHOICES),
-        ("advantage", ()),
-        ("noise", (*RECORDS, *ETAS)),
-        ("steps", FIGURE_2_NOISE),
-        *(("dense", (noise, *SECRET_BITS)) for noise in FIGURE_6_NOISE),
-        *(
-            ("leakage", (noise, *SECRET_BITS))
-            for noise in sorted({*FIGURE_1_NOISE, *FIGURE_7_NOISE})
-        ),
-    ]
-    cells = [
-        Cell(
-            f"{part}-{setting[0]:g}" if part in {"dense", "leakage"} else part,
-            {"part": part, "setting": setting},
-        )
-        for part, setting in settings
+    whole = {
+        "success": CHOICES,
+        "advantage": (),
+        "noise": (*RECORDS, *ETAS),
+        "steps": FIGURE_2_NOISE,
+    }
+    by_noise = {"dense": FIGURE_6_NOISE, "leakage": sorted({*FIGURE_1_NOISE, *FIGURE_7_NOISE})}
+    cells = [Cell(part, {"part": part, "setting": setting}) for part, setting in whole.items()]
+    cells += [
+        Cell(f"{part}-{noise:g}", {"part": part, "setting": (noise, *SECRET_BITS)})
+        for part, noises in by_noise.items()
+        for noise in noises
     ]
     title = "What a guarantee promises, in three papers' figures"
     return Study("Bounds", title, cells, compute, None, shown)
@@ -136,22 +132,17 @@ def _leakage(setting: tuple[float, ...], **training: Any) -> list[CellRow]:
     return _rows(curves, "secret_bits", "noise_multiplier", "epsilon", *_LEAKAGE)
 
 
-def _dense(setting: tuple[float, ...]) -> list[CellRow]:
-    """Figure 6 of Stock et al. 2022."""
-    return _leakage(
-        setting,
-        sampling_rate=DENSE_SAMPLING_RATE,
-        steps=DENSE_STEPS,
-        least_order=DENSE_LEAST_ORDER,
-    )
-
-
 _PARTS: dict[str, Callable[[Any], list[CellRow]]] = {
     "success": _success,
     "advantage": _advantage,
     "noise": _noise,
     "steps": _steps,
-    "dense": _dense,
+    "dense": functools.partial(  # Figure 6
+        _leakage,
+        sampling_rate=DENSE_SAMPLING_RATE,
+        steps=DENSE_STEPS,
+        least_order=DENSE_LEAST_ORDER,
+    ),
     "leakage": _leakage,
 }
 

@@ -2,8 +2,7 @@
 
 Figures 1 and 5 of "Observational Auditing of Label Privacy"
 (arXiv:2511.14084). All three attacks read the same target and the same reference, the model of the
-day before. Members are training records, non-members holdout records; half of the holdout is the
-population that RMIA and the loss's threshold need, the other half plays.
+day before.
 """
 
 import math
@@ -43,8 +42,7 @@ DATA = {"clicks": "synthetic clicks", "flights": "flights"}
 EPSILONS = (math.inf, 8.0, 4.0, 2.0, 1.0)
 CLICKS = 150_000  # made-up ones a day; flights are two whole months, 26,000 and 24,000
 HOLDOUT_SHARE = 0.2
-_LABELS = {"clicks": criteo.LABEL, "flights": flights.LABEL}
-_FEATURES = {"clicks": criteo.FEATURES, "flights": flights.FEATURES}
+_SETS = {"clicks": criteo, "flights": flights}
 _OTHER = {"clicks": "synthetic data", "flights": "other data"}
 
 
@@ -79,7 +77,7 @@ def study(*, scale: float) -> Study:
 def compute(_: None, cell: Cell) -> list[CellRow]:
     """Return the rows of one model: each attack's figures."""
     data, epsilon = cell.parameters["data"], cell.parameters["epsilon"]
-    learner = Learner(_LABELS[data], _FEATURES[data], SEED, PARAMETERS)
+    learner = Learner(_SETS[data].LABEL, _SETS[data].FEATURES, SEED, PARAMETERS)
     frames = _days(data, cell.parameters["scale"])
     eve, day = [_split(frame, data, number) for number, frame in frames]
 
@@ -127,10 +125,10 @@ def _days(data: str, scale: float) -> Iterator[tuple[int, pl.DataFrame]]:
 
 def _split(frame: pl.DataFrame, data: str, number: int) -> list[TrainingData]:
     """Return what is trained on, and a fifth held out at random."""
-    label = _LABELS[data].column
+    label = _SETS[data].LABEL.column
     shuffled = generator(SEED, "split", label, number).permutation(frame.height)
     held_out = round(HOLDOUT_SHARE * frame.height)
-    features = frame.select(feature.name for feature in _FEATURES[data])
+    features = frame.select(feature.name for feature in _SETS[data].FEATURES)
     labels = frame[label].cast(pl.Int64).to_numpy()
     return [
         TrainingData(features[rows], labels[rows])

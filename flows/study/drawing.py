@@ -55,10 +55,8 @@ class Axis:
             labels = [10.0**power for power in self.powers]
             axis = alt.Axis(title=self.title, values=labels, format="~g")
             return kind(f"{field}:Q", scale=alt.Scale(type="log"), axis=axis)
-        axis = alt.Axis(title=self.title)
-        if self.values is not None:
-            axis = alt.Axis(title=self.title, values=list(self.values))
-        scale = alt.Scale(domain=list(self.domain)) if self.domain else alt.Scale()
+        axis = alt.Axis(title=self.title, values=self.values or alt.Undefined)
+        scale = alt.Scale(domain=self.domain or alt.Undefined)
         return kind(f"{field}:Q", axis=axis, scale=scale)
 
 

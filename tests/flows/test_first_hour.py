@@ -145,7 +145,7 @@ def test_the_hour(hour: pathlib.Path, environment: dict[str, str]) -> None:
     typed("mv warehouse kept && touch warehouse", hour, environment)
     refused = typed("privaudit run --model ads-ctr --day 2026-03-02", hour, environment)
     assert (refused.returncode, refused.stderr.count("\n")) == (3, 1)
-    assert "is a file: name a folder for it in the settings." in refused.stderr
+    assert "warehouse is a file: " in refused.stderr
     typed("rm warehouse && mv kept warehouse", hour, environment)
 
     typed(

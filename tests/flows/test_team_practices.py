@@ -80,7 +80,7 @@ def test_rows_sampled_by_their_label_are_refused_for_that(kept: str, way: str, a
     """Also in tables, whose proxy seems to know training labels for no other reason."""
     for one in answers(PRACTICES[kept], way, audits):
         assert one.code == "arms_differ"
-        assert "declare the rates in [models.sampling]" in one.reason
+        assert "[models.sampling]" in one.reason
 
 
 @pytest.mark.slow
@@ -115,8 +115,7 @@ def test_a_claim_for_a_row_is_not_held_against_persons(way: str, audits: int) ->
     """A claim for a person is."""
     found = answers(PRACTICES["privacy_unit is a person, claim for a row"], way, audits)
     assert [one.verdict for one in found] == ["undeclared"] * audits
-    assert all("A guarantee for one row gives k rows k times its epsilon" in one.reason
-               for one in found)  # fmt: skip
+    assert all("gives k rows k times" in one.reason for one in found)
 
 
 @pytest.mark.slow
@@ -169,5 +168,4 @@ def test_a_clean_holdout_is_not_suspected(way: str, audits: int) -> None:
         assert (one.verdict, one.remarks) == ("consistent", ())
     (plain,) = answers(TWINS["none of the holdout trained on, plain labels"], way, 1)
     assert (plain.verdict, plain.remarks) == ("violated", ())
-    asked = "Look first whether 'clicked' holds the labels from before or from after a mechanism"
-    assert (asked in plain.reason) is (way in SERVICE)
+    assert ("Look first whether 'clicked'" in plain.reason) is (way in SERVICE)

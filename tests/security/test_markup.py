@@ -80,6 +80,7 @@ def row(text: str) -> AuditRow:
         verdict="not_evaluable",
         reason_code="manifest_invalid",
         reason=text,
+        secret="label",  # noqa: S106  # what is tested, no password
         dataset=text,
         mechanism=text,
         declared_by=text,

@@ -196,7 +196,7 @@ def test_weights_beside_the_file_are_found_in_a_branch_without_nodes_too() -> No
     chosen = helper.make_node("If", ["no"], ["Z"], then_branch=branches[0], else_branch=branches[1])
     no = helper.make_tensor("no", onnx.TensorProto.BOOL, [], [False])
     nodes = [SCORES, chosen, helper.make_node("Add", ["S", "Z"], ["T"]), ANSWER]
-    with pytest.raises(UnreadableModelError, match="weights in files beside it"):
+    with pytest.raises(UnreadableModelError, match="weights in files"):
         describe_model(onnx_file(nodes, weights=[WEIGHTS, no]), format="onnx")
 
 

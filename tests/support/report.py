@@ -70,6 +70,7 @@ def record(
         "status": "evaluated",
         "verdict": verdict,
         "reason": "a reason",
+        "secret": "label",
         "dataset": "flights",
         "proxy_day": FIRST + dt.timedelta(days=offset - 1),
         "family": "pure_dp",

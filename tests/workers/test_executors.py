@@ -199,6 +199,7 @@ def test_a_terminal_error_arrives_as_itself_and_is_not_retried(
     assert _attempts(tmp_path) == 1
 
 
+@pytest.mark.slow
 def test_an_unexpected_error_arrives_as_itself(executor: OnRay) -> None:
     def fails(_shared: None, item: int) -> int:
         return {}[item]
@@ -233,6 +234,7 @@ def test_a_worker_that_keeps_dying_is_a_transient_error(executor: OnRay) -> None
         list(executor.map(dies, None, [7]))
 
 
+@pytest.mark.slow
 def test_a_ray_that_finishes_nothing_is_a_transient_error(
     monkeypatch: pytest.MonkeyPatch, executor: OnRay
 ) -> None:
@@ -251,6 +253,7 @@ def test_a_ray_that_finishes_nothing_is_a_transient_error(
     assert heard == []
 
 
+@pytest.mark.slow
 def test_more_items_than_are_in_flight_all_come_back(executor: OnRay) -> None:
     def double(shared: int, item: int) -> int:
         return shared * item
@@ -258,6 +261,7 @@ def test_more_items_than_are_in_flight_all_come_back(executor: OnRay) -> None:
     assert sorted(executor.map(double, 2, range(40))) == [2 * item for item in range(40)]
 
 
+@pytest.mark.slow
 def test_no_items_give_no_results(executor: OnRay) -> None:
     assert list(executor.map(lambda shared, item: (shared, item), None, [])) == []
 

@@ -5,6 +5,7 @@ what a mechanism leaves of them). JAX and optax are the extra `networks`, and ar
 when a network is trained.
 """
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -228,11 +229,7 @@ def the_jax() -> Any:
     Raises:
         TerminalError: it is not installed.
     """
-    try:
-        import jax  # noqa: PLC0415  # an extra
-    except ImportError:
-        raise TerminalError(_MISSING) from None
-    return jax
+    return _extra("jax")
 
 
 def the_optax() -> Any:
@@ -241,11 +238,14 @@ def the_optax() -> Any:
     Raises:
         TerminalError: it is not installed.
     """
+    return _extra("optax")
+
+
+def _extra(package: str) -> Any:
     try:
-        import optax  # noqa: PLC0415  # an extra
+        return importlib.import_module(package)
     except ImportError:
         raise TerminalError(_MISSING) from None
-    return optax
 
 
 _MISSING = (

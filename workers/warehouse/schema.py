@@ -2,8 +2,9 @@
 
 import datetime as dt
 from enum import StrEnum
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from workers.warehouse.exact_statement_row import ExactStatementRow
 from workers.warehouse.table_row import Moment, TableRow
@@ -23,6 +24,10 @@ class LabelColumnHolds(StrEnum):
     SECRET = "secret"  # noqa: S105  # no password
     PRIVATISED = "privatised"
     NOT_RANDOMIZED = "no_responses"
+
+
+SecretName = Annotated[str, StringConstraints(pattern=r"^(label|membership|attribute:(?s:.+))$")]
+"""A secret as records name it; `workers.plan.Plan.secret_name` makes it."""
 
 
 class AuditRow(TableRow):
@@ -61,7 +66,7 @@ class AuditRow(TableRow):
     trained_since: dt.date | None = None
     """First day whose labels training read, where the manifest names an earlier one than the
     audited day. Null elsewhere."""
-    secret: str | None = None
+    secret: SecretName
     """The secret that the attack tried to infer: label, membership, or attribute:<column>."""
     privacy_unit: str | None = None
     """Column that says whose record each is; each person enters the game with one record. Null

@@ -56,7 +56,7 @@ def test_a_table_becomes_settings_that_check_and_only_its_copy_is_written(
     before = sorted(table.rglob("*"))
     said = attached(table, "--holdout", "fold = 0", "--epsilon", "4", "--only-settings")
     assert f"{DAY} of {table}, declares epsilon 4; 320 training and 80 holdout records" in said
-    assert 'label = "clicked"  # p_today and p_served predict it, and no other column' in said
+    assert 'label = "clicked"  # p_today and p_served predict' in said
     assert sorted(table.rglob("*")) == before
     settings = load_settings(table.parent / "privaudit.toml")
     (model,) = settings.models
@@ -110,7 +110,7 @@ def test_without_a_terminal_what_is_missing_names_its_option(
     ("more", "code", "words"),
     [
         ((), 64, "give --day-column"),
-        (("--day-column", "day"), 3, "does not show which day is the newest"),
+        (("--day-column", "day"), 3, "make it hold dates"),
     ],
 )
 def test_a_day_of_the_month_is_no_day_and_nothing_is_written(
@@ -178,7 +178,7 @@ def test_three_tables_are_attached_and_joined(table: pathlib.Path, tmp_path: pat
     options += ["--holdout", "fold = 0", "--only-settings"]
     said = attached(places["labels"], *options)
     assert f"{DAY} of {tmp_path}/labels, version 0, declares nothing; 320 training" in said
-    assert 'record = "event_id"  # all tables have it, and each row has its own' in said
+    assert 'record = "event_id"  # all tables have it' in said
     (model,) = load_settings(tmp_path / "privaudit.toml").models
     assert model.scores.others["proxy"].table == f"{tmp_path}/served"
     # The folder may be moved with its settings.

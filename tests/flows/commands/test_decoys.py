@@ -49,7 +49,7 @@ def test_a_second_commitment_and_a_missing_proxy_are_one_sentence(decoys):
     assert decoys("--day", str(DAY), "--into", "mine").code == 0
     again = decoys("--day", str(DAY), "--into", "mine")
     assert again.code == 3
-    assert "may be committed to: name another dataset" in again.err
+    assert "name another dataset" in again.err
     missing = decoys("--day", str(EVE))
     assert missing.code == 3
     assert "no checkpoint of good in the 7 days before" in missing.words

@@ -109,7 +109,6 @@ def test_the_log_keeps_its_root_and_the_other_bundles(privaudit: Command) -> Non
     for bundle in ("before", "after"):
         answer = privaudit("verify", "--bundle", bundle, "--trust", "evidence.pem.pub")
         assert answer.code == 0, answer.out
-    assert "the log has only grown since" in answer.out
     answer = privaudit("attest", "model-1", DAY, *KEY)
     assert answer.code == 3
     assert answer.err.count("\n") == 1

@@ -20,6 +20,7 @@ def audit(**changes: object) -> pl.DataFrame:
     row = {
         "day": "2013-02-01",
         "model": "delays-private",
+        "secret": "label",
         "epsilon_lower": 0.999,
         "epsilon_declared": 2.0,
         "epsilon_ceiling": 4.789,

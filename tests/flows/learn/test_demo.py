@@ -37,6 +37,7 @@ def test_the_demo_audits_every_model_on_every_day(small_demo: pathlib.Path) -> N
     ]
 
 
+@pytest.mark.slow
 def test_the_demo_keeps_everything_below_its_folder(small_demo: pathlib.Path) -> None:
     assert {path.name for path in small_demo.iterdir()} == {
         "lake", "warehouse", "report", "privaudit.toml",
@@ -45,6 +46,7 @@ def test_the_demo_keeps_everything_below_its_folder(small_demo: pathlib.Path) ->
     assert next((small_demo / "report").glob("*.html")).stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_the_demos_labels_are_all_flights_that_arrived(small_demo: pathlib.Path) -> None:
     flights = read_flights()
     assert flights.height == 336_776
@@ -62,6 +64,7 @@ def test_the_demos_labels_are_all_flights_that_arrived(small_demo: pathlib.Path)
         assert lake.exists(f"labels/{DATASET}/day={day}")
 
 
+@pytest.mark.slow
 def test_the_demos_models_declare_what_they_are_meant_to(small_demo: pathlib.Path) -> None:
     lake = Lake(str(small_demo / "lake"))
     declared = {
@@ -78,6 +81,7 @@ def test_the_demos_models_declare_what_they_are_meant_to(small_demo: pathlib.Pat
     assert "declares epsilon 0.5; on 2013-02-02 somebody dropped the privatisation" in settings
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_table_and_the_reports_path(
     small_demo: pathlib.Path, printed_demo: str
 ) -> None:

@@ -21,8 +21,12 @@ from flows.notify.alerts import (
 from flows.notify.artifacts import counted, markdown_text, summary
 from flows.settings import Settings, load_settings
 from tests.support.lake import DAY
+from workers.audit.label_state import declaration_location, label_column_warning
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.unlisted import Unlisted
+
+MANIFEST = declaration_location("computed", None)
+SETTINGS = declaration_location("supplied", None)
 
 
 @pytest.fixture
@@ -41,7 +45,7 @@ def row(verdict: str = "violated", model: str = "ads", **changes: Any) -> AuditR
     given = {
         "audit_id": "0" * 32, "model": model, "day": DAY, "verdict": verdict,
         "status": Status.EVALUATED, "reason": "It is so.", "epsilon_lower": 1.239,
-        "epsilon_declared": 0.5,
+        "epsilon_declared": 0.5, "secret": "label",
     }  # fmt: skip
     return AuditRow.model_construct(**empty | given | changes)
 
@@ -113,14 +117,14 @@ def test_a_figure_that_json_has_not_is_null(settings: Settings) -> None:
 @pytest.mark.parametrize(
     ("changes", "where"),
     [
-        ({}, "its manifest's label.state"),
-        ({"scores": "supplied"}, "the settings' scores.label_state"),
+        ({}, MANIFEST),
+        ({"scores": "supplied"}, SETTINGS),
         ({"label_column_holds": "secret"}, None),
         ({"label_column_holds": "no_responses"}, None),
         ({"mechanism": "gaussian"}, None),
-        ({"mechanism": None}, "its manifest's label.state"),
+        ({"mechanism": None}, MANIFEST),
         ({"mechanism": None, "label_column_holds": "secret"}, None),
-        ({"secret": "label"}, "its manifest's label.state"),
+        ({"secret": "label"}, MANIFEST),
         ({"secret": "membership"}, None),
         ({"secret": "attribute:city", "mechanism": None}, None),
     ],
@@ -137,11 +141,7 @@ def test_a_standing_asks_what_the_label_column_holds_where_nobody_says(
         "delta they prove that the loss is at least 0.73."
     )
     if where is not None:
-        told += (
-            " Look first whether the label column holds the labels from before or from after "
-            f"{given['mechanism'] or 'a mechanism that randomizes labels'}: from after it, this is "
-            f"no violation. Say which in {where}, and audit again."
-        )
+        told += f" {label_column_warning(given['mechanism'], None, said=where)}"
     assert alert.reason == told
 
 

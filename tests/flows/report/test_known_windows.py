@@ -18,6 +18,7 @@ from flows.run.conclusion import conclude
 from flows.settings import load_settings
 from tests.flows.conftest import Command
 from tests.support.lake import write_settings
+from tests.support.tiers import rest_slow
 from tests.support.warehouse import put_rows
 from tests.workers.warehouse.test_night_windows import START, night
 from workers.warehouse.night_columns import EPSILON_STANDING, SETTINGS_CHANGE
@@ -151,7 +152,7 @@ def test_a_command_derives_a_night_whose_history_changed_since_the_report(
     assert found.sort("model").equals(epsilon_windows(warehouse, audits).sort("model"))
 
 
-@pytest.mark.parametrize("nights_before", [0, 1])
+@pytest.mark.parametrize("nights_before", rest_slow([0, 1]))
 def test_a_nights_end_derives_each_night_once(
     tmp_path: pathlib.Path,
     warehouse: Warehouse,

@@ -213,7 +213,7 @@ def test_no_bar_and_no_bin_of_few_records_is_shown(pages):
     ]
     text = model_page(pages([night], rows))
     assert "Distribution of the adversary" not in text
-    assert "Observed against predicted" in text
+    assert "Observed against" in text
 
 
 def test_nan_counts_as_no_figure(pages):

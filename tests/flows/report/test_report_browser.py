@@ -14,7 +14,7 @@ from flows.report.site import write_pages
 from privcore.lower_bounds.verdicts import Verdict
 from tests.support.look import differences
 from tests.support.report import everything_beside, record, tables, three_models
-from tests.support.tiers import tiered
+from tests.support.tiers import rest_slow, tiered
 
 CHROMIUM = pathlib.Path("/usr/bin/chromium")
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not installed")
@@ -75,7 +75,7 @@ def opened(chromium, report):
     assert all(url.startswith((report.as_uri(), "data:")) for url in asked)
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", rest_slow([390, 1280]))
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_opens_silently_and_fits(opened, name, width):
     page = opened(name, width=width)
@@ -227,7 +227,7 @@ def test_a_number_leads_to_its_paragraph(opened):
     assert -5 < page.locator("#audit_bounds").bounding_box()["y"] < 200
 
 
-@pytest.mark.parametrize("name", [BROKEN, f"models/{LONG}.html", "models/silent.html"])
+@pytest.mark.parametrize("name", rest_slow([BROKEN, f"models/{LONG}.html", "models/silent.html"]))
 def test_a_model_is_printed_on_one_sheet(opened, name):
     printed = opened(name).pdf(prefer_css_page_size=True, print_background=True)
     assert len(re.findall(rb"/Type\s*/Page\b(?!s)", printed)) == 1

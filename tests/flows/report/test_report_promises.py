@@ -18,6 +18,7 @@ def night(**changes):
         "status": "evaluated",
         "verdict": "consistent",
         "reason": "r",
+        "secret": "label",
         "significance": 0.05,
         "plan": "{}",
         "epsilon_lower": 0.1,

@@ -27,6 +27,7 @@ def night(model="m", verdict=Verdict.UNDECLARED, lower=0.98, declared=None, **ch
         "status": "evaluated",
         "verdict": verdict,
         "reason": "the reason",
+        "secret": "label",
         "significance": 0.05,
         "plan": "{}",
         "epsilon_lower": lower,

@@ -60,6 +60,7 @@ def test_the_command_prints_what_was_audited_and_then_says_so(folder: pathlib.Pa
     assert isinstance(ran.exception, ReportUnpublishedError)
 
 
+@pytest.mark.slow
 def test_what_changed_since_other_nights_is_alerted(
     lake: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -140,7 +140,7 @@ def test_a_model_of_which_one_secret_lacks_is_audited_again(
     plans = [plan.model_dump_json() for plan in settings.plans_of("good")]
     assert len(plans) == 2
     for place, plan in enumerate(plans):
-        secret = "membership" if place else None
+        secret = "membership" if place else "label"
         record = evaluated("good", DAY, hour=3, **METHOD, plan=plan, secret=secret)
         put_rows(Warehouse(settings.warehouse), [record])
         found = audited_before([Planned(Job("good", DAY))], settings)

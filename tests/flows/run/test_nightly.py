@@ -356,7 +356,7 @@ def test_the_declaration_alone_divides_consistent_from_violated(
 
 
 def test_a_flow_without_settings_says_so(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(SettingsError, match="There is no settings file"):
+    with pytest.raises(SettingsError, match=str(tmp_path)):
         night(tmp_path)
 
 

@@ -119,6 +119,7 @@ def test_what_fails_outside_of_the_audit_is_a_record_too(
     assert (row.status, row.reason_code) == ("error", "ZeroDivisionError")
 
 
+@pytest.mark.usefixtures("no_pages")
 def test_a_night_and_a_backfill_need_no_server(settings: pathlib.Path) -> None:
     where = {"settings": str(settings)}
     assert start(backfill, first=EVE, last=EVE, dry_run=True, **where) == []

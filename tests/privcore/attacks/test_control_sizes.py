@@ -51,3 +51,16 @@ def test_what_passes_the_same_cut_stays_where_neighbours_lack():
     """One stratum has 10 alike, more than its even part, and keeps them; others get the rest."""
     taken = wanted_controls([lifted(4.0, alike=10), *[lifted(4.0)] * 8])
     assert taken.tolist() == [10, *[1] * 8]
+
+
+def test_exactly_three_standard_deviations_are_chance():
+    """What a sum or a root rounds must not decide: 1e-9 are granted at each border."""
+    nothing = np.zeros(0, dtype=np.bool_)
+    assert explained_by_chance([Side(0, 50, nothing, 10, 12, 9.0, 1.0)])
+    assert held(Side(0, 50, nothing, 10, 0, 9.0, 1.0), by_chance=True) == 6
+
+
+def test_a_stratum_without_chance_is_a_run_of_its_own():
+    """All of its holdout records are past the cut, and be it a single one."""
+    sure = Side(0, 1, np.zeros(0, dtype=np.bool_), 4, 1, 1.0, 0.0)
+    assert list(neighbours([sure, lifted(4.0)])) == [(0, 1), (1, 2)]

@@ -8,6 +8,7 @@ from privcore.attacks import OddsTally, answer_jump, copied_sentence
 from privcore.attacks.copied_answers import COPIED, MOST_RECORDS
 from privcore.attacks.odds import odds_tally
 from tests.simulate import two_columns
+from tests.support.tiers import rest_slow
 
 
 def counted(target, proxy, labels):
@@ -35,7 +36,7 @@ HONEST = {
 }
 
 
-@pytest.mark.parametrize("records", [400, 2_000])
+@pytest.mark.parametrize("records", rest_slow([400, 2_000]))
 @pytest.mark.parametrize("kind", HONEST)
 def test_honest_labels_do_not_jump(kind, records):
     """N = 50 a kind, seed 1: as a normal number, or smaller."""

@@ -167,9 +167,8 @@ def test_verdict_and_ceiling_speak_of_decoys():
     assert remembered.claim_pvalue < 1e-6
     conclusion, reason = verdict(remembered, epsilon_declared=0.5)
     assert conclusion == "violated"
-    assert reason.endswith(
-        f"by {remembered.decoy_records} labels that a coin chose before training."
-    )
+    assert reason.endswith("labels that a coin chose before training.")
+    assert f"by {remembered.decoy_records} labels" in reason
     few = evidence(decoy_tally(proxy[:8], proxy[:8], np.zeros(8, dtype=int), np.ones(8, dtype=int)))
     conclusion, reason = verdict(few, epsilon_declared=5.0)
     assert conclusion == "consistent"

@@ -281,9 +281,9 @@ def test_bad_pairs_are_named(change, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"target": np.array([np.nan])}, r"target is nan, but a probability lies in \[0, 1\]"),
-        ({"target": np.array([-0.1])}, r"target is -0.1, but a probability lies in \[0, 1\]"),
-        ({"reference": np.array([1.5])}, r"reference is 1.5, but a probability lies in \[0, 1\]"),
+        ({"target": np.array([np.nan])}, "target is nan"),
+        ({"target": np.array([-0.1])}, "target is -0.1"),
+        ({"reference": np.array([1.5])}, "reference is 1.5"),
         ({"reference": np.array([0.0])}, "reference is 0.0, but with slope 1"),
         ({"reference": np.ones(2)}, r"reference is \(2,\), but it has target's shape, \(1,\)"),
         ({"target": np.ones((1, 1))}, r"target is \(1, 1\), but it has one value per record"),

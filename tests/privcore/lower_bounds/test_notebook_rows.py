@@ -141,7 +141,7 @@ def test_without_features_consistent_says_that_a_holdout_seen_in_part_is_not_not
         Arm(today[arm], yesterday[arm], labels[arm], seen[arm] if context else None)
         for arm in (~holdout, holdout)
     ]
-    said = "This audit would not notice if training saw a part of the control"
+    said = "a part of the control"
     answer = audit_probabilities(*arms, epsilon_declared=8.0)
     assert answer.verdict is Verdict.CONSISTENT
     assert (said in answer.reason) is not context
@@ -242,7 +242,8 @@ def test_rows_made_distinct_after_the_holdout_was_drawn_are_no_comparison(made_d
         assert "made distinct after the holdout was drawn" in answer.reason
 
 
-@pytest.mark.parametrize("made_distinct", rest_slow(["", "before"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("made_distinct", ["", "before"])
 def test_rows_made_distinct_before_it_are_compared_as_equal_rows_are(made_distinct):
     """N = 8 each, seeds [347, 0] on: no such honest model is accused or refused."""
     answers = [

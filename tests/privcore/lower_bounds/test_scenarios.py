@@ -25,7 +25,7 @@ from privcore.lower_bounds import (
 )
 from privcore.lower_bounds.matched import night_log_wealth
 from tests.flight_worlds import unseen
-from tests.simulate import PURE, assert_rate_at_most, believed, matched
+from tests.simulate import PURE, assert_rate_at_most, believed, matched, matched_each
 from tests.worlds import FALSE_WORLDS, WORLDS, Binary, some_drift
 
 APPROXIMATE = Claim(family=ApproxDP(), delta=1e-5)
@@ -37,7 +37,7 @@ def bounds(world, audits, *, claims=(PURE, APPROXIMATE)):
     found = []
     for audit in range(audits):
         arms = world.draw(random)
-        found.append([matched(*arms, claim=claim, seed=audit) for claim in claims])
+        found.append(matched_each(*arms, claims=claims, seed=audit))
     return np.array(found)
 
 

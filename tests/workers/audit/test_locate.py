@@ -114,7 +114,8 @@ def test_where_nothing_leaks_nothing_is_named(tmp_path: pathlib.Path) -> None:
     assert found.too_small > 0
     words = [one.segment for one in found.segments]
     assert any("< age <=" in word for word in words)
-    assert {"kind is kind 1", "place is place 3", "rows without unusual values"} <= set(words)
+    assert any(word.startswith("rows without") for word in words)
+    assert {"kind is kind 1", "place is place 3"} <= set(words)
 
 
 def test_it_asks_the_audit_that_was_stored(tmp_path: pathlib.Path) -> None:

@@ -151,7 +151,7 @@ def test_the_prior_of_an_attribute_may_be_wrong(leaking):
 def test_what_cannot_be_an_attribute_is_said(leaking):
     for column, values, words in (
         ("delay", CITIES, "not a categorical feature"),
-        ("town", CITIES, "not a categorical feature"),
+        ("town", CITIES, "not a categorical"),
         ("city", ("AMS", "BER"), "none of attribute.values"),
     ):
         plan = ATTRIBUTE.model_copy(update={"attribute": Attribute(column=column, values=values)})

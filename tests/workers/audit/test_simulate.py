@@ -35,11 +35,9 @@ def test_a_guarantee_for_simulating_is_stored_and_tested_by_its_own_theorem(
     assert replaced.audit.epsilon_lower > 0.4
     assert simulated.audit.epsilon_lower == added.audit.epsilon_lower
     assert simulated.audit.epsilon_lower == pytest.approx(replaced.audit.epsilon_lower / 2.0)
-    sources = {promise.source for promise in simulated.promises}
-    assert "Observational Auditing of Privacy, Definition 1" in sources
-    assert "Observational Auditing of Privacy, Definition 1" not in {
-        promise.source for promise in (*replaced.promises, *added.promises)
-    }
+    definition = "Observational Auditing of Privacy, Definition 1"
+    assert definition in {promise.source for promise in simulated.promises}
+    assert definition not in {promise.source for promise in (*replaced.promises, *added.promises)}
     guesses = [
         [promise.value for promise in record.promises if promise.quantity == "correct_guesses"]
         for record in (simulated, replaced, added)

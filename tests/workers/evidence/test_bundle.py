@@ -326,7 +326,7 @@ def test_a_log_that_did_not_only_grow_is_not_signed(
         [CONTENTS[1], CONTENTS[0], *CONTENTS[2:]],
         [CONTENTS[0].replace("not_refuted", "violated"), *CONTENTS[1:]],
     ):
-        with pytest.raises(TerminalError, match="restore the statements' table"):
+        with pytest.raises(TerminalError, match="statements' table"):
             make_bundle(contents, wanted, signer, time=NOW, earlier=head, trusted=trusted)
 
 

@@ -59,7 +59,7 @@ def test_a_head_is_read_as_it_was_signed(signer: Signer, trusted: list[SSlibKey]
 
 def test_a_head_of_another_form_is_refused(signer: Signer, trusted: list[SSlibKey]) -> None:
     payload = canonical_json({"size": 3, "root": "0" * 64, "time": "2026-11-01", "more": 1})
-    with pytest.raises(UntrustedSignatureError, match="another form than version 1"):
+    with pytest.raises(UntrustedSignatureError, match="another form than"):
         read_head(sign_payload(payload, HEAD_TYPE, signer), trusted)
 
 
@@ -94,8 +94,8 @@ def test_a_log_that_grew_proves_it(signer: Signer, trusted: list[SSlibKey]) -> N
     ("later", "sentence"),
     [
         (LEAVES[:3] + LEAVES[4:] + [leaf_hash(b"new")] * 3, "removed, changed or reordered"),
-        ([*LEAVES[:3], leaf_hash(b"x"), *LEAVES[4:]], "removed, changed or reordered"),
-        ([LEAVES[1], LEAVES[0], *LEAVES[2:]], "removed, changed or reordered"),
+        ([*LEAVES[:3], leaf_hash(b"x"), *LEAVES[4:]], "changed or reordered"),
+        ([LEAVES[1], LEAVES[0], *LEAVES[2:]], "changed or reordered"),
         (LEAVES[:-1], "has 10 statements, and the head of 2026-11-02 04:30 UTC counts 11"),
         ([], "its end was cut off"),
     ],

@@ -117,6 +117,7 @@ def test_bad_input_in_an_object_store_says_why(lake: Lake) -> None:
     assert list(lake.models()) == ["good"]
 
 
+@pytest.mark.slow
 def test_a_warehouse_in_an_object_store_commits_once_and_reads_back(lake: Lake, store: str) -> None:
     warehouse = Warehouse(f"{store}/warehouse")
     assert warehouse.current().height == 0

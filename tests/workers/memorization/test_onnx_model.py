@@ -163,7 +163,7 @@ def test_a_file_is_read_as_those_of_audited_models_are(tmp_path: pathlib.Path) -
     ("content", "external", "why"),
     [
         (loops(), False, "it has a loop, which need not end"),
-        (language_model([LAST], []), True, "it keeps weights in files beside it"),
+        (language_model([LAST], []), True, "it keeps weights in files"),
         (language_model([CHANCE], []), False, "it has the operator 'RandomNormalLike'"),
         (language_model([LAST], [], ("ids", "mask")), False, "it takes more than token ids"),
         (b"nothing", False, "it is not in ONNX's format: ONNX raised DecodeError"),

@@ -183,7 +183,7 @@ def test_a_limit_on_queries_leaves_what_was_read_before_it():
     free = audit(live(), compare=frame())
     limited = RestrictedInterface(live(), queries=free.queries - 10)
     row = audit(limited, compare=frame())
-    assert "refuses to answer: the number of queries is limited" in row.stopped
+    assert "refuses to answer" in row.stopped
     assert row.cells_reconstructed == pytest.approx(2 / 3)
     assert row.verdict == "resisted"
     assert row.reason.startswith("67% of all values were read before the attack ended")
@@ -327,7 +327,7 @@ def test_a_table_is_read_in_the_columns_of_the_system():
         (frame().head(0), "at least one row"),
         (frame().with_columns(pl.lit("Z").alias("town")), "one of"),
         (frame().with_columns(pl.lit("x").alias("age")), "holds numbers"),
-        (frame().with_columns(pl.lit(None, pl.Int64).alias("age")), "60 of its values are missing"),
+        (frame().with_columns(pl.lit(None, pl.Int64).alias("age")), "60 of its values"),
     ):
         with pytest.raises(InvalidInputError, match=words):
             as_columns(changed, columns)

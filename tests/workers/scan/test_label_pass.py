@@ -1,11 +1,14 @@
 """Several models in one pass: one read of every shard, deadlines, progress, logs."""
 
+import dataclasses
 import datetime as dt
+import hashlib
 import json
 import logging
 import pathlib
 from collections import Counter
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -27,11 +30,19 @@ from tests.support.lake import (
 )
 from tests.support.tiers import rest_slow
 from tests.support.two_models import REQUESTS, audited
+from tests.workers.scan.test_partial_results import filled
 from workers.audit.request import Request
 from workers.audit.run import run_audit
+from workers.exceptions import Reason
 from workers.executors import InProcess
+from workers.labels.bad_records import BadRecords
+from workers.labels.shards import Partition, Piece, work_unit_name
 from workers.lake.layout import Lake
-from workers.scan.label_pass import scan_or_find
+from workers.scan import label_pass
+from workers.scan.cost import Cost
+from workers.scan.label_pass import Scan, Staged, scan_or_find
+from workers.scan.partial_results import Game, LabelPass, PartialResults
+from workers.scan.row_draw import RowDraw
 
 
 @pytest.fixture
@@ -166,7 +177,7 @@ def test_a_file_that_changes_its_name_is_other_content(lake: Lake) -> None:
     assert after.audit.audit_id != before.audit.audit_id
 
 
-@pytest.mark.parametrize("work_unit_bytes", rest_slow([1, 4000, 1 << 30], always=2))
+@pytest.mark.parametrize("work_unit_bytes", rest_slow([4000, 1, 1 << 30]))
 def test_the_size_of_work_units_changes_nothing(
     lake: Lake, expected: list[dict[str, Any]], work_unit_bytes: int
 ) -> None:
@@ -223,13 +234,6 @@ def test_a_deadline_in_the_middle_keeps_what_was_finished(
 
 
 @pytest.mark.slow
-def test_progress_counts_units(lake: Lake) -> None:
-    told: list[tuple[int, int]] = []
-    audited(lake, progress=lambda done, of: told.append((done, of)))
-    assert told == [(done, 10) for done in range(1, 11)]
-
-
-@pytest.mark.slow
 def test_each_unit_is_logged_once_with_what_it_cost(
     lake: Lake, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -276,3 +280,109 @@ def test_a_unit_of_many_files_is_one_task(lake: Lake) -> None:
     told: list[tuple[int, int]] = []
     audited(lake, work_unit_bytes=1 << 30, progress=lambda *of: told.append(of))
     assert told == [(1, 1)]
+
+
+PASS = LabelPass(
+    Lake("/nowhere"), Partition("flights", DAY, "labels", (), ((Piece("a"),), (Piece("b"),))), ()
+)
+COST = Cost("a row group 0", 30, 400, 1.23456, Counter(read=0.12345), worker="here:1")
+
+
+@pytest.fixture
+def total(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each of two work units cost the same, and return which pass was scanned by which code."""
+
+    def add(_: Any, function: Any, staged: Any, units: Any, *, on_done: Any, **more: Any) -> Any:
+        for _ in units:
+            on_done(COST)
+        return function, staged.shared, more["nothing"]
+
+    monkeypatch.setattr(label_pass, "total", add)
+    for name in ("sample_order", "with_row_draws", "with_students"):
+        monkeypatch.setattr(label_pass, name, lambda shared, **_: shared)
+
+
+@pytest.mark.usefixtures("total")
+def test_a_pass_tells_its_progress_and_scans_what_was_prepared() -> None:
+    told: list[tuple[int, int]] = []
+    executor: Any = None
+    prepared = dataclasses.replace(PASS, lake=Lake("/prepared"))
+    nothing = PartialResults(())
+    scan = label_pass.scan_labels(
+        PASS,
+        executor=executor,
+        progress=lambda *of: told.append(of),
+        prepare=lambda _: prepared,
+    )
+    assert told == [(1, 2), (2, 2)]
+    assert scan.total == (scan_or_find, prepared, nothing)
+    assert label_pass.scan_labels(PASS, executor=executor).total == (scan_or_find, PASS, nothing)
+
+
+def test_a_log_line_has_the_cost_of_a_unit_and_in_public_no_sizes() -> None:
+    source: Any = SimpleNamespace(model="ads")
+    private, public = (
+        dataclasses.replace(PASS, games=(Game(source, PLAN.model_copy(update=given)),))
+        for given in ({}, {"epsilon_public": 1.0})
+    )
+    whole = label_pass._fields(private, "key", COST)
+    sizes = {"pass": "key", "bytes_read": 400}
+    assert whole == sizes | {
+        "event": "work_unit_done",
+        "models": ["ads"],
+        "dataset": "flights",
+        "day": str(DAY),
+        "shards": "a row group 0",
+        "rows": 30,
+        "seconds": 1.235,
+        "cpu_seconds": {"read": 0.123},
+        "reused": False,
+        "worker": "here:1",
+    }
+    assert label_pass._fields(public, "key", COST) == {
+        name: value for name, value in whole.items() if name not in sizes
+    }
+
+
+def test_the_key_of_a_pass_digests_its_parts_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("METHOD_VERSION", "CODE_VERSION", "FORMAT"):
+        monkeypatch.setattr(label_pass, name, 7)
+    content = (
+        f'{{"code_version": 7, "dataset": "flights", "day": "{DAY}", "files": [], '
+        '"folder": "labels", "games": [], "method_version": 7, "staging_format": 7}'
+    )
+    assert label_pass.pass_key(PASS) == hashlib.sha256(content.encode()).hexdigest()[:32]
+
+
+def test_a_unit_that_was_staged_is_found_and_any_other_scanned_and_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(label_pass, "scan_work_unit", lambda *_: (COST, "scanned"))
+    kept: list[Any] = []
+
+    def staging(found: Any) -> Any:
+        return SimpleNamespace(load=lambda _: found, save=lambda *what: kept.append(what))
+
+    unit, nothing = PASS.partition.work_units[0], None
+    for store, expected in (
+        (nothing, (COST, "scanned")),
+        (staging("kept"), (Cost(work_unit_name(unit), reused=True), "kept")),
+    ):
+        assert scan_or_find(Staged(PASS, store), unit) == expected
+    assert kept == []
+    assert scan_or_find(Staged(PASS, staging(nothing)), unit) == (COST, "scanned")
+    assert kept == [(unit, "scanned")]
+
+
+def test_what_was_known_before_the_pass_and_what_was_left_out_stand_beside_each_result() -> None:
+    source: Any = None
+    student: Any = SimpleNamespace(taught="lesson")
+    games = (Game(source, PLAN, draw=RowDraw(3, 4)), Game(source, PLAN, student))
+    part = dataclasses.replace(filled(1), bad=BadRecords.none())
+    found: Any = SimpleNamespace(get=lambda: PartialResults((part, part)))
+    bad = BadRecords.at(("part", 0, 0), 5, Reason.LABEL_INVALID, "No.")
+    parts = Scan(found, games, bad).results().parts
+    assert [(one.student, one.draw, one.bad) for one in parts] == [
+        (None, RowDraw(3, 4), bad),
+        ("lesson", None, bad),
+    ]

@@ -2,15 +2,15 @@
 
 import pytest
 
-from workers.scan.row_draw import MOST_HOLDOUT, MOST_TRAINING, RowDraw
+from workers.scan.row_draw import RowDraw, may_be_large
 
 
 @pytest.mark.parametrize(
     ("training", "holdout", "large"),
     [
-        (MOST_TRAINING, MOST_HOLDOUT, False),
-        (MOST_TRAINING + 1, MOST_HOLDOUT, True),
-        (MOST_TRAINING, MOST_HOLDOUT + 1, True),
+        (2_400_000, 1_200_000, False),
+        (2_400_001, 1_200_000, True),
+        (2_400_000, 1_200_001, True),
         (0, 0, False),
     ],
 )
@@ -18,9 +18,14 @@ def test_either_arm_makes_a_day_large(training: int, holdout: int, large: bool) 
     assert RowDraw(training, holdout).large is large
 
 
+def test_files_of_few_rows_need_no_count() -> None:
+    """A holdout of 1,200,001 rows and nothing else is a large day."""
+    assert [may_be_large(rows) for rows in (1_200_000, 1_200_001, 2_400_000)] == [False, True, True]
+
+
 def test_of_each_arm_as_many_play_as_are_drawn_at_most() -> None:
-    assert RowDraw(4 * MOST_TRAINING, MOST_HOLDOUT // 2).shares == (0.25, 1.0)
-    assert RowDraw(0, 5 * MOST_HOLDOUT).shares == (1.0, 0.2)
+    assert RowDraw(9_600_000, 600_000).shares == (0.25, 1.0)
+    assert RowDraw(0, 6_000_000).shares == (1.0, 0.2)
 
 
 def test_it_adds_and_says_of_how_many_rows_lots_chose() -> None:

@@ -1,7 +1,9 @@
 """Lots decide which rows of a large day play: by the target, in both arms, and repeatably."""
 
+import dataclasses
 import pathlib
 import shutil
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from tests.support.lake import (
     DAY,
     EVE,
     MEMORISE,
+    NO_JOIN_NEEDED,
     PLAN,
     Shuffled,
     declared,
@@ -30,11 +33,16 @@ from tests.support.lake import (
 )
 from workers.audit.request import Request
 from workers.audit.verify import Finding, verify
+from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.plan import Plan, TrainingSampling
 from workers.scan import row_draw, row_draw_look, work_unit
+from workers.scan.partial_results import Game, LabelPass
 from workers.scan.players import players
+from workers.scan.row_draw import RowDraw
+from workers.scan.row_draw_look import with_row_draws
+from workers.sources.checkpoints.checkpoint_source import find_checkpoints
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRow
 
@@ -113,14 +121,25 @@ def test_a_day_of_fewer_rows_plays_whole(lake: Lake, monkeypatch: pytest.MonkeyP
     assert "Lots" not in row.reason
 
 
-@pytest.mark.usefixtures("few")
-def test_small_files_are_not_counted(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_draw_look, "_LEAST_BYTES", 16 << 20)
-    assert audit(lake).training_rows is None
+def counted(template: Lake, *, size: int = 16 << 20, decoys: Any = None, **asked: Any) -> bool:
+    """Return whether rows are counted of a model whose day has files of so many bytes."""
+    checkpoints = find_checkpoints(template, "good", DAY, plan=PLAN)
+    root, partition = checkpoints.find_partition(joining=NO_JOIN_NEEDED)
+    large = dataclasses.replace(partition, files=(partition.files[0]._replace(size=size),))
+    manifest = checkpoints.target.manifest.model_copy(update={"decoys": decoys})
+    target = dataclasses.replace(checkpoints.target, manifest=manifest)
+    source: Any = asked.pop("source", dataclasses.replace(checkpoints, target=target))
+    game, calls = Game(source, PLAN.model_copy(update=asked)), list[Any]()
+    executor: Any = SimpleNamespace(fold=lambda function, *_, **__: calls.append(function))
+    with_row_draws(LabelPass(root, large, (game,)), executor=executor)
+    return bool(calls)
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("few")
+def test_files_are_counted_from_16_mib_on(template: Lake) -> None:
+    assert counted(template)
+    assert not counted(template, size=(16 << 20) - 1)
+
+
 @pytest.mark.parametrize(
     "asked",
     [
@@ -128,11 +147,13 @@ def test_small_files_are_not_counted(lake: Lake, monkeypatch: pytest.MonkeyPatch
         {"privacy_unit": "hour"},
         {"sampling": TrainingSampling(label={"0": 0.5})},
         {"secret": Secret.MEMBERSHIP},
+        {"decoys": "some"},
+        {"source": SimpleNamespace(decoys=None)},
     ],
 )
-def test_what_asks_about_few_rows_plays_whole(lake: Lake, asked: dict[str, Any]) -> None:
-    row = audit(lake, PLAN.model_copy(update=asked))
-    assert (row.training_rows, row.holdout_rows) == (None, None)
+def test_what_asks_about_few_rows_plays_whole(template: Lake, asked: dict[str, Any]) -> None:
+    """So does a score table: its rows cost little."""
+    assert not counted(template, **asked)
 
 
 @pytest.mark.slow
@@ -202,6 +223,15 @@ def test_a_file_that_cannot_be_read_is_the_scans_to_tell(lake: Lake) -> None:
     row = audit(lake)
     assert row.reason_code == "label_invalid"
     assert "'split'" in row.reason
+
+
+def test_of_a_row_group_that_a_model_cannot_read_no_row_is_counted() -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise NotEvaluableError(Reason.FEATURE_INVALID, "A column is missing.")
+
+    game: Any = SimpleNamespace(plan=PLAN, source=SimpleNamespace(check_columns=refuse))
+    group: Any = SimpleNamespace(footer=None, path="part")
+    assert row_draw_look._of_group(game, group, "part") == RowDraw(0, 0)
 
 
 @pytest.mark.slow

@@ -1,6 +1,8 @@
 """Rows that a student is taught with: which a look reads, and which part is asked about them."""
 
 import pathlib
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from tests.support.lake import DAY, NO_JOIN_NEEDED, PLAN
 from tests.workers.scan.test_student_look import CONTEXT, learner, recorded
 from tests.workers.sources.scores.test_supplied import tables
+from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
 from workers.labels.columns import Batch
 from workers.scan import student_look
@@ -17,61 +20,146 @@ from workers.scan.fitted_student import FittedStudent, StudentSample, fitted
 from workers.scan.partial_results import Game, LabelPass
 from workers.sources.scores.supplied import SuppliedScores, find_scores
 
+Place = tuple[str, int, int]
 
-def places_read(
-    folder: pathlib.Path, files: int, groups: int, *, of_each: int, lacking: int = 0
-) -> list[tuple[int, int]]:
-    """Return which row groups of which files a look reads, in order, if each has so many rows.
 
-    The first lacks some of them.
+def refuse(*_: Any, **__: Any) -> None:
+    raise NotEvaluableError(Reason.FEATURE_INVALID, "A column is missing.")
+
+
+@pytest.fixture
+def look(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[list[Place], int]]:
+    """Return which batches of which row groups of which files are read, in order, and rows kept.
+
+    Each has `of_each` rows, of which the first lacks some. What is read of files is made up here.
     """
-    (folder / f"day={DAY}").mkdir(parents=True)
-    for place in range(files):
-        path = folder / f"day={DAY}" / f"{place:02}.parquet"
-        learner(groups, seed=place).drop("day").write_parquet(path, row_group_size=1)
-    source = find_scores("ads", DAY, SuppliedScores(tables(folder, context=CONTEXT)))
-    root, partition = source.find_partition(joining=NO_JOIN_NEEDED)
-    read: list[tuple[int, int]] = []
 
-    def of_batch(_: Game, batch: Batch, __: StudentSample) -> StudentSample:
-        read.append((int(pathlib.PurePath(batch.path).stem), batch.place[1]))
-        rows = of_each - (lacking if len(read) == 1 else 0)
-        streams = np.arange(rows, dtype=np.uint64) + np.uint64(len(read) * of_each)
-        nothing, whole = np.zeros((rows, 0)), np.zeros(rows, dtype=np.int64)
-        words = np.zeros((rows, 0), dtype=np.object_)
-        return StudentSample((), streams, whole, nothing, words, nothing, nothing, whole, seen=rows)
+    def look(
+        files: int,
+        groups: int,
+        *,
+        of_each: int,
+        batches: int = 1,
+        lacking: int = 0,
+        in_first: int | None = None,
+    ) -> tuple[list[Place], int]:
+        read: list[Place] = []
+        fetched: list[tuple[str, int]] = []
 
-    asked = LabelPass(root, partition, (Game(source, PLAN),))
-    student_look.sampled(asked, of_batch, executor=InProcess())
-    return read
+        def of_batch(_: Game, batch: Batch, __: StudentSample) -> StudentSample:
+            read.append(batch.place)
+            rows = of_each - (lacking if len(read) == 1 else 0)
+            streams = np.arange(rows, dtype=np.uint64) + np.uint64(len(read) * of_each)
+            nothing, whole = np.zeros((rows, 0)), np.zeros(rows, dtype=np.int64)
+            words = np.zeros((rows, 0), dtype=np.object_)
+            return StudentSample(
+                (), streams, whole, nothing, words, nothing, nothing, whole, seen=rows
+            )
+
+        def cut(columns: tuple[str, ...], *, rows: int) -> list[Any]:
+            assert (columns, rows) == (("age",), 1 << 14)
+            return [SimpleNamespace(num_rows=of_each)] * batches
+
+        def footer(_: Any, path: str, *__: Any, **___: Any) -> Any:
+            few = path == "00" and in_first is not None
+            return SimpleNamespace(groups=range(in_first if few else groups))
+
+        def fetch(_: Any, path: str, __: Any, group: int, ___: Any) -> Any:
+            fetched.append((path, group))
+            return SimpleNamespace(batches=cut)
+
+        monkeypatch.setattr(student_look, "read_footer", footer)
+        monkeypatch.setattr(student_look, "read_row_group", fetch)
+        partition: Any = SimpleNamespace(
+            files=[SimpleNamespace(name=f"{place:02}") for place in range(files)],
+            path=str,
+            file=str,
+        )
+        nothing: Any = None
+        asked, other = (
+            SimpleNamespace(columns=(name,), context=(), check_columns=check)
+            for name, check in (("age", lambda *_, **__: None), ("gone", refuse))
+        )
+        shared = LabelPass(nothing, partition, (Game(asked, PLAN), Game(other, PLAN)))
+        found = student_look.sampled(shared, of_batch, executor=InProcess())
+        assert found is not None
+        assert found[1].seen == 0
+        assert fetched == [(file, group) for file, group, start in read if start == 0]
+        return read, found[0].streams.size
+
+    return look
 
 
-@pytest.mark.slow
 def test_32_files_and_64_row_groups_are_looked_at_and_all_where_these_give_too_few(
-    tmp_path: pathlib.Path,
+    look: Callable[..., tuple[list[Place], int]],
 ) -> None:
     """1,000 rows are enough; the first and the last of the files and groups are among them."""
-    files = np.linspace(0, 39, 32).round().astype(int).tolist()
-    some = {(file, group) for file in files for group in (0, 3)}
-    read = places_read(tmp_path / "enough", 40, 4, of_each=16)
-    assert (set(read), len(read)) == (some, 64)  # 1,024 rows
-    read = places_read(tmp_path / "few", 40, 4, of_each=15)
+    files = [f"{file:02}" for file in np.linspace(0, 39, 32).round().astype(int)]
+    some = {(file, group, 0) for file in files for group in (0, 3)}
+    read, kept = look(40, 4, of_each=16)
+    assert (set(read), len(read), kept) == (some, 64, 1_024)
+    read, kept = look(40, 4, of_each=15)
     assert set(read[:64]) == some
     assert read[64:] != sorted(read[64:])
-    assert set(read[64:]) == {(file, group) for file in range(40) for group in range(4)}
-    assert len(places_read(tmp_path / "all", 1, 70, of_each=15)) == 64 + 70
-    assert len(places_read(tmp_path / "1000", 25, 3, of_each=20)) == 50
-    assert len(places_read(tmp_path / "999", 25, 3, of_each=20, lacking=1)) == 50 + 75
+    assert set(read[64:]) == {(f"{file:02}", group, 0) for file in range(40) for group in range(4)}
+    assert kept == 15 * 160
+
+
+@pytest.mark.parametrize(
+    ("files", "groups", "rows", "read"),
+    [
+        (1, 70, {"of_each": 15}, 64 + 70),
+        (25, 3, {"of_each": 20}, 50),
+        (25, 3, {"of_each": 20, "lacking": 1}, 50 + 75),
+        (32, 2, {"of_each": 1}, 64),
+        (33, 1, {"of_each": 1}, 32 + 33),
+        (2, 40, {"of_each": 1, "in_first": 1}, 1 + 32 + 1 + 40),
+    ],
+)
+def test_all_is_read_where_something_was_passed_over_and_999_rows_were_found(
+    look: Callable[..., tuple[list[Place], int]],
+    files: int,
+    groups: int,
+    rows: dict[str, int],
+    read: int,
+) -> None:
+    assert len(look(files, groups, **rows)[0]) == read
 
 
 def test_a_file_is_read_no_further_once_it_gave_its_part_of_40_000_rows(
-    tmp_path: pathlib.Path,
+    look: Callable[..., tuple[list[Place], int]],
 ) -> None:
-    read = places_read(tmp_path / "table", 4, 6, of_each=5_000)
-    assert [file for file, _ in read] == [0, 0, 1, 1, 2, 2, 3, 3]
+    read, kept = look(4, 6, of_each=5_000)
+    assert [file for file, *_ in read] == ["00", "00", "01", "01", "02", "02", "03", "03"]
     assert sorted(read) != read
-    assert len(places_read(tmp_path / "one more", 4, 6, of_each=4_999)) == 12
-    assert len(places_read(tmp_path / "one file", 1, 20, of_each=5_000)) == 8  # it keeps 20,000
+    assert kept == 20_000
+    assert len(look(4, 6, of_each=4_999)[0]) == 12
+    assert len(look(1, 20, of_each=5_000)[0]) == 8
+    batches, _ = look(2, 1, of_each=5_000, batches=6)
+    assert [start for *_, start in batches] == [0, 5_000, 10_000, 15_000] * 2
+
+
+def test_each_game_that_asks_has_its_own_student(monkeypatch: pytest.MonkeyPatch) -> None:
+    def game(*, context: tuple[str, ...] = ("age",), gives_chances: bool = True) -> Game:
+        source: Any = SimpleNamespace(
+            label=SimpleNamespace(classes=(0, 1)),
+            decoys=None,
+            context=context,
+            gives_chances=gives_chances,
+            earlier_models=0,
+        )
+        return Game(source, PLAN)
+
+    nothing: Any = None
+    games = (game(context=()), game(), game(gives_chances=False))
+    shared = LabelPass(nothing, nothing, games)
+    monkeypatch.setattr(student_look, "sampled", lambda *_, **__: ("one", "other"))
+    monkeypatch.setattr(student_look, "fitted", lambda sample, numbers: (sample, numbers))
+    found = student_look.with_students(shared, executor=InProcess())
+    students = [one.student for one in found.games]
+    assert students == [None, ("one", False), ("other", True)]
+    monkeypatch.setattr(student_look, "sampled", lambda *_, **__: None)
+    assert student_look.with_students(shared, executor=InProcess()) == shared
 
 
 @pytest.mark.slow

@@ -67,6 +67,7 @@ def files(warehouse: Warehouse, table: str) -> set[str]:
     return {path.name for path in pathlib.Path(warehouse.path(table)).glob("*.parquet")}
 
 
+@pytest.mark.slow
 def test_compaction_changes_the_files_and_no_answer(warehouse: Warehouse) -> None:
     before = answers(warehouse)
     past = Warehouse(warehouse.uri, as_of=dt.datetime.now(dt.UTC), by_log=True)

@@ -10,6 +10,7 @@ import pytest
 
 from privcore.exceptions import TerminalError
 from tests.support.warehouse import evaluated
+from workers.warehouse.schema import AuditRecord
 from workers.warehouse.serving_decision import Gate, audits_of, file_sha256, gate
 from workers.warehouse.store import Warehouse
 
@@ -22,10 +23,14 @@ def warehouse(tmp_path: pathlib.Path) -> Warehouse:
     return Warehouse(str(tmp_path / "warehouse"))
 
 
-def put(warehouse: Warehouse, verdict: str, **changes: Any) -> None:
+def audit_of(verdict: str, *, model: str = "ads", **changes: Any) -> AuditRecord:
     seeing = {"epsilon_ceiling": 3.0, "epsilon_detectable": 0.9}
     given = {"target_sha256": FILE, "labels_digest": "b" * 64} | seeing | changes
-    warehouse.commit(evaluated("ads", given.pop("day", DAY), verdict=verdict, **given))
+    return evaluated(model, given.pop("day", DAY), verdict=verdict, **given)
+
+
+def put(warehouse: Warehouse, verdict: str, **changes: Any) -> None:
+    warehouse.commit(audit_of(verdict, **changes))
 
 
 @pytest.mark.slow
@@ -43,31 +48,45 @@ def test_no_rival_has_a_file_refuted_that_is_asked_for_by_its_models_name(
     assert gate(audits_of(warehouse, FILE, "other"))[0] is Gate.INCONCLUSIVE
 
 
-@pytest.mark.parametrize(
-    ("verdict", "changes", "answer"),
-    [
-        ("consistent", {}, Gate.PASS),
-        ("privatised", {}, Gate.PASS),
-        ("violated", {}, Gate.FAIL),
-        ("vacuous", {}, Gate.FAIL),
-        ("not_a_guarantee", {}, Gate.FAIL),
-        ("undeclared", {}, Gate.INCONCLUSIVE),
-        ("proxy_unfaithful", {}, Gate.INCONCLUSIVE),
-        ("consistent", {"holdout_suspect": True}, Gate.INCONCLUSIVE),
-        ("consistent", {"epsilon_ceiling": 0.5, "epsilon_declared": 0.5}, Gate.INCONCLUSIVE),
-        ("consistent", {"epsilon_ceiling": 0.6, "epsilon_declared": 0.5}, Gate.PASS),
-        ("consistent", {"epsilon_detectable": 1.1, "epsilon_declared": 0.5}, Gate.INCONCLUSIVE),
-        ("consistent", {"epsilon_detectable": None, "epsilon_declared": 0.5}, Gate.INCONCLUSIVE),
-        ("consistent", {"target_sha256": "c" * 64}, Gate.INCONCLUSIVE),
-        ("consistent", {"secret": "membership"}, Gate.INCONCLUSIVE),
-    ],
-)
-def test_a_file_passes_by_what_its_audits_conclude(
-    warehouse: Warehouse, verdict: str, changes: dict[str, Any], answer: Gate
-) -> None:
-    put(warehouse, verdict, **changes)
-    found, why = gate(audits_of(warehouse, FILE))
-    assert found is answer
+CONCLUDED: list[tuple[str, dict[str, Any], Gate]] = [
+    ("consistent", {}, Gate.PASS),
+    ("privatised", {}, Gate.PASS),
+    ("violated", {}, Gate.FAIL),
+    ("vacuous", {}, Gate.FAIL),
+    ("not_a_guarantee", {}, Gate.FAIL),
+    ("undeclared", {}, Gate.INCONCLUSIVE),
+    ("proxy_unfaithful", {}, Gate.INCONCLUSIVE),
+    ("consistent", {"holdout_suspect": True}, Gate.INCONCLUSIVE),
+    ("consistent", {"epsilon_ceiling": 0.5, "epsilon_declared": 0.5}, Gate.INCONCLUSIVE),
+    ("consistent", {"epsilon_ceiling": 0.6, "epsilon_declared": 0.5}, Gate.PASS),
+    ("consistent", {"epsilon_detectable": 1.1, "epsilon_declared": 0.5}, Gate.INCONCLUSIVE),
+    ("consistent", {"epsilon_detectable": None, "epsilon_declared": 0.5}, Gate.INCONCLUSIVE),
+    ("consistent", {"target_sha256": "c" * 64}, Gate.INCONCLUSIVE),
+    ("consistent", {"secret": "membership"}, Gate.INCONCLUSIVE),
+]
+
+
+@pytest.fixture(scope="module")
+def concluded(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    """Return a warehouse with an audit of a model of its own for each conclusion."""
+    warehouse = Warehouse(str(tmp_path_factory.mktemp("concluded")))
+    warehouse.commit_all(
+        [
+            audit_of(verdict, model=f"model-{place}", **{"target_sha256": file(place)} | changes)
+            for place, (verdict, changes, _) in enumerate(CONCLUDED)
+        ]
+    )
+    return warehouse
+
+
+def file(place: int) -> str:
+    return hashlib.sha256(bytes([place])).hexdigest()
+
+
+@pytest.mark.parametrize("place", range(len(CONCLUDED)))
+def test_a_file_passes_by_what_its_audits_conclude(concluded: Warehouse, place: int) -> None:
+    found, why = gate(audits_of(concluded, file(place)))
+    assert found is CONCLUDED[place][2]
     assert why.endswith(".")
 
 

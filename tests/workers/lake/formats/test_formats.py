@@ -217,7 +217,7 @@ def test_a_file_that_ends_lightgbm_is_that_models_record(
     [
         (r"(left_child)=\S+", r"\1=0", "runs in a circle"),
         (r"(left_child)=\S+", r"\1=77777", "children that are not there"),
-        (r"(right_child)=\S+", r"\1=-77777", "children that are not there"),
+        (r"(right_child)=\S+", r"\1=-77777", "that are not there"),
         # What LightGBM reads beyond its arrays may end it before anything is checked.
         (r"(split_feature)=\S+", r"\1=7", "asks for a feature|LightGBM crashed"),
         (r"(objective)=.*", r"\1=regression", "was trained for regression"),
@@ -254,8 +254,8 @@ def xgboost_document(models: dict[str, Trained]) -> dict[str, Any]:
     ("field", "value", "said"),
     [
         ("left_children", 0, "runs in a circle"),
-        ("left_children", 77777, "children that are not there"),
-        ("right_children", 77777, "children that are not there"),
+        ("left_children", 77777, "that are not there"),
+        ("right_children", 77777, "that are not there"),
         ("split_indices", 7, "asks for a feature"),
     ],
 )

@@ -108,9 +108,9 @@ def test_a_holdout_that_was_trained_on_is_named(tmp_path: pathlib.Path) -> None:
     frame = watched().with_columns(said_today=pl.col("minutes") * 1.01)
     row = audit(numbers(put_folder(tmp_path / "table", frame)), privacy=declared(0.5)).audit
     assert (row.verdict, row.epsilon_lower) == ("proxy_unfaithful", 0.0)
-    assert "trained on the holdout too" in row.reason
+    assert "trained on the holdout" in row.reason
     honest = audit(numbers(put_folder(tmp_path / "other", watched(remembered=0.9)))).audit
-    assert "trained on the holdout too" not in honest.reason
+    assert "trained on the holdout" not in honest.reason
 
 
 def test_an_uneven_holdout_of_many_zeros_accuses_nobody(tmp_path: pathlib.Path) -> None:
