@@ -195,7 +195,7 @@ def _left_out(
     sequence: NDArray[np.int64] | None,
 ) -> MemorizationTally:
     if sequence is None:
-        reason, what = Reason.FEATURE_INVALID, "is missing, empty, or has ids that are none"
+        reason, what = Reason.FEATURE_INVALID, "is missing or empty, or has ids that are none"
     else:
         reason, what = Reason.TOO_LARGE, f"has more than {shared.longest} tokens"
     sentence = f"A sequence in {shared.column!r} of {path} {what}."

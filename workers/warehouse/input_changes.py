@@ -38,7 +38,7 @@ _KEY = ("model", "day")
 _READ_AT_ALL = pl.col("labels_digest").is_not_null()
 _SAME_FILE = dt.timedelta(days=92)
 """How long before a day a file may have been audited that is not its own."""
-_OF_NO_ROW = {"version", "privacy"}
+_OF_NO_ROW = {"version", "privacy", "older_version"}
 """Keys of where rows lie that say nothing of what is read of them."""
 _DIGITS = 12
 """Number of a digest's digits that are shown."""

@@ -45,6 +45,8 @@ class InPlace:
         privacy: what the settings declare in a manifest's stead; None where nothing is declared.
         target: the day's model file, once it was found: then no other is looked for.
         proxy: the earlier one, likewise.
+        pinned: a sentence that settings name an older version of the table than the newest, or
+            empty; None until the rows were found.
     """
 
     labels: LabelTable
@@ -52,6 +54,7 @@ class InPlace:
     privacy: Privacy | None = None
     target: PlacedModel | None = None
     proxy: PlacedModel | None = None
+    pinned: str | None = dataclasses.field(default=None, compare=False)
 
     def to_json(self) -> str:
         """Return it as the record keeps it."""
@@ -66,6 +69,8 @@ class InPlace:
             if file is not None:
                 told = dataclasses.asdict(file).items()
                 content[role] = {name: value for name, value in told if value is not None}
+        if self.pinned:
+            content["older_version"] = self.pinned
         return json.dumps(content, sort_keys=True, default=str)
 
     @classmethod
@@ -84,7 +89,8 @@ class InPlace:
                 name: TypeAdapter(kind).validate_python(content[name])
                 for name, kind in known.items()
                 if content.get(name) is not None
-            }
+            },
+            pinned=content.get("older_version", ""),
         )
 
 
@@ -99,7 +105,8 @@ def find_ready(given: InPlace, model: str, day: dt.date) -> tuple[InPlace, Table
         target = find_model_file(given.checkpoints, model, day)
     found = find_rows(given.labels, model, day)
     labels = given.labels.model_copy(update={"version": found.version})
-    return dataclasses.replace(given, labels=labels, target=target), found
+    pinned = found.pinned if given.pinned is None else given.pinned
+    return dataclasses.replace(given, labels=labels, target=target, pinned=pinned), found
 
 
 def find_rows(labels: LabelTable, model: str, day: dt.date) -> TableDay:
@@ -137,7 +144,7 @@ def find_in_place(
         TransientError: storage kept failing.
     """
     given, found = find_ready(given, model, day)
-    place = TableLabels(given.labels, day, found)
+    place = TableLabels(given.labels, day, found, given.pinned or "")
     if given.checkpoints is None:
         target, proxy = lake_checkpoints(lake, model, day, plan=plan, declared=declared)
         _check_manifest_alone(given, target.manifest.decoys is not None, model, day)

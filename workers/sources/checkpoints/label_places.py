@@ -160,11 +160,15 @@ class LakeLabels:
 
 @dataclass(frozen=True, slots=True)
 class TableLabels:
-    """A day of a table, at the version that was found, with the columns that settings name."""
+    """A day of a table, at the version that was found, with the columns that settings name.
+
+    `pinned` says that it is an older version than the newest, where settings name it.
+    """
 
     table: LabelTable
     day: dt.date
     found: TableDay
+    pinned: str
 
     @property
     def days(self) -> tuple[dt.date, ...]:
@@ -216,7 +220,7 @@ class TableLabels:
 
     def find_partition(self) -> tuple[Lake, Partition]:
         """Return the day's files."""
-        return partition_of(self.found, self.table.table, self.day)
+        return partition_of(self.found, self.table.table, self.day, beyond=self.pinned)
 
     def stored(self, feature: Feature) -> Feature:
         """Return a feature under the name of its column."""

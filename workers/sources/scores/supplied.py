@@ -9,7 +9,7 @@ import datetime as dt
 import functools
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -58,10 +58,18 @@ NOT_PINNED = (
 
 @dataclass(frozen=True, slots=True)
 class SuppliedScores:
-    """Settings of a model whose scores are supplied."""
+    """Settings of a model whose scores are supplied.
+
+    Attributes:
+        tables: where they lie, and what their columns mean.
+        privacy: what is declared.
+        pinned: sentences that settings name older versions than the newest, or empty; None until
+            the tables were found. Afterwards every table has a version.
+    """
 
     tables: ScoreTables
     privacy: Privacy | None = None
+    pinned: str | None = field(default=None, compare=False)
 
     def to_json(self) -> str:
         """Return it as the record keeps it."""
@@ -70,6 +78,8 @@ class SuppliedScores:
         content: dict[str, Any] = {"tables": tables, "privacy": privacy}
         if self.tables.query is not None:
             content["pinned"] = NOT_PINNED
+        if self.pinned:
+            content["older_version"] = self.pinned
         return json.dumps(content, sort_keys=True)
 
     @classmethod
@@ -80,6 +90,7 @@ class SuppliedScores:
         return cls(
             ScoreTables.model_validate(content["tables"]),
             None if privacy is None else Privacy.model_validate(privacy),
+            content.get("older_version", ""),
         )
 
 
@@ -249,12 +260,12 @@ class ScoreSource:
                 found[role] = as_parquet(each, kinds, joining)
         first = found[""]
         if not self.joined:
-            return partition_of(first, tables.table, self.day)
+            pinned = self.supplied.pinned or ""
+            return partition_of(first, tables.table, self.day, beyond=pinned)
         root, names, left_out, beyond = join(tables, found, self.day, also=also, joining=joining)
         files = tuple(map(root.label_file, names))
         units = divide(root, "", files)
         unread = first.unread
-        pinned = (each.pinned for each in found.values())
         return root, Partition(
             tables.table,
             self.day,
@@ -263,7 +274,7 @@ class ScoreSource:
             units,
             left_out,
             unread=unread,
-            beyond=" ".join(filter(None, (*pinned, beyond))),
+            beyond=" ".join(filter(None, (self.supplied.pinned, beyond))),
         )
 
     def where_rows_are(self, left_out: int) -> str:
@@ -446,4 +457,8 @@ def find_scores(model: str, day: dt.date, supplied: SuppliedScores) -> ScoreSour
         found[role] = find_day(other.model_copy(update=here), of_day)
     pinned = tables.pinned({role: each.version for role, each in found.items()})
     others = tuple((role, each) for role, each in found.items() if role)
-    return ScoreSource(model, day, SuppliedScores(pinned, supplied.privacy), found[""], others)
+    older = supplied.pinned
+    if older is None:
+        older = " ".join(filter(None, (each.pinned for each in found.values())))
+    known = SuppliedScores(pinned, supplied.privacy, older)
+    return ScoreSource(model, day, known, found[""], others)

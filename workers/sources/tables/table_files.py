@@ -106,11 +106,13 @@ def parent_of(place: str) -> tuple[Lake, str]:
     return Lake((folder or ("/" if path.startswith("/") else ".")) + mark + query), name
 
 
-def partition_of(found: TableDay, table: str, day: dt.date) -> tuple[Lake, Partition]:
+def partition_of(
+    found: TableDay, table: str, day: dt.date, *, beyond: str
+) -> tuple[Lake, Partition]:
     """Return a day's files as units of work, and below which root they lie."""
     units = divide(found.root, "", found.files)
     return found.root, Partition(
-        table, day, "", found.files, units, unread=found.unread, beyond=found.pinned
+        table, day, "", found.files, units, unread=found.unread, beyond=beyond
     )
 
 

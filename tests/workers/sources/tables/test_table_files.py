@@ -12,7 +12,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from tests.support.lake import DAY, EVE
 from workers.exceptions import NotEvaluableError, Reason
 from workers.sources.tables.day_tables import TablePlace
-from workers.sources.tables.table_files import find_day, partition_of
+from workers.sources.tables.table_files import find_day
 
 BOTH = pl.DataFrame({"day": [EVE] * 3 + [DAY] * 2, "x": range(5)})
 
@@ -46,8 +46,7 @@ def test_a_delta_table_gives_the_files_that_may_hold_the_day(tmp_path: pathlib.P
         assert found.pinned == ""
     pinned = find_day(place(tmp_path / "t", version=0), EVE)
     assert len(pinned.files) == 1
-    _, partition = partition_of(pinned, "t", EVE)
-    assert "read at version 0, which the settings name, and its newest is 2" in partition.beyond
+    assert "read at version 0, which the settings name, and its newest is 2" in pinned.pinned
     with pytest.raises(NotEvaluableError, match="has no day = 2026-03-02"):
         find_day(place(tmp_path / "t", version=0), DAY)
     (tmp_path / "t" / "_delta_log" / f"{3:020d}.json").write_text("{x")
