@@ -91,7 +91,7 @@ def write_decoys(
     lake.files.create_dir(folder, recursive=True)
     counts = np.zeros(3, dtype=np.int64)
     for name in (file.name for file in partition.files):
-        source = pq.ParquetFile(partition.path(name), filesystem=lake.files)
+        source = pq.ParquetFile(lake.open(partition.path(name)))
         with pq.ParquetWriter(
             f"{folder}/{name}", _schema(source, label, partition.path(name)), filesystem=lake.files
         ) as writer:

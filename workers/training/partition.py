@@ -28,7 +28,7 @@ def describe_partition(
     schema: pa.Schema | None = None
     classes: set[Label] = set()
     for name in files:
-        file = pq.ParquetFile(lake.files.open_input_file(f"{folder}/{name}"))
+        file = pq.ParquetFile(lake.open(f"{folder}/{name}"))
         schema = schema or file.schema_arrow
         if column not in file.schema_arrow.names:
             rule = f"the columns of {dataset} are {', '.join(file.schema_arrow.names)}"

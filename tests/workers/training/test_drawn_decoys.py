@@ -19,6 +19,7 @@ from tests.support.lake import (
     THREE,
     declared,
     edit_manifest,
+    label_path,
     label_rows,
     put_labels,
     put_model,
@@ -225,3 +226,13 @@ def test_decoys_are_not_written_through_a_link(tmp_path: pathlib.Path) -> None:
     with pytest.raises(NotEvaluableError, match="is a link out of the lake, or in one"):
         drawn(lake)
     assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_no_file_behind_a_link_is_copied(tmp_path: pathlib.Path) -> None:
+    """Its rows would lie in the lake, where whoever put the link there may read them."""
+    lake = two_days(tmp_path / "lake", rows=100)
+    file, outside = label_path(lake, "flights"), tmp_path / "secret.parquet"
+    file.rename(outside)
+    file.symlink_to(outside)
+    with pytest.raises(NotEvaluableError, match="is a link out of the lake"):
+        drawn(lake)
