@@ -66,8 +66,8 @@ def _told(
                 return (
                     f"Training read labels of {day} again, and {plain_text(file.name)[:80]!r} "
                     f"among them was written on {written:%Y-%m-%d %H:%M} UTC, after their audit "
-                    f"(record {record['audit_id'][:8]}). Of labels that came since, no audit knows "
-                    "anything: audit that day again, or set plan.days."
+                    f"(record {record['audit_id'][:8]}). Unless the same rows were only written "
+                    "anew, no audit knows of those that came: audit that day again, or set days."
                 )
     return ""
 
