@@ -5,7 +5,6 @@ what a mechanism leaves of them). JAX and optax are the extra `networks`, and ar
 when a network is trained.
 """
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -229,7 +228,11 @@ def the_jax() -> Any:
     Raises:
         TerminalError: it is not installed.
     """
-    return _extra("jax")
+    try:
+        import jax  # noqa: PLC0415  # an extra
+    except ImportError:
+        raise TerminalError(_MISSING) from None
+    return jax
 
 
 def the_optax() -> Any:
@@ -238,14 +241,11 @@ def the_optax() -> Any:
     Raises:
         TerminalError: it is not installed.
     """
-    return _extra("optax")
-
-
-def _extra(package: str) -> Any:
     try:
-        return importlib.import_module(package)
+        import optax  # noqa: PLC0415  # an extra
     except ImportError:
         raise TerminalError(_MISSING) from None
+    return optax
 
 
 _MISSING = (
