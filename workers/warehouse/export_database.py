@@ -179,6 +179,8 @@ def _tables(target: _Schema, rows: duckdb.DuckDBPyConnection) -> Iterator[Export
     for table, described in TABLES.items():
         columns = arrow_schema(described.row)
         keys = ("audit_id",) if table in PARTS else described.keys
+        if table not in PARTS:
+            _check_once(rows, table, keys)
         known = there if keys == ("audit_id",) and table != "release_audits" else None
         rows.register("known", known if known is not None else _known(target, table, keys))
         chosen = ", ".join(_quoted(name) for name in columns.names)
@@ -188,6 +190,18 @@ def _tables(target: _Schema, rows: duckdb.DuckDBPyConnection) -> Iterator[Export
         )
         yield Exported(table, "table", target.add(table, columns, lacking))
         rows.unregister("known")
+
+
+def _check_once(rows: duckdb.DuckDBPyConnection, table: str, keys: tuple[str, ...]) -> None:
+    """Refuse rows of one key: the database would take one of them, and nobody knows which."""
+    named = ", ".join(map(_quoted, keys))
+    twice = rows.sql(f"select {named} from {table} group by {named} having count(*) > 1 limit 1")  # noqa: S608  # our own names
+    if found := twice.fetchall():
+        key = ", ".join(map(str, found[0]))
+        raise TerminalError(
+            f"{table} has several rows of one key, {key!r}, which privaudit does not write: "
+            "see who may write the warehouse, and take out what was added."
+        )
 
 
 def _windows(target: _Schema, rows: duckdb.DuckDBPyConnection) -> Exported:

@@ -158,6 +158,17 @@ def test_rows_of_a_commit_that_was_cut_off_wait_for_their_record(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("bank")
+def test_a_forged_row_under_a_known_key_is_named(warehouse: Warehouse) -> None:
+    """The database said that it could not compute the query."""
+    rows = pl.read_delta(warehouse.path("audits"))
+    forged = rows.head(1).with_columns(reason=pl.lit("forged"))
+    deltalake.write_deltalake(warehouse.path("audits"), forged, mode="append")
+    with pytest.raises(TerminalError, match=f"several rows of one key, '{rows['audit_id'][0]}'"):
+        export_to(warehouse, "bank", schema=SCHEMA)
+
+
+@pytest.mark.slow
 def test_a_server_that_fails_in_the_middle_keeps_nothing(
     warehouse: Warehouse, bank: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
