@@ -32,7 +32,6 @@ from flows.notify.public import (
 )
 from flows.report.known_windows import NightWindows
 from flows.run.auditing import Audited
-from flows.run.late_labels import late_labels
 from flows.run.publish_report import publish
 from flows.settings import Settings
 from privcore.exceptions import AuditError, TransientError, is_failure
@@ -42,6 +41,7 @@ from workers.lake.layout import Lake
 from workers.publication.statement_row import PublicVerdict
 from workers.publication.training_again import recurrences
 from workers.warehouse.input_changes import input_changes
+from workers.warehouse.late_labels import late_labels
 from workers.warehouse.maintenance import compact_crowded
 from workers.warehouse.public_changes import public_changes
 from workers.warehouse.schema import AuditRow, Status

@@ -172,6 +172,11 @@ class LabelPass:
         """True if a statement is published of a game: then logs hold nothing that labels change."""
         return any(game.plan.epsilon_public is not None for game in self.games)
 
+    @property
+    def alone(self) -> tuple["LabelPass", ...]:
+        """The pass of each game by itself: a column that is damaged is not every game's."""
+        return tuple(dataclasses.replace(self, games=(game,)) for game in self.games)
+
     def columns(self, numbers: Iterable[int]) -> tuple[str, ...]:
         """The union of what the games of these numbers need: what is read."""
         return tuple(

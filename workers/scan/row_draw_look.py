@@ -108,8 +108,7 @@ def _of_row_group(shared: LabelPass, place: tuple[str, Footer, int], file: str) 
     except NotEvaluableError:
         if len(shared.games) == 1:
             return _Draws((RowDraw(0, 0),))
-        alone = (dataclasses.replace(shared, games=(game,)) for game in shared.games)
-        return _Draws(tuple(_of_row_group(one, place, file).found[0] for one in alone))
+        return _Draws(tuple(_of_row_group(one, place, file).found[0] for one in shared.alone))
     return _Draws(tuple(_of_group(game, group, file) for game in shared.games))
 
 

@@ -192,11 +192,7 @@ def _sample(asked: _Asked, file: str) -> tuple[None, _Samples]:
 
 def _each_alone(asked: _Asked, file: str) -> _Samples:
     """Return what a damaged file gives, read for each game as if there were no others."""
-    shared = asked.shared
-    alone = [
-        _sample(dataclasses.replace(asked, shared=dataclasses.replace(shared, games=(game,))), file)
-        for game in shared.games
-    ]
+    alone = [_sample(dataclasses.replace(asked, shared=one), file) for one in asked.shared.alone]
     parts = tuple(samples.parts[0] for _, samples in alone)
     return _Samples(parts, any(samples.passed_over for _, samples in alone))
 

@@ -98,13 +98,11 @@ def _scan_row_group(
             group = read_row_group(shared.lake, path, footer, index, columns)
     except NotEvaluableError as error:
         for number in able:
-            game = shared.games[number]
-            if len(able) > 1:  # what the file says of a column is another game's as well
-                alone = dataclasses.replace(shared, games=(game,))
-                found = _scan_row_group(alone, path, file, footer, index, meter)
-                parts[number] = found.parts[0]
+            if len(able) > 1:
+                alone = shared.alone[number]
+                parts[number] = _scan_row_group(alone, path, file, footer, index, meter).parts[0]
             else:
-                parts[number] = all_bad(game, place, rows, error)
+                parts[number] = all_bad(shared.games[number], place, rows, error)
         return PartialResults(tuple(parts))
     meter.read(group.bytes_read, rows)
     for number, result in _scan_decoded(shared, able, group, file, meter).items():

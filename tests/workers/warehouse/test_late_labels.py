@@ -8,10 +8,10 @@ import deltalake
 import polars as pl
 import pytest
 
-from flows.run.late_labels import late_labels
 from tests.support.lake import DAY, EVE
 from tests.support.warehouse import START, evaluated
 from workers.lake.layout import Lake
+from workers.warehouse.late_labels import late_labels
 from workers.warehouse.store import Warehouse
 
 
