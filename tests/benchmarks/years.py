@@ -169,6 +169,7 @@ def _wealth(audits: pl.DataFrame) -> pl.DataFrame:
         neighbors=pl.lit("replace"),
         labels_recur=pl.lit(value=False),
         window_log_wealth=pl.Series(wealth).arr.to_list(),
+        ceiling_log_wealth=pl.Series(wealth + 2.0).arr.to_list(),
         window_price=pl.Series(np.where(priced, 1e-5, 0.0)),
         standing_log_wealth=pl.DataFrame({"of": standing, "is": priced}).select(
             pl.when("is").then("of")
