@@ -244,3 +244,33 @@ def test_the_command_exports_to_a_name_and_to_an_address(
     both = ["export", "--to", "bank", "--as-of", "2026-05-01"]
     assert CliRunner().invoke(app, both).exit_code != 0
     assert workers.warehouse.export_database.WINDOWS in rows
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("bank")
+def test_another_roles_table_runs_nothing_by_our_login(
+    server: Server, warehouse: Warehouse
+) -> None:
+    """Its trigger made that role a superuser, as soon as a superuser exported."""
+    run(server, "drop role if exists mallory")
+    run(server, "create role mallory")
+    for statement in (
+        "create schema privaudit",
+        "create table privaudit.audits (audit_id text primary key)",
+        (
+            "create function privaudit.gain() returns trigger language plpgsql as "
+            "$$ begin alter role mallory superuser; return new; end $$"
+        ),
+        (
+            "create trigger gain before insert on privaudit.audits for each row "
+            "execute function privaudit.gain()"
+        ),
+        "alter table privaudit.audits owner to mallory",
+    ):
+        run(server, statement)
+    with pytest.raises(TerminalError, match="belongs to the role 'mallory'"):
+        export_to(warehouse, "bank", schema="privaudit")
+    run(server, "grant mallory to audit")  # now it is one of our own
+    assert export_to(warehouse, "bank", schema="privaudit")[0].added == 3
+    run(server, "drop schema privaudit cascade")
+    run(server, "drop role mallory")
