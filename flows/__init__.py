@@ -11,3 +11,6 @@ os.environ.setdefault("DO_NOT_TRACK", "1")
 # Its own server needs 6 to 9 seconds on an idle machine, more on a busy one: the default of 20 is
 # not enough when others work too.
 os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120")
+
+# Before polars is imported, which sweeps a folder when it is.
+import workers  # noqa: F401

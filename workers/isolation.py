@@ -64,12 +64,22 @@ def keep_private() -> None:
     Files that it makes have no rights for others, and so do its children's. No other process can
     read its memory or its environment in `/proc`, but for root's; nor does it leave a core dump.
     Python processes that it starts look for no module in the working folder, in which another user
-    may have left a `json.py`.
+    may have left a `json.py`. Nor does polars write rows to, and sweep, a folder of a known name in
+    /var/tmp, which another user may have made as a link to one of ours.
     """
     os.umask(0o077)
     os.environ["PYTHONSAFEPATH"] = "1"
+    os.environ.setdefault("POLARS_OOC_SPILL_DIR", _folder_of_polars())
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def _folder_of_polars() -> str:
+    """Return where polars puts what does not fit in memory; a place that is none in doubt."""
+    try:
+        return str(private_folder() / "polars")
+    except (OSError, TerminalError):
+        return f"{os.devnull}/polars"
 
 
 def private_folder() -> pathlib.Path:

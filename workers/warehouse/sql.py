@@ -92,7 +92,7 @@ def registered(warehouse: Warehouse) -> Iterator[duckdb.DuckDBPyConnection]:
 def _guarded(rows: duckdb.DuckDBPyRelation) -> Iterator[str]:
     """Yield the columns of a relation as expressions in which no text is a formula."""
     for name, kind in zip(rows.columns, rows.types, strict=True):
-        column = f'"{name}"'
+        column = '"' + name.replace('"', '""') + '"'  # of a forged file, a name may be SQL
         if str(kind) != "VARCHAR":
             yield column
             continue
