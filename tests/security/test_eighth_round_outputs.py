@@ -1,15 +1,47 @@
 """The eighth round, by strangers at what an audit writes and at its machine: what broke of 25."""
 
+import datetime as dt
+import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
+import deltalake
 import pyarrow as pa
 import pytest
 
+from privcore.exceptions import TerminalError
+from tests.support.warehouse import evaluated, failed, put_rows
 from workers import isolation
-from workers.warehouse.sql import _connect, _guarded
+from workers.warehouse.delta import commit_times
+from workers.warehouse.sql import _connect, _guarded, query
+from workers.warehouse.store import Warehouse
+
+DAY = dt.date(2026, 4, 1)
+
+
+@pytest.fixture(scope="module")
+def one_row(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Return a table of one audit, to be copied."""
+    place = tmp_path_factory.mktemp("one_row")
+    put_rows(Warehouse(str(place)), [evaluated("good", DAY)])
+    return place
+
+
+@pytest.fixture
+def stored(one_row: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
+    """Return a warehouse that somebody else may write."""
+    return shutil.copytree(one_row, tmp_path / "warehouse")
+
+
+def commit(stored: pathlib.Path, *actions: object) -> None:
+    """Write a version of `audits` as no audit does."""
+    log = stored / "audits" / "_delta_log"
+    number = 1 + max(int(file.stem) for file in log.glob("0*.json"))
+    lines = "\n".join(map(json.dumps, actions))
+    (log / f"{number:020}.json").write_text(lines, "utf-8")
 
 
 def python(code: str, **environment: str) -> str:
@@ -56,3 +88,59 @@ def test_a_column_that_is_called_by_sql_is_a_column(tmp_path: pathlib.Path) -> N
     with _connect() as connection:
         rows = connection.from_arrow(forged)
         assert rows.project(", ".join(_guarded(rows))).to_arrow_table() == forged
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "_delta_log/_last_checkpoint"])
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_a_warehouse_waits_for_no_pipe_and_follows_no_link(
+    stored: pathlib.Path, name: str, kind: str
+) -> None:
+    """All commands waited for a pipe, and so did the night; a link named labels as a table."""
+    path = stored / "audits" / name
+    os.mkfifo(path) if kind == "pipe" else path.symlink_to(stored / "audits")
+    with pytest.raises(TerminalError, match="is a link or no plain file"):
+        Warehouse(str(stored)).current()
+    with pytest.raises(TerminalError, match="is a link or no plain file"):
+        Warehouse(str(stored)).commit(failed("good", DAY))
+
+
+@pytest.mark.parametrize(
+    "path", ["../../rows.parquet", "%2e%2e/rows.parquet", "../x://rows.parquet"]
+)
+def test_a_warehouse_reads_no_file_outside_of_its_table(stored: pathlib.Path, path: str) -> None:
+    """Labels of the lake stood in exports, since their columns were joined to the table's."""
+    add = {"path": path, "partitionValues": {}, "size": 1, "modificationTime": 1}
+    commit(stored, {"add": add | {"dataChange": True}})
+    with pytest.raises(TerminalError, match="which lies elsewhere"):
+        query(Warehouse(str(stored)), "from audits")
+
+
+def test_rows_that_readers_would_see_otherwise_are_refused(stored: pathlib.Path) -> None:
+    """`show` left out a row by a deletion vector, and `sql` and exports had it."""
+    protocol = {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": ["deletionVectors"],
+        "writerFeatures": ["deletionVectors"],
+    }
+    commit(stored, {"protocol": protocol})
+    with pytest.raises(TerminalError, match="other reader features"):
+        query(Warehouse(str(stored)), "from audits")
+
+
+def test_a_column_of_another_kind_is_a_sentence(stored: pathlib.Path) -> None:
+    """Alerts, report and commits ended with errors of three libraries."""
+    table = deltalake.DeltaTable(str(stored / "audits"))
+    rows = table.to_pyarrow_table()
+    changed = rows.set_column(rows.column_names.index("verdict"), "verdict", pa.array([5]))
+    deltalake.write_deltalake(table, changed, mode="overwrite", schema_mode="overwrite")
+    with pytest.raises(TerminalError, match="its column verdict holds"):
+        Warehouse(str(stored)).commit(failed("good", DAY))
+
+
+@pytest.mark.parametrize("moment", [9 * 10**18, -(10**18)])
+def test_a_commit_of_no_time_is_a_sentence(stored: pathlib.Path, moment: int) -> None:
+    """Where the log began with it, `--as-of --by-log` ended with an unexpected error."""
+    commit(stored, {"commitInfo": {"timestamp": moment}})
+    with pytest.raises(TerminalError, match="holds what no commit does"):
+        commit_times(str(stored), "audits")

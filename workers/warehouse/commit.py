@@ -18,7 +18,7 @@ from deltalake.exceptions import TableNotFoundError
 from pyarrow import compute as pc
 
 from privcore.exceptions import TerminalError, is_failure
-from workers.warehouse.delta import data_files, rewriting
+from workers.warehouse.delta import check_plain, data_files, rewriting
 from workers.warehouse.later_rows import ConfirmationRow
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRecord, AuditRow
@@ -145,6 +145,7 @@ class Snapshots:
         path = self._stored.path(table)
 
         def opened() -> deltalake.DeltaTable:
+            check_plain(path)
             try:
                 return deltalake.DeltaTable(path)
             except TableNotFoundError:

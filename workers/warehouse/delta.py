@@ -5,6 +5,7 @@ what a damaged file makes them raise, or panic with, is one sentence here.
 """
 
 import contextlib
+import datetime as dt
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from typing import Any, TypeVar
 
 import deltalake
 import polars as pl
+import pyarrow as pa
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from pyarrow import fs
 
@@ -37,6 +39,19 @@ _TORN = re.compile(r"response body|body from connection|end of file before messa
 """Words about an answer that ended early: the libraries try all else again themselves."""
 _ARROW = re.compile(r"\x1b\[[0-9;]*m|↳")
 _URI = re.compile(r"\S+://\S+")
+_NUMBERS = {"byte", "short", "integer", "long", "float", "double"}
+_KINDS = {
+    pa.string(): "string",
+    pa.bool_(): "boolean",
+    pa.int64(): "number",
+    pa.float64(): "number",
+    pa.date32(): "date",
+    pa.timestamp("us", tz="UTC"): "timestamp",
+}
+"""Words of Delta Lake for what a table's columns hold."""
+_NAMED = 100
+"""Characters that are quoted of a file's name."""
+_SCHEME = re.compile(r"^[a-z0-9+]+://", re.IGNORECASE)
 _REWRITER = "privaudit/rewriting"
 """Name in a table's log of whoever takes files out of it."""
 _PATIENCE = Patience(attempts=10, first=0.05, longest=0.5)
@@ -71,12 +86,70 @@ def open_table(path: str) -> deltalake.DeltaTable | None:
     kind = _LocalTable if local_path(path) is not None else deltalake.DeltaTable
 
     def opened() -> deltalake.DeltaTable | None:
+        check_plain(path)
         try:
-            return kind(path)
+            table = kind(path)
         except TableNotFoundError:
             return None
+        _check_ours(table, path)
+        return table
 
     return whole(path, opened)
+
+
+def check_plain(path: str) -> None:
+    """Refuse a table of this machine with links and pipes among its files.
+
+    A link leads to rows that are none of the table's, and a pipe is waited for without end.
+
+    Raises:
+        TerminalError: naming the first.
+    """
+    folder = local_path(path)
+    for part in () if folder is None else (folder, folder / "_delta_log"):
+        with contextlib.suppress(FileNotFoundError), os.scandir(part) as entries:
+            for entry in entries:
+                if entry.is_symlink() or not (entry.is_file() or entry.is_dir()):
+                    raise _changed(path, f"{entry.name[:_NAMED]!a} is a link or no plain file")
+
+
+def _check_ours(table: deltalake.DeltaTable, path: str) -> None:
+    """Refuse a table of which readers would see different rows, or rows of other places.
+
+    The libraries differ in deletion vectors, columns by other names and values of partitions, and
+    all follow a path that leads out of the table.
+    """
+    if table.protocol().min_reader_version > 1 or table.metadata().partition_columns:
+        raise _changed(path, "it has deletion vectors, partitions or other reader features")
+    for file in data_files(table, path):
+        parts = _SCHEME.sub("", file)
+        if "://" in parts or ".." in parts.split("/"):
+            raise _changed(path, f"its log names {file[:_NAMED]!a}, which lies elsewhere")
+
+
+def check_columns(table: deltalake.DeltaTable, columns: pa.Schema, path: str) -> None:
+    """Refuse a table whose columns hold other kinds of values than are written to them.
+
+    Raises:
+        TerminalError: naming the first.
+    """
+    stored = {field.name: field.type for field in table.schema().fields}
+    for column in columns:
+        found = stored.get(column.name)
+        if found is not None and _kind(found) != _KINDS.get(column.type, "array"):
+            raise _changed(path, f"its column {column.name} holds {str(found)[:_NAMED]}")
+
+
+def _kind(found: Any) -> str:
+    name = str(getattr(found, "type", "array"))
+    return "number" if name in _NUMBERS else name
+
+
+def _changed(path: str, how: str) -> TerminalError:
+    return TerminalError(
+        f"The table at {path} is not as privaudit writes it ({how}): another program changed it. "
+        "Restore it from a backup, and see who may write there."
+    )
 
 
 def data_files(table: deltalake.DeltaTable, path: str) -> list[str]:
@@ -166,8 +239,11 @@ def _times_in(commit: bytes, path: str) -> list[int]:
     """Return the times that a commit says of itself: one, or none."""
     try:
         actions = [json.loads(line) for line in commit.splitlines()]
-        return [int(one["commitInfo"]["timestamp"]) for one in actions if "commitInfo" in one]
-    except (ValueError, TypeError, LookupError, RecursionError):
+        times = [int(one["commitInfo"]["timestamp"]) for one in actions if "commitInfo" in one]
+        for moment in times:
+            dt.datetime.fromtimestamp(moment / 1000, dt.UTC)
+        return times  # noqa: TRY300
+    except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
         raise OSError(f"{path} holds what no commit does") from None
 
 

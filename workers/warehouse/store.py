@@ -16,6 +16,7 @@ from privcore.exceptions import TerminalError
 from workers.lake.probe import try_writing
 from workers.warehouse.commit import commit_all, insert_rows, shared
 from workers.warehouse.delta import (
+    check_columns,
     commit_times,
     open_table,
     readable,
@@ -27,7 +28,7 @@ from workers.warehouse.later_rows import WithdrawalRow
 from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import AuditRecord, Status
 from workers.warehouse.table_row import AS_STORED
-from workers.warehouse.tables import PARTS, TABLES, TIMES, without_rows
+from workers.warehouse.tables import PARTS, TABLES, TIMES, arrow_schema, without_rows
 
 Answer = TypeVar("Answer")
 _NAMED = 3
@@ -199,6 +200,8 @@ class Warehouse:
             TerminalError: its log does not reach back as far as was asked.
         """
         stored = open_table(self.path(table))
+        if stored is not None:
+            check_columns(stored, arrow_schema(TABLES[table].row), self.path(table))
         if stored is None or not self.by_log or self.as_of is None:
             return stored
         # By what each commit says of itself: a copied warehouse has new times on its files.
