@@ -53,6 +53,7 @@ _BY_SIGNAL = 128  # as a shell says it in an exit code
 _ENDING = (signal.SIGABRT, signal.SIGALRM, signal.SIGXCPU)
 """What ends a call that goes wrong, but for faults, which end every process."""
 
+_HERE = "localhost,127.0.0.1,::1"
 _held: list[str] = []
 _own_processes: int | None = None
 """This process's own namespace of processes, once its children have others."""
@@ -65,11 +66,13 @@ def keep_private() -> None:
     read its memory or its environment in `/proc`, but for root's; nor does it leave a core dump.
     Python processes that it starts look for no module in the working folder, in which another user
     may have left a `json.py`. Nor does polars write rows to, and sweep, a folder of a known name in
-    /var/tmp, which another user may have made as a link to one of ours.
+    /var/tmp, which another user may have made as a link to one of ours. What is sent to this
+    machine goes through no proxy of the environment.
     """
     os.umask(0o077)
     os.environ["PYTHONSAFEPATH"] = "1"
     os.environ.setdefault("POLARS_OOC_SPILL_DIR", _folder_of_polars())
+    _pass_proxies_by()
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_DUMPABLE, 0, 0, 0, 0)
 
@@ -80,6 +83,14 @@ def _folder_of_polars() -> str:
         return str(private_folder() / "polars")
     except (OSError, TerminalError):
         return f"{os.devnull}/polars"
+
+
+def _pass_proxies_by() -> None:
+    """Have libraries ask this machine itself: alerts and logins may go there without encryption."""
+    names = ("no_proxy", "NO_PROXY")  # in the order in which Python reads them
+    said = next((os.environ[name] for name in names if os.environ.get(name)), "")
+    if said.strip() != "*" and not said.endswith(_HERE):
+        os.environ.update(dict.fromkeys(names, f"{said},{_HERE}" if said else _HERE))
 
 
 def private_folder() -> pathlib.Path:

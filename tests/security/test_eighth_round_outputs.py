@@ -9,12 +9,17 @@ import subprocess
 import sys
 
 import deltalake
+import httpx
 import pyarrow as pa
 import pytest
 
+from flows.report.pages import MARK, MODELS
+from flows.report.public_site import write_public_report
 from privcore.exceptions import TerminalError
+from tests.support.statements import statement
 from tests.support.warehouse import evaluated, failed, put_rows
 from workers import isolation
+from workers.warehouse import sql
 from workers.warehouse.delta import commit_times
 from workers.warehouse.sql import _connect, _guarded, query
 from workers.warehouse.store import Warehouse
@@ -66,7 +71,7 @@ def test_polars_has_no_folder_where_another_user_took_ours(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def taken() -> pathlib.Path:
-        raise isolation.TerminalError("It belongs to another user.")
+        raise TerminalError("It belongs to another user.")
 
     monkeypatch.setattr(isolation, "private_folder", taken)
     assert not pathlib.Path(isolation._folder_of_polars()).parent.is_dir()
@@ -144,3 +149,63 @@ def test_a_commit_of_no_time_is_a_sentence(stored: pathlib.Path, moment: int) ->
     commit(stored, {"commitInfo": {"timestamp": moment}})
     with pytest.raises(TerminalError, match="holds what no commit does"):
         commit_times(str(stored), "audits")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_an_export_follows_nothing_that_lies_in_its_folder(
+    stored: pathlib.Path, tmp_path: pathlib.Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under the name of an unfinished file a link led to another one, and a pipe was waited for."""
+    monkeypatch.setattr(sql, "RELATIONS", ("audits",))
+    mine, folder = tmp_path / "mine", tmp_path / "exports"
+    mine.write_text("precious", "utf-8")
+    folder.mkdir()
+    os.mkfifo(folder / ".audits.csv") if kind == "pipe" else (folder / ".audits.csv").symlink_to(
+        mine
+    )
+    (file,) = sql.export(Warehouse(str(stored)), folder, kind="csv")
+    assert "good" in file.read_text("utf-8")
+    assert mine.read_text("utf-8") == "precious"
+
+
+def test_a_report_is_not_written_behind_a_link(tmp_path: pathlib.Path) -> None:
+    """Pages were written into the folder that it led to, and others' taken away there."""
+    other, report = tmp_path / "other", tmp_path / "report"
+    other.mkdir()
+    report.mkdir()
+    (other / "page.html").write_text(MARK, "utf-8")
+    (report / MODELS).symlink_to(other)
+    write_public_report([statement()], report)
+    assert [file.name for file in other.iterdir()] == ["page.html"]
+    assert list((report / MODELS).iterdir())
+
+
+def test_unfinished_exact_pages_are_gone_once_statements_are_public(tmp_path: pathlib.Path) -> None:
+    """A run that was killed left them, and the folder became everybody's."""
+    (tmp_path / MODELS).mkdir()
+    left = [tmp_path / MODELS / ".good.html.4711", tmp_path / ".windows.4711"]
+    kept = [tmp_path / MODELS / ".good.html.4712", tmp_path / ".htaccess"]
+    for file in (*left, *kept):
+        file.write_text("epsilon 1.70", "utf-8")
+    for file in left:
+        os.utime(file, (0, 0))
+    write_public_report([statement()], tmp_path)
+    assert [file.exists() for file in (*left, *kept)] == [False, False, True, True]
+
+
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "ALL_PROXY", "http_proxy"])
+@pytest.mark.parametrize("said", ["", "intern.example"])
+def test_what_is_sent_to_this_machine_passes_no_proxy(
+    monkeypatch: pytest.MonkeyPatch, name: str, said: str
+) -> None:
+    """Alerts with figures went to a company's proxy, not encrypted."""
+    monkeypatch.setenv(name, "http://proxy.example:3128")
+    monkeypatch.setenv("NO_PROXY", said)
+    monkeypatch.setenv("no_proxy", "")
+    isolation.keep_private()
+    with httpx.Client() as client:
+        for host in ("127.0.0.1", "localhost", "[::1]"):
+            chosen = client._transport_for_url(httpx.URL(f"http://{host}:9/hook"))
+            assert chosen is client._transport
+        elsewhere = client._transport_for_url(httpx.URL("http://hooks.example/"))
+        assert elsewhere is not client._transport
