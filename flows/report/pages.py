@@ -2,7 +2,10 @@
 
 import hashlib
 import pathlib
+import re
+import time
 from collections.abc import Iterable
+from stat import S_ISREG
 
 from flows.files import read_plain, replace_file
 from workers.exceptions import NotEvaluableError
@@ -13,6 +16,11 @@ STATISTICS = "statistics.html"
 RELEASES = "releases.html"
 MODELS = "models"
 
+_UNFINISHED = re.compile(r"\..+\.\d+")
+"""Names of files that `replace_file` has not moved to their places yet."""
+_ABANDONED = 60.0
+"""Seconds after which nobody is writing such a file any more."""
+
 MARK = '<meta name="generator" content="privaudit">'
 """Tells our pages from a person's own: only ours are ever removed."""
 
@@ -22,7 +30,10 @@ def report_folder(folder: str | pathlib.Path, *, mode: int) -> pathlib.Path:
     root = pathlib.Path(folder)
     root.parent.mkdir(parents=True, exist_ok=True)
     root.mkdir(mode=mode, exist_ok=True)
-    (root / MODELS).mkdir(exist_ok=True)
+    models = root / MODELS
+    if models.is_symlink():  # who may write to the report must not choose which folder we write to
+        models.unlink()
+    models.mkdir(exist_ok=True)
     return root
 
 
@@ -70,4 +81,13 @@ def remove_others(folder: pathlib.Path, kept: set[str]) -> None:
         if any(other.exists() and other.samefile(path) for other in same):
             continue
         if path.name not in kept:
+            path.unlink()
+
+
+def remove_unfinished(folder: pathlib.Path) -> None:
+    """Remove what a run that was killed left of a page or a list: they may be of exact records."""
+    since = time.time() - _ABANDONED
+    for path in folder.iterdir():
+        found = path.lstat()
+        if _UNFINISHED.fullmatch(path.name) and S_ISREG(found.st_mode) and found.st_mtime < since:
             path.unlink()

@@ -17,6 +17,7 @@ from flows.report.pages import (
     MODELS,
     page_names,
     remove_others,
+    remove_unfinished,
     replace_page,
     report_folder,
 )
@@ -122,6 +123,8 @@ def write_public_report(
     root = report_folder(folder, mode=0o755)
     for exact in (LIST, WINDOWS):  # digests of exact pages tell who guesses them
         (root / exact).unlink(missing_ok=True)
+    remove_unfinished(root)
+    remove_unfinished(root / MODELS)
     pages = page_names({made.model for made in statements})
     newest = max((made.day for made in statements), default=None)
     shown = [
