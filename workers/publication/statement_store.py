@@ -32,6 +32,7 @@ from workers.publication.erased import (
     entry_of,
 )
 from workers.warehouse.delta import (
+    check_plain,
     data_files,
     open_table,
     readable,
@@ -160,6 +161,7 @@ class Statements:
         """
 
         def once() -> Published:
+            check_plain(self._path)
             stored = deltalake.DeltaTable.create(
                 self._path, schema=_SCHEMA, mode="ignore", configuration=_CONFIGURATION
             )

@@ -65,10 +65,14 @@ def export(warehouse: Warehouse, folder: pathlib.Path, *, kind: str) -> list[pat
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = []
-    with registered(warehouse) as connection:
+    with (
+        registered(warehouse) as connection,
+        # Under a name that nobody knows before: others may write to the folder.
+        tempfile.TemporaryDirectory(prefix=".privaudit-", dir=folder) as unfinished,
+    ):
         for name in RELATIONS:
             rows = connection.sql(f"select * from {name} order by all")  # noqa: S608
-            file, part = folder / f"{name}.{kind}", folder / f".{name}.{kind}"
+            file, part = folder / f"{name}.{kind}", pathlib.Path(unfinished, f"{name}.{kind}")
             if kind == "parquet":
                 rows.write_parquet(str(part))
             else:
