@@ -44,11 +44,11 @@ def parse_moment(text: str | dt.datetime) -> dt.datetime:
         return text
     try:
         moment = dt.datetime.fromisoformat(text)
-    except ValueError:
+        return moment.astimezone(dt.UTC) if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    except (ValueError, OverflowError):
         raise typer.BadParameter(
             f"{text!r} is not a time: write it as YYYY-MM-DD or YYYY-MM-DDTHH:MM, in UTC."
         ) from None
-    return moment.astimezone(dt.UTC) if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
 
 
 AsOfOption = Annotated[

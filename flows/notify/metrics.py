@@ -23,7 +23,7 @@ from workers.publication.statement_store import Statements
 from workers.warehouse.acknowledgements import last_days, with_acknowledgements
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import Status
-from workers.warehouse.store import Warehouse
+from workers.warehouse.store import POSSIBLE_DAY, Warehouse
 from workers.warehouse.with_windows import Windows
 
 PREFIX = "privaudit_"
@@ -91,13 +91,20 @@ def write_metrics(settings: Settings, windows: Windows = epsilon_windows) -> Non
 def latest_records(
     warehouse: Warehouse, models: Collection[str], windows: Windows = epsilon_windows
 ) -> list[Latest]:
-    """Return the latest current record of each of these models and secrets."""
+    """Return the latest current record of each of these models and secrets.
+
+    One of a day after that on which it was recorded is a mistake, and no latest record.
+    """
     key = ("model", "secret")
-    known = warehouse.current(
-        every_secret=True,
-        models=pl.Series("model", sorted(models), dtype=pl.String),
-        columns=("audit_id", "day", "status", *key),
-    ).sort("day")
+    known = (
+        warehouse.current(
+            every_secret=True,
+            models=pl.Series("model", sorted(models), dtype=pl.String),
+            columns=("audit_id", "day", "status", "recorded_at", *key),
+        )
+        .filter(POSSIBLE_DAY)
+        .sort("day")
+    )
     # Years of nights are read by these columns alone, and the latest nights whole.
     latest = known.unique(key, keep="last")["audit_id"]
     last = known.filter(pl.col("status") == Status.EVALUATED).unique(key, keep="last")["audit_id"]
@@ -180,7 +187,8 @@ def metrics_text(latest: Iterable[Latest], zone: dt.tzinfo, listed: Iterable[str
     for one in latest:
         who = {"model": one.model, "secret": one.secret}
         samples["verdict"].append(_sample("verdict", 1.0, **who, verdict=one.verdict))
-        end = dt.datetime.combine(one.day + dt.timedelta(days=1), dt.time(), tzinfo=zone)
+        last = min(one.day, dt.date.max - dt.timedelta(days=1))  # a forged row may be of any day
+        end = dt.datetime.combine(last + dt.timedelta(days=1), dt.time(), tzinfo=zone)
         stands = None if one.stands_violated is None else float(one.stands_violated)
         figures = one.figures | {
             "stands_violated": stands,

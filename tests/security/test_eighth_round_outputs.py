@@ -10,17 +10,22 @@ import sys
 
 import deltalake
 import httpx
+import polars as pl
 import pyarrow as pa
 import pytest
+import typer
 
+from flows.commands.options import parse_moment
+from flows.notify.metrics import latest_records, metrics_text
 from flows.report.pages import MARK, MODELS
 from flows.report.public_site import write_public_report
 from privcore.exceptions import TerminalError
 from tests.support.statements import statement
-from tests.support.warehouse import evaluated, failed, put_rows
+from tests.support.warehouse import START, evaluated, failed, put_rows
 from workers import isolation
 from workers.warehouse import sql
 from workers.warehouse.delta import commit_times
+from workers.warehouse.input_changes import input_changes
 from workers.warehouse.sql import _connect, _guarded, query
 from workers.warehouse.store import Warehouse
 
@@ -209,3 +214,26 @@ def test_what_is_sent_to_this_machine_passes_no_proxy(
             assert chosen is client._transport
         elsewhere = client._transport_for_url(httpx.URL("http://hooks.example/"))
         assert elsewhere is not client._transport
+
+
+@pytest.mark.parametrize("day", [dt.date.min, dt.date.max])
+@pytest.mark.parametrize("recorded", [START, dt.datetime(9999, 12, 31, tzinfo=dt.UTC)])
+def test_a_forged_day_ends_no_metrics_and_no_report(
+    tmp_path: pathlib.Path, day: dt.date, recorded: dt.datetime
+) -> None:
+    """Neither was written for any model."""
+    warehouse = Warehouse(str(tmp_path))
+    forged = evaluated("good", day, recorded_at=recorded, target_sha256="0" * 64)
+    put_rows(warehouse, [evaluated("good", DAY), forged])
+    found = latest_records(warehouse, ["good"], lambda _, audits: audits.with_columns(
+        standing=pl.lit(None, pl.String), epsilon_standing=pl.lit(None, pl.Float64)
+    ))  # fmt: skip
+    assert found[0].day == (DAY if day == dt.date.min or recorded == START else day)
+    assert "day_end_seconds" in metrics_text(found, dt.timezone(dt.timedelta(hours=14)))
+    assert input_changes(warehouse, warehouse.current()) == {}
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00+14:00", "9999-12-31T23:59-14:00"])
+def test_a_moment_that_is_none_in_utc_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="is not a time"):
+        parse_moment(text)

@@ -101,6 +101,7 @@ def _of_other_days(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, list
     first, last = audits["day"].min(), audits["day"].max()
     if not isinstance(first, dt.date):
         return {}
+    first = max(first, dt.date.min + _SAME_FILE)  # of a forged row, there may be no earlier day
     digests = audits["target_sha256"].drop_nulls().unique()
     known = warehouse.collect(
         warehouse.scan("audits")
