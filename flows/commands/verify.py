@@ -4,6 +4,7 @@ import dataclasses
 import datetime as dt
 import json
 import pathlib
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +14,7 @@ from flows.commands.printing import Form, console, form_of, print_rows, working
 from flows.commands.stored import stored_audit
 from flows.commands.verify_bundle import AtOption, BundleOption, TrustOption, verify_evidence
 from workers.plain_text import plain_text
+from workers.secret_files import read_secret
 
 if TYPE_CHECKING:
     from flows.settings import Settings
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 app = typer.Typer()
 _CODES = {"reproduced": 0, "intact": 0, "altered": 1, "different": 1, "incomplete": 1}
 _SHOWN = 20
+_DIGITS = 128
+"""The most characters that are read of an opening."""
 
 
 @app.command(rich_help_panel=LOOK)
@@ -43,9 +47,9 @@ def verify(
     opening: Annotated[
         str | None,
         typer.Option(
-            metavar="DIGITS",
-            help="Recompute the published statement of this audit, too, by its opening "
-            "(privaudit opening).",
+            metavar="FILE",
+            help="Recompute the published statement of this audit, too, by its opening, which the "
+            "file holds (privaudit opening; - is standard input).",
         ),
     ] = None,
     as_csv: CsvOption = False,
@@ -60,7 +64,7 @@ def verify(
     expired, 3 error.
 
     Examples: privaudit verify 0f3c2a91; privaudit verify --stored;
-    privaudit verify 0f3c2a91 --opening 5d1f...;
+    privaudit opening ads-ctr 2026-03-02 | privaudit verify 0f3c2a91 --opening -;
     privaudit verify --bundle ads-ctr-2026-03-02.bundle.json --trust evidence.pem.pub
     """
     if bundle is not None:
@@ -77,17 +81,26 @@ def verify(
         raise typer.BadParameter("--opening goes with an AUDIT_ID, without --stored.")
     if audit_id is None and not stored:
         raise typer.BadParameter("Give an AUDIT_ID, or --stored for all records.")
+    given = None if opening is None else _read_opening(opening)
     with working("Verifying"):
         found, record, settings = _verified(audit_id, config, stored=stored)
     _print(found, form)
     codes = {_CODES.get(one.finding, 2) for one in found}
-    if opening is not None and record is not None:
+    if given is not None and record is not None:
         from flows.run.statements import check_opening
 
-        follows, sentence = check_opening(record, opening, settings)
+        follows, sentence = check_opening(record, given, settings)
         typer.echo(sentence, err=form is not Form.TABLE)
         codes |= {0 if follows else 1}
     raise typer.Exit(next((code for code in (1, 2) if code in codes), 0))
+
+
+def _read_opening(file: str) -> str:
+    """Return an opening. It is no argument, which every user of the machine sees in `/proc`."""
+    if file == "-":
+        return sys.stdin.readline(_DIGITS).strip()
+    content = read_secret(pathlib.Path(file), "opening", make="privaudit opening")
+    return content[:_DIGITS].decode("ascii", "replace").strip()
 
 
 def _verified(

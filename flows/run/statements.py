@@ -181,7 +181,7 @@ def check_opening(record: AuditRecord, opening: str, settings: Settings) -> tupl
         secret = b""
     if len(secret) != 32:
         raise TerminalError(
-            "--opening takes 64 hexadecimal digits: privaudit opening MODEL DAY prints them."
+            "An opening is 64 hexadecimal digits: privaudit opening MODEL DAY prints them."
         )
     found = {one.statement_id: differences(one, record.statements[0], secret) for one in published}
     nearest = min(found, key=lambda statement_id: len(found[statement_id]))

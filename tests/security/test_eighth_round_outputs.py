@@ -1,6 +1,7 @@
 """The eighth round, by strangers at what an audit writes and at its machine: what broke of 25."""
 
 import datetime as dt
+import io
 import json
 import os
 import pathlib
@@ -16,6 +17,7 @@ import pytest
 import typer
 
 from flows.commands.options import parse_moment
+from flows.commands.verify import _read_opening
 from flows.notify.metrics import latest_records, metrics_text
 from flows.report.pages import MARK, MODELS
 from flows.report.public_site import write_public_report
@@ -237,3 +239,18 @@ def test_a_forged_day_ends_no_metrics_and_no_report(
 def test_a_moment_that_is_none_in_utc_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="is not a time"):
         parse_moment(text)
+
+
+def test_an_opening_is_no_argument(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every user of the machine saw it in `/proc`, and could take a statement's noise away."""
+    with pytest.raises(TerminalError, match="cannot be read"):
+        _read_opening("5d" * 32)
+    file = tmp_path / "opening"
+    file.write_text("5d" * 32 + "\n", "utf-8")
+    file.chmod(0o600)
+    assert _read_opening(str(file)) == "5d" * 32
+    file.chmod(0o644)
+    with pytest.raises(TerminalError, match="mode 644"):
+        _read_opening(str(file))
+    monkeypatch.setattr(sys, "stdin", io.StringIO("5d" * 32 + "\n"))
+    assert _read_opening("-") == "5d" * 32

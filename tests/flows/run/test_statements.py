@@ -266,11 +266,14 @@ def test_an_auditor_recomputes_a_statement_without_the_key(published: pathlib.Pa
     (file.parent / "key").unlink()
     audit_id = load_audit(file)
     asked = ["--config", str(file), audit_id, "--opening"]
-    right = CliRunner().invoke(verify_app, [*asked, opening])
+    right = CliRunner().invoke(verify_app, [*asked, "-"], input=printed.output)
     assert "reproduced" in right.output
     assert "follows from this audit: figures and commitments" in right.output
     assert right.exit_code == 0
-    wrong = CliRunner().invoke(verify_app, [*asked, "0" * 64])
+    other = file.parent / "opening"
+    other.touch(mode=0o600)
+    other.write_text("0" * 64, "utf-8")
+    wrong = CliRunner().invoke(verify_app, [*asked, str(other)])
     assert "No published statement follows" in wrong.output
     assert wrong.exit_code == 1
     settings = load_settings(file)
