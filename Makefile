@@ -14,13 +14,13 @@ help:  ## List the targets
 
 setup: $(STAMP)  ## Make .venv with the pinned dependencies
 
-$(STAMP): requirements.lock pyproject.toml
+$(STAMP): requirements.lock infra/build.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(v < (3, 11) and "privaudit needs Python 3.11 or newer, this is %d.%d: give make PYTHON=..." % v)'
 	@echo "Installing $$(grep -c '^[a-z].*==' requirements.lock) pinned packages into .venv, once: 3.3 GB on disk."
 	$(PYTHON) -m venv --clear .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.8
-	$(BIN)/uv pip install --python .venv --require-hashes -r requirements.lock
-	$(BIN)/uv pip install --quiet --python .venv --no-deps --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r infra/build.lock
+	$(BIN)/uv pip install --python .venv --require-hashes --no-build-isolation -r requirements.lock
+	$(BIN)/uv pip install --quiet --python .venv --no-deps --no-build-isolation --editable .
 	@touch $(STAMP)
 
 demo: $(STAMP)  ## Audit three models on 14 real days: table and report in demo/
@@ -66,7 +66,7 @@ sbom: .venv-image/installed  ## Write sbom.json (CycloneDX) and licences.csv of 
 
 .venv-image/installed: infra/requirements.lock $(STAMP)
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-image
-	$(BIN)/uv pip install --quiet --python .venv-image --require-hashes -r infra/requirements.lock
+	$(BIN)/uv pip install --quiet --python .venv-image --require-hashes --build-constraints infra/build.lock -r infra/requirements.lock
 	@touch $@
 
 benchmarks: .venv-peers/installed  ## Measure beside jax-privacy and PrivacyGuard (20 minutes)
