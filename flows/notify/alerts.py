@@ -109,7 +109,8 @@ class Alert:
             "reason": self.reason if self.event is Event.DIGEST else _without_markup(self.reason),
             "next_step": _without_markup(self.next_step),
             "figures": dict(self.figures),
-            "audit_id": self.audit_id,
+            # Of a total it holds a unit, in its owner's words.
+            "audit_id": None if self.audit_id is None else _without_markup(self.audit_id),
             "incident": self.incident,
             "report": self.report,
             "notify": list(self.notify),
