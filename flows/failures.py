@@ -44,6 +44,16 @@ def in_a_record(error: BaseException) -> str:
     return f"The run ended with {type(error).__name__}: its message is on the run's standard error."
 
 
+def without_data(error: BaseException) -> str:
+    """Return what went wrong, for pages of Prefect: a library's own words may quote the data.
+
+    Those of the operating system quote paths.
+    """
+    return (
+        in_one_sentence(error) if isinstance(error, (AuditError, OSError)) else in_a_record(error)
+    )
+
+
 def _full_disk(error: BaseException) -> str | None:
     """Return the sentence of a full disk, if that is what went wrong."""
     where = _full_place(error)

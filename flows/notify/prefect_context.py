@@ -19,6 +19,18 @@ def run_log() -> "logging.Logger | logging.LoggerAdapter[logging.Logger]":
     return prefect.get_run_logger() if in_prefect() else logging.getLogger(__name__)
 
 
+def log_failure(error: BaseException, sentence: str, *about: object) -> None:
+    """Log an exception, with its message on this machine alone.
+
+    Prefect's server keeps a run's log and shows it to whoever may open its pages, and a library's
+    words may quote labels. So its log has the exception's kind.
+    """
+    if in_prefect():
+        said = f"{sentence} {type(error).__name__}: see the worker's standard error."
+        run_log().error(said, *about)
+    logging.getLogger(__name__).error(sentence, *about, exc_info=error)
+
+
 @contextmanager
 def best_effort(what: str) -> Iterator[None]:
     """Warn where Prefect's server does not take what no audit depends on, as while it restarts."""

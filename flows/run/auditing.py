@@ -15,12 +15,12 @@ import prefect
 from prefect.runtime import flow_run
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
-from flows.failures import in_one_sentence
+from flows.failures import without_data
 from flows.ledger import report_to_watcher
 from flows.notify.alerts import Alert, Event, alert_of, deliver_all, emit, in_incident
 from flows.notify.artifacts import progress_bar
 from flows.notify.incidents import incidents_before
-from flows.notify.prefect_context import run_log
+from flows.notify.prefect_context import log_failure, run_log
 from flows.notify.public import PublicNight, public_alert
 from flows.progress import Advance
 from flows.report.known_windows import stored_windows
@@ -148,7 +148,7 @@ def _commit_errors(job: Job, settings: Settings, error: BaseException) -> Iterat
         if key in _announced:
             yield _announced[key]
         elif key in _recorded:
-            yield Audited(_recorded[key], undelivered=in_one_sentence(error))
+            yield Audited(_recorded[key], undelivered=without_data(error))
         else:
             yield _commit_error(record, job, settings)
 
@@ -160,8 +160,8 @@ def _commit_error(record: AuditRecord, job: Job, settings: Settings) -> Audited:
     except BaseException as failure:
         if not is_failure(failure):
             raise
-        run_log().error("The record of %s is lost.", job.model, exc_info=failure)
-        return Audited(record.audit, uncommitted=in_one_sentence(failure))
+        log_failure(failure, "The record of %s is lost.", job.model)
+        return Audited(record.audit, uncommitted=without_data(failure))
     return audited
 
 
@@ -223,7 +223,7 @@ def _audited(
             for each in rest:
                 yield from _audited((each,), settings, executor, advance)
             return
-        run_log().exception("The audit of %s failed.", _title(planned))
+        log_failure(error, "The audit of %s failed.", _title(planned))
         for each in rest:
             yield from _commit_errors(each.job, settings, error)
 
@@ -346,7 +346,7 @@ def _of_incident(alert: Alert | None, row: AuditRow, settings: Settings) -> Aler
     try:
         windows = stored_windows(settings.report)
         before = incidents_before(Warehouse(settings.warehouse), [row], windows)
-    except AuditError:
-        run_log().exception("Earlier nights of %s cannot be read.", row.model)
+    except AuditError as error:
+        log_failure(error, "Earlier nights of %s cannot be read.", row.model)
         return alert
     return in_incident(alert, row, row.epsilon_lower or 0.0, before[row.audit_id])

@@ -7,7 +7,7 @@ import polars as pl
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from flows.failures import in_one_sentence
+from flows.failures import without_data
 from flows.notify.alerts import (
     Alert,
     declaration_alert,
@@ -23,7 +23,7 @@ from flows.notify.alerts import (
 from flows.notify.artifacts import counted, leave_summary, summary
 from flows.notify.incidents import incidents_before, resolves
 from flows.notify.openlineage import send_records, send_statements
-from flows.notify.prefect_context import run_log
+from flows.notify.prefect_context import log_failure
 from flows.notify.public import (
     PublicNight,
     public_change_alerts,
@@ -101,8 +101,8 @@ def _published(settings: Settings, windows: NightWindows) -> tuple[str | None, s
     except BaseException as error:  # records and alerts are safe, and come first
         if not is_failure(error):
             raise
-        run_log().exception("The report could not be written.")
-        return None, in_one_sentence(error)
+        log_failure(error, "The report could not be written.")
+        return None, without_data(error)
 
 
 def _compact(settings: Settings) -> None:
@@ -112,7 +112,7 @@ def _compact(settings: Settings) -> None:
     except BaseException as error:
         if not is_failure(error):
             raise
-        run_log().exception("The warehouse was not compacted.")
+        log_failure(error, "The warehouse was not compacted.")
 
 
 def _send_lineage(audited: Sequence[Audited], settings: Settings) -> None:
@@ -125,7 +125,7 @@ def _send_lineage(audited: Sequence[Audited], settings: Settings) -> None:
     except BaseException as error:
         if not is_failure(error):
             raise
-        run_log().exception("OpenLineage events were not sent.")
+        log_failure(error, "OpenLineage events were not sent.")
 
 
 def _in_public(audited: Sequence[Audited]) -> list[PublicNight]:

@@ -3,6 +3,7 @@
 import datetime as dt
 import io
 import json
+import logging
 import os
 import pathlib
 import shutil
@@ -18,7 +19,11 @@ import typer
 
 from flows.commands.options import parse_moment
 from flows.commands.verify import _read_opening
+from flows.failures import without_data
+from flows.notify import prefect_context
+from flows.notify.alerts import Alert, Event
 from flows.notify.metrics import latest_records, metrics_text
+from flows.notify.prefect_context import log_failure
 from flows.report.pages import MARK, MODELS
 from flows.report.public_site import write_public_report
 from privcore.exceptions import TerminalError
@@ -254,3 +259,29 @@ def test_an_opening_is_no_argument(tmp_path: pathlib.Path, monkeypatch: pytest.M
         _read_opening(str(file))
     monkeypatch.setattr(sys, "stdin", io.StringIO("5d" * 32 + "\n"))
     assert _read_opening("-") == "5d" * 32
+
+
+def test_prefects_pages_quote_no_label(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A library's words about a label stood in Prefect's log, with the trace, and in its states."""
+    shown = logging.getLogger("test of a run's log")
+    monkeypatch.setattr(prefect_context, "in_prefect", lambda: True)
+    monkeypatch.setattr(prefect_context, "run_log", lambda: shown)
+    error = ValueError("cannot convert 'HIV+'")
+    log_failure(error, "The audit of %s failed.", "good")
+    assert "HIV+" not in without_data(error)
+    (told, _) = caplog.records
+    assert (told.name, told.exc_info) == (shown.name, None)
+    assert told.getMessage() == (
+        "The audit of good failed. ValueError: see the worker's standard error."
+    )
+    assert "No such file" in without_data(FileNotFoundError(2, "No such file", "report"))
+
+
+def test_no_field_of_an_alert_calls_anybody() -> None:
+    """The id of an alert about a total holds a unit, in the words of its owner."""
+    named = "flights <!channel> [Sign in](https://evil.example) \x1b[2J"
+    alert = Alert(Event.TOTAL_EXCEEDED, "good", DAY, "A total.", "Why.", (), None, audit_id=named)
+    assert not set("<>\x1b") & set(str(alert.payload()["audit_id"]))
+    assert "](" not in str(alert.payload()["audit_id"])
