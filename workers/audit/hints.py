@@ -10,6 +10,7 @@ from privcore.attacks.arms import MOST_COUNTED
 from privcore.attacks.student import MOST_CLASSES
 from privcore.lower_bounds import Evidence, Secret
 from workers.audit.beside_decoys import beside_decoys
+from workers.audit.beside_game import beside_game
 from workers.audit.declaration import names_holder
 from workers.audit.holdout_seen import holdout_seen
 from workers.audit.label_state import declaration_location, label_column_warning
@@ -53,6 +54,8 @@ def hint_of(
         hints.append(_copied_answers(tallies))
     if not violated:
         hints.append(one_sided_numbers(tallies))
+    if not violated and plan.privacy_unit is None and plan.days == 1:  # else records are matched
+        hints.append(beside_game(tallies, privacy))
     if privacy is not None and violated:
         said, column = (
             declaration_location(facts["scores"], facts.get("source")),
