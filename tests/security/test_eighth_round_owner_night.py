@@ -11,7 +11,9 @@ from privcore.attacks.scores import PaperScore
 from tests.support.lake import PLAN, declared
 from workers.audit.beside_game import beside_game
 from workers.audit.remarks import _persons
+from workers.audit.trained_rows import trained_rows
 from workers.lake.manifest import Privacy
+from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 
 
 @pytest.mark.parametrize(
@@ -54,3 +56,12 @@ def test_labels_that_are_always_second_are_told(second: bool) -> None:
     privacy = Privacy.model_validate(declared(0.5))
     found = beside_game(tallies, privacy)
     assert ("The game shows more than this bound" in found) if second else found == ""
+
+
+def test_a_file_that_counts_no_rows_is_told() -> None:
+    """Class weights of 1.000001 beside rounded features: 1.69 became 0.00, and nothing was said."""
+    nothing = cast("Any", None)
+    target = cast("Any", SimpleNamespace(trained_rows=None))
+    source = CheckpointSource(nothing, target, nothing)
+    assert "does not tell which rows" in trained_rows(source, 1_000, nothing, PLAN)
+    assert trained_rows(source, 1_000, nothing, PLAN, violated=True) == ""
