@@ -4,15 +4,19 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
+import polars as pl
 import pytest
 
 from privcore.attacks import Tallies, label_inference, stream_key
 from privcore.attacks.scores import PaperScore
-from tests.support.lake import PLAN, declared
+from tests.support.lake import BINARY, DAY, FEATURES, PLAN, declared, label_rows
+from workers.audit.beside_decoys import beside_decoys
 from workers.audit.beside_game import beside_game
 from workers.audit.remarks import _persons
 from workers.audit.trained_rows import trained_rows
-from workers.lake.manifest import Privacy
+from workers.labels.columns import Batch
+from workers.lake.manifest import Feature, Privacy
+from workers.scan.near_copies import near_copies
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 
 
@@ -65,3 +69,45 @@ def test_a_file_that_counts_no_rows_is_told() -> None:
     source = CheckpointSource(nothing, target, nothing)
     assert "does not tell which rows" in trained_rows(source, 1_000, nothing, PLAN)
     assert trained_rows(source, 1_000, nothing, PLAN, violated=True) == ""
+
+
+@pytest.mark.parametrize(
+    ("holdout", "differ", "told"),
+    [(35, False, "since fewer than 100 records"), (482, True, "which do not divide as chance")],
+)
+def test_that_nothing_is_compared_beside_decoys_is_told(
+    holdout: int, differ: bool, told: str
+) -> None:
+    """Decoys of the owner's own proved nothing, and a holdout drawn by label ended the rest."""
+    arms = SimpleNamespace(differ=differ, doubtful=False)
+    odds, control = ((SimpleNamespace(records=number),) for number in (1_518, holdout))
+    tallies = SimpleNamespace(
+        decoys=True, odds=odds, control_odds=control, compare_arms=lambda _: arms
+    )
+    source, evidence = (
+        SimpleNamespace(model="good", day=DAY),
+        SimpleNamespace(epsilon_lower=0.0),
+    )
+    given: tuple[Any, ...] = source, tallies, evidence
+    found = beside_decoys(*given, epsilon=0.5, plan=PLAN)
+    assert f"not the 1,518 other training records, {told}" in found
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_feature_that_tells_decoys_is_told(told: bool) -> None:
+    """A model that knows decoys can remember all other rows, and no figure shows it."""
+    rows = label_rows(800, seed=3)
+    decoy = np.random.default_rng(4).random(800) < 0.3
+    mark = decoy if told else np.random.default_rng(5).random(800) < 0.3
+    frame = rows.with_columns(mark=pl.Series(mark * 1.0))
+    train = (rows["split"] == "train").to_numpy()
+    source = SimpleNamespace(
+        features=(*FEATURES, Feature(name="mark", kind="numeric")),
+        label=BINARY,
+        decoys=SimpleNamespace(column="other"),
+        arms=lambda _: (train, ~train),
+        labels=lambda _: (rows["late"].to_numpy(), None),
+        others=lambda _: np.where(decoy, rows["late"].to_numpy(), -1),
+    )
+    found = near_copies(Batch(frame.to_arrow(), "part", ("part", 0, 0)), cast("Any", source), None)
+    assert found.sentence().count("'mark' tells 'other'") == told
