@@ -121,8 +121,7 @@ def near_copies(batch: Batch, source: Source, unit: str | None) -> NearCopies:
         SPLIT: (rows[played], train[played]),
         source.label.column: (rows[known], classes[known] == most),
     }
-    others = source.others(batch)
-    if source.decoys is not None and others is not None:
+    if source.decoys is not None and (others := source.others(batch)) is not None:
         told[source.decoys.column] = (rows[train], others[rows][train] >= 0)
     judged: Counter[str] = Counter()
     found: Counter[tuple[str, str]] = Counter()
