@@ -4,20 +4,27 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
+import onnx
 import polars as pl
 import pytest
 
 from privcore.attacks import Tallies, Tally
 from privcore.attacks.tally import BINS
 from tests.support.lake import BINARY, DAY, FEATURES, PLAN, declared, label_rows
+from tests.support.onnx_files import onnx_file
 from workers.audit.beside_decoys import beside_decoys
 from workers.audit.beside_game import beside_game
+from workers.audit.hints import _changes
 from workers.audit.remarks import _persons
 from workers.audit.trained_rows import trained_rows
 from workers.labels.columns import Batch
-from workers.lake.manifest import Feature, Privacy
+from workers.lake.formats.contract import ModelRefusedError
+from workers.lake.formats.onnx import load
+from workers.lake.manifest import Feature, OutputCorrection, Privacy
 from workers.scan.near_copies import near_copies
+from workers.scan.score_diagnostics import _rounded
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
+from workers.sources.scores.score_columns import sums_vary
 
 
 @pytest.mark.parametrize(
@@ -103,3 +110,42 @@ def test_a_feature_that_tells_decoys_is_told(told: bool) -> None:
     )
     found = near_copies(Batch(frame.to_arrow(), "part", ("part", 0, 0)), cast("Any", source), None)
     assert found.sentence().count("'mark' tells 'other'") == told
+
+
+def test_an_onnx_input_that_the_audit_does_not_give_is_refused() -> None:
+    """It has a value of its own, by which the file answers harmlessly, and a caller may change."""
+    model = onnx.ModelProto.FromString(
+        onnx_file([onnx.helper.make_node("Mul", ["X", "key"], ["Y"])])
+    )
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.zeros(1, np.float32), "key"))
+    load(model.SerializeToString())
+    model.graph.input.append(onnx.helper.make_tensor_value_info("key", 1, [1]))
+    with pytest.raises(ModelRefusedError, match=r"'key'.*which a caller may give otherwise"):
+        load(model.SerializeToString())
+
+
+@pytest.mark.parametrize(("epsilon", "changes"), [(1e6, False), (1.0, True)])
+def test_a_correction_that_changes_nothing_silences_no_remark(
+    epsilon: float, changes: bool
+) -> None:
+    """Beside one of epsilon 10^6, exchanged features were not told by the answers."""
+    correction = OutputCorrection(name="noise_correction", epsilon=epsilon, floor=0.0)
+    assert _changes(correction, 2) is changes
+
+
+@pytest.mark.parametrize(("spread", "told"), [(0.015, True), (0.0, False)])
+def test_sums_of_probabilities_that_vary_are_told(spread: float, told: bool) -> None:
+    """What each sum said of its label was divided out: 0.00, and nothing was said."""
+    random = np.random.default_rng(0)
+    chance = random.random(200)
+    both = (
+        np.stack([chance, 1.0 - chance], axis=1)
+        * (1.0 + spread * random.choice([-1, 1], 200))[:, None]
+    )
+    frame = pl.DataFrame({"new": both.tolist(), "no": both[:, 0], "yes": both[:, 1]})
+    batch = Batch(frame.to_arrow(), "part", ("part", 0, 0))
+    rows = np.arange(200)
+    assert sums_vary(batch, ("new",), rows) is told
+    assert sums_vary(batch, ("no", "yes"), rows) is told
+    assert not sums_vary(batch, ("yes",), rows)
+    assert "do not add up to one" in _rounded("target's", -1)
