@@ -1,6 +1,7 @@
 """Sentences beside a verdict: causes of a violation that are no leak, and what was not tested."""
 
 import functools
+import math
 import operator
 
 import numpy as np
@@ -23,6 +24,9 @@ from workers.plan import Plan
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.source import Source
 from workers.warehouse.schema import LabelColumnHolds
+
+_NO_RESPONSE = 1e-3
+"""Share of responses that are others than the label, below which a correction changes nothing."""
 
 
 def hint_of(
@@ -48,7 +52,8 @@ def hint_of(
     hints.append(_unserved_rounds(source))
     hints.append(_classes_without_labels(len(source.label.classes), tallies))
     violated = privacy is not None and evidence.epsilon_lower > privacy.epsilon
-    if not violated and source.gives_chances and source.output_correction is None:
+    changed = _changes(source.output_correction, len(source.label.classes))
+    if not violated and source.gives_chances and not changed:
         hints.append(worse_than_shares(tallies))
         hints.append(narrow_answers(tallies))
         hints.append(_copied_answers(tallies))
@@ -87,6 +92,11 @@ def _corrected(correction: OutputCorrection | None) -> str:
         f"(epsilon {correction.epsilon:g}, floor {correction.floor:g}). If anyone gets the "
         "probabilities from before it, they may give away more."
     )
+
+
+def _changes(correction: OutputCorrection | None, classes: int) -> bool:
+    """Return whether a correction changes answers, so that honest ones may look as hidden ones."""
+    return correction is not None and (classes - 1) * math.exp(-correction.epsilon) > _NO_RESPONSE
 
 
 def _unserved_rounds(source: Source) -> str:
