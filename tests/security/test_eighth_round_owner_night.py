@@ -8,13 +8,13 @@ import onnx
 import polars as pl
 import pytest
 
-from privcore.attacks import Tallies, Tally
+from privcore.attacks import LabelCounts, Tallies, Tally
 from privcore.attacks.tally import BINS
 from tests.support.lake import BINARY, DAY, FEATURES, PLAN, declared, label_rows
 from tests.support.onnx_files import onnx_file
 from workers.audit.beside_decoys import beside_decoys
 from workers.audit.beside_game import beside_game
-from workers.audit.hints import _changes
+from workers.audit.hints import _changes, _classes_without_labels
 from workers.audit.remarks import _persons
 from workers.audit.trained_rows import trained_rows
 from workers.labels.columns import Batch
@@ -149,3 +149,13 @@ def test_sums_of_probabilities_that_vary_are_told(spread: float, told: bool) -> 
     assert sums_vary(batch, ("no", "yes"), rows) is told
     assert not sums_vary(batch, ("yes",), rows)
     assert "do not add up to one" in _rounded("target's", -1)
+
+
+@pytest.mark.parametrize(("with_labels", "told"), [(2, True), (3, False)])
+def test_an_invented_third_class_is_told(with_labels: int, told: bool) -> None:
+    """Copied answers are looked for in two classes alone, so that a listed third one ended that."""
+    counts = np.zeros((1, 3, 8, 2), dtype=np.int64)
+    counts[0, :with_labels, 0, 1] = 100
+    tallies = SimpleNamespace(labels=LabelCounts(counts), control_labels=LabelCounts(counts))
+    found = _classes_without_labels(3, cast("Any", tallies))
+    assert ("3 classes are listed and 2 have labels" in found) is told

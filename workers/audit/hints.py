@@ -25,6 +25,7 @@ from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.source import Source
 from workers.warehouse.schema import LabelColumnHolds
 
+_PAIR = 2
 _NO_RESPONSE = 1e-3
 """Share of responses that are others than the label, below which a correction changes nothing."""
 
@@ -112,7 +113,7 @@ def _unserved_rounds(source: Source) -> str:
 
 
 def _classes_without_labels(listed: int, tallies: Tallies) -> str:
-    """Return that classes without labels cost the audit its student, or its comparison of arms."""
+    """Return that classes without labels cost the audit its student, or looks at the arms."""
     labels, control = tallies.labels, tallies.control_labels
     if labels is None or control is None:
         return ""
@@ -122,6 +123,12 @@ def _classes_without_labels(listed: int, tallies: Tallies) -> str:
         return (
             f"{listed:,} classes are listed, of which the first {MOST_COUNTED:,} were compared "
             f"between the arms; {with_labels:,} of these have labels."
+        )
+    if with_labels <= _PAIR < listed <= MOST_CLASSES:
+        return (
+            f"{listed:,} classes are listed and {with_labels:,} have labels. Whether labels of the "
+            "holdout are the target's own answers is looked for in two classes alone: list the "
+            "classes that have labels."
         )
     if listed <= MOST_CLASSES or with_labels > MOST_CLASSES:
         return ""
