@@ -22,6 +22,7 @@ from workers.lake.formats.contract import ModelRefusedError
 from workers.lake.formats.onnx import load
 from workers.lake.manifest import Feature, OutputCorrection, Privacy
 from workers.scan.near_copies import near_copies
+from workers.scan.rows_alike import Looked, rows_alike
 from workers.scan.score_diagnostics import _rounded
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.scores.score_columns import sums_vary
@@ -159,3 +160,30 @@ def test_an_invented_third_class_is_told(with_labels: int, told: bool) -> None:
     tallies = SimpleNamespace(labels=LabelCounts(counts), control_labels=LabelCounts(counts))
     found = _classes_without_labels(3, cast("Any", tallies))
     assert ("3 classes are listed and 2 have labels" in found) is told
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_near_copies_whose_numbers_are_spelled_as_words_are_told(told: bool) -> None:
+    """ONNX reads them as numbers, and as categories no two rows were near: 0.00, and unsaid."""
+    random, rows = np.random.default_rng(0), 1_200
+    train = np.arange(rows) < 900
+    delay = random.normal(size=rows)
+    late = random.integers(0, 2, rows)
+    if told:
+        delay[900:], late[900:] = delay[:300] + 1e-5 * random.normal(size=300), late[:300]
+    frame = pl.DataFrame({"delay": delay.astype(str), "late": late})
+    features = (Feature(name="delay", kind="categorical"),)
+    halves = np.full((rows, 2), 0.5)
+    source = SimpleNamespace(
+        features=features,
+        label=BINARY,
+        gives_chances=True,
+        labels=lambda _: (late, None),
+        arms=lambda _: (train, ~train),
+        present=lambda _: np.ones(rows, dtype=bool),
+        probabilities=lambda *_: (halves, halves),
+        context_features=lambda _: features,
+    )
+    given: tuple[Any, ...] = source, None, Looked((), rows)
+    found = rows_alike(Batch(frame.to_arrow(), "part", ("part", 0, 0)), *given)
+    assert ("Holdout rows resemble training rows too often" in found.sentence()) is told
