@@ -51,7 +51,8 @@ class Scale:
         with np.errstate(invalid="raise", divide="raise"):
             bent = _ARRAYS_BENT[self.kind](values)
         share = (bent - low) / (high - low) if high != low else np.where(np.isnan(bent), bent, 0.5)
-        return (self.start + share * (self.end - self.start)).tolist()
+        places: list[float] = (self.start + share * (self.end - self.start)).tolist()
+        return places
 
 
 def round_values(low: float, high: float, count: int) -> tuple[list[float], int]:

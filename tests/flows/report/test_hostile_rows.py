@@ -81,7 +81,7 @@ def test_markup_in_the_table_of_nights_stays_text(tmp_path: pathlib.Path) -> Non
     forged = dict.fromkeys(("audit_id", "standing"), '"><b>\0</b>')
     nights[-1] = AuditedNight.model_validate(nights[-1].model_dump() | forged)
     page = drawn(tmp_path, nights, beside(nights[:-1]))["delays-broken.html"]
-    assert 'title="&#34;&gt;&lt;b&gt;\\u0000&lt;/b&gt;"><' in page
+    assert 'title="&#34;&gt;&lt;b&gt;\\u0000&lt;/b&gt;">' in page
     assert "<b>" not in page
 
 
