@@ -160,7 +160,8 @@ def read_tables(
     secrets = everything.filter(~of_labels)
     audits = everything if secrets.is_empty() else everything.filter(of_labels)
     last = (
-        audits.filter(pl.col("status") == Status.EVALUATED)
+        audits.select("model", "day", "status", "audit_id")  # all columns would be held three times
+        .filter(pl.col("status") == Status.EVALUATED)
         .sort("day")
         .unique("model", keep="last")["audit_id"]
         .implode()
