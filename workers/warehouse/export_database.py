@@ -27,16 +27,6 @@ from workers.warehouse.tables import PARTS, TABLES, arrow_schema
 _HERE = "date_diff('day', first_day, last_day)"
 _THERE = "cast(last_day - first_day as bigint)"
 """The one expression of the views that PostgreSQL writes otherwise."""
-_OWNER = """
-with recursive mine(id) as (
-    select oid from pg_roles where rolname = current_user
-    union select roleid from pg_auth_members join mine on member = mine.id
-)
-select r.rolname::text as owner from pg_class c join pg_roles r on r.oid = c.relowner
-where c.oid = $1::text::regclass and c.relowner not in (select id from mine)
-"""
-"""Asks for the owner of a table that is none of our roles; a superuser is a member of every role by
-its rights, so its own memberships are asked for."""
 _KINDS = {
     pa.string(): "text",
     pa.bool_(): "boolean",
@@ -162,23 +152,11 @@ class _Schema:
                 parts.append(f"primary key ({', '.join(map(_quoted, keys))})")
             self.database.run(f"create table {self.of(table)} ({', '.join(parts)})")
             return
-        self._check_own(table)
         for column, kind in kinds.items():
             if column not in there:
                 self.database.run(
                     f"alter table {self.of(table)} add column {_quoted(column)} {kind}"
                 )
-
-    def _check_own(self, table: str) -> None:
-        """Refuse another role's table: its triggers would do as we may what their writer wants."""
-        self.database.run(f"lock table {self.of(table)} in row exclusive mode")  # it stays this one
-        found = _asked(self.database, _OWNER, self.of(table))
-        if found:
-            raise TerminalError(
-                f"The table {self.of(table)} belongs to the role {found[0]['owner']!r}, which could "
-                "have statements of its own run by this login (triggers): give another --schema, or "
-                "have an administrator give the table to this login."
-            )
 
     def add(self, table: str, columns: pa.Schema, found: duckdb.DuckDBPyRelation) -> int:
         """Append rows to a table, and return how many."""
