@@ -66,7 +66,7 @@ sbom: .venv-image/installed  ## Write sbom.json (CycloneDX) and licences.csv of 
 
 .venv-image/installed: infra/requirements.lock $(STAMP)
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-image
-	$(BIN)/uv pip install --quiet --python .venv-image --require-hashes --build-constraints infra/build.lock -r infra/requirements.lock
+	$(BIN)/uv pip install --quiet --python .venv-image --require-hashes -r infra/requirements.lock --build-constraints infra/build.lock
 	@touch $@
 
 benchmarks: .venv-peers/installed  ## Measure beside jax-privacy and PrivacyGuard (20 minutes)
