@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from workers.warehouse.store import Warehouse
+from workers.warehouse.store import INPUT_COLUMNS, REFUTES, Warehouse
 
 _COLUMNS = (
     "audit_id",
@@ -16,6 +16,9 @@ _COLUMNS = (
     "proxy_day",
     "source",
     "secret",
+    "status",
+    "verdict",
+    "exploratory",
     "plan",
     "method_version",
     "revision",
@@ -57,7 +60,8 @@ def input_changes(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, str]:
     are compared between audits of one checkpoint that read the same columns by the same method. So
     is the day of the proxy: without yesterday's checkpoint, the day is compared with an older one.
     Last, a day's checkpoint is no other day's, since a file of an earlier day never saw the labels;
-    and it is the one that later days were compared with, where these were audited before.
+    and it is the one that later days were compared with, where these were audited before. Where an
+    earlier record of the day refutes, it is named, since it stays the day's.
 
     *Does not say* that a change is a fraud: late labels and repaired checkpoints change inputs,
     too. Both records stand.
@@ -83,6 +87,7 @@ def input_changes(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, str]:
     wanted = set(audits["audit_id"])
     found: dict[str, str] = {}
     of_other_days = _of_other_days(warehouse, audits)
+    refuting = _refuting(warehouse, stored)
     for (model, _), rows in by_day.items():
         for place, row in enumerate(rows):
             if row["audit_id"] not in wanted:
@@ -90,6 +95,9 @@ def input_changes(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, str]:
             then = by_day.get((model, row["proxy_day"]), [])
             told = [*_of_the_day(row, rows[:place]), *_of_the_proxy(row, then)]
             told += of_other_days.pop(row["audit_id"], [])
+            told += _of_a_refutation(
+                row, [one for one in rows[:place] if one["audit_id"] in refuting]
+            )
             if told:
                 found[str(row["audit_id"])] = f"inputs_changed: {' '.join(told)}"
     alone = {name: f"inputs_changed: {' '.join(told)}" for name, told in of_other_days.items()}
@@ -205,6 +213,30 @@ def _of_the_proxy(row: Mapping[str, Any], then: Iterable[Mapping[str, Any]]) -> 
                 what = f"proxy's {name}, of {row['proxy_day']},"
                 told.setdefault(name, _sentence(what, row, column, before, was))
     return list(told.values())
+
+
+def _refuting(warehouse: Warehouse, stored: pl.DataFrame) -> set[str]:
+    """Return the records that refute what was declared for their day, and were not withdrawn."""
+    configured = ~pl.col("exploratory").fill_null(value=False)
+    ids = set(stored.filter(REFUTES, configured)["audit_id"])
+    return ids - warehouse.withdrawn(ids) if ids else ids
+
+
+def _of_a_refutation(row: Mapping[str, Any], known: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return that an earlier record of other inputs refutes, where this one does not."""
+    for before in known:
+        if (
+            row["verdict"] not in {before["verdict"], None}
+            and all(row[name] == before[name] for name in ("secret", "method_version"))
+            and any(row[name] != before[name] for name in INPUT_COLUMNS)
+        ):
+            stays = (
+                f"The record {before['audit_id'][:8]} refutes what was declared for {row['day']}, "
+                "and stays the day's. If its inputs were wrong, an operator can take it back "
+                "(privaudit withdraw)."
+            )
+            return [stays]
+    return []
 
 
 def _sentence(

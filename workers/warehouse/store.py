@@ -13,6 +13,7 @@ import deltalake
 import polars as pl
 
 from privcore.exceptions import TerminalError
+from privcore.lower_bounds.verdicts import Verdict
 from workers.lake.probe import try_writing
 from workers.warehouse.commit import commit_all, insert_rows, shared
 from workers.warehouse.delta import (
@@ -34,7 +35,7 @@ _NAMED = 3
 """The most audits that are named where an id's beginning fits several."""
 SHORTEST_ID = 4
 """Characters of an id that must be given."""
-_INPUTS = (
+INPUT_COLUMNS = (
     "method_version",
     "target_sha256",
     "proxy_sha256",
@@ -45,6 +46,8 @@ _INPUTS = (
 """Columns of an audit's inputs, and of its method."""
 POSSIBLE_DAY = pl.col("day") <= pl.col("recorded_at").dt.date() + dt.timedelta(days=1)
 """Whether a record's day is one that it can be of: a later one is a mistake, and hides no night."""
+REFUTES = (pl.col("status") == Status.EVALUATED) & (pl.col("verdict") == Verdict.VIOLATED)
+"""Whether a record refutes what was declared for its night."""
 _ORDER = (pl.col("day"), pl.col("model"), pl.col("secret"))
 
 
@@ -107,8 +110,8 @@ class Warehouse:
         self._check_present()
         return commit_all(self, records)
 
-    def withdraw(self, audit_id: str, why: str) -> None:
-        """Take a committed audit back: it is never its model's and day's current record again.
+    def withdraw(self, audit_id: str, why: str) -> WithdrawalRow:
+        """Take a committed audit back, and return how: it is never the current record again.
 
         Nothing is deleted; the withdrawal is a record of its own. The same audit committed again
         stays withdrawn, since it would be the same mistake.
@@ -129,6 +132,7 @@ class Warehouse:
         now = dt.datetime.now(dt.UTC)
         row = WithdrawalRow(**shared(audit), withdrawn_at=now, why=why.strip())
         insert_rows(self, "audit_withdrawals", (row,))
+        return row
 
     def withdrawal(self, audit_id: str) -> WithdrawalRow | None:
         """Return how an audit was withdrawn, None where it was not."""
@@ -269,7 +273,9 @@ class Warehouse:
         the one that was last committed or confirmed, whatever the clocks said then. But of all
         audits of the same inputs by the same method the first counts, so that asking again, with
         another seed or another plan, turns no verdict; and an exploratory one counts only where
-        there is no other. What was withdrawn is passed over.
+        there is no other. One that refutes counts before later ones of other inputs by the same
+        method: labels that are rewritten, or another checkpoint, take no refutation back. What was
+        withdrawn is passed over.
         """
         audits = self.scan("audits")
         if day is not None:
@@ -298,8 +304,8 @@ class Warehouse:
         """
         audits = self.scan("audits").filter(pl.col("target_sha256") == sha256)
         kept = self._not_withdrawn(audits)
-        refuted = pl.col("configured") & pl.col("evaluated") & (pl.col("verdict") == "violated")
-        ids = self.collect(self._first_of_inputs(kept).filter(refuted).select("audit_id"))
+        refuted = self._first_of_inputs(kept).filter(REFUTES, pl.col("configured"))
+        ids = self.collect(refuted.select("audit_id"))
         return self.collect(kept.filter(pl.col("audit_id").is_in(ids["audit_id"].implode())))
 
     def path(self, table: str) -> str:
@@ -334,10 +340,15 @@ class Warehouse:
 
     def _chosen(self, audits: pl.LazyFrame) -> pl.LazyFrame:
         """Return the id of the current audit of each model, day and secret."""
+        key, late = ("model", "day", "of"), ("latest_revision", "latest_seen", "audit_id")
+        come_to = ("configured", "evaluated")
+        newest = pl.col("method_version").sort_by(*come_to, *late).last().over(key)
+        refutes = REFUTES & pl.col("configured") & (pl.col("method_version") == newest)
         return (
             self._first_of_inputs(audits)
-            .sort("configured", "evaluated", "latest_revision", "latest_seen", "audit_id")
-            .unique(["model", "day", "of"], keep="last", maintain_order=True)
+            .with_columns(refutes=refutes)
+            .sort(*come_to, "refutes", *late)
+            .unique(key, keep="last", maintain_order=True)
             .select("audit_id")
         )
 
@@ -354,7 +365,7 @@ class Warehouse:
         evaluated = pl.col("status") == Status.EVALUATED
         configured = ~pl.col("exploratory").fill_null(value=False)
         unknown = ~evaluated | pl.col("labels_digest").is_null()
-        same = ("model", "day", "of", "configured", *_INPUTS, "alone")
+        same = ("model", "day", "of", "configured", *INPUT_COLUMNS, "alone")
         revision = pl.max_horizontal("revision", "confirmed_revision")
         seen = pl.max_horizontal("recorded_at", "confirmed_at")
         return (

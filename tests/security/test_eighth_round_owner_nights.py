@@ -1,0 +1,73 @@
+"""The eighth round of new attacks: an owner over many nights and commands."""
+
+import datetime as dt
+import pathlib
+from typing import Any
+
+import pytest
+
+from tests.support.lake import DAY
+from tests.support.tiers import rest_slow
+from tests.support.warehouse import evaluated
+from workers.warehouse.asked import asked_again, every_audit
+from workers.warehouse.input_changes import input_changes
+from workers.warehouse.store import Warehouse
+
+INPUTS = {
+    "scores": "computed",
+    "exploratory": False,
+    "target_sha256": "a" * 64,
+    "target_manifest_sha256": "b" * 64,
+    "labels_digest": "c" * 64,
+    "proxy_sha256": "d" * 64,
+}
+STAYS = "refutes what was declared for 2026-03-02, and stays the day's."
+
+
+@pytest.fixture
+def warehouse(tmp_path: pathlib.Path) -> Warehouse:
+    return Warehouse(str(tmp_path / "warehouse"))
+
+
+def put(warehouse: Warehouse, verdict: str, *, day: dt.date = DAY, **changes: Any) -> str:
+    """Commit a night of `ads`, and return its id."""
+    record = evaluated("ads", day, **INPUTS | {"verdict": verdict} | changes)
+    warehouse.commit(record)
+    return record.audit.audit_id
+
+
+@pytest.mark.parametrize(
+    "changes",
+    rest_slow(
+        [
+            {"labels_digest": "x" * 64, "plan": '{"slices": ["city"]}'},
+            {"labels_digest": "x" * 64},
+            {"target_sha256": "x" * 64},
+            {"target_manifest_sha256": "x" * 64, "verdict": "undeclared"},
+        ]
+    ),
+)
+def test_later_inputs_take_no_refutation_back_and_the_way_out_is_told(
+    warehouse: Warehouse, changes: dict[str, Any]
+) -> None:
+    """Three violated days that were audited again made a violated standing consistent."""
+    first = put(warehouse, "violated")
+    again = put(warehouse, **{"verdict": "consistent"} | changes)
+    assert warehouse.current()["audit_id"].to_list() == [first]
+    told = input_changes(warehouse, warehouse.scan("audits").collect())
+    assert f"The record {first[:8]} {STAYS}" in told[again]
+    assert first not in told
+    (said,) = asked_again(every_audit(warehouse))
+    assert said.endswith("A later one takes no refutation back: withdrawing does.")
+    warehouse.withdraw(first, "The labels of that audit were damaged.")
+    assert warehouse.current()["audit_id"].to_list() == [again]
+    told = input_changes(warehouse, warehouse.scan("audits").collect())
+    assert STAYS not in told.get(again, "")
+
+
+def test_an_exploratory_refutation_stays_no_nights_verdict(warehouse: Warehouse) -> None:
+    put(warehouse, "violated", exploratory=True, labels_digest="x" * 64)
+    own = put(warehouse, "consistent")
+    assert warehouse.current()["audit_id"].to_list() == [own]
+    told = input_changes(warehouse, warehouse.scan("audits").collect())
+    assert STAYS not in told[own]
