@@ -19,7 +19,7 @@ from flows.commands.options import (
     JsonOption,
     day_option,
 )
-from flows.commands.printing import Form, form_of, print_rows, working
+from flows.commands.printing import Form, form_of, print_rows, quiet, working
 
 app = typer.Typer()
 
@@ -193,15 +193,22 @@ def withdraw(
 
     Its record stays and can be read, but it is never again the current one of its model and day:
     not in show, not in the report, not in windows of nights. The withdrawal is a record too
-    (the table audit_withdrawals). It cannot be undone: correct what was wrong and audit again.
+    (the table audit_withdrawals), and an alert. It cannot be undone: correct what was wrong and
+    audit again.
 
     Example: privaudit withdraw 0f3c2a91 --why "Audited with the lake of another team."
     """
+    quiet()
+    from flows.notify.webhook import WebhookError
+    from flows.run.withdrawing import withdraw_audit
     from flows.settings import load_settings
     from workers.warehouse.store import Warehouse
 
-    warehouse = Warehouse(load_settings(config).warehouse)
+    settings = load_settings(config)
+    warehouse = Warehouse(settings.warehouse)
     warehouse.check_exists()
     whole = warehouse.whole_id(audit_id)
-    warehouse.withdraw(whole, why)
+    undelivered = withdraw_audit(settings, whole, why=why)
     typer.echo(f"{whole} is withdrawn; privaudit report draws the pages without it.")
+    if undelivered:
+        raise WebhookError(" ".join(undelivered))

@@ -30,6 +30,7 @@ from workers.audit.label_state import declaration_location, label_column_warning
 from workers.plain_text import plain_text
 from workers.warehouse.acknowledgements import Acknowledgement
 from workers.warehouse.declaration_changes import is_withdrawn
+from workers.warehouse.later_rows import WithdrawalRow
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.together import Together
 from workers.warehouse.unlisted import Unlisted
@@ -53,6 +54,7 @@ class Event(StrEnum):
     EVALUATED = "privaudit.audit.evaluated"
     FAILED = "privaudit.audit.failed"
     MISSING = "privaudit.audit.missing"
+    WITHDRAWN = "privaudit.audit.withdrawn"
     UNLISTED = "privaudit.model.unlisted"
     TOTAL_EXCEEDED = "privaudit.labels.total_exceeded"
     VIOLATED = "privaudit.claim.violated"
@@ -237,6 +239,18 @@ def acknowledgement_alert(made: Acknowledgement, row: AuditRow, settings: Settin
         reason=f"{made.sentence()} The verdict stays.",
         incident=incident_id(row),
         moment=made.row.acknowledged_at.isoformat(),
+    )
+
+
+def withdrawal_alert(made: WithdrawalRow, row: AuditRow, by: str, settings: Settings) -> Alert:
+    """Return the alert that somebody took an audit back: it is no night's verdict any more."""
+    return _about(
+        row,
+        settings,
+        event=Event.WITHDRAWN,
+        what="its audit was withdrawn",
+        reason=f"{by} took back the audit {row.audit_id[:8]}, which was {row.verdict}: {made.why}",
+        moment=made.withdrawn_at.isoformat(),
     )
 
 

@@ -169,6 +169,22 @@ def public_acknowledgement_alert(
     )
 
 
+def public_withdrawal_alert(
+    model: str, day: dt.date, *, moment: dt.datetime, settings: Settings
+) -> Alert:
+    """Return the alert that somebody took an exact audit back, without what it says and why."""
+    return Alert(
+        event=Event.WITHDRAWN,
+        model=model,
+        day=day,
+        subject=f"{model} on {day}: its audit was withdrawn",
+        reason="A person took the exact audit back. Its published statement stays.",
+        notify=settings.model_named(model).notify,
+        report=report_link(settings),
+        moment=moment.isoformat(),
+    )
+
+
 def public_counted(nights: Sequence[PublicNight]) -> str:
     """Return how many audits came to which public verdict, the worst first."""
     if not nights:

@@ -2,11 +2,16 @@
 
 import datetime as dt
 import pathlib
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.support.lake import DAY
+import flows.notify.alerts
+from flows.notify.alerts import Event
+from flows.run.withdrawing import withdraw_audit
+from flows.settings import Settings, load_settings
+from tests.support.lake import DAY, write_settings
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated
 from workers.warehouse.asked import asked_again, every_audit
@@ -27,6 +32,11 @@ STAYS = "refutes what was declared for 2026-03-02, and stays the day's."
 @pytest.fixture
 def warehouse(tmp_path: pathlib.Path) -> Warehouse:
     return Warehouse(str(tmp_path / "warehouse"))
+
+
+@pytest.fixture
+def settings(tmp_path: pathlib.Path) -> Settings:
+    return load_settings(write_settings(tmp_path, ["ads"]))
 
 
 def put(warehouse: Warehouse, verdict: str, *, day: dt.date = DAY, **changes: Any) -> str:
@@ -71,3 +81,22 @@ def test_an_exploratory_refutation_stays_no_nights_verdict(warehouse: Warehouse)
     assert warehouse.current()["audit_id"].to_list() == [own]
     told = input_changes(warehouse, warehouse.scan("audits").collect())
     assert STAYS not in told[own]
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_whoever_takes_an_audit_back_is_told_of(
+    warehouse: Warehouse, settings: Settings, monkeypatch: pytest.MonkeyPatch, public: bool
+) -> None:
+    """Only the first page said so, and an operator's act turned a standing."""
+    sent: list[Any] = []
+    monkeypatch.setattr(flows.notify.alerts, "deliver", lambda alert, _: sent.append(alert))
+    monkeypatch.setattr("getpass.getuser", lambda: "anna")
+    first = put(warehouse, "violated", notify='["anna"]')
+    if public:
+        settings = settings.model_copy(update={"publication": SimpleNamespace()})
+    assert withdraw_audit(settings, first, why="It proved 0.93.") == ()
+    (alert,) = sent
+    assert (alert.event, alert.model, alert.day) == (Event.WITHDRAWN, "ads", DAY)
+    said = f"user anna took back the audit {first[:8]}, which was violated: It proved 0.93."
+    assert (alert.reason == said) is not public
+    assert public is not any(word in str(alert.payload()) for word in ("0.93", "violated", first))
