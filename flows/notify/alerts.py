@@ -321,13 +321,14 @@ def inputs_alert(row: AuditRow, changes: str, settings: Settings) -> Alert:
 def unlisted_alert(missed: Unlisted, day: dt.date, settings: Settings) -> Alert:
     """Return the alert that the settings no longer list a model, or a secret, audited lately."""
     what = "it" if missed.secret is None else f"its {missed.secret} audit"
+    others = (name for one in settings.models for name in one.notify)
     return Alert(
         event=Event.UNLISTED,
         model=missed.model,
         day=day,
         subject=f"{missed.model} on {day}: the settings no longer list {what}",
         reason=missed.sentence(),
-        notify=tuple(dict.fromkeys(name for one in settings.models for name in one.notify)),
+        notify=tuple(dict.fromkeys((*notified_lately(missed.model, day, settings), *others))),
         report=report_link(settings),
         moment=missed.secret or "",
     )

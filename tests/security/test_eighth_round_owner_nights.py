@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import flows.notify.alerts
-from flows.notify.alerts import Event
+from flows.notify.alerts import Event, unlisted_alert
+from flows.notify.notified import names_taken_out, notified_lately
 from flows.run.withdrawing import withdraw_audit
 from flows.settings import Settings, load_settings
 from tests.support.lake import DAY, write_settings
@@ -17,6 +18,7 @@ from tests.support.warehouse import evaluated
 from workers.warehouse.asked import asked_again, every_audit
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.store import Warehouse
+from workers.warehouse.unlisted import Unlisted
 
 INPUTS = {
     "scores": "computed",
@@ -100,3 +102,23 @@ def test_whoever_takes_an_audit_back_is_told_of(
     said = f"user anna took back the audit {first[:8]}, which was violated: It proved 0.93."
     assert (alert.reason == said) is not public
     assert public is not any(word in str(alert.payload()) for word in ("0.93", "violated", first))
+
+
+def test_names_that_are_taken_out_hear_of_it_after_nights_without_figures(
+    warehouse: Warehouse, settings: Settings
+) -> None:
+    """After eight such nights the alert of changed settings went to nobody."""
+    put(warehouse, "consistent", day=DAY - dt.timedelta(days=9), notify='["anna"]')
+    silent = {"status": "not_evaluable", "notify": "[]"}
+    for before in (8, 1):
+        put(warehouse, "not_evaluable", day=DAY - dt.timedelta(days=before), **silent)
+    assert notified_lately("ads", DAY, settings) == ("anna",)
+    nights = [
+        evaluated("ads", DAY - dt.timedelta(days=before), **INPUTS | silent).audit
+        for before in (8, 1)
+    ]
+    (told,) = names_taken_out(nights, settings)
+    assert told[0].day == DAY - dt.timedelta(days=8)
+    assert "named anna, and does not now" in told[1]
+    missed = Unlisted("ads", DAY - dt.timedelta(days=1))
+    assert unlisted_alert(missed, DAY, settings).notify == ("anna",)
