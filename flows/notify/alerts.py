@@ -315,6 +315,7 @@ def inputs_alert(row: AuditRow, changes: str, settings: Settings) -> Alert:
         event=Event.INPUTS_CHANGED,
         what="inputs changed after their audit",
         reason=changes,
+        moment=changes,  # a night may have two, and a receiver drops a second one of the same id
     )
 
 

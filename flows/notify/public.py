@@ -144,6 +144,7 @@ def _changed(
         reason=reason,
         notify=names,
         report=report_link(settings),
+        moment=reason,  # a night may have two, and a receiver drops a second one of the same id
     )
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import flows.notify.alerts
-from flows.notify.alerts import Event, unlisted_alert
+from flows.notify.alerts import Event, inputs_alert, unlisted_alert
 from flows.notify.notified import names_taken_out, notified_lately
+from flows.notify.public import public_change_alerts
 from flows.run.withdrawing import withdraw_audit
 from flows.settings import Settings, load_settings
 from tests.support.lake import DAY, write_settings
@@ -17,6 +18,7 @@ from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated
 from workers.warehouse.asked import asked_again, every_audit
 from workers.warehouse.input_changes import input_changes
+from workers.warehouse.public_changes import PublicChange
 from workers.warehouse.store import Warehouse
 from workers.warehouse.unlisted import Unlisted
 
@@ -122,3 +124,12 @@ def test_names_that_are_taken_out_hear_of_it_after_nights_without_figures(
     assert "named anna, and does not now" in told[1]
     missed = Unlisted("ads", DAY - dt.timedelta(days=1))
     assert unlisted_alert(missed, DAY, settings).notify == ("anna",)
+
+
+def test_two_changes_of_one_night_are_two_alerts(settings: Settings) -> None:
+    """A receiver drops an alert whose id it knows: one change hid the other."""
+    row = evaluated("ads", DAY).audit
+    told = ["A manifest changed.", "Labels came late.", "A manifest changed."]
+    assert len({inputs_alert(row, one, settings).id for one in told}) == 2
+    change = PublicChange("ads", DAY, settings="Another plan.", training="They come again.")
+    assert len({alert.id for alert in public_change_alerts(change, settings)}) == 2
