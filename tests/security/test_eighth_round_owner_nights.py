@@ -11,11 +11,14 @@ import flows.notify.alerts
 from flows.notify.alerts import Event, inputs_alert, unlisted_alert
 from flows.notify.notified import names_taken_out, notified_lately
 from flows.notify.public import public_change_alerts
+from flows.run.backfill import plan_backfill
+from flows.run.overdue import overdue_models
 from flows.run.withdrawing import withdraw_audit
 from flows.settings import Settings, load_settings
 from tests.support.lake import DAY, write_settings
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated
+from workers.versions import METHOD_VERSION
 from workers.warehouse.asked import asked_again, every_audit
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.public_changes import PublicChange
@@ -133,3 +136,25 @@ def test_two_changes_of_one_night_are_two_alerts(settings: Settings) -> None:
     assert len({inputs_alert(row, one, settings).id for one in told}) == 2
     change = PublicChange("ads", DAY, settings="Another plan.", training="They come again.")
     assert len({alert.id for alert in public_change_alerts(change, settings)}) == 2
+
+
+def test_a_day_lacks_what_was_withdrawn_and_each_secret_that_is_asked_for(
+    warehouse: Warehouse, tmp_path: pathlib.Path
+) -> None:
+    """Neither was missed, and a backfill left the withdrawn day out."""
+    path = write_settings(tmp_path, ["ads"])
+    path.write_text(path.read_text("utf-8").replace('"ads"', '"ads"\nmembership = true'), "utf-8")
+    settings = load_settings(path)
+    late = settings.deadline_of("ads", DAY)
+    of = {one.secret_name: one.model_dump_json() for one in settings.plans_of("ads")}
+    ids = []
+    for secret, plan in of.items():
+        assert overdue_models(settings, DAY, now=late) == ("ads",)
+        changes = {"secret": secret, "plan": plan, "method_version": METHOD_VERSION}
+        ids.append(put(warehouse, "violated", **changes))
+    assert len(ids) == 2
+    assert overdue_models(settings, DAY, now=late) == ()
+    assert plan_backfill(settings, DAY, DAY) == []
+    warehouse.withdraw(ids[0], "Damaged labels.")
+    assert overdue_models(settings, DAY, now=late) == ("ads",)
+    assert [job.day for job in plan_backfill(settings, DAY, DAY)] == [DAY]
