@@ -15,11 +15,12 @@ from flows.run.backfill import plan_backfill
 from flows.run.overdue import overdue_models
 from flows.run.withdrawing import withdraw_audit
 from flows.settings import Settings, load_settings
-from tests.support.lake import DAY, write_settings
+from tests.support.lake import DAY, EVE, write_settings
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated
 from workers.versions import METHOD_VERSION
 from workers.warehouse.asked import asked_again, every_audit
+from workers.warehouse.declaration_changes import declaration_change
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.public_changes import PublicChange
 from workers.warehouse.store import Warehouse
@@ -158,3 +159,12 @@ def test_a_day_lacks_what_was_withdrawn_and_each_secret_that_is_asked_for(
     warehouse.withdraw(ids[0], "Damaged labels.")
     assert overdue_models(settings, DAY, now=late) == ("ads",)
     assert [job.day for job in plan_backfill(settings, DAY, DAY)] == [DAY]
+
+
+def test_a_class_that_comes_or_goes_is_told() -> None:
+    """Windows hold nights of as many classes: one that no row has began them anew, unsaid."""
+    declared = ("epsilon_declared", "delta_declared", "neighbors", "mechanism")
+    night = dict.fromkeys(declared) | {"day": EVE, "classes": 2}
+    told = declaration_change(night, night | {"day": DAY, "classes": 3})
+    assert told is not None
+    assert told.startswith("The label had 2 classes until 2026-03-01, and has 3 on 2026-03-02")
