@@ -15,7 +15,7 @@ from flows.run.backfill import plan_backfill
 from flows.run.overdue import overdue_models
 from flows.run.withdrawing import withdraw_audit
 from flows.settings import Settings, load_settings
-from tests.support.lake import DAY, EVE, write_settings
+from tests.support.lake import DAY, EVE, PLAN, write_settings
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated
 from workers.versions import METHOD_VERSION
@@ -24,6 +24,7 @@ from workers.warehouse.declaration_changes import declaration_change
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.public_changes import PublicChange
 from workers.warehouse.store import Warehouse
+from workers.warehouse.together import together
 from workers.warehouse.unlisted import Unlisted
 
 INPUTS = {
@@ -168,3 +169,19 @@ def test_a_class_that_comes_or_goes_is_told() -> None:
     told = declaration_change(night, night | {"day": DAY, "classes": 3})
     assert told is not None
     assert told.startswith("The label had 2 classes until 2026-03-01, and has 3 on 2026-03-02")
+
+
+def test_a_unit_of_its_own_takes_a_model_out_of_no_total(warehouse: Warehouse) -> None:
+    given = {
+        "dataset": "clicks", "neighbors": "replace", "delta_declared": 0.0, "declared_by": "anna"
+    }  # fmt: skip
+    plan = {"plan": PLAN.model_copy(update={"privacy_unit": "who"}).model_dump_json()}
+    for model, unit in (("ads", {}), ("loud", plan | {"privacy_unit": "who"})):
+        changes = given | unit | {"epsilon_declared": 50.0 if unit else 0.5}
+        warehouse.commit(evaluated(model, DAY, **changes))
+    found = {one.unit: one for one in together(warehouse, day=DAY)}
+    assert {unit: one.models for unit, one in found.items()} == {
+        None: ("ads", "loud"),
+        "who": ("loud",),
+    }
+    assert found[None].exceeds(8.0)

@@ -38,6 +38,9 @@ _WEALTH = ("audit_id", "window_log_wealth", "window_price", "claimed_log_wealth"
 class Together:
     """Models that training read the same labels of one day for, by their audits of the same unit.
 
+    Beside audits of rows, those of persons count, too, with what they promise and not what they
+    prove.
+
     A model that is trained again on these labels on a later day makes a promise of its own for
     them each time.
 
@@ -136,8 +139,9 @@ def together(
     for row in audits.sort("day", "dataset", "model").iter_rows(named=True):
         for labels in _label_days(row):
             found.setdefault((labels, row["dataset"], row["privacy_unit"]), []).append(row)
+    _add_promises_for_persons(found)
     if day is not None:
-        asked = (key for key, rows in found.items() if rows[-1]["day"] == day)
+        asked = (key for key, rows in found.items() if day in {row["day"] for row in rows})
         found = {key: found[key] for key in _most_read(asked, found)}
     return [_partition(key, found[key], nights, delta, promises) for key in sorted(found, key=str)]
 
@@ -157,6 +161,16 @@ def _label_days(row: Mapping[str, Any]) -> list[dt.date]:
     named = (row["day"], row["trained_since"], *(row["label_days"] or ()))
     first = max(min(filter(None, named)), first_of(row["day"], _MOST_DAYS))
     return [first + dt.timedelta(days=step) for step in range((row["day"] - first).days + 1)]
+
+
+def _add_promises_for_persons(found: dict[tuple[Any, ...], list[dict[str, Any]]]) -> None:
+    """Add to audits of rows those of persons: what a model promises for these, it does for rows.
+
+    So a model's own unit takes it out of no total.
+    """
+    for (labels, dataset, unit), rows in found.items():
+        if unit is not None and (labels, dataset, None) in found:
+            found[labels, dataset, None] += rows
 
 
 def _most_read(
@@ -217,7 +231,8 @@ def _partition(
     of_each = {model: epsilon for model, (epsilon, _) in sorted(promising)}
     undeclared = tuple(sorted({row["model"] for row in rows if not promises(row)}))
     composed = math.inf if undeclared else composed_epsilon(promised, delta=delta)
-    with_figures = [row for row in _about_the_same(rows, key[0]) if row["audit_id"] in nights]
+    of_unit = [row for row in rows if row["privacy_unit"] == key[2]]
+    with_figures = [row for row in _about_the_same(of_unit, key[0]) if row["audit_id"] in nights]
     epsilon_lower, evalue = None, None
     try:
         epsilon_lower, evalue = _proved(with_figures, nights)
