@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import flows.notify.alerts
+from flows.commands.stored import not_the_days
 from flows.notify.alerts import Event, inputs_alert, unlisted_alert
 from flows.notify.notified import names_taken_out, notified_lately
 from flows.notify.public import public_change_alerts
@@ -185,3 +186,17 @@ def test_a_unit_of_its_own_takes_a_model_out_of_no_total(warehouse: Warehouse) -
         "who": ("loud",),
     }
     assert found[None].exceeds(8.0)
+
+
+def test_an_audit_that_is_not_the_days_says_so(warehouse: Warehouse) -> None:
+    """`explain` and `verify` of the kinder one read like the night's verdict."""
+    first = put(warehouse, "violated")
+    kinder = put(warehouse, "consistent", labels_digest="x" * 64)
+    asked = put(warehouse, "consistent", day=EVE, exploratory=True)
+    assert not_the_days(warehouse, first) == ""
+    counts = f"Of ads on {DAY} another audit counts, and not this one: {first[:8]}."
+    assert not_the_days(warehouse, kinder) == counts
+    assert not_the_days(warehouse, asked).endswith("this one is exploratory.")
+    warehouse.withdraw(first, "Damaged labels.")
+    assert not_the_days(warehouse, first) == "This audit was withdrawn: Damaged labels."
+    assert not_the_days(warehouse, kinder) == ""
