@@ -200,8 +200,8 @@ def standing_alert(row: AuditRow, epsilon_standing: float, settings: Settings) -
 def in_incident(alert: Alert, row: AuditRow, bound: float, incident: Incident) -> Alert:
     """Return the alert of a refuted night as its incident has it: new, or an update.
 
-    Nobody is notified of an update. While a violation is acknowledged, its nights are updates of a
-    kind of their own, of which there is no reminder either.
+    Nobody is notified of an update, unless it proves much more. While a violation is acknowledged,
+    its nights are updates of a kind of their own, of which there is no reminder either.
 
     Args:
         alert: of the night, as if it began the incident.
@@ -222,6 +222,11 @@ def in_incident(alert: Alert, row: AuditRow, bound: float, incident: Incident) -
         )
     elif known is not None and stage is Stage.EXPIRED:
         added = f"The acknowledgement of this violation ended on {known.row.until}."
+    elif stage is Stage.GROWS:
+        added = (
+            f"This night proves {down(bound)}, more than twice the {down(incident.largest)} of the "
+            "incident's nights before it."
+        )
     return dataclasses.replace(
         alert,
         event=events.get(stage, alert.event),

@@ -9,9 +9,10 @@ import pytest
 
 import flows.notify.alerts
 from flows.commands.stored import not_the_days
-from flows.notify.alerts import Event, inputs_alert, unlisted_alert
+from flows.notify.alerts import Event, alert_of, inputs_alert, unlisted_alert
 from flows.notify.notified import names_taken_out, notified_lately
 from flows.notify.public import public_change_alerts
+from flows.run.auditing import _of_incident
 from flows.run.backfill import plan_backfill
 from flows.run.overdue import overdue_models
 from flows.run.withdrawing import withdraw_audit
@@ -200,3 +201,17 @@ def test_an_audit_that_is_not_the_days_says_so(warehouse: Warehouse) -> None:
     warehouse.withdraw(first, "Damaged labels.")
     assert not_the_days(warehouse, first) == "This audit was withdrawn: Damaged labels."
     assert not_the_days(warehouse, kinder) == ""
+
+
+def test_an_incident_that_grows_notifies_again(warehouse: Warehouse, settings: Settings) -> None:
+    """A small violation opened an incident in which nobody heard of a large one."""
+    put(warehouse, "violated", day=EVE, epsilon_lower=0.6)
+    for proved, event, said in (
+        (1.5, Event.STILL_VIOLATED, False),
+        (1.7, Event.VIOLATED, True),
+    ):
+        row = evaluated("ads", DAY, verdict="violated", epsilon_lower=proved, epsilon_ceiling=5.0)
+        alert = _of_incident(alert_of(row.audit, settings), row.audit, settings)
+        assert alert is not None
+        assert alert.event is event
+        assert ("more than twice the 0.60" in alert.reason) is said
