@@ -5,6 +5,7 @@ import pathlib
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import flows.notify.alerts
@@ -17,9 +18,11 @@ from flows.run.backfill import plan_backfill
 from flows.run.overdue import overdue_models
 from flows.run.withdrawing import withdraw_audit
 from flows.settings import Settings, load_settings
+from privcore.attacks import fidelity
 from tests.support.lake import DAY, EVE, PLAN, write_settings
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated
+from workers.audit.remarks import _same_answers
 from workers.versions import METHOD_VERSION
 from workers.warehouse.asked import asked_again, every_audit
 from workers.warehouse.declaration_changes import declaration_change
@@ -215,3 +218,13 @@ def test_an_incident_that_grows_notifies_again(warehouse: Warehouse, settings: S
         assert alert is not None
         assert alert.event is event
         assert ("more than twice the 0.60" in alert.reason) is said
+
+
+def test_a_target_that_answers_as_the_earlier_model_does_is_told() -> None:
+    """The earlier file with other bytes of metadata: 0.00, unsaid where it counts no rows."""
+    source: Any = SimpleNamespace(gives_chances=True)
+    random = np.random.default_rng(0)
+    chances, labels = random.dirichlet([1.0, 1.0], size=50), random.integers(0, 2, 50)
+    for other, told in ((chances, True), (chances[:, ::-1], False)):
+        result: Any = SimpleNamespace(fidelity=fidelity(chances, other, labels))
+        assert ("compares a model with itself" in _same_answers(source, result)) is told
