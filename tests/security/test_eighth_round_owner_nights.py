@@ -97,6 +97,16 @@ def test_an_exploratory_refutation_stays_no_nights_verdict(warehouse: Warehouse)
     assert STAYS not in told[own]
 
 
+def test_no_refutation_decides_which_record_the_public_hears_of(warehouse: Warehouse) -> None:
+    """A changed declaration of a day that is audited again is told, whatever its first came to."""
+    told = []
+    for day, verdict in ((EVE, "violated"), (DAY, "consistent")):
+        put(warehouse, verdict, day=day)
+        told.append(put(warehouse, "not_evaluable", day=day, status="not_evaluable"))
+    assert warehouse.current(public=True)["audit_id"].to_list() == told
+    assert set(warehouse.current()["audit_id"]).isdisjoint(told)
+
+
 @pytest.mark.parametrize("public", [False, True])
 def test_whoever_takes_an_audit_back_is_told_of(
     warehouse: Warehouse, settings: Settings, monkeypatch: pytest.MonkeyPatch, public: bool

@@ -261,6 +261,7 @@ class Warehouse:
         models: pl.Series | None = None,
         columns: Sequence[str] | None = None,
         in_order: bool = True,
+        public: bool = False,
     ) -> pl.DataFrame:
         """Return the current record of every model and day, ordered by day and model.
 
@@ -275,14 +276,15 @@ class Warehouse:
         another seed or another plan, turns no verdict; and an exploratory one counts only where
         there is no other. One that refutes counts before later ones of other inputs by the same
         method: labels that are rewritten, or another checkpoint, take no refutation back. What was
-        withdrawn is passed over.
+        withdrawn is passed over. For the `public` it is the last one that is not exploratory,
+        whatever it came to, since labels decide that.
         """
         audits = self.scan("audits")
         if day is not None:
             audits = audits.filter(pl.col("day") == day)
         if models is not None:
             audits = audits.filter(pl.col("model").is_in(models.implode()))
-        latest = self._latest(audits)
+        latest = self._latest(audits, public=public)
         if not every_secret:
             latest = latest.filter(pl.col("secret") == "label")
         ordered = latest.sort(_ORDER) if in_order else latest
@@ -321,7 +323,7 @@ class Warehouse:
         withdrawn = self.collect(self.scan("audit_withdrawals").select("audit_id"))["audit_id"]
         return audits.filter(~pl.col("audit_id").is_in(withdrawn.implode(), nulls_equal=True))
 
-    def _latest(self, audits: pl.LazyFrame) -> pl.LazyFrame:
+    def _latest(self, audits: pl.LazyFrame, *, public: bool = False) -> pl.LazyFrame:
         """Return the current audit of each model, day and secret, in no order.
 
         Most have one audit, which is it: only where there are several are their inputs compared.
@@ -333,14 +335,17 @@ class Warehouse:
         several = known.filter(known.select(key).is_duplicated())["audit_id"]
         if several.len():
             rivals = kept.filter(pl.col("audit_id").is_in(several.implode()))
-            chosen = self.collect(self._chosen(rivals))["audit_id"]
+            chosen = self.collect(self._chosen(rivals, public=public))["audit_id"]
             passed_over = several.filter(~several.is_in(chosen.implode()))
             kept = kept.filter(~pl.col("audit_id").is_in(passed_over.implode()))
         return kept
 
-    def _chosen(self, audits: pl.LazyFrame) -> pl.LazyFrame:
+    def _chosen(self, audits: pl.LazyFrame, *, public: bool) -> pl.LazyFrame:
         """Return the id of the current audit of each model, day and secret."""
         key, late = ("model", "day", "of"), ("latest_revision", "latest_seen", "audit_id")
+        if public:
+            ordered = self._with_order(audits).sort("configured", *late)
+            return ordered.unique(key, keep="last", maintain_order=True).select("audit_id")
         come_to = ("configured", "evaluated")
         newest = pl.col("method_version").sort_by(*come_to, *late).last().over(key)
         refutes = REFUTES & pl.col("configured") & (pl.col("method_version") == newest)
@@ -354,6 +359,21 @@ class Warehouse:
 
     def _first_of_inputs(self, audits: pl.LazyFrame) -> pl.LazyFrame:
         """Return the first audit of each inputs, with the columns that `_chosen` sorts by."""
+        unknown = ~pl.col("evaluated") | pl.col("labels_digest").is_null()
+        same = ("model", "day", "of", "configured", *INPUT_COLUMNS, "alone")
+        return (
+            self._with_order(audits)
+            .with_columns(alone=pl.when(unknown).then(pl.col("audit_id")))
+            # The first of the same inputs stands for all of these, and is as late as the last.
+            .sort("revision", "recorded_at", "audit_id")
+            .with_columns(
+                pl.col("latest_revision").max().over(same), pl.col("latest_seen").max().over(same)
+            )
+            .unique(same, keep="first", maintain_order=True)
+        )
+
+    def _with_order(self, audits: pl.LazyFrame) -> pl.LazyFrame:
+        """Return audits with what they came to, and when they were last committed or confirmed."""
         confirmed = (
             self.scan("audit_confirmations")
             .group_by("audit_id")
@@ -362,28 +382,12 @@ class Warehouse:
                 pl.col("revision").max().alias("confirmed_revision"),
             )
         )
-        evaluated = pl.col("status") == Status.EVALUATED
-        configured = ~pl.col("exploratory").fill_null(value=False)
-        unknown = ~evaluated | pl.col("labels_digest").is_null()
-        same = ("model", "day", "of", "configured", *INPUT_COLUMNS, "alone")
-        revision = pl.max_horizontal("revision", "confirmed_revision")
-        seen = pl.max_horizontal("recorded_at", "confirmed_at")
-        return (
-            audits.join(confirmed, on="audit_id", how="left")
-            .with_columns(
-                of="secret",
-                evaluated=evaluated,
-                configured=configured,
-                alone=pl.when(unknown).then(pl.col("audit_id")),
-                latest_revision=revision,
-                latest_seen=seen,
-            )
-            # The first of the same inputs stands for all of these, and is as late as the last.
-            .sort("revision", "recorded_at", "audit_id")
-            .with_columns(
-                pl.col("latest_revision").max().over(same), pl.col("latest_seen").max().over(same)
-            )
-            .unique(same, keep="first", maintain_order=True)
+        return audits.join(confirmed, on="audit_id", how="left").with_columns(
+            of="secret",
+            evaluated=pl.col("status") == Status.EVALUATED,
+            configured=~pl.col("exploratory").fill_null(value=False),
+            latest_revision=pl.max_horizontal("revision", "confirmed_revision"),
+            latest_seen=pl.max_horizontal("recorded_at", "confirmed_at"),
         )
 
     def _rows(self, table: str, audit_id: str) -> list[dict[str, Any]]:

@@ -126,7 +126,7 @@ def together(
         delta: at which declarations are composed.
         public: only what follows from declarations and plans, which no label decides.
     """
-    audits = _audits(warehouse, day)
+    audits = _audits(warehouse, day, public=public)
     with_evidence = [] if public else audits["audit_id"].to_list()
     wealth = warehouse.collect(
         warehouse.scan("audit_wealth")
@@ -146,13 +146,14 @@ def together(
     return [_partition(key, found[key], nights, delta, promises) for key in sorted(found, key=str)]
 
 
-def _audits(warehouse: Warehouse, day: dt.date | None) -> pl.DataFrame:
+def _audits(warehouse: Warehouse, day: dt.date | None, *, public: bool) -> pl.DataFrame:
     """Return the audits of a day, or of all, with all earlier ones that share labels with them."""
-    audits = warehouse.current(day=day, columns=_AUDIT).filter(pl.col("dataset").is_not_null())
+    named = pl.col("dataset").is_not_null()
+    audits = warehouse.current(day=day, columns=_AUDIT, public=public).filter(named)
     since = min((_label_days(row)[0] for row in audits.iter_rows(named=True)), default=day)
     if day is None or since is None or since == day:
         return audits
-    earlier = warehouse.current(columns=_AUDIT).filter(pl.col("dataset").is_not_null())
+    earlier = warehouse.current(columns=_AUDIT, public=public).filter(named)
     return earlier.filter(pl.col("day").is_between(since, day))
 
 
