@@ -26,6 +26,7 @@ from flows.commands.printing import (
     quiet,
 )
 from flows.commands.progress_bars import shown_progress
+from workers.plain_text import plain_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -241,7 +242,7 @@ def _print_exact(rows: "Sequence[AuditRow]", settings: "Settings", form: Form, *
             for row in rows:
                 typer.echo(row.reason, err=form is not Form.TABLE)
         for sentence in audits["inputs_changed"].drop_nulls():
-            typer.echo(sentence, err=form is not Form.TABLE)
+            typer.echo(plain_text(sentence), err=form is not Form.TABLE)
     return exit_code(rows, [*audits["standing"], *_verdicts_of_days(stored, warehouse)])
 
 

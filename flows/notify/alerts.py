@@ -259,6 +259,21 @@ def withdrawal_alert(made: WithdrawalRow, row: AuditRow, by: str, settings: Sett
     )
 
 
+def deletion_alert(model: str, day: dt.date, count: int, by: str, settings: Settings) -> Alert:
+    """Return the alert that somebody deletes audits which refute what a model declared."""
+    return Alert(
+        event=Event.WITHDRAWN,
+        model=model,
+        day=day,
+        subject=f"{model}: its audits before {day} are deleted",
+        reason=f"{by} deletes the audits of all days before {day}, of which {count} refute what "
+        f"{model} declared. No standing will know of these.",
+        notify=notified_lately(model, day, settings),
+        report=report_link(settings),
+        moment=dt.datetime.now(dt.UTC).isoformat(),
+    )
+
+
 def resolved_alert(row: AuditRow, settings: Settings) -> Alert:
     """Return the alert that an incident ended: this night refutes nothing, and could have."""
     return _about(

@@ -16,7 +16,7 @@ from flows.notify.public import public_change_alerts
 from flows.run.auditing import _of_incident
 from flows.run.backfill import plan_backfill
 from flows.run.overdue import overdue_models
-from flows.run.withdrawing import withdraw_audit
+from flows.run.withdrawing import delete_audits, withdraw_audit
 from flows.settings import Settings, load_settings
 from privcore.attacks import fidelity
 from tests.support.lake import DAY, EVE, PLAN, write_settings
@@ -124,6 +124,21 @@ def test_whoever_takes_an_audit_back_is_told_of(
     said = f"user anna took back the audit {first[:8]}, which was violated: It proved 0.93."
     assert (alert.reason == said) is not public
     assert public is not any(word in str(alert.payload()) for word in ("0.93", "violated", first))
+
+
+def test_refutations_that_are_deleted_are_told_of(
+    warehouse: Warehouse, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Deleting the days that accuse turned a standing, and nobody heard of it."""
+    sent: list[Any] = []
+    monkeypatch.setattr(flows.notify.alerts, "deliver", lambda alert, _: sent.append(alert))
+    put(warehouse, "violated", day=EVE, notify='["anna"]')
+    warehouse.commit(evaluated("quiet", EVE))
+    deleted, undelivered = delete_audits(settings, DAY)
+    assert (deleted.audits, undelivered) == (2, ())
+    (alert,) = sent
+    assert (alert.event, alert.model, alert.notify) == (Event.WITHDRAWN, "ads", ("anna",))
+    assert "of which 1 refute what ads declared" in alert.reason
 
 
 def test_names_that_are_taken_out_hear_of_it_after_nights_without_figures(
