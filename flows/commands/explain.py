@@ -67,10 +67,7 @@ def explain(
     if audit_id is not None:
         if epsilon is not None or mechanism is not None or parameter:
             raise typer.BadParameter("Give an AUDIT_ID, or a guarantee, and not both.")
-        card, remark = _card(audit_id, config)
-        if remark:
-            typer.echo(remark, err=form is not Form.TABLE)
-        _print_card(card, form)
+        _print_card(*_card(audit_id, config), form)
         return
     from flows.learn import explain as words
 
@@ -113,7 +110,9 @@ def _card(audit_id: str, config: ConfigOption) -> "tuple[Card, str]":
     return next(card for _, card in cards_of(shown)), not_the_days(warehouse, whole)
 
 
-def _print_card(card: "Card", form: Form) -> None:
+def _print_card(card: "Card", remark: str, form: Form) -> None:
+    if remark:
+        typer.echo(remark, err=form is not Form.TABLE)
     if form is Form.JSON:
         typer.echo(json.dumps(dataclasses.asdict(card), indent=2))
         return
