@@ -89,6 +89,18 @@ def test_later_inputs_take_no_refutation_back_and_the_way_out_is_told(
     assert STAYS not in told.get(again, "")
 
 
+@pytest.mark.parametrize(("proved", "told"), [(0.25, False), (0.0, True)])
+def test_a_slice_hides_no_labels_that_were_rewritten(
+    warehouse: Warehouse, proved: float, told: bool
+) -> None:
+    """A backfill audits the day again, and the digests are of other columns: no alert came."""
+    put(warehouse, "consistent")
+    sliced = PLAN.model_copy(update={"slices": ("city",)}).model_dump_json()
+    again = put(warehouse, "consistent", plan=sliced, labels_digest="x" * 64, epsilon_lower=proved)
+    found = input_changes(warehouse, warehouse.scan("audits").collect())
+    assert ("Rows or labels of 2026-03-02 changed" in found.get(again, "")) is told
+
+
 def test_an_exploratory_refutation_stays_no_nights_verdict(warehouse: Warehouse) -> None:
     put(warehouse, "violated", exploratory=True, labels_digest="x" * 64)
     own = put(warehouse, "consistent")

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -28,7 +29,14 @@ _COLUMNS = (
     "labels_digest",
     "target_manifest_sha256",
     "proxy_manifest_sha256",
+    "records",
+    "control_records",
+    "epsilon_lower",
+    "target_log_loss",
+    "proxy_log_loss",
 )
+_FIGURES = _COLUMNS[-5:]
+"""Figures that are the same of the same rows, whichever slices are looked at beside them."""
 _READ = ("slices", "privacy_unit", "sampling", "attribute", "days", "secret")
 """Fields of a plan that decide which columns of the labels are read, and so digested."""
 _TARGET = {"target_sha256": "checkpoint", "target_manifest_sha256": "manifest"}
@@ -189,6 +197,8 @@ def _of_the_day(row: Mapping[str, Any], earlier: Iterable[Mapping[str, Any]]) ->
             if _differ(row[column], before[column]) and _are_files(column, row, before):
                 told.setdefault(name, _sentence(f"{name} of {row['day']}", row, column, before))
         same = not _differ(row["target_sha256"], before["target_sha256"])
+        if same and _differs_in_slices(row, before):
+            told.setdefault("labels", _other_figures(row, before))
         beside = row["proxy_day"], before["proxy_day"]
         if same and None not in beside and len({*beside}) > 1 and _way(row) == _way(before):
             told.setdefault("proxy", _other_proxy(row, before))
@@ -202,6 +212,32 @@ def _of_the_day(row: Mapping[str, Any], earlier: Iterable[Mapping[str, Any]]) ->
                 "labels", _sentence(f"{what} of {row['day']}", row, "labels_digest", before)
             )
     return list(told.values())
+
+
+def _differs_in_slices(row: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Return whether records of the same models differ in figures, and their plans in slices alone.
+
+    Their digests are of other columns, so that a slice would hide labels that were rewritten.
+    """
+    if row["proxy_sha256"] != before["proxy_sha256"] or _way(row) == _way(before):
+        return False
+    of_slices = dict.fromkeys(("slices", "minimum_slice_records"))
+    plans = [json.loads(one["plan"]) | of_slices for one in (row, before)]
+    ways = [_way({**one, "plan": "{}"}) for one in (row, before)]
+    pairs = [(row[name], before[name]) for name in _FIGURES]
+    differ = any(
+        now != was if None in {now, was} else not math.isclose(now, was, rel_tol=1e-9)
+        for now, was in pairs
+    )
+    return plans[0] == plans[1] and ways[0] == ways[1] and differ
+
+
+def _other_figures(row: Mapping[str, Any], before: Mapping[str, Any]) -> str:
+    return (
+        f"Rows or labels of {row['day']} changed after its audit: the record "
+        f"{before['audit_id'][:8]} has other figures of the same models under the same plan, but "
+        "for its slices."
+    )
 
 
 def _of_the_proxy(row: Mapping[str, Any], then: Iterable[Mapping[str, Any]]) -> list[str]:
