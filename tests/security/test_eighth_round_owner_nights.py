@@ -10,7 +10,7 @@ import pytest
 
 import flows.notify.alerts
 from flows.commands.stored import not_the_days
-from flows.notify.alerts import Event, alert_of, inputs_alert, unlisted_alert
+from flows.notify.alerts import Event, alert_of, inputs_alert, settings_alert, unlisted_alert
 from flows.notify.notified import names_taken_out, notified_lately
 from flows.notify.public import public_change_alerts
 from flows.run.auditing import _of_incident
@@ -169,6 +169,7 @@ def test_names_that_are_taken_out_hear_of_it_after_nights_without_figures(
     (told,) = names_taken_out(nights, settings)
     assert told[0].day == DAY - dt.timedelta(days=8)
     assert "named anna, and does not now" in told[1]
+    assert settings_alert(*told, settings).notify == ("anna",)
     missed = Unlisted("ads", DAY - dt.timedelta(days=1))
     assert unlisted_alert(missed, DAY, settings).notify == ("anna",)
 
