@@ -117,8 +117,9 @@ def test_an_exploratory_refutation_stays_no_nights_verdict(warehouse: Warehouse)
 
 def test_no_refutation_decides_which_record_the_public_hears_of(warehouse: Warehouse) -> None:
     """A changed declaration of a day that is audited again is told, whatever its first came to."""
-    first = put(warehouse, "violated")
-    again = put(warehouse, "consistent", labels_digest="x" * 64)
+    first = put(warehouse, "violated", dataset="clicks")
+    again = put(warehouse, "consistent", labels_digest="x" * 64, dataset="clicks")
+    put(warehouse, "not_evaluable", status="not_evaluable")  # it read no labels
     assert warehouse.current(public=True)["audit_id"].to_list() == [again]
     assert warehouse.current()["audit_id"].to_list() == [first]
 

@@ -276,8 +276,8 @@ class Warehouse:
         another seed or another plan, turns no verdict; and an exploratory one counts only where
         there is no other. One that refutes counts before later ones of other inputs by the same
         method: labels that are rewritten, or another checkpoint, take no refutation back. What was
-        withdrawn is passed over. For the `public` it is the last one that is not exploratory,
-        whatever it came to, since labels decide that.
+        withdrawn is passed over. For the `public` it is the last one that is not exploratory
+        and read its labels, whatever it came to, since labels decide that.
         """
         audits = self.scan("audits")
         if day is not None:
@@ -344,8 +344,12 @@ class Warehouse:
         """Return the id of the current audit of each model, day and secret."""
         key, late = ("model", "day", "of"), ("latest_revision", "latest_seen", "audit_id")
         if public:
-            ordered = self._with_order(audits).sort("configured", *late)
-            return ordered.unique(key, keep="last", maintain_order=True).select("audit_id")
+            read = pl.col("dataset").is_not_null()
+            ordered = self._with_order(audits).with_columns(read=read)
+            last = ordered.sort("configured", "read", *late).unique(
+                key, keep="last", maintain_order=True
+            )
+            return last.select("audit_id")
         come_to = ("configured", "evaluated")
         newest = pl.col("method_version").sort_by(*come_to, *late).last().over(key)
         refutes = REFUTES & pl.col("configured") & (pl.col("method_version") == newest)
