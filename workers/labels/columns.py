@@ -58,12 +58,7 @@ def read_shard(
     columns = list(dict.fromkeys([label.column, SPLIT, *(feature.name for feature in features)]))
     footer = read_footer(lake, path, columns)
     check_columns(footer, path, NeededColumns(label, features))
-    group = read_row_group(lake, path, footer, shard.row_group, columns)
-    batches = list(group.batches(columns, rows=max(shard.rows, 1)))
-    if not batches:
-        schema = footer.schema()
-        batches = [pa.schema([schema.field(name) for name in columns]).empty_table()]
-    table = pa.concat_tables(batches)
+    table = read_row_group(lake, path, footer, shard.row_group, columns).table(columns)
     batch = Batch(table, path, (shard.file, shard.row_group, 0))
     labels, bad = batch.labels(label)
     bad.check(0)

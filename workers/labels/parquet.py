@@ -6,7 +6,7 @@ They are digested by BLAKE3, at six times the speed of SHA-256: every byte of ev
 
 import bisect
 import functools
-from collections.abc import Callable, Collection, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -243,6 +243,15 @@ class RowGroup:
             if not is_failure(error):
                 raise
             raise DamagedFileError(self.path) from None
+
+    def table(self, columns: Sequence[str]) -> pa.Table:
+        """Return the columns' values of all rows; raises as `batches`."""
+        rows = self.footer.groups[self.index].rows
+        found = list(self.batches(columns, rows=max(rows, 1)))
+        if found:
+            return pa.concat_tables(found)
+        schema = self.footer.schema()
+        return pa.schema([schema.field(name) for name in columns]).empty_table()
 
 
 @functools.lru_cache(maxsize=1)  # files are read one after the other, and a footer may be large

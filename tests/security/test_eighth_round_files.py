@@ -1,0 +1,108 @@
+"""The eighth round, strangers who write files (2026-11-27): what broke of 25 attacks."""
+
+import pathlib
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from privcore.exceptions import InvalidInputError, TerminalError
+from tests.security.test_sizes import counted_memory
+from tests.support.lake import (
+    BINARY,
+    DAY,
+    EVE,
+    FEATURES,
+    label_path,
+    label_rows,
+    put_labels,
+    put_model,
+)
+from workers.datasets.criteo import write_day
+from workers.exceptions import NotEvaluableError
+from workers.labels.batches import distinct_values
+from workers.lake import limits
+from workers.lake.layout import Lake, labels_folder
+from workers.sources.manifest_proposal import proposed_manifest
+from workers.training import Recipe, describe_partition, read_training_data
+from workers.training.drawn_decoys import write_decoys
+
+MIB = 1 << 20
+
+
+def lake_of_two_days(folder: pathlib.Path, rows: int = 400) -> Lake:
+    """A model of the eve, and labels of the day."""
+    lake = Lake(str(folder))
+    for seed, day in enumerate((EVE, DAY)):
+        put_labels(lake, day, label_rows(rows, seed=seed))
+    put_model(lake, EVE)
+    return lake
+
+
+def drawn(lake: Lake, into: str = "decoys") -> str:
+    random = np.random.default_rng(0)
+    return write_decoys(lake, "good", DAY, share=0.3, into=into, random=random).dataset
+
+
+def packed(path: pathlib.Path, rows: int = 20_000) -> None:
+    """A label file whose text stands there once: 100 MB where it is spelled out."""
+    words = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), ["x" * 5_000])
+    plain = label_rows(rows, seed=1).drop("city").to_arrow()
+    pq.write_table(plain.append_column("city", words), path, store_schema=False)
+    assert path.stat().st_size < MIB
+
+
+def test_what_trains_reads_label_files_within_bounds(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decoys, a trial's description and a manifest unpacked the whole text in their own process."""
+    lake = lake_of_two_days(tmp_path)
+    path = label_path(lake, "flights")
+    packed(path)
+    monkeypatch.setattr(limits, "SHARD_BYTES", 50 * MIB)
+    with counted_memory() as pool:
+        with pytest.raises(NotEvaluableError, match="unpacks to 100,"):
+            drawn(lake)
+        with pytest.raises(InvalidInputError, match="this column has 1 values"):
+            describe_partition(lake, "flights", DAY, "city")
+        assert distinct_values(lake, f"{labels_folder('flights', DAY)}/{path.name}", "city", most=9)
+        assert pool.max_memory() < 20 * MIB
+    model = tmp_path / f"models/good/day={EVE}/model.cbm"
+    given = {"model": "m", "day": DAY, "dataset": "d"}
+    nested = tmp_path / "nested.parquet"
+    pq.write_table(pa.table({"city": [["a"]], "delay": [0.0], "hour": [1]}), nested)
+    with pytest.raises(TerminalError, match="stores the label 'city' as list"):
+        proposed_manifest(model, nested, label="city", **given)
+    assert proposed_manifest(model, path, label="late", **given)["label"]["classes"] == [0, 1]
+
+
+def test_training_data_is_bounded_as_a_whole(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = lake_of_two_days(tmp_path)
+    recipe = Recipe("good", "flights", BINARY, FEATURES)
+    assert read_training_data(lake, recipe, DAY).records > 250
+    monkeypatch.setattr(limits, "TRAINING_BYTES", 5_000)
+    with pytest.raises(NotEvaluableError, match="5,000 bytes that are trained on"):
+        read_training_data(lake, recipe, DAY)
+
+
+def test_decoys_are_committed_to_without_files_of_others(tmp_path: pathlib.Path) -> None:
+    """A file that lay there before was committed to, with decoys that no coin had drawn."""
+    lake = lake_of_two_days(tmp_path)
+    lake.write(f"{labels_folder('decoys', DAY)}/zzz.parquet", b"an owner's own")
+    with pytest.raises(NotEvaluableError, match="holds files already"):
+        drawn(lake)
+    with pytest.raises(InvalidInputError, match="files of it: remove"):
+        write_day(lake, "decoys", DAY, [], seed=0, source="x")
+
+
+def test_decoys_of_a_file_in_a_subfolder_are_drawn(tmp_path: pathlib.Path) -> None:
+    """The copy's folder was missing, which was an unexpected error."""
+    lake = lake_of_two_days(tmp_path)
+    path = label_path(lake, "flights")
+    (path.parent / "hour=1").mkdir()
+    path.rename(path.parent / "hour=1" / "x.parquet")
+    drawn(lake)
+    assert lake.has(f"{labels_folder('decoys', DAY)}/hour=1/x.parquet")
