@@ -1,6 +1,8 @@
 """The eighth round, strangers who write files (2026-11-27): what broke of 25 attacks."""
 
+import io
 import pathlib
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +24,7 @@ from tests.support.lake import (
 from workers.datasets.criteo import write_day
 from workers.exceptions import NotEvaluableError
 from workers.labels.batches import distinct_values
+from workers.labels.parquet import read_footer, read_row_group
 from workers.lake import limits
 from workers.lake.layout import Lake, labels_folder
 from workers.sources.manifest_proposal import proposed_manifest
@@ -106,3 +109,36 @@ def test_decoys_of_a_file_in_a_subfolder_are_drawn(tmp_path: pathlib.Path) -> No
     path.rename(path.parent / "hour=1" / "x.parquet")
     drawn(lake)
     assert lake.has(f"{labels_folder('decoys', DAY)}/hour=1/x.parquet")
+
+
+def test_row_groups_that_share_their_bytes_are_refused(tmp_path: pathlib.Path) -> None:
+    """A file of 50 kB was 40 million rows, and one of 1 MB may be 10^10."""
+    lake = lake_of_two_days(tmp_path)
+    path = label_path(lake, "flights")
+    metadata, sink = pq.read_metadata(path), io.BytesIO()
+    for _ in range(9):
+        metadata.append_row_groups(pq.read_metadata(path))
+    metadata.write_metadata_file(sink)
+    shared = sink.getvalue()[4:]
+    old = path.read_bytes()
+    path.write_bytes(old[: -8 - int.from_bytes(old[-8:-4], "little")] + shared)
+    assert pq.read_metadata(path).num_rows == 4_000
+    with pytest.raises(NotEvaluableError, match="it is damaged"):
+        read_footer(
+            lake, f"{labels_folder('flights', DAY)}/{path.name}", pq.read_schema(path).names
+        )
+
+
+def test_a_chunk_of_holes_is_not_read(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of 16 kB on disk, of holes, took 13 GB: only what it says to unpack to was bounded."""
+    lake = lake_of_two_days(tmp_path)
+    path = f"{labels_folder('flights', DAY)}/{label_path(lake, 'flights').name}"
+    footer = read_footer(lake, path, ["late"])
+    group = footer.groups[0]
+    size = sum(chunk.size for chunk in group.chunks)
+    monkeypatch.setattr(limits, "SHARD_BYTES", size - 1)
+    small = replace(footer, groups=(replace(group, unpacked=1),))
+    with pytest.raises(NotEvaluableError, match="lies in"):
+        read_row_group(lake, path, small, 0, ["late"])
