@@ -2,6 +2,7 @@
 
 import io
 import pathlib
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flows.settings.problems import toml_hint
 from privcore.exceptions import InvalidInputError, TerminalError
 from tests.security.test_sizes import counted_memory
 from tests.support.lake import (
@@ -27,7 +29,11 @@ from workers.labels.batches import distinct_values
 from workers.labels.parquet import read_footer, read_row_group
 from workers.lake import limits
 from workers.lake.layout import Lake, labels_folder
+from workers.lake.places import check_uri
+from workers.memorization.models import ModelFile
+from workers.memorization.ngram import NgramCounts
 from workers.sources.manifest_proposal import proposed_manifest
+from workers.sources.tables.holdout import HoldoutRule, parse_holdout
 from workers.training import Recipe, describe_partition, read_training_data
 from workers.training.drawn_decoys import write_decoys
 
@@ -123,10 +129,10 @@ def test_row_groups_that_share_their_bytes_are_refused(tmp_path: pathlib.Path) -
     old = path.read_bytes()
     path.write_bytes(old[: -8 - int.from_bytes(old[-8:-4], "little")] + shared)
     assert pq.read_metadata(path).num_rows == 4_000
+    within, names = f"{labels_folder('flights', DAY)}/{path.name}", pq.read_schema(path).names
+    footer = read_footer(lake, within, names)
     with pytest.raises(NotEvaluableError, match="it is damaged"):
-        read_footer(
-            lake, f"{labels_folder('flights', DAY)}/{path.name}", pq.read_schema(path).names
-        )
+        read_row_group(lake, within, footer, 0, names)
 
 
 def test_a_chunk_of_holes_is_not_read(
@@ -142,3 +148,31 @@ def test_a_chunk_of_holes_is_not_read(
     small = replace(footer, groups=(replace(group, unpacked=1),))
     with pytest.raises(NotEvaluableError, match="lies in"):
         read_row_group(lake, path, small, 0, ["late"])
+
+
+def test_blanks_and_percent_signs_of_settings_are_read_at_once() -> None:
+    """300,000 blanks in one model's settings took ten minutes of the night of all models."""
+    begun = time.process_time()
+    for text in ("bucket(a" + " " * 200_000, "a" + " " * 200_000 + "b", "bucket(" + " " * 200_000):
+        with pytest.raises(ValueError, match="is not a rule"):
+            parse_holdout(text)
+    assert parse_holdout("bucket( 'a b' , 5 ) = 0") == HoldoutRule("a b", "0", 5)
+    assert parse_holdout(" fold = 4") == HoldoutRule("fold", "4")
+    with pytest.raises(TerminalError, match="more than the 8,192"):
+        check_uri("s3://a/%" + "25" * 100_000)
+    assert toml_hint("\n" * 100_000) == ""
+    assert "with its seconds" in toml_hint("[a]\n  deadline = 9:00  # early\n")
+    assert time.process_time() - begun < 1.0
+
+
+def test_an_ngram_model_is_first_read_in_a_contained_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """600 MB of nested lists took 16 GB of the command."""
+
+    def never(_: bytes) -> NgramCounts:
+        raise AssertionError("it was read here")
+
+    monkeypatch.setattr(NgramCounts, "from_json", never)
+    with pytest.raises(InvalidInputError, match="it is a file of the format"):
+        ModelFile("m.json", b'{"counts": [[],[]]}').check()
