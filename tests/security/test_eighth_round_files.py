@@ -5,7 +5,9 @@ import pathlib
 import time
 from dataclasses import replace
 
+import deltalake
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -23,9 +25,11 @@ from tests.support.lake import (
     put_labels,
     put_model,
 )
+from tests.support.score_tables import put_folder, score_rows, tables
 from workers.datasets.criteo import write_day
 from workers.exceptions import NotEvaluableError
 from workers.labels.batches import distinct_values
+from workers.labels.columns import Batch
 from workers.labels.parquet import read_footer, read_row_group
 from workers.lake import limits
 from workers.lake.layout import Lake, labels_folder
@@ -34,6 +38,8 @@ from workers.memorization.models import ModelFile
 from workers.memorization.ngram import NgramCounts
 from workers.sources.manifest_proposal import proposed_manifest
 from workers.sources.tables.holdout import HoldoutRule, parse_holdout
+from workers.sources.tables.table_files import find_day
+from workers.sources.tables.table_rows import of_day
 from workers.training import Recipe, describe_partition, read_training_data
 from workers.training.drawn_decoys import write_decoys
 
@@ -111,10 +117,10 @@ def test_decoys_of_a_file_in_a_subfolder_are_drawn(tmp_path: pathlib.Path) -> No
     """The copy's folder was missing, which was an unexpected error."""
     lake = lake_of_two_days(tmp_path)
     path = label_path(lake, "flights")
-    (path.parent / "hour=1").mkdir()
-    path.rename(path.parent / "hour=1" / "x.parquet")
+    (path.parent / "inner").mkdir()
+    path.rename(path.parent / "inner" / "x.parquet")
     drawn(lake)
-    assert lake.has(f"{labels_folder('decoys', DAY)}/hour=1/x.parquet")
+    assert lake.has(f"{labels_folder('decoys', DAY)}/inner/x.parquet")
 
 
 def test_row_groups_that_share_their_bytes_are_refused(tmp_path: pathlib.Path) -> None:
@@ -176,3 +182,41 @@ def test_an_ngram_model_is_first_read_in_a_contained_process(
     monkeypatch.setattr(NgramCounts, "from_json", never)
     with pytest.raises(InvalidInputError, match="it is a file of the format"):
         ModelFile("m.json", b'{"counts": [[],[]]}').check()
+
+
+def test_a_column_that_its_folder_contradicts_is_refused() -> None:
+    """Spark takes the folder's word, and the audit took the file's: 5.48 became 0."""
+    words = pa.table({"split": ["train", "holdout"], "hour": [7, 7], "ds": ["am", "pm"]})
+    batch = Batch(words, "ds=2026-03-02/hour=07/split=train/x.parquet", ("x", 0, 0))
+    assert batch.column("hour").to_list() == [7, 7]
+    assert batch.column("ds").to_list() == ["am", "pm"]
+    for table in (words, words.set_column(0, "split", words["split"].dictionary_encode())):
+        with pytest.raises(NotEvaluableError, match="other values than its folder split=train"):
+            Batch(table, batch.path, batch.place).arms()
+
+
+def test_a_day_has_one_spelling(tmp_path: pathlib.Path) -> None:
+    """Rows beside those that training read played with them: 5.48 became 4.13."""
+    rows = score_rows(np.random.default_rng(0), 100)
+    put_folder(tmp_path / "two", rows)
+    (tmp_path / "two" / f"day={DAY}").rename(tmp_path / "two" / f"day={DAY:%Y%m%d}")
+    find_day(tables(tmp_path / "two"), DAY)
+    put_folder(tmp_path / "two", rows)
+    with pytest.raises(NotEvaluableError, match="has the day twice"):
+        find_day(tables(tmp_path / "two"), DAY)
+    words = pl.Series("day", ["2026-03-02", "20260302"])
+    with pytest.raises(NotEvaluableError, match="spells the day"):
+        of_day(words, DAY, "UTC", "x.parquet", said="scores.day")
+    place = str(tmp_path / "delta")
+    for day in words:
+        said = rows.with_columns(day=pl.lit(day))
+        deltalake.write_deltalake(place, said, partition_by=["day"], mode="append")
+    with pytest.raises(NotEvaluableError, match="has the day twice"):
+        find_day(tables(place), DAY)
+
+
+def test_a_delta_table_that_keeps_split_in_its_log_is_refused(tmp_path: pathlib.Path) -> None:
+    rows = score_rows(np.random.default_rng(0), 100)
+    deltalake.write_deltalake(str(tmp_path), rows, partition_by=["split"])
+    with pytest.raises(NotEvaluableError, match="keeps 'split' in its log"):
+        find_day(tables(tmp_path), DAY)

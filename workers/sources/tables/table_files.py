@@ -20,7 +20,7 @@ from workers.labels.parquet import read_footer
 from workers.labels.shards import READERS, Partition, divide
 from workers.lake.layout import LabelFile, Lake
 from workers.lake.places import check_uri, local_path, placed
-from workers.sources.tables.day_tables import TablePlace
+from workers.sources.tables.day_tables import DayTable, TablePlace
 from workers.sources.tables.iceberg_places import place_of, properties_of, warehouse_of
 from workers.sources.tables.table_child import ask
 from workers.sources.tables.table_days import Named, as_day, says_day
@@ -205,6 +205,7 @@ def _folder_day(place: TablePlace, root: Lake, only: str | None, day: dt.date) -
     files = tuple(sorted(file for file in found if of(file, day)))
     if not files:
         raise no_such_day(place, day)
+    _check_one_spelling(place, {word for file in files for word in said(file)}, day)
     unread = [file for file in found if not of(file, day)]
     return TableDay(
         root,
@@ -214,6 +215,16 @@ def _folder_day(place: TablePlace, root: Lake, only: str | None, day: dt.date) -
         day_in_files=not by_folder and place.day is not None,
         unread=tuple(file for file in (*unread, *others) if not of_another(file)),
     )
+
+
+def _check_one_spelling(place: TablePlace, words: Iterable[str], day: dt.date) -> None:
+    """Refuse a day that is spelled in two ways: training will have read one of them."""
+    spelled = sorted(word for word in words if says_day(word, day))
+    if len(spelled) > 1:
+        raise NotEvaluableError(
+            Reason.TABLE_UNSUPPORTED,
+            f"{place.table} has the day twice, as {place.day} = {' and '.join(spelled)}: keep one.",
+        )
 
 
 def delta_days(place: TablePlace) -> tuple[tuple[str, ...], dict[str, list[Named]]]:
@@ -245,6 +256,13 @@ def _delta_day(place: TablePlace, root: Lake, day: dt.date) -> TableDay:
     found = _ask_delta("files_of_day", place, column=place.day, day=day.isoformat())
     if not found["files"]:
         raise no_such_day(place, day)
+    _check_one_spelling(place, found["said"], day)
+    if isinstance(place, DayTable) and place.holdout_rule.column in found["apart"]:
+        raise NotEvaluableError(
+            Reason.TABLE_UNSUPPORTED,
+            f"The Delta table {place.table} keeps {place.holdout_rule.column!r} in its log, and an "
+            "audit reads files: partition by another column.",
+        )
     files = _listed(root, found["files"], place)
     in_files = not found["partitioned"] and place.day is not None
     undated = _listed(root, found["undated"], place)
