@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 
 import deltalake
+import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -33,10 +34,13 @@ from workers.labels.columns import Batch
 from workers.labels.parquet import read_footer, read_row_group
 from workers.lake import limits
 from workers.lake.layout import Lake, labels_folder
+from workers.lake.mlflow_registry import _native
+from workers.lake.mlmodel import Flavor
 from workers.lake.places import check_uri
 from workers.memorization.models import ModelFile
 from workers.memorization.ngram import NgramCounts
 from workers.sources.manifest_proposal import proposed_manifest
+from workers.sources.scores.join_streams import database
 from workers.sources.tables.holdout import HoldoutRule, parse_holdout
 from workers.sources.tables.table_files import find_day
 from workers.sources.tables.table_rows import of_day
@@ -220,3 +224,25 @@ def test_a_delta_table_that_keeps_split_in_its_log_is_refused(tmp_path: pathlib.
     deltalake.write_deltalake(str(tmp_path), rows, partition_by=["split"])
     with pytest.raises(NotEvaluableError, match="keeps 'split' in its log"):
         find_day(tables(tmp_path), DAY)
+
+
+@pytest.mark.parametrize(
+    "served", [Flavor("model.ubj", "mlflow.pyfunc.model"), Flavor("b.ubj", "mlflow.xgboost")]
+)
+def test_a_version_that_mlflow_serves_by_another_file_is_refused(served: Flavor) -> None:
+    """A gate passed and tagged a version for a file beside the one that MLflow serves."""
+    flavors = {"xgboost": Flavor("model.ubj"), "python_function": served}
+    with pytest.raises(NotEvaluableError, match="may answer otherwise"):
+        _native(flavors, "Version 1")
+    flavors["python_function"] = Flavor("model.ubj", "mlflow.xgboost")
+    assert _native(flavors, "Version 1") == ("model.ubj", "xgboost")
+
+
+def test_a_join_that_needs_too_much_memory_is_a_sentence() -> None:
+    """Names of records of 1 MB, packed into 22 kB, were an unexpected error."""
+
+    def full() -> None:
+        raise duckdb.OutOfMemoryException("block")
+
+    with database() as made, pytest.raises(NotEvaluableError, match="cannot be joined within"):
+        made._read(None, full)
