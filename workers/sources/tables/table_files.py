@@ -285,24 +285,26 @@ def _iceberg_day(place: TablePlace, day: dt.date) -> TableDay:
     root = Lake(_iceberg_root(place, found["location"]))
     files = _listed(root, names, place)
     with ThreadPoolExecutor(READERS) as pool:
-        list(pool.map(lambda file: _check_numbers(root, file, found["ids"], place), files))
+        list(pool.map(lambda file: _check_numbers(root, file, found, place), files))
     in_files = place.day is not None
     version, newest = found["snapshot"], found["newest"]
     return TableDay(root, "iceberg", version, files, day_in_files=in_files, newest=newest)
 
 
 def _check_numbers(
-    root: Lake, file: LabelFile, numbers: Mapping[str, int], place: TablePlace
+    root: Lake, file: LabelFile, table: Mapping[str, Any], place: TablePlace
 ) -> None:
     """Refuse a file whose columns have other numbers than the table's of the same names.
 
     Iceberg's readers take columns by number, and an audit by name: they would read other labels.
-    A file without numbers is read by name by all.
+    A file without numbers is read by name where the table says so, and else by place, from 1.
     """
-    fields = read_footer(root, file.name, listed=file).schema()
+    fields, numbers = read_footer(root, file.name, listed=file).schema(), table["ids"]
     stored = {field.name: int((field.metadata or {}).get(_NUMBER, -1)) for field in fields}
     if all(number < 0 for number in stored.values()):
-        return
+        if table["mapped"]:
+            return
+        stored = {name: number for number, name in enumerate(stored, 1)}
     known = set(numbers.values())
     for name, number in stored.items():
         if (name in numbers or number in known) and numbers.get(name) != number:
