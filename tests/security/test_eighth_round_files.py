@@ -38,7 +38,7 @@ from workers.lake.mlflow_registry import _native
 from workers.lake.mlmodel import Flavor
 from workers.lake.places import check_uri
 from workers.memorization.models import ModelFile
-from workers.memorization.ngram import NgramCounts
+from workers.memorization.ngram import END, NgramCounts
 from workers.sources.manifest_proposal import proposed_manifest
 from workers.sources.scores.join_streams import database
 from workers.sources.tables.holdout import HoldoutRule, parse_holdout
@@ -246,3 +246,10 @@ def test_a_join_that_needs_too_much_memory_is_a_sentence() -> None:
 
     with database() as made, pytest.raises(NotEvaluableError, match="cannot be joined within"):
         made._read(None, full)
+
+
+def test_no_model_is_counted_that_cannot_be_read() -> None:
+    """Ids of other vocabularies were written into a file that no command reads."""
+    assert NgramCounts.of([np.array([97, END])], 2).counts
+    with pytest.raises(InvalidInputError, match="lie in 0 to 256"):
+        NgramCounts.of([np.array([97, END + 1])], 2)

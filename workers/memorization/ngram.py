@@ -44,9 +44,15 @@ class NgramCounts:
 
     @classmethod
     def of(cls, sequences: Iterable[NDArray[np.int64]], order: int) -> "NgramCounts":
-        """Return the counts of tokenised sequences; each is counted with its end."""
+        """Return the counts of tokenised sequences; each is counted with its end.
+
+        Raises:
+            InvalidInputError: a token is no byte and no end.
+        """
         counts: Counter[str] = Counter()
         for tokens in sequences:
+            if (largest := int(tokens.max(initial=0))) > END:
+                raise InvalidInputError("tokens", largest, f"they lie in 0 to {END}")
             text = _BEGIN * (order - 1) + "".join(map(chr, tokens))
             for length in range(1, order + 1):
                 first = order - length  # no run ends before the first character
