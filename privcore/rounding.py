@@ -4,6 +4,7 @@ What is rounded is the shortest decimal that names the float: 0.29 is 0.29, alth
 that name lies below it. Every bound that a person reads goes through here.
 """
 
+import functools
 import math
 from decimal import ROUND_CEILING, ROUND_DOWN, Context, Decimal
 
@@ -23,7 +24,7 @@ def down(value: float | None, *, decimals: int = 2) -> str:
     ('0.29', '1.99', '> 0', '0.00')
     """
     text = _rounded(value, decimals, ROUND_DOWN)
-    if value is not None and value > 0.0 and _reads_zero(text):
+    if value is not None and 0.0 < value < 1.0 and _reads_zero(text):
         return "> 0"
     return text
 
@@ -96,7 +97,12 @@ def _rounded(value: float | None, decimals: int, direction: str) -> str:
     stated = Decimal(repr(float(value)))
     if abs(value) >= HUGE:
         return f"{Context(prec=3, rounding=direction).plus(stated):.2e}"
-    return str(stated.quantize(Decimal(1).scaleb(-decimals), direction))
+    return str(stated.quantize(_place(decimals), direction))
+
+
+@functools.cache
+def _place(decimals: int) -> Decimal:
+    return Decimal(1).scaleb(-decimals)
 
 
 def _reads_zero(text: str) -> bool:

@@ -135,6 +135,7 @@ ELSEWHERE = {
     ),
     "workers/lake/test_tagged.py": "workers.lake.random_reads",
     "workers/warehouse/test_views.py": "workers.warehouse.sql",
+    "security/test_eighth_round_owner_night.py": "workers.audit.beside_game",
     "security/test_owner_attacks.py": "workers.audit.beside_decoys workers.audit.reversed_labels "
     "workers.audit.worse_than_shares",
     "security/test_owner_third_round.py": "workers.audit.narrow_answers",

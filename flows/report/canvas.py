@@ -210,12 +210,12 @@ class Canvas:
         self._parts.append(f"<path{about}/>")
 
 
-def unbroken(points: Iterable[tuple[float, float | None]]) -> Iterator[list[Point]]:
-    """Yield the runs of points that have a height; one without breaks the line."""
+def unbroken(x: Iterable[float], y: Iterable[float]) -> Iterator[list[Point]]:
+    """Yield the runs of points that have a height; one whose height is NaN breaks the line."""
     run: list[Point] = []
-    for x, y in points:
-        if y is not None:
-            run.append((x, y))
+    for point in zip(x, y, strict=True):
+        if point[1] == point[1]:  # no NaN; to call a function takes as long
+            run.append(point)
         elif run:
             yield run
             run = []

@@ -72,8 +72,20 @@ def inputs_digest(frames: Iterable[pl.DataFrame], *others: object) -> str:
     """Return the digest of rows and of whatever else a page is drawn from, the code included."""
     digest = hashlib.sha256(repr((code_digest(), others)).encode())
     for frame in frames:
-        digest.update(repr((frame.columns, frame.rows())).encode("utf-8", "surrogatepass"))
+        digest.update(repr((frame.height, frame.columns, frame.dtypes)).encode())
+        for column in frame:
+            digest.update(_content(column))
     return digest.hexdigest()
+
+
+def _content(column: pl.Series) -> bytes:
+    """Return bytes that no other column of its kind and length has.
+
+    Of floats the bytes themselves: to spell them takes long. NaN and null are one, as on the pages.
+    """
+    if column.dtype.is_float():
+        return column.to_numpy().tobytes()
+    return repr(column.to_list()).encode("utf-8", "surrogatepass")
 
 
 @functools.cache

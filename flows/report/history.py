@@ -1,17 +1,20 @@
 """The records of one model, in order, and which model a reader should see first."""
 
 import datetime as dt
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
-from polars import selectors as cs
+from numpy.typing import NDArray
 
 from flows.report.signs import SIGNS
 from privcore.lower_bounds.verdicts import Verdict
 from workers.plain_text import plain_text
 from workers.warehouse.schema import AuditRow
+from workers.warehouse.table_row import typed_rows
 
 
 class AuditedNight(AuditRow):
@@ -82,13 +85,13 @@ class History:
         first = self.latest.day - dt.timedelta(days=days - 1)
         return History(self.model, tuple(night for night in self.nights if night.day >= first))
 
-    def every_day(self) -> Iterator[tuple[dt.date, AuditedNight | None]]:
-        """Yield each day from first to last with its record; None where there is none."""
-        known = {night.day: night for night in self.nights}
-        first = self.nights[0].day
-        for offset in range((self.latest.day - first).days + 1):
-            day = first + dt.timedelta(days=offset)
-            yield day, known.get(day)
+    def by_day(self, figure: "Figure") -> NDArray[np.float64]:
+        """Return a figure of each day from first to last, NaN where there is none or no number."""
+        first = self.nights[0].day.toordinal()
+        found = np.full(self.latest.day.toordinal() - first + 1, np.nan)
+        places = [night.day.toordinal() - first for night in self.nights]
+        found[places] = [figure(night) for night in self.nights]
+        return np.where(np.isfinite(found), found, np.nan)
 
 
 def history_of(model: str, audits: pl.DataFrame) -> History:
@@ -102,15 +105,11 @@ def history_of(model: str, audits: pl.DataFrame) -> History:
     Raises:
         ValueError: two records of one day.
     """
-    known = [name for name in audits.columns if name in AuditedNight.model_fields]
-    nights: list[AuditedNight] = []
-    figures = audits.select(known).sort("day").with_columns(cs.float().fill_nan(None))
-    for row in figures.rows(named=True):
-        night = AuditedNight.model_validate(row)
-        if nights and nights[-1].day == night.day:
-            raise ValueError(f"two records of {model!r} for {night.day}: pass current ones")
-        nights.append(night)
-    return History(plain_text(model), tuple(nights))
+    nights = typed_rows(AuditedNight, audits.sort("day"))
+    for one, other in itertools.pairwise(nights):
+        if one.day == other.day:
+            raise ValueError(f"two records of {model!r} for {one.day}: pass current ones")
+    return History(plain_text(model), nights)
 
 
 def values(history: History, figure: Figure) -> Iterator[float]:
@@ -139,14 +138,6 @@ def control_leaks(night: AuditRow) -> bool:
 def sign_rank(night: AuditRow | None) -> int:
     """Return how early a record is shown, 0 first; a missing record counts as not evaluable."""
     return SIGNS[Verdict.NOT_EVALUABLE if night is None else Verdict(night.verdict)].rank
-
-
-def without_nan(row: Mapping[str, object]) -> dict[str, object]:
-    """Replace NaN by None: neither is a figure."""
-    return {
-        name: None if isinstance(value, float) and math.isnan(value) else value
-        for name, value in row.items()
-    }
 
 
 def _badness(night: AuditRow | None) -> tuple[int, float]:

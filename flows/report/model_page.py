@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from flows.next_steps import card_of
 from flows.report import figures, sentences
@@ -24,7 +24,7 @@ from flows.report.signs import SIGNS, Sign
 from flows.report.svg import Drawing, inline_svg
 from flows.report.templating import rendered
 from privcore.lower_bounds.verdicts import Verdict
-from privcore.rounding import down, guarantee, up
+from privcore.rounding import ABSENT, down, guarantee, up
 
 SAME_NUMBERS = "The same numbers follow as a table."
 OPEN_NIGHTS = 10
@@ -33,6 +33,12 @@ UNDRAWN = "this plot cannot be drawn"
 """Text in the place of a plot, with the reason."""
 NAMED_DAYS = 7
 """The most nights without figures for one reason that are named."""
+_NIGHT_ROW = (
+    '<tr><th scope="row">%s</th><td class="text %s">%s</td><td class="bound strong">%s</td>'
+    '<td>%s</td><td>%s</td><td>%s</td><td class="text%s">%s</td><td>%s</td><td>%s</td>'
+    '<td class="paper">%s</td><td>%s</td>'
+    '<td class="text"><code title="%s">%s</code></td></tr>'
+)
 _log = logging.getLogger(__name__)
 
 
@@ -84,10 +90,41 @@ def model_page(
         secrets=secrets,
         asked=asked,
         acknowledged=acknowledged,
+        rows=_night_rows(history),
         promises=promise_sentences(history.latest, details.promises),
         bar_nights=last_nights.SHOWN,
         open_nights=OPEN_NIGHTS,
     )
+
+
+def _night_rows(history: History) -> Markup:
+    """Return the rows of the table of numbers, the newest first.
+
+    Not in the template: years of nights are thousands of cells, and to escape each takes longer
+    than all else. A row's texts are escaped as one; none has the character that joins them.
+    """
+    rows = []
+    for night in reversed(history.nights):
+        sign = SIGNS[Verdict(night.verdict)]
+        texts = (
+            str(night.day),
+            sign.color,
+            sign.word,
+            down(night.epsilon_lower),
+            guarantee(night.epsilon_declared, night.delta_declared),
+            down(night.epsilon_lower_28_days),
+            down(night.epsilon_standing),
+            " violated" if night.stands_violated else "",
+            night.standing or ABSENT,
+            down(night.control_epsilon_lower),
+            up(night.epsilon_ceiling),
+            down(night.epsilon_paper),
+            figures.count(night.records),
+            night.audit_id,
+            night.audit_id[:8],
+        )
+        rows.append(_NIGHT_ROW % tuple(str(escape("\0".join(texts))).split("\0")))
+    return Markup("\n".join(rows))  # noqa: S704  # escaped above
 
 
 def _drawings(history: History, details: Details) -> Drawings:

@@ -4,10 +4,18 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 _BENT: Mapping[str, Callable[[float], float]] = {
     "linear": float,
     "sqrt": math.sqrt,
     "log": math.log,
+}
+_ARRAYS_BENT: Mapping[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+    "linear": np.asarray,
+    "sqrt": np.sqrt,
+    "log": np.log,
 }
 _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -32,6 +40,19 @@ class Scale:
         low, high = bent(self.low), bent(self.high)
         share = (bent(value) - low) / (high - low) if high != low else 0.5
         return self.start + share * (self.end - self.start)
+
+    def places(self, values: NDArray[np.float64]) -> list[float]:
+        """Return the pixels of many values, NaN where a value is NaN.
+
+        Raises:
+            FloatingPointError: a scale of logarithms or square roots has no place for one.
+        """
+        low, high = _BENT[self.kind](self.low), _BENT[self.kind](self.high)
+        with np.errstate(invalid="raise", divide="raise"):
+            bent = _ARRAYS_BENT[self.kind](values)
+        share = (bent - low) / (high - low) if high != low else np.where(np.isnan(bent), bent, 0.5)
+        places: list[float] = (self.start + share * (self.end - self.start)).tolist()
+        return places
 
 
 def round_values(low: float, high: float, count: int) -> tuple[list[float], int]:

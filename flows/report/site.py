@@ -113,14 +113,14 @@ def write_pages(
         drawn: dict[str, Drawn] = {}
         jobs = (
             _Job(
-                tables.of_models(chunk),
+                theirs,
                 {model: pages[model] for model in chunk},
                 root,
                 night,
                 top,
                 None if key is None else {pages[one]: known.get(pages[one]) for one in chunk},
             )
-            for chunk in chunks
+            for chunk, theirs in zip(chunks, tables.of_each(chunks), strict=True)
         )
         for written in _each(jobs) if len(models) > FEW_MODELS else map(_write_models, jobs):
             shown += written.shown
@@ -199,11 +199,11 @@ class _Written:
 def _write_models(job: _Job) -> _Written:
     """Write the pages of some models and return what the page of the night needs of them."""
     written, drawn = list[Entry | Undrawn](), dict[str, Drawn]()
-    for model, name in job.pages.items():
+    each = job.tables.of_each([model] for model in job.pages)
+    for (model, name), tables in zip(job.pages.items(), each, strict=True):
         shown, path = plain_text(model), job.root / MODELS / name
         inputs = ""
         try:
-            tables = job.tables.of_models([model])
             history = history_of(model, tables.audits)
             written.append(_entry(history, name, job.night, job.top))
             if job.known is not None:

@@ -1,5 +1,6 @@
 """SVG as text: numbers, attributes, paths, and a drawing inside of a page, for eyes and readers."""
 
+import functools
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -92,19 +93,18 @@ def _corners(points: Sequence[_Tenths]) -> list[_Tenths]:
     """Leave out the points on a straight line between their neighbours."""
     kept: list[_Tenths] = []
     for point in points:
-        while len(kept) > 1 and _straight(kept[-2], kept[-1], point):
+        while len(kept) > 1:
+            (x0, y0), (x1, y1) = kept[-2:]
+            right, down, on_right, on_down = x1 - x0, y1 - y0, point[0] - x1, point[1] - y1
+            if right * on_down != on_right * down or right * on_right + down * on_down < 0:
+                break
             kept.pop()
         if not kept or kept[-1] != point:
             kept.append(point)
     return kept
 
 
-def _straight(one: _Tenths, two: _Tenths, three: _Tenths) -> bool:
-    """Return whether the way from one over two to three goes straight on."""
-    (x1, y1), (x2, y2) = (two[0] - one[0], two[1] - one[1]), (three[0] - two[0], three[1] - two[1])
-    return x1 * y2 == x2 * y1 and x1 * x2 + y1 * y2 >= 0
-
-
+@functools.lru_cache(maxsize=4096)
 def _written(tenths: int) -> str:
     """Write tenths as few characters: -5 -> "-.5", 20 -> "2"."""
     sign, whole, rest = "-" if tenths < 0 else "", abs(tenths) // 10, abs(tenths) % 10

@@ -41,13 +41,6 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
-        "down": rounding.down,
-        "up": rounding.up,
-        "guarantee": rounding.guarantee,
-        "count_of": figures.count,
-        "sign_of": _sign_of,
-    }
     environment.globals |= {
         "down": rounding.down,
         "up": rounding.up,

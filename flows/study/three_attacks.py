@@ -177,9 +177,9 @@ def paper_figures(answers: Answers, *, plan: Plan, canaries: int, name: str) -> 
     return {
         "canaries": len(chosen),
         "epsilon_paper": float(best.mean()),
-        "epsilon_paper_deviation": float(best.std(ddof=1)),
+        "epsilon_paper_deviation": float(best.std()),
         "epsilon_fixed": float(fixed.mean()),
-        "epsilon_fixed_deviation": float(fixed.std(ddof=1)),
+        "epsilon_fixed_deviation": float(fixed.std()),
     }
 
 

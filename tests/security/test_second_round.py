@@ -17,7 +17,6 @@ from pydantic import SecretStr, ValidationError
 from flows.notify import openlineage
 from flows.notify.alerts import Event
 from flows.notify.incidents import Stage, incidents_before
-from flows.report.history import without_nan
 from flows.report.known_windows import NightWindows
 from flows.report.site import write_report
 from flows.run.conclusion import _beside
@@ -46,6 +45,7 @@ from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import AuditRecord, AuditRow, WealthRow
 from workers.warehouse.serving_decision import Gate, audits_of, gate
 from workers.warehouse.store import Warehouse
+from workers.warehouse.table_row import typed_rows
 
 FIRST = dt.date(2026, 4, 1)
 stated = exact
@@ -355,9 +355,6 @@ def test_rows_that_no_audit_writes_cost_no_other_model_its_report(tmp_path: path
     assert (index.parent / "models" / "good.html").exists()
     names = [{"name": name} for name in ("good", *NO_AUDIT_WRITES)]
     settings = Settings(lake="lake", warehouse=warehouse.uri, report="report", models=names)
-    rows = [
-        AuditRow.model_validate(without_nan(one))
-        for one in audits.filter(pl.col("model") == "good").iter_rows(named=True)
-    ]
+    rows = typed_rows(AuditRow, audits.filter(pl.col("model") == "good"))
     windows = NightWindows(settings.report)
     assert all(alert.model == "good" for alert in _beside(rows, warehouse, settings, windows))

@@ -16,7 +16,7 @@ from flows.failures import in_one_sentence
 from flows.notify.webhook import WebhookError, send
 from flows.settings import WebhookSettings, load_settings
 from flows.settings.problems import SettingsError
-from privcore.attacks import OddsTally
+from privcore.attacks import LabelCounts, OddsTally
 from privcore.exceptions import InvalidInputError, TerminalError
 from privcore.lower_bounds import Arm, audit_probabilities
 from tests.support.lake import write_settings
@@ -44,6 +44,13 @@ def arm(proxy: np.ndarray[Any, Any]) -> OddsTally:
 def compared(*arms: np.ndarray[Any, Any], classes: int = 2) -> str:
     one, other = map(arm, arms)
     given = SimpleNamespace(ordered=False, classes=classes, odds=(one,), control_odds=(other,))
+    given.labels = given.control_labels = None
+    if classes > 2:  # of which all but two have no label
+        counts = np.zeros((2, 1, classes, 448, 2), dtype=np.int64)
+        counts[:, 0, 1, :, 0] = [each.counts.sum(axis=(1, 2)) for each in (one, other)]
+        counts[:, 0, 0] = counts[:, 0, 1, ::-1]
+        counts[:, 0, 2:, 0, 0] = [[one.records], [other.records]]
+        given.labels, given.control_labels = map(LabelCounts, counts)
     return unlike_arms(cast("Any", given))
 
 
@@ -53,7 +60,9 @@ def test_a_holdout_of_the_rows_that_the_proxy_is_surest_of_is_told() -> None:
     odds = random.normal(size=3_000)
     surest = np.abs(odds) > np.quantile(np.abs(odds), 0.6)
     assert "answers otherwise of the holdout" in compared(odds[~surest], odds[surest])
-    assert compared(odds[~surest], odds[surest], classes=3) == ""
+    # An invented third class was enough for nothing to be said.
+    assert "answers otherwise of the holdout" in compared(odds[~surest], odds[surest], classes=3)
+    assert compared(odds[1::2], odds[::2], classes=3) == ""
 
 
 def remembering(share: float, *, seed: int, own: bool = True) -> float:

@@ -8,6 +8,9 @@ from privcore.rounding import at_least
 from workers.plan import Plan
 from workers.sources.source import Source
 
+_FEWEST = 100
+"""Holdout records, without which hardly anything can be proved of the other training records."""
+
 
 def beside_decoys(
     source: Source, tallies: Tallies, evidence: Evidence, *, epsilon: float, plan: Plan
@@ -22,8 +25,10 @@ def beside_decoys(
         return ""
     names = plan.seed, source.model, str(source.day)
     arms = tallies.compare_arms(generator(*names, "arms"))
+    if sum(one.records for one in tallies.control_odds) < _FEWEST:
+        return _alone(tallies, f"since fewer than {_FEWEST} records were held out")
     if arms.differ:
-        return ""
+        return _alone(tallies, "which do not divide as chance would beside the holdout's")
     matched = read_evidence(
         dataclasses.replace(tallies, decoys=None),
         claim=evidence.claim,
@@ -40,4 +45,15 @@ def beside_decoys(
         f"with the holdout, prove that at least {proved} is lost, if the holdout was drawn at "
         "random from the rows trained on. See that the decoys are those that privaudit decoys drew "
         "before training, and that training took them."
+    )
+
+
+def _alone(tallies: Tallies, why: str) -> str:
+    """Return that nothing was compared beside the decoys: training may know them from others."""
+    records = sum(one.records for one in tallies.odds)
+    return (
+        f"The decoys alone were judged, and not the {records:,} other training records, {why}. If "
+        "training could tell decoys from others, or did not take them, nothing is known of what it "
+        "remembers. See that the decoys are those that privaudit decoys drew before training, and "
+        "hold out at random."
     )

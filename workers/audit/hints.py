@@ -1,6 +1,7 @@
 """Sentences beside a verdict: causes of a violation that are no leak, and what was not tested."""
 
 import functools
+import math
 import operator
 
 import numpy as np
@@ -10,6 +11,7 @@ from privcore.attacks.arms import MOST_COUNTED
 from privcore.attacks.student import MOST_CLASSES
 from privcore.lower_bounds import Evidence, Secret
 from workers.audit.beside_decoys import beside_decoys
+from workers.audit.beside_game import beside_game
 from workers.audit.declaration import names_holder
 from workers.audit.holdout_seen import holdout_seen
 from workers.audit.label_state import declaration_location, label_column_warning
@@ -22,6 +24,10 @@ from workers.plan import Plan
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.source import Source
 from workers.warehouse.schema import LabelColumnHolds
+
+_PAIR = 2
+_NO_RESPONSE = 1e-3
+"""Share of responses that are others than the label, below which a correction changes nothing."""
 
 
 def hint_of(
@@ -47,12 +53,15 @@ def hint_of(
     hints.append(_unserved_rounds(source))
     hints.append(_classes_without_labels(len(source.label.classes), tallies))
     violated = privacy is not None and evidence.epsilon_lower > privacy.epsilon
-    if not violated and source.gives_chances and source.output_correction is None:
+    changed = _changes(source.output_correction, len(source.label.classes))
+    if not violated and source.gives_chances and not changed:
         hints.append(worse_than_shares(tallies))
         hints.append(narrow_answers(tallies))
         hints.append(_copied_answers(tallies))
     if not violated:
         hints.append(one_sided_numbers(tallies))
+    if not violated and plan.privacy_unit is None and plan.days == 1:  # else records are matched
+        hints.append(beside_game(tallies, privacy))
     if privacy is not None and violated:
         said, column = (
             declaration_location(facts["scores"], facts.get("source")),
@@ -86,6 +95,11 @@ def _corrected(correction: OutputCorrection | None) -> str:
     )
 
 
+def _changes(correction: OutputCorrection | None, classes: int) -> bool:
+    """Return whether a correction changes answers, so that honest ones may look as hidden ones."""
+    return correction is not None and (classes - 1) * math.exp(-correction.epsilon) > _NO_RESPONSE
+
+
 def _unserved_rounds(source: Source) -> str:
     """Return that the target's file holds rounds that were not audited: somebody may serve them."""
     if not isinstance(source, CheckpointSource) or not source.target.unserved_rounds:
@@ -99,7 +113,7 @@ def _unserved_rounds(source: Source) -> str:
 
 
 def _classes_without_labels(listed: int, tallies: Tallies) -> str:
-    """Return that classes without labels cost the audit its student, or its comparison of arms."""
+    """Return that classes without labels cost the audit its student, or looks at the arms."""
     labels, control = tallies.labels, tallies.control_labels
     if labels is None or control is None:
         return ""
@@ -109,6 +123,12 @@ def _classes_without_labels(listed: int, tallies: Tallies) -> str:
         return (
             f"{listed:,} classes are listed, of which the first {MOST_COUNTED:,} were compared "
             f"between the arms; {with_labels:,} of these have labels."
+        )
+    if with_labels <= _PAIR < listed <= MOST_CLASSES:
+        return (
+            f"{listed:,} classes are listed and {with_labels:,} have labels. Whether labels of the "
+            "holdout are the target's own answers is looked for in two classes alone: list the "
+            "classes that have labels."
         )
     if listed <= MOST_CLASSES or with_labels > MOST_CLASSES:
         return ""

@@ -10,7 +10,9 @@ from workers.scan.partial_results import PartialResult
 from workers.sources.source import Source
 
 _MANY_EXCLUDED = 0.1
-"""Share of the training records from which on rows of neither split are remarked on."""
+"""Share of the training records from which on rows are remarked on that do not play: those of
+neither split, and those beside the one that plays of a person. An owner who knows the earlier model
+knows which one that is, and may have the model remember the others."""
 _UNREAD = 0.02
 """Size of unread files beside what was read, from which on they are remarked on.
 
@@ -18,7 +20,6 @@ Checksums have 4 bytes of each 512. Packed text of a tenth of the rows has more 
 """
 _FEW_PERSONS = 10
 """Persons in the holdout, without which nothing is seen of persons with as many rows."""
-_ROWS_OF_A_PERSON = 2.0
 _FILES_NAMED = 3
 _NAME_CHARACTERS = 80
 
@@ -135,12 +136,14 @@ def _persons(result: PartialResult, plan: Plan) -> str:
     both, few = persons - alone.streams.size, max(1, _MANY_EXCLUDED * persons)
     groups = zip(alone.matched_within(1), others.matched_within(1), strict=True)
     rare = sum(one.streams.size for one, other in groups if other.streams.size < _FEW_PERSONS)
-    each = training.rows.mean()
+    rows = int(training.rows.sum())
+    beside = 1.0 - persons / rows
     grouped = (
-        f"The column {plan.privacy_unit!r} gives a person {each:.1f} training rows on average, of "
-        "which one plays: see that it names persons, since of other groups less is proved."
+        f"The column {plan.privacy_unit!r} gives a person {rows / persons:.1f} training rows on "
+        f"average, of which one plays, and {beside:.0%} of these rows do not: see that it names "
+        "persons, since of other groups less is proved."
     )
-    said = [grouped] if each >= _ROWS_OF_A_PERSON else []
+    said = [grouped] if beside >= _MANY_EXCLUDED else []
     said += [
         f"{many:,} of the {persons:,} persons in training {why}: of their labels hardly anything "
         f"is known. {advice}"

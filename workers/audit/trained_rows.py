@@ -1,7 +1,8 @@
 """A remark where a model's file counts other rows than the table's training rows."""
 
+from privcore.lower_bounds import Secret
 from workers.plan import Plan
-from workers.scan.leaf_counts import WORDS, all_days_play, rows_are_counted
+from workers.scan.leaf_counts import WORDS, all_days_play
 from workers.scan.partial_results import PartialResult
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.source import Source
@@ -11,6 +12,14 @@ _OTHERWISE = 0.005
 table that training read, not one is, and not one has another word."""
 _DIFFERENCE = 0.02
 """Share of the table's training rows by which a count may differ without a remark."""
+_NOT_COUNTED = (
+    "The target's file does not tell which rows it was trained on, so they were not compared with "
+    "the table's: if training read other features or rows than the table has, a small bound "
+    "concludes nothing. Files of ONNX count no rows, and others not all of them where rows or "
+    "classes have weights, trees are of samples or of several days, or there are more than two "
+    "classes."
+)
+"""An owner may choose such a file, so it is said of each where nothing was compared."""
 
 
 def trained_rows(
@@ -23,11 +32,11 @@ def trained_rows(
     model whose labels do not play, the file counts more rows than the table has, and never fewer,
     in all or in one leaf. Where persons or decoys play, the table's training rows are counted.
     """
-    if not isinstance(source, CheckpointSource) or not rows_are_counted(source, plan):
+    if not isinstance(source, CheckpointSource) or plan.secret is not Secret.LABEL:
         return ""
     counted = source.target.trained_rows
     if counted is None:
-        return ""
+        return "" if violated else _NOT_COUNTED
     in_table = plan.privacy_unit is not None or source.decoys is not None or result.draw is not None
     records = result.leaves.rows if in_table else records
     whole = all_days_play(source)
@@ -35,8 +44,8 @@ def trained_rows(
     few = counted.count < (1 - _DIFFERENCE) * records
     fewer = counted.exact and few
     if not (more or fewer):
-        if not counted.exact and (few or not whole):
-            return ""  # trees of a sample, as XGBoost may draw it
+        if not counted.exact and (few or not whole):  # trees of a sample, as XGBoost may draw it
+            return "" if violated else _NOT_COUNTED
         missing = (abs(counted.count - records) if whole else 0) + result.bad.total
         differs, where = result.leaves.difference() if whole else result.leaves.beyond()
         told = differs > _OTHERWISE + missing / max(records, 1)

@@ -93,13 +93,14 @@ def is_inspected(partition: Partition, file: str) -> bool:
 
 
 def near_copies(batch: Batch, source: Source, unit: str | None) -> NearCopies:
-    """Return which features nearly copy the label, `split` or the privacy unit in a file's start.
+    """Return which features nearly copy the label, split, decoys or privacy unit in a file's start.
 
     A feature separates two kinds of rows if ordering the rows by it puts 99% of all pairs of both
     kinds in one order (the area under the ROC curve). Of several classes, the most frequent is
     compared with all others. A missing number is less than any other. A split is judged from 10
-    rows of each kind on. It copies a privacy unit if 99% of its values are the same text. A copy
-    that is hidden better (by a function of several features) is not found.
+    rows of each kind on. Of training rows, decoys are compared with the others: a model that knows
+    them can learn all but these by heart. A feature copies a privacy unit if 99% of its values are
+    the same text. A copy that is hidden better (by a function of several features) is not found.
 
     Args:
         batch: consecutive rows; only those that begin a file are looked at (`is_inspected` says of
@@ -120,6 +121,8 @@ def near_copies(batch: Batch, source: Source, unit: str | None) -> NearCopies:
         SPLIT: (rows[played], train[played]),
         source.label.column: (rows[known], classes[known] == most),
     }
+    if source.decoys is not None and (others := source.others(batch)) is not None:
+        told[source.decoys.column] = (rows[train], others[rows][train] >= 0)
     judged: Counter[str] = Counter()
     found: Counter[tuple[str, str]] = Counter()
     features = source.features or _readable(batch, source.context_features(batch))

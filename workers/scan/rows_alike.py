@@ -35,8 +35,10 @@ _ROW_GROUPS = 16
 """The row groups in which these may lie: each costs a request."""
 _FEW = 4096
 """The rows after which most columns are known to cross the arms."""
-_PARTLY = 2
+_PARTLY = 3
 """The sketches of rows by a part of what is known of them."""
+_MANY_WORDS = 64
+"""Different words of a category from which on words that are numbers may be no category."""
 _COLUMNS = 24
 """The columns that are looked at."""
 _COLUMN_BYTES, _BYTES = 1 << 23, 1 << 25
@@ -54,8 +56,9 @@ class RowsAlike:
         columns: the sketch of each column that was looked at; None once its values cross the arms.
         twins: the sketch of rows by all that is read of them but the label.
         near: sketches of rows by their features, one for each number of digits.
-        partly: sketches of rows by their numbers alone, and by the earlier model's answers alone:
-            an owner may have a feature of its own, which makes all rows different.
+        partly: sketches of rows by their numbers alone, by these and numbers that are stored as
+            words, and by the earlier model's answers alone: an owner may have a feature of its own,
+            which makes all rows different.
     """
 
     columns: dict[str, ValueSketch | None]
@@ -134,7 +137,8 @@ class RowsAlike:
     def _pairs_sentence(self) -> str:
         """Return that near copies are in both arms too often, by the first digits that say it."""
         near = ((each.too_many_crossings(), "nearly the same features") for each in self.near)
-        alike = ("nearly the same numbers", "the same answer of the earlier model")
+        numbers = "nearly the same numbers"
+        alike = (numbers, numbers, "the same answer of the earlier model")
         partly = zip((each.copies_cross() for each in self.partly), alike, strict=True)
         for found, what in itertools.chain(near, partly):
             if found:
@@ -227,12 +231,12 @@ def rows_alike(batch: Batch, source: Source, scores: SharedScores, looked: Looke
         # No audit ends by a column that it does not need; one that it needs is refused by the scan.
         with contextlib.suppress(NotEvaluableError):
             columns[name] = _column(part.column(name)[played], rows)
-    near, numbers = _near(batch, source, played, rows)
+    near, numbers, spelled = _near(batch, source, played, rows)
     answers = ValueSketch.zero()
     if source.gives_chances:
         said = pl.DataFrame({str(place): values for place, values in enumerate(proxy.T)})
         answers = ValueSketch.of(said.hash_rows().to_numpy(), rows)
-    return RowsAlike(columns, twins, near, (numbers, answers))
+    return RowsAlike(columns, twins, near, (numbers, spelled, answers))
 
 
 def columns_to_look_at(
@@ -286,18 +290,20 @@ def _names_values(kind: pa.DataType) -> bool:
 
 def _near(
     batch: Batch, source: Source, played: NDArray[np.int64], rows: NDArray[np.int64]
-) -> tuple[tuple[ValueSketch, ...], ValueSketch]:
+) -> tuple[tuple[ValueSketch, ...], ValueSketch, ValueSketch]:
     """Return the sketches of rows by their features to some digits; of no features, none.
 
-    The second is by the numbers alone, where there are words, too.
+    The second is by the numbers alone, where there are words, too, and the third by these and by
+    words that are numbers.
     """
+    none = ValueSketch.zero()
     try:
         features = source.context_features(batch)
         columns = [batch.feature(each).gather(played).alias(each.name) for each in features]
     except NotEvaluableError:  # the scan refuses what it needs
         columns = []
     if not columns:
-        return RowsAlike.none().near, ValueSketch.zero()
+        return RowsAlike.none().near, none, none
     numeric = {each.name for each in features if each.kind == "numeric"}
     words = [column for column in columns if column.name not in numeric]
     numbers = {
@@ -310,9 +316,23 @@ def _near(
         near = pl.DataFrame({name: leading_digits(of, digits) for name, of in numbers.items()})
         hashes = pl.DataFrame([*words, *near]).hash_rows().to_numpy()
         found.append(ValueSketch.of(hashes, rows))
-    if not (words and numbers):
-        return tuple(found), ValueSketch.zero()
-    return tuple(found), ValueSketch.of(near.hash_rows().to_numpy(), rows)
+    alone = ValueSketch.of(near.hash_rows().to_numpy(), rows) if words and numbers else none
+    spelled = [each for each in map(_spelled, words) if each is not None]
+    if not spelled:
+        return tuple(found), alone, none
+    both = [
+        *near,
+        *(pl.Series(each.name, leading_digits(each.to_numpy(), digits)) for each in spelled),
+    ]
+    return tuple(found), alone, ValueSketch.of(pl.DataFrame(both).hash_rows().to_numpy(), rows)
+
+
+def _spelled(words: pl.Series) -> pl.Series | None:
+    """Return many words as the numbers that they spell; None where a tenth or more spell none."""
+    if words.n_unique() <= _MANY_WORDS:
+        return None
+    found = words.cast(pl.Float64, strict=False)
+    return found.fill_null(float("nan")) if found.null_count() * 10 < found.len() else None
 
 
 def _column(values: pl.Series, rows: NDArray[np.int64]) -> ValueSketch | None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from privcore.attacks import misranked, ranks_too_well
 from workers.labels.columns import Batch
-from workers.sources.scores.score_columns import digits_kept
+from workers.sources.scores.score_columns import digits_kept, sums_vary
 from workers.sources.scores.supplied import ScoreSource
 from workers.sources.source import SharedScores, Source
 
@@ -33,6 +33,8 @@ _CERTAIN = 6.0
 _FEWER = 0.5
 _AS_CLAIMED = 0.8
 _SMALLEST = 1e-6
+_SUMS, _LOG_ODDS = -1, -2
+"""In place of digits: probabilities that do not add up to one, and log-odds of several columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,8 @@ class ScoreDiagnostics:
 
     Attributes:
         looked: row groups with enough records.
-        digits: row groups in which a role's probabilities have so few digits; 0 stands for 16 bits.
+        digits: row groups in which a role's probabilities have so few digits; 0 stands for 16 bits,
+            and numbers below it for `_SUMS` and `_LOG_ODDS`.
         orders: row groups in which another order of the classes fits a role's better.
         errors: of target and proxy, on holdout records.
     """
@@ -194,7 +197,10 @@ def diagnose(source: Source, batch: Batch, shared: SharedScores) -> ScoreDiagnos
     digits: Counter[tuple[str, int]] = Counter()
     orders: Counter[tuple[str, tuple[int, ...]]] = Counter()
     for role, predicted in zip(("target", "proxy"), models, strict=True):
-        kept = digits_kept(batch, source.tables.columns_of(role), chosen[played])
+        columns = source.tables.columns_of(role)
+        kept = digits_kept(batch, columns, chosen[played])
+        if role == "target" and kept is None and sums_vary(batch, columns, chosen[played]):
+            kept = _LOG_ODDS if source.tables.scale == "log_odds" else _SUMS
         if kept is not None:
             digits[role, kept] += 1
         order = _better_order(predicted[played], labels[played])
@@ -210,6 +216,14 @@ def _some(rows: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _rounded(whose: str, digits: int) -> str:
+    if digits < 0:
+        found = "log-odds are in a column for each class"
+        found = found if digits == _LOG_ODDS else "probabilities do not add up to one in all rows"
+        return (
+            f"The {whose} {found}: what is added to all classes of a row, or multiplies them, is "
+            "taken out before the audit. If anyone gets the columns as they are, it may give away "
+            "more."
+        )
     how = f"have no more than {digits} digits" if digits else "have no more than 16 bits"
     return (
         f"The {whose} probabilities {how}: if they were rounded, which hides what training left "

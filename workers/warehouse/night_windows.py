@@ -89,15 +89,6 @@ def epsilon_windows(
     `current` are the current records of every secret of these models; read by default.
     """
     significance = dict(audits.select("audit_id", "significance").iter_rows())
-    found: list[dict[str, object]] = []
-    for histories in in_groups(model_nights(warehouse, audits, current=current)):
-        wealth, settings = evidence_of(warehouse, histories), settings_of(warehouse, histories)
-        for history in histories:
-            try:
-                found += list(_of_model(history, wealth, settings, significance))
-            except Exception:  # noqa: BLE001  # rows that were forged cost no other model its own
-                _log.exception("Nights of %s cannot be read together.", history.model)
-                found += _unreadable(history)
     schema: dict[str, type[pl.DataType]] = {
         "model": pl.String,
         "day": pl.Date,
@@ -109,7 +100,18 @@ def epsilon_windows(
         DECLARATION_CHANGE: pl.String,
         SETTINGS_CHANGE: pl.String,
     }
-    return pl.DataFrame(found, schema=schema).sort("day", "model")
+    found = [pl.DataFrame(schema=schema)]
+    for histories in in_groups(model_nights(warehouse, audits, current=current)):
+        rows: list[dict[str, object]] = []
+        wealth, settings = evidence_of(warehouse, histories), settings_of(warehouse, histories)
+        for history in histories:
+            try:
+                rows += list(_of_model(history, wealth, settings, significance))
+            except Exception:  # noqa: BLE001  # rows that were forged cost no other model its own
+                _log.exception("Nights of %s cannot be read together.", history.model)
+                rows += _unreadable(history)
+        found.append(pl.DataFrame(rows, schema=schema))
+    return pl.concat(found).sort("day", "model")
 
 
 def _of_model(

@@ -20,6 +20,7 @@ from flows.report.canvas import (
     var,
 )
 from flows.report.history import AuditedNight, Figure, History, control_leaks, last_value, values
+from flows.report.plots.trend import places_of_days
 from flows.report.scales import Scale, labelled
 from flows.report.signs import SIGNS
 from flows.report.svg import Drawing, Point
@@ -145,15 +146,10 @@ def _draw_lines(plot: _Plot, shown: History) -> None:
             declared = declared if joined else [*declared, [(left, height)]]
             declared[-1].append((right, height))
     canvas.lines(declared, var("ink"), width=2.0)
-    days = [(x(day_number(day)), night) for day, night in shown.every_day()]
+    days = places_of_days(x, shown)
 
     def runs(figure: Figure) -> list[list[Point]]:
-        found = ((place, None if night is None else figure(night)) for place, night in days)
-        shown = (
-            (place, y(value) if value is not None and _finite(value) else None)
-            for place, value in found
-        )
-        return list(unbroken(shown))
+        return list(unbroken(days, y.places(shown.by_day(figure))))
 
     canvas.lines(
         runs(lambda night: night.epsilon_lower_28_days), var("window"), width=1.75, dash="6,4"

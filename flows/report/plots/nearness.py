@@ -1,5 +1,6 @@
 """Nearness of the audit's attack to the most that the declaration lets any attack have right."""
 
+import math
 from collections.abc import Sequence
 
 from flows.report.canvas import Canvas, unbroken, var
@@ -15,15 +16,14 @@ def draw_nearness(games: Sequence[PromiseRow]) -> Drawing:
     x = share_axis(canvas, [row.parameter for row in games if row.parameter])
     y = canvas.y_scale(0.4, 1.0)
     canvas.y_axis(y, percent([0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]))
-    promised, achieved = list[tuple[float, float]](), list[tuple[float, float | None]]()
+    places, promised, achieved = list[float](), list[float](), list[float]()
     for row in sorted(games, key=lambda row: row.parameter or 0.0):
         if row.guesses and row.parameter:
-            place = x(100.0 * row.parameter)
-            promised.append((place, y(row.value / row.guesses)))
-            got = None if row.achieved is None else y(row.achieved / row.guesses)
-            achieved.append((place, got))
-    canvas.lines([promised], var("ink"), width=2.0)
-    runs = list(unbroken(achieved))
+            places.append(x(100.0 * row.parameter))
+            promised.append(y(row.value / row.guesses))
+            achieved.append(math.nan if row.achieved is None else y(row.achieved / row.guesses))
+    canvas.lines(unbroken(places, promised), var("ink"), width=2.0)
+    runs = list(unbroken(places, achieved))
     canvas.lines(runs, var("bound"), width=1.5)
     for run in runs:
         for point in run:

@@ -4,10 +4,11 @@ The vertical scale is that of the square root, so that a declaration of 0.5 and 
 be distinguished from the axis and from each other in one small plot.
 """
 
-import math
+import numpy as np
 
 from flows.report.canvas import Canvas, Size, day_axis, day_number, stepped, unbroken, var
-from flows.report.history import AuditedNight, Figure, History, values
+from flows.report.history import Figure, History, values
+from flows.report.scales import Scale
 from flows.report.svg import Drawing
 
 SMALL = Size(
@@ -67,12 +68,11 @@ def draw_trend(history: History, size: Size, *, top: float) -> Drawing:
     y = canvas.y_scale(0.0, top * 1.04, kind="sqrt")
     canvas.y_axis(y, [(level, f"{level:g}") for level in LEVELS if level <= top])
     x = day_axis(canvas, history.nights[0].day, history.latest.day)
-    days = [(x(day_number(day)), night) for day, night in history.every_day()]
+    days = places_of_days(x, history)
     runs = {}
     for name, color in COLORS.items():
-        heights = ((place, _shown(name, night, top)) for place, night in days)
-        points = ((place, None if value is None else y(value)) for place, value in heights)
-        runs[name] = list(unbroken(points))
+        found = history.by_day(FIGURES[name])
+        runs[name] = list(unbroken(days, y.places(np.where(found <= top, found, np.nan))))
         lines = stepped(runs[name]) if name == "declared" else runs[name]
         canvas.lines(lines, var(color), width=1.5, dash=DASHES.get(name), caps=True)
     if len(history.nights) <= FEW:
@@ -83,7 +83,7 @@ def draw_trend(history: History, size: Size, *, top: float) -> Drawing:
     return canvas.drawing()
 
 
-def _shown(name: str, night: AuditedNight | None, top: float) -> float | None:
-    """Return a figure that has a place in the plot, or None."""
-    value = None if night is None else FIGURES[name](night)
-    return value if value is not None and math.isfinite(value) and value <= top else None
+def places_of_days(x: Scale, history: History) -> list[float]:
+    """Return the pixels of each day from a history's first to its last."""
+    first, last = day_number(history.nights[0].day), day_number(history.latest.day)
+    return x.places(np.arange(first, last + 1, dtype=np.float64))

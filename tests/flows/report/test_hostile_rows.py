@@ -76,6 +76,15 @@ def test_markup_in_a_slice_stays_text(tmp_path: pathlib.Path) -> None:
     assert "<a b=" not in page
 
 
+def test_markup_in_the_table_of_nights_stays_text(tmp_path: pathlib.Path) -> None:
+    nights = three_models(3)
+    forged = dict.fromkeys(("audit_id", "standing"), '"><b>\0</b>')
+    nights[-1] = AuditedNight.model_validate(nights[-1].model_dump() | forged)
+    page = drawn(tmp_path, nights, beside(nights[:-1]))["delays-broken.html"]
+    assert 'title="&#34;&gt;&lt;b&gt;\\u0000&lt;/b&gt;">' in page
+    assert "<b>" not in page
+
+
 def test_a_plot_that_cannot_be_drawn_says_so_in_its_place(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

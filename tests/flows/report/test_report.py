@@ -4,9 +4,11 @@ import base64
 import errno
 import hashlib
 import html.parser
+import math
 import pathlib
 import re
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -216,6 +218,15 @@ def test_no_bar_and_no_bin_of_few_records_is_shown(pages):
     assert "Observed against" in text
 
 
+def test_a_figure_by_day_is_nan_where_there_is_no_number():
+    ceilings = {0: 1.0, 1: None, 2: math.inf, 4: 2.5}
+    nights = [record("ads", day, epsilon_ceiling=value) for day, value in ceilings.items()]
+    history = history_of("ads", tables(nights).audits)
+    of_days = history.by_day(lambda night: night.epsilon_ceiling)
+    assert np.isfinite(of_days).tolist() == [True, False, False, False, True]
+    assert of_days[[0, -1]].tolist() == [1.0, 2.5]
+
+
 def test_nan_counts_as_no_figure(pages):
     night = record(epsilon_paper=float("nan"), epsilon_standing=float("nan"))
     text = model_page(pages([night]))
@@ -410,7 +421,7 @@ def test_a_path_is_shortened_to_its_corners_in_tenths():
 
 
 def test_a_line_breaks_where_a_figure_is_missing_and_steps_halfway():
-    runs = list(unbroken([(0.0, 1.0), (1.0, None), (2.0, 3.0), (4.0, 5.0), (6.0, None)]))
+    runs = list(unbroken([0.0, 1.0, 2.0, 4.0, 6.0], [1.0, math.nan, 3.0, 5.0, math.nan]))
     assert runs == [[(0.0, 1.0)], [(2.0, 3.0), (4.0, 5.0)]]
     steps = list(stepped(runs))
     assert steps == [

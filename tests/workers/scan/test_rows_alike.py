@@ -359,12 +359,12 @@ def test_without_features_no_rows_are_near(tmp_path: pathlib.Path) -> None:
 def test_what_was_found_adds_and_is_kept_by_a_work_unit() -> None:
     random = np.random.default_rng(335)
     one, two, three = (sketch_of(random, 300, 500) for _ in range(3))
-    left = RowsAlike({"a": one, "b": None}, two, (one, two, three), (one, three))
-    right = RowsAlike({"a": two, "b": three, "c": one}, three, (two, two, one), (two, two))
+    left = RowsAlike({"a": one, "b": None}, two, (one, two, three), (one, three, one))
+    right = RowsAlike({"a": two, "b": three, "c": one}, three, (two, two, one), (two, two, one))
     both = left + right
     assert both.columns == {"a": one + two, "b": None, "c": one}
     assert both.near == (one + two, two + two, three + one)
-    assert both.partly == (one + two, three + two)
+    assert both.partly == (one + two, three + two, one + one)
     assert both == right + left
     assert left + RowsAlike.none() == left == RowsAlike.none() + left
     assert RowsAlike.from_arrays(both.arrays()) == both

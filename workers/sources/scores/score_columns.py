@@ -23,6 +23,8 @@ _DIGITS = (4, 3, 2)
 _FIRST = 1_000
 _HALF = 2.0**-11
 """The coarsest step of 16 bits, below one."""
+_UNEVEN, _SOME = 1e-3, 0.01
+"""Distance from one of a sum that no rounding to four digits explains, and share of such rows."""
 _VALUES = 20
 """Different probabilities; a model of fewer may well have round ones."""
 
@@ -146,6 +148,19 @@ def digits_kept(batch: Batch, columns: tuple[str, ...], rows: NDArray[np.int64])
         if (np.abs(np.round(values, digits) - values) <= _SAME).all():
             return digits
     return 0 if (values.astype(np.float16) == values).all() else None
+
+
+def sums_vary(batch: Batch, columns: tuple[str, ...], rows: NDArray[np.int64]) -> bool:
+    """Return whether some rows' probabilities do not add up to one: what sums say is taken out.
+
+    Of a column that holds one class's alone there are no sums.
+    """
+    parts = [batch.column(name)[rows] for name in columns]
+    if len(parts) == 1 and not parts[0].dtype.is_nested():
+        return False
+    lists = [one.cast(pl.List(pl.Float64)).list.sum() for one in parts if one.dtype.is_nested()]
+    sums = sum(map(_floats, lists or parts))
+    return float(np.mean(np.abs(sums - 1.0) > _UNEVEN)) > _SOME
 
 
 def missing(column: pl.Series) -> NDArray[np.bool_]:
