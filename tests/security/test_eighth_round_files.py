@@ -48,6 +48,8 @@ from workers.memorization.models import ModelFile
 from workers.memorization.ngram import END, NgramCounts
 from workers.sources.manifest_proposal import proposed_manifest
 from workers.sources.scores.join_streams import database
+from workers.sources.scores.query_rows import QueryDay
+from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.tables.holdout import HoldoutRule, parse_holdout
 from workers.sources.tables.table_files import find_day
 from workers.sources.tables.table_rows import of_day
@@ -291,3 +293,13 @@ def test_texts_of_a_study_that_are_none_are_a_sentence(
     for name in ("x.parquet", "x.csv"):
         with pytest.raises(InvalidInputError, match="--input"):
             read_texts(tmp_path / name)
+
+
+@pytest.mark.parametrize("kind", [pa.ArrowInvalid, pa.ArrowNotImplementedError])
+def test_a_column_that_no_reader_has_a_kind_for_is_a_sentence(kind: type[Exception]) -> None:
+    """A database's intervals and rows were unexpected errors."""
+    columns = {"label": "y", "target": "p", "proxy": "q", "record": "id"}
+    asked = {"table": "bank", "database": "bank", "query": "select 1 where day = $1"}
+    day = QueryDay(ScoreTables.model_validate(asked | columns), DAY)
+    with pytest.raises(NotEvaluableError, match="of a kind that is not read"), day._plain_kinds():
+        raise kind("Unhandled type\nof a column")
