@@ -1,10 +1,12 @@
 """The eighth round, strangers who write files (2026-11-27): what broke of 25 attacks."""
 
 import gzip
+import http.server
 import io
 import os
 import pathlib
 import tarfile
+import threading
 import time
 import zipfile
 from dataclasses import replace
@@ -44,6 +46,7 @@ from workers.lake.layout import Lake, labels_folder
 from workers.lake.mlflow_registry import _native
 from workers.lake.mlmodel import Flavor
 from workers.lake.places import check_uri
+from workers.lake.probe import sent_elsewhere
 from workers.memorization.models import ModelFile
 from workers.memorization.ngram import END, NgramCounts
 from workers.sources.manifest_proposal import proposed_manifest
@@ -303,3 +306,30 @@ def test_a_column_that_no_reader_has_a_kind_for_is_a_sentence(kind: type[Excepti
     day = QueryDay(ScoreTables.model_validate(asked | columns), DAY)
     with pytest.raises(NotEvaluableError, match="of a kind that is not read"), day._plain_kinds():
         raise kind("Unhandled type\nof a column")
+
+
+class Elsewhere(http.server.BaseHTTPRequestHandler):
+    """A store that sends its clients to another host, or to another path of its own."""
+
+    def do_HEAD(self) -> None:
+        host = self.headers["Host"] if "own" in self.path else "other.example"
+        self.send_response(307)
+        self.send_header("Location", f"http://{host}{self.path}/")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_check_tells_a_store_that_sends_its_clients_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Arrow and deltalake follow, and send a session's token and what they write."""
+    with http.server.HTTPServer(("127.0.0.1", 0), Elsewhere) as store:
+        threading.Thread(target=store.serve_forever, daemon=True).start()
+        endpoint = f"http://127.0.0.1:{store.server_port}"
+        assert sent_elsewhere("/a/lake") == sent_elsewhere("s3://bucket/lake") == ""
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        assert "to other.example, and they follow" in sent_elsewhere("s3://bucket/lake")
+        assert sent_elsewhere("s3://own/lake") == ""
+        store.shutdown()
