@@ -159,7 +159,9 @@ ELSEWHERE = {
         "flows.settings.values"
     ),
     "flows/commands/test_train.py": "flows.learn.try_mechanism",
-    "flows/commands/test_warehouse.py": "flows.commands.verify flows.run.maintain_warehouse",
+    "flows/commands/test_warehouse.py": (
+        "flows.commands.verify flows.run.maintain_warehouse flows.run.withdrawing"
+    ),
     "flows/learn/test_demo.py": (
         "flows.commands.demo flows.learn.demo_sentences workers.datasets.flights"
     ),

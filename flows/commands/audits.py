@@ -26,13 +26,16 @@ from flows.commands.printing import (
     quiet,
 )
 from flows.commands.progress_bars import shown_progress
+from workers.plain_text import plain_text
 
 if TYPE_CHECKING:
+    import polars as pl
     from prefect import Flow
 
     from flows.notify.public import PublicNight
     from flows.settings import Settings
     from workers.warehouse.schema import AuditRow
+    from workers.warehouse.store import Warehouse
 
 app = typer.Typer()
 _EXACT = (
@@ -238,7 +241,18 @@ def _print_exact(rows: "Sequence[AuditRow]", settings: "Settings", form: Form, *
         if one:
             for row in rows:
                 typer.echo(row.reason, err=form is not Form.TABLE)
-    return exit_code(rows, audits["standing"])
+        for sentence in audits["inputs_changed"].drop_nulls():
+            typer.echo(plain_text(sentence), err=form is not Form.TABLE)
+    return exit_code(rows, [*audits["standing"], *_verdicts_of_days(stored, warehouse)])
+
+
+def _verdicts_of_days(stored: "pl.DataFrame", warehouse: "Warehouse") -> list[str]:
+    """Return the verdicts that count of days audited as the settings say: earlier ones may stay."""
+    named = ("model", "day", "secret")
+    of_days = stored.filter(~stored["exploratory"].fill_null(value=False))
+    models = of_days["model"].unique()
+    current = warehouse.current(every_secret=True, models=models, columns=(*named, "verdict"))
+    return current.join(of_days, on=named, how="semi")["verdict"].to_list()
 
 
 def _print_public(

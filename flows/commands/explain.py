@@ -67,7 +67,7 @@ def explain(
     if audit_id is not None:
         if epsilon is not None or mechanism is not None or parameter:
             raise typer.BadParameter("Give an AUDIT_ID, or a guarantee, and not both.")
-        _print_card(_card(audit_id, config), form)
+        _print_card(*_card(audit_id, config), form)
         return
     from flows.learn import explain as words
 
@@ -90,10 +90,11 @@ def explain(
     _print(promised, words.explain(question), form)
 
 
-def _card(audit_id: str, config: ConfigOption) -> "Card":
-    """Return the card of an audit, with the standing of its model on that day."""
+def _card(audit_id: str, config: ConfigOption) -> "tuple[Card, str]":
+    """Return the card of an audit, with its model's standing, and whether it is not the day's."""
     import polars as pl
 
+    from flows.commands.stored import not_the_days
     from flows.next_steps import cards_of
     from flows.report.known_windows import stored_windows
     from flows.settings import load_settings
@@ -106,10 +107,12 @@ def _card(audit_id: str, config: ConfigOption) -> "Card":
     whole = warehouse.whole_id(audit_id)
     found = warehouse.collect(warehouse.scan("audits").filter(pl.col("audit_id") == whole))
     shown = with_windows(warehouse, found, windows=stored_windows(settings.report))
-    return next(card for _, card in cards_of(shown))
+    return next(card for _, card in cards_of(shown)), not_the_days(warehouse, whole)
 
 
-def _print_card(card: "Card", form: Form) -> None:
+def _print_card(card: "Card", remark: str, form: Form) -> None:
+    if remark:
+        typer.echo(remark, err=form is not Form.TABLE)
     if form is Form.JSON:
         typer.echo(json.dumps(dataclasses.asdict(card), indent=2))
         return

@@ -10,7 +10,7 @@ import typer
 
 from flows.commands.options import LOOK, ConfigOption, CsvOption, JsonOption
 from flows.commands.printing import Form, console, form_of, print_rows, working
-from flows.commands.stored import stored_audit
+from flows.commands.stored import not_the_days, stored_audit
 from flows.commands.verify_bundle import AtOption, BundleOption, TrustOption, verify_evidence
 from workers.plain_text import plain_text
 
@@ -87,6 +87,11 @@ def verify(
         follows, sentence = check_opening(record, opening, settings)
         typer.echo(sentence, err=form is not Form.TABLE)
         codes |= {0 if follows else 1}
+    if record is not None:
+        from workers.warehouse.store import Warehouse
+
+        if remark := not_the_days(Warehouse(settings.warehouse), record.audit.audit_id):
+            typer.echo(remark, err=form is not Form.TABLE)
     raise typer.Exit(next((code for code in (1, 2) if code in codes), 0))
 
 

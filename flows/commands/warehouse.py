@@ -5,7 +5,7 @@ import datetime as dt
 import json
 import pathlib
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,7 +19,10 @@ from flows.commands.options import (
     JsonOption,
     day_option,
 )
-from flows.commands.printing import Form, form_of, print_rows, working
+from flows.commands.printing import Form, form_of, print_rows, quiet, working
+
+if TYPE_CHECKING:
+    from flows.settings import Settings
 
 app = typer.Typer()
 
@@ -159,25 +162,43 @@ def compact(
     settings = load_settings(config)
     warehouse = Warehouse(settings.warehouse)
     warehouse.check_exists()
+    undelivered: tuple[str, ...] = ()
     if delete_before is not None:
         if not yes:
             typer.confirm(f"Delete all audits before {delete_before}?", abort=True, err=True)
-        deleted = maintenance.delete_before(warehouse, delete_before)
-        sentence = f"{deleted.audits} audits deleted."
-        if deleted.unfinished:
-            sentence += f" The rows of {deleted.unfinished} commits that were cut off, too."
-        if deleted.young:
-            sentence += (
-                f" {deleted.young} commits of the last hour have no record yet: if they were cut "
-                "off, delete again in an hour."
-            )
-        typer.echo(sentence, err=form is not Form.TABLE)
+        undelivered = _delete(settings, delete_before, form)
     with working("Compacting"):
         tables = maintenance.compact(warehouse, kept_days=retain)
         done = [dataclasses.asdict(table) for table in tables]
         if settings.publication is not None:
             Statements(settings.publication.statements).compact(kept_days=retain)
     print_rows(pl.DataFrame(done), form)
+    _check_delivered(undelivered)
+
+
+def _delete(settings: "Settings", day: dt.date, form: Form) -> tuple[str, ...]:
+    """Delete audits and print how many; return why alerts of it were not delivered."""
+    quiet()
+    from flows.run.withdrawing import delete_audits
+
+    deleted, undelivered = delete_audits(settings, day)
+    sentence = f"{deleted.audits} audits deleted."
+    if deleted.unfinished:
+        sentence += f" The rows of {deleted.unfinished} commits that were cut off, too."
+    if deleted.young:
+        sentence += (
+            f" {deleted.young} commits of the last hour have no record yet: if they were cut "
+            "off, delete again in an hour."
+        )
+    typer.echo(sentence, err=form is not Form.TABLE)
+    return undelivered
+
+
+def _check_delivered(undelivered: tuple[str, ...]) -> None:
+    if undelivered:
+        from flows.notify.webhook import WebhookError
+
+        raise WebhookError(" ".join(undelivered))
 
 
 @app.command(rich_help_panel=OPERATE)
@@ -193,15 +214,20 @@ def withdraw(
 
     Its record stays and can be read, but it is never again the current one of its model and day:
     not in show, not in the report, not in windows of nights. The withdrawal is a record too
-    (the table audit_withdrawals). It cannot be undone: correct what was wrong and audit again.
+    (the table audit_withdrawals), and an alert. It cannot be undone: correct what was wrong and
+    audit again.
 
     Example: privaudit withdraw 0f3c2a91 --why "Audited with the lake of another team."
     """
+    quiet()
+    from flows.run.withdrawing import withdraw_audit
     from flows.settings import load_settings
     from workers.warehouse.store import Warehouse
 
-    warehouse = Warehouse(load_settings(config).warehouse)
+    settings = load_settings(config)
+    warehouse = Warehouse(settings.warehouse)
     warehouse.check_exists()
     whole = warehouse.whole_id(audit_id)
-    warehouse.withdraw(whole, why)
+    undelivered = withdraw_audit(settings, whole, why=why)
     typer.echo(f"{whole} is withdrawn; privaudit report draws the pages without it.")
+    _check_delivered(undelivered)

@@ -30,6 +30,7 @@ from workers.audit.label_state import declaration_location, label_column_warning
 from workers.plain_text import plain_text
 from workers.warehouse.acknowledgements import Acknowledgement
 from workers.warehouse.declaration_changes import is_withdrawn
+from workers.warehouse.later_rows import WithdrawalRow
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.together import Together
 from workers.warehouse.unlisted import Unlisted
@@ -53,6 +54,7 @@ class Event(StrEnum):
     EVALUATED = "privaudit.audit.evaluated"
     FAILED = "privaudit.audit.failed"
     MISSING = "privaudit.audit.missing"
+    WITHDRAWN = "privaudit.audit.withdrawn"
     UNLISTED = "privaudit.model.unlisted"
     TOTAL_EXCEEDED = "privaudit.labels.total_exceeded"
     VIOLATED = "privaudit.claim.violated"
@@ -198,8 +200,8 @@ def standing_alert(row: AuditRow, epsilon_standing: float, settings: Settings) -
 def in_incident(alert: Alert, row: AuditRow, bound: float, incident: Incident) -> Alert:
     """Return the alert of a refuted night as its incident has it: new, or an update.
 
-    Nobody is notified of an update. While a violation is acknowledged, its nights are updates of a
-    kind of their own, of which there is no reminder either.
+    Nobody is notified of an update, unless it proves much more. While a violation is acknowledged,
+    its nights are updates of a kind of their own, of which there is no reminder either.
 
     Args:
         alert: of the night, as if it began the incident.
@@ -220,6 +222,11 @@ def in_incident(alert: Alert, row: AuditRow, bound: float, incident: Incident) -
         )
     elif known is not None and stage is Stage.EXPIRED:
         added = f"The acknowledgement of this violation ended on {known.row.until}."
+    elif stage is Stage.GROWS:
+        added = (
+            f"This night proves {down(bound)}, more than twice the {down(incident.largest)} of the "
+            "incident's nights before it."
+        )
     return dataclasses.replace(
         alert,
         event=events.get(stage, alert.event),
@@ -237,6 +244,33 @@ def acknowledgement_alert(made: Acknowledgement, row: AuditRow, settings: Settin
         reason=f"{made.sentence()} The verdict stays.",
         incident=incident_id(row),
         moment=made.row.acknowledged_at.isoformat(),
+    )
+
+
+def withdrawal_alert(made: WithdrawalRow, row: AuditRow, by: str, settings: Settings) -> Alert:
+    """Return the alert that somebody took an audit back: it is no night's verdict any more."""
+    return _about(
+        row,
+        settings,
+        event=Event.WITHDRAWN,
+        what="its audit was withdrawn",
+        reason=f"{by} took back the audit {row.audit_id[:8]}, which was {row.verdict}: {made.why}",
+        moment=made.withdrawn_at.isoformat(),
+    )
+
+
+def deletion_alert(model: str, day: dt.date, count: int, by: str, settings: Settings) -> Alert:
+    """Return the alert that somebody deletes audits which refute what a model declared."""
+    return Alert(
+        event=Event.WITHDRAWN,
+        model=model,
+        day=day,
+        subject=f"{model}: its audits before {day} are deleted",
+        reason=f"{by} deletes the audits of all days before {day}, of which {count} refute what "
+        f"{model} declared. No standing will know of these.",
+        notify=notified_lately(model, day, settings),
+        report=report_link(settings),
+        moment=dt.datetime.now(dt.UTC).isoformat(),
     )
 
 
@@ -301,19 +335,21 @@ def inputs_alert(row: AuditRow, changes: str, settings: Settings) -> Alert:
         event=Event.INPUTS_CHANGED,
         what="inputs changed after their audit",
         reason=changes,
+        moment=changes,  # a night may have two, and a receiver drops a second one of the same id
     )
 
 
 def unlisted_alert(missed: Unlisted, day: dt.date, settings: Settings) -> Alert:
     """Return the alert that the settings no longer list a model, or a secret, audited lately."""
     what = "it" if missed.secret is None else f"its {missed.secret} audit"
+    others = (name for one in settings.models for name in one.notify)
     return Alert(
         event=Event.UNLISTED,
         model=missed.model,
         day=day,
         subject=f"{missed.model} on {day}: the settings no longer list {what}",
         reason=missed.sentence(),
-        notify=tuple(dict.fromkeys(name for one in settings.models for name in one.notify)),
+        notify=tuple(dict.fromkeys((*notified_lately(missed.model, day, settings), *others))),
         report=report_link(settings),
         moment=missed.secret or "",
     )

@@ -7,7 +7,8 @@ could arrange the end of an alert.
 
 While a violation is acknowledged, its nights notify nobody. It notifies again after the last day,
 and as soon as a night proves more than was known. An acknowledgement covers one declaration,
-label, dataset and unit (`workers.warehouse.acknowledgements`).
+label, dataset and unit (`workers.warehouse.acknowledgements`). Without one, a later night notifies
+again where it proves more than twice as much as the incident's nights before it, and 1 more.
 """
 
 import datetime as dt
@@ -48,6 +49,7 @@ class Stage(StrEnum):
 
     BEGINS = "begins"
     GOES_ON = "goes on"
+    GROWS = "proves more than twice as much"
     ACKNOWLEDGED = "acknowledged"
     WORSE = "worse than acknowledged"
     EXPIRED = "its acknowledgement ended"
@@ -59,12 +61,14 @@ class Incident:
 
     Attributes:
         is_open: whether an earlier night refuted the declaration and none resolved it since.
+        largest: the largest bound of such a night.
         acknowledged: the last acknowledgement of it; None where there is none.
         known: the largest bound that was acknowledged, or reported since.
         reported: whether a refuted night was recorded after the acknowledgement's last day.
     """
 
     is_open: bool = False
+    largest: float = 0.0
     acknowledged: Acknowledgement | None = None
     known: float = 0.0
     reported: bool = False
@@ -76,7 +80,11 @@ class Incident:
                 return Stage.WORSE if is_larger(bound, self.known) else Stage.ACKNOWLEDGED
             if not self.reported:
                 return Stage.EXPIRED
-        return Stage.GOES_ON if self.is_open else Stage.BEGINS
+        if not self.is_open:
+            return Stage.BEGINS
+        # Else a small violation would open an incident in which no one hears of a large one.
+        grows = bound > max(2.0 * self.largest, self.largest + 1.0)
+        return Stage.GROWS if grows else Stage.GOES_ON
 
 
 def incident_id(row: AuditRow | Mapping[str, Any]) -> str:
@@ -187,9 +195,9 @@ def incidents_before(
 def _incident(
     row: AuditRow, nights: Sequence[Mapping[str, Any]], known: Sequence[Acknowledgement]
 ) -> Incident:
-    is_open, last = _is_open(row.day, nights), latest_of(known, row)
+    largest, last = _largest(row.day, nights), latest_of(known, row)
     if last is None:
-        return Incident(is_open)
+        return Incident(largest is not None, largest or 0.0)
     since = {
         night["recorded_at"]: bound
         for night in nights
@@ -199,7 +207,8 @@ def _incident(
         and (bound := bound_of(night)) is not None
     }
     return Incident(
-        is_open,
+        largest is not None,
+        largest or 0.0,
         last,
         known=max(last.row.epsilon_acknowledged, *since.values(), 0.0),
         reported=not all(last.covers_day(moment) for moment in since),
@@ -207,16 +216,21 @@ def _incident(
 
 
 def _is_open(day: dt.date, nights: Iterable[Mapping[str, Any]]) -> bool:
-    """Return what the last deciding night before `day` left of an incident."""
-    state = False
+    """Return whether the last deciding night before `day` left an incident open."""
+    return _largest(day, nights) is not None
+
+
+def _largest(day: dt.date, nights: Iterable[Mapping[str, Any]]) -> float | None:
+    """Return the largest bound of an incident that is open before `day`; None where none is."""
+    largest = None
     for night in nights:
         if not day - dt.timedelta(days=REACH) <= night["day"] < day:
             continue
-        if Verdict.VIOLATED in {night["verdict"], night["standing"]}:
-            state = True
+        if (bound := bound_of(night)) is not None:
+            largest = max(bound, largest or 0.0)
         elif resolves(night, night["standing"]):
-            state = False
-    return state
+            largest = None
+    return largest
 
 
 def _claim(row: AuditRow | Mapping[str, Any]) -> tuple[object, ...]:

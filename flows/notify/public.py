@@ -144,6 +144,7 @@ def _changed(
         reason=reason,
         notify=names,
         report=report_link(settings),
+        moment=reason,  # a night may have two, and a receiver drops a second one of the same id
     )
 
 
@@ -165,6 +166,22 @@ def public_acknowledgement_alert(
         report=report_link(settings),
         audit_id=made.statement_id,
         figures=_figures(made),
+        moment=moment.isoformat(),
+    )
+
+
+def public_withdrawal_alert(
+    model: str, day: dt.date, *, moment: dt.datetime, settings: Settings
+) -> Alert:
+    """Return the alert that somebody took an exact audit back, without what it says and why."""
+    return Alert(
+        event=Event.WITHDRAWN,
+        model=model,
+        day=day,
+        subject=f"{model} on {day}: its audit was withdrawn",
+        reason="A person took the exact audit back. Its published statement stays.",
+        notify=settings.model_named(model).notify,
+        report=report_link(settings),
         moment=moment.isoformat(),
     )
 

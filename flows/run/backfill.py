@@ -119,11 +119,16 @@ def plan_backfill(
 
 
 def _committed(warehouse: Warehouse) -> set[tuple[str, dt.date, str]]:
-    """Return what has figures; less what this run committed itself, and may not have alerted."""
+    """Return what has figures; less what this run committed itself, and may not have alerted.
+
+    Less what was withdrawn, too: its day is to be audited again.
+    """
+    withdrawn = warehouse.scan("audit_withdrawals")
     evaluated, started = warehouse.scan("audits").filter(HAS_FIGURES), first_start()
     if started is not None:
         evaluated = evaluated.filter(pl.col("recorded_at") < started)
-    return set(warehouse.collect(evaluated.select("model", "day", "plan")).iter_rows())
+    kept = evaluated.join(withdrawn, on="audit_id", how="anti").select("model", "day", "plan")
+    return set(warehouse.collect(kept).iter_rows())
 
 
 def _nothing_done(jobs: list[Job], note: str) -> State[list[AuditRow]]:

@@ -22,6 +22,7 @@ from flows.notify.alerts import (
 )
 from flows.notify.artifacts import counted, leave_summary, summary
 from flows.notify.incidents import incidents_before, resolves
+from flows.notify.notified import names_taken_out
 from flows.notify.openlineage import send_records, send_statements
 from flows.notify.prefect_context import run_log
 from flows.notify.public import (
@@ -241,10 +242,11 @@ def _beside(
         for change in itertools.chain(public_changes(warehouse, audits), recurring):
             yield from public_change_alerts(change, settings)
         return
-    for audit_id, changes in input_changes(warehouse, audits).items():
-        yield inputs_alert(known[audit_id], changes, settings)
-    for row, told in late_labels(rows, Lake(settings.lake), warehouse):
+    changed = ((known[one], told) for one, told in input_changes(warehouse, audits).items())
+    for row, told in itertools.chain(changed, late_labels(rows, Lake(settings.lake), warehouse)):
         yield inputs_alert(row, told, settings)
+    for row, told in names_taken_out(rows, settings):
+        yield settings_alert(row, told, settings)
     before = incidents_before(warehouse, list(known.values()), windows)
     for found in windows(warehouse, audits).sort("day", "model").iter_rows(named=True):
         row = known[found["audit_id"]]

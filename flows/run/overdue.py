@@ -27,19 +27,26 @@ class AuditsMissingError(AuditError):
 
 
 def overdue_models(settings: Settings, day: dt.date, *, now: dt.datetime) -> tuple[str, ...]:
-    """Return the configured models that have no record of `day` although their deadline passed.
+    """Return the configured models that lack a record of `day` although their deadline passed.
 
-    A record without figures counts: its own alert has been delivered. An exploratory one does not:
-    it is under another plan than the settings'.
+    One of each secret that the settings ask for. A record without figures counts: its own alert has
+    been delivered. An exploratory one does not: it is under another plan than the settings'. What
+    was withdrawn is none.
     """
     warehouse = Warehouse(settings.warehouse)
     configured = ~pl.col("exploratory").fill_null(value=False)
-    recorded = warehouse.scan("audits").filter(pl.col("day") == day, configured).select("model")
-    there = set(warehouse.collect(recorded)["model"])
+    recorded = warehouse.collect(
+        warehouse.scan("audits")
+        .filter(pl.col("day") == day, configured)
+        .select("audit_id", "model", "secret")
+    )
+    withdrawn = warehouse.withdrawn(recorded["audit_id"])
+    there = {(model, secret) for one, model, secret in recorded.rows() if one not in withdrawn}
     return tuple(
         model.name
         for model in settings.models
-        if model.name not in there and now >= settings.deadline_of(model.name, day)
+        if any((model.name, one.secret_name) not in there for one in settings.plans_of(model.name))
+        and now >= settings.deadline_of(model.name, day)
     )
 
 

@@ -36,6 +36,7 @@ def with_remarks(
     """Return the verdict's sentence, with what else a reader needs to know of the records."""
     more = (
         _days(source, plan),
+        _same_answers(source, result),
         result.bad.summary(plan.max_bad_records),
         _drawn(result, evidence),
         _excluded(result, result.training_rows(evidence.records)),
@@ -103,6 +104,19 @@ def _days(source: Source, plan: Plan) -> str:
     if first == last:
         return f"The labels of {last} alone played, of up to {plan.days} days."
     return f"The labels of {len(source.days)} days played, {first} to {last}{more}."
+
+
+def _same_answers(source: Source, result: PartialResult) -> str:
+    """Return that the target answers as the earlier model does, whatever bytes their files are."""
+    known = result.fidelity
+    sums = known.log_loss, known.right, known.predictions, known.predicted
+    differ = any((target != proxy).any() for target, proxy in sums)
+    if not known.records or not source.gives_chances or differ:
+        return ""
+    return (
+        "On the holdout the target answers exactly as the earlier model does, so this audit "
+        "compares a model with itself: see whether its file is the earlier one, saved anew."
+    )
 
 
 def _drawn(result: PartialResult, evidence: Evidence) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from privcore.lower_bounds.verdicts import Verdict
 from workers.warehouse.store import Warehouse
 
 UNKNOWN = "unknown"
@@ -91,8 +92,17 @@ def asked_again(audits: pl.DataFrame) -> list[str]:
             continue
         whose = "" if told_of == "label" else f" of {told_of}"
         told = "; ".join(_told(row) for row in rows.iter_rows(named=True))
-        sentences.append(f"{day}: {rows.height} audits{whose}: {told}.")
+        sentences.append(f"{day}: {rows.height} audits{whose}: {told}.{_stays(rows)}")
     return sentences
+
+
+def _stays(rows: pl.DataFrame) -> str:
+    """Return that a later audit takes no refutation back, where one came to another verdict."""
+    refutes = pl.col("verdict") == Verdict.VIOLATED
+    others = rows.filter(~refutes, ~pl.col("exploratory"), pl.col("withdrawn").is_null())
+    if not others.height or not rows.filter("counts", refutes).height:
+        return ""
+    return " A later one takes no refutation back: withdrawing does."
 
 
 def _told(row: Mapping[str, Any]) -> str:

@@ -7,6 +7,8 @@ COLUMNS = ("epsilon_declared", "delta_declared", "neighbors", "mechanism")
 """Columns of a declaration that are compared."""
 DATASET, LABEL_COLUMN = "dataset", "label_column"
 """Columns that name the dataset whose labels are audited, and the label's column."""
+CLASSES = "classes"
+"""Column with the number of the label's classes, where it is known."""
 NOTHING = "nothing"
 _WORDS = {"replace": "replacing", "add_remove": "adding or removing", "simulate": "simulating"}
 
@@ -15,8 +17,8 @@ def declaration_change(before: Mapping[str, Any] | None, now: Mapping[str, Any])
     """Return how what a night is held against differs from the night before; None where alike.
 
     A first night differs from nothing. The mechanism is named where nothing else differs. A
-    manifest also says whose labels are audited, and in which column. Another dataset or column is a
-    change like any other, because the model may never have seen it.
+    manifest also says whose labels are audited, in which column and with how many classes. Another
+    dataset or column is a change like any other, because the model may never have seen it.
 
     >>> night = {
     ...     "epsilon_declared": 3.6,
@@ -34,6 +36,7 @@ def declaration_change(before: Mapping[str, Any] | None, now: Mapping[str, Any])
         _declared_otherwise(before, now),
         _of_other_labels(before, now),
         _of_another_column(before, now),
+        _of_other_classes(before, now),
     )
     return " ".join(filter(None, changes)) or None
 
@@ -67,6 +70,17 @@ def _of_another_column(before: Mapping[str, Any], now: Mapping[str, Any]) -> str
     return (
         f"Audited was the label column {was!r} until {before['day']}, and is {is_now!r} on "
         f"{now['day']}: see that training used it as its label."
+    )
+
+
+def _of_other_classes(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Only nights with as many classes are in one window: a class that no row has begins anew."""
+    was, is_now = before.get(CLASSES), now.get(CLASSES)
+    if was is None or is_now is None or was == is_now:
+        return ""
+    return (
+        f"The label had {was} classes until {before['day']}, and has {is_now} on {now['day']}: "
+        "bounds over several nights begin anew."
     )
 
 

@@ -2,12 +2,13 @@
 
 import datetime as dt
 import json
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import polars as pl
 
-from workers.warehouse.store import Warehouse
+from workers.warehouse.store import INPUT_COLUMNS, REFUTES, Warehouse
 
 _COLUMNS = (
     "audit_id",
@@ -16,6 +17,9 @@ _COLUMNS = (
     "proxy_day",
     "source",
     "secret",
+    "status",
+    "verdict",
+    "exploratory",
     "plan",
     "method_version",
     "revision",
@@ -25,7 +29,14 @@ _COLUMNS = (
     "labels_digest",
     "target_manifest_sha256",
     "proxy_manifest_sha256",
+    "records",
+    "control_records",
+    "epsilon_lower",
+    "target_log_loss",
+    "proxy_log_loss",
 )
+_FIGURES = _COLUMNS[-5:]
+"""Figures that are the same of the same rows, whichever slices are looked at beside them."""
 _READ = ("slices", "privacy_unit", "sampling", "attribute", "days", "secret")
 """Fields of a plan that decide which columns of the labels are read, and so digested."""
 _TARGET = {"target_sha256": "checkpoint", "target_manifest_sha256": "manifest"}
@@ -57,7 +68,8 @@ def input_changes(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, str]:
     are compared between audits of one checkpoint that read the same columns by the same method. So
     is the day of the proxy: without yesterday's checkpoint, the day is compared with an older one.
     Last, a day's checkpoint is no other day's, since a file of an earlier day never saw the labels;
-    and it is the one that later days were compared with, where these were audited before.
+    and it is the one that later days were compared with, where these were audited before. Where an
+    earlier record of the day refutes, it is named, since it stays the day's.
 
     *Does not say* that a change is a fraud: late labels and repaired checkpoints change inputs,
     too. Both records stand.
@@ -83,6 +95,7 @@ def input_changes(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, str]:
     wanted = set(audits["audit_id"])
     found: dict[str, str] = {}
     of_other_days = _of_other_days(warehouse, audits)
+    refuting = _refuting(warehouse, stored)
     for (model, _), rows in by_day.items():
         for place, row in enumerate(rows):
             if row["audit_id"] not in wanted:
@@ -90,6 +103,9 @@ def input_changes(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, str]:
             then = by_day.get((model, row["proxy_day"]), [])
             told = [*_of_the_day(row, rows[:place]), *_of_the_proxy(row, then)]
             told += of_other_days.pop(row["audit_id"], [])
+            told += _of_a_refutation(
+                row, [one for one in rows[:place] if one["audit_id"] in refuting]
+            )
             if told:
                 found[str(row["audit_id"])] = f"inputs_changed: {' '.join(told)}"
     alone = {name: f"inputs_changed: {' '.join(told)}" for name, told in of_other_days.items()}
@@ -181,6 +197,8 @@ def _of_the_day(row: Mapping[str, Any], earlier: Iterable[Mapping[str, Any]]) ->
             if _differ(row[column], before[column]) and _are_files(column, row, before):
                 told.setdefault(name, _sentence(f"{name} of {row['day']}", row, column, before))
         same = not _differ(row["target_sha256"], before["target_sha256"])
+        if same and _differs_in_slices(row, before):
+            told.setdefault("labels", _other_figures(row, before))
         beside = row["proxy_day"], before["proxy_day"]
         if same and None not in beside and len({*beside}) > 1 and _way(row) == _way(before):
             told.setdefault("proxy", _other_proxy(row, before))
@@ -196,6 +214,32 @@ def _of_the_day(row: Mapping[str, Any], earlier: Iterable[Mapping[str, Any]]) ->
     return list(told.values())
 
 
+def _differs_in_slices(row: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Return whether records of the same models differ in figures, and their plans in slices alone.
+
+    Their digests are of other columns, so that a slice would hide labels that were rewritten.
+    """
+    if row["proxy_sha256"] != before["proxy_sha256"] or _way(row) == _way(before):
+        return False
+    of_slices = dict.fromkeys(("slices", "minimum_slice_records"))
+    plans = [json.loads(one["plan"]) | of_slices for one in (row, before)]
+    ways = [_way({**one, "plan": "{}"}) for one in (row, before)]
+    pairs = [(row[name], before[name]) for name in _FIGURES]
+    differ = any(
+        now != was if None in {now, was} else not math.isclose(now, was, rel_tol=1e-9)
+        for now, was in pairs
+    )
+    return plans[0] == plans[1] and ways[0] == ways[1] and differ
+
+
+def _other_figures(row: Mapping[str, Any], before: Mapping[str, Any]) -> str:
+    return (
+        f"Rows or labels of {row['day']} changed after its audit: the record "
+        f"{before['audit_id'][:8]} has other figures of the same models under the same plan, but "
+        "for its slices."
+    )
+
+
 def _of_the_proxy(row: Mapping[str, Any], then: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return what of the proxy is not as when it was the target."""
     told: dict[str, str] = {}
@@ -205,6 +249,30 @@ def _of_the_proxy(row: Mapping[str, Any], then: Iterable[Mapping[str, Any]]) -> 
                 what = f"proxy's {name}, of {row['proxy_day']},"
                 told.setdefault(name, _sentence(what, row, column, before, was))
     return list(told.values())
+
+
+def _refuting(warehouse: Warehouse, stored: pl.DataFrame) -> set[str]:
+    """Return the records that refute what was declared for their day, and were not withdrawn."""
+    configured = ~pl.col("exploratory").fill_null(value=False)
+    ids = set(stored.filter(REFUTES, configured)["audit_id"])
+    return ids - warehouse.withdrawn(ids) if ids else ids
+
+
+def _of_a_refutation(row: Mapping[str, Any], known: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return that an earlier record of other inputs refutes, where this one does not."""
+    for before in known:
+        if (
+            row["verdict"] not in {before["verdict"], None}
+            and all(row[name] == before[name] for name in ("secret", "method_version"))
+            and any(row[name] != before[name] for name in INPUT_COLUMNS)
+        ):
+            stays = (
+                f"The record {before['audit_id'][:8]} refutes what was declared for {row['day']}, "
+                "and stays the day's. If its inputs were wrong, an operator can take it back "
+                "(privaudit withdraw)."
+            )
+            return [stays]
+    return []
 
 
 def _sentence(

@@ -52,7 +52,7 @@ def public_changes(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[Publi
     Checkpoints are held against the first record of their own day.
     """
     models = audits["model"].unique()
-    current = warehouse.current(models=models, columns=_COMPARED)
+    current = warehouse.current(models=models, columns=_COMPARED, public=True)
     asked = set(audits["audit_id"])
     for (model,), nights in current.filter(pl.col(DATASET).is_not_null()).group_by("model"):
         try:

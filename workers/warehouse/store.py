@@ -13,6 +13,7 @@ import deltalake
 import polars as pl
 
 from privcore.exceptions import TerminalError
+from privcore.lower_bounds.verdicts import Verdict
 from workers.lake.probe import try_writing
 from workers.warehouse.commit import commit_all, insert_rows, shared
 from workers.warehouse.delta import (
@@ -34,7 +35,7 @@ _NAMED = 3
 """The most audits that are named where an id's beginning fits several."""
 SHORTEST_ID = 4
 """Characters of an id that must be given."""
-_INPUTS = (
+INPUT_COLUMNS = (
     "method_version",
     "target_sha256",
     "proxy_sha256",
@@ -45,6 +46,8 @@ _INPUTS = (
 """Columns of an audit's inputs, and of its method."""
 POSSIBLE_DAY = pl.col("day") <= pl.col("recorded_at").dt.date() + dt.timedelta(days=1)
 """Whether a record's day is one that it can be of: a later one is a mistake, and hides no night."""
+REFUTES = (pl.col("status") == Status.EVALUATED) & (pl.col("verdict") == Verdict.VIOLATED)
+"""Whether a record refutes what was declared for its night."""
 _ORDER = (pl.col("day"), pl.col("model"), pl.col("secret"))
 
 
@@ -107,8 +110,8 @@ class Warehouse:
         self._check_present()
         return commit_all(self, records)
 
-    def withdraw(self, audit_id: str, why: str) -> None:
-        """Take a committed audit back: it is never its model's and day's current record again.
+    def withdraw(self, audit_id: str, why: str) -> WithdrawalRow:
+        """Take a committed audit back, and return how: it is never the current record again.
 
         Nothing is deleted; the withdrawal is a record of its own. The same audit committed again
         stays withdrawn, since it would be the same mistake.
@@ -129,6 +132,7 @@ class Warehouse:
         now = dt.datetime.now(dt.UTC)
         row = WithdrawalRow(**shared(audit), withdrawn_at=now, why=why.strip())
         insert_rows(self, "audit_withdrawals", (row,))
+        return row
 
     def withdrawal(self, audit_id: str) -> WithdrawalRow | None:
         """Return how an audit was withdrawn, None where it was not."""
@@ -257,6 +261,7 @@ class Warehouse:
         models: pl.Series | None = None,
         columns: Sequence[str] | None = None,
         in_order: bool = True,
+        public: bool = False,
     ) -> pl.DataFrame:
         """Return the current record of every model and day, ordered by day and model.
 
@@ -269,14 +274,17 @@ class Warehouse:
         the one that was last committed or confirmed, whatever the clocks said then. But of all
         audits of the same inputs by the same method the first counts, so that asking again, with
         another seed or another plan, turns no verdict; and an exploratory one counts only where
-        there is no other. What was withdrawn is passed over.
+        there is no other. One that refutes counts before later ones of other inputs by the same
+        method: labels that are rewritten, or another checkpoint, take no refutation back. What was
+        withdrawn is passed over. For the `public` it is the last one that is not exploratory
+        and read its labels, whatever it came to, since labels decide that.
         """
         audits = self.scan("audits")
         if day is not None:
             audits = audits.filter(pl.col("day") == day)
         if models is not None:
             audits = audits.filter(pl.col("model").is_in(models.implode()))
-        latest = self._latest(audits)
+        latest = self._latest(audits, public=public)
         if not every_secret:
             latest = latest.filter(pl.col("secret") == "label")
         ordered = latest.sort(_ORDER) if in_order else latest
@@ -298,8 +306,8 @@ class Warehouse:
         """
         audits = self.scan("audits").filter(pl.col("target_sha256") == sha256)
         kept = self._not_withdrawn(audits)
-        refuted = pl.col("configured") & pl.col("evaluated") & (pl.col("verdict") == "violated")
-        ids = self.collect(self._first_of_inputs(kept).filter(refuted).select("audit_id"))
+        refuted = self._first_of_inputs(kept).filter(REFUTES, pl.col("configured"))
+        ids = self.collect(refuted.select("audit_id"))
         return self.collect(kept.filter(pl.col("audit_id").is_in(ids["audit_id"].implode())))
 
     def path(self, table: str) -> str:
@@ -315,7 +323,7 @@ class Warehouse:
         withdrawn = self.collect(self.scan("audit_withdrawals").select("audit_id"))["audit_id"]
         return audits.filter(~pl.col("audit_id").is_in(withdrawn.implode(), nulls_equal=True))
 
-    def _latest(self, audits: pl.LazyFrame) -> pl.LazyFrame:
+    def _latest(self, audits: pl.LazyFrame, *, public: bool = False) -> pl.LazyFrame:
         """Return the current audit of each model, day and secret, in no order.
 
         Most have one audit, which is it: only where there are several are their inputs compared.
@@ -327,22 +335,49 @@ class Warehouse:
         several = known.filter(known.select(key).is_duplicated())["audit_id"]
         if several.len():
             rivals = kept.filter(pl.col("audit_id").is_in(several.implode()))
-            chosen = self.collect(self._chosen(rivals))["audit_id"]
+            chosen = self.collect(self._chosen(rivals, public=public))["audit_id"]
             passed_over = several.filter(~several.is_in(chosen.implode()))
             kept = kept.filter(~pl.col("audit_id").is_in(passed_over.implode()))
         return kept
 
-    def _chosen(self, audits: pl.LazyFrame) -> pl.LazyFrame:
+    def _chosen(self, audits: pl.LazyFrame, *, public: bool) -> pl.LazyFrame:
         """Return the id of the current audit of each model, day and secret."""
+        key, late = ("model", "day", "of"), ("latest_revision", "latest_seen", "audit_id")
+        if public:
+            read = pl.col("dataset").is_not_null()
+            ordered = self._with_order(audits).with_columns(read=read)
+            last = ordered.sort("configured", "read", *late).unique(
+                key, keep="last", maintain_order=True
+            )
+            return last.select("audit_id")
+        come_to = ("configured", "evaluated")
+        newest = pl.col("method_version").sort_by(*come_to, *late).last().over(key)
+        refutes = REFUTES & pl.col("configured") & (pl.col("method_version") == newest)
         return (
             self._first_of_inputs(audits)
-            .sort("configured", "evaluated", "latest_revision", "latest_seen", "audit_id")
-            .unique(["model", "day", "of"], keep="last", maintain_order=True)
+            .with_columns(refutes=refutes)
+            .sort(*come_to, "refutes", *late)
+            .unique(key, keep="last", maintain_order=True)
             .select("audit_id")
         )
 
     def _first_of_inputs(self, audits: pl.LazyFrame) -> pl.LazyFrame:
         """Return the first audit of each inputs, with the columns that `_chosen` sorts by."""
+        unknown = ~pl.col("evaluated") | pl.col("labels_digest").is_null()
+        same = ("model", "day", "of", "configured", *INPUT_COLUMNS, "alone")
+        return (
+            self._with_order(audits)
+            .with_columns(alone=pl.when(unknown).then(pl.col("audit_id")))
+            # The first of the same inputs stands for all of these, and is as late as the last.
+            .sort("revision", "recorded_at", "audit_id")
+            .with_columns(
+                pl.col("latest_revision").max().over(same), pl.col("latest_seen").max().over(same)
+            )
+            .unique(same, keep="first", maintain_order=True)
+        )
+
+    def _with_order(self, audits: pl.LazyFrame) -> pl.LazyFrame:
+        """Return audits with what they came to, and when they were last committed or confirmed."""
         confirmed = (
             self.scan("audit_confirmations")
             .group_by("audit_id")
@@ -351,28 +386,12 @@ class Warehouse:
                 pl.col("revision").max().alias("confirmed_revision"),
             )
         )
-        evaluated = pl.col("status") == Status.EVALUATED
-        configured = ~pl.col("exploratory").fill_null(value=False)
-        unknown = ~evaluated | pl.col("labels_digest").is_null()
-        same = ("model", "day", "of", "configured", *_INPUTS, "alone")
-        revision = pl.max_horizontal("revision", "confirmed_revision")
-        seen = pl.max_horizontal("recorded_at", "confirmed_at")
-        return (
-            audits.join(confirmed, on="audit_id", how="left")
-            .with_columns(
-                of="secret",
-                evaluated=evaluated,
-                configured=configured,
-                alone=pl.when(unknown).then(pl.col("audit_id")),
-                latest_revision=revision,
-                latest_seen=seen,
-            )
-            # The first of the same inputs stands for all of these, and is as late as the last.
-            .sort("revision", "recorded_at", "audit_id")
-            .with_columns(
-                pl.col("latest_revision").max().over(same), pl.col("latest_seen").max().over(same)
-            )
-            .unique(same, keep="first", maintain_order=True)
+        return audits.join(confirmed, on="audit_id", how="left").with_columns(
+            of="secret",
+            evaluated=pl.col("status") == Status.EVALUATED,
+            configured=~pl.col("exploratory").fill_null(value=False),
+            latest_revision=pl.max_horizontal("revision", "confirmed_revision"),
+            latest_seen=pl.max_horizontal("recorded_at", "confirmed_at"),
         )
 
     def _rows(self, table: str, audit_id: str) -> list[dict[str, Any]]:

@@ -38,6 +38,9 @@ _WEALTH = ("audit_id", "window_log_wealth", "window_price", "claimed_log_wealth"
 class Together:
     """Models that training read the same labels of one day for, by their audits of the same unit.
 
+    Beside audits of rows, those of persons count, too, with what they promise and not what they
+    prove.
+
     A model that is trained again on these labels on a later day makes a promise of its own for
     them each time.
 
@@ -123,7 +126,7 @@ def together(
         delta: at which declarations are composed.
         public: only what follows from declarations and plans, which no label decides.
     """
-    audits = _audits(warehouse, day)
+    audits = _audits(warehouse, day, public=public)
     with_evidence = [] if public else audits["audit_id"].to_list()
     wealth = warehouse.collect(
         warehouse.scan("audit_wealth")
@@ -136,19 +139,21 @@ def together(
     for row in audits.sort("day", "dataset", "model").iter_rows(named=True):
         for labels in _label_days(row):
             found.setdefault((labels, row["dataset"], row["privacy_unit"]), []).append(row)
+    _add_promises_for_persons(found)
     if day is not None:
-        asked = (key for key, rows in found.items() if rows[-1]["day"] == day)
+        asked = (key for key, rows in found.items() if day in {row["day"] for row in rows})
         found = {key: found[key] for key in _most_read(asked, found)}
     return [_partition(key, found[key], nights, delta, promises) for key in sorted(found, key=str)]
 
 
-def _audits(warehouse: Warehouse, day: dt.date | None) -> pl.DataFrame:
+def _audits(warehouse: Warehouse, day: dt.date | None, *, public: bool) -> pl.DataFrame:
     """Return the audits of a day, or of all, with all earlier ones that share labels with them."""
-    audits = warehouse.current(day=day, columns=_AUDIT).filter(pl.col("dataset").is_not_null())
+    named = pl.col("dataset").is_not_null()
+    audits = warehouse.current(day=day, columns=_AUDIT, public=public).filter(named)
     since = min((_label_days(row)[0] for row in audits.iter_rows(named=True)), default=day)
     if day is None or since is None or since == day:
         return audits
-    earlier = warehouse.current(columns=_AUDIT).filter(pl.col("dataset").is_not_null())
+    earlier = warehouse.current(columns=_AUDIT, public=public).filter(named)
     return earlier.filter(pl.col("day").is_between(since, day))
 
 
@@ -157,6 +162,16 @@ def _label_days(row: Mapping[str, Any]) -> list[dt.date]:
     named = (row["day"], row["trained_since"], *(row["label_days"] or ()))
     first = max(min(filter(None, named)), first_of(row["day"], _MOST_DAYS))
     return [first + dt.timedelta(days=step) for step in range((row["day"] - first).days + 1)]
+
+
+def _add_promises_for_persons(found: dict[tuple[Any, ...], list[dict[str, Any]]]) -> None:
+    """Add to audits of rows those of persons: what a model promises for these, it does for rows.
+
+    So a model's own unit takes it out of no total.
+    """
+    for (labels, dataset, unit), rows in found.items():
+        if unit is not None and (labels, dataset, None) in found:
+            found[labels, dataset, None] += rows
 
 
 def _most_read(
@@ -217,7 +232,8 @@ def _partition(
     of_each = {model: epsilon for model, (epsilon, _) in sorted(promising)}
     undeclared = tuple(sorted({row["model"] for row in rows if not promises(row)}))
     composed = math.inf if undeclared else composed_epsilon(promised, delta=delta)
-    with_figures = [row for row in _about_the_same(rows, key[0]) if row["audit_id"] in nights]
+    of_unit = [row for row in rows if row["privacy_unit"] == key[2]]
+    with_figures = [row for row in _about_the_same(of_unit, key[0]) if row["audit_id"] in nights]
     epsilon_lower, evalue = None, None
     try:
         epsilon_lower, evalue = _proved(with_figures, nights)

@@ -85,15 +85,30 @@ def test_an_exploratory_audit_acquits_nobody_whose_own_could_not_be_evaluated(
 def test_other_inputs_and_another_method_have_a_verdict_of_their_own(
     warehouse: Warehouse, name: str
 ) -> None:
-    warehouse.commit(asked("violated"))
+    warehouse.commit(asked("undeclared"))
     other = {name: "x" * 64}
     warehouse.commit(asked("consistent", **other))
     assert verdict_of(warehouse) == "consistent"
     warehouse.commit(asked("undeclared", seed=1, **other))
     assert verdict_of(warehouse) == "consistent"
     # The first inputs come back: their first verdict does, too, whatever is asked of them now.
-    warehouse.commit(asked("undeclared", seed=2))
-    assert verdict_of(warehouse) == "violated"
+    warehouse.commit(asked("violated", seed=2))
+    assert verdict_of(warehouse) == "undeclared"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", rest_slow([*INPUTS, "target_manifest_sha256", "method_version"], always=2)
+)
+def test_other_inputs_take_no_refutation_back_and_another_method_does(
+    warehouse: Warehouse, name: str
+) -> None:
+    warehouse.commit(asked("violated"))
+    warehouse.commit(asked("consistent", **{name: "x" * 64}))
+    newer = name == "method_version"
+    assert verdict_of(warehouse) == ("consistent" if newer else "violated")
+    warehouse.commit(asked("not_evaluable", status="not_evaluable", method_version="3"))
+    assert verdict_of(warehouse) == ("consistent" if newer else "violated")
 
 
 @pytest.mark.slow

@@ -111,11 +111,11 @@ def test_asking_again_does_not_open_the_gate(warehouse: Warehouse) -> None:
 def test_labels_that_are_rewritten_after_a_violated_audit_open_no_gate(
     warehouse: Warehouse,
 ) -> None:
-    """The day's current record was consistent, and the refuted file passed."""
+    """The day's current record was consistent, and the refuted file passed. Now it stays."""
     put(warehouse, "violated")
     put(warehouse, "consistent", labels_digest="c" * 64, hour=1)
     (current,) = warehouse.current()["verdict"]
-    assert current == "consistent"
+    assert current == "violated"
     found, why = gate(audits_of(warehouse, FILE))
     assert found is Gate.FAIL
     assert why == "This file must not be served: ads on 2026-04-01 is violated."

@@ -1,7 +1,8 @@
 -- The current record of every model, day and secret: the latest that came to figures, or the latest
 -- of all where none did. The latest is the one that was last committed or confirmed, whatever the
 -- clocks said. Of audits of the same inputs by the same method the first counts, and an exploratory
--- one only where there is no other. What was withdrawn is passed over.
+-- one only where there is no other. One that refutes counts before later ones of other inputs by the
+-- same method. What was withdrawn is passed over.
 with confirmed as (
     select
         audit_id,
@@ -26,6 +27,11 @@ known as (
         audits.secret,
         case when audits.status = 'evaluated' then 0 else 1 end as unevaluated,
         case when coalesce(audits.exploratory, false) then 0 else 1 end as configured,
+        case
+            when coalesce(audits.exploratory, false) then null
+            when audits.status <> 'evaluated' then null
+            when audits.verdict = 'violated' then audits.method_version
+        end as refuted_by,
         audits.revision,
         case
             when confirmed.revision > audits.revision then confirmed.revision
@@ -52,6 +58,8 @@ firsts as (
         model,
         day,
         secret,
+        method_version,
+        refuted_by,
         unevaluated,
         configured,
         max(latest_revision) over (
@@ -73,9 +81,9 @@ firsts as (
     from known
 ),
 
-ranked as (
+placed as (
     select
-        audit_id,
+        *,
         row_number() over (
             partition by model, day, secret
             order by
@@ -83,6 +91,27 @@ ranked as (
         ) as place
     from firsts
     where nth = 1
+),
+
+methods as (
+    select
+        *,
+        max(case when place = 1 then method_version end) over (
+            partition by model, day, secret
+        ) as newest_method
+    from placed
+),
+
+ranked as (
+    select
+        audit_id,
+        row_number() over (
+            partition by model, day, secret
+            order by
+                configured desc, unevaluated, case when refuted_by = newest_method then 0 else 1 end,
+                place
+        ) as place
+    from methods
 )
 
 select audits.*

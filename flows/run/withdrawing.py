@@ -1,0 +1,64 @@
+"""Audits that are taken back or deleted: people hear of it, since a refutation may go with them."""
+
+import datetime as dt
+from collections.abc import Iterator
+
+import polars as pl
+
+from flows.notify.alerts import Alert, deletion_alert, deliver_all, withdrawal_alert
+from flows.notify.public import public_withdrawal_alert
+from flows.run.own_run import asked_by
+from flows.settings import Settings
+from workers.warehouse.maintenance import Deleted, delete_before
+from workers.warehouse.store import REFUTES, Warehouse
+
+
+def withdraw_audit(settings: Settings, audit_id: str, *, why: str) -> tuple[str, ...]:
+    """Take an audit back, and send the alert that says so.
+
+    Where statements are published, the alert says neither what the audit came to nor why it was
+    taken back, since labels decide the one, and a person may have written a figure into the other.
+
+    Returns:
+        Why the alert was not delivered, if it was not.
+
+    Raises:
+        TerminalError: the audit cannot be withdrawn; the sentence says why.
+    """
+    warehouse = Warehouse(settings.warehouse)
+    made = warehouse.withdraw(audit_id, why)
+    row = warehouse.record(audit_id).audit
+    alert = (
+        withdrawal_alert(made, row, _who(), settings)
+        if settings.publication is None
+        else public_withdrawal_alert(
+            row.model, row.day, moment=made.withdrawn_at, settings=settings
+        )
+    )
+    return deliver_all([alert], settings)
+
+
+def delete_audits(settings: Settings, day: dt.date) -> tuple[Deleted, tuple[str, ...]]:
+    """Delete the audits of all days before one, and alert of each model whose refutations go.
+
+    Where statements are published there is no alert, since labels decide it; the statements stay.
+
+    Returns:
+        What was deleted, and why alerts were not delivered, if some were not.
+    """
+    warehouse = Warehouse(settings.warehouse)
+    alerts = [] if settings.publication else list(_deletions(warehouse, day, settings))
+    return delete_before(warehouse, day), deliver_all(alerts, settings)
+
+
+def _deletions(warehouse: Warehouse, day: dt.date, settings: Settings) -> Iterator[Alert]:
+    """Yield an alert for each model of which audits that refute are to be deleted."""
+    named = pl.all_horizontal(pl.col("model", "day").is_not_null())
+    refuting = warehouse.scan("audits").filter(named, REFUTES, pl.col("day") < day)
+    counted = warehouse.collect(refuting.group_by("model").len().sort("model"))
+    for model, count in counted.iter_rows():
+        yield deletion_alert(model, day, count, _who(), settings)
+
+
+def _who() -> str:
+    return asked_by() or "An unknown user"
