@@ -70,7 +70,7 @@ BELOW_IN_WORKERS = {
         "exceptions", "logs", "versions", "plan", "executors", "totals", "lake", "labels",
         "sources",
     },
-    "datasets": {"lake", "labels"},
+    "datasets": {"exceptions", "lake", "labels"},
     "training": {"exceptions", "executors", "lake", "labels"},
     "memorization": {"exceptions", "contained", "memory", "executors", "lake", "labels"},
     "release": {

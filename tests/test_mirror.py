@@ -150,7 +150,7 @@ ELSEWHERE = {
     "flows/run/test_file_audit.py": (
         "flows.next_steps.gate_decision workers.sources.checkpoints.given_files"
     ),
-    "flows/commands/test_manifest.py": "workers.lake.manifest_proposal",
+    "flows/commands/test_manifest.py": "workers.sources.manifest_proposal",
     "flows/commands/test_model_checks.py": "workers.audit.rehearsal",
     "flows/settings/test_settings.py": (
         "flows.commands.settings_template flows.settings.file flows.settings.model "

@@ -56,7 +56,7 @@ def manifest(
         return
     if model_file is None or table is None or label is None or day is None:
         raise typer.BadParameter("give MODEL_FILE, --table, --label and --day; or --schema.")
-    from workers.lake.manifest_proposal import ProposedDeclaration, proposed_manifest
+    from workers.sources.manifest_proposal import ProposedDeclaration, proposed_manifest
 
     declaration = None
     if epsilon is not None:

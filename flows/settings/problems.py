@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from flows.settings.nearest import did_you_mean
 from privcore.exceptions import TerminalError
 
-_SHORT_TIME = re.compile(r"^\s*[\w.]+\s*=\s*\d{1,2}:\d{2}\s*(#.*)?$", re.MULTILINE)
+_SHORT_TIME = re.compile(r"^[ \t]*[\w.]+[ \t]*=[ \t]*\d{1,2}:\d{2}[ \t]*(#.*)?$", re.MULTILINE)
 
 
 class SettingsError(TerminalError):

@@ -25,9 +25,9 @@ from workers.audit.unlike_arms import unlike_arms
 from workers.exceptions import NotEvaluableError
 from workers.labels.batches import Batch
 from workers.lake import limits
-from workers.lake.manifest_proposal import proposed_manifest
 from workers.memorization.scan import _tokens
 from workers.patience import ONCE
+from workers.sources.manifest_proposal import proposed_manifest
 from workers.sources.scores.join_parts import JoinPart, check_names
 
 DAY = dt.date(2026, 3, 2)

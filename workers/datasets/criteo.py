@@ -102,8 +102,9 @@ def write_day(
         InvalidInputError: as `ingest_day`.
     """
     folder = labels_folder(dataset, day)
-    if lake.exists(folder):
-        raise InvalidInputError("day", str(day), f"the lake has it already: remove {folder}")
+    if lake.files_below(folder):  # which would be rows of the day, whoever wrote them
+        rule = f"the lake has it already, or files of it: remove {folder}"
+        raise InvalidInputError("day", str(day), rule)
     files, file = lake.files, f"{folder}/part-00000.parquet"
     files.create_dir(folder, recursive=True)
     random = generator(seed, "split", dataset, str(day))

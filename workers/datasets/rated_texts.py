@@ -5,9 +5,11 @@ product reviews and newspaper sentences of Hutto and Gilbert 2014, each with the
 20 people from -4 to 4, in an archive within the archive.
 """
 
+import errno
 import io
 import pathlib
 import tarfile
+import zlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,12 +17,19 @@ import polars as pl
 from numpy.typing import NDArray
 
 from privcore.exceptions import InvalidInputError
+from workers.exceptions import NotEvaluableError
+from workers.labels.columns import Batch
+from workers.labels.parquet import read_footer, read_row_group
+from workers.lake import limits
+from workers.lake.layout import Lake, read_named, unzipped
 
 RATED = "texts rated by people (vaderSentiment 3.3.2)"
 _INNER = "additional_resources/hutto_ICWSM_2014.tar.gz"
 _FILES = ("tweets", "movieReviewSnippets", "amazonReviewSnippets", "nytEditorialSnippets")
 _LARGEST = 16 * 2**20
 """Bytes that a file in the archives may have; the largest has 2.3 million."""
+_READ_ERRORS = (OSError, EOFError, zlib.error, NotEvaluableError, tarfile.TarError,
+                pl.exceptions.PolarsError)  # fmt: skip
 _NEUTRAL_BELOW = 0.5
 """A mean rating below this, of either sign, rounds to the scale's neutral 0."""
 _SENTIMENT140 = ("sentiment", "id", "date", "query", "user", "text")
@@ -76,15 +85,16 @@ def read_texts(path: pathlib.Path) -> RatedTexts:
     try:
         if path.name.endswith(".tar.gz"):
             return _rated(path)
-        frame = pl.read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
-    except (OSError, EOFError, tarfile.TarError, pl.exceptions.PolarsError) as error:
+        frame = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+        frame = frame.cast(pl.String)
+    except _READ_ERRORS as error:
         rule = f"it cannot be read as the archive of a package, Parquet or CSV: {error}"
         raise InvalidInputError("--input", str(path), rule) from None
     missing = [name for name in ("text", "sentiment") if name not in frame.columns]
     if missing:
         rule = f"it lacks a column {missing[0]!r}: name the columns 'text' and 'sentiment'"
         raise InvalidInputError("--input", str(path), rule)
-    words = frame["sentiment"].cast(pl.String).str.to_lowercase()
+    words = frame["sentiment"].str.to_lowercase()
     other = words.is_in(list(_SENTIMENTS)).not_().fill_null(value=True) | frame["text"].is_null()
     if other.any():
         place = int(other.arg_max() or 0)
@@ -95,16 +105,32 @@ def read_texts(path: pathlib.Path) -> RatedTexts:
         )
         raise InvalidInputError("--input", str(path), rule)
     sentiments = words.replace_strict(_SENTIMENTS, return_dtype=pl.Int64).to_numpy()
-    texts = frame["text"].cast(pl.String)
-    return _checked(RatedTexts(texts, sentiments, f"texts of {path.name}"), path)
+    return _checked(RatedTexts(frame["text"], sentiments, f"texts of {path.name}"), path)
+
+
+def _read_parquet(path: pathlib.Path) -> pl.DataFrame:
+    """Return those of the columns that the file has, by the readers of label files."""
+    real = path.resolve()
+    lake, asked = Lake(str(real.parent)), ("text", "sentiment")
+    footer = read_footer(lake, real.name, asked)
+    names = [name for name in asked if name in footer.names]
+    if sum(group.rows for group in footer.groups) > limits.SHARD_ROWS:
+        raise OSError(errno.EFBIG, f"it has more than {limits.SHARD_ROWS:,} rows")
+    frames = [pl.DataFrame(schema=names)] if not footer.groups or not names else []
+    for index in range(len(footer.groups) if names else 0):
+        table = read_row_group(lake, real.name, footer, index, names).table(names)
+        batch = Batch(table, real.name, (real.name, index, 0))
+        frames.append(pl.DataFrame([batch.column(name) for name in names]))
+    return pl.concat(frames)
 
 
 def _read_csv(path: pathlib.Path) -> pl.DataFrame:
     """Return the columns of a CSV file; Sentiment140's has no names and is in Latin-1."""
-    head = path.open("rb").readline().decode("latin-1")
-    if "text" in head.lower() and "sentiment" in head.lower():
-        return pl.read_csv(path, infer_schema=False)
-    text = path.read_bytes().decode("latin-1").encode()
+    content = read_named(str(path), at_most=limits.CSV_BYTES)
+    head = content.partition(b"\n")[0].lower()
+    if b"text" in head and b"sentiment" in head:
+        return pl.read_csv(content, infer_schema=False)
+    text = content.decode("latin-1").encode()
     frame = pl.read_csv(text, has_header=False, infer_schema=False)
     if frame.width != len(_SENTIMENT140):
         return frame
@@ -113,7 +139,7 @@ def _read_csv(path: pathlib.Path) -> pl.DataFrame:
 
 def _rated(path: pathlib.Path) -> RatedTexts:
     """Return the rated texts of the package's source distribution."""
-    inner = _member(path.read_bytes(), _INNER, path)
+    inner = _member(read_named(str(path), at_most=_LARGEST), _INNER, path)
     texts, ratings = [], []
     for name in _FILES:
         content = _member(inner, f"{name}_GroundTruth.txt", path).decode("utf-8", "replace")
@@ -136,7 +162,8 @@ def _rated(path: pathlib.Path) -> RatedTexts:
 
 def _member(archive: bytes, name: str, path: pathlib.Path) -> bytes:
     """Return a file of an archive, by the end of its path."""
-    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as opened:
+    unpacked = unzipped(archive, at_most=4 * _LARGEST)
+    with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as opened:
         for member in opened:
             if member.name.endswith(f"/{name}") and member.isfile() and member.size <= _LARGEST:
                 content = opened.extractfile(member)

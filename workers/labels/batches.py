@@ -1,11 +1,17 @@
 """Rows of a piece of the labels, batch by batch."""
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
+import pyarrow as pa
+
+from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import Batch
-from workers.labels.parquet import Footer, read_row_group
+from workers.labels.parquet import Footer, read_footer, read_row_group
 from workers.labels.shards import Partition, Piece
 from workers.lake.layout import Lake
+
+_ROWS = 1 << 16
 
 
 def batches_of(
@@ -25,3 +31,30 @@ def batches_of(
         for table in group.batches(columns, rows=rows, encoded=encoded):
             yield Batch(table, path, (piece.file, index, start))
             start += table.num_rows
+
+
+def distinct_values(lake: Lake, path: str, column: str, *, most: int) -> set[Any]:
+    """Return the different values that a file has in a column, without nulls.
+
+    Reading stops where there are more than `most`.
+
+    Raises:
+        NotEvaluableError: the file is damaged, or larger than what is read.
+    """
+    footer, found = read_footer(lake, path, [column]), set[Any]()
+    kind = footer.schema().field(column).type
+    if pa.types.is_nested(kind):
+        raise NotEvaluableError(
+            Reason.LABEL_INVALID,
+            f"{path} stores the label {column!r} as {kind}: store classes as text, numbers or "
+            "booleans.",
+        )
+    for index in range(len(footer.groups)):
+        group = read_row_group(lake, path, footer, index, [column])
+        # Text stays encoded: spelled out, a value that many rows share could take gigabytes.
+        for table in group.batches([column], rows=_ROWS, encoded={column}):
+            values = table[column].unique()[: most + 2]  # one of them may be null
+            found |= {value for value in values.to_pylist() if value is not None}
+            if len(found) > most:
+                return found
+    return found

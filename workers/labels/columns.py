@@ -1,5 +1,7 @@
 """The columns of one row group of labels, validated: features, class indices, arms, groups."""
 
+import re
+import urllib.parse
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +25,7 @@ from workers.lake.manifest import Feature, LabelColumn, Manifest, looked_up
 SPLIT = "split"
 TRAIN, HOLDOUT = "train", "holdout"
 _TABLE = 1 << 16  # values of a label that are looked up in a table
+_DAY = re.compile(r"\d{4}-?\d\d-?\d\d")
 _NAME_CHARACTERS = 256  # of a privacy unit or a slice: 250 MiB of a batch's
 
 
@@ -58,12 +61,7 @@ def read_shard(
     columns = list(dict.fromkeys([label.column, SPLIT, *(feature.name for feature in features)]))
     footer = read_footer(lake, path, columns)
     check_columns(footer, path, NeededColumns(label, features))
-    group = read_row_group(lake, path, footer, shard.row_group, columns)
-    batches = list(group.batches(columns, rows=max(shard.rows, 1)))
-    if not batches:
-        schema = footer.schema()
-        batches = [pa.schema([schema.field(name) for name in columns]).empty_table()]
-    table = pa.concat_tables(batches)
+    table = read_row_group(lake, path, footer, shard.row_group, columns).table(columns)
     batch = Batch(table, path, (shard.file, shard.row_group, 0))
     labels, bad = batch.labels(label)
     bad.check(0)
@@ -147,8 +145,29 @@ class Batch:
                 # Arrow hands on text that is no UTF-8, and a reader of it panics.
                 self.table[name].validate(full=True)
                 self._made[name] = pl.Series(name, pl.from_arrow(self.table[name]))
+                self._check_folder(name)
         series: pl.Series = self._made[name]
         return series
+
+    def _check_folder(self, name: str) -> None:
+        """Refuse values that a folder's name contradicts: many readers take the folder's word."""
+        for part in self.path.split("/")[:-1]:
+            key, equals, word = part.partition("=")
+            # Of a folder of days, a column of that name may hold other things.
+            if not equals or key != name or _DAY.fullmatch(word):
+                continue
+            column: pl.Series = self._made[name]
+            if isinstance(column.dtype, pl.Categorical | pl.Enum):
+                column = column.cast(pl.String)
+            if not column.dtype.is_numeric() and column.dtype != pl.String:
+                continue
+            said = pl.Series([urllib.parse.unquote(word)]).cast(column.dtype, strict=False)[0]
+            if said is not None and (column != said).any():
+                raise NotEvaluableError(
+                    Reason.FEATURE_INVALID,
+                    f"{self.path} holds in {name!r} other values than its folder {part} says, and "
+                    "readers differ in which they take: write files that say the same.",
+                )
 
     @contextmanager
     def _readable(self, name: str) -> Iterator[None]:

@@ -6,7 +6,7 @@ They are digested by BLAKE3, at six times the speed of SHA-256: every byte of ev
 
 import bisect
 import functools
-from collections.abc import Callable, Collection, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -75,6 +75,7 @@ class Footer:
         unbounded: asked columns that may unpack to any size, each with how it is stored.
         nested_text: asked columns of lists, structs or maps with text: read as nulls of their kind,
             since no column of such a kind is used, and its text may unpack to any size.
+        chunk_bytes: of the asked columns in all row groups.
     """
 
     content: bytes
@@ -86,6 +87,7 @@ class Footer:
     listed: LabelFile | None = None
     unbounded: tuple[tuple[str, str], ...] = ()
     nested_text: tuple[str, ...] = ()
+    chunk_bytes: int = 0
 
     def schema(self) -> pa.Schema:
         """Return the columns' kinds."""
@@ -136,7 +138,7 @@ def read_footer(
             f"{path} has {len(found['groups']):,} row groups, more than the {limits.ROW_GROUPS:,} "
             "that are read: write more rows into each.",
         )
-    groups = (
+    groups = tuple(
         GroupPlace(rows, unpacked, compressed, tuple(Chunk(*chunk) for chunk in chunks))
         for rows, unpacked, compressed, chunks in found["groups"]
     )
@@ -145,11 +147,12 @@ def read_footer(
         blake3(footer).digest(),
         size,
         tuple(found["names"]),
-        tuple(groups),
+        groups,
         tuple(found["text"]),
         listed,
         tuple((name, how) for name, how in found["unbounded"]),
         tuple(found["nested_text"]),
+        sum(chunk.size for group in groups for chunk in group.chunks),
     )
 
 
@@ -244,6 +247,15 @@ class RowGroup:
                 raise
             raise DamagedFileError(self.path) from None
 
+    def table(self, columns: Sequence[str]) -> pa.Table:
+        """Return the columns' values of all rows; raises as `batches`."""
+        rows = self.footer.groups[self.index].rows
+        found = list(self.batches(columns, rows=max(rows, 1)))
+        if found:
+            return pa.concat_tables(found)
+        schema = self.footer.schema()
+        return pa.schema([schema.field(name) for name in columns]).empty_table()
+
 
 @functools.lru_cache(maxsize=1)  # files are read one after the other, and a footer may be large
 def _metadata(footer: bytes) -> pq.FileMetaData:
@@ -265,9 +277,15 @@ def read_row_group(
     if group.rows > limits.SHARD_ROWS or group.unpacked > limits.SHARD_BYTES:
         raise _too_large(path, f"declares {group.rows:,} rows in {group.unpacked:,} bytes")
     chunks = sorted(chunk for chunk in group.chunks if chunk.column in wanted)
-    if any(first < 0 or size < 0 or first + size > footer.file_size for first, size, _ in chunks):
+    # Row groups that share their bytes would make 10^10 rows of a small file.
+    shared = footer.chunk_bytes > footer.file_size
+    if shared or any(
+        first < 0 or size < 0 or first + size > footer.file_size for first, size, _ in chunks
+    ):
         raise DamagedFileError(path)
     spans = list(_coalesced(chunks))
+    if (size := sum(length for _, length in spans)) > limits.SHARD_BYTES:
+        raise _too_large(path, f"lies in {size:,} bytes")
     ranges = _read(lake, path, lambda: _fetch(lake, path, spans))
     check_unchanged(lake, path, footer.listed)
     if any(len(content) < length for (_, content), (_, length) in zip(ranges, spans, strict=True)):

@@ -20,7 +20,7 @@ from workers.lake import limits
 from workers.lake.day_paths import registry_address
 from workers.lake.layout import Lake
 from workers.lake.mlflow_server import asked, get, server_address
-from workers.lake.mlmodel import UnreadableMLmodelError, read_flavors
+from workers.lake.mlmodel import Flavor, UnreadableMLmodelError, read_flavors
 from workers.lake.places import bucket_of, placed, within
 
 PROXIED = "mlflow-artifacts:"
@@ -169,8 +169,8 @@ def _own_root() -> tuple[str, ...]:
     return () if bucket_of(root) is None or set("?#") & set(root) else (root,)
 
 
-def _mlmodel(folder: str, who: str) -> dict[str, str | None]:
-    """Return the flavors that the file MLmodel lists, and each one's file."""
+def _mlmodel(folder: str, who: str) -> dict[str, Flavor]:
+    """Return the flavors that the file MLmodel lists."""
     try:
         return read_flavors(read_artifact(folder, "MLmodel", at_most=limits.MANIFEST_BYTES))
     except FileNotFoundError:
@@ -184,12 +184,21 @@ def _mlmodel(folder: str, who: str) -> dict[str, str | None]:
     )
 
 
-def _native(flavors: dict[str, str | None], who: str) -> tuple[str, str]:
-    """Return the model's own file, and its format."""
+def _native(flavors: dict[str, Flavor], who: str) -> tuple[str, str]:
+    """Return the model's own file, and its format; by which MLflow serves it, where it does."""
+    served = flavors.get("python_function", Flavor(None))
     for form in _FLAVORS:
-        data = flavors.get(form)
-        if data is not None and _PLAIN.fullmatch(data) and data.endswith(_ENDINGS[form]):
+        data = flavors.get(form, Flavor(None)).data
+        if data is None or not (_PLAIN.fullmatch(data) and data.endswith(_ENDINGS[form])):
+            continue
+        if served.loader in {None, f"mlflow.{form}"} and served.data in {None, data}:
             return data, form
+        raise NotEvaluableError(
+            Reason.CHECKPOINT_INVALID,
+            f"{who} holds {data[:100]} of {form}, and MLflow serves {str(served.data)[:100]} by "
+            f"{str(served.loader)[:100]}, which may answer otherwise: log one model, with "
+            f"mlflow.{form}.",
+        )
     named = ", ".join(sorted(flavor[:40] for flavor in flavors)[:_SHOWN])
     named += f" and {len(flavors) - _SHOWN:,} more" if len(flavors) > _SHOWN else ""
     raise NotEvaluableError(

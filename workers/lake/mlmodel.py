@@ -4,6 +4,8 @@ Any user who may register a model writes MLmodel, in YAML. 562 bytes of merged a
 1.7 GB to read. So a contained child reads it, as text alone, and refuses aliases and merges.
 """
 
+from typing import NamedTuple
+
 from workers.contained import Contained, ContainedError
 from workers.lake import limits
 
@@ -19,25 +21,32 @@ class UnreadableMLmodelError(Exception):
         super().__init__(why)
 
 
-def read_flavors(content: bytes) -> dict[str, str | None]:
-    """Return the name of each flavor's model file; None of a flavor that names none.
+class Flavor(NamedTuple):
+    """One flavor: its model file, and by which module MLflow loads it; None where it names none."""
+
+    data: str | None
+    loader: str | None = None
+
+
+def read_flavors(content: bytes) -> dict[str, Flavor]:
+    """Return what each flavor names.
 
     Raises:
         UnreadableMLmodelError: it is no YAML with flavors, has aliases or merges, or takes too long
             or too much memory.
     """
     try:
-        flavors: dict[str, str | None] | None = _contained(content)
+        flavors: dict[str, list[str | None]] | None = _contained(content)
     except ContainedError as error:
         why = "it is not YAML" if error.kind == "raised" else f"reading it {error.why}"
         raise UnreadableMLmodelError(why) from None
     if flavors is None:
         raise UnreadableMLmodelError("it lists no flavors, or has aliases, merges or deep lists")
-    return flavors
+    return {name: Flavor(*named) for name, named in flavors.items()}
 
 
-def parse(content: bytes) -> dict[str, str | None] | None:
-    """Return the flavors' files; runs in the contained child.
+def parse(content: bytes) -> dict[str, Flavor] | None:
+    """Return what the flavors name; runs in the contained child.
 
     None: there are no flavors, or there is an alias or a merge, or lists are nested too deeply.
     """
@@ -58,12 +67,13 @@ def parse(content: bytes) -> dict[str, str | None] | None:
     flavors = document.get("flavors") if isinstance(document, dict) else None
     if not isinstance(flavors, dict):
         return None
-    return {str(name): _file_of(flavor) for name, flavor in flavors.items()}
+    return {str(name): _named(flavor) for name, flavor in flavors.items()}
 
 
-def _file_of(flavor: object) -> str | None:
-    data = flavor.get("data") if isinstance(flavor, dict) else None
-    return data if isinstance(data, str) else None
+def _named(flavor: object) -> Flavor:
+    said = flavor if isinstance(flavor, dict) else {}
+    words = (said.get(key) for key in ("data", "loader_module"))
+    return Flavor(*(word if isinstance(word, str) else None for word in words))
 
 
 _contained = Contained(

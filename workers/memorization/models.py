@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from privcore.exceptions import InvalidInputError
 from workers.lake.formats import check_installed
 from workers.lake.layout import read_named
-from workers.memorization.ngram import VOCABULARY, load_ngram
+from workers.memorization.ngram import VOCABULARY, check_ngram, load_ngram
 
 _MOST_BYTES = 2 << 30  # ONNX has no larger files
 
@@ -60,12 +60,14 @@ class ModelFile:
         raise InvalidInputError("model", self.name, rule)
 
     def check(self) -> None:
-        """Read the file once: of formats whose reader it may crash, in a process of its own.
+        """Read the file once, in a process of its own: it may crash its reader or take all memory.
 
         Raises:
             InvalidInputError: the file is damaged or unsafe, or of no known format.
         """
         if not self.name.endswith(".onnx"):
+            if self.name.endswith(".json"):
+                check_ngram(self.content)
             self.load()
             return
         check_installed("onnx")

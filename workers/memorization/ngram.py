@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcore.exceptions import InvalidInputError
+from workers.contained import Contained, ContainedError
+from workers.lake import limits
 
 FORMAT = "privaudit-ngram-1"
 END = 256
@@ -42,9 +44,15 @@ class NgramCounts:
 
     @classmethod
     def of(cls, sequences: Iterable[NDArray[np.int64]], order: int) -> "NgramCounts":
-        """Return the counts of tokenised sequences; each is counted with its end."""
+        """Return the counts of tokenised sequences; each is counted with its end.
+
+        Raises:
+            InvalidInputError: a token is no byte and no end.
+        """
         counts: Counter[str] = Counter()
         for tokens in sequences:
+            if (largest := int(tokens.max(initial=0))) > END:
+                raise InvalidInputError("tokens", largest, f"they lie in 0 to {END}")
             text = _BEGIN * (order - 1) + "".join(map(chr, tokens))
             for length in range(1, order + 1):
                 first = order - length  # no run ends before the first character
@@ -132,6 +140,37 @@ class NgramModel:
             chances *= kinds / (total + kinds)
             chances[tokens] += counts / (total + kinds)
         return chances
+
+
+def check_ngram(content: bytes) -> None:
+    """Read a file in a contained process: 60 MB of nested lists take 1.6 GB.
+
+    Raises:
+        InvalidInputError: the file is another, damaged, or takes too long or too much memory.
+    """
+    try:
+        refused: str | None = _contained(content)
+    except ContainedError as error:
+        refused = f"its reader {error.why}: give a smaller one"
+    if refused is not None:
+        raise InvalidInputError("model", "another file", refused)
+
+
+def why_refused(content: bytes) -> str | None:
+    """Return why a file is refused, or None; runs in the contained process."""
+    try:
+        NgramCounts.from_json(content)
+    except InvalidInputError as error:
+        return error.rule
+    return None
+
+
+_contained = Contained(
+    f"{__name__}:{why_refused.__name__}",
+    seconds=limits.MODEL_SECONDS,
+    memory=limits.MODEL_MEMORY_BYTES,
+    fork=True,
+)
 
 
 @functools.lru_cache(maxsize=4)

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from privcore.attacks import Decoys, draw_decoys
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.columns import Batch
+from workers.labels.columns import Batch, NeededColumns, check_columns
 from workers.labels.decoy_commitment import commitment
+from workers.labels.parquet import Footer, read_footer, read_row_group
 from workers.labels.shards import find_partition
 from workers.lake.checkpoints import (
     Checkpoint,
@@ -20,8 +21,8 @@ from workers.lake.checkpoints import (
     read_checkpoint,
 )
 from workers.lake.formats.contract import LoadedModel
-from workers.lake.layout import Lake, check_name, labels_folder
-from workers.lake.manifest import DecoyLabels, LabelColumn
+from workers.lake.layout import LabelFile, Lake, check_name, labels_folder
+from workers.lake.manifest import DecoyLabels, LabelColumn, Manifest
 
 COLUMN = "decoy"
 """The column of the pairs' other labels."""
@@ -66,7 +67,7 @@ def write_decoys(
 
     Raises:
         NotEvaluableError: there is no earlier checkpoint, labels are missing or bad, have a column
-            `decoy` already, or `into` holds this day: a commitment is made once.
+            `decoy` already, or `into` holds files of this day: a commitment is made once.
     """
     check_name("model", model)
     proxy_day = lake.proxy_day(model, day, within_days=_PROXY_WITHIN_DAYS)
@@ -78,27 +79,28 @@ def write_decoys(
         )
     proxy = read_checkpoint(lake, model, proxy_day)
     into = f"{proxy.manifest.dataset}-decoys" if into is None else into
-    check_name("dataset", into)
     folder = labels_folder(into, day)
-    lake.files_below(folder)  # a link in its place would have them written elsewhere
-    if lake.exists(folder):
+    # A link in its place would have them written elsewhere, and files that lie there would be
+    # committed to as if they had been drawn.
+    if lake.files_below(folder):
         raise NotEvaluableError(
             Reason.DECOYS_CHANGED,
-            f"{folder} holds labels already, and may be committed to: name another dataset.",
+            f"{folder} holds files already, and may be committed to: name another dataset.",
         )
     label, loaded = proxy.manifest.label, load(proxy)
     partition = find_partition(lake, proxy.manifest.dataset, day)
-    lake.files.create_dir(folder, recursive=True)
     counts = np.zeros(3, dtype=np.int64)
-    for name in (file.name for file in partition.files):
-        source = pq.ParquetFile(lake.open(partition.path(name)))
-        with pq.ParquetWriter(
-            f"{folder}/{name}", _schema(source, label, partition.path(name)), filesystem=lake.files
-        ) as writer:
-            for index in range(source.num_row_groups):
-                batch = Batch(source.read_row_group(index), partition.path(name), (name, index, 0))
+    for file in partition.files:
+        footer = _footer(lake, partition.path(file.name), file, proxy.manifest)
+        place, columns = f"{folder}/{file.name}", footer.names
+        lake.files.create_dir(place.rpartition("/")[0], recursive=True)
+        with pq.ParquetWriter(place, _schema(footer, label), filesystem=lake.files) as writer:
+            for index in range(len(footer.groups)):
+                path = partition.path(file.name)
+                table = read_row_group(lake, path, footer, index, columns).table(columns)
+                batch = Batch(table, path, (file.name, index, 0))
                 drawn, train = _drawn(batch, proxy, loaded, share=share, random=random)
-                writer.write_table(_with_decoys(batch.table, label, drawn))
+                writer.write_table(_with_decoys(table, label, drawn).cast(writer.schema))
                 chosen = drawn.others >= 0
                 telling = chosen & (drawn.labels != drawn.others)
                 counts += train.sum(), chosen.sum(), telling.sum()
@@ -109,12 +111,31 @@ def write_decoys(
     return DrawnDecoys(into, proxy_day, records, decoys, telling, manifest)
 
 
-def _schema(source: pq.ParquetFile, label: LabelColumn, path: str) -> pa.Schema:
-    schema = source.schema_arrow
-    if COLUMN in schema.names:
+def _footer(lake: Lake, path: str, listed: LabelFile, manifest: Manifest) -> Footer:
+    """Return the footer of a file whose every column can be copied."""
+    names = read_footer(lake, path, listed=listed).names
+    footer = read_footer(lake, path, names, listed=listed)
+    check_columns(footer, path, NeededColumns(manifest.label, manifest.features))
+    if COLUMN in names:
         raise NotEvaluableError(
             Reason.LABEL_INVALID, f"{path} has a column {COLUMN!r} already: rename it."
         )
+    twice = {name for name in names if names.count(name) > 1}
+    if strange := sorted({*twice, *footer.nested_text}):
+        raise NotEvaluableError(
+            Reason.FEATURE_INVALID,
+            f"{path} has several columns {strange[0]!r}, or text in lists there, which is not "
+            "copied: leave the column out.",
+        )
+    return footer
+
+
+def _schema(footer: Footer, label: LabelColumn) -> pa.Schema:
+    """Return the copy's columns: with plain text, which is what readers of the lake take it for."""
+    schema = footer.schema()
+    for place, field in enumerate(schema):
+        if pa.types.is_dictionary(field.type):
+            schema = schema.set(place, field.with_type(field.type.value_type))
     return schema.append(pa.field(COLUMN, schema.field(label.column).type))
 
 
@@ -150,8 +171,6 @@ def _with_decoys(table: pa.Table, label: LabelColumn, drawn: Decoys) -> pa.Table
         plain = words.take(pa.array(indices, mask=indices < 0))
         if pa.types.is_boolean(kind):
             plain = plain.cast(pa.int8())
-        if pa.types.is_dictionary(kind):
-            return plain.dictionary_encode().cast(kind)
         return plain.cast(kind)
 
     return table.set_column(place, table.schema.field(place), values(drawn.labels)).append_column(

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from privcore.attacks import generator
 from privcore.mechanisms import DataDependentEpsilon
+from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor, InProcess
 from workers.labels.columns import TRAIN, read_shard
 from workers.labels.shards import list_shards
+from workers.lake import limits
 from workers.lake.checkpoints import write_checkpoint
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn
@@ -107,14 +110,27 @@ def write_model(lake: Lake, job: TrainingJob, model: TrainedModel) -> None:
 def read_training_data(
     lake: Lake, recipe: Recipe, day: dt.date, split: str = TRAIN
 ) -> TrainingData:
-    """Return the day's `train` rows, or those of another part."""
-    shards = [
-        read_shard(lake, shard, label=recipe.label, features=recipe.features)
-        for shard in list_shards(lake, recipe.dataset, day)
-    ]
-    features = pl.concat([rows.features.filter(rows.part(split)) for rows in shards])
-    labels = np.concatenate([rows.labels[rows.part(split)] for rows in shards])
-    return TrainingData(features, labels)
+    """Return the day's `train` rows, or those of another part.
+
+    Raises:
+        NotEvaluableError: the labels are missing, bad, damaged, or larger than what is read.
+    """
+    features: list[pl.DataFrame] = []
+    labels: list[NDArray[np.int64]] = []
+    size = 0.0
+    for shard in list_shards(lake, recipe.dataset, day):
+        rows = read_shard(lake, shard, label=recipe.label, features=recipe.features)
+        chosen = rows.part(split)
+        features.append(rows.features.filter(chosen))
+        labels.append(rows.labels[chosen])
+        size += features[-1].estimated_size() + labels[-1].nbytes
+        if size > limits.TRAINING_BYTES:
+            raise NotEvaluableError(
+                Reason.TOO_LARGE,
+                f"The labels of {recipe.dataset} for {day} unpack to more than the "
+                f"{limits.TRAINING_BYTES:,} bytes that are trained on: train on fewer rows.",
+            )
+    return TrainingData(pl.concat(features), np.concatenate(labels))
 
 
 def declaration(

@@ -3,12 +3,13 @@
 import datetime as dt
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from privcore.exceptions import InvalidInputError
+from workers.labels.batches import distinct_values
 from workers.labels.columns import SPLIT
-from workers.labels.shards import list_shards
-from workers.lake.layout import Lake, labels_folder
+from workers.labels.parquet import read_footer
+from workers.labels.shards import find_partition
+from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, Label, LabelColumn
 
 _MOST_CLASSES = 100
@@ -22,24 +23,21 @@ def describe_partition(
     Raises:
         InvalidInputError: there is no such column, or it holds no few classes, or a column is
             neither a number nor text.
+        NotEvaluableError: there are no labels, or a file is damaged, or larger than what is read.
     """
-    folder = labels_folder(dataset, day)
-    files = sorted({shard.file for shard in list_shards(lake, dataset, day)})
+    partition = find_partition(lake, dataset, day)
     schema: pa.Schema | None = None
     classes: set[Label] = set()
-    for name in files:
-        file = pq.ParquetFile(lake.open(f"{folder}/{name}"))
-        schema = schema or file.schema_arrow
-        if column not in file.schema_arrow.names:
-            rule = f"the columns of {dataset} are {', '.join(file.schema_arrow.names)}"
+    for path in (partition.path(file.name) for file in partition.files):
+        footer = read_footer(lake, path)
+        schema = schema or footer.schema()
+        if column not in footer.names:
+            rule = f"the columns of {dataset} are {', '.join(footer.names)}"
             raise InvalidInputError("--label", column, rule)
-        for group in range(file.num_row_groups):
-            values = file.read_row_group(group, columns=[column])[column]
-            classes |= {value for value in values.unique().to_pylist() if value is not None}
+        classes |= distinct_values(lake, path, column, most=_MOST_CLASSES)
     if not 2 <= len(classes) <= _MOST_CLASSES or any(isinstance(c, float) for c in classes):
-        rule = (
-            f"a label has 2 to {_MOST_CLASSES} classes, and this column has {len(classes)} values"
-        )
+        values = len(classes) if len(classes) <= _MOST_CLASSES else "more"
+        rule = f"a label has 2 to {_MOST_CLASSES} classes, and this column has {values} values"
         raise InvalidInputError("--label", column, rule)
     fields = [field for field in schema or () if field.name not in {column, SPLIT}]
     return (

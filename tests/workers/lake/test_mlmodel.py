@@ -5,7 +5,7 @@ import time
 import pytest
 
 from workers.lake import limits
-from workers.lake.mlmodel import UnreadableMLmodelError, read_flavors
+from workers.lake.mlmodel import Flavor, UnreadableMLmodelError, read_flavors
 
 BOMBS = {
     "merges": "a0: &a0 {x: 1}\n"
@@ -38,11 +38,11 @@ def test_flavors_are_text_and_nothing_else() -> None:
       lightgbm: model.lgb
     """
     assert read_flavors(text) == {
-        "xgboost": "model.ubj",
-        "python_function": None,
-        "2026-03-02": "2026-03-02",
-        "onnx": None,
-        "lightgbm": None,
+        "xgboost": Flavor("model.ubj"),
+        "python_function": Flavor(None, "mlflow.xgboost"),
+        "2026-03-02": Flavor("2026-03-02"),
+        "onnx": Flavor(None),
+        "lightgbm": Flavor(None),
     }
 
 

@@ -92,9 +92,15 @@ class Database:
             self.connection.register("stream", stream.reader())
         try:
             return action()
-        except duckdb.Error:
+        except duckdb.Error as error:
             if stream is not None and stream.failure is not None:
                 raise stream.failure from None
+            if isinstance(error, duckdb.OutOfMemoryException):
+                raise NotEvaluableError(
+                    Reason.TOO_LARGE,
+                    f"Tables cannot be joined within {_MEMORY}: names of records, or other text, "
+                    "are too long.",
+                ) from None
             raise
 
     def write(self, query: str, scratch_folder: Lake, name: str) -> None:

@@ -5,6 +5,7 @@ answer is read once, in one transaction, written to a private file, joined and s
 any score table is, and digested as such: order and batches change nothing.
 """
 
+import contextlib
 import datetime as dt
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -60,7 +61,7 @@ class QueryDay:
         """
         scratch = joining.scratch_folder()
         try:
-            with scratch.create(_FILE) as stream:
+            with self._plain_kinds(), scratch.create(_FILE) as stream:
                 rows = self._write(tuple(dict.fromkeys(columns)), joining, stream)
         except OSError as error:
             if not may_go_away(error):
@@ -148,9 +149,23 @@ class QueryDay:
             TransientError: the database failed.
         """
         one = f"select * from (\n{self.tables.query}\n) as privaudit_rows limit 1"  # noqa: S608  # the owner's own
-        if not sum(table.num_rows for table in self._batches(one)):
+        with self._plain_kinds():
+            rows = sum(table.num_rows for table in self._batches(one))
+        if not rows:
             raise self._no_rows()
         return self
+
+    @contextlib.contextmanager
+    def _plain_kinds(self) -> Iterator[None]:
+        """Make a sentence of columns that the driver, or Parquet, has no kind for."""
+        try:
+            yield
+        except pa.ArrowException as error:
+            raise NotEvaluableError(
+                Reason.LABEL_INVALID,
+                f"{self._subject} returns a column of a kind that is not read "
+                f"({str(error).partition(chr(10))[0][:100]}): return numbers and text.",
+            ) from None
 
     def _no_rows(self) -> NotEvaluableError:
         return NotEvaluableError(

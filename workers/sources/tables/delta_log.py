@@ -17,7 +17,8 @@ def files_of_day(table: str, version: int | None, column: str | None, day: str) 
     """Return a Delta table's version, its files that may hold a day, and whether a folder says so.
 
     Also its newest version. All files without a `column` that says the day. `undated` are files
-    whose folder says no day.
+    whose folder says no day, `said` is how folders spell the day, and `apart` are columns that the
+    log holds in place of files.
 
     Raises:
         NotEvaluableError: there is no such table or version, or it holds what is not in its files.
@@ -34,7 +35,7 @@ def files_of_day(table: str, version: int | None, column: str | None, day: str) 
             "as they are: rewrite the day without (OPTIMIZE, or REORG TABLE ... APPLY (PURGE)).",
         )
     partitioned = column in delta.metadata().partition_columns
-    names, undated = [], []
+    names, undated, said = [], [], set[str]()
     for action in _actions(delta):
         if column is None:
             there = True
@@ -46,6 +47,7 @@ def files_of_day(table: str, version: int | None, column: str | None, day: str) 
         else:
             there = may_hold(action.get(f"min.{column}"), action.get(f"max.{column}"), asked)
         if there:
+            said |= {str(action[f"partition.{column}"])} if partitioned else set()
             names.append(urllib.parse.unquote(action["path"]))
     return {
         "version": delta.version(),
@@ -53,6 +55,8 @@ def files_of_day(table: str, version: int | None, column: str | None, day: str) 
         "files": names,
         "partitioned": partitioned,
         "undated": undated,
+        "said": sorted(said),
+        "apart": delta.metadata().partition_columns,
     }
 
 

@@ -118,8 +118,8 @@ def files_of_day(
 ) -> dict[str, Any]:
     """Return where an Iceberg table lies, its snapshot, and that one's files that may hold a day.
 
-    All files without a `column` that says the day. Also the newest snapshot, and the columns'
-    numbers, by name.
+    All files without a `column` that says the day. Also the newest snapshot, the columns' numbers,
+    by name, and whether a property gives these to files without any.
 
     Raises:
         NotEvaluableError: there is no such table, snapshot or column, it cannot be read, or it
@@ -152,6 +152,7 @@ def files_of_day(
             "newest": getattr(found.current_snapshot(), "snapshot_id", None),
             "files": names,
             "ids": {field.name: field.field_id for field in found.schema().fields},
+            "mapped": found.name_mapping() is not None,
         }
 
 
@@ -247,6 +248,9 @@ def _check_no_renamed(found: Any, table: str) -> None:
         for each in schema.fields:
             names.setdefault(each.field_id, set()).add(each.name)
             ids.setdefault(each.name, set()).add(each.field_id)
+    # A table's property may give the numbers of files without any to columns of other names.
+    for mapped in found.name_mapping() or ():
+        names.setdefault(mapped.field_id, set()).update(mapped.names)
     renamed = [name for both in names.values() if len(both) > 1 for name in both]
     renamed += [name for name, both in ids.items() if len(both) > 1]
     if renamed:

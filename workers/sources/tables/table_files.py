@@ -20,7 +20,7 @@ from workers.labels.parquet import read_footer
 from workers.labels.shards import READERS, Partition, divide
 from workers.lake.layout import LabelFile, Lake
 from workers.lake.places import check_uri, local_path, placed
-from workers.sources.tables.day_tables import TablePlace
+from workers.sources.tables.day_tables import DayTable, TablePlace
 from workers.sources.tables.iceberg_places import place_of, properties_of, warehouse_of
 from workers.sources.tables.table_child import ask
 from workers.sources.tables.table_days import Named, as_day, says_day
@@ -205,6 +205,7 @@ def _folder_day(place: TablePlace, root: Lake, only: str | None, day: dt.date) -
     files = tuple(sorted(file for file in found if of(file, day)))
     if not files:
         raise no_such_day(place, day)
+    _check_one_spelling(place, {word for file in files for word in said(file)}, day)
     unread = [file for file in found if not of(file, day)]
     return TableDay(
         root,
@@ -214,6 +215,16 @@ def _folder_day(place: TablePlace, root: Lake, only: str | None, day: dt.date) -
         day_in_files=not by_folder and place.day is not None,
         unread=tuple(file for file in (*unread, *others) if not of_another(file)),
     )
+
+
+def _check_one_spelling(place: TablePlace, words: Iterable[str], day: dt.date) -> None:
+    """Refuse a day that is spelled in two ways: training will have read one of them."""
+    spelled = sorted(word for word in words if says_day(word, day))
+    if len(spelled) > 1:
+        raise NotEvaluableError(
+            Reason.TABLE_UNSUPPORTED,
+            f"{place.table} has the day twice, as {place.day} = {' and '.join(spelled)}: keep one.",
+        )
 
 
 def delta_days(place: TablePlace) -> tuple[tuple[str, ...], dict[str, list[Named]]]:
@@ -245,6 +256,13 @@ def _delta_day(place: TablePlace, root: Lake, day: dt.date) -> TableDay:
     found = _ask_delta("files_of_day", place, column=place.day, day=day.isoformat())
     if not found["files"]:
         raise no_such_day(place, day)
+    _check_one_spelling(place, found["said"], day)
+    if isinstance(place, DayTable) and place.holdout_rule.column in found["apart"]:
+        raise NotEvaluableError(
+            Reason.TABLE_UNSUPPORTED,
+            f"The Delta table {place.table} keeps {place.holdout_rule.column!r} in its log, and an "
+            "audit reads files: partition by another column.",
+        )
     files = _listed(root, found["files"], place)
     in_files = not found["partitioned"] and place.day is not None
     undated = _listed(root, found["undated"], place)
@@ -267,24 +285,26 @@ def _iceberg_day(place: TablePlace, day: dt.date) -> TableDay:
     root = Lake(_iceberg_root(place, found["location"]))
     files = _listed(root, names, place)
     with ThreadPoolExecutor(READERS) as pool:
-        list(pool.map(lambda file: _check_numbers(root, file, found["ids"], place), files))
+        list(pool.map(lambda file: _check_numbers(root, file, found, place), files))
     in_files = place.day is not None
     version, newest = found["snapshot"], found["newest"]
     return TableDay(root, "iceberg", version, files, day_in_files=in_files, newest=newest)
 
 
 def _check_numbers(
-    root: Lake, file: LabelFile, numbers: Mapping[str, int], place: TablePlace
+    root: Lake, file: LabelFile, table: Mapping[str, Any], place: TablePlace
 ) -> None:
     """Refuse a file whose columns have other numbers than the table's of the same names.
 
     Iceberg's readers take columns by number, and an audit by name: they would read other labels.
-    A file without numbers is read by name by all.
+    A file without numbers is read by name where the table says so, and else by place, from 1.
     """
-    fields = read_footer(root, file.name, listed=file).schema()
+    fields, numbers = read_footer(root, file.name, listed=file).schema(), table["ids"]
     stored = {field.name: int((field.metadata or {}).get(_NUMBER, -1)) for field in fields}
     if all(number < 0 for number in stored.values()):
-        return
+        if table["mapped"]:
+            return
+        stored = {name: number for number, name in enumerate(stored, 1)}
     known = set(numbers.values())
     for name, number in stored.items():
         if (name in numbers or number in known) and numbers.get(name) != number:

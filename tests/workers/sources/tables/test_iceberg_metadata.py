@@ -217,13 +217,14 @@ def numbered(*numbers: int | None) -> pa.Table:
     [
         (numbered(1, 2), None),
         (numbered(None, None), None),
+        (numbered(None, None).select(["x", "day"]), "gives its column 'x' the field id 1"),
         (numbered(1, 2).append_column(pa.field("more", pa.int64()), ROWS["x"]), None),
         (numbered(2, 1), "gives its column 'day' the field id 2, and the table 1"),
         (numbered(1, 3), "gives its column 'x' the field id 3, and the table 2"),
         (numbered(1, None), "gives its column 'x' the field id -1, and the table 2"),
         (numbered(1, 2).rename_columns(["day", "y"]), "the table has no such column"),
     ],
-    ids=["same", "none", "one more", "exchanged", "another", "some", "renamed"],
+    ids=["same", "none", "none, by place", "one more", "exchanged", "another", "some", "renamed"],
 )
 def test_a_file_whose_columns_have_other_field_ids_is_refused(
     catalog: SqlCatalog, rows: pa.Table, told: str | None
@@ -237,6 +238,24 @@ def test_a_file_whose_columns_have_other_field_ids_is_refused(
         assert len(find_day(PLACE, DAY).files) == 1
     else:
         assert told in refused(Reason.TABLE_UNSUPPORTED)
+
+
+@pytest.mark.parametrize(("name", "told"), [("x", False), ("y", True)])
+def test_a_property_that_gives_a_number_to_another_column_is_refused(
+    catalog: SqlCatalog, name: str, told: bool
+) -> None:
+    """Readers take the property's word of files without numbers, and an audit the names."""
+    table = catalog.create_table("ads.scores", schema=ROWS.schema)
+    table.append(ROWS)
+    (file,) = table.inspect.files()["file_path"].to_pylist()
+    pq.write_table(numbered(None, None).select(["x", "day"]), file.removeprefix("file://"))
+    mapping = [{"field-id": 1, "names": ["day"]}, {"field-id": 2, "names": [name]}]
+    with table.transaction() as changes:
+        changes.set_properties({"schema.name-mapping.default": json.dumps(mapping)})
+    if told:
+        assert "has renamed the column" in refused(Reason.TABLE_UNSUPPORTED)
+    else:
+        assert len(find_day(PLACE, DAY).files) == 1
 
 
 def long_of(number: int) -> bytes:

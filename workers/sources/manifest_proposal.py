@@ -6,17 +6,19 @@ import pathlib
 from dataclasses import dataclass
 from typing import Any
 
-import polars as pl
+import pyarrow as pa
 
 from privcore.exceptions import TerminalError
+from workers.labels.batches import distinct_values
+from workers.labels.parquet import read_footer
 from workers.lake import limits
 from workers.lake.formats import ENDINGS
-from workers.lake.layout import read_named
+from workers.lake.layout import Lake, read_named
 from workers.lake.manifest import SCHEMA_VERSION, Manifest
 from workers.lake.model_sandbox import ModelDescription, UnreadableModelError, describe_model
-from workers.plain_files import open_plain
 
 _CLASSES = 1_000
+_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +57,14 @@ def proposed_manifest(
     """Return a whole manifest as JSON holds it; every field is there, and can be edited.
 
     Raises:
-        TerminalError: the model cannot be read, the table lacks a column, or the values break a
-            rule of manifests.
+        TerminalError: the model or the table cannot be read, the table lacks a column, or the
+            values break a rule of manifests.
     """
     form = ENDINGS.get(model_file.suffix)
     if form is None:
         known = ", ".join(ENDINGS)
         raise TerminalError(f"{model_file} ends in none of {known}: give a model file of these.")
-    content, rows = _content(model_file), _rows(table)
+    content, kinds = _content(model_file), _kinds(table)
     try:
         described = describe_model(content, format=form)
     except UnreadableModelError as error:
@@ -75,8 +77,8 @@ def proposed_manifest(
         "file": model_file.name,
         "sha256": hashlib.sha256(content).hexdigest(),
         "dataset": dataset,
-        "label": {"column": label, "classes": _classes(described, rows, label, table)},
-        "features": _features(described, rows, label, table),
+        "label": {"column": label, "classes": _classes(described, kinds, label, table)},
+        "features": _features(described, kinds, label, table),
         "trained_on": {"first": day.isoformat(), "last": day.isoformat(), "split": "train"},
         "output_correction": None,
         "decoys": None,
@@ -96,44 +98,44 @@ def _content(model_file: pathlib.Path) -> bytes:
         raise TerminalError(f"{model_file} cannot be read: {error.strerror}.") from None
 
 
-def _rows(table: pathlib.Path) -> pl.LazyFrame:
-    try:
-        open_plain(table).close()  # of a pipe no beginning would come
-        rows = pl.scan_parquet(table)
-        rows.collect_schema()
-    except (OSError, pl.exceptions.PolarsError):
-        raise TerminalError(f"{table} cannot be read as Parquet.") from None
-    return rows
+def _kinds(table: pathlib.Path) -> pa.Schema:
+    if not table.is_file():  # of a pipe no beginning would come
+        raise TerminalError(f"{table} cannot be read as Parquet.")
+    return read_footer(*_place(table)).schema()
+
+
+def _place(table: pathlib.Path) -> tuple[Lake, str]:
+    """Return the folder in which a file lies, and its name there; links are followed."""
+    real = table.resolve()
+    return Lake(str(real.parent)), real.name
 
 
 def _classes(
-    described: ModelDescription, rows: pl.LazyFrame, label: str, table: pathlib.Path
+    described: ModelDescription, kinds: pa.Schema, label: str, table: pathlib.Path
 ) -> list[Any]:
     """Return the model's classes, or the column's values where it names none, as the table has."""
-    schema = rows.collect_schema()
-    if label not in schema:
-        raise TerminalError(f"{table} has no column {label!r}: it has {', '.join(schema)}.")
-    values = rows.select(pl.col(label).drop_nulls().unique().sort()).head(_CLASSES).collect()[label]
-    by_word = {str(value): value for value in values.to_list()}
+    if label not in kinds.names:
+        raise TerminalError(f"{table} has no column {label!r}: it has {', '.join(kinds.names)}.")
+    values = distinct_values(*_place(table), label, most=_CLASSES)
+    by_word = {str(value): value for value in sorted(values)}
     words = described.classes or tuple(by_word)
-    whole = schema[label].is_integer()
+    whole = pa.types.is_integer(kinds.field(label).type)
     return [by_word.get(word, int(word) if whole else word) for word in words]
 
 
 def _features(
-    described: ModelDescription, rows: pl.LazyFrame, label: str, table: pathlib.Path
+    described: ModelDescription, kinds: pa.Schema, label: str, table: pathlib.Path
 ) -> list[dict[str, str]]:
     """Return the model's features, with the table's kinds where the model says none."""
-    schema = rows.collect_schema()
-    others = [name for name in schema if name not in {label, "split"}]
+    others = [name for name in kinds.names if name not in {label, "split"}]
     names = described.names or tuple(others[: len(described.kinds)])
     features = []
     for name, kind in zip(names, described.kinds, strict=True):
-        if name not in schema:
+        if name not in kinds.names:
             raise TerminalError(
                 f"The model takes the feature {name!r}, which {table} lacks: write it there under "
                 "that name."
             )
-        number = schema[name].is_numeric() or schema[name] == pl.Boolean
+        number = any(is_one(kinds.field(name).type) for is_one in _NUMBERS)
         features.append({"name": name, "kind": kind or ("numeric" if number else "categorical")})
     return features
