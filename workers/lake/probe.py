@@ -46,9 +46,9 @@ def try_writing(what: str, place: str) -> None:
 def sent_elsewhere(place: str) -> str:
     """Return a clause that says which other host a store sends its clients to; else "".
 
-    Arrow and deltalake follow, with a session's token and with what is written, and neither has a
-    setting against it. The question is unsigned: a store that redirects signed ones alone, or some
-    objects, is not found.
+    Arrow and deltalake follow, with a session's token, also at the start of an upload, and neither
+    has a setting against it. The question is unsigned: a store that redirects signed ones alone, or
+    some objects, is not found.
     """
     if not place.startswith("s3://"):
         return ""
@@ -71,8 +71,8 @@ def sent_elsewhere(place: str) -> str:
     if other in {"", host}:
         return ""
     return (
-        f", but {host} sends its clients to {other[:100]}, and they follow with a session's token "
-        "and with what they write: name the store's own host"
+        f", but {host} sends its clients to {other[:100]}, and they follow with a session's "
+        "token: name the store's own host"
     )
 
 
