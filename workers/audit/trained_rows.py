@@ -13,11 +13,9 @@ table that training read, not one is, and not one has another word."""
 _DIFFERENCE = 0.02
 """Share of the table's training rows by which a count may differ without a remark."""
 _NOT_COUNTED = (
-    "The target's file does not tell which rows it was trained on, so they were not compared with "
-    "the table's: if training read other features or rows than the table has, a small bound "
-    "concludes nothing. Files of ONNX count no rows, and others not all of them where rows or "
-    "classes have weights, trees are of samples or of several days, or there are more than two "
-    "classes."
+    "The target's file does not tell which rows it was trained on (an ONNX file never does), so "
+    "they were not compared with the table's: if training read other features or rows, a small "
+    "bound concludes nothing."
 )
 """An owner may choose such a file, so it is said of each where nothing was compared."""
 
