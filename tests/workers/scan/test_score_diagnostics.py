@@ -148,6 +148,19 @@ def test_what_both_models_have_is_said_once(tmp_path: pathlib.Path) -> None:
     assert "The proxy's and the target's probabilities have no more than 2 digits" in said
 
 
+def test_sums_that_vary_are_said_of_the_target_alone(tmp_path: pathlib.Path) -> None:
+    stretched = pl.col("p_yesterday_all", "p_today_all").list.eval(pl.element() * 1.01)
+    names = {"target": "p_today_all", "proxy": "p_yesterday_all"}
+    said = reason(
+        tmp_path / "scores",
+        three(scored()).with_columns(stretched),
+        classes=("no", "yes", "never"),
+        **names,
+    )
+    assert "The target's probabilities do not add up to one in all rows" in said
+    assert "The proxy's probabilities do not add up" not in said
+
+
 def test_classes_in_another_order_are_said(tmp_path: pathlib.Path) -> None:
     place, frame = tmp_path / "scores", three(scored())
     names = {"target": "p_today_all", "proxy": "p_yesterday_all"}
