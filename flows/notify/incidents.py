@@ -60,18 +60,22 @@ class Incident:
     """State of a claim's incident before a night.
 
     Attributes:
-        is_open: whether an earlier night refuted the declaration and none resolved it since.
-        largest: the largest bound of such a night.
+        largest: the largest bound of the earlier nights that refuted the declaration and none
+            resolved since; None where there are none, so that no incident is open.
         acknowledged: the last acknowledgement of it; None where there is none.
         known: the largest bound that was acknowledged, or reported since.
         reported: whether a refuted night was recorded after the acknowledgement's last day.
     """
 
-    is_open: bool = False
-    largest: float = 0.0
+    largest: float | None = None
     acknowledged: Acknowledgement | None = None
     known: float = 0.0
     reported: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """True if an earlier night refuted the declaration and none resolved it since."""
+        return self.largest is not None
 
     def stage(self, row: AuditRow, bound: float) -> Stage:
         """Return what a night that proves `bound` of a refuted declaration is to the incident."""
@@ -80,7 +84,7 @@ class Incident:
                 return Stage.WORSE if is_larger(bound, self.known) else Stage.ACKNOWLEDGED
             if not self.reported:
                 return Stage.EXPIRED
-        if not self.is_open:
+        if self.largest is None:
             return Stage.BEGINS
         # Else a small violation would open an incident in which no one hears of a large one.
         grows = bound > max(2.0 * self.largest, self.largest + 1.0)
@@ -197,7 +201,7 @@ def _incident(
 ) -> Incident:
     largest, last = _largest(row.day, nights), latest_of(known, row)
     if last is None:
-        return Incident(largest is not None, largest or 0.0)
+        return Incident(largest)
     since = {
         night["recorded_at"]: bound
         for night in nights
@@ -207,8 +211,7 @@ def _incident(
         and (bound := bound_of(night)) is not None
     }
     return Incident(
-        largest is not None,
-        largest or 0.0,
+        largest,
         last,
         known=max(last.row.epsilon_acknowledged, *since.values(), 0.0),
         reported=not all(last.covers_day(moment) for moment in since),

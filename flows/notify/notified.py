@@ -2,7 +2,7 @@
 
 import datetime as dt
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import polars as pl
 
@@ -45,7 +45,7 @@ def names_taken_out(rows: Sequence[AuditRow], settings: Settings) -> Iterator[tu
             yield row, f"{named}, and does not now."
 
 
-def _nights(warehouse: Warehouse, models: Sequence[str] | set[str]) -> pl.DataFrame:
+def _nights(warehouse: Warehouse, models: Collection[str]) -> pl.DataFrame:
     """Return the records of models that keep names, in their order."""
     return warehouse.collect(
         warehouse.scan("audits")

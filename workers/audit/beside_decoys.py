@@ -15,7 +15,9 @@ _FEWEST = 100
 def beside_decoys(
     source: Source, tallies: Tallies, evidence: Evidence, *, epsilon: float, plan: Plan
 ) -> str:
-    """Return that matched records refute what decoys do not, or "": never a verdict.
+    """Return that matched records refute what decoys do not, that none are judged, or "".
+
+    It is never a verdict.
 
     The trainer writes the decoys' column and the commitment, and can name records that training
     never saw. The other training records then still show what is remembered, under assumption E.

@@ -117,6 +117,11 @@ def _classes(
     if label not in kinds.names:
         raise TerminalError(f"{table} has no column {label!r}: it has {', '.join(kinds.names)}.")
     values = distinct_values(*_place(table), label, most=_CLASSES)
+    if len(values) > _CLASSES and not described.classes:
+        raise TerminalError(
+            f"{table} has more than {_CLASSES:,} values in {label!r}, which are no classes: "
+            "name the column of the classes that the model predicts."
+        )
     by_word = {str(value): value for value in sorted(values)}
     words = described.classes or tuple(by_word)
     whole = pa.types.is_integer(kinds.field(label).type)

@@ -9,6 +9,15 @@ DATASET, LABEL_COLUMN = "dataset", "label_column"
 """Columns that name the dataset whose labels are audited, and the label's column."""
 CLASSES = "classes"
 """Column with the number of the label's classes, where it is known."""
+_OTHERWISE = {
+    DATASET: "Audited were labels of {was} until {until}, and are those of {now} on {day}: "
+    "see that training saw these.",
+    LABEL_COLUMN: "Audited was the label column {was!r} until {until}, and is {now!r} on {day}: "
+    "see that training used it as its label.",
+    # Only nights with as many classes are in one window: a class that no row has begins anew.
+    CLASSES: "The label had {was} classes until {until}, and has {now} on {day}: "
+    "bounds over several nights begin anew.",
+}
 NOTHING = "nothing"
 _WORDS = {"replace": "replacing", "add_remove": "adding or removing", "simulate": "simulating"}
 
@@ -34,9 +43,7 @@ def declaration_change(before: Mapping[str, Any] | None, now: Mapping[str, Any])
         return None
     changes = (
         _declared_otherwise(before, now),
-        _of_other_labels(before, now),
-        _of_another_column(before, now),
-        _of_other_classes(before, now),
+        *(_manifest_otherwise(before, now, column) for column in _OTHERWISE),
     )
     return " ".join(filter(None, changes)) or None
 
@@ -53,35 +60,11 @@ def _declared_otherwise(before: Mapping[str, Any], now: Mapping[str, Any]) -> st
     return f"Declared was {was} until {before['day']}, and is {is_now} on {now['day']}."
 
 
-def _of_other_labels(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    was, is_now = before.get(DATASET), now.get(DATASET)
+def _manifest_otherwise(before: Mapping[str, Any], now: Mapping[str, Any], column: str) -> str:
+    was, is_now = before.get(column), now.get(column)
     if was is None or is_now is None or was == is_now:
         return ""
-    return (
-        f"Audited were labels of {was} until {before['day']}, and are those of {is_now} on "
-        f"{now['day']}: see that training saw these."
-    )
-
-
-def _of_another_column(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    was, is_now = before.get(LABEL_COLUMN), now.get(LABEL_COLUMN)
-    if was is None or is_now is None or was == is_now:
-        return ""
-    return (
-        f"Audited was the label column {was!r} until {before['day']}, and is {is_now!r} on "
-        f"{now['day']}: see that training used it as its label."
-    )
-
-
-def _of_other_classes(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Only nights with as many classes are in one window: a class that no row has begins anew."""
-    was, is_now = before.get(CLASSES), now.get(CLASSES)
-    if was is None or is_now is None or was == is_now:
-        return ""
-    return (
-        f"The label had {was} classes until {before['day']}, and has {is_now} on {now['day']}: "
-        "bounds over several nights begin anew."
-    )
+    return _OTHERWISE[column].format(was=was, now=is_now, until=before["day"], day=now["day"])
 
 
 def is_withdrawn(change: str) -> bool:

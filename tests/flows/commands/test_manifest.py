@@ -1,16 +1,20 @@
 """A manifest from a model file and a table is the one that the audit reads; and its schema."""
 
+import dataclasses
 import json
 import pathlib
 
 import jsonschema
 import polars as pl
+import pytest
 
 from tests.flows.conftest import Command
 from tests.support.lake import DAY, label_path, manifest_of, model_path
 from tests.test_architecture import ROOT
 from workers.lake.layout import Lake
 from workers.lake.manifest import json_schema, parse_manifest
+from workers.lake.model_sandbox import ModelDescription, describe_model
+from workers.sources import manifest_proposal
 
 
 def asked(lake: Lake, *more: str) -> list[str]:
@@ -53,6 +57,20 @@ def test_what_cannot_be_proposed_is_one_sentence(
     assert privaudit("manifest").code == 64
     negative = privaudit(*asked(template, "--epsilon", "-1"))
     assert (negative.code, "privacy.epsilon" in negative.err) == (3, True)
+
+
+def test_a_column_of_many_values_is_no_label(
+    template: Lake, privaudit: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nameless(content: bytes, **how: str) -> ModelDescription:
+        return dataclasses.replace(describe_model(content, **how), classes=None)
+
+    monkeypatch.setattr(manifest_proposal, "describe_model", nameless)
+    assert privaudit(*asked(template)).code == 0
+    monkeypatch.setattr(manifest_proposal, "_CLASSES", 1)
+    answer = privaudit(*asked(template))
+    assert (answer.code, answer.out) == (3, "")
+    assert "more than 1 values in 'late', which are no classes" in answer.err
 
 
 def test_the_documented_manifest_and_schema_are_the_codes(privaudit: Command) -> None:
