@@ -190,8 +190,8 @@ def _how_it_ended(status: int) -> str:
 def _how_to_go_on(ledger: Ledger) -> str:
     done = ", ".join(f"{model} for {day}" for model, day in ledger.committed) or "nothing"
     return (
-        f"privaudit: interrupted. Committed: {done}. Run the same command again to go on: what is "
-        "committed stays, and labels that were scanned are not scanned again."
+        f"privaudit: interrupted. Committed: {done}. Run the same command again to go on: what was "
+        "made or committed stays, and labels that were scanned are not scanned again."
     )
 
 

@@ -35,12 +35,7 @@ def demo(
     from flows.learn.demo import run_demo
     from flows.learn.demo_sentences import sentences
 
-    try:
-        result = run_demo(folder=folder, start=start, days=days)
-    except KeyboardInterrupt:
-        kept = f"privaudit: interrupted; what was made is kept in {folder}, "
-        typer.echo(f"{kept}and the same command goes on from there.", err=True)
-        raise
+    result = run_demo(folder=folder, start=start, days=days)
     print_audits(result.audits, form)
     aside = form is not Form.TABLE
     for sentence in sentences(result):
