@@ -190,7 +190,8 @@ def standing_alert(row: AuditRow, epsilon_standing: float, settings: Settings) -
         what="it stands violated by its nights together",
         reason="The nights of this standing, each held against what was declared for it, refute "
         "together that every declaration was true; this night alone does not. Under this night's "
-        f"family and delta they prove that the loss is at least {down(epsilon_standing)}."
+        f"family and delta they prove that the loss is at least {down(epsilon_standing)}. A day "
+        "that was audited again also counts as first audited, until an operator withdraws that."
         f"{first and f' {first}'}",
         next_step=card_of(row, stands_violated=True).line,
         figures=(("epsilon_standing", epsilon_standing), *_figures(row)),

@@ -4,6 +4,7 @@ import bisect
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -43,6 +44,7 @@ class ModelNights:
         starts: index of the night with which each one's standing begins.
         exploratory: of each whether its plan was one run's alone.
         wanted: indices of the nights that are asked about, ascending; not empty.
+        firsts: of nights of which a later audit counts, what is stored of the first, by index.
     """
 
     model: str
@@ -53,6 +55,17 @@ class ModelNights:
     starts: list[int]
     exploratory: list[bool | None]
     wanted: list[int]
+    firsts: Mapping[int, Mapping[str, Any]]
+
+    def series(self) -> list[list[str]]:
+        """Return the nights' ids; where first audits had the same claim, also as these have it."""
+        first = {
+            place: row["audit_id"]
+            for place, row in self.firsts.items()
+            if tuple(row[name] for name in _CLAIM) == self.claims[place]
+        }
+        at_first = [first.get(place, one) for place, one in enumerate(self.ids)]
+        return [self.ids, at_first] if first else [self.ids]
 
     def compared(self) -> list[int]:
         """Return the wanted nights and those that each is compared with, ascending."""
@@ -105,17 +118,21 @@ def model_nights(
     models = audits["model"].unique()
     if current is None:
         current = warehouse.current(every_secret=True, models=models, columns=OF_AUDITS)
-    stored = warehouse.collect(
+    wealth = (
         warehouse.scan("audit_wealth")
         .filter(pl.col("model").is_in(models.implode()))
         .filter(pl.col("window_price").is_not_null())
         .select(*NAMED, *dict.fromkeys((*OF_STANDINGS, *_CLAIM)))
-        .join(current.lazy().select(OF_AUDITS), on=NAMED, how="inner")
-        .sort("model", "secret", "day")
     )
+    stored = warehouse.collect(
+        wealth.join(current.lazy().select(OF_AUDITS), on=NAMED, how="inner").sort(
+            "model", "secret", "day"
+        )
+    )
+    firsts = _firsts(warehouse, stored, wealth)
     asked = set(audits["audit_id"])
-    for (model, _), rows in stored.group_by("model", "secret", maintain_order=True):
-        ids = rows["audit_id"].to_list()
+    for (model, secret), rows in stored.group_by("model", "secret", maintain_order=True):
+        ids, days = rows["audit_id"].to_list(), rows["day"].to_list()
         wanted = [place for place, audit_id in enumerate(ids) if audit_id in asked]
         if wanted:
             claims = rows.select(_CLAIM).rows()
@@ -124,12 +141,32 @@ def model_nights(
                 model=str(model),
                 rows=rows,
                 ids=ids,
-                days=rows["day"].to_list(),
+                days=days,
                 claims=claims,
                 starts=starts,
                 exploratory=rows["exploratory"].to_list(),
                 wanted=wanted,
+                firsts={
+                    place: firsts[model, secret, day]
+                    for place, day in enumerate(days)
+                    if (model, secret, day) in firsts
+                },
             )
+
+
+def _firsts(
+    warehouse: Warehouse, nights: pl.DataFrame, wealth: pl.LazyFrame
+) -> dict[tuple[Any, ...], Mapping[str, Any]]:
+    """Return the first audit of each night of which a later one counts, by the same method."""
+    first = warehouse.first_audits(nights["model"].unique())
+    if first.is_empty():
+        return {}
+    others = first.join(nights, on="audit_id", how="anti").join(
+        nights, on=("model", "day", "secret", "method_version"), how="semi"
+    )
+    stored = wealth.join(others.lazy().select("audit_id", "secret"), on="audit_id", how="inner")
+    rows = warehouse.collect(stored).iter_rows(named=True)
+    return {(row["model"], row["secret"], row["day"]): row for row in rows}
 
 
 def _starts(claims: Sequence[tuple[object, ...]], prices: Sequence[float | None]) -> list[int]:
@@ -159,7 +196,10 @@ def in_groups(histories: Iterable[ModelNights]) -> Iterator[list[ModelNights]]:
 def evidence_of(warehouse: Warehouse, histories: Iterable[ModelNights]) -> dict[str, NightEvidence]:
     """Return the evidence of every audit that some window needs; none of a row that has none."""
     needed = {
-        history.ids[one]: history.days[one] for history in histories for one in history.needed()
+        ids[one]: history.days[one]
+        for history in histories
+        for ids in history.series()
+        for one in history.needed()
     }
     first, last = min(needed.values()), max(needed.values())
     stored = warehouse.collect(

@@ -1,0 +1,71 @@
+"""The ninth round of new attacks: an owner, and an operator with them, over many nights."""
+
+import datetime as dt
+import pathlib
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from flows.report.known_windows import known_windows
+from flows.settings import Settings, load_settings
+from privcore.lower_bounds import WINDOW_EPSILONS
+from tests.support.lake import DAY, write_settings
+from tests.support.warehouse import evaluated, put_rows
+from workers.warehouse.schema import AuditRecord
+from workers.warehouse.store import Warehouse
+
+INPUTS = {
+    "scores": "computed",
+    "exploratory": False,
+    "target_sha256": "a" * 64,
+    "target_manifest_sha256": "b" * 64,
+    "labels_digest": "c" * 64,
+    "proxy_sha256": "d" * 64,
+}
+
+
+@pytest.fixture
+def warehouse(tmp_path: pathlib.Path) -> Warehouse:
+    return Warehouse(str(tmp_path / "warehouse"))
+
+
+@pytest.fixture
+def settings(tmp_path: pathlib.Path) -> Settings:
+    return load_settings(write_settings(tmp_path, ["ads"]))
+
+
+def night(ahead: int, wealth: float = 0.0, *, hour: int = 0, **changes: Any) -> AuditRecord:
+    """A night so many days after `DAY`, with so much evidence against its declaration."""
+    day = DAY + dt.timedelta(days=ahead)
+    record = evaluated("ads", day, hour=hour, **INPUTS | changes)
+    levels = tuple(np.tile(wealth + 1.0 - 2.0 * WINDOW_EPSILONS, 4).tolist())
+    told = {"window_log_wealth": levels, "claimed_log_wealth": (wealth,) * 4}
+    wealths = tuple(row.model_copy(update=told) for row in record.wealth)
+    return record.model_copy(update={"wealth": wealths})
+
+
+def test_nights_that_refuted_together_stay_so_whatever_labels_come_later(
+    warehouse: Warehouse, tmp_path: pathlib.Path
+) -> None:
+    """Ten such nights, each audited again with labels of noise, were consistent together."""
+    put_rows(warehouse, [night(ahead, 1.6) for ahead in range(4)])
+    before = standings(warehouse, tmp_path)[-1]
+    assert before["standing"].item() == "violated"
+    noise = [night(ahead, -0.5, hour=1, labels_digest="x" * 64) for ahead in range(4)]
+    put_rows(warehouse, noise)
+    after = standings(warehouse, tmp_path)[-1]
+    assert after["audit_id"].item() == noise[-1].audit.audit_id
+    for column in ("standing", "epsilon_standing"):
+        assert after[column].item() == before[column].item()
+    first = warehouse.first_audits(pl.Series(["ads"]))["audit_id"][0]
+    warehouse.withdraw(first, "The labels were damaged.")
+    assert standings(warehouse, tmp_path)["standing"].to_list() == ["consistent"] * 4
+
+
+def standings(warehouse: Warehouse, folder: pathlib.Path) -> pl.DataFrame:
+    """Return what the nights prove together, as a report keeps and reads it."""
+    (folder / "report").mkdir(exist_ok=True)
+    current = warehouse.current(every_secret=True)
+    return known_windows(folder / "report", bytes(32))(warehouse, current).sort("day")
