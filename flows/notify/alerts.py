@@ -226,8 +226,8 @@ def in_incident(alert: Alert, row: AuditRow, bound: float, incident: Incident) -
         added = f"The acknowledgement of this violation ended on {known.row.until}."
     elif stage is Stage.GROWS:
         added = (
-            f"This night proves {down(bound)}, more than twice the {down(incident.largest)} of the "
-            "incident's nights before it."
+            f"This night proves {down(bound)}, more than twice the {down(incident.told)} that "
+            "people last heard of in this incident."
         )
     return dataclasses.replace(
         alert,

@@ -8,7 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from flows.notify.alerts import Event, alert_of
 from flows.report.known_windows import known_windows
+from flows.run.auditing import _of_incident
 from flows.settings import Settings, load_settings
 from privcore.lower_bounds import WINDOW_EPSILONS
 from tests.support.lake import DAY, write_settings
@@ -69,3 +71,16 @@ def standings(warehouse: Warehouse, folder: pathlib.Path) -> pl.DataFrame:
     (folder / "report").mkdir(exist_ok=True)
     current = warehouse.current(every_secret=True)
     return known_windows(folder / "report", bytes(32))(warehouse, current).sort("day")
+
+
+def test_an_incident_that_grows_step_by_step_notifies_again(
+    warehouse: Warehouse, settings: Settings
+) -> None:
+    """0.51, 1.5, 2.9 and 5.8: none proves twice as much as all before it."""
+    events = []
+    for ahead, proved in enumerate((0.51, 1.5, 2.9, 5.8)):
+        row = night(ahead, verdict="violated", epsilon_lower=proved, epsilon_ceiling=8.0).audit
+        alert = _of_incident(alert_of(row, settings), row, settings)
+        events.append(None if alert is None else alert.event)
+        put_rows(warehouse, [night(ahead, verdict="violated", epsilon_lower=proved)])
+    assert events == [Event.VIOLATED, Event.STILL_VIOLATED, Event.VIOLATED, Event.STILL_VIOLATED]
