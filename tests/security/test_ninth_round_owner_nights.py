@@ -13,8 +13,9 @@ from flows.report.known_windows import known_windows
 from flows.run.auditing import _of_incident
 from flows.settings import Settings, load_settings
 from privcore.lower_bounds import WINDOW_EPSILONS
-from tests.support.lake import DAY, write_settings
+from tests.support.lake import DAY, PLAN, write_settings
 from tests.support.warehouse import evaluated, put_rows
+from workers.warehouse.input_changes import input_changes
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
 
@@ -84,3 +85,15 @@ def test_an_incident_that_grows_step_by_step_notifies_again(
         events.append(None if alert is None else alert.event)
         put_rows(warehouse, [night(ahead, verdict="violated", epsilon_lower=proved)])
     assert events == [Event.VIOLATED, Event.STILL_VIOLATED, Event.VIOLATED, Event.STILL_VIOLATED]
+
+
+@pytest.mark.parametrize("beside", [{"advantage": 0.1}, {"secrets": {"fair label": 0.5}}])
+def test_what_no_verdict_depends_on_hides_no_labels_that_were_rewritten(
+    warehouse: Warehouse, beside: dict[str, Any]
+) -> None:
+    """With a slice the digests are of other columns, and the plans differed in more than slices."""
+    plan = PLAN.model_copy(update={"slices": ("city",)} | beside).model_dump_json()
+    again = night(0, hour=1, plan=plan, labels_digest="x" * 64, epsilon_lower=0.0)
+    put_rows(warehouse, [night(0), again])
+    found = input_changes(warehouse, warehouse.scan("audits").collect())
+    assert "Rows or labels of 2026-03-02 changed" in found[again.audit.audit_id]

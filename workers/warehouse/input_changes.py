@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from workers.warehouse.settings_changes import NO_VERDICT
 from workers.warehouse.store import INPUT_COLUMNS, REFUTES, Warehouse
 
 _COLUMNS = (
@@ -216,14 +217,13 @@ def _of_the_day(row: Mapping[str, Any], earlier: Iterable[Mapping[str, Any]]) ->
 
 
 def _differs_in_slices(row: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
-    """Return whether records of the same models differ in figures, and their plans in slices alone.
+    """Return whether records of the same models differ in figures, and their plans in no verdict's.
 
     Their digests are of other columns, so that a slice would hide labels that were rewritten.
     """
     if row["proxy_sha256"] != before["proxy_sha256"] or _way(row) == _way(before):
         return False
-    of_slices = dict.fromkeys(("slices", "minimum_slice_records"))
-    plans = [json.loads(one["plan"]) | of_slices for one in (row, before)]
+    plans = [json.loads(one["plan"]) | dict.fromkeys(NO_VERDICT) for one in (row, before)]
     ways = [_way({**one, "plan": "{}"}) for one in (row, before)]
     pairs = [(row[name], before[name]) for name in _FIGURES]
     differ = any(
@@ -237,7 +237,7 @@ def _other_figures(row: Mapping[str, Any], before: Mapping[str, Any]) -> str:
     return (
         f"Rows or labels of {row['day']} changed after its audit: the record "
         f"{before['audit_id'][:8]} has other figures of the same models under the same plan, but "
-        "for its slices."
+        "for its slices and promises."
     )
 
 

@@ -16,7 +16,7 @@ COLUMNS = (
     *_OF_ALERTS,
 )
 """Columns of a night that are compared."""
-_NO_VERDICT = {"slices", "minimum_slice_records", "secrets", "advantage"}
+NO_VERDICT = {"slices", "minimum_slice_records", "secrets", "advantage"}
 """Fields of a plan on which no verdict depends; on the seed it does, by chance."""
 _OF_ONE_NIGHT = {"version", "privacy"}
 """Keys of a source that change with each night, or that `declaration_changes` compares."""
@@ -76,7 +76,7 @@ def _settings(night: Mapping[str, Any], of_alerts: Collection[str]) -> dict[str,
 def _planned(plan: str) -> Mapping[str, Any]:
     """Return a plan's fields by their names in the settings."""
     given = json.loads(plan)
-    return {f"plan.{name}": given[name] for name in given if name not in _NO_VERDICT}
+    return {f"plan.{name}": given[name] for name in given if name not in NO_VERDICT}
 
 
 def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
