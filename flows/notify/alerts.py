@@ -244,6 +244,7 @@ def acknowledgement_alert(made: Acknowledgement, row: AuditRow, settings: Settin
         event=Event.ACKNOWLEDGED,
         what=f"its violation is acknowledged until {made.row.until}",
         reason=f"{made.sentence()} The verdict stays.",
+        notify=notified_lately(row.model, row.day, settings),
         incident=incident_id(row),
         moment=made.row.acknowledged_at.isoformat(),
     )
@@ -257,19 +258,23 @@ def withdrawal_alert(made: WithdrawalRow, row: AuditRow, by: str, settings: Sett
         event=Event.WITHDRAWN,
         what="its audit was withdrawn",
         reason=f"{by} took back the audit {row.audit_id[:8]}, which was {row.verdict}: {made.why}",
+        notify=notified_lately(row.model, row.day, settings),
         moment=made.withdrawn_at.isoformat(),
     )
 
 
-def deletion_alert(model: str, day: dt.date, count: int, by: str, settings: Settings) -> Alert:
-    """Return the alert that somebody deletes audits which refute what a model declared."""
+def deletion_alert(model: str, day: dt.date, what: str, by: str, settings: Settings) -> Alert:
+    """Return the alert that somebody deletes audits which refute what a model declared.
+
+    `what` says in words how they do.
+    """
     return Alert(
         event=Event.WITHDRAWN,
         model=model,
         day=day,
         subject=f"{model}: its audits before {day} are deleted",
-        reason=f"{by} deletes the audits of all days before {day}, of which {count} refute what "
-        f"{model} declared. No standing will know of these.",
+        reason=f"{by} deletes the audits of all days before {day}, {what}. No standing "
+        "will know of these.",
         notify=notified_lately(model, day, settings),
         report=report_link(settings),
         moment=dt.datetime.now(dt.UTC).isoformat(),

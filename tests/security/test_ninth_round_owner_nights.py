@@ -2,15 +2,18 @@
 
 import datetime as dt
 import pathlib
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
-from flows.notify.alerts import Event, alert_of
+import flows.notify.alerts
+from flows.notify.alerts import Alert, Event, alert_of
 from flows.report.known_windows import known_windows
 from flows.run.auditing import _of_incident
+from flows.run.withdrawing import delete_audits, withdraw_audit
 from flows.settings import Settings, load_settings
 from privcore.lower_bounds import WINDOW_EPSILONS
 from tests.support.lake import DAY, PLAN, write_settings
@@ -85,6 +88,37 @@ def test_an_incident_that_grows_step_by_step_notifies_again(
         events.append(None if alert is None else alert.event)
         put_rows(warehouse, [night(ahead, verdict="violated", epsilon_lower=proved)])
     assert events == [Event.VIOLATED, Event.STILL_VIOLATED, Event.VIOLATED, Event.STILL_VIOLATED]
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[Alert]:
+    """Return the alerts that are delivered."""
+    delivered: list[Alert] = []
+    monkeypatch.setattr(flows.notify.alerts, "deliver", lambda one, _: delivered.append(one))
+    return delivered
+
+
+def test_nights_that_refute_together_are_not_deleted_in_silence(
+    warehouse: Warehouse, settings: Settings, sent: list[Alert]
+) -> None:
+    put_rows(warehouse, [night(ahead, 1.6) for ahead in range(4)])
+    delete_audits(settings, DAY + dt.timedelta(days=3))
+    (alert,) = sent
+    assert (alert.event, alert.model) == (Event.WITHDRAWN, "ads")
+    assert "with its other nights those of ads refute what it declared" in alert.reason
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_names_that_are_taken_out_for_an_hour_hear_of_a_withdrawal(
+    warehouse: Warehouse, settings: Settings, sent: list[Alert], public: bool
+) -> None:
+    """The names are compared between nights, and are back before the next one."""
+    one = night(0, verdict="violated", notify='["anna"]')
+    put_rows(warehouse, [one])
+    if public:
+        settings = settings.model_copy(update={"publication": SimpleNamespace()})
+    withdraw_audit(settings, one.audit.audit_id, why="Damaged labels.")
+    assert [alert.notify for alert in sent] == [("anna",)]
 
 
 @pytest.mark.parametrize("beside", [{"advantage": 0.1}, {"secrets": {"fair label": 0.5}}])
