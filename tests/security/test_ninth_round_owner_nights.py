@@ -21,6 +21,7 @@ from tests.support.warehouse import evaluated, put_rows
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
+from workers.warehouse.together import together
 
 INPUTS = {
     "scores": "computed",
@@ -131,3 +132,20 @@ def test_what_no_verdict_depends_on_hides_no_labels_that_were_rewritten(
     put_rows(warehouse, [night(0), again])
     found = input_changes(warehouse, warehouse.scan("audits").collect())
     assert "Rows or labels of 2026-03-02 changed" in found[again.audit.audit_id]
+
+
+def test_units_of_other_names_take_no_model_out_of_the_total_of_rows(warehouse: Warehouse) -> None:
+    """Where no audit was of rows, each column of persons had a total of its own."""
+    given = {
+        "dataset": "clicks", "neighbors": "replace", "delta_declared": 0.0, "declared_by": "anna"
+    }  # fmt: skip
+    rows = [
+        evaluated(unit, DAY, privacy_unit=unit, epsilon_declared=6.0, **given)
+        for unit in ("who", "user")
+    ]
+    put_rows(warehouse, rows)
+    found = {one.unit: one for one in together(warehouse, day=DAY)}
+    assert set(found) == {None, "who", "user"}
+    assert found[None].models == ("user", "who")
+    assert found[None].epsilon_composed == pytest.approx(12.0)
+    assert (found[None].epsilon_lower, found[None].evalue) == (None, None)

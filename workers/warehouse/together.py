@@ -167,11 +167,15 @@ def _label_days(row: Mapping[str, Any]) -> list[dt.date]:
 def _add_promises_for_persons(found: dict[tuple[Any, ...], list[dict[str, Any]]]) -> None:
     """Add to audits of rows those of persons: what a model promises for these, it does for rows.
 
-    So a model's own unit takes it out of no total.
+    So a model's own unit takes it out of no total, also where no audit is of rows.
     """
-    for (labels, dataset, unit), rows in found.items():
-        if unit is not None and (labels, dataset, None) in found:
-            found[labels, dataset, None] += rows
+    units: dict[tuple[Any, ...], list[str | None]] = {}
+    for *partition, unit in found:
+        units.setdefault(tuple(partition), []).append(unit)
+    for labels, its in units.items():
+        if len(its) > 1:
+            of_persons = [row for unit in its if unit is not None for row in found[*labels, unit]]
+            found.setdefault((*labels, None), []).extend(of_persons)
 
 
 def _most_read(
