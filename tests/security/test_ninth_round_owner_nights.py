@@ -1,6 +1,7 @@
 """The ninth round of new attacks: an owner, and an operator with them, over many nights."""
 
 import datetime as dt
+import os
 import pathlib
 from types import SimpleNamespace
 from typing import Any
@@ -16,9 +17,11 @@ from flows.run.auditing import _of_incident
 from flows.run.withdrawing import delete_audits, withdraw_audit
 from flows.settings import Settings, load_settings
 from privcore.lower_bounds import WINDOW_EPSILONS
-from tests.support.lake import DAY, PLAN, write_settings
-from tests.support.warehouse import evaluated, put_rows
+from tests.support.lake import DAY, PLAN, label_path, label_rows, put_labels, write_settings
+from tests.support.warehouse import START, evaluated, put_rows
+from workers.lake.layout import Lake
 from workers.warehouse.input_changes import input_changes
+from workers.warehouse.late_labels import late_labels
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
 from workers.warehouse.together import together
@@ -149,3 +152,21 @@ def test_units_of_other_names_take_no_model_out_of_the_total_of_rows(warehouse: 
     assert found[None].models == ("user", "who")
     assert found[None].epsilon_composed == pytest.approx(12.0)
     assert (found[None].epsilon_lower, found[None].evalue) == (None, None)
+
+
+@pytest.mark.parametrize(("since", "told"), [(None, 1), (DAY - dt.timedelta(days=3), 0)])
+def test_a_night_that_reads_its_own_day_alone_hides_no_late_labels(
+    warehouse: Warehouse, tmp_path: pathlib.Path, since: dt.date | None, told: int
+) -> None:
+    """What the night before could have told was not told again, whatever that one had read."""
+    lake, given = Lake(str(tmp_path / "lake")), {"dataset": "flights"}
+    day = DAY - dt.timedelta(days=3)
+    last = night(0, hour=72, trained_since=day, **given)
+    put_rows(
+        warehouse,
+        [night(-3, **given), night(-1, hour=48, trained_since=since, **given), last],
+    )
+    put_labels(lake, day, label_rows(20, seed=1))
+    written = (START + dt.timedelta(hours=24)).timestamp()
+    os.utime(label_path(lake, "flights", day), (written, written))
+    assert len([*late_labels([last.audit], lake, warehouse)]) == told
