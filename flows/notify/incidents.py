@@ -65,12 +65,15 @@ class Incident:
         acknowledged: the last acknowledgement of it; None where there is none.
         known: the largest bound that was acknowledged, or reported since.
         reported: whether a refuted night was recorded after the acknowledgement's last day.
+        later: whether a night after this one refutes the declaration, so that this one, which was
+            audited afterwards, resolves nothing.
     """
 
     told: float | None = None
     acknowledged: Acknowledgement | None = None
     known: float = 0.0
     reported: bool = False
+    later: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -189,7 +192,8 @@ def incidents_before(
     current = warehouse.current(every_secret=True, models=models, columns=_READ)
     if len(days) == 1:  # the nights of that day are not before it, and the report lacks them
         current = current.filter(~pl.col("day").is_in(days))
-    of_claim = _by_claim(warehouse, _evaluated(current, min(days), max(days)), windows)
+    last = max(days) + dt.timedelta(days=REACH)  # later nights are there in a backfill alone
+    of_claim = _by_claim(warehouse, _evaluated(current, min(days), last), windows)
     known = acknowledgements(warehouse, models.to_list())
     return {row.audit_id: _incident(row, of_claim.get(_claim(row), ()), known) for row in rows}
 
@@ -198,8 +202,9 @@ def _incident(
     row: AuditRow, nights: Sequence[Mapping[str, Any]], known: Sequence[Acknowledgement]
 ) -> Incident:
     told, last = _told_before(row.day, nights), latest_of(known, row)
+    later = any(night["day"] > row.day and bound_of(night) is not None for night in nights)
     if last is None:
-        return Incident(told)
+        return Incident(told, later=later)
     since = {
         night["recorded_at"]: bound
         for night in nights
@@ -213,6 +218,7 @@ def _incident(
         last,
         known=max(last.row.epsilon_acknowledged, *since.values(), 0.0),
         reported=not all(last.covers_day(moment) for moment in since),
+        later=later,
     )
 
 

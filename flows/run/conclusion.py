@@ -247,14 +247,14 @@ def _beside(
         yield inputs_alert(row, told, settings)
     for row, told in names_taken_out(rows, settings):
         yield settings_alert(row, told, settings)
-    before = incidents_before(warehouse, list(known.values()), windows)
+    incidents = incidents_before(warehouse, list(known.values()), windows)
     for found in windows(warehouse, audits).sort("day", "model").iter_rows(named=True):
-        row = known[found["audit_id"]]
+        row, incident = known[found["audit_id"]], incidents[found["audit_id"]]
         if found["standing"] == Verdict.VIOLATED and row.verdict != Verdict.VIOLATED:
             bound = found["epsilon_standing"]
             alert = standing_alert(row, bound, settings)
-            yield in_incident(alert, row, bound, before[row.audit_id])
-        elif before[row.audit_id].is_open and resolves(row, found["standing"]):
+            yield in_incident(alert, row, bound, incident)
+        elif incident.is_open and not incident.later and resolves(row, found["standing"]):
             yield resolved_alert(row, settings)
         if found["declaration_change"] is not None:
             yield declaration_alert(row, found["declaration_change"], settings)

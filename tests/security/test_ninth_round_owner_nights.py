@@ -14,6 +14,7 @@ import flows.notify.alerts
 from flows.notify.alerts import Alert, Event, alert_of
 from flows.report.known_windows import known_windows
 from flows.run.auditing import _of_incident
+from flows.run.conclusion import _beside
 from flows.run.withdrawing import delete_audits, withdraw_audit
 from flows.settings import Settings, load_settings
 from privcore.lower_bounds import WINDOW_EPSILONS
@@ -22,6 +23,7 @@ from tests.support.warehouse import START, evaluated, put_rows
 from workers.lake.layout import Lake
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.late_labels import late_labels
+from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
 from workers.warehouse.together import together
@@ -170,3 +172,17 @@ def test_a_night_that_reads_its_own_day_alone_hides_no_late_labels(
     written = (START + dt.timedelta(hours=24)).timestamp()
     os.utime(label_path(lake, "flights", day), (written, written))
     assert len([*late_labels([last.audit], lake, warehouse)]) == told
+
+
+@pytest.mark.parametrize("later", [(), (3,)])
+def test_a_day_that_is_audited_afterwards_resolves_no_later_nights(
+    warehouse: Warehouse, settings: Settings, later: tuple[int, ...]
+) -> None:
+    """A day that was left out, with an honest model: the incident's all-clear, while it went on."""
+    given = {"epsilon_ceiling": 8.0, "epsilon_detectable": 0.2}
+    refuted = given | {"verdict": "violated", "epsilon_lower": 1.0}
+    put_rows(warehouse, [night(ahead, **refuted) for ahead in (0, 1, *later)])
+    honest = night(2, hour=99, epsilon_lower=0.0, **given)
+    put_rows(warehouse, [honest])
+    events = [one.event for one in _beside([honest.audit], warehouse, settings, epsilon_windows)]
+    assert (Event.RESOLVED in events) is not bool(later)
