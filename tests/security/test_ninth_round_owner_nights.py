@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import flows.notify.alerts
-from flows.notify.alerts import Alert, Event, alert_of
+from flows.notify.alerts import Alert, Event, alert_of, total_alert
 from flows.report.known_windows import known_windows
 from flows.run.auditing import _of_incident
 from flows.run.conclusion import _beside
@@ -186,3 +186,17 @@ def test_a_day_that_is_audited_afterwards_resolves_no_later_nights(
     put_rows(warehouse, [honest])
     events = [one.event for one in _beside([honest.audit], warehouse, settings, epsilon_windows)]
     assert (Event.RESOLVED in events) is not bool(later)
+
+
+def test_a_total_that_is_exceeded_by_more_is_another_alert(
+    warehouse: Warehouse, settings: Settings
+) -> None:
+    """A receiver drops an alert whose id it knows: 9 and 59 about the same labels had one."""
+    given = {"dataset": "clicks", "neighbors": "replace", "declared_by": "anna"}
+    ids = set()
+    for ahead, epsilon in enumerate((9.0, 50.0)):
+        put_rows(warehouse, [night(ahead, epsilon_declared=epsilon, trained_since=DAY, **given)])
+        (found,) = together(warehouse, day=DAY + dt.timedelta(days=ahead))
+        assert found.day == DAY
+        ids.add(total_alert(found, found.sentence(8.0), settings).id)
+    assert len(ids) == 2
