@@ -25,6 +25,7 @@ from workers.warehouse.input_changes import input_changes
 from workers.warehouse.late_labels import late_labels
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import AuditRecord
+from workers.warehouse.serving_decision import Gate, audits_of, gate
 from workers.warehouse.store import Warehouse
 from workers.warehouse.together import together
 
@@ -200,3 +201,17 @@ def test_a_total_that_is_exceeded_by_more_is_another_alert(
         assert found.day == DAY
         ids.add(total_alert(found, found.sentence(8.0), settings).id)
     assert len(ids) == 2
+
+
+def test_a_file_of_a_model_that_stands_violated_passes_by_no_other_checkpoint(
+    warehouse: Warehouse,
+) -> None:
+    """The day was audited again with another file, and the first one had no standing any more."""
+    seen = {"epsilon_ceiling": 8.0, "epsilon_detectable": 0.2}
+    put_rows(warehouse, [night(one, 1.6, target_sha256=str(one) * 64, **seen) for one in range(4)])
+    put_rows(warehouse, [night(3, -0.5, hour=5, target_sha256="f" * 64, **seen)])
+    decided, why = gate(audits_of(warehouse, "3" * 64))
+    assert (decided, why) == (
+        Gate.FAIL,
+        "This file must not be served: ads stands violated on 2026-03-05.",
+    )
