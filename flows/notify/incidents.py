@@ -138,13 +138,17 @@ class Course:
 def courses(
     warehouse: Warehouse, first: dt.date, last: dt.date, windows: Windows = epsilon_windows
 ) -> list[Course]:
-    """Return the course of every claim with a night from `first` to `last`, by model and secret."""
+    """Return the course of every claim, by model and secret, with a night from `first` to `last`.
+
+    And of those whose incident is open, though no night of these days came to figures.
+    """
     audits = _evaluated(warehouse.current(every_secret=True, columns=_READ), first, last)
     known = acknowledgements(warehouse)
     found = []
     for nights in _by_claim(warehouse, audits, windows).values():
         these = [night for night in nights if night["day"] >= first]
-        if not these:
+        is_open = _is_open(last + dt.timedelta(days=1), nights)
+        if not these and not is_open:
             continue
         refuted = [night for night in nights if bound_of(night) is not None]
         shown = refuted[-1] if refuted else nights[-1]
@@ -154,7 +158,7 @@ def courses(
                 bound_of(shown),
                 was_open=_is_open(first, nights),
                 refuted=any(bound_of(night) is not None for night in these),
-                is_open=_is_open(last + dt.timedelta(days=1), nights),
+                is_open=is_open,
                 acknowledged=latest_of(known, shown),
             )
         )

@@ -15,11 +15,12 @@ from flows.notify.alerts import Alert, Event, alert_of, total_alert
 from flows.report.known_windows import known_windows
 from flows.run.auditing import _of_incident
 from flows.run.conclusion import _beside
+from flows.run.weekly import digest_of
 from flows.run.withdrawing import delete_audits, withdraw_audit
 from flows.settings import Settings, load_settings
 from privcore.lower_bounds import WINDOW_EPSILONS
 from tests.support.lake import DAY, PLAN, label_path, label_rows, put_labels, write_settings
-from tests.support.warehouse import START, evaluated, put_rows
+from tests.support.warehouse import START, evaluated, failed, put_rows
 from workers.lake.layout import Lake
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.late_labels import late_labels
@@ -215,3 +216,15 @@ def test_a_file_of_a_model_that_stands_violated_passes_by_no_other_checkpoint(
         Gate.FAIL,
         "This file must not be served: ads stands violated on 2026-03-05.",
     )
+
+
+def test_a_week_without_figures_is_told_with_the_incident_that_is_open(
+    warehouse: Warehouse, settings: Settings
+) -> None:
+    """One bad label a night, and the week's message said that there was nothing."""
+    silent = [failed("ads", DAY + dt.timedelta(days=one), hour=one) for one in range(1, 9)]
+    put_rows(warehouse, [night(0, verdict="violated", epsilon_lower=1.0), *silent])
+    day = DAY + dt.timedelta(days=8)
+    said = digest_of(settings, day, today=day).reason.splitlines()
+    assert said[0].startswith("Refuted and not resolved: ads (declared 0.5, proved at least 1.00")
+    assert said[-1] == "Without a result all week: ads."
