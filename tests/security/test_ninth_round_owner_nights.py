@@ -228,3 +228,16 @@ def test_a_week_without_figures_is_told_with_the_incident_that_is_open(
     said = digest_of(settings, day, today=day).reason.splitlines()
     assert said[0].startswith("Refuted and not resolved: ads (declared 0.5, proved at least 1.00")
     assert said[-1] == "Without a result all week: ads."
+
+
+def test_a_day_that_was_left_out_is_not_audited_with_a_later_days_file(
+    warehouse: Warehouse,
+) -> None:
+    """The page blamed the later day, which was honest, and no alert came."""
+    later = night(1, hour=1, target_sha256="f" * 64)
+    left_out = night(0, hour=80, target_sha256="f" * 64)
+    put_rows(warehouse, [later, left_out])
+    told = input_changes(warehouse, warehouse.scan("audits").collect())
+    assert list(told) == [left_out.audit.audit_id]
+    assert "the file that was audited for 2026-03-03" in told[left_out.audit.audit_id]
+    assert "which is later" in told[left_out.audit.audit_id]
