@@ -241,3 +241,14 @@ def test_a_day_that_was_left_out_is_not_audited_with_a_later_days_file(
     assert list(told) == [left_out.audit.audit_id]
     assert "the file that was audited for 2026-03-03" in told[left_out.audit.audit_id]
     assert "which is later" in told[left_out.audit.audit_id]
+
+
+def test_a_day_that_is_audited_afterwards_is_in_the_total_of_its_labels(
+    warehouse: Warehouse,
+) -> None:
+    """The next day's model had read its labels again, and no night's total had both."""
+    given = {"dataset": "clicks", "neighbors": "replace", "declared_by": "anna"}
+    first = evaluated("loud", DAY + dt.timedelta(days=1), trained_since=DAY, **given)
+    put_rows(warehouse, [first, evaluated("ads", DAY, hour=90, **given)])
+    (found,) = together(warehouse, day=DAY)
+    assert (found.day, found.models) == (DAY, ("ads", "loud"))

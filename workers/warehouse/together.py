@@ -121,7 +121,7 @@ def together(
 
     Args:
         warehouse: where the records are.
-        day: of whose audits alone, with earlier ones on the same labels; then each dataset's day of
+        day: of whose audits alone, with others on the same labels; then each dataset's day of
             labels that promises most. All days and partitions by default.
         delta: at which declarations are composed.
         public: only what follows from declarations and plans, which no label decides.
@@ -147,14 +147,20 @@ def together(
 
 
 def _audits(warehouse: Warehouse, day: dt.date | None, *, public: bool) -> pl.DataFrame:
-    """Return the audits of a day, or of all, with all earlier ones that share labels with them."""
+    """Return the audits of a day, or of all, with all others that may share labels with them.
+
+    Later ones, too, where the day was audited after them.
+    """
     named = pl.col("dataset").is_not_null()
     audits = warehouse.current(day=day, columns=_AUDIT, public=public).filter(named)
     since = min((_label_days(row)[0] for row in audits.iter_rows(named=True)), default=day)
-    if day is None or since is None or since == day:
+    if day is None or since is None:
         return audits
-    earlier = warehouse.current(columns=_AUDIT, public=public).filter(named)
-    return earlier.filter(pl.col("day").is_between(since, day))
+    newest = warehouse.newest_day()
+    if since == day and (newest is None or newest <= day):
+        return audits
+    others = warehouse.current(columns=_AUDIT, public=public).filter(named)
+    return others.filter(pl.col("day") >= since)
 
 
 def _label_days(row: Mapping[str, Any]) -> list[dt.date]:
