@@ -252,3 +252,16 @@ def test_a_day_that_is_audited_afterwards_is_in_the_total_of_its_labels(
     put_rows(warehouse, [first, evaluated("ads", DAY, hour=90, **given)])
     (found,) = together(warehouse, day=DAY)
     assert (found.day, found.models) == (DAY, ("ads", "loud"))
+
+
+@pytest.mark.parametrize(("before", "told"), [("not_evaluable", True), ("consistent", False)])
+def test_a_day_that_had_no_figures_begins_no_standing_earlier_unsaid(
+    warehouse: Warehouse, before: str, told: bool
+) -> None:
+    """The look at days that are audited afterwards was for days without any record."""
+    day = DAY - dt.timedelta(days=1)
+    earlier = night(-1) if before == "consistent" else failed("ads", day)
+    for record in (earlier, night(0, hour=24), night(-1, hour=72, labels_digest="x" * 64)):
+        warehouse.commit(record)
+    found = epsilon_windows(warehouse, warehouse.current()).sort("day")["settings_change"][0]
+    assert ("was audited after nights that follow it" in (found or "")) is told

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from privcore.lower_bounds import WINDOW_EPSILONS, Night, standing_length
 from workers.warehouse.night_columns import NAMED, OF_AUDITS, WINDOWS
+from workers.warehouse.schema import Status
 from workers.warehouse.settings_changes import COLUMNS as OF_SETTINGS
 from workers.warehouse.standings import COLUMNS as OF_STANDINGS
 from workers.warehouse.standings import recurs_from
@@ -45,6 +46,7 @@ class ModelNights:
         exploratory: of each whether its plan was one run's alone.
         wanted: indices of the nights that are asked about, ascending; not empty.
         firsts: of nights of which a later audit counts, what is stored of the first, by index.
+        begun_again: whether the first night had figures before the record that counts.
     """
 
     model: str
@@ -56,6 +58,7 @@ class ModelNights:
     exploratory: list[bool | None]
     wanted: list[int]
     firsts: Mapping[int, Mapping[str, Any]]
+    begun_again: bool
 
     def series(self) -> list[list[str]]:
         """Return the nights' ids; where first audits had the same claim, also as these have it."""
@@ -129,7 +132,7 @@ def model_nights(
             "model", "secret", "day"
         )
     )
-    firsts = _firsts(warehouse, stored, wealth)
+    firsts, begun_again = _firsts(warehouse, stored, wealth), _begun_again(warehouse, stored)
     asked = set(audits["audit_id"])
     for (model, secret), rows in stored.group_by("model", "secret", maintain_order=True):
         ids, days = rows["audit_id"].to_list(), rows["day"].to_list()
@@ -151,6 +154,7 @@ def model_nights(
                     for place, day in enumerate(days)
                     if (model, secret, day) in firsts
                 },
+                begun_again=(model, secret) in begun_again,
             )
 
 
@@ -167,6 +171,23 @@ def _firsts(
     stored = wealth.join(others.lazy().select("audit_id", "secret"), on="audit_id", how="inner")
     rows = warehouse.collect(stored).iter_rows(named=True)
     return {(row["model"], row["secret"], row["day"]): row for row in rows}
+
+
+def _begun_again(warehouse: Warehouse, nights: pl.DataFrame) -> set[tuple[Any, ...]]:
+    """Return the models and secrets whose first night had other figures, withdrawn or not."""
+    key = ("model", "day", "secret")
+    first = nights.unique(("model", "secret"), keep="first", maintain_order=True)
+    several = first.filter(pl.col("revision") > 1)
+    if several.is_empty():
+        return set()
+    figures = (pl.col("status") == Status.EVALUATED, ~pl.col("exploratory").fill_null(value=False))
+    others = (
+        warehouse.scan("audits")
+        .filter(*figures)
+        .join(several.lazy().select(*key, counts="audit_id"), on=key, how="inner")
+        .filter(pl.col("audit_id") != pl.col("counts"))
+    )
+    return set(warehouse.collect(others.select("model", "secret")).iter_rows())
 
 
 def _starts(claims: Sequence[tuple[object, ...]], prices: Sequence[float | None]) -> list[int]:

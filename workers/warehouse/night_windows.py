@@ -277,10 +277,12 @@ def _first_repeats(history: ModelNights) -> dict[int, str]:
 
 
 def _audited_afterwards(history: ModelNights) -> dict[int, str]:
-    """Say of a model's first night that it was first audited a day or more after a later one."""
+    """Say of a model's first night that it first had figures a day or more after a later one."""
     at, revision = history.rows["recorded_at"], history.rows["revision"][0]
     first, later = at[0], at[1:].min()
-    if revision != 1 or None in {first, later} or first - later < dt.timedelta(days=1):
+    if history.begun_again or None in {revision, first, later}:
+        return {}
+    if first - later < dt.timedelta(days=1):
         return {}
     return {
         0: f"{history.days[0]} was audited after nights that follow it. Standings, which end after "
