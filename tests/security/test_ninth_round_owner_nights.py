@@ -1,6 +1,7 @@
 """The ninth round of new attacks: an owner, and an operator with them, over many nights."""
 
 import datetime as dt
+import json
 import os
 import pathlib
 from types import SimpleNamespace
@@ -27,6 +28,7 @@ from workers.warehouse.late_labels import late_labels
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.serving_decision import Gate, audits_of, gate
+from workers.warehouse.settings_changes import settings_change
 from workers.warehouse.store import Warehouse
 from workers.warehouse.together import together
 
@@ -265,3 +267,16 @@ def test_a_day_that_had_no_figures_begins_no_standing_earlier_unsaid(
         warehouse.commit(record)
     found = epsilon_windows(warehouse, warehouse.current()).sort("day")["settings_change"][0]
     assert ("was audited after nights that follow it" in (found or "")) is told
+
+
+@pytest.mark.parametrize("feature", ["version", "privacy", "hour"])
+def test_a_feature_may_be_called_as_what_changes_each_night(feature: str) -> None:
+    """Settings may name its column: another one for `version` was no change."""
+    before, now = (
+        {"day": DAY, "plan": "{}", "exploratory": False, "notify": None, "deadline": None}
+        | dict.fromkeys(("decoy_commitment", "output_correction"))
+        | {"source": json.dumps({"labels": {"version": 3, "columns": {feature: column}}})}
+        for column in ("os_version", "noise")
+    )
+    told = settings_change(before, now | {"day": DAY + dt.timedelta(days=1)})
+    assert f'labels.columns.{feature} was "os_version" and is "noise"' in (told or "")

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from workers.warehouse.settings_changes import NO_VERDICT
+from workers.warehouse.settings_changes import COLUMNS_OF_FEATURES, NO_VERDICT
 from workers.warehouse.store import INPUT_COLUMNS, REFUTES, Warehouse
 
 _COLUMNS = (
@@ -326,4 +326,8 @@ def _rows_of(place: Any) -> Any:
     """Return where rows lie and how they are read, whatever the version and the declaration."""
     if not isinstance(place, dict):
         return place
-    return {name: _rows_of(part) for name, part in place.items() if name not in _OF_NO_ROW}
+    return {
+        name: part if name == COLUMNS_OF_FEATURES else _rows_of(part)
+        for name, part in place.items()
+        if name not in _OF_NO_ROW
+    }
