@@ -12,6 +12,8 @@ import polars as pl
 import pytest
 
 import flows.notify.alerts
+from flows.commands.audits import _print_exact
+from flows.commands.printing import Form
 from flows.notify.alerts import Alert, Event, alert_of, total_alert
 from flows.report.known_windows import known_windows
 from flows.run.auditing import _of_incident
@@ -280,3 +282,14 @@ def test_a_feature_may_be_called_as_what_changes_each_night(feature: str) -> Non
     )
     told = settings_change(before, now | {"day": DAY + dt.timedelta(days=1)})
     assert f'labels.columns.{feature} was "os_version" and is "noise"' in (told or "")
+
+
+def test_a_run_under_another_plan_is_not_taken_for_the_nights(
+    warehouse: Warehouse, settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`run --seed` of a violated day printed "consistent", with exit code 0."""
+    counts, asked = night(0, verdict="violated"), night(0, hour=1, exploratory=True)
+    put_rows(warehouse, [counts, asked])
+    assert _print_exact([asked.audit], settings, Form.TABLE, one=True) == 1
+    said = capsys.readouterr().out
+    assert f"another audit counts, and not this one: {counts.audit.audit_id[:8]}." in said
