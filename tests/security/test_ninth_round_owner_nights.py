@@ -33,6 +33,7 @@ from workers.warehouse.serving_decision import Gate, audits_of, gate
 from workers.warehouse.settings_changes import settings_change
 from workers.warehouse.store import Warehouse
 from workers.warehouse.together import together
+from workers.warehouse.with_windows import with_windows
 
 INPUTS = {
     "scores": "computed",
@@ -293,3 +294,11 @@ def test_a_run_under_another_plan_is_not_taken_for_the_nights(
     assert _print_exact([asked.audit], settings, Form.TABLE, one=True) == 1
     said = capsys.readouterr().out
     assert f"another audit counts, and not this one: {counts.audit.audit_id[:8]}." in said
+
+
+def test_a_violated_standing_is_shown_on_nights_without_figures(warehouse: Warehouse) -> None:
+    """One bad label a night, and first page, `show` and exit code had no figure and no standing."""
+    put_rows(warehouse, [night(ahead, 1.6) for ahead in range(4)])
+    put_rows(warehouse, [failed("ads", DAY + dt.timedelta(days=one)) for one in (-1, 4, 5)])
+    shown = with_windows(warehouse, warehouse.current())["standing"]
+    assert shown.to_list() == [None, *["consistent"] * 3, *["violated"] * 3]

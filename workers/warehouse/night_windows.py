@@ -63,7 +63,8 @@ MEANINGS = {
     "counts. 0 where none.",
     STANDING: "violated where all nights, each held against what was declared for it, refute that "
     "every declaration was true, as they count or as each was first audited; else consistent. Null "
-    "where nothing is declared and nothing is refuted.",
+    "where nothing is declared and nothing is refuted. A night without figures is violated where "
+    "the last one with figures is.",
     DECLARATION_CHANGE: "How the declaration, or whose labels are audited, differs from the "
     "model's evaluated night before, in words; null where it does not.",
     SETTINGS_CHANGE: "How the plan, or the place of scores, labels or checkpoints, differs from "
