@@ -9,7 +9,7 @@ import datetime as dt
 import hashlib
 import math
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -278,6 +278,25 @@ def deletion_alert(model: str, day: dt.date, what: str, by: str, settings: Setti
         notify=notified_lately(model, day, settings),
         report=report_link(settings),
         moment=dt.datetime.now(dt.UTC).isoformat(),
+    )
+
+
+def lost_alert(lost: Sequence[tuple[str, dt.date]], day: dt.date, settings: Settings) -> Alert:
+    """Return the alert that the report knows models' nights which the warehouse does not hold."""
+    model, last = lost[0]
+    more = f", and {len(lost) - 1} models more" if len(lost) > 1 else ""
+    who = (name for one in settings.models for name in one.notify)
+    return Alert(
+        event=Event.WITHDRAWN,
+        model=model,
+        day=day,
+        subject=f"{model}{more}: earlier audits are gone",
+        reason=f"The report knows an audit of {model} for {last}{more}, and the warehouse "
+        "holds none of these. See whether the settings name another warehouse, or restore it "
+        "from a copy: standings begin anew without these nights.",
+        notify=tuple(dict.fromkeys(who)),
+        report=report_link(settings),
+        moment=str(last),
     )
 
 

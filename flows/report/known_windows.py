@@ -54,6 +54,24 @@ class NightWindows:
         return windows_beside(self._folder, self._key, warehouse, audits, derived=self.derived)
 
 
+def lost_nights(folder: str | pathlib.Path, warehouse: Warehouse) -> pl.DataFrame:
+    """Return the newest night of each model that the folder knows and the warehouse does not hold.
+
+    Columns `model` and `day`. Audits are never deleted but for old ones, so that the settings then
+    name another warehouse, or somebody deleted audits in it.
+    """
+    key = state_key("pages")
+    sealed = None if key is None else _read(pathlib.Path(folder) / WINDOWS, key)
+    if sealed is None:
+        return pl.DataFrame(schema={"model": pl.String, "day": pl.Date})
+    newest = (
+        sealed.select("model", "day", "audit_id").sort("day").group_by("model").last().collect()
+    )
+    named = pl.col("audit_id").is_in(newest["audit_id"].implode())
+    there = warehouse.collect(warehouse.scan("audits").filter(named).select("audit_id"))
+    return newest.join(there, on="audit_id", how="anti").select("model", "day").sort("model")
+
+
 def known_windows(root: pathlib.Path, key: bytes, derived: Sequence[pl.DataFrame] = ()) -> Windows:
     """Return `epsilon_windows` of all current audits, which derives what the folder lacks.
 

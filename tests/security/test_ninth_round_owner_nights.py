@@ -18,7 +18,7 @@ from flows.notify.alerts import Alert, Event, alert_of, total_alert
 from flows.notify.openlineage import AuditRun, send_records
 from flows.report.known_windows import known_windows
 from flows.run.auditing import _of_incident
-from flows.run.conclusion import _beside
+from flows.run.conclusion import _beside, _lost
 from flows.run.weekly import digest_of
 from flows.run.withdrawing import delete_audits, withdraw_audit
 from flows.settings import Settings, load_settings
@@ -26,6 +26,7 @@ from privcore.lower_bounds import WINDOW_EPSILONS
 from tests.support.lake import DAY, PLAN, label_path, label_rows, put_labels, write_settings
 from tests.support.warehouse import START, evaluated, failed, put_rows
 from workers.lake.layout import Lake
+from workers.secret_files import state_key
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.late_labels import late_labels
 from workers.warehouse.night_windows import epsilon_windows
@@ -320,3 +321,19 @@ def test_no_later_audit_of_a_refuted_day_passes_in_a_catalogue(
     put_rows(warehouse, [*nights, again])
     send_records([again.audit], settings)
     assert [run.answer for run in runs] == [Gate.FAIL]
+
+
+def test_another_warehouse_in_the_settings_is_told(
+    warehouse: Warehouse, settings: Settings, tmp_path: pathlib.Path
+) -> None:
+    """All models began anew there, and nothing was said."""
+    put_rows(warehouse, [night(0), night(1)])
+    (tmp_path / "report").mkdir()
+    key = state_key("pages")
+    assert key is not None
+    known_windows(tmp_path / "report", key)(warehouse, warehouse.current(every_secret=True))
+    rows = [night(2).audit]
+    assert not [*_lost(rows, warehouse, settings)]
+    (alert,) = _lost(rows, Warehouse(str(tmp_path / "another")), settings)
+    assert (alert.event, alert.model) == (Event.WITHDRAWN, "ads")
+    assert alert.reason.startswith("The report knows an audit of ads for 2026-03-03, and")
