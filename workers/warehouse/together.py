@@ -156,11 +156,17 @@ def _audits(warehouse: Warehouse, day: dt.date | None, *, public: bool) -> pl.Da
     since = min((_label_days(row)[0] for row in audits.iter_rows(named=True)), default=day)
     if day is None or since is None:
         return audits
-    newest = warehouse.newest_day()
-    if since == day and (newest is None or newest <= day):
+    if since == day and not _read_later(warehouse, day):
         return audits
     others = warehouse.current(columns=_AUDIT, public=public).filter(named)
     return others.filter(pl.col("day") >= since)
+
+
+def _read_later(warehouse: Warehouse, day: dt.date) -> bool:
+    """Return whether training for a later day read the labels of one again."""
+    first = pl.min_horizontal("trained_since", pl.col("label_days").list.min())
+    later = warehouse.scan("audits").filter(pl.col("day") > day, first <= day)
+    return bool(warehouse.collect(later.select(pl.len())).item())
 
 
 def _label_days(row: Mapping[str, Any]) -> list[dt.date]:
