@@ -24,6 +24,7 @@ from flows.run.withdrawing import delete_audits, withdraw_audit
 from flows.settings import Settings, load_settings
 from privcore.lower_bounds import WINDOW_EPSILONS
 from tests.support.lake import DAY, PLAN, label_path, label_rows, put_labels, write_settings
+from tests.support.tiers import rest_slow
 from tests.support.warehouse import START, evaluated, failed, put_rows
 from workers.lake.layout import Lake
 from workers.secret_files import state_key
@@ -67,6 +68,7 @@ def night(ahead: int, wealth: float = 0.0, *, hour: int = 0, **changes: Any) -> 
     return record.model_copy(update={"wealth": wealths})
 
 
+@pytest.mark.slow
 def test_nights_that_refuted_together_stay_so_whatever_labels_come_later(
     warehouse: Warehouse, tmp_path: pathlib.Path
 ) -> None:
@@ -92,6 +94,7 @@ def standings(warehouse: Warehouse, folder: pathlib.Path) -> pl.DataFrame:
     return known_windows(folder / "report", bytes(32))(warehouse, current).sort("day")
 
 
+@pytest.mark.slow
 def test_an_incident_that_grows_step_by_step_notifies_again(
     warehouse: Warehouse, settings: Settings
 ) -> None:
@@ -183,7 +186,7 @@ def test_a_night_that_reads_its_own_day_alone_hides_no_late_labels(
     assert len([*late_labels([last.audit], lake, warehouse)]) == told
 
 
-@pytest.mark.parametrize("later", [(), (3,)])
+@pytest.mark.parametrize("later", rest_slow([((3,),), ((),)]))
 def test_a_day_that_is_audited_afterwards_resolves_no_later_nights(
     warehouse: Warehouse, settings: Settings, later: tuple[int, ...]
 ) -> None:
@@ -261,7 +264,9 @@ def test_a_day_that_is_audited_afterwards_is_in_the_total_of_its_labels(
     assert (found.day, found.models) == (DAY, ("ads", "loud"))
 
 
-@pytest.mark.parametrize(("before", "told"), [("not_evaluable", True), ("consistent", False)])
+@pytest.mark.parametrize(
+    ("before", "told"), rest_slow([("not_evaluable", True), ("consistent", False)])
+)
 def test_a_day_that_had_no_figures_begins_no_standing_earlier_unsaid(
     warehouse: Warehouse, before: str, told: bool
 ) -> None:
@@ -306,7 +311,7 @@ def test_a_violated_standing_is_shown_on_nights_without_figures(warehouse: Wareh
     assert shown.to_list() == [None, *["consistent"] * 3, *["violated"] * 3]
 
 
-@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("alone", rest_slow([True, False]))
 def test_no_later_audit_of_a_refuted_day_passes_in_a_catalogue(
     warehouse: Warehouse, settings: Settings, monkeypatch: pytest.MonkeyPatch, alone: bool
 ) -> None:
