@@ -1,13 +1,22 @@
 """The ninth round, an owner within one night (2026-11-27): what broke of 25 attacks."""
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.support.lake import DAY, FEATURES, PLAN
 from tests.support.onnx_files import onnx_file
+from workers.audit.trained_rows import trained_rows
+from workers.lake.formats import leaves
 from workers.lake.formats import onnx as onnx_format
 from workers.lake.formats.contract import ModelRefusedError
+from workers.lake.formats.counted_rows import CountedRows
+from workers.scan.leaf_counts import LeafCounts
+from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 
 
 def other_label_where(asked: str, number: int) -> bytes:
@@ -54,3 +63,32 @@ def test_labels_and_answers_that_depend_on_how_many_rows_are_asked_are_refused(
         return
     with pytest.raises(ModelRefusedError, match=f"scores a row differently {how}"):
         onnx_format.predict(model, given, threads=1)
+
+
+def test_trees_without_branches_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of them beside a model's own were all that was compared: 2.9 became 0.00."""
+
+    def read(_: Any, __: Any, tree: int) -> leaves.Leaves:
+        rows = [10, 0] if tree < 9 else [5, 5]
+        return leaves.Leaves(np.zeros(1, np.int64), np.ones(1, np.int64), np.array(rows))
+
+    monkeypatch.setitem(leaves._READERS, "onnx", read)
+    given = cast("Any", None), None, np.arange(12)
+    assert [tree for tree, _ in leaves.leaves_of_trees("onnx", *given, wanted=3)] == [9, 10, 11]
+
+
+@pytest.mark.parametrize("compared", [{}, {"words of 1": 1_000}, {"7": 1_000}])
+def test_a_file_whose_leaves_could_not_be_compared_is_told(compared: dict[str, int]) -> None:
+    """Trees of 16,384 leaves, and dart: its rows were counted, features were rounded, unsaid."""
+    seen = {name: np.array([rows]) for name, rows in compared.items()}
+    result = SimpleNamespace(
+        leaves=LeafCounts(1_000, seen, seen), bad=SimpleNamespace(total=0), draw=None
+    )
+    manifest = SimpleNamespace(
+        features=FEATURES, decoys=None, trained_on=SimpleNamespace(first=DAY)
+    )
+    target = SimpleNamespace(trained_rows=CountedRows(1_000, exact=True), manifest=manifest)
+    place = SimpleNamespace(days=(DAY,))
+    source = CheckpointSource(*cast("tuple[Any, ...]", (place, target, None)))
+    told = trained_rows(source, 1_000, cast("Any", result), PLAN)
+    assert ("they were not compared with the table's" in told) is ("7" not in compared)
