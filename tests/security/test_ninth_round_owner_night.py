@@ -5,12 +5,15 @@ from typing import Any, cast
 
 import numpy as np
 import onnx
+import polars as pl
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.support.lake import DAY, FEATURES, PLAN
+from tests.support.lake import BINARY, DAY, FEATURES, PLAN
 from tests.support.onnx_files import onnx_file
 from workers.audit.trained_rows import trained_rows
+from workers.exceptions import NotEvaluableError
+from workers.labels.columns import Batch
 from workers.lake.formats import leaves
 from workers.lake.formats import onnx as onnx_format
 from workers.lake.formats.contract import ModelRefusedError
@@ -92,3 +95,19 @@ def test_a_file_whose_leaves_could_not_be_compared_is_told(compared: dict[str, i
     source = CheckpointSource(*cast("tuple[Any, ...]", (place, target, None)))
     told = trained_rows(source, 1_000, cast("Any", result), PLAN)
     assert ("they were not compared with the table's" in told) is ("7" not in compared)
+
+
+@pytest.mark.parametrize(("held", "refused"), [("holdout", True), ("train", False)])
+def test_decoys_that_are_held_out_are_refused(held: str, refused: bool) -> None:
+    """Holdout rows that the target predicts wrong were decoys, and did not play: 3.7 was 0.00."""
+    manifest = SimpleNamespace(label=BINARY, decoys=SimpleNamespace(column="other"))
+    checkpoint = SimpleNamespace(manifest=manifest)
+    place = SimpleNamespace(label=None, arms=lambda batch: batch.arms())
+    source = CheckpointSource(*cast("tuple[Any, ...]", (place, checkpoint, checkpoint)))
+    frame = pl.DataFrame({"late": [0, 1], "other": [1, None], "split": [held, "holdout"]})
+    batch = Batch(frame.to_arrow(), "part", ("part", 0, 0))
+    if refused:
+        with pytest.raises(NotEvaluableError, match="has decoys in 'other' that are held out"):
+            source.others(batch)
+    else:
+        assert cast("Any", source.others(batch)).tolist() == [1, -1]
