@@ -9,8 +9,11 @@ import polars as pl
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from privcore.attacks import LabelCounts, above, above_odds, odds_tally
 from tests.support.lake import BINARY, DAY, FEATURES, PLAN
 from tests.support.onnx_files import onnx_file
+from workers.audit.hints import _classes_without_labels
+from workers.audit.narrow_answers import one_sided_numbers, sure_answers
 from workers.audit.trained_rows import trained_rows
 from workers.exceptions import NotEvaluableError
 from workers.labels.columns import Batch
@@ -97,6 +100,16 @@ def test_a_file_whose_leaves_could_not_be_compared_is_told(compared: dict[str, i
     assert ("they were not compared with the table's" in told) is ("7" not in compared)
 
 
+def test_a_class_of_one_row_is_told_as_none() -> None:
+    """It ended the look at copied answers, which is made for two classes alone, unsaid."""
+    counts = np.zeros((1, 3, 8, 2), dtype=np.int64)
+    counts[0, :, 0, 1] = 500, 500, 1
+    tallies = cast(
+        "Any", SimpleNamespace(labels=LabelCounts(counts), control_labels=LabelCounts(counts))
+    )
+    assert "3 classes are listed and 2 have 1% of the labels" in _classes_without_labels(3, tallies)
+
+
 @pytest.mark.parametrize(("held", "refused"), [("holdout", True), ("train", False)])
 def test_decoys_that_are_held_out_are_refused(held: str, refused: bool) -> None:
     """Holdout rows that the target predicts wrong were decoys, and did not play: 3.7 was 0.00."""
@@ -111,3 +124,25 @@ def test_decoys_that_are_held_out_are_refused(held: str, refused: bool) -> None:
             source.others(batch)
     else:
         assert cast("Any", source.others(batch)).tolist() == [1, -1]
+
+
+@pytest.mark.parametrize(("digits", "told"), [(1e-8, True), (1e-3, False)])
+def test_answers_that_are_surer_than_is_counted_are_told(digits: float, told: bool) -> None:
+    """Digits beyond 10^-6 told each label of a day that is known well: 0.00, and unsaid."""
+    one = np.where(np.arange(100) % 2, digits, 1.0 - digits)
+    half = np.full(100, 0.5)
+    odds = odds_tally(*(np.stack([1 - each, each], 1) for each in (one, half)), np.arange(100) % 2)
+    tallies = cast("Any", SimpleNamespace(ordered=False, odds=(odds,)))
+    assert bool(sure_answers(tallies)) is told
+
+
+@pytest.mark.parametrize(("proxy", "told"), [(30.0, True), (0.0, False)])
+def test_labels_that_all_lie_on_one_side_of_the_proxy_are_told(proxy: float, told: bool) -> None:
+    """Today's predictions lay on both sides of yesterday's, which no label reached: 0.00."""
+    random = np.random.default_rng(0)
+    labels, target, earlier = random.normal(size=(3, 200))
+    target += 60.0 * (np.arange(200) % 2) * told
+    earlier += proxy
+    odds = odds_tally(*above_odds(target, earlier), above(labels, earlier))
+    found = one_sided_numbers(cast("Any", SimpleNamespace(ordered=True, odds=(odds,))))
+    assert ("the labels lie below the proxy's" in found) is told
