@@ -23,6 +23,7 @@ from workers.lake.formats.contract import ModelRefusedError
 from workers.lake.formats.counted_rows import CountedRows
 from workers.scan.leaf_counts import LeafCounts
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
+from workers.sources.scores.score_columns import sums_vary
 
 
 def other_label_where(asked: str, number: int) -> bytes:
@@ -98,6 +99,20 @@ def test_a_file_whose_leaves_could_not_be_compared_is_told(compared: dict[str, i
     source = CheckpointSource(*cast("tuple[Any, ...]", (place, target, None)))
     told = trained_rows(source, 1_000, cast("Any", result), PLAN)
     assert ("they were not compared with the table's" in told) is ("7" not in compared)
+
+
+@pytest.mark.parametrize(("spread", "digits", "told"), [(9e-4, 16, True), (0.0, 4, False)])
+def test_sums_that_vary_by_less_than_a_thousandth_are_told(
+    spread: float, digits: int, told: bool
+) -> None:
+    """They told every label, unsaid; rounding to four digits makes sums vary, too."""
+    random = np.random.default_rng(0)
+    chance = (
+        random.dirichlet([1.0, 1.0, 1.0], 200)
+        * (1.0 + spread * random.choice([-1, 1], 200))[:, None]
+    )
+    batch = Batch(pl.DataFrame({"new": chance.round(digits)}).to_arrow(), "part", ("part", 0, 0))
+    assert sums_vary(batch, ("new",), np.arange(200)) is told
 
 
 def test_a_class_of_one_row_is_told_as_none() -> None:
