@@ -10,10 +10,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from privcore.attacks import LabelCounts, above, above_odds, odds_tally
+from privcore.lower_bounds import Secret
 from tests.support.lake import BINARY, DAY, FEATURES, PLAN
 from tests.support.onnx_files import onnx_file
 from workers.audit.hints import _classes_without_labels
 from workers.audit.narrow_answers import one_sided_numbers, sure_answers
+from workers.audit.remarks import with_remarks
 from workers.audit.trained_rows import trained_rows
 from workers.exceptions import NotEvaluableError
 from workers.labels.columns import Batch
@@ -161,3 +163,25 @@ def test_labels_that_all_lie_on_one_side_of_the_proxy_are_told(proxy: float, tol
     odds = odds_tally(*above_odds(target, earlier), above(labels, earlier))
     found = one_sided_numbers(cast("Any", SimpleNamespace(ordered=True, odds=(odds,))))
     assert ("the labels lie below the proxy's" in found) is told
+
+
+@pytest.mark.parametrize("secret", [Secret.LABEL, Secret.ATTRIBUTE])
+def test_no_models_are_called_one_for_an_attribute_that_both_ignore(secret: Secret) -> None:
+    """Honest models that do not look at it were said to be one file, saved anew."""
+    nothing = SimpleNamespace(sentence=lambda *_: "", summary=lambda _: "")
+    sums = np.ones((2, 3))
+    fidelity = SimpleNamespace(
+        records=9, log_loss=sums, right=sums, predictions=sums, predicted=sums
+    )
+    result = SimpleNamespace(
+        **dict.fromkeys(("bad", "copies", "alike", "weights", "diagnostics"), nothing),
+        **dict.fromkeys(("draw", "units", "student")),
+        fidelity=fidelity,
+        excluded_records=0,
+        training_rows=lambda _: 9,
+    )
+    evidence = SimpleNamespace(records=9, misled_sentence="")
+    plan = PLAN.model_copy(update={"secret": secret})
+    given: tuple[Any, ...] = evidence, result, SimpleNamespace(gives_chances=True), plan, None, ""
+    said = with_remarks("", *given)
+    assert ("compares a model with itself" in said) is (secret is Secret.LABEL)
