@@ -24,6 +24,7 @@ from workers.lake.formats import onnx as onnx_format
 from workers.lake.formats.contract import ModelRefusedError
 from workers.lake.formats.counted_rows import CountedRows
 from workers.scan.leaf_counts import LeafCounts
+from workers.scan.rows_alike import _spelled
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.scores.score_columns import sums_vary
 
@@ -141,6 +142,16 @@ def test_decoys_that_are_held_out_are_refused(held: str, refused: bool) -> None:
             source.others(batch)
     else:
         assert cast("Any", source.others(batch)).tolist() == [1, -1]
+
+
+@pytest.mark.parametrize("unit", ["", " km"])
+def test_numbers_that_are_spelled_with_a_unit_are_compared_as_numbers(unit: str) -> None:
+    """Near copies of training rows in the holdout were not told beside it."""
+    random = np.random.default_rng(0)
+    words = pl.Series([f"{number:.4f}{unit}" for number in random.normal(size=100)])
+    found = _spelled(words)
+    assert found is not None
+    assert found.to_list() == [float(word.removesuffix(unit)) for word in words]
 
 
 @pytest.mark.parametrize(("digits", "told"), [(1e-8, True), (1e-3, False)])
