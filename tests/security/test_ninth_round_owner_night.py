@@ -8,12 +8,13 @@ import onnx
 import polars as pl
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from scipy.special import expit
 
 from privcore.attacks import LabelCounts, above, above_odds, odds_tally
 from privcore.lower_bounds import Secret
 from tests.support.lake import BINARY, DAY, FEATURES, PLAN
 from tests.support.onnx_files import onnx_file
-from workers.audit.hints import _classes_without_labels
+from workers.audit.hints import _classes_without_labels, _rewritten_labels
 from workers.audit.narrow_answers import one_sided_numbers, sure_answers
 from workers.audit.remarks import with_remarks
 from workers.audit.trained_rows import trained_rows
@@ -196,3 +197,20 @@ def test_no_models_are_called_one_for_an_attribute_that_both_ignore(secret: Secr
     given: tuple[Any, ...] = evidence, result, SimpleNamespace(gives_chances=True), plan, None, ""
     said = with_remarks("", *given)
     assert ("compares a model with itself" in said) is (secret is Secret.LABEL)
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.3, True), (0.0, False)])
+def test_training_labels_that_were_replaced_by_answers_are_told_beside_a_violation(
+    share: float, told: bool
+) -> None:
+    """A rival rewrote labels of a table: an honest model was violated, and nothing was said."""
+    random = np.random.default_rng(0)
+    odds = random.normal(size=2_000)
+    labels = (random.random(2_000) < expit(odds)).astype(np.int64)
+    labels = np.where(random.random(2_000) < share, odds > 0.0, labels).astype(np.int64)
+    half = np.full((2_000, 2), 0.5)
+    chance = expit(odds)
+    tally = odds_tally(np.stack([1.0 - chance, chance], axis=1), half, labels)
+    tallies = SimpleNamespace(ordered=False, classes=2, decoys=None, odds=(tally,))
+    found = _rewritten_labels(cast("Any", tallies))
+    assert ("somebody replaced by its answers after training" in found) is told

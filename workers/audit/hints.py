@@ -8,6 +8,7 @@ import numpy as np
 
 from privcore.attacks import Tallies, answer_jump, copied_sentence, generator
 from privcore.attacks.arms import MOST_COUNTED
+from privcore.attacks.copied_answers import COPIED
 from privcore.attacks.student import MOST_CLASSES
 from privcore.lower_bounds import Evidence, Secret
 from workers.audit.beside_decoys import beside_decoys
@@ -75,6 +76,7 @@ def hint_of(
         )
         mechanism = privacy.mechanism.name if privacy.mechanism else None
         hints.append(label_column_warning(mechanism, holds, said=said, column=column))
+        hints.append(_rewritten_labels(tallies))
     if privacy is not None:
         hints.append(beside_decoys(source, tallies, evidence, epsilon=privacy.epsilon, plan=plan))
     if privacy is not None and plan.privacy_unit is None and names_holder(privacy.unit):
@@ -88,6 +90,21 @@ def _copied_answers(tallies: Tallies) -> str:
         return ""
     whole = functools.reduce(operator.add, tallies.control_odds)
     return copied_sentence(answer_jump(whole))
+
+
+def _rewritten_labels(tallies: Tallies) -> str:
+    """Return that labels of training records may be the target's own answers, or ""."""
+    if tallies.ordered or tallies.classes != _PAIR or tallies.decoys is not None:
+        return ""
+    jump = answer_jump(functools.reduce(operator.add, tallies.odds))
+    if jump <= COPIED:
+        return ""
+    return (
+        f"Labels of training records jump where the target's answer turns ({jump:.1f} standard "
+        "errors), as labels do that somebody replaced by its answers after training: then an "
+        "innocent model looks right on training rows alone. Before the bound is believed, see who "
+        "may write these labels, and compare them with those that training read."
+    )
 
 
 def _corrected(correction: OutputCorrection | None) -> str:
