@@ -42,7 +42,7 @@ _OF_LABELS = {"tensor(int64)", "tensor(int32)", _TEXT}
 _ON_THE_LIMIT_ROWS, _ON_THE_LIMIT_SHARE = 8, 0.01
 """Rows on the limit between two labels, where rounding decides: so many, or that share."""
 _ADD_UP = 1e-3
-_TRIAL, _ALONE = 128, 8
+_TRIAL, _ALONE = 128, 32
 """Rows that are tried, and how many of any batch are also scored alone."""
 _FEW, _AMONG, _DRAWN = range(2, 9), 1025, 4
 """Numbers of rows that are scored together as well: all of a few, and some below another one."""
