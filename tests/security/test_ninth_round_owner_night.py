@@ -26,6 +26,8 @@ from workers.lake.formats.contract import ModelRefusedError
 from workers.lake.formats.counted_rows import CountedRows
 from workers.scan.leaf_counts import LeafCounts
 from workers.scan.rows_alike import _spelled
+from workers.scan.score_diagnostics import diagnose
+from workers.sources.checkpoints import checkpoint_source
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.scores.score_columns import sums_vary
 
@@ -214,3 +216,32 @@ def test_training_labels_that_were_replaced_by_answers_are_told_beside_a_violati
     tallies = SimpleNamespace(ordered=False, classes=2, decoys=None, odds=(tally,))
     found = _rewritten_labels(cast("Any", tallies))
     assert ("somebody replaced by its answers after training" in found) is told
+
+
+@pytest.mark.parametrize(("spread", "told"), [(9e-4, True), (0.0, False)])
+def test_sums_of_an_onnx_files_answers_that_vary_are_told(
+    spread: float, told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are brought to one before the audit: 3.6 became 0.00, and nothing was said."""
+    node = helper.make_node
+    weights = {"W": np.eye(3, 2, dtype=np.float32), "first": np.array([0]), "one": np.ones(1, "f4")}
+    weights["spread"] = np.full(1, spread, dtype=np.float32)
+    nodes = [
+        node("MatMul", ["X", "W"], ["Z"]),
+        node("Softmax", ["Z"], ["plain"]),
+        node("Gather", ["X", "first"], ["feature"], axis=1),
+        node("Sign", ["feature"], ["sign"]),
+        node("Mul", ["sign", "spread"], ["more"]),
+        node("Add", ["more", "one"], ["factor"]),
+        node("Mul", ["plain", "factor"], ["Y"]),
+    ]
+    kept = [numpy_helper.from_array(value, name) for name, value in weights.items()]
+    model = onnx_format.load(onnx_file(nodes, weights=kept))
+    given = {"X": np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)}
+    vary = onnx_format.sums_vary(model, given)
+    assert vary is told
+    monkeypatch.setattr(checkpoint_source, "sums_vary", lambda *_: vary)
+    nothing = cast("Any", None)
+    source = CheckpointSource(nothing, nothing, nothing)
+    batch = Batch(pl.DataFrame({"a": [1]}).to_arrow(), "part", ("part", 0, 0))
+    assert ("do not add up to one" in diagnose(source, batch, nothing).sentence(source)) is told

@@ -42,6 +42,9 @@ _OF_LABELS = {"tensor(int64)", "tensor(int32)", _TEXT}
 _ON_THE_LIMIT_ROWS, _ON_THE_LIMIT_SHARE = 8, 0.01
 """Rows on the limit between two labels, where rounding decides: so many, or that share."""
 _ADD_UP = 1e-3
+_UNEVEN, _SOME, _SUMS = 1e-5, 0.01, 4096
+"""Distance from one of a sum that 32 bits do not explain, share of such rows, and rows that are
+looked at."""
 _TRIAL, _ALONE = 128, 32
 """Rows that are tried, and how many of any batch are also scored alone."""
 _FEW, _AMONG, _DRAWN = range(2, 9), 1025, 4
@@ -127,6 +130,14 @@ def predict(
     if found.shape[1] == 1:
         return two_columns(found[:, 0])
     return np.asarray(found / found.sum(axis=1, keepdims=True)) if _adds_up(found) else found
+
+
+def sums_vary(loaded: LoadedModel, inputs: dict[str, NDArray[Any]]) -> bool:
+    """Return whether some rows do not add up to one, which `predict` takes out."""
+    step = max(1, len(next(iter(inputs.values()))) // _SUMS)
+    found, _ = _answers(loaded, {name: values[::step] for name, values in inputs.items()})
+    missed = np.abs(found.sum(axis=1) - 1.0) > _UNEVEN
+    return found.shape[1] > 1 and float(np.mean(missed)) > _SOME
 
 
 def _check_few(
