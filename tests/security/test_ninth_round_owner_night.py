@@ -78,6 +78,28 @@ def test_labels_and_answers_that_depend_on_how_many_rows_are_asked_are_refused(
         onnx_format.predict(model, given, threads=1)
 
 
+def test_answers_about_a_row_beside_its_copy_are_those_about_the_row() -> None:
+    """A caller may ask about a row twice, and no table of different rows did."""
+    node = helper.make_node
+    nodes = [
+        node("Gather", ["X", "first"], ["column"], axis=1),
+        node("Transpose", ["column"], ["row"]),
+        node("Equal", ["column", "row"], ["same"]),
+        node("Cast", ["same"], ["one"], to=TensorProto.FLOAT),
+        node("ReduceSum", ["one", "axis"], ["times"], keepdims=1),
+        node("Sub", ["times", "times"], ["none"]),
+        node("Concat", ["times", "none"], ["Z"], axis=1),
+        node("Softmax", ["Z"], ["Y"]),
+    ]
+    weights = [
+        numpy_helper.from_array(np.array([at]), name) for at, name in ((0, "first"), (1, "axis"))
+    ]
+    model = onnx_format.load(onnx_file(nodes, weights=weights))
+    given = {"X": np.random.default_rng(0).normal(size=(1_100, 3)).astype(np.float32)}
+    with pytest.raises(ModelRefusedError, match="differently among 8 rows"):
+        onnx_format.predict(model, given, threads=1)
+
+
 def test_trees_without_branches_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of them beside a model's own were all that was compared: 2.9 became 0.00."""
 
