@@ -18,6 +18,7 @@ from workers.lake.probe import try_writing
 from workers.warehouse.commit import commit_all, insert_rows, shared
 from workers.warehouse.delta import (
     check_columns,
+    check_ours,
     commit_times,
     open_table,
     readable,
@@ -213,6 +214,7 @@ class Warehouse:
         known = [version for version, at in commits if at <= self.as_of.timestamp() * 1000]
         if known:
             stored.load_as_version(known[-1])
+            check_ours(stored, self.path(table))
             return stored
         if not commits or commits[0][0] == 0:
             return None

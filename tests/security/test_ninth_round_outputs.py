@@ -1,0 +1,70 @@
+"""The ninth round, by strangers at what an audit writes and at its machine: what broke of 25."""
+
+import datetime as dt
+import json
+import os
+import pathlib
+import shutil
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from privcore.exceptions import TerminalError
+from tests.support.warehouse import evaluated, put_rows
+from workers.warehouse.sql import query
+from workers.warehouse.store import Warehouse
+
+DAY = dt.date(2026, 4, 1)
+
+
+@pytest.fixture(scope="module")
+def one_row(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Return a table of one audit, to be copied."""
+    place = tmp_path_factory.mktemp("one_row")
+    put_rows(Warehouse(str(place)), [evaluated("good", DAY)])
+    return place
+
+
+@pytest.fixture
+def stored(one_row: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
+    """Return a warehouse that somebody else may write."""
+    return shutil.copytree(one_row, tmp_path / "warehouse")
+
+
+def commit(stored: pathlib.Path, *actions: object) -> None:
+    """Write a version of `audits` as no audit does."""
+    log = stored / "audits" / "_delta_log"
+    number = 1 + max(int(file.stem) for file in log.glob("0*.json"))
+    lines = "\n".join(map(json.dumps, actions))
+    (log / f"{number:020}.json").write_text(lines, "utf-8")
+
+
+def named(path: str) -> dict[str, object]:
+    """Return what a log says of a data file."""
+    return {"path": path, "partitionValues": {}, "size": 1, "modificationTime": 1}
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_a_folder_below_a_table_holds_no_rows(stored: pathlib.Path, kind: str) -> None:
+    """A link in it put labels into `sql` and exports, and a pipe in it was waited for."""
+    folder = stored / "audits" / "below"
+    folder.mkdir()
+    path = folder / "rows.parquet"
+    os.mkfifo(path) if kind == "pipe" else path.symlink_to(stored)
+    commit(stored, {"add": named("below/rows.parquet") | {"dataChange": True}})
+    with pytest.raises(TerminalError, match="which lies elsewhere"):
+        query(Warehouse(str(stored)), "from audits")
+
+
+def test_no_older_version_of_a_log_leads_elsewhere(stored: pathlib.Path) -> None:
+    """The next commit took the path out again, and only the newest version was looked at."""
+    commit(stored, {"add": named("../rows.parquet") | {"dataChange": True}})
+    there = {"path": "../rows.parquet", "dataChange": True}
+    commit(stored, {"commitInfo": {"timestamp": 4 * 10**12}}, {"remove": there})
+    log = stored / "audits" / "_delta_log" / f"{1:020}.json"
+    made = json.dumps({"commitInfo": {"timestamp": 1_900_000_000_000}})
+    log.write_text(f"{made}\n{log.read_text('utf-8')}", "utf-8")
+    known = dt.datetime(2031, 1, 1, tzinfo=dt.UTC)
+    with pytest.raises(TerminalError, match="which lies elsewhere"):
+        query(Warehouse(str(stored), as_of=known, by_log=True), "from audits")
