@@ -14,6 +14,7 @@ from privcore.exceptions import TerminalError
 from tests.support.warehouse import evaluated, put_rows
 from workers.warehouse.sql import query
 from workers.warehouse.store import Warehouse
+from workers.warehouse.unlisted import unlisted_models
 
 DAY = dt.date(2026, 4, 1)
 
@@ -68,3 +69,24 @@ def test_no_older_version_of_a_log_leads_elsewhere(stored: pathlib.Path) -> None
     known = dt.datetime(2031, 1, 1, tzinfo=dt.UTC)
     with pytest.raises(TerminalError, match="which lies elsewhere"):
         query(Warehouse(str(stored), as_of=known, by_log=True), "from audits")
+
+
+def test_a_row_of_a_time_that_python_has_not_ends_nothing(stored: pathlib.Path) -> None:
+    """One of the year 29349 ended the report, the alerts of the night and `show` for all models."""
+    warehouse, table = Warehouse(str(stored)), stored / "audits"
+    rows = deltalake.DeltaTable(str(table)).to_pyarrow_table()
+    late = {
+        "audit_id": pa.array(["forged"]),
+        "day": pa.array([10**7], pa.int32()).cast(pa.date32()),
+        "declared_at": pa.array([2**60], pa.timestamp("us", "UTC")),
+        "label_days": pa.array([[10**7]], pa.list_(pa.int32())).cast(pa.list_(pa.date32())),
+    }
+    for name, column in late.items():
+        rows = rows.set_column(rows.column_names.index(name), name, column)
+    deltalake.write_deltalake(str(table), rows, mode="append")
+    told = warehouse.collect(warehouse.scan("audits")).to_dicts()
+    assert sorted(map(str, (row["day"] for row in told))) == ["2026-04-01", "None"]
+    assert query(warehouse, "select max(day) as day from audits").to_dicts() == [{"day": None}]
+    # Nor does a day to come hide that a model was taken out of the settings.
+    (missed,) = unlisted_models(warehouse, [], DAY + dt.timedelta(days=1))
+    assert missed.last_day == DAY

@@ -18,7 +18,7 @@ from privcore.exceptions import TerminalError
 from workers.lake.places import check_uri, local_path
 from workers.plain_text import FORMULA, FORMULA_WITHIN
 from workers.warehouse.store import Warehouse
-from workers.warehouse.tables import TABLES, TIMES, arrow_schema
+from workers.warehouse.tables import TABLES, TIMES, arrow_schema, without_impossible_times
 from workers.warehouse.with_windows import Windows
 
 VIEWS = ("latest_audits", "epsilon_trend", "violations", "coverage", "promises")
@@ -52,8 +52,7 @@ def query(warehouse: Warehouse, sql: str, *, windows: Windows | None = None) -> 
         relation = connection.sql(sql)
         if relation is None:
             raise TerminalError("The query returns no table: ask for one with select.")
-        answer: pl.DataFrame = relation.pl()
-        return answer
+        return without_impossible_times(relation.pl())
 
 
 def export(warehouse: Warehouse, folder: pathlib.Path, *, kind: str) -> list[pathlib.Path]:

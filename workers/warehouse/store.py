@@ -30,7 +30,14 @@ from workers.warehouse.later_rows import WithdrawalRow
 from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import AuditRecord, Status
 from workers.warehouse.table_row import AS_STORED
-from workers.warehouse.tables import PARTS, TABLES, TIMES, arrow_schema, without_rows
+from workers.warehouse.tables import (
+    PARTS,
+    TABLES,
+    TIMES,
+    arrow_schema,
+    without_impossible_times,
+    without_rows,
+)
 
 Answer = TypeVar("Answer")
 _NAMED = 3
@@ -240,7 +247,7 @@ class Warehouse:
 
     def collect(self, rows: pl.LazyFrame) -> pl.DataFrame:
         """Return what a query over scanned tables finds."""
-        return whole(self.uri, rows.collect)
+        return without_impossible_times(whole(self.uri, rows.collect))
 
     def newest_day(self, model: str | None = None) -> dt.date | None:
         """Return the newest day that has a current record of any secret; None where none has.
