@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 _NO_SERVER = (
     "no PREFECT_API_URL is set: there is no schedule; run, night and backfill do without a server"
 )
+_OPEN = (
+    "; it asks for no password, so every web page that is opened on a machine which reaches it may "
+    "read its runs and start flows: set PREFECT_SERVER_API_AUTH_STRING there, and "
+    "PREFECT_API_AUTH_STRING here"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +197,7 @@ def _prefect() -> str:
     import httpx
     import prefect  # takes seconds
     from prefect.exceptions import ObjectNotFound
-    from prefect.settings import PREFECT_API_URL
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_KEY, PREFECT_API_URL
 
     url = PREFECT_API_URL.value()
     if url:
@@ -214,7 +219,8 @@ def _prefect() -> str:
                 "--all --prefect-file deploy/prefect.yaml."
             ) from None
         online = _workers_online(client, deployment.work_pool_name)
-    return f"{url} holds nightly-audit/production{online}"
+    asked = PREFECT_API_AUTH_STRING.value() or PREFECT_API_KEY.value()
+    return f"{url} holds nightly-audit/production{online}{'' if asked else _OPEN}"
 
 
 def _workers_online(client: "SyncPrefectClient", pool: str | None) -> str:

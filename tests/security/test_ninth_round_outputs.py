@@ -1,15 +1,21 @@
 """The ninth round, by strangers at what an audit writes and at its machine: what broke of 25."""
 
+import contextlib
 import datetime as dt
 import json
 import os
 import pathlib
 import shutil
+import types
 
 import deltalake
+import prefect
 import pyarrow as pa
 import pytest
+import yaml
+from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
+from flows.commands import checks
 from privcore.exceptions import TerminalError
 from tests.support.warehouse import evaluated, put_rows
 from workers.warehouse.sql import query
@@ -17,6 +23,7 @@ from workers.warehouse.store import Warehouse
 from workers.warehouse.unlisted import unlisted_models
 
 DAY = dt.date(2026, 4, 1)
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -90,3 +97,28 @@ def test_a_row_of_a_time_that_python_has_not_ends_nothing(stored: pathlib.Path) 
     # Nor does a day to come hide that a model was taken out of the settings.
     (missed,) = unlisted_models(warehouse, [], DAY + dt.timedelta(days=1))
     assert missed.last_day == DAY
+
+
+@pytest.mark.parametrize("password", [None, "audit:hunter2"])
+def test_check_tells_that_a_server_of_prefect_asks_for_no_password(
+    monkeypatch: pytest.MonkeyPatch, password: str | None
+) -> None:
+    """Any web page could start flows by a person's browser: its pages answer all origins."""
+    found = types.SimpleNamespace(
+        api_healthcheck=lambda: None,
+        read_deployment_by_name=lambda _: types.SimpleNamespace(work_pool_name=None),
+    )
+    monkeypatch.setattr(checks, "_may_name_a_server", lambda: True)
+    monkeypatch.setattr(prefect, "get_client", lambda **_: contextlib.nullcontext(found))
+    address = {PREFECT_API_URL: "http://127.0.0.1:4200/api", PREFECT_API_AUTH_STRING: password}
+    with temporary_settings(address):
+        assert ("asks for no password" in checks._prefect()) == (password is None)
+
+
+def test_the_example_of_a_service_asks_for_a_password() -> None:
+    text = (ROOT / "infra" / "compose" / "compose.yaml").read_text("utf-8")
+    services = yaml.safe_load(text)["services"]
+    asked = "PREFECT_SERVER_API_AUTH_STRING"
+    assert [name for name, one in services.items() if asked in one.get("environment", {})] == [
+        "prefect-server"
+    ]
