@@ -9,6 +9,7 @@ import shutil
 import types
 
 import deltalake
+import polars as pl
 import prefect
 import pyarrow as pa
 import pytest
@@ -16,9 +17,10 @@ import yaml
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
 from flows.commands import checks
+from flows.commands.printing import as_csv, json_text
 from privcore.exceptions import TerminalError
 from tests.support.warehouse import evaluated, put_rows
-from workers.warehouse.sql import query
+from workers.warehouse.sql import _connect, _guarded, query
 from workers.warehouse.store import Warehouse
 from workers.warehouse.unlisted import unlisted_models
 
@@ -122,3 +124,20 @@ def test_the_example_of_a_service_asks_for_a_password() -> None:
     assert [name for name, one in services.items() if asked in one.get("environment", {})] == [
         "prefect-server"
     ]
+
+
+def test_no_name_of_a_column_and_no_bytes_are_a_formula_in_csv() -> None:
+    """A forged file's further columns were: exports guarded cells of text alone."""
+    bytes_of = {"=HYPERLINK(A1)": [b"=HYPERLINK(A2)"], "lists": [["a;=B3"]], "less": [-1.5]}
+    with _connect() as connection:
+        rows = connection.from_arrow(pa.table(bytes_of))
+        guarded = rows.project(", ".join(_guarded(rows)))
+        assert guarded.columns == ["'=HYPERLINK(A1)", "lists", "less"]
+        assert guarded.fetchall() == [("'=HYPERLINK(A2)", "['a;'=B3']", -1.5)]
+    assert as_csv(pl.DataFrame({"x": [b"=A1"]})) == "x\n3d4131\n"  # it ended the command
+
+
+def test_json_has_no_number_that_json_has_not() -> None:
+    """A row without a finite figure made the answer of a command unreadable for other programs."""
+    told = json_text([{"bound": float("nan"), "all": (float("inf"), 1.0)}])
+    assert json.loads(told, parse_constant=pytest.fail) == [{"bound": None, "all": [None, 1.0]}]
