@@ -20,6 +20,7 @@ from flows.commands import checks
 from flows.commands.printing import as_csv, json_text
 from privcore.exceptions import TerminalError
 from tests.support.warehouse import evaluated, put_rows
+from workers import executors
 from workers.warehouse.sql import _connect, _guarded, query
 from workers.warehouse.store import Warehouse
 from workers.warehouse.unlisted import unlisted_models
@@ -141,3 +142,21 @@ def test_json_has_no_number_that_json_has_not() -> None:
     """A row without a finite figure made the answer of a command unreadable for other programs."""
     told = json_text([{"bound": float("nan"), "all": (float("inf"), 1.0)}])
     assert json.loads(told, parse_constant=pytest.fail) == [{"bound": None, "all": [None, 1.0]}]
+
+
+def test_what_ray_kept_of_runs_is_removed_a_week_later(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    """Logs, and rows that Ray had put on disk where a run was killed, stayed for good."""
+    monkeypatch.setattr(executors, "private_folder", lambda: tmp_path)
+    monkeypatch.delenv("RAY_TMPDIR", raising=False)
+    old, new = (tmp_path / "ray" / f"session_{number}" for number in (1, 2))
+    for session in (old, new):
+        (session / "logs").mkdir(parents=True)
+    os.utime(old, (0, 0))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "ray" / "session_latest").symlink_to(elsewhere)
+    os.utime(elsewhere, (0, 0))
+    assert executors._folder_of_ray() == tmp_path / "ray"
+    assert [one.exists() for one in (old, new, elsewhere)] == [False, True, True]
