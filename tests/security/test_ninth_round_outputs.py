@@ -18,6 +18,8 @@ from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary
 
 from flows.commands import checks
 from flows.commands.printing import as_csv, json_text
+from flows.notify.alerts import Alert, Event
+from flows.notify.metrics import Latest, metrics_text
 from privcore.exceptions import TerminalError
 from tests.support.warehouse import evaluated, put_rows
 from workers import executors
@@ -160,3 +162,16 @@ def test_what_ray_kept_of_runs_is_removed_a_week_later(
     os.utime(elsewhere, (0, 0))
     assert executors._folder_of_ray() == tmp_path / "ray"
     assert [one.exists() for one in (old, new, elsewhere)] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["[Sign in|https://evil.example]", '"Sign in":https://evil.example', "<!channel>"],
+)
+def test_no_words_are_a_link_in_a_tracker_or_by_alertmanager(words: str) -> None:
+    """Jira's and Redmine's were; and Alertmanager sends a model's name to Slack as it is."""
+    alert = Alert(Event.MISSING, words, DAY, f"{words}: no audit", words, ("bea",), None)
+    latest = Latest(words, "label", DAY, "consistent", None, {})
+    for told in (json.dumps(alert.payload()), metrics_text([latest], dt.UTC, [words])):
+        assert not set("|<").intersection(told)
+        assert "https://e" not in told
