@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
-from workers.plain_text import FORMULA, FORMULA_WITHIN
+from workers.plain_text import FORMULA, FORMULA_WITHIN, without_commands
 
 if TYPE_CHECKING:
     import polars as pl
@@ -69,7 +69,7 @@ def print_rows(
     if form is Form.JSON:
         print_json(frame)
     elif form is Form.CSV:
-        typer.echo(as_csv(frame), nl=False)
+        typer.echo(without_commands(as_csv(frame)), nl=False)
     else:
         from flows.commands.terminal_tables import frame_table
 
@@ -103,7 +103,7 @@ def print_json(frame: "pl.DataFrame") -> None:
 
 def json_text(content: Any) -> str:
     """Return JSON, which has no infinity and no NaN: null stands in, as for what there is not."""
-    return json.dumps(_finite(content), default=str, indent=2, allow_nan=False)
+    return without_commands(json.dumps(_finite(content), default=str, indent=2, allow_nan=False))
 
 
 def _finite(content: Any) -> Any:
@@ -155,7 +155,7 @@ def _as_json(value: "pl.Series | dict[str, Any] | None") -> str | None:
 
 def print_event(event: str, **fields: Any) -> None:
     """Print one JSON line to standard error: what a program that watches a command reads."""
-    typer.echo(json.dumps({"event": event, **fields}, default=str), err=True)
+    typer.echo(without_commands(json.dumps({"event": event, **fields}, default=str)), err=True)
 
 
 @contextmanager

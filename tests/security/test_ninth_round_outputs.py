@@ -23,6 +23,7 @@ from flows.notify.metrics import Latest, metrics_text
 from privcore.exceptions import TerminalError
 from tests.support.warehouse import evaluated, put_rows
 from workers import executors
+from workers.plain_text import plain_text
 from workers.warehouse.sql import _connect, _guarded, query
 from workers.warehouse.store import Warehouse
 from workers.warehouse.unlisted import unlisted_models
@@ -175,3 +176,15 @@ def test_no_words_are_a_link_in_a_tracker_or_by_alertmanager(words: str) -> None
     for told in (json.dumps(alert.payload()), metrics_text([latest], dt.UTC, [words])):
         assert not set("|<").intersection(told)
         assert "https://e" not in told
+
+
+@pytest.mark.parametrize(
+    "sign", ["##vso[task.setvariable variable=PATH]", "##[error]", "::error::"]
+)
+def test_no_name_of_a_column_is_a_command_of_a_build_server(sign: str) -> None:
+    """A column's name in a reason of `gate` set variables of a build in Azure's pipelines."""
+    told = plain_text(f"{sign}x")
+    assert told == f"\\u{ord(sign[0]):04x}{sign[1:]}x"
+    if sign.startswith("#"):
+        assert sign not in json_text({"column": sign})
+        assert json.loads(json_text({"column": sign})) == {"column": sign}
