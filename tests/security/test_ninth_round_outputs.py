@@ -20,7 +20,10 @@ from flows.commands import checks
 from flows.commands.printing import as_csv, json_text
 from flows.notify.alerts import Alert, Event
 from flows.notify.metrics import Latest, metrics_text
+from flows.report.pages import MARK
+from flows.report.public_site import write_public_report
 from privcore.exceptions import TerminalError
+from tests.support.statements import statement
 from tests.support.warehouse import evaluated, put_rows
 from workers import executors
 from workers.plain_text import plain_text
@@ -188,3 +191,14 @@ def test_no_name_of_a_column_is_a_command_of_a_build_server(sign: str) -> None:
     if sign.startswith("#"):
         assert sign not in json_text({"column": sign})
         assert json.loads(json_text({"column": sign})) == {"column": sign}
+
+
+def test_studies_that_stay_in_a_public_folder_are_told(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Their figures are exact, and what `[publication]` does to a report says nothing of them."""
+    page = tmp_path / "studies" / "mine" / "index.html"
+    page.parent.mkdir(parents=True)
+    page.write_text(f"{MARK}<title>What we found</title>", "utf-8")
+    write_public_report([statement()], tmp_path)
+    assert "holds studies (1 in" in caplog.text
