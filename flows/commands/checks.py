@@ -13,6 +13,7 @@ from flows.commands.model_checks import check_model
 from flows.settings import Settings, SettingsError, load_settings
 from privcore.exceptions import AuditError, TerminalError
 from workers.contained import closed_here
+from workers.databases import unverified_databases
 from workers.lake.layout import Lake
 from workers.lake.probe import sent_elsewhere, try_writing
 from workers.patience import ONCE
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 _NO_SERVER = (
     "no PREFECT_API_URL is set: there is no schedule; run, night and backfill do without a server"
+)
+_UNVERIFIED = (
+    ": no certificate is checked, so a machine on the way may read login and rows: add "
+    "?sslmode=verify-full to the address"
 )
 _OPEN = (
     "; it asks for no password, so every web page that is opened on a machine which reaches it may "
@@ -85,6 +90,8 @@ def checks(
         yield _tried(
             f"model {name}", functools.partial(check_model, settings, name, day, whole=whole)
         )
+    if named := unverified_databases():
+        yield CheckResult("databases", ok=True, sentence=f"{', '.join(named)}{_UNVERIFIED}")
     yield _tried("Ray", lambda: _ray(settings))
     yield _tried("Prefect", _prefect)
     yield _tried("webhook", lambda: _webhook(settings))

@@ -22,10 +22,12 @@ from flows.notify.alerts import Alert, Event
 from flows.notify.metrics import Latest, metrics_text
 from flows.report.pages import MARK
 from flows.report.public_site import write_public_report
+from flows.study.runner import Shown, write_shown
 from privcore.exceptions import TerminalError
 from tests.support.statements import statement
 from tests.support.warehouse import evaluated, put_rows
 from workers import executors
+from workers.databases import unverified_databases
 from workers.plain_text import plain_text
 from workers.warehouse.sql import _connect, _guarded, query
 from workers.warehouse.store import Warehouse
@@ -202,3 +204,34 @@ def test_studies_that_stay_in_a_public_folder_are_told(
     page.write_text(f"{MARK}<title>What we found</title>", "utf-8")
     write_public_report([statement()], tmp_path)
     assert "holds studies (1 in" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("postgresql://a:b@db.example/x", ["bank"]),
+        ("postgresql://a:b@db.example/x?sslmode=require", ["bank"]),
+        ("postgresql://a:b@127.0.0.1/x?host=db.example", ["bank"]),
+        ("postgresql://a:b@db.example/x?sslmode=verify-full", []),
+        ("postgresql://a:b@127.0.0.1:5432/x", []),
+        ("snowflake://a:b@account/x", []),
+    ],
+)
+def test_check_tells_that_a_database_may_be_anybody(
+    monkeypatch: pytest.MonkeyPatch, address: str, told: list[str]
+) -> None:
+    """A machine on the way that says it has no TLS got the login, and exact figures or labels."""
+    monkeypatch.setenv("PRIVAUDIT_DATABASE_BANK", address)
+    assert unverified_databases() == told
+
+
+def test_a_study_follows_no_link_in_the_place_of_its_page(tmp_path: pathlib.Path) -> None:
+    """Its page and its words were written into the file that a link of another user led to."""
+    own = tmp_path / "own"
+    own.write_text("mine", "utf-8")
+    folder = tmp_path / "study"
+    folder.mkdir()
+    for name in ("index.html", "study.json"):
+        (folder / name).symlink_to(own)
+    write_shown(Shown(["Nothing was found."]), folder, title="A study")
+    assert own.read_text("utf-8") == "mine"
