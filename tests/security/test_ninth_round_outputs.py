@@ -22,13 +22,17 @@ from flows.notify.alerts import Alert, Event
 from flows.notify.metrics import Latest, metrics_text
 from flows.report.pages import MARK
 from flows.report.public_site import write_public_report
+from flows.run.earlier_start import is_done
+from flows.settings import load_settings
 from flows.study.runner import Shown, write_shown
 from privcore.exceptions import TerminalError
+from tests.support.lake import write_settings
 from tests.support.statements import statement
 from tests.support.warehouse import evaluated, put_rows
 from workers import executors
 from workers.databases import unverified_databases
 from workers.plain_text import plain_text
+from workers.versions import METHOD_VERSION
 from workers.warehouse.sql import _connect, _guarded, query
 from workers.warehouse.store import Warehouse
 from workers.warehouse.unlisted import unlisted_models
@@ -235,3 +239,16 @@ def test_a_study_follows_no_link_in_the_place_of_its_page(tmp_path: pathlib.Path
         (folder / name).symlink_to(own)
     write_shown(Shown(["Nothing was found."]), folder, title="A study")
     assert own.read_text("utf-8") == "mine"
+
+
+def test_which_audits_are_made_again_tells_nothing_that_labels_decide(
+    tmp_path: pathlib.Path,
+) -> None:
+    """How many audits a backfill had to do stood in Prefect, and told that the arms differ."""
+    why = [None, "arms_differ", "label_invalid", "missing_labels", "deadline"]
+    status = ["evaluated", *["not_evaluable"] * 4]
+    rows = pl.DataFrame({"status": status, "reason_code": why, "method_version": METHOD_VERSION})
+    public = '[publication]\nstatements = "statements"\nkey_file = "key"\n'
+    for more, done in (("", why[:1]), (public, why[:3])):
+        settings = load_settings(write_settings(tmp_path, ["good"], more=more))
+        assert rows.filter(is_done(settings))["reason_code"].to_list() == done
