@@ -5,6 +5,7 @@ import datetime as dt
 import json
 import os
 import pathlib
+import re
 import shutil
 import types
 
@@ -252,3 +253,11 @@ def test_which_audits_are_made_again_tells_nothing_that_labels_decide(
     for more, done in (("", why[:1]), (public, why[:3])):
         settings = load_settings(write_settings(tmp_path, ["good"], more=more))
         assert rows.filter(is_done(settings))["reason_code"].to_list() == done
+
+
+def test_no_example_runs_an_action_that_a_tag_alone_names() -> None:
+    """Who may move the tag had code run beside the registry's token."""
+    texts = (file.read_text("utf-8") for file in (ROOT / "deploy").rglob("*.yml"))
+    used = [one for text in texts for one in re.findall(r"uses: (\S+)", text)]
+    assert used
+    assert all(re.search("@[0-9a-f]{40}$", one) for one in used)
