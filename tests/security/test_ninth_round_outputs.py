@@ -3,6 +3,7 @@
 import contextlib
 import datetime as dt
 import json
+import logging
 import os
 import pathlib
 import re
@@ -24,6 +25,7 @@ from flows.notify.metrics import Latest, metrics_text
 from flows.report.pages import MARK
 from flows.report.public_site import write_public_report
 from flows.run.earlier_start import is_done
+from flows.run.maintain_warehouse import maintain_warehouse
 from flows.settings import load_settings
 from flows.study.runner import Shown, write_shown
 from privcore.exceptions import TerminalError
@@ -39,6 +41,7 @@ from workers.warehouse.store import Warehouse
 from workers.warehouse.unlisted import unlisted_models
 
 DAY = dt.date(2026, 4, 1)
+PUBLISHED = '[publication]\nstatements = "statements"\nkey_file = "key"\n'
 ROOT = pathlib.Path(__file__).parents[2]
 
 
@@ -249,8 +252,7 @@ def test_which_audits_are_made_again_tells_nothing_that_labels_decide(
     why = [None, "arms_differ", "label_invalid", "missing_labels", "deadline"]
     status = ["evaluated", *["not_evaluable"] * 4]
     rows = pl.DataFrame({"status": status, "reason_code": why, "method_version": METHOD_VERSION})
-    public = '[publication]\nstatements = "statements"\nkey_file = "key"\n'
-    for more, done in (("", why[:1]), (public, why[:3])):
+    for more, done in (("", why[:1]), (PUBLISHED, why[:3])):
         settings = load_settings(write_settings(tmp_path, ["good"], more=more))
         assert rows.filter(is_done(settings))["reason_code"].to_list() == done
 
@@ -261,3 +263,13 @@ def test_no_example_runs_an_action_that_a_tag_alone_names() -> None:
     used = [one for text in texts for one in re.findall(r"uses: (\S+)", text)]
     assert used
     assert all(re.search("@[0-9a-f]{40}$", one) for one in used)
+
+
+def test_maintenance_tells_prefect_nothing_that_labels_decide(
+    stored: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its log said how many files each table had: a night without figures adds none to most."""
+    monkeypatch.setattr(prefect, "get_run_logger", lambda: logging.getLogger("a_run"))
+    with caplog.at_level(logging.INFO, "a_run"):
+        maintain_warehouse.fn(str(write_settings(stored.parent, ["good"], more=PUBLISHED)))
+    assert [line.partition(":")[0] for line in caplog.messages] == ["audits"]
