@@ -18,6 +18,7 @@ from workers.lake.probe import try_writing
 from workers.warehouse.commit import commit_all, insert_rows, shared
 from workers.warehouse.delta import (
     check_columns,
+    check_ours,
     commit_times,
     open_table,
     readable,
@@ -29,7 +30,14 @@ from workers.warehouse.later_rows import WithdrawalRow
 from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import AuditRecord, Status
 from workers.warehouse.table_row import AS_STORED
-from workers.warehouse.tables import PARTS, TABLES, TIMES, arrow_schema, without_rows
+from workers.warehouse.tables import (
+    PARTS,
+    TABLES,
+    TIMES,
+    arrow_schema,
+    without_impossible_times,
+    without_rows,
+)
 
 Answer = TypeVar("Answer")
 _NAMED = 3
@@ -213,6 +221,7 @@ class Warehouse:
         known = [version for version, at in commits if at <= self.as_of.timestamp() * 1000]
         if known:
             stored.load_as_version(known[-1])
+            check_ours(stored, self.path(table))
             return stored
         if not commits or commits[0][0] == 0:
             return None
@@ -238,7 +247,7 @@ class Warehouse:
 
     def collect(self, rows: pl.LazyFrame) -> pl.DataFrame:
         """Return what a query over scanned tables finds."""
-        return whole(self.uri, rows.collect)
+        return without_impossible_times(whole(self.uri, rows.collect))
 
     def newest_day(self, model: str | None = None) -> dt.date | None:
         """Return the newest day that has a current record of any secret; None where none has.
