@@ -136,6 +136,7 @@ _WITHOUT_NUMBERS = {
         "tests/privcore/attacks/test_student.py",
     ),
     "privcore/attacks/tallies.py": ("tests/privcore/attacks/test_tallies.py",),
+    "privcore/attacks/unit_records.py": ("tests/privcore/attacks/test_unit_records.py",),
     "privcore/lower_bounds/notebook_student.py": (f"{_BOUNDS}/test_notebook_student.py",),
     "privcore/attacks/segments.py": ("tests/privcore/attacks/test_segments.py",),
     "privcore/lower_bounds/segment_bounds.py": (f"{_BOUNDS}/test_segments.py",),
