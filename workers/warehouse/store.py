@@ -18,6 +18,7 @@ from workers.lake.probe import try_writing
 from workers.warehouse.commit import commit_all, insert_rows, shared
 from workers.warehouse.delta import (
     check_columns,
+    check_rows,
     commit_times,
     open_table,
     readable,
@@ -36,6 +37,8 @@ _NAMED = 3
 """The most audits that are named where an id's beginning fits several."""
 SHORTEST_ID = 4
 """Characters of an id that must be given."""
+_BYTES_OF_AUDIT, _BYTES_OF_PART = 8.0, 1 / 16
+"""The fewest bytes of a data file a row: an audit's id alone packs to 16; its parts share it."""
 INPUT_COLUMNS = (
     "method_version",
     "target_sha256",
@@ -205,7 +208,10 @@ class Warehouse:
         """
         stored = open_table(self.path(table))
         if stored is not None:
-            check_columns(stored, arrow_schema(TABLES[table].row), self.path(table))
+            path, kind = self.path(table), TABLES[table]
+            check_columns(stored, arrow_schema(kind.row), path)
+            least = _BYTES_OF_AUDIT if len(kind.keys) == 1 else _BYTES_OF_PART
+            whole(self.uri, lambda: check_rows(stored, path, bytes_a_row=least))
         if stored is None or not self.by_log or self.as_of is None:
             return stored
         # By what each commit says of itself: a copied warehouse has new times on its files.
