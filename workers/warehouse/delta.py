@@ -296,7 +296,13 @@ def readable(place: str) -> Iterator[None]:
         yield
     except CommitFailedError:
         raise
-    except (DeltaError, pl.exceptions.PolarsError, OSError, json.JSONDecodeError) as error:
+    except (
+        DeltaError,
+        pl.exceptions.PolarsError,
+        OSError,
+        pa.ArrowInvalid,
+        json.JSONDecodeError,
+    ) as error:
         raise _sentence(place, error) from None
     except BaseException as error:
         # Rust's panics are no Exception.
