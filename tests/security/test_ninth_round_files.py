@@ -1,15 +1,23 @@
 """The ninth round, strangers who write files (2026-11-27): what broke of 25 attacks."""
 
+import io
 import os
 import pathlib
+from dataclasses import replace
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from privcore.exceptions import TerminalError
 from tests.security.test_eighth_round_outputs import commit
-from tests.support.lake import DAY
+from tests.support.lake import DAY, label_path, label_rows, put_labels
 from tests.support.warehouse import failed
+from workers.exceptions import NotEvaluableError
+from workers.labels.parquet import read_footer, read_row_group
+from workers.lake import limits
+from workers.lake.layout import Lake, labels_folder
 from workers.warehouse.store import Warehouse
 
 
@@ -43,3 +51,43 @@ def test_a_warehouse_reads_no_file_of_a_folder_below_its_table(
     added(tmp_path / "audits", "below/x.parquet")
     with pytest.raises(TerminalError, match="which lies elsewhere"):
         warehouse.current()
+
+
+def test_row_groups_share_no_bytes_in_a_file_of_holes(tmp_path: pathlib.Path) -> None:
+    """Only all chunks' sum was compared with the file's size, which a hole makes as large."""
+    lake = Lake(str(tmp_path))
+    put_labels(lake, DAY, label_rows(400, seed=0))
+    path = label_path(lake, "flights")
+    metadata, sink = pq.read_metadata(path), io.BytesIO()
+    metadata.append_row_groups(pq.read_metadata(path))
+    metadata.write_metadata_file(sink)
+    with path.open("r+b") as file:
+        file.seek(1 << 32)
+        file.write(sink.getvalue()[4:])
+    assert pq.read_metadata(path).num_rows == 800
+    within = f"{labels_folder('flights', DAY)}/{path.name}"
+    footer = read_footer(lake, within, ["late"])
+    with pytest.raises(NotEvaluableError, match="it is damaged"):
+        read_row_group(lake, within, footer, 0, ["late"])
+
+
+@pytest.mark.parametrize(
+    ("column", "bound", "said"),
+    [
+        ([0.5] * 99_999, "PROBABILITIES", "has 99,999 values"),
+        (0.5, "SHARD_BYTES", "pages of 800,"),
+    ],
+)
+def test_pages_are_believed_before_the_footer(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, column: object, bound: str, said: str
+) -> None:
+    """A list of a thousand million numbers was 5 kB, and pages of GiB were what a footer said."""
+    rows = 1 if isinstance(column, list) else 100_000
+    given = {"use_dictionary": isinstance(column, list), "data_page_size": 1 << 20}
+    pq.write_table(pa.table({"p": [column] * rows}), tmp_path / "x.parquet", **given)
+    lake = Lake(str(tmp_path))
+    footer = read_footer(lake, "x.parquet", ["p"])
+    footer = replace(footer, groups=(replace(footer.groups[0], unpacked=1),))
+    monkeypatch.setattr(limits, bound, 90_000)
+    with pytest.raises(NotEvaluableError, match=said):
+        read_row_group(lake, "x.parquet", footer, 0, ["p"])
