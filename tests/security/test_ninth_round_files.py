@@ -1,10 +1,13 @@
 """The ninth round, strangers who write files (2026-11-27): what broke of 25 attacks."""
 
+import datetime as dt
 import io
 import os
 import pathlib
 from dataclasses import replace
 
+import deltalake
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,11 +16,14 @@ import pytest
 from privcore.exceptions import TerminalError
 from tests.security.test_eighth_round_outputs import commit
 from tests.support.lake import DAY, label_path, label_rows, put_labels
+from tests.support.score_tables import put_folder, score_rows, tables
 from tests.support.warehouse import failed
 from workers.exceptions import NotEvaluableError
+from workers.labels.columns import Batch
 from workers.labels.parquet import read_footer, read_row_group
 from workers.lake import limits
 from workers.lake.layout import Lake, labels_folder
+from workers.sources.tables.table_files import find_day
 from workers.warehouse.store import Warehouse
 
 
@@ -91,3 +97,59 @@ def test_pages_are_believed_before_the_footer(
     monkeypatch.setattr(limits, bound, 90_000)
     with pytest.raises(NotEvaluableError, match=said):
         read_row_group(lake, "x.parquet", footer, 0, ["p"])
+
+
+@pytest.mark.parametrize(
+    ("folder", "values"),
+    [
+        ("late=true", [True, False]),
+        ("late=__HIVE_DEFAULT_PARTITION__", [1, None]),
+        ("late=yes", [1, 1]),
+        ("l%61te=1", [1, 0]),
+        ("Late=1", [1, 0]),
+        ("late=2026-03-09", [dt.datetime(2026, 3, 2, 10, tzinfo=dt.UTC)]),
+    ],
+)
+def test_a_folder_contradicts_columns_of_all_kinds(folder: str, values: list[object]) -> None:
+    """Flags and times were not compared, nor words that are none, nor names in other letters."""
+    table = pa.table({"late": values})
+    with pytest.raises(NotEvaluableError, match="other values than its folder"):
+        Batch(table, f"{folder}/x.parquet", ("x", 0, 0)).column("late")
+
+
+def test_columns_that_say_what_their_folders_say_are_read() -> None:
+    said = {
+        "late=True": [True, None],
+        "late=1.0": [1, None],
+        "late=07": [7],
+        "late=0.1": pa.array([0.1], pa.float32()),
+        "late=2026-03-02": [dt.datetime(2026, 3, 3, 1, tzinfo=dt.UTC)],
+        "late=20260302": [5],
+        "late=%C3%A9": ["é"],
+    }
+    for folder, values in said.items():
+        table = pa.table({"late": values})
+        assert Batch(table, f"{folder}/x.parquet", ("x", 0, 0)).column("late").len()
+
+
+@pytest.mark.parametrize("folder", [f"day=2026-03-01/day={DAY}", "day=2026%2D03%2D02"])
+def test_a_file_is_of_one_day_in_one_spelling(tmp_path: pathlib.Path, folder: str) -> None:
+    """A file in two days' folders played on both days."""
+    rows = score_rows(np.random.default_rng(0), 100)
+    put_folder(tmp_path, rows)
+    (tmp_path / folder).mkdir(parents=True)
+    rows.write_parquet(tmp_path / folder / "x.parquet")
+    with pytest.raises(NotEvaluableError, match="has the day twice"):
+        find_day(tables(tmp_path), DAY)
+
+
+def test_a_delta_table_whose_log_and_files_hold_a_label_is_refused(tmp_path: pathlib.Path) -> None:
+    """Readers take the log's values, and the audit took the files'."""
+    rows = score_rows(np.random.default_rng(0), 100)
+    place = str(tmp_path)
+    deltalake.write_deltalake(place, rows, partition_by=["clicked"])
+    assert find_day(tables(place), DAY).files
+    for file in tmp_path.rglob("*.parquet"):
+        rows.write_parquet(file)
+    with pytest.raises(NotEvaluableError, match="keeps 'clicked' in its log"):
+        find_day(tables(place), DAY)
