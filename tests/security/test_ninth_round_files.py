@@ -5,15 +5,19 @@ import io
 import os
 import pathlib
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import deltalake
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
 
 from privcore.exceptions import TerminalError
+from tests.security.test_eighth_round_files import drawn, lake_of_two_days
 from tests.security.test_eighth_round_outputs import commit
 from tests.support.lake import DAY, label_path, label_rows, put_labels
 from tests.support.score_tables import put_folder, score_rows, tables
@@ -24,6 +28,7 @@ from workers.labels.parquet import read_footer, read_row_group
 from workers.lake import limits
 from workers.lake.layout import Lake, labels_folder
 from workers.sources.tables.table_files import find_day
+from workers.training import drawn_decoys
 from workers.warehouse.store import Warehouse
 
 
@@ -153,3 +158,29 @@ def test_a_delta_table_whose_log_and_files_hold_a_label_is_refused(tmp_path: pat
         rows.write_parquet(file)
     with pytest.raises(NotEvaluableError, match="keeps 'clicked' in its log"):
         find_day(tables(place), DAY)
+
+
+@pytest.mark.slow
+def test_a_file_that_is_laid_beside_decoys_is_not_committed_to(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What lay there before was refused, and what came while the copies were written was not."""
+    lake = lake_of_two_days(tmp_path)
+    copied = drawn_decoys._with_decoys
+
+    def beside(*given: Any) -> pa.Table:
+        lake.write(f"{labels_folder('decoys', DAY)}/zzz.parquet", b"an owner's own")
+        return copied(*given)
+
+    monkeypatch.setattr(drawn_decoys, "_with_decoys", beside)
+    with pytest.raises(NotEvaluableError, match="got files of somebody else"):
+        drawn(lake)
+
+
+def test_a_file_that_storage_lists_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rows played twice: 1.41 became 1.80."""
+    found = [pa.fs.FileInfo("labels/x.parquet", pa.fs.FileType.File, size=1)] * 2
+    store = SimpleNamespace(base_fs=None, get_file_info=lambda _: found)
+    monkeypatch.setattr(Lake, "files", store)
+    with pytest.raises(NotEvaluableError, match=r"lists labels/x\.parquet twice"):
+        Lake("s3://bucket").files_below("labels")
