@@ -16,7 +16,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
 
-from privcore.exceptions import TerminalError
+from privcore.exceptions import InvalidInputError, TerminalError
 from tests.security.test_eighth_round_files import drawn, lake_of_two_days
 from tests.security.test_eighth_round_outputs import commit
 from tests.support.lake import DAY, label_path, label_rows, put_labels
@@ -27,6 +27,7 @@ from workers.labels.columns import Batch
 from workers.labels.parquet import read_footer, read_row_group
 from workers.lake import limits
 from workers.lake.layout import Lake, labels_folder
+from workers.memorization.ngram import FORMAT, NgramCounts
 from workers.sources.tables.table_files import find_day
 from workers.training import drawn_decoys
 from workers.warehouse.store import Warehouse
@@ -184,3 +185,21 @@ def test_a_file_that_storage_lists_twice_is_refused(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Lake, "files", store)
     with pytest.raises(NotEvaluableError, match=r"lists labels/x\.parquet twice"):
         Lake("s3://bucket").files_below("labels")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        '"counts": {"a\\u0101": 1}',
+        '"counts": {"a": "1"}',
+        '"counts": {"a": true}',
+        '"counts": {"a": 1}, "more": []',
+        '"counts": [[], []], "counts": {"a": 1}',
+    ],
+)
+def test_an_ngram_model_is_its_counts_alone(fields: str) -> None:
+    """One ended the command, and lists beside the counts took memory of each process."""
+    good = f'"format": "{FORMAT}", "order": 2, '
+    assert NgramCounts.from_json(b"{%s}" % (good + '"counts": {"a": 1}').encode()).counts
+    with pytest.raises(InvalidInputError, match="it is a file of the format"):
+        NgramCounts.from_json(b"{%s}" % (good + fields).encode())

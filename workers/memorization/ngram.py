@@ -10,6 +10,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,20 +83,31 @@ class NgramCounts:
             InvalidInputError: the file is another, or damaged.
         """
         try:
-            read = json.loads(content)
-            given = read["format"] == FORMAT
-            counts = Counter({str(run): int(count) for run, count in read["counts"].items()})
-            order = int(read["order"])
-        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
-            given, counts, order = False, Counter(), 1
-        known = all(
-            0 < len(run) <= order and 0 < count <= _MOST and max(map(ord, run)) <= VOCABULARY
-            for run, count in counts.items()
-        )
-        if not given or not counts or not known:
+            read = json.loads(content, object_pairs_hook=_said_once)
+            # Other fields would be held in memory by each process that loads the model.
+            given = read.keys() == {"format", "order", "counts"} and read["format"] == FORMAT
+            counts, order = Counter(read["counts"]), read["order"]
+            known = type(order) is int and all(
+                0 < len(run) <= order
+                and type(count) is int
+                and 0 < count <= _MOST
+                and ord(run[-1]) <= END
+                and max(map(ord, run)) <= VOCABULARY
+                for run, count in counts.items()
+            )
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            given = known = False
+        if not (given and counts and known):
             rule = f"it is a file of the format {FORMAT}, as `privaudit memorization fit` writes it"
             raise InvalidInputError("model", "another file", rule)
         return cls(order, counts)
+
+
+def _said_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a field is said twice")
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
