@@ -1,6 +1,8 @@
 """The ninth round, strangers who write files (2026-11-27): what broke of 25 attacks."""
 
+import contextlib
 import datetime as dt
+import hashlib
 import io
 import os
 import pathlib
@@ -20,6 +22,7 @@ from privcore.exceptions import InvalidInputError, TerminalError
 from tests.security.test_eighth_round_files import drawn, lake_of_two_days
 from tests.security.test_eighth_round_outputs import commit
 from tests.support.lake import DAY, label_path, label_rows, put_labels
+from tests.support.mlflow_stub import mlflow_stub
 from tests.support.score_tables import put_folder, score_rows, tables
 from tests.support.warehouse import failed
 from workers.exceptions import NotEvaluableError
@@ -27,6 +30,7 @@ from workers.labels.columns import Batch
 from workers.labels.parquet import read_footer, read_row_group
 from workers.lake import limits
 from workers.lake.layout import Lake, labels_folder
+from workers.lake.mlflow_promotion import Version, check_version
 from workers.memorization.ngram import FORMAT, NgramCounts
 from workers.sources.tables.table_files import find_day
 from workers.training import drawn_decoys
@@ -203,3 +207,18 @@ def test_an_ngram_model_is_its_counts_alone(fields: str) -> None:
     assert NgramCounts.from_json(b"{%s}" % (good + '"counts": {"a": 1}').encode()).counts
     with pytest.raises(InvalidInputError, match="it is a file of the format"):
         NgramCounts.from_json(b"{%s}" % (good + fields).encode())
+
+
+@pytest.mark.parametrize(("code", "taken"), [("null", True), ("code", False)])
+def test_a_version_that_mlflow_serves_with_code_is_not_promoted(
+    monkeypatch: pytest.MonkeyPatch, code: str, *, taken: bool
+) -> None:
+    """Its folder comes before MLflow's own modules, and may hold another `xgboost`."""
+    serves = f"  python_function:\n    loader_module: mlflow.xgboost\n    code: {code}\n"
+    with mlflow_stub() as registry:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", registry.address)
+        flavors = f"flavors:\n  xgboost:\n    data: model.ubj\n{serves}"
+        registry.register("ads", "today", flavors, b"a model")
+        refused = pytest.raises(TerminalError, match="with code of its own")
+        with contextlib.nullcontext() if taken else refused:
+            check_version(Version("ads", "1"), hashlib.sha256(b"a model").hexdigest())
