@@ -2,10 +2,12 @@
 
 import contextlib
 import datetime as dt
+import gzip
 import hashlib
 import io
 import os
 import pathlib
+import zipfile
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +27,8 @@ from tests.support.lake import DAY, label_path, label_rows, put_labels
 from tests.support.mlflow_stub import mlflow_stub
 from tests.support.score_tables import put_folder, score_rows, tables
 from tests.support.warehouse import failed
+from workers.datasets import labelled_images
+from workers.datasets.rated_texts import read_texts
 from workers.exceptions import NotEvaluableError
 from workers.labels.columns import Batch
 from workers.labels.parquet import read_footer, read_row_group
@@ -222,3 +226,36 @@ def test_a_version_that_mlflow_serves_with_code_is_not_promoted(
         refused = pytest.raises(TerminalError, match="with code of its own")
         with contextlib.nullcontext() if taken else refused:
             check_version(Version("ads", "1"), hashlib.sha256(b"a model").hexdigest())
+
+
+@pytest.mark.parametrize("kind", ["encrypted", "lzma", "other", "words"])
+def test_an_archive_of_another_kind_is_a_sentence(tmp_path: pathlib.Path, kind: str) -> None:
+    """Encrypted and unknown ones were unexpected errors."""
+    method = zipfile.ZIP_LZMA if kind == "lzma" else zipfile.ZIP_STORED
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", method) as wheel:
+        wheel.writestr(labelled_images._WITHIN, gzip.compress(b"a,b\n" * 50))
+    raw = bytearray(content.getvalue())
+    place = raw.find(b"PK\x01\x02")
+    if kind == "encrypted":
+        raw[6], raw[place + 8] = 1, 1
+    elif kind == "other":
+        raw[8], raw[place + 10] = 99, 99
+    elif kind == "lzma":
+        data = 30 + len(labelled_images._WITHIN)
+        raw[data + 4 : data + 9] = b"\xff" * 5
+    (tmp_path / "x.whl").write_bytes(raw)
+    with pytest.raises(InvalidInputError, match="or it is damaged"):
+        labelled_images.read_images(tmp_path / "x.whl", seed=0)
+
+
+def test_texts_of_a_study_are_bounded_as_a_whole(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each row group was bounded: 450 kB took 4.5 GB, and could have taken any size."""
+    rows = pl.DataFrame({"text": ["x" * 100] * 900, "sentiment": ["0", "4", "2"] * 300})
+    rows.write_parquet(tmp_path / "x.parquet", row_group_size=100)
+    assert read_texts(tmp_path / "x.parquet").texts.len() == 900
+    monkeypatch.setattr(limits, "CSV_BYTES", 50_000)
+    with pytest.raises(InvalidInputError, match="texts have more than 50,000 bytes"):
+        read_texts(tmp_path / "x.parquet")
