@@ -35,7 +35,9 @@ from workers.labels.parquet import read_footer, read_row_group
 from workers.lake import limits
 from workers.lake.layout import Lake, labels_folder
 from workers.lake.mlflow_promotion import Version, check_version
+from workers.memorization import ngram
 from workers.memorization.ngram import FORMAT, NgramCounts
+from workers.release.table import read_frame
 from workers.sources.tables.table_files import find_day
 from workers.training import drawn_decoys
 from workers.warehouse.store import Warehouse
@@ -259,3 +261,23 @@ def test_texts_of_a_study_are_bounded_as_a_whole(
     monkeypatch.setattr(limits, "CSV_BYTES", 50_000)
     with pytest.raises(InvalidInputError, match="texts have more than 50,000 bytes"):
         read_texts(tmp_path / "x.parquet")
+
+
+def test_counts_of_text_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """4 MB of one sequence took 1.7 GB of `privaudit memorization fit`, and there was no bound."""
+    tokens = np.random.default_rng(0).integers(0, 256, 3_000)
+    monkeypatch.setattr(ngram, "_MOST_RUNS", 3_000)
+    one = NgramCounts.of([tokens], 1)
+    assert (one + one).counts
+    with pytest.raises(InvalidInputError, match="holds at most 3,000"):
+        NgramCounts.of([tokens], 3)
+    halves = [NgramCounts.of([half], 2) for half in np.split(tokens, 2)]
+    with pytest.raises(InvalidInputError, match="holds at most 3,000"):
+        halves[0] + halves[1]
+
+
+def test_a_number_of_more_than_64_bits_is_a_sentence(tmp_path: pathlib.Path) -> None:
+    """In a CSV file for `privaudit release` it was an unexpected error."""
+    (tmp_path / "x.csv").write_text(f"a\n{'9' * 26}\n", "utf-8")
+    with pytest.raises(InvalidInputError, match="more than 64 bits"):
+        read_frame(str(tmp_path / "x.csv"))

@@ -23,6 +23,7 @@ FORMAT = "privaudit-ngram-1"
 END = 256
 VOCABULARY = 257
 _BEGIN = chr(257)
+_AT_ONCE, _MOST_RUNS = 1 << 20, 1 << 25  # of 135 bytes each; a file of more is not read
 _LONGEST, _MOST = 12, 2**53  # counts beyond are no floating-point numbers
 
 
@@ -48,7 +49,7 @@ class NgramCounts:
         """Return the counts of tokenised sequences; each is counted with its end.
 
         Raises:
-            InvalidInputError: a token is no byte and no end.
+            InvalidInputError: a token is no byte and no end, or there are too many different runs.
         """
         counts: Counter[str] = Counter()
         for tokens in sequences:
@@ -57,14 +58,19 @@ class NgramCounts:
             text = _BEGIN * (order - 1) + "".join(map(chr, tokens))
             for length in range(1, order + 1):
                 first = order - length  # no run ends before the first character
-                counts.update(text[at : at + length] for at in range(first, len(text) - length + 1))
+                for start in range(first, len(text) - length + 1, _AT_ONCE):
+                    stop = min(start + _AT_ONCE, len(text) - length + 1)
+                    counts.update(text[at : at + length] for at in range(start, stop))
+                    _check_runs(counts)
         return cls(order, counts)
 
     def __add__(self, other: "NgramCounts") -> "NgramCounts":
         """Return the counts of both parts."""
         if self.order != other.order:
             raise InvalidInputError("order", other.order, f"counts of order {self.order} add to it")
-        return NgramCounts(self.order, self.counts + other.counts)
+        total = self.counts + other.counts
+        _check_runs(total)
+        return NgramCounts(self.order, total)
 
     def to_json(self) -> bytes:
         """Return the model as a file."""
@@ -101,6 +107,12 @@ class NgramCounts:
             rule = f"it is a file of the format {FORMAT}, as `privaudit memorization fit` writes it"
             raise InvalidInputError("model", "another file", rule)
         return cls(order, counts)
+
+
+def _check_runs(counts: Counter[str]) -> None:
+    if len(counts) > _MOST_RUNS:
+        rule = f"a model holds at most {_MOST_RUNS:,}: count less text, or a lower order"
+        raise InvalidInputError("different runs of characters", len(counts), rule)
 
 
 def _said_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
