@@ -51,6 +51,7 @@ _KINDS = {
 """Words of Delta Lake for what a table's columns hold."""
 _NAMED = 100
 """Characters that are quoted of a file's name."""
+_AT_ONCE = 1_000
 _COUNTED: set[str] = set()
 """Data files whose rows were counted; none changes under its name."""
 _REWRITER = "privaudit/rewriting"
@@ -126,7 +127,10 @@ def _check_ours(table: deltalake.DeltaTable, path: str) -> None:
     folder = deltalake.DeltaTable.table_uri.__get__(table).rstrip("/")
     if local_path(path) is not None:
         folder = urllib.parse.unquote(folder.removeprefix("file://"))
-    for file in data_files(table, path):
+    files = data_files(table, path)
+    if len(set(files)) < len(files):
+        raise _changed(path, "its log names a file twice")
+    for file in files:
         if file.rpartition("/")[0] != folder:
             raise _changed(path, f"its log names {file[:_NAMED]!a}, which lies elsewhere")
 
@@ -153,16 +157,16 @@ def check_rows(table: deltalake.DeltaTable, path: str, *, bytes_a_row: float) ->
         TerminalError: naming the first.
     """
     new = [file for file in data_files(table, path) if file not in _COUNTED]
-    if not new:
-        return
-    places = [file.rpartition("/")[2] for file in new]
-    sizes = [info.size or 0 for info in open_filesystem(path).get_file_info(places)]
-    scans = [pl.scan_parquet(file, glob=False, hive_partitioning=False) for file in new]
-    counted = pl.collect_all([scan.select(pl.len()) for scan in scans])
-    for place, size, rows in zip(places, sizes, (count.item() for count in counted), strict=True):
-        if rows * bytes_a_row > size:
-            raise _changed(path, f"{place[:_NAMED]!a} has {rows:,} rows in {size:,} bytes")
-    _COUNTED.update(new)
+    for start in range(0, len(new), _AT_ONCE):  # a first one that is gone ends it
+        some = new[start : start + _AT_ONCE]
+        places = [file.rpartition("/")[2] for file in some]
+        sizes = [info.size or 0 for info in open_filesystem(path).get_file_info(places)]
+        scans = [pl.scan_parquet(file, glob=False, hive_partitioning=False) for file in some]
+        counted = pl.collect_all([scan.select(pl.len()) for scan in scans])
+        for place, size, count in zip(places, sizes, counted, strict=True):
+            if (rows := count.item()) * bytes_a_row > size:
+                raise _changed(path, f"{place[:_NAMED]!a} has {rows:,} rows in {size:,} bytes")
+        _COUNTED.update(some)
 
 
 def _kind(found: Any) -> str:
