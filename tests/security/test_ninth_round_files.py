@@ -7,6 +7,7 @@ import hashlib
 import io
 import os
 import pathlib
+import time
 import zipfile
 from dataclasses import replace
 from types import SimpleNamespace
@@ -19,7 +20,10 @@ import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
+from pydantic import ValidationError
 
+from flows.settings.file import Settings
+from flows.settings.problems import problems
 from privcore.exceptions import InvalidInputError, TerminalError
 from tests.security.test_eighth_round_files import drawn, lake_of_two_days
 from tests.security.test_eighth_round_outputs import commit
@@ -297,3 +301,14 @@ def test_a_warehouse_file_is_listed_once(tmp_path: pathlib.Path) -> None:
         commit_file.unlink()
     with pytest.raises(TerminalError, match="names a file twice"):
         warehouse.current()
+
+
+def test_problems_of_many_lists_are_told_in_a_second() -> None:
+    """Each list that was too short was compared with all problems: 4 MiB would have taken hours."""
+    models = [{"name": f"m{place}", "plan": {"fractions": []}} for place in range(3_000)]
+    with pytest.raises(ValidationError) as error:
+        Settings.model_validate({"models": models})
+    begun = time.process_time()
+    told = problems(error.value, Settings)
+    assert sum("plan.fractions" in one for one in told) == 3_000
+    assert time.process_time() - begun < 0.4
