@@ -89,10 +89,10 @@ def predictions(target, proxy, labels) -> Predictions:
     return odds_tally(target, proxy, labels).predictions()
 
 
-def believed(world, *, claim=PURE) -> float:
+def believed(world, *, claim=PURE, choices=1.0) -> float:
     """Return the bound of the bets that take the proxy at its word."""
-    tally = odds_tally(*world)
-    stakes = stakes_for(claim, records=tally.records, classes=world[0].shape[1])
+    tally, classes = odds_tally(*world), world[0].shape[1]
+    stakes = stakes_for(claim, records=tally.records, classes=classes, choices=choices)
     return stakes.in_claim(bets_epsilon_lower(tally.predictions(), stakes=stakes))
 
 

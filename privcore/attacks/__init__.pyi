@@ -128,6 +128,7 @@ from .surprises import Surprises, surprises
 from .tallies import StudentTallies, Tallies
 from .tally import Tally
 from .unit_records import (
+    UnitChoices,
     UnitRecords,
     unit_records,
     unit_tallies,
@@ -185,6 +186,7 @@ __all__ = [
     "TableReconstruction",
     "Tallies",
     "Tally",
+    "UnitChoices",
     "UnitRecords",
     "ValueSketch",
     "VarianceAbove",

@@ -57,6 +57,9 @@ class Tallies:
         unread: of training records whose label cannot be read, in the groups of `odds`; the label
             counts as another one. They are in no other tally. Empty where they are not counted.
         control_unread: of the control's.
+        chosen: of privacy units, the tallies of the records that the target chose, which are bet on
+            (`privcore.attacks.unit_records`): its games were not played, and their numbers of
+            records are of those among which it chose. None where every record plays.
     """
 
     game: Tally
@@ -73,6 +76,7 @@ class Tallies:
     unread: tuple[OddsTally, ...] = ()
     control_unread: tuple[OddsTally, ...] = ()
     models_known: float | None = None
+    chosen: "Tallies | None" = None
 
     @classmethod
     def zero(
@@ -112,9 +116,29 @@ class Tallies:
         return compare_arms(*self.label_counts(), random=random, beside=beside)
 
     @property
+    def bet_on(self) -> "Tallies":
+        """The tallies whose odds are bet on."""
+        return self if self.chosen is None else self.chosen
+
+    @property
+    def choices(self) -> float:
+        """Number of training records among which the target chose one that is bet on, on average.
+
+        The choice reads the target, so delta's price grows with it (`privcore.lower_bounds`).
+        """
+        return self.bet_on.game.records / self.game.records if self.game.records else 1.0
+
+    @property
+    def control_choices(self) -> float:
+        """The same of the control's records."""
+        held = self.control_game.records
+        return self.bet_on.control_game.records / held if held else 1.0
+
+    @property
     def unread_records(self) -> int:
-        """Number of records of both arms whose label cannot be read."""
-        return sum(odds.records for odds in (*self.unread, *self.control_unread))
+        """Number of records of both arms that would be bet on if their label could be read."""
+        bets = self.bet_on
+        return sum(odds.records for odds in (*bets.unread, *bets.control_unread))
 
     def with_unread(self) -> "Tallies":
         """Return the tallies with unreadable labels counted as another class, in both arms.
@@ -164,6 +188,9 @@ class Tallies:
             _counted(self.control_labels, other.control_labels),
             _added(self.unread, other.unread),
             _added(self.control_unread, other.control_unread),
+            chosen=None
+            if self.chosen is None or other.chosen is None
+            else self.chosen + other.chosen,
         )
 
 

@@ -3,12 +3,14 @@
 Records of one person are seldom independent, and a bound that takes them so over-reports. Here each
 unit plays with one record, and everything that is valid for independent records is valid again:
 
-    shard -> UnitRecords --+
-    shard -> UnitRecords --+--> UnitRecords --> unit_tallies: Tallies whose records are units
-    shard -> UnitRecords --+
+    shard -> UnitChoices --+
+    shard -> UnitChoices --+--> UnitChoices --> unit_tallies: Tallies whose records are units
+    shard -> UnitChoices --+
 
-Which record plays is decided by the proxy alone, which never saw the labels: the one whose most
-probable label is the least probable, where there is most to learn. Among equals a hash decides.
+Which record is bet on is decided once both models are known: the one of which the target says most
+beyond the proxy. An owner who knows a rule that looks at the proxy alone has the target remember
+the other records. The game, and all that asks whether the arms are alike, have a record that the
+proxy alone decides: through the target's choice a leak would look like arms that differ.
 """
 
 import functools
@@ -21,7 +23,7 @@ from numpy.typing import NDArray
 
 from privcore.attacks.arms import LabelCounts, label_counts
 from privcore.attacks.game import label_inference
-from privcore.attacks.odds import OddsTally, odds_tally, unread_odds
+from privcore.attacks.odds import FLOOR, OddsTally, odds_tally, unread_odds
 from privcore.attacks.scored_records import ScoredRecords
 from privcore.attacks.scores import Score
 from privcore.attacks.tallies import StudentTallies, Tallies
@@ -36,17 +38,11 @@ _ROW_GROUPS = 5  # units of 1, 2, up to 4, up to 8, and more rows
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitRecords:
-    """The one record of each unit that plays; with `zero` a commutative monoid.
-
-    A unit's records may lie in several shards. Each shard sends its best candidate, addition keeps
-    the better of two, and when all shards are added, in any order, every unit plays once. Memory is
-    16 x classes + 56 bytes a unit, 88 MB for a million people and two classes, and with a student
-    16 x classes more. Where that is too much, split the *units* by their stream, in every shard
-    alike, and add the tallies of the parts.
-    Unlike a tally these are records, under a hashed name: keep them no longer than the audit.
+    """One record of each unit, by one rule.
 
     Args:
         streams: shape (units,), ascending; the key of each unit's stream, a hash of audit and unit.
+        worth: shape (units,): of a unit's records the rule takes the one that is worth most.
         ranks: shape (units,), a hash of the record, which decides among equals.
         target: shape (units, classes), the audited model's probabilities for that record.
         proxy: shape (units, classes), those of the model that never saw the labels.
@@ -60,6 +56,7 @@ class UnitRecords:
     """
 
     streams: NDArray[np.uint64]
+    worth: NDArray[np.float64]
     ranks: NDArray[np.uint64]
     target: NDArray[np.float64]
     proxy: NDArray[np.float64]
@@ -74,9 +71,9 @@ class UnitRecords:
     def zero(cls, classes: int, *, student: bool = False) -> "UnitRecords":
         """Return the records of no units, the identity of addition."""
         words, chances = np.zeros(0, dtype=np.uint64), np.zeros((0, classes))
-        none = np.zeros(0, dtype=np.int64)
+        none, numbers = np.zeros(0, dtype=np.int64), np.zeros(0)
         second = np.zeros((0, 2 if student else 0, classes))
-        return cls(words, words, chances, chances, none, none, none, np.zeros(0), none, second)
+        return cls(words, numbers, words, chances, chances, none, none, none, numbers, none, second)
 
     def __add__(self, other: "UnitRecords") -> "UnitRecords":
         """Return the records of both sets of units, one each; both belong to one audit."""
@@ -98,11 +95,7 @@ class UnitRecords:
     __hash__ = None  # type: ignore[assignment]
 
     def without(self, other: "UnitRecords") -> "UnitRecords":
-        """Return the units that `other` does not hold, as a control must not hold trained units.
-
-        A person with rows in training and in the holdout is no control: what training learned of
-        the one row it may have learned of the other.
-        """
+        """Return the units that `other` does not hold."""
         return self._some(~np.isin(self.streams, other.streams))
 
     def unread(self) -> "UnitRecords":
@@ -128,8 +121,8 @@ class UnitRecords:
         return UnitRecords(*(getattr(self, name)[chosen] for name in self.__slots__))
 
     def one_each(self) -> "UnitRecords":
-        """Return every stream's record that the proxy is least sure of, and the sum of its rows."""
-        sorting = np.lexsort((self.ranks, self.proxy.max(axis=1), self.streams))
+        """Return every stream's record that is worth most, and the sum of its rows."""
+        sorting = np.lexsort((self.ranks, -self.worth, self.streams))
         if not sorting.size:
             return self
         ascending = self.streams[sorting]
@@ -139,27 +132,79 @@ class UnitRecords:
         return replace(self._some(sorting[first]), rows=total)
 
 
+@dataclass(frozen=True, slots=True)
+class UnitChoices:
+    """The records of each unit that play, by either rule; with `zero` a commutative monoid.
+
+    A unit's records may lie in several shards. Each shard sends its best candidates, addition keeps
+    the better of two, and when all shards are added, in any order, every unit plays once. Memory is
+    32 x classes + 128 bytes a unit, 192 MB for a million people and two classes, and with a student
+    32 x classes more. Where that is too much, split the *units* by their stream, in every shard
+    alike, and add the tallies of the parts.
+    Unlike a tally these are records, under a hashed name: keep them no longer than the audit.
+
+    Attributes:
+        doubted: the record of which the proxy is least sure: its most probable label is the least
+            probable.
+        moved: the record of which the target says most beyond the proxy.
+    """
+
+    doubted: UnitRecords
+    moved: UnitRecords
+
+    @classmethod
+    def zero(cls, classes: int, *, student: bool = False) -> "UnitChoices":
+        """Return the records of no units, the identity of addition."""
+        nobody = UnitRecords.zero(classes, student=student)
+        return cls(nobody, nobody)
+
+    def __add__(self, other: "UnitChoices") -> "UnitChoices":
+        """Return the records of both sets of units; both belong to one audit."""
+        return UnitChoices(self.doubted + other.doubted, self.moved + other.moved)
+
+    def without(self, other: "UnitChoices") -> "UnitChoices":
+        """Return the units that `other` does not hold, as a control must not hold trained units.
+
+        A person with rows in training and in the holdout is no control: what training learned of
+        the one row it may have learned of the other.
+        """
+        return UnitChoices(self.doubted.without(other.doubted), self.moved.without(other.moved))
+
+    def unread(self) -> "UnitChoices":
+        """Return the units as records whose labels cannot be read, and without a student."""
+        return UnitChoices(self.doubted.unread(), self.moved.unread())
+
+    def with_unread(self, other: "UnitChoices") -> "UnitChoices":
+        """Return the units whatever their labels are; `other` are of rows with unreadable ones."""
+        return UnitChoices(
+            self.doubted.with_unread(other.doubted), self.moved.with_unread(other.moved)
+        )
+
+
 def unit_records(
     records: ScoredRecords,
     units: NDArray[np.generic],
     *,
     unit_key: int,
     student: Callable[[NDArray[np.int64], NDArray[np.uint64]], NDArray[np.float64]] | None = None,
-) -> UnitRecords:
-    """Return this shard's candidate of each unit, for a bound on the loss of *all* its labels.
+) -> UnitChoices:
+    """Return this shard's candidates of each unit, for a bound on the loss of *all* its labels.
 
     When all shards of both arms are added, `unit_tallies` plays and predicts.
 
     *Why it is valid.* Let training be epsilon-DP for replacing all labels of one unit: for every
     output o, and all label vectors y and y' of the unit, p(o | y) <= e^epsilon p(o | y'), the other
-    units' labels given. Take the event that the chosen record's label is z, of prior q. Then
+    units' labels given. Take the event that the label of record r is z, of prior q. Then
     p(o | event) and p(o | no event) are means of p(o | y) over disjoint sets of y, whatever the
     labels of a unit have to do with each other, so the first is at most e^epsilon times the second,
-    and by Bayes' rule P(event | o, other units) <= e^epsilon / (e^epsilon - 1 + 1/q). That is what
-    `bets_epsilon_lower` asks of a record. The bits of the game likewise. One bet per unit, and
-    units that are independent given the features: the factors multiply. With delta above 0 the
-    price of `bets_epsilon_lower` is due once per unit, since the record is chosen before the
-    output is seen; choosing it by the target's lift would be valid for delta 0 alone.
+    and by Bayes' rule P(event | o, other units) <= e^epsilon / (e^epsilon - 1 + 1/q). That holds of
+    each output, so it holds of the record that the output itself chooses, and it is what
+    `bets_epsilon_lower` asks of a record. One bet per unit, and units that are independent given
+    the features: the factors multiply. The choice reads no label, and is the same in both arms.
+
+    With delta above 0 the price of `Stakes` is that of as many sets of labels as can be predicted:
+    it grows with the records of a unit, up to delta for each unit. The game's record is chosen
+    before the output is seen, and there its price does not grow.
 
     Assumptions: units are independent given the features, and the proxy is right about the label of
     the chosen record by itself, apart from what a control shows. *Nothing* is assumed of a unit's
@@ -185,6 +230,7 @@ def unit_records(
     places = np.arange(labels.size)
     several = UnitRecords(
         streams=streams[rows],
+        worth=np.zeros(labels.size),
         ranks=records.streams(),
         target=target,
         proxy=proxy,
@@ -195,16 +241,48 @@ def unit_records(
         order=order,
         student=places[:, None, None].astype(np.float64),
     )
-    found = several.one_each()
-    chosen = found.student[:, 0, 0].astype(np.int64)
-    nothing = np.zeros((chosen.size, 0, target.shape[1]))
-    asked = nothing if student is None else student(chosen, found.streams)
-    return replace(found, student=asked)
+    worths = -proxy.max(axis=1), information_gain(target, proxy)
+    chosen = [replace(several, worth=worth).one_each() for worth in worths]
+    where = [one.student[:, 0, 0].astype(np.int64) for one in chosen]
+    asked = np.unique(np.concatenate(where))  # often one record is chosen by both rules
+    said = np.zeros((asked.size, 0, target.shape[1]))
+    if student is not None:
+        said = student(asked, several.streams[asked])
+    return UnitChoices(
+        *(
+            replace(one, student=said[np.searchsorted(asked, each)])
+            for one, each in zip(chosen, where, strict=True)
+        )
+    )
+
+
+def information_gain(
+    target: NDArray[np.float64], proxy: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return how much the target says of each record beyond the proxy, in nats; shape (records,).
+
+    That is the Kullback-Leibler divergence of its chance of one class from the proxy's: of the
+    class that it raised most, which is bet on. A record of which both are sure says little, however
+    far their log-odds are apart, so that owners cannot move such records in place of others unless
+    answers become wrong.
+
+    Args:
+        target: shape (records, classes), probabilities.
+        proxy: likewise.
+    """
+    raised = (target - proxy).argmax(axis=1)[:, None]
+    now, before = (
+        np.take_along_axis(one, raised, axis=1)[:, 0].clip(FLOOR, 1.0 - FLOOR)
+        for one in (target, proxy)
+    )
+    gain = now * np.log(now / before) + (1.0 - now) * np.log((1.0 - now) / (1.0 - before))
+    # Machines whose logarithms differ in the last bit choose alike.
+    return np.asarray(np.round(gain, 9))
 
 
 def unit_tallies(
-    training: UnitRecords,
-    control: UnitRecords,
+    training: UnitChoices,
+    control: UnitChoices,
     *,
     score: Score,
     repetitions: int,
@@ -225,12 +303,31 @@ def unit_tallies(
     are counted as such, and the game takes their label for the first class: it must not be used
     then, but for its number of records.
     """
+    seen, unseen = training.doubted, control.doubted.without(training.doubted)
 
     def game(units: UnitRecords) -> Tally:
         rows = units.target, units.proxy, np.maximum(units.labels, 0)
         return label_inference(
             *rows, score=score, repetitions=repetitions, key=key, indices=units.streams
         )
+
+    counted = _counted(seen, control.doubted, groups, ordered=ordered)
+    return replace(
+        counted,
+        game=game(seen),
+        control_game=game(unseen),
+        chosen=_counted(training.moved, control.moved, groups, ordered=ordered),
+    )
+
+
+def _counted(training: UnitRecords, control: UnitRecords, groups: int, *, ordered: bool) -> Tallies:
+    """Return the odds and labels of units that have rows in one arm alone, without a game.
+
+    In place of the game's is the number of records among which they were chosen.
+    """
+
+    def candidates(units: UnitRecords) -> Tally:
+        return replace(Tally.zero(0), records=int(units.rows.sum()))
 
     def odds(units: UnitRecords) -> tuple[OddsTally, ...]:
         return tuple(
@@ -266,8 +363,8 @@ def unit_tallies(
         units.by_label() for units in (training.without(control), unseen)
     )
     return Tallies(
-        game(training),
-        game(unseen),
+        candidates(training),
+        candidates(unseen),
         odds(alone),
         odds(others),
         classes=classes,

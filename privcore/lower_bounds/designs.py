@@ -52,7 +52,7 @@ class Design(Protocol):
     def method(self) -> str:
         """Name in the record."""
 
-    def stakes(self, claim: Claim, *, significance: float | None = None, nights: int = 1) -> Stakes:
+    def stakes(self, claim: Claim, *, nights: int = 1) -> Stakes:
         """Return the stakes that these records can pay, over this many nights."""
 
     def epsilon_lower(self, stakes: Stakes) -> float:
@@ -92,10 +92,11 @@ class MatchedRecords:
 
     Args:
         tables: from `match`; with a student those against it after those against the proxy.
-        records: training records, each of which pays for delta.
+        records: training records that play.
         control: holdout records.
         classes: number of classes.
         proxy_doubtful: whether bets against the proxy may not win.
+        choices: records among which the target chose each of them, on average (`Stakes`).
     """
 
     tables: Sequence[Tables]
@@ -104,15 +105,16 @@ class MatchedRecords:
     classes: int
     method: str = MATCHED
     proxy_doubtful: bool = False
+    choices: float = 1.0
 
-    def stakes(self, claim: Claim, *, significance: float | None = None, nights: int = 1) -> Stakes:
+    def stakes(self, claim: Claim, *, nights: int = 1) -> Stakes:
         """See `Design`."""
         return stakes_for(
             claim,
             records=self.records,
+            choices=self.choices,
             control=self.control,
             classes=self.classes,
-            significance=significance,
             nights=nights,
             references=len(self.tables) // len(SHARES),
         )
@@ -207,11 +209,9 @@ class DecoyRecords:
     tally: OddsTally
     method: str = DECOYS
 
-    def stakes(self, claim: Claim, *, significance: float | None = None, nights: int = 1) -> Stakes:
+    def stakes(self, claim: Claim, *, nights: int = 1) -> Stakes:
         """See `Design`; of a pair, one of two labels is predicted whatever the classes."""
-        return stakes_for(
-            claim, records=self.tally.records, classes=2, significance=significance, nights=nights
-        )
+        return stakes_for(claim, records=self.tally.records, classes=2, nights=nights)
 
     def epsilon_lower(self, stakes: Stakes) -> float:
         """See `Design`."""

@@ -137,26 +137,27 @@ def read_evidence(
         game_evidence(tally, claim=claim, choice=choice, paper_delta=paper_delta, random=random)
         for tally in (tallies.game, tallies.control_game)
     )
-    members, classes = claim.secret is Secret.MEMBERSHIP, tallies.classes
-    believed = tallies.believed()
+    members, bets = claim.secret is Secret.MEMBERSHIP, tallies.bet_on
+    believed = bets.believed()
     records = _sum(tallies.odds).records if members else tallies.game.records
     held = sum(odds.records for odds in tallies.control_odds)
-    misled = None if members or tallies.decoys is not None else misled_pvalue(tallies)
+    misled = None if members or tallies.decoys is not None else misled_pvalue(bets)
     doubtful = proxy_doubtful or (misled is not None and misled <= MISLED)
     design = _design(tallies, members=members, held=held, random=random, proxy_doubtful=doubtful)
     stakes = design.stakes(claim)
 
-    def if_proxy_right(odds: tuple[OddsTally, ...], records: int) -> float | None:
+    def if_proxy_right(odds: tuple[OddsTally, ...], records: int, choices: float) -> float | None:
         if members:
             return None
         predictions = _sum(odds).predictions(shift=claim.shift)
-        paid = stakes_for(claim, records=records, classes=classes)
+        paid = stakes_for(claim, records=records, choices=choices, classes=tallies.classes)
         return paid.in_claim(bets_epsilon_lower(predictions, stakes=paid))
 
     pvalue, evalue = _claim_tested(design, stakes)
     of_windows = design.stakes(claim, nights=WINDOW_NIGHTS)
     window = _night(design, of_windows)
-    lasting = design.stakes(claim, significance=claim.standing_significance, nights=WINDOW_NIGHTS)
+    of_standing = dataclasses.replace(claim, significance=claim.standing_significance)
+    lasting = design.stakes(of_standing, nights=WINDOW_NIGHTS)
     standing = window if window.price == 0.0 else _night(design, lasting)
     return Evidence(
         claim=claim,
@@ -165,11 +166,11 @@ def read_evidence(
         control_records=held,
         decoy_records=None if tallies.decoys is None else tallies.decoys.records,
         epsilon_lower=stakes.in_claim(design.epsilon_lower(stakes)),
-        epsilon_if_proxy_right=if_proxy_right(believed.odds, records),
+        epsilon_if_proxy_right=if_proxy_right(believed.odds, records, tallies.choices),
         epsilon_ceiling=stakes.in_claim(design.epsilon_ceiling(stakes)),
         epsilon_lower_without_delta=_without_delta(design, claim),
         control_epsilon_if_proxy_right=if_proxy_right(
-            believed.control_odds, tallies.control_game.records
+            believed.control_odds, tallies.control_game.records, tallies.control_choices
         ),
         claim_pvalue=pvalue,
         claim_evalue=evalue,
@@ -205,10 +206,10 @@ def segment_night(
         proxy_doubtful: as of `read_evidence`.
     """
     held = sum(odds.records for odds in tallies.control_odds)
-    doubtful = proxy_doubtful or misled_pvalue(tallies) <= MISLED
+    doubtful = proxy_doubtful or misled_pvalue(tallies.bet_on) <= MISLED
     design = _design(tallies, members=False, held=held, random=random, proxy_doubtful=doubtful)
-    stakes = design.stakes(claim, significance=claim.significance / (2 * segments))
-    return _night(design, stakes)
+    each = dataclasses.replace(claim, significance=claim.significance / (2 * segments))
+    return _night(design, design.stakes(each))
 
 
 def _night(design: Design, stakes: Stakes) -> Night:
@@ -238,9 +239,10 @@ def _design(
         found = match(arm, other, random=random, classes=tallies.classes, ordered=tallies.ordered)
         return tuple(one.no_worse_than_unaided() for one in found)
 
-    tables = how(tallies.odds, tallies.control_odds)
-    if tallies.student is not None and tallies.control_student is not None:
-        second = how(tallies.student.odds, tallies.control_student.odds)
+    bets = tallies.bet_on
+    tables = how(bets.odds, bets.control_odds)
+    if bets.student is not None and bets.control_student is not None:
+        second = how(bets.student.odds, bets.control_student.odds)
         known = tallies.models_known
         doubtful = known is not None and (proxy_doubtful or known <= MODELS_KNOWN)
         tables += tuple(dataclasses.replace(one, may_win=not doubtful) for one in second)
@@ -250,6 +252,7 @@ def _design(
         control=held,
         classes=tallies.classes,
         proxy_doubtful=proxy_doubtful,
+        choices=tallies.choices,
     )
 
 

@@ -29,7 +29,7 @@ def premise_bets(tallies: Tallies) -> tuple[Matched, ...]:
 
     An unreadable label counts as another class than the one that is looked at.
     """
-    tallies = tallies.with_unread()
+    bets, tallies = tallies.bet_on.with_unread(), tallies.with_unread()
     one, other = (
         LabelCounts.of_odds(arm).counts[:, 0] for arm in (tallies.odds, tallies.control_odds)
     )
@@ -48,7 +48,7 @@ def premise_bets(tallies: Tallies) -> tuple[Matched, ...]:
         )
         for ones in (np.ones_like(upper), np.zeros_like(upper), upper, ~upper)
     )
-    misled = holdout_sides(tallies.odds, tallies.control_odds, ordered=tallies.ordered)
+    misled = holdout_sides(bets.odds, bets.control_odds, ordered=tallies.ordered)
     return (*of_arms, misled)
 
 

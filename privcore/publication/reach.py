@@ -103,7 +103,7 @@ def chance_right(tallies: Tallies) -> float:
     record, is the mean of p(1 - p), with p the proxy's probability of the looked-at class. Where an
     order stands for the proxy's probabilities it is one half. No label is read.
     """
-    cells = [tally.cells() for tally in tallies.with_unread().control_odds]
+    cells = [tally.cells() for tally in tallies.bet_on.with_unread().control_odds]
     weights = np.concatenate([one.made for one in cells])
     if tallies.ordered or not weights.sum():
         return _FAIR

@@ -4,7 +4,7 @@ tallies -> exact_night -> ExactNight (secret) -> RecurringTest.answer -> NightAn
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from privcore.attacks import Tallies
@@ -132,9 +132,8 @@ def exact_night(
 
     *Assumes* what `exact_statement` assumes.
     """
-    epsilon, tables, stakes = tested(
-        tallies, claim, significance=test.significance, nights=test.nights
-    )
+    claim = replace(claim, significance=test.significance)
+    epsilon, tables, stakes = tested(tallies, claim, nights=test.nights)
     alarms = test.alarms
     rates = alarms.threshold_rate, alarms.night_rate
 

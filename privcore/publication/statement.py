@@ -150,7 +150,7 @@ def exact_statement(
     if epsilon_public <= 0:
         raise InvalidInputError("epsilon_public", str(epsilon_public), "it is positive")
     each = Fraction(epsilon_public) / _PARTS
-    epsilon, tables, stakes = tested(tallies, claim, significance=claim.significance, nights=1)
+    epsilon, tables, stakes = tested(tallies, claim, nights=1)
     test = PublicTest(
         lambda filled, declared: evidence_of(filled, declared, stakes, each),
         lambda wealth: wealth.pvalue(claim.significance) <= claim.significance,
@@ -171,15 +171,12 @@ def exact_statement(
     )
 
 
-def tested(
-    tallies: Tallies, claim: Claim, *, significance: float, nights: int
-) -> tuple[float, Matched, Stakes]:
+def tested(tallies: Tallies, claim: Claim, *, nights: int) -> tuple[float, Matched, Stakes]:
     """Return the declared epsilon, the tables and the stakes of the bet against a claim.
 
     Args:
         tallies: of the whole audit.
-        claim: what was declared.
-        significance: of the test.
+        claim: what was declared, with the significance of the test.
         nights: how many nights share the significance, and so what delta may take of it.
 
     Raises:
@@ -191,20 +188,21 @@ def tested(
     if tallies.decoys is not None or claim.secret is not Secret.LABEL:
         design = "decoys" if tallies.decoys is not None else str(claim.secret)
         raise InvalidInputError("design", design, "a statement is about labels, without decoys")
+    bets = tallies.bet_on
     tables = match_everyone(
-        tallies.odds,
-        tallies.control_odds,
+        bets.odds,
+        bets.control_odds,
         classes=tallies.classes,
         ordered=tallies.ordered,
-        unread=(tallies.unread, tallies.control_unread),
+        unread=(bets.unread, bets.control_unread),
     )
     held = int(tables.control.sum())
     stakes = stakes_for(
         claim,
         records=tallies.game.records,
+        choices=tallies.choices,
         classes=tallies.classes,
         control=held,
-        significance=significance,
         nights=nights,
     )
     return claim.epsilon, tables, stakes

@@ -1,24 +1,24 @@
-"""Which row of a person should play: what four rules prove of honest memory and of an owner's.
+"""Which row of a person should be bet on: what four rules prove of honest memory and of an owner's.
 
     python -m tests.benchmarks.chosen_rows [AUDITS]
 
-`sure` is the rule of `UnitRecords`: the row that the earlier model is least sure of, which an owner
-knows before training. `lot` draws one, `half` does so for half of the persons, and `lift` takes the
-row whose log-odds the target moved most. That is valid for delta 0 alone (`unit_records` says why);
-with a delta each row of a person would have to pay its price. There is no student.
+`gain` is the rule of `unit_records`: the row of which the target says most beyond the earlier
+model. `sure` takes the row that the earlier model is least sure of, which an owner knows before
+training; `lot` draws one; `lift` takes the row whose log-odds the target moved most, which an owner
+can do to rows of which both models are sure. There is no student.
 """
 
-import functools
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from privcore.attacks import PaperScore, ScoredRecords, UnitRecords, unit_records, unit_tallies
+from privcore.attacks import PaperScore, ScoredRecords, UnitChoices, unit_records, unit_tallies
+from privcore.attacks.unit_records import information_gain
 from privcore.guarantees import PureDP
 from privcore.lower_bounds import Claim, Grid, read_evidence
 
@@ -35,7 +35,9 @@ class World:
         each: rows of a person.
         share: of the rows that are remembered.
         memory: by how much log-odds move to a remembered label.
-        chosen: whether the row that the earlier model is least sure of is never remembered.
+        owner: what somebody does who knows a rule: never remembers the row that the earlier model
+            is least sure of (`forgets`), or the surest, which it moves by 6 away from 1/2
+            (`surer`), or the least sure, which it moves by 2 to either side (`noise`).
         drift: deviation of what changed for everyone since the earlier model, in log-odds.
     """
 
@@ -43,20 +45,27 @@ class World:
     each: int
     share: float
     memory: float
-    chosen: bool = False
+    owner: str = ""
     drift: float = 0.5
 
-    def arm(self, random: Random, *, persons: int, memory: float, first: int) -> UnitRecords:
+    def arm(self, random: Random, *, persons: int, memory: float, first: int) -> UnitChoices:
         """Return the rows that play of one arm."""
         rows = persons * self.each
         known = random.normal(0.0, 1.5, rows)
         now = known + self.drift * random.normal(size=rows)
         labels = (random.random(rows) < expit(now)).astype(np.int64)
         remembered = random.random(rows) < self.share
-        if self.chosen:
-            least = np.abs(known).reshape(persons, self.each).argmin(axis=1)
-            remembered[np.arange(persons) * self.each + least] = False
-        target = now + random.normal(0.0, 0.3, rows) + memory * remembered * (2 * labels - 1)
+        target = now + random.normal(0.0, 0.3, rows)
+        if self.owner:
+            sureness = np.abs(known).reshape(persons, self.each)
+            place = sureness.argmax(axis=1) if self.owner == "surer" else sureness.argmin(axis=1)
+            spared = np.arange(persons) * self.each + place
+            remembered[spared] = False
+            if self.owner == "surer":
+                target[spared] += 6.0 * np.sign(known[spared])
+            if self.owner == "noise":
+                target[spared] += 2.0 * random.choice([-1.0, 1.0], persons)
+        target += memory * remembered * (2 * labels - 1)
         records = ScoredRecords(_two(target), _two(known), labels, int(random.integers(2**60)))
         people = np.repeat(np.arange(persons), self.each) + first
         return unit_records(records, people, unit_key=int(random.integers(2**60)))
@@ -76,37 +85,26 @@ def _two(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.stack([expit(-log_odds), expit(log_odds)], axis=1)
 
 
-def _lifts(units: UnitRecords) -> NDArray[np.float64]:
-    target, proxy = (logit(one[:, 1].clip(1e-9, 1.0 - 1e-9)) for one in (units.target, units.proxy))
-    return np.asarray(-np.abs(target - proxy))
+def _lifts(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> NDArray[np.float64]:
+    now, before = (logit(one[:, 1].clip(1e-9, 1.0 - 1e-9)) for one in (target, proxy))
+    return np.asarray(np.abs(now - before))
 
 
-RULES: dict[str, Callable[[UnitRecords], NDArray[np.float64]]] = {
-    "sure": lambda units: units.proxy.max(axis=1),
-    "lot": lambda units: np.zeros(units.labels.size),
-    "half": lambda units: np.where(units.streams & np.uint64(1), 0.0, units.proxy.max(axis=1)),
+Rule = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
+RULES: dict[str, Rule] = {
+    "sure": lambda _, proxy: -proxy.max(axis=1),
+    "lot": lambda target, _: np.zeros(len(target)),
     "lift": _lifts,
+    "gain": information_gain,
 }
-"""Numbers of which a person's least decides; a hash does among equals."""
+"""From both models' probabilities to a row's worth; a hash decides among equals."""
 WORLDS = [
-    *(World(4_000, 2, 1.0, 1.0, chosen) for chosen in (False, True)),
-    *(World(4_000, 4, 0.3, 4.0, chosen) for chosen in (False, True)),
-    *(World(4_000, 4, 0.3, 4.0, chosen, drift=1.0) for chosen in (False, True)),
+    *(World(4_000, 2, 1.0, 1.0, owner) for owner in ("", "forgets", "surer", "noise")),
+    *(World(4_000, 4, 0.3, 4.0, owner) for owner in ("", "forgets", "surer", "noise")),
+    *(World(4_000, 4, 0.3, 4.0, owner, drift=1.0) for owner in ("", "forgets")),
     *(World(1_000, 20, share, 4.0) for share in (0.3, 0.05)),
     *(World(4_000, each, 1.0, 0.0) for each in (2, 8)),
 ]
-
-
-def one_each(units: UnitRecords, rule: str) -> UnitRecords:
-    """Return `UnitRecords.one_each` by another rule."""
-    if not units.labels.size:
-        return units
-    order = np.lexsort((units.ranks, RULES[rule](units), units.streams))
-    streams = units.streams[order]
-    first = np.r_[True, streams[1:] != streams[:-1]]
-    chosen = {name: getattr(units, name)[order[first]] for name in units.__slots__}
-    total = np.add.reduceat(units.rows[order], np.flatnonzero(first))
-    return replace(UnitRecords(**chosen), rows=total)
 
 
 def main() -> None:
@@ -116,12 +114,11 @@ def main() -> None:
     print("| --- |" + " --- |" * len(RULES))  # noqa: T201
     for place, world in enumerate(WORLDS):
         cells = []
-        for rule in RULES:
-            by_rule = functools.partialmethod(one_each, rule=rule)
-            with mock.patch.object(UnitRecords, "one_each", by_rule):
+        for rule in RULES.values():
+            with mock.patch.dict(unit_records.__globals__, information_gain=rule):
                 found = [world.bound(np.random.default_rng((place, one))) for one in range(audits)]
             cells.append(f"{np.mean(found):.2f}")
-        about = ", ".join(f"{name} {value:g}" for name, value in vars(world).items())
+        about = ", ".join(f"{name} {value}" for name, value in vars(world).items())
         print(f"| {about} | {' | '.join(cells)} |", flush=True)  # noqa: T201
 
 

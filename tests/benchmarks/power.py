@@ -141,7 +141,8 @@ def _proved(column: str, random, audit: int) -> list[bool]:
     target, proxy, labels = unrelated(300, random)
     if "people" in column:
         world = [np.repeat(part, 20, axis=0) for part in (target, proxy, labels)]
-        units = unit_records(ScoredRecords(*world, audit), np.arange(6_000) // 20, unit_key=audit)
+        people = np.arange(6_000) // 20
+        units = unit_records(ScoredRecords(*world, audit), people, unit_key=audit).moved
         chosen = units.target, units.proxy, units.labels
         target, proxy, labels = world if column.startswith("rows") else chosen
     tally = play(target, proxy, labels, random, repetitions=repetitions)

@@ -31,8 +31,8 @@ from workers.sources.scores.score_columns import sums_vary
 @pytest.mark.parametrize(
     ("rows", "told"),
     [
-        ([2] * 95 + [1] * 5, "1.9 training rows on average, of which one plays, and 49% of"),
-        ([1] * 500 + [20] * 25, "1.9 training rows on average, of which one plays, and 48% of"),
+        ([2] * 95 + [1] * 5, "1.9 training rows on average, of which one is bet on, and 49% of"),
+        ([1] * 500 + [20] * 25, "1.9 training rows on average, of which one is bet on, and 48% of"),
         ([1] * 95 + [2] * 5, ""),
     ],
 )
@@ -43,7 +43,8 @@ def test_rows_that_do_not_play_beside_their_persons_are_told(rows: list[int], to
     for one in (none, persons):
         one.without = lambda _, one=one: one
         one.matched_within = lambda _: ()
-    result = cast("Any", SimpleNamespace(units=(persons, none)))
+    arms = tuple(SimpleNamespace(doubted=one) for one in (persons, none))
+    result = cast("Any", SimpleNamespace(units=arms))
     found = _persons(result, PLAN.model_copy(update={"privacy_unit": "who"}))
     assert (told in found) if told else found == ""
 

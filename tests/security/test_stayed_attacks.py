@@ -127,7 +127,8 @@ def test_how_many_rows_a_person_has_is_told(rows: int, told: bool) -> None:
     for one in (none, persons):
         one.without = lambda _, one=one: one
         one.matched_within = lambda _: ()
-    result = cast("Any", SimpleNamespace(units=(persons, none)))
+    arms = tuple(SimpleNamespace(doubted=one) for one in (persons, none))
+    result = cast("Any", SimpleNamespace(units=arms))
     plan = PLAN.model_copy(update={"privacy_unit": "who"})
     assert ("'who' gives a person 4.0 training rows" in _persons(result, plan)) is told
 

@@ -14,7 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from privcore.attacks import PaperScore, Tallies, generator, label_inference, odds_tally
+from privcore.attacks import (
+    PaperScore,
+    ScoredRecords,
+    Tallies,
+    generator,
+    label_inference,
+    odds_tally,
+    unit_records,
+    unit_tallies,
+)
 from privcore.guarantees import ApproxDP, Gaussian, PureDP, Relation
 from privcore.lower_bounds import (
     STANDING_NIGHTS,
@@ -28,6 +37,7 @@ from tests.simulate import gaussian_label, randomized_response
 from tests.worlds import RARE, Arm, Binary, some_drift
 from workers.versions import METHOD_VERSION
 
+PERSONS = "persons of three rows, delta"
 PATH = pathlib.Path(__file__).parents[1] / "golden" / "method_numbers.json"
 LENGTHS = (WINDOW_NIGHTS, STANDING_NIGHTS, standing_length(0.0), standing_length(1e-3))
 """How many nights windows and standings hold."""
@@ -98,17 +108,32 @@ def worlds() -> dict[str, tuple[tuple[Arm, Arm], Claim]]:
         ),
         "five classes": (_classes(2_000, 500, seed=12), _APPROXIMATE),
         "one held out": (_response(500, 1, 2.0, seed=13), _PURE),
+        PERSONS: (_response(6_000, 1_500, 2.0, seed=15), _APPROXIMATE),
     }
 
 
-def numbers(arms: tuple[Arm, Arm], claim: Claim) -> dict[str, Any]:
-    """Return what the method says of one world, as numbers and lists of numbers."""
+def _by_record(arms: tuple[Arm, Arm]) -> Tallies:
     games = [
         label_inference(*arm, score=PaperScore(), repetitions=3, key=7 + place)
         for place, arm in enumerate(arms)
     ]
     odds = [(odds_tally(*arm),) for arm in arms]
-    tallies = Tallies(*games, *odds, classes=arms[0][0].shape[1])
+    return Tallies(*games, *odds, classes=arms[0][0].shape[1])
+
+
+def _by_person(arms: tuple[Arm, Arm]) -> Tallies:
+    """Persons of three rows each; those of training come first."""
+    units = [
+        unit_records(ScoredRecords(*arm, 7 + place), np.arange(len(arm[2])) // 3 - place * 10**6,
+                     unit_key=9)
+        for place, arm in enumerate(arms)
+    ]  # fmt: skip
+    return unit_tallies(*units, score=PaperScore(), repetitions=3, key=7)
+
+
+def numbers(name: str, arms: tuple[Arm, Arm], claim: Claim) -> dict[str, Any]:
+    """Return what the method says of one world, as numbers and lists of numbers."""
+    tallies = _by_person(arms) if name == PERSONS else _by_record(arms)
     evidence = read_evidence(
         tallies, claim=claim, choice=Grid((0.01, 0.1, 1.0)), paper_delta=1e-5, random=generator(3)
     )
@@ -117,13 +142,13 @@ def numbers(arms: tuple[Arm, Arm], claim: Claim) -> dict[str, Any]:
         value = getattr(evidence, field.name)
         if isinstance(value, int | float):
             told[field.name] = value
-    for name in ("window_night", "standing_night"):
-        night = getattr(evidence, name)
-        told[name] = [night.price, *night.log_wealth[:, _SHOWN].ravel().tolist()]
-    for name in ("game", "control_game"):
-        game = getattr(evidence, name)
-        told[name] = [game.epsilon_lower, game.epsilon_paper, game.epsilon_paper_deviation]
-        told[name] += [
+    for lasting in ("window_night", "standing_night"):
+        night = getattr(evidence, lasting)
+        told[lasting] = [night.price, *night.log_wealth[:, _SHOWN].ravel().tolist()]
+    for played in ("game", "control_game"):
+        game = getattr(evidence, played)
+        told[played] = [game.epsilon_lower, game.epsilon_paper, game.epsilon_paper_deviation]
+        told[played] += [
             game.best_fraction or 0.0,
             game.epsilon_ceiling,
             *[bound.epsilon_lower for bound in game.bounds],
@@ -133,7 +158,7 @@ def numbers(arms: tuple[Arm, Arm], claim: Claim) -> dict[str, Any]:
 
 def main() -> None:
     """Write the numbers of this version."""
-    every = {name: numbers(*world) for name, world in worlds().items()}
+    every = {name: numbers(name, *world) for name, world in worlds().items()}
     content = {"method_version": METHOD_VERSION, "lengths": list(LENGTHS), "worlds": every}
     PATH.write_text(json.dumps(content, indent=1) + "\n")
 

@@ -165,9 +165,9 @@ def other_unit(source: Source, plan: Plan, result: PartialResult) -> str:
 
 def _most_rows(result: PartialResult) -> int | None:
     """Return the most training rows of one privacy unit; None where rows are audited."""
-    if result.units is None or not result.units[0].rows.size:
+    if result.units is None or not result.units[0].doubted.rows.size:
         return None
-    return int(result.units[0].rows.max())
+    return int(result.units[0].doubted.rows.max())
 
 
 def _stem(word: str) -> str:

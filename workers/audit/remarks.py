@@ -142,9 +142,11 @@ def _persons(result: PartialResult, plan: Plan) -> str:
 
     A column of invented persons groups rows as one of true persons may: only its author knows.
     """
-    if result.units is None or not result.units[0].streams.size:
+    if result.units is None:
         return ""
-    training, control = result.units
+    training, control = (arm.doubted for arm in result.units)
+    if not training.streams.size:
+        return ""
     persons = training.streams.size
     alone, others = training.without(control), control.without(training)
     both, few = persons - alone.streams.size, max(1, _MANY_EXCLUDED * persons)
@@ -154,8 +156,8 @@ def _persons(result: PartialResult, plan: Plan) -> str:
     beside = 1.0 - persons / rows
     grouped = (
         f"The column {plan.privacy_unit!r} gives a person {rows / persons:.1f} training rows on "
-        f"average, of which one plays, and {beside:.0%} of these rows do not: see that it names "
-        "persons, since of other groups less is proved."
+        f"average, of which one is bet on, and {beside:.0%} of these rows are not: see that it "
+        "names persons, since of other groups less is proved."
     )
     said = [grouped] if beside >= _MANY_EXCLUDED else []
     said += [

@@ -13,7 +13,7 @@ from privcore.attacks import (
     ScoreTally,
     SliceTallies,
     Tallies,
-    UnitRecords,
+    UnitChoices,
     fit_of,
     generator,
     membership_tallies,
@@ -138,7 +138,7 @@ class Game:
         """Return how many privacy units of the holdout have training rows, and are no control."""
         if result.units is None:
             return 0
-        training, control = result.units
+        training, control = (arm.doubted for arm in result.units)
         return len(control.streams) - len(control.without(training).streams)
 
     def proxy_fits(self, result: "PartialResult") -> tuple[tuple[LabelFit, LabelFit], ...]:
@@ -149,7 +149,7 @@ class Game:
         """
         if result.units is None:
             return (result.proxy_fits,)
-        training, control = result.units
+        training, control = (arm.doubted for arm in result.units)
         arms = (
             arm.matched_within(len(self.source.days))
             for arm in (training, control.without(training))
@@ -200,7 +200,7 @@ class PartialResult:
         content: digest of the bytes that were read.
         proxy_fits: how probable the proxy held the labels of training and of control records;
             of none where privacy units play, and where a manifest says that the proxy is earlier.
-        units: of training and of control, the record of each privacy unit that plays once all
+        units: of training and of control, the records of each privacy unit that play once all
             shards are added; None where each record is its own unit.
         copies: features that nearly copy what a model must not know.
         alike: rows that belong together; of none where privacy units play.
@@ -226,13 +226,13 @@ class PartialResult:
     bad: BadRecords
     content: ContentDigest
     proxy_fits: tuple[LabelFit, LabelFit] = (LabelFit(), LabelFit())
-    units: tuple[UnitRecords, UnitRecords] | None = None
+    units: tuple[UnitChoices, UnitChoices] | None = None
     copies: NearCopies = field(default_factory=NearCopies.none)
     alike: RowsAlike = field(default_factory=RowsAlike.none)
     committed: ContentDigest = field(default_factory=ContentDigest)
     diagnostics: ScoreDiagnostics = field(default_factory=ScoreDiagnostics)
     unread_labels: int = 0
-    unread_units: tuple[UnitRecords, UnitRecords] | None = None
+    unread_units: tuple[UnitChoices, UnitChoices] | None = None
     holdout: HoldoutSketch = field(default_factory=HoldoutSketch.zero)
     training: HoldoutSketch = field(default_factory=HoldoutSketch.zero)
     hashed: frozenset[str] = frozenset()
@@ -245,8 +245,8 @@ class PartialResult:
     def zero(cls, game: Game) -> "PartialResult":
         """Return the result of no records, the identity of addition."""
         repetitions, classes = game.plan.repetitions, len(game.source.label.classes)
-        nobody = UnitRecords.zero(classes, student=game.student is not None)
-        unknown = UnitRecords.zero(classes)
+        nobody = UnitChoices.zero(classes, student=game.student is not None)
+        unknown = UnitChoices.zero(classes)
         return cls(
             Tallies.zero(
                 repetitions=repetitions,
@@ -308,7 +308,7 @@ class PartialResult:
             return self
         units = None
         if self.units is not None and self.unread_units is not None:
-            training, control = map(UnitRecords.with_unread, self.units, self.unread_units)
+            training, control = map(UnitChoices.with_unread, self.units, self.unread_units)
             units = training, control
         arms = (
             (self.tallies.game, self.tallies.unread),
@@ -352,8 +352,8 @@ def add_slices(one: SliceTallies | None, other: SliceTallies | None) -> SliceTal
 
 
 def add_units(
-    one: tuple[UnitRecords, UnitRecords] | None, other: tuple[UnitRecords, UnitRecords] | None
-) -> tuple[UnitRecords, UnitRecords] | None:
+    one: tuple[UnitChoices, UnitChoices] | None, other: tuple[UnitChoices, UnitChoices] | None
+) -> tuple[UnitChoices, UnitChoices] | None:
     """Return the sum of both arms' units; None where the plan names none."""
     if one is None or other is None:
         return None

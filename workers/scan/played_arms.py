@@ -14,7 +14,7 @@ from privcore.attacks import (
     SliceTallies,
     StudentTallies,
     Tally,
-    UnitRecords,
+    UnitChoices,
     draw_counterfactuals,
     fit_of,
     folds_of,
@@ -72,8 +72,8 @@ def scored_batch(
 
 def persons_of(
     scored: ScoredBatch, people: NDArray[np.str_], rows: NDArray[np.int64], unit_key: int
-) -> UnitRecords:
-    """Return one record for each person of an arm.
+) -> UnitChoices:
+    """Return the records of each person of an arm that play.
 
     Args:
         scored: the batch.

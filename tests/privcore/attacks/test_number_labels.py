@@ -139,11 +139,11 @@ def test_persons_are_matched_by_the_place_of_their_record():
         unit_records(records.of(rows), rows // 2, unit_key=1)
         for rows in (np.flatnonzero(~held), np.flatnonzero(held))
     ]
-    assert {*arms[0].order, *arms[1].order} <= {*order}
+    assert {*arms[0].moved.order, *arms[1].moved.order} <= {*order}
     found = unit_tallies(*arms, score=score_named("power"), repetitions=1, key=3, ordered=True)
     assert found.ordered
-    held_out = arms[1].without(arms[0]).order
-    counted = sum(odds.counts for odds in found.control_odds).sum(axis=(1, 2))
+    held_out = arms[1].without(arms[0]).moved.order
+    counted = sum(odds.counts for odds in found.bet_on.control_odds).sum(axis=(1, 2))
     np.testing.assert_array_equal(counted, np.bincount(held_out, minlength=PLACES))
     believed = found.believed()
     assert not believed.ordered

@@ -16,6 +16,7 @@ from scipy.special import expit, logit
 from privcore.attacks import (
     PaperScore,
     ScoredRecords,
+    UnitChoices,
     UnitRecords,
     generator,
     label_counts,
@@ -62,25 +63,37 @@ def part(rows=range(RECORDS), *, key=11):
 def test_any_sharding_gives_the_same_records_in_any_grouping(shards):
     a, b, c = (part(np.flatnonzero(np.array(shards) == shard)) for shard in range(3))
     assert (a + b) + c == a + (b + c) == c + (b + a) == part()
-    assert part().rows.sum() == RECORDS
-    assert a + UnitRecords.zero(3) == a == UnitRecords.zero(3) + a
+    assert part().doubted.rows.sum() == part().moved.rows.sum() == RECORDS
+    assert a + UnitChoices.zero(3) == a == UnitChoices.zero(3) + a
 
 
-def test_each_person_plays_the_record_that_the_proxy_is_least_sure_of():
-    random, proxy = np.random.default_rng(2), probabilities(1)
+def information(target, proxy):
+    """Kullback-Leibler divergence of one class's chances, the one that the target raised most."""
+    raised = int(np.argmax(target - proxy))
+    now, before = (np.array([one[raised], 1.0 - one[raised]]) for one in (target, proxy))
+    return float(np.sum(now * np.log(now / before)))
+
+
+@pytest.mark.parametrize("rule", ["doubted", "moved"])
+def test_each_person_plays_two_records(rule):
+    """Which the proxy is least sure of, and of which the target says most beyond the proxy."""
+    random, target, proxy = np.random.default_rng(2), probabilities(0), probabilities(1)
     labels, people = random.integers(0, 3, RECORDS), random.integers(0, 12, RECORDS)
-    chosen = part()
+    worth = {
+        "doubted": -proxy.max(axis=1),
+        "moved": np.array([information(*pair) for pair in zip(target, proxy, strict=True)]),
+    }[rule]
+    chosen = getattr(part(), rule)
     assert chosen.streams.tolist() == sorted(stream_key(7, int(p)) for p in set(people.tolist()))
     for person in set(people.tolist()):
         row = chosen.streams.tolist().index(stream_key(7, person))
         mine = np.flatnonzero(people == person)
-        least = proxy[mine].max(axis=1).min()
-        equals = [i for i in mine if proxy[i].max() == least]
+        equals = [i for i in mine if worth[i] > worth[mine].max() - 1e-9]
         found = [
             i
             for i in equals
             if np.array_equal(proxy[i], chosen.proxy[row])
-            and np.array_equal(probabilities(0)[i], chosen.target[row])
+            and np.array_equal(target[i], chosen.target[row])
             and labels[i] == chosen.labels[row]
         ]
         assert found
@@ -90,31 +103,35 @@ def test_among_equals_a_hash_decides_and_not_the_order_of_the_rows():
     proxy, labels = np.full((1_000, 2), 0.5), np.arange(1_000) % 2
     people = np.arange(1_000) // 4
     chosen = unit_records(ScoredRecords(proxy, proxy, labels, 1), people, unit_key=0)
-    assert chosen.labels.size == 250
-    assert 80 < chosen.labels.sum() < 170
+    for one in (chosen.doubted, chosen.moved):
+        assert one.labels.size == 250
+        assert 80 < one.labels.sum() < 170
     assert chosen != unit_records(ScoredRecords(proxy, proxy, labels, 2), people, unit_key=0)
 
 
 def test_tallies_play_units_and_keep_trained_ones_out_of_the_control():
     everyone = part()
     few = part(np.flatnonzero(np.random.default_rng(2).integers(0, 3, RECORDS) == 0))
-    assert 0 < few.streams.size <= everyone.streams.size
+    seen, unseen = few.doubted, everyone.doubted.without(few.doubted)
+    assert 0 < seen.streams.size <= everyone.doubted.streams.size
     tallies = unit_tallies(few, everyone, score=PaperScore(), repetitions=4, key=9)
     assert tallies.game == label_inference(
-        few.target, few.proxy, few.labels, score=PaperScore(), repetitions=4, key=9,
-        indices=few.streams,
+        seen.target, seen.proxy, seen.labels, score=PaperScore(), repetitions=4, key=9,
+        indices=seen.streams,
     )  # fmt: skip
-    assert tallies.game.records == few.streams.size
-    unseen = everyone.without(few)
+    assert tallies.game.records == seen.streams.size
     assert sum(odds.records for odds in tallies.control_odds) == unseen.streams.size
     assert tallies.control_game.records == unseen.streams.size
     assert tallies.classes == 3
     evidence = read_evidence(
         tallies, claim=PURE, choice=Grid(), paper_delta=1e-5, random=generator(0)
     )
-    assert evidence.records == few.streams.size
+    assert evidence.records == seen.streams.size
     assert evidence.control_records == unseen.streams.size
-    assert few.without(everyone) == UnitRecords.zero(3)
+    assert seen.without(everyone.doubted) == UnitRecords.zero(3)
+    # Each row is one of those among which the target chose.
+    assert tallies.choices == seen.rows.sum() / seen.streams.size > 1.0
+    assert tallies.control_choices == unseen.rows.sum() / unseen.streams.size
 
 
 def test_persons_with_rows_in_both_arms_are_matched_in_neither():
@@ -125,9 +142,12 @@ def test_persons_with_rows_in_both_arms_are_matched_in_neither():
         people, labels = np.repeat(np.arange(first, first + 6), 2), np.arange(12) % 2
         arms.append(unit_records(ScoredRecords(target, proxy, labels, first), people, unit_key=7))
     tallies = unit_tallies(*arms, score=PaperScore(), repetitions=1, key=0)
+    doubted, moved = ([getattr(arm, rule) for arm in arms] for rule in ("doubted", "moved"))
     for odds, arm, kept in (
-        (tallies.odds, arms[0], (0, 1, 2)),
-        (tallies.control_odds, arms[1], (6, 7, 8)),
+        (tallies.odds, doubted[0], (0, 1, 2)),
+        (tallies.control_odds, doubted[1], (6, 7, 8)),
+        (tallies.bet_on.odds, moved[0], (0, 1, 2)),
+        (tallies.bet_on.control_odds, moved[1], (6, 7, 8)),
     ):
         chosen = np.isin(arm.streams, [stream_key(7, person) for person in kept])
         alone = odds_tally(arm.target[chosen], arm.proxy[chosen], arm.labels[chosen])
@@ -150,7 +170,7 @@ def test_units_are_grouped_by_1_2_up_to_4_up_to_8_and_more_rows():
         unit_records(ScoredRecords(half, half, labels, 2).of(rows), people[rows], unit_key=1)
         for rows in np.array_split(np.random.default_rng(1).permutation(people.size), 3)
     ]
-    whole = shards[0] + shards[1] + shards[2]
+    whole = (shards[0] + shards[1] + shards[2]).moved
     named = {stream_key(1, person): size for person, size in enumerate(sizes)}
     assert {int(s): int(r) for s, r in zip(whole.streams, whole.rows, strict=True)} == named
     groups = [sorted(group.rows.tolist()) for group in whole.matched_within(1)]
@@ -166,9 +186,9 @@ def clustered(people, random, *, prior, pull):
 
 def by_unit(world, random, *, delta=0.0):
     units = np.arange(world[2].size) // EACH
-    chosen = unit_records(ScoredRecords(*world, int(random.integers(2**62))), units, unit_key=0)
-    claim = Claim(family=ApproxDP(), delta=delta) if delta else PURE
-    return believed((chosen.target, chosen.proxy, chosen.labels), claim=claim)
+    found = unit_records(ScoredRecords(*world, int(random.integers(2**62))), units, unit_key=0)
+    claim, chosen = Claim(family=ApproxDP(), delta=delta) if delta else PURE, found.moved
+    return believed((chosen.target, chosen.proxy, chosen.labels), claim=claim, choices=EACH)
 
 
 @pytest.mark.slow
@@ -230,19 +250,19 @@ def test_the_game_for_persons_is_silent_where_nothing_leaks():
 
 
 @pytest.mark.slow
-def test_choosing_by_the_proxys_doubt_finds_more_than_choosing_any_record():
+def test_choosing_by_what_the_target_says_finds_more_than_choosing_any_record():
     """Priors 0.01 to 0.5 within each person, labels by randomized response at 2; N = 20, seed 63.
 
     Labels are independent, so each bound is one on the loss of a single label, which is 2.
     """
-    random, doubt, first = np.random.default_rng(63), [], []
+    random, chosen, first = np.random.default_rng(63), [], []
     for _ in range(20):
         world = randomized_response(500 * EACH, 2.0, random)
-        doubt.append(by_unit(world, random))
+        chosen.append(by_unit(world, random))
         start = slice(None, None, EACH)
         first.append(believed(tuple(arm[start] for arm in world)))
-    assert np.max(doubt) < 2.0
-    assert np.mean(doubt) > np.mean(first) + 0.2
+    assert np.max(chosen) < 2.0
+    assert np.mean(chosen) > np.mean(first) + 0.2
 
 
 def split_rows(people, random, *, by_person, memorised=0.0):
@@ -277,9 +297,10 @@ def test_other_people_as_control_turn_drift_into_silence(by_person):
     def bounds(memorised):
         arms = split_rows(1_500, random, by_person=by_person, memorised=memorised)
         tallies = unit_tallies(*arms, score=PaperScore(), repetitions=1, key=0)
-        tables = match(tallies.odds, tallies.control_odds, random=generator(0))
+        odds, control_odds = tallies.bet_on.odds, tallies.bet_on.control_odds
+        tables = match(odds, control_odds, random=generator(0))
         stakes = stakes_for(PURE, records=tallies.game.records, classes=2)
-        everyone = sum(tallies.odds[1:], tallies.odds[0])
+        everyone = sum(odds[1:], odds[0])
         bets = bets_epsilon_lower(everyone.predictions(), stakes=stakes)
         return matched_epsilon_lower(tables, stakes=stakes), bets
 
@@ -303,11 +324,13 @@ def test_bad_input_is_named():
     with pytest.raises(InvalidInputError, match="labels is 2, but a label is a class"):
         unit_records(ScoredRecords(half, half, labels + 1, 0), labels, unit_key=0)
     with pytest.raises(InvalidInputError, match="classes is 2, but records to add have the same"):
-        part() + UnitRecords.zero(2)
+        part() + UnitChoices.zero(2)
 
 
 def test_persons_are_counted_against_what_the_student_says_of_the_record_that_plays():
-    """The target's student takes the proxy's place in the odds, and the proxy's beside its labels.
+    """The target's student takes the proxy's place in the odds that are bet on.
+
+    The proxy's stands beside its labels, of records that the proxy chose.
 
     Both arms have 60 records of 12 persons of their own. Each is asked about by its place and by
     its person's stream.
@@ -327,13 +350,57 @@ def test_persons_are_counted_against_what_the_student_says_of_the_record_that_pl
                 ScoredRecords(target, proxy, labels, 11 + arm), people, unit_key=7, student=student
             )
         )
-        rows = [target[:, 0].tolist().index(one) for one in arms[arm].target[:, 0]]
-        counts = label_counts(proxy[rows], labels[rows], student=second[rows])
-        expected.append((odds_tally(target[rows], first[rows], labels[rows]), counts))
+        moved, doubted = (
+            [target[:, 0].tolist().index(one) for one in units.target[:, 0]]
+            for units in (arms[arm].moved, arms[arm].doubted)
+        )
+        counts = label_counts(proxy[doubted], labels[doubted], student=second[doubted])
+        expected.append((odds_tally(target[moved], first[moved], labels[moved]), counts))
     assert streams == {person: stream_key(7, person) for person in range(24)}
     tallies = unit_tallies(*arms, score=PaperScore(), repetitions=1, key=2)
+    bets = tallies.bet_on.student, tallies.bet_on.control_student
     found = tallies.student, tallies.control_student
-    for beside, (odds, counts) in zip(found, expected, strict=True):
-        assert functools.reduce(operator.add, beside.odds) == odds
+    for bet, beside, (odds, counts) in zip(bets, found, expected, strict=True):
+        assert functools.reduce(operator.add, bet.odds) == odds
         assert np.array_equal(beside.labels.counts.sum(axis=0), counts.counts[0])
     assert unit_tallies(part(), part(), score=PaperScore(), repetitions=1, key=2).student is None
+
+
+def remembered(random, owner):
+    """4,000 training and 1,000 other persons of four rows, of which 30% are remembered, by 4.
+
+    Never the row that the earlier model is least sure of. An owner who moves the surest row in
+    place of that one pushes it away from 1/2 by 6.
+    """
+    arms = []
+    for persons, memory in ((4_000, 4.0), (1_000, 0.0)):
+        known = random.normal(0.0, 1.5, (persons, 4))
+        now = known + random.normal(0.0, 0.5, known.shape)
+        labels, known_rows = random.random(known.shape) < expit(now), random.random(known.shape)
+        place = (np.abs(known).argmax if owner == "surer" else np.abs(known).argmin)(axis=1)
+        spared = np.arange(4) == place[:, None]
+        now += memory * ((known_rows < 0.3) & ~spared) * (2 * labels - 1)
+        now += (6.0 if owner == "surer" else 0.0) * spared * np.sign(known)
+        pair = (two_columns(expit(each.ravel())) for each in (now, known))
+        records = ScoredRecords(*pair, labels.ravel().astype(np.int64), len(arms))
+        people = np.repeat(np.arange(persons) + 10_000 * len(arms), 4)
+        arms.append(unit_records(records, people, unit_key=1))
+    return unit_tallies(*arms, score=PaperScore(), repetitions=1, key=0)
+
+
+@pytest.mark.parametrize("owner", ["forgets", "surer"])
+def test_an_owner_who_knows_the_rule_hides_nothing(owner):
+    """N = 4, seed 65: a rule by the proxy proves nothing of the first, one by log-odds of the other.
+
+    What is remembered is no difference of the arms; of the records that the target chose it is.
+    """
+    random, doubtful = np.random.default_rng(65), 0
+    for audit in range(4):
+        tallies = remembered(random, owner)
+        evidence = read_evidence(
+            tallies, claim=PURE, choice=Grid(), paper_delta=1e-5, random=generator(audit)
+        )
+        assert evidence.epsilon_lower > 3.0
+        assert not tallies.compare_arms(generator(audit)).doubtful
+        doubtful += tallies.bet_on.compare_arms(generator(audit)).doubtful
+    assert doubtful > 1

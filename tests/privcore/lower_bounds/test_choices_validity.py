@@ -150,7 +150,7 @@ def test_persons_with_100_records_each_are_covered_by_bets_and_every_choice(epsi
             units, units, score=LogRatioScore(), repetitions=repetitions, key=audit
         )
         bounds.append(
-            [believed((units.target, units.proxy, units.labels))]
+            [believed((units.moved.target, units.moved.proxy, units.moved.labels))]
             + [
                 choice_epsilon_lower(tallies.game, claim=PURE, choice=choice, random=generator(0))
                 for choice in CHOICES.values()

@@ -17,6 +17,7 @@ from privcore.attacks import (
     PaperScore,
     ScoredRecords,
     Tallies,
+    UnitChoices,
     UnitRecords,
     label_inference,
     match,
@@ -73,7 +74,7 @@ def test_days_that_hold_out_different_shares_accuse_nobody(rows, accused):
 
 def persons_of_a_week(random):
     """Each person has one or two rows, on any days, and is held out as its first day holds out."""
-    arms = [UnitRecords.zero(2), UnitRecords.zero(2)]
+    arms = [UnitChoices.zero(2), UnitChoices.zero(2)]
     people = np.arange(600)
     days = random.integers(0, WEEK, people.size)
     rows_of_each = random.integers(1, 3, people.size)
@@ -97,15 +98,19 @@ def test_persons_of_a_week_accuse_nobody_either():
         for groups in wrong:
             played = arms if groups == WEEK else [one_group(arm) for arm in arms]
             tallies = unit_tallies(*played, score=PaperScore(), repetitions=1, key=0, groups=groups)
-            assert len(tallies.odds) == 5 * groups
-            assert sum(odds.records for odds in tallies.odds) == arms[0].streams.size
-            wrong[groups] += bound(tallies.odds, tallies.control_odds, random) > 0.0
+            bets = tallies.bet_on
+            assert len(bets.odds) == 5 * groups
+            assert sum(odds.records for odds in bets.odds) == arms[0].moved.streams.size
+            wrong[groups] += bound(bets.odds, bets.control_odds, random) > 0.0
     assert_rate_at_most(wrong[WEEK], 50, CLAIM.significance)
     assert wrong[1] > 12
 
 
-def one_group(units: UnitRecords) -> UnitRecords:
-    return dataclasses.replace(units, groups=np.zeros_like(units.groups))
+def one_group(units: UnitChoices) -> UnitChoices:
+    def of(records: UnitRecords) -> UnitRecords:
+        return dataclasses.replace(records, groups=np.zeros_like(records.groups))
+
+    return UnitChoices(of(units.doubted), of(units.moved))
 
 
 def test_a_persons_group_is_the_day_of_the_record_that_plays():
@@ -117,8 +122,8 @@ def test_a_persons_group_is_the_day_of_the_record_that_plays():
             unit_records(ScoredRecords(row, row, label, day, group=day), person, unit_key=1)
             for row, day in ((sure, 0), (unsure, 2))
         ),
-        start=UnitRecords.zero(2),
-    )
+        start=UnitChoices.zero(2),
+    ).doubted
     assert both.groups.tolist() == [2]
     assert [group.streams.size for group in both.matched_within(3)] == [0] * 11 + [1] + [0] * 3
 

@@ -72,10 +72,11 @@ def numbers(world: Unread, random: Random) -> tuple[Groups, Groups]:
 
 
 def persons(world: Unread, random: Random, *, by_person: bool = True) -> tuple[Groups, Groups]:
-    """As many persons of 1 to 5 rows, of one label each; or rows of persons, dealt one by one."""
+    """As many persons of 1 to 5 rows, which differ; or alike rows of persons, dealt one by one."""
     people = world.training + world.control
     person = np.repeat(np.arange(people), random.integers(1, 6, people))
-    target, proxy, ones = (part[person] for part in world.arm(people, random))
+    drawn, row = (person.size, np.arange(person.size)) if by_person else (people, person)
+    target, proxy, ones = (part[row] for part in world.arm(drawn, random))
     share = world.training / people
     trained = (person if by_person else random.random(person.size) * people) < share * people
     arms = (
@@ -84,7 +85,7 @@ def persons(world: Unread, random: Random, *, by_person: bool = True) -> tuple[G
         )
         for place, arm in enumerate((trained, ~trained))
     )
-    tallies = unit_tallies(*arms, score=PaperScore(), repetitions=1, key=2)
+    tallies = unit_tallies(*arms, score=PaperScore(), repetitions=1, key=2).bet_on
     return tallies.odds, tallies.control_odds
 
 

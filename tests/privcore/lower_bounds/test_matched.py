@@ -253,7 +253,7 @@ def test_the_bound_is_the_last_point_before_the_first_that_is_not_rejected(stake
 def made_stakes(caps, prices):
     """Stakes whose caps and prices are made up, block by block."""
     fill = [caps[-1]] * (56 - len(caps)), [prices[-1]] * (56 - len(prices))
-    return Stakes(np.array(caps + fill[0]), np.array(prices + fill[1]), 0.05, PURE, 0.0)
+    return Stakes(np.array(caps + fill[0]), np.array(prices + fill[1]), PURE, 0.0)
 
 
 def test_what_one_block_does_not_reject_is_not_skipped_for_a_cheaper_one():

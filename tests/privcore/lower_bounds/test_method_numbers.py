@@ -19,7 +19,7 @@ def test_the_numbers_are_of_this_version():
 
 @pytest.mark.parametrize("name", PINNED["worlds"])
 def test_numbers_of_the_method(name):
-    found, pinned = numbers(*worlds()[name]), PINNED["worlds"][name]
+    found, pinned = numbers(name, *worlds()[name]), PINNED["worlds"][name]
     assert found.keys() == pinned.keys()
     for figure, value in pinned.items():
         np.testing.assert_allclose(found[figure], value, rtol=1e-9, atol=1e-9, err_msg=figure)

@@ -1,9 +1,11 @@
 """The cost of delta: the price by brute force, and the proof attacked by the worst mechanism."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 from scipy.special import expit
 from scipy.stats import binom
 
@@ -137,7 +139,10 @@ def test_without_the_price_the_worst_mechanism_would_be_an_innocent_convict():
 
 @pytest.mark.parametrize("classes", [2, 3, 10, 100])
 def test_the_price_covers_every_prior(classes):
-    """Sum over the sets that can be predicted of q(1 - q)/(1 - q + q e^epsilon): 4,000 priors."""
+    """Sum over the sets that can be predicted of q(1 - q)/(1 - q + q e^epsilon): 4,000 priors.
+
+    Where that sum is above 1, a model that predicts one set cannot reach it.
+    """
     random = np.random.default_rng(3)
     stakes = stakes_for(claim(1e-3), records=100, classes=classes)
     epsilons = np.arange(0.0, 27.9, 0.5)  # the dearest point of each block
@@ -152,14 +157,70 @@ def test_the_price_covers_every_prior(classes):
     sets = priors if classes == 2 else np.concatenate([priors, 1.0 - priors], axis=1)
     for epsilon in epsilons:
         each = sets * (1.0 - sets) / (1.0 - sets + np.exp(epsilon) * sets)
-        exact = float(each.sum(axis=1).max())
+        exact = min(1.0, float(each.sum(axis=1).max()))
         cap = stakes.log_cap(epsilon)
         paid = stakes.price(epsilon) / (100 * 1e-3 * -math.expm1(-cap))
         assert exact <= paid + 1e-12
-        assert paid <= 2.0 + 1e-12
+        assert paid <= 1.0 + 1e-12
     if classes == 2:
         free = stakes_for(claim(1e-6), records=100, classes=2)
         assert free.price(0.0) == pytest.approx(0.5e-4)
+
+
+def worst_gain(prior, sets, epsilon, delta):
+    """Return what delta can add at most to the chance of right predictions, exactly.
+
+    A linear programme over all mechanisms: how often each labelling (`prior`) leads to each output,
+    of which one predicts each of the sets, and one nothing; no two labellings' outputs differ by
+    more than (epsilon, delta). What is added is counted as in `Stakes`: q A_S - beta A.
+    """
+    outputs, labellings = len(sets) + 1, len(prior)
+    pairs = list(itertools.permutations(range(labellings), 2))
+    laws = labellings * outputs
+    gain = np.zeros(laws + len(pairs) * outputs)
+    for place, members in enumerate(sets):
+        q = prior[members].sum()
+        beta = q * math.exp(epsilon) / (1.0 - q + math.exp(epsilon) * q)
+        gain[place:laws:outputs] = prior * (members - beta)
+    rows = [np.zeros_like(gain) for _ in range(len(pairs) * (outputs + 1))]
+    for number, (one, other) in enumerate(pairs):
+        first = laws + number * outputs  # by how much an output of `one` exceeds what is allowed
+        rows[number][first : first + outputs] = 1.0
+        for output in range(outputs):
+            row = rows[len(pairs) + number * outputs + output]
+            row[one * outputs + output] = 1.0
+            row[other * outputs + output] = -math.exp(epsilon)
+            row[first + output] = -1.0
+    whole = np.zeros((labellings, gain.size))
+    whole[:, :laws] = np.repeat(np.eye(labellings), outputs, axis=1)
+    limits = np.repeat([delta, 0.0], [len(pairs), len(pairs) * outputs])
+    best = linprog(-gain, A_ub=np.array(rows), b_ub=limits, A_eq=whole, b_eq=np.ones(labellings))
+    return -best.fun
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1.0])
+@pytest.mark.parametrize(("choices", "classes"), [(1, 2), (2, 2), (3, 2), (1, 3)])
+def test_no_mechanism_gains_more_than_the_price_where_it_chooses_the_record(
+    choices, classes, epsilon
+):
+    """Exact, for 5 priors, the flat one among them; without `choices` it would gain more."""
+    random, delta = np.random.default_rng(5), 1e-3
+    labels = np.array(list(itertools.product(range(classes), repeat=choices)))
+    sets = [labels[:, row] == z for row in range(choices) for z in range(classes)]
+    sets += [~one for one in sets] if classes > 2 else []
+    priors = [np.full(len(labels), 1.0 / len(labels)), *random.dirichlet(np.ones(len(labels)), 4)]
+    worst = max(worst_gain(prior, sets, epsilon, delta) for prior in priors)
+
+    def price(number):
+        stakes = stakes_for(claim(delta), records=1, choices=number, classes=classes)
+        assert stakes.log_cap(epsilon) == math.inf
+        return stakes.price(epsilon)
+
+    assert worst <= price(choices) * (1.0 + 1e-9)
+    if choices > 1:
+        assert worst > price(1) * 1.05
+    if (choices, epsilon) == (1, 0.0):
+        assert worst == pytest.approx(delta * (1.0 - 1.0 / classes))
 
 
 @pytest.mark.parametrize("neighbors", list(Relation))
@@ -185,7 +246,7 @@ def test_prices_are_those_of_each_blocks_dearest_point_and_never_above_the_share
         deltas = np.full(points.size, 1e-4)
         if neighbors is not Relation.REPLACE:
             _, deltas = add_remove_to_replace(points / 2.0, delta=1e-4)
-        each = np.minimum(deltas, 1.0) * np.minimum(2.0, sets / (1.0 + np.exp(points / 2.0)) ** 2)
+        each = np.minimum(deltas, 1.0) * np.minimum(1.0, sets / (1.0 + np.exp(points / 2.0)) ** 2)
         full = 5_000 * each.max()
         for epsilon in points[[0, -1]]:
             cap, price = stakes.log_cap(float(epsilon)), stakes.price(float(epsilon))
@@ -246,6 +307,7 @@ def test_a_gaussian_claim_is_tested_where_delta_costs_half_of_the_significance()
     [
         ({"classes": 1}, "there are at least 2 classes"),
         ({"nights": 0}, "there is at least 1 night"),
+        ({"choices": 0.9}, "a record is chosen among at least 1"),
         ({"significance": 0.0}, "significance is 0"),
         ({"significance": 1.0}, "significance is 1"),
     ],

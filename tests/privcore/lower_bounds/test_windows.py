@@ -40,11 +40,10 @@ def tables_and_stakes(training, control, claim, *, seed, significance=0.05, nigh
     arms = odds_tally(*training), odds_tally(*control)
     tables = match((arms[0],), (arms[1],), random=generator(seed))
     stakes = stakes_for(
-        claim,
+        dataclasses.replace(claim, significance=significance),
         records=arms[0].records,
         control=arms[1].records,
         classes=2,
-        significance=significance,
         nights=nights,
     )
     return tables, stakes
@@ -342,11 +341,9 @@ def test_a_standing_sets_all_of_deltas_share_aside_from_its_first_night():
 
 
 def test_delta_over_a_standing_of_full_length_costs_at_most_its_share():
-    claim = Claim(family=ApproxDP(), delta=1e-5)
+    claim = Claim(family=ApproxDP(), delta=1e-5, significance=0.01)
     for records in (500, 50_000, 10_000_000):
-        stakes = stakes_for(
-            claim, records=records, classes=2, significance=0.01, nights=WINDOW_NIGHTS
-        )
+        stakes = stakes_for(claim, records=records, classes=2, nights=WINDOW_NIGHTS)
         assert WINDOW_NIGHTS * stakes.prices.max() <= 0.0075 * (1 + 1e-9)
 
 

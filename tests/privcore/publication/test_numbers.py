@@ -106,9 +106,7 @@ def test_a_statement_says_these_figures(delta: float) -> None:
     tables = match_everyone(tallies.odds, tallies.control_odds)
     assert (made.records, made.control) == (tables.records.sum(), tables.control.sum())
     assert made.significance == 0.05
-    stakes = stakes_for(
-        tested, records=tallies.game.records, classes=2, control=made.control, significance=0.05
-    )
+    stakes = stakes_for(tested, records=tallies.game.records, classes=2, control=made.control)
     gap = gap_at(tables, 0.25)
     if delta:
         assert stakes.log_cap(0.5) * 64 / 65 < gap
@@ -171,8 +169,7 @@ def test_a_night_of_many_says_these_figures(delta: float) -> None:
     tables = match_everyone(tallies.odds, tallies.control_odds)
     assert (made.records, made.control) == (tables.records.sum(), tables.control.sum())
     stakes = stakes_for(
-        tested, records=tallies.game.records, classes=2, control=made.control,
-        significance=0.05, nights=7,
+        tested, records=tallies.game.records, classes=2, control=made.control, nights=7
     )  # fmt: skip
     alarms = test.alarms
     assert alarms.epsilon_public == test.each == Fraction(2)

@@ -53,7 +53,7 @@ def test_nothing_is_said_of_a_table_that_training_read(honest: Lake) -> None:
 
 @pytest.mark.slow
 def test_rows_of_persons_that_training_never_saw_are_told(lake: Lake) -> None:
-    """One row of each person, on which the earlier model is least sure: 4.48 became 2.52."""
+    """One row of each person, on which the earlier model is least sure."""
     plan = PLAN.model_copy(update={"privacy_unit": "who"})
     named = ROWS.with_columns(who=pl.int_range(pl.len()) // 2)
     firsts = named.with_columns(pl.col("split").first().over("who"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from privcore.attacks import SliceTallies, Tallies, UnitRecords
+from privcore.attacks import SliceTallies, Tallies, UnitChoices
 from privcore.lower_bounds import Secret
 from tests.support.lake import DAY, PLAN
 from workers.exceptions import NotEvaluableError, Reason
@@ -107,7 +107,7 @@ def test_of_no_records_nothing_is_counted(persons: bool, taught: bool) -> None:
     )
     assert zero.slices == (SliceTallies.zero(4, student=taught),) * 3
     assert (zero.excluded_records, zero.unread_labels, zero.bad.total) == (0, 0, 0)
-    known, unread = UnitRecords.zero(3, student=taught), UnitRecords.zero(3)
+    known, unread = UnitChoices.zero(3, student=taught), UnitChoices.zero(3)
     assert zero.units == ((known, known) if persons else None)
     assert zero.unread_units == ((unread, unread) if persons else None)
     assert PartialResult.zero(game(gives_chances=False)).tallies == Tallies.zero(
@@ -239,7 +239,8 @@ def test_persons_of_both_arms_are_counted() -> None:
     training = SimpleNamespace()
     left = {id(training): SimpleNamespace(streams=[3])}
     control = SimpleNamespace(streams=[1, 2, 3], without=lambda other: left[id(other)])
-    persons: Any = SimpleNamespace(units=(training, control))
+    arms = (SimpleNamespace(doubted=arm) for arm in (training, control))
+    persons: Any = SimpleNamespace(units=tuple(arms))
     rows: Any = SimpleNamespace(units=None, proxy_fits="as counted")
     assert [game().units_in_both_splits(one) for one in (persons, rows)] == [2, 0]
     assert game().proxy_fits(rows) == ("as counted",)
