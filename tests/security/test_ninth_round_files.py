@@ -42,6 +42,8 @@ from workers.lake.mlflow_promotion import Version, check_version
 from workers.memorization import ngram
 from workers.memorization.ngram import FORMAT, NgramCounts
 from workers.release.table import read_frame
+from workers.sources.scores.query_rows import _INFINITY, QueryDay
+from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.tables.table_files import find_day
 from workers.training import drawn_decoys
 from workers.warehouse.store import Warehouse
@@ -312,3 +314,16 @@ def test_problems_of_many_lists_are_told_in_a_second() -> None:
     told = problems(error.value, Settings)
     assert sum("plan.fractions" in one for one in told) == 3_000
     assert time.process_time() - begun < 0.4
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_a_label_that_is_never_known_does_not_play(zone: str | None) -> None:
+    """PostgreSQL's `infinity` was a time of long ago, so that rows without a label played."""
+    columns = {"label": "y", "target": "p", "proxy": "q", "record": "id", "known_at": "known"}
+    asked = {"table": "bank", "database": "bank", "query": "select 1 where day = $1"}
+    day = QueryDay(ScoreTables.model_validate(asked | columns), DAY)
+    kind, others = pa.timestamp("us", zone), [0, None, -(1 << 63) + 946_684_800_000_000]
+    given = pa.table({"known": pa.array([_INFINITY, *others], pa.int64()).cast(kind)})
+    stored = day._stored(given)["known"]
+    assert stored.type == kind
+    assert stored.cast(pa.int64()).to_pylist() == [(1 << 63) - 1, *others]
