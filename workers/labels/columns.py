@@ -27,7 +27,7 @@ SPLIT = "split"
 TRAIN, HOLDOUT = "train", "holdout"
 _TABLE = 1 << 16  # values of a label that are looked up in a table
 _DAY = re.compile(r"\d{4}-?\d\d-?\d\d")
-_NULL = "__HIVE_DEFAULT_PARTITION__"
+NULL = "__HIVE_DEFAULT_PARTITION__"
 _TRUTH = {"true": "1", "1": "1", "false": "0", "0": "0"}
 _A_DAY = dt.timedelta(days=1)
 _NAME_CHARACTERS = 256  # of a privacy unit or a slice: 250 MiB of a batch's
@@ -131,7 +131,7 @@ def only_in_folder(path: str, name: str) -> str:
 def _contradicts(word: str, column: pl.Series) -> bool:
     """Return whether some value of a column is another one than its folder's name says."""
     values, kind = column.drop_nulls(), column.dtype
-    if word == _NULL:
+    if word == NULL:
         return not values.is_empty()
     if isinstance(kind, pl.Date | pl.Datetime):  # in whatever zone
         said = pl.Series([word[:10]]).str.to_date(strict=False)[0]
