@@ -27,9 +27,10 @@ from flows.settings.problems import problems
 from privcore.exceptions import InvalidInputError, TerminalError
 from tests.security.test_eighth_round_files import drawn, lake_of_two_days
 from tests.security.test_eighth_round_outputs import commit
+from tests.support.joined_tables import Tables
 from tests.support.lake import DAY, label_path, label_rows, put_labels
 from tests.support.mlflow_stub import mlflow_stub
-from tests.support.score_tables import put_folder, score_rows, tables
+from tests.support.score_tables import audit, put_folder, score_rows, tables
 from tests.support.warehouse import failed
 from workers.datasets import labelled_images
 from workers.datasets.rated_texts import read_texts
@@ -327,3 +328,12 @@ def test_a_label_that_is_never_known_does_not_play(zone: str | None) -> None:
     stored = day._stored(given)["known"]
     assert stored.type == kind
     assert stored.cast(pa.int64()).to_pylist() == [(1 << 63) - 1, *others]
+
+
+@pytest.mark.slow
+def test_joined_tables_are_compared_with_their_folders(tmp_path: pathlib.Path) -> None:
+    given = Tables(tmp_path).put()
+    (file,) = (tmp_path / "labels").rglob("*.parquet")
+    (file.parent / "clicked=1").mkdir()
+    file.rename(file.parent / "clicked=1" / file.name)
+    assert "other values than its folder clicked=1" in audit(given).audit.reason
