@@ -9,7 +9,9 @@ import operator
 import os
 import pathlib
 import secrets
+import shutil
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -45,6 +47,7 @@ _MERGED = 4  # results that one task adds: all of them are in its node's object 
 STUCK = 1200.0  # seconds in which a worker finishes something
 _RETRIES = 3
 _LATE_SECONDS = 60.0
+_SESSION_SECONDS = 7 * 86400.0  # in which somebody may want to read the logs of a run
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 
@@ -396,7 +399,18 @@ def _folder_of_ray() -> pathlib.Path:
             f"Ray cannot keep its files in {folder} ({error.strerror}): remove what has a folder's "
             "name there, or set RAY_TMPDIR to a folder of your own."
         ) from None
+    if not chosen:
+        _remove_old_sessions(folder)
     return folder
+
+
+def _remove_old_sessions(folder: pathlib.Path) -> None:
+    """Remove what Ray kept of runs of long ago: its logs, and where it was killed rows on disk."""
+    before = time.time() - _SESSION_SECONDS
+    for session in folder.glob("session_*"):
+        with contextlib.suppress(OSError):
+            if not session.is_symlink() and session.stat().st_mtime < before:
+                shutil.rmtree(session)
 
 
 def _searching_as_here() -> Any:

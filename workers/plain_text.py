@@ -10,6 +10,10 @@ _UNSEEN = re.compile(
 _MARKS = 4
 """Marks that one letter has at most: more cover the lines above and below."""
 
+_COMMAND = re.compile(r"##(?=[a-z]*\[)|^\s*::(?=[a-z])", re.IGNORECASE)
+"""Beginnings of what build servers obey in the output of a command: Azure's and TeamCity's anywhere
+in a line, GitHub's where it begins."""
+
 FORMULA = "^[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"  # their wide forms, too
 """Beginnings that a spreadsheet takes for a formula, as an expression that RE2 and Rust read."""
 FORMULA_WITHIN = f"([;\t])({FORMULA.removeprefix('^')})"
@@ -20,12 +24,14 @@ def plain_text(text: str) -> str:
     r"""Return text in which every character that is obeyed or unseen is written as an escape.
 
     Those are control characters and line breaks, marks that reorder text, have no width or no
-    look, a letter's marks beyond the fourth, half characters, and code points that XML cannot hold.
+    look, a letter's marks beyond the fourth, half characters, and code points that XML cannot hold;
+    and what build servers take for a command.
     An escape is written as JSON does, so that text which is JSON keeps its meaning.
 
     >>> print(plain_text("\x1b[2Jgood\u202e"))
     \u001b[2Jgood\u202e
     """
+    text = without_commands(text)
     if text.isascii() and text.isprintable():
         return text
     shown, marks = [], 0
@@ -33,6 +39,15 @@ def plain_text(text: str) -> str:
         marks = marks + 1 if unicodedata.category(character) in {"Mn", "Me"} else 0
         shown.append(_escaped(character) if marks > _MARKS else _shown(character))
     return "".join(shown)
+
+
+def without_commands(text: str) -> str:
+    r"""Return text, or JSON that means the same, of which no build server obeys a part.
+
+    >>> without_commands('{"column": "##vso[task.setvariable variable=PATH]/tmp"}')
+    '{"column": "\\u0023#vso[task.setvariable variable=PATH]/tmp"}'
+    """
+    return _COMMAND.sub(lambda found: f"{_escaped(found[0][0])}{found[0][1:]}", text)
 
 
 def _shown(character: str) -> str:

@@ -13,6 +13,7 @@ from flows.commands.model_checks import check_model
 from flows.settings import Settings, SettingsError, load_settings
 from privcore.exceptions import AuditError, TerminalError
 from workers.contained import closed_here
+from workers.databases import unverified_databases
 from workers.lake.layout import Lake
 from workers.lake.probe import sent_elsewhere, try_writing
 from workers.patience import ONCE
@@ -25,6 +26,15 @@ if TYPE_CHECKING:
 
 _NO_SERVER = (
     "no PREFECT_API_URL is set: there is no schedule; run, night and backfill do without a server"
+)
+_UNVERIFIED = (
+    ": no certificate is checked, so a machine on the way may read login and rows: add "
+    "?sslmode=verify-full to the address"
+)
+_OPEN = (
+    "; it asks for no password, so every web page that is opened on a machine which reaches it may "
+    "read its runs and start flows: set PREFECT_SERVER_API_AUTH_STRING there, and "
+    "PREFECT_API_AUTH_STRING here"
 )
 
 
@@ -80,6 +90,8 @@ def checks(
         yield _tried(
             f"model {name}", functools.partial(check_model, settings, name, day, whole=whole)
         )
+    if named := unverified_databases():
+        yield CheckResult("databases", ok=True, sentence=f"{', '.join(named)}{_UNVERIFIED}")
     yield _tried("Ray", lambda: _ray(settings))
     yield _tried("Prefect", _prefect)
     yield _tried("webhook", lambda: _webhook(settings))
@@ -192,7 +204,7 @@ def _prefect() -> str:
     import httpx
     import prefect  # takes seconds
     from prefect.exceptions import ObjectNotFound
-    from prefect.settings import PREFECT_API_URL
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_KEY, PREFECT_API_URL
 
     url = PREFECT_API_URL.value()
     if url:
@@ -214,7 +226,8 @@ def _prefect() -> str:
                 "--all --prefect-file deploy/prefect.yaml."
             ) from None
         online = _workers_online(client, deployment.work_pool_name)
-    return f"{url} holds nightly-audit/production{online}"
+    asked = PREFECT_API_AUTH_STRING.value() or PREFECT_API_KEY.value()
+    return f"{url} holds nightly-audit/production{online}{'' if asked else _OPEN}"
 
 
 def _workers_online(client: "SyncPrefectClient", pool: str | None) -> str:

@@ -140,11 +140,12 @@ def fit(
     Example: privaudit memorization fit --lake LAKE --dataset mails --day 2026-03-02
     --split calibration --output reference.json
     """
+    from flows.files import replace_file
     from flows.memorization import SequencesOfDay, fit_ngram
     from workers.executors import on_ray
 
     with on_ray(ray_address) as executor:
         sequences = SequencesOfDay(lake, dataset, day, column)
         content = fit_ngram(sequences, split=split, order=order, executor=executor)
-    output.write_bytes(content)
+    replace_file(output, content)
     typer.echo(str(output))

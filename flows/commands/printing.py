@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import os
 import threading
 import time
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
-from workers.plain_text import FORMULA, FORMULA_WITHIN
+from workers.plain_text import FORMULA, FORMULA_WITHIN, without_commands
 
 if TYPE_CHECKING:
     import polars as pl
@@ -68,7 +69,7 @@ def print_rows(
     if form is Form.JSON:
         print_json(frame)
     elif form is Form.CSV:
-        typer.echo(as_csv(frame), nl=False)
+        typer.echo(without_commands(as_csv(frame)), nl=False)
     else:
         from flows.commands.terminal_tables import frame_table
 
@@ -97,7 +98,20 @@ def print_table(table: "RenderableType", out: Console) -> None:
 
 def print_json(frame: "pl.DataFrame") -> None:
     """Print a frame as a list of objects."""
-    typer.echo(json.dumps(frame.to_dicts(), default=str, indent=2))
+    typer.echo(json_text(frame.to_dicts()))
+
+
+def json_text(content: Any) -> str:
+    """Return JSON, which has no infinity and no NaN: null stands in, as for what there is not."""
+    return without_commands(json.dumps(_finite(content), default=str, indent=2, allow_nan=False))
+
+
+def _finite(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {name: _finite(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def as_csv(frame: "pl.DataFrame") -> str:
@@ -108,12 +122,7 @@ def as_csv(frame: "pl.DataFrame") -> str:
     """
     import polars as pl
 
-    told = [
-        pl.Series(column.name, [_as_json(value) for value in column], dtype=pl.String)
-        if column.dtype.is_nested()
-        else column
-        for column in frame.iter_columns()
-    ]
+    told = [_spelled_out(column) for column in frame.iter_columns()]
     texts = pl.selectors.string()
     names = pl.DataFrame({"name": frame.columns}, schema={"name": pl.String})
     safe = pl.DataFrame(told).with_columns(_no_formula(texts))
@@ -129,6 +138,15 @@ def _no_formula(texts: "pl.Expr") -> "pl.Expr":
     return pl.when(formula).then(pl.lit("'") + within).otherwise(within).name.keep()
 
 
+def _spelled_out(column: "pl.Series") -> "pl.Series":
+    """Return a column as CSV can have it."""
+    import polars as pl
+
+    if column.dtype.is_nested():
+        return pl.Series(column.name, [_as_json(value) for value in column], dtype=pl.String)
+    return column.bin.encode("hex") if column.dtype == pl.Binary else column
+
+
 def _as_json(value: "pl.Series | dict[str, Any] | None") -> str | None:
     if value is None:
         return None
@@ -137,7 +155,7 @@ def _as_json(value: "pl.Series | dict[str, Any] | None") -> str | None:
 
 def print_event(event: str, **fields: Any) -> None:
     """Print one JSON line to standard error: what a program that watches a command reads."""
-    typer.echo(json.dumps({"event": event, **fields}, default=str), err=True)
+    typer.echo(without_commands(json.dumps({"event": event, **fields}, default=str)), err=True)
 
 
 @contextmanager

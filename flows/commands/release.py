@@ -1,6 +1,5 @@
 """Audit: `privaudit release`, for tables whose answers claim a relaxation of privacy."""
 
-import json
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -18,6 +17,7 @@ from flows.commands.printing import (
     Form,
     console,
     form_of,
+    json_text,
     print_rows,
     print_table,
     quiet,
@@ -126,7 +126,7 @@ def release(
             settings=as_parameter(config),
         )
     if form is Form.JSON:
-        typer.echo(json.dumps(row.model_dump(mode="json"), indent=2))
+        typer.echo(json_text(row.model_dump(mode="json")))
     elif form is Form.CSV:
         import polars as pl
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import datetime as dt
-import json
 import pathlib
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands.options import LOOK, ConfigOption, CsvOption, JsonOption
-from flows.commands.printing import Form, console, form_of, print_rows, working
+from flows.commands.printing import Form, console, form_of, json_text, print_rows, working
 from flows.commands.stored import not_the_days, stored_audit
 from flows.commands.verify_bundle import AtOption, BundleOption, TrustOption, verify_evidence
 from workers.plain_text import plain_text
@@ -132,7 +131,7 @@ def _verified(
 def _print(found: "list[Verification]", form: Form) -> None:
     rows = [dataclasses.asdict(one) for one in found]
     if form is Form.JSON:
-        typer.echo(json.dumps(rows, default=str, indent=2))
+        typer.echo(json_text(rows))
         return
     if form is Form.CSV:
         import polars as pl

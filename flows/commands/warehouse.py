@@ -94,7 +94,8 @@ def export(
     """Write every table and view of the warehouse to a file of its name, or to PostgreSQL.
 
     With --to, only the records are written that the database lacks, in one transaction: run it
-    after each night, or twice. What compact --delete-before deleted here stays there.
+    after each night, or twice. What compact --delete-before deleted here stays there. Have this
+    login own the schema: its owner may put other tables in the place of these.
 
     Both copy exact figures, which labels change: let only those read them who may read the labels.
     With [publication] too, what everyone may read is the public site, and none of these tables.

@@ -8,6 +8,7 @@ import dataclasses
 import datetime as dt
 import hashlib
 import math
+import re
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -46,6 +47,9 @@ FIGURES = (
     "records",
     "control_records",
 )
+
+
+_ADDRESS = re.compile("(https?://)(?=[^ ])", re.IGNORECASE)
 
 
 class Event(StrEnum):
@@ -104,15 +108,15 @@ class Alert:
         return {
             "event": str(self.event),
             "id": str(self.id),
-            "model": plain_text(self.model),
+            "model": _one_line(self.model),
             "day": self.day.isoformat(),
-            "subject": _without_markup(self.subject),
+            "subject": _one_line(self.subject),
             # The digest has lines of its own. Of others' text, a line could forge an alert.
-            "reason": self.reason if self.event is Event.DIGEST else _without_markup(self.reason),
-            "next_step": _without_markup(self.next_step),
+            "reason": self.reason if self.event is Event.DIGEST else _one_line(self.reason),
+            "next_step": _one_line(self.next_step),
             "figures": dict(self.figures),
             # Of a total it holds a unit, in its owner's words.
-            "audit_id": None if self.audit_id is None else _without_markup(self.audit_id),
+            "audit_id": None if self.audit_id is None else _one_line(self.audit_id),
             "incident": self.incident,
             "report": self.report,
             "notify": list(self.notify),
@@ -121,18 +125,22 @@ class Alert:
 
 def digest_text(sentences: Iterable[str]) -> str:
     """Return the reason of a digest: a line for each sentence."""
-    return "\n".join(map(_without_markup, sentences))
+    return "\n".join(map(_one_line, sentences))
 
 
-def _without_markup(text: str) -> str:
-    """Return one line in which no chat sees markup: <!channel> and @everyone call all.
+def without_markup(text: str) -> str:
+    """Return text in which no chat and no tracker sees markup: <!channel> and @everyone call all.
 
-    Slack makes links with words of their own of <address|word>, and others of [word](address).
-    Names of classes, columns and units are others' words. Each channel has escapes of its own, so
-    other characters stand in.
+    Links with words of their own are <address|word> in Slack, [word](address) in others,
+    [word|address] in Jira, "word":address in Redmine. Names of classes, columns and units are
+    others' words. Each receiver has escapes of its own, so other characters stand in.
     """
-    marks = {ord("<"): "\u2039", ord(">"): "\u203a", ord("@"): "\uff20"}
-    return plain_text(text).translate(marks).replace("](", "] (")
+    marks = {ord("<"): "\u2039", ord(">"): "\u203a", ord("@"): "\uff20", ord("|"): "\u00a6"}
+    return _ADDRESS.sub(r"\1 ", text.translate(marks).replace("](", "] ("))
+
+
+def _one_line(text: str) -> str:
+    return without_markup(plain_text(text))
 
 
 def alert_of(row: AuditRow, settings: Settings) -> Alert | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from flows.files import replace_file
+from flows.notify.alerts import without_markup
 from flows.settings import Settings
 from privcore.lower_bounds import Verdict
 from workers.publication.erased import Entry, ErasedStatement
@@ -221,4 +222,5 @@ def _sample(name: str, value: float, **labels: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    """Return a label's value; Alertmanager sends it to chats as it is."""
+    return without_markup(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -5,6 +5,7 @@ No function here takes a record or a warehouse: what labels decide cannot be sho
 
 import dataclasses
 import datetime as dt
+import logging
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from flows.report.drawn import LIST
 from flows.report.known_windows import WINDOWS
 from flows.report.pages import (
     INDEX,
+    MARK,
     MODELS,
     page_names,
     remove_others,
@@ -22,6 +24,7 @@ from flows.report.pages import (
     report_folder,
 )
 from flows.report.signs import SIGNS, Sign
+from flows.report.study_page import STUDIES, find_studies
 from flows.report.templating import rendered
 from privcore.lower_bounds import Verdict
 from privcore.publication.statement import DOUBTFUL
@@ -33,6 +36,7 @@ from workers.publication.statement_row import PublicVerdict
 from workers.publication.threshold_night import ThresholdNight
 from workers.versions import CODE_VERSION
 
+_log = logging.getLogger(__name__)
 PUBLIC_SIGNS: dict[PublicVerdict, Sign] = {
     PublicVerdict.VIOLATED: dataclasses.replace(
         SIGNS[Verdict.VIOLATED],
@@ -159,6 +163,13 @@ def write_public_report(
     )
     remove_others(root / MODELS, set(pages.values()))
     remove_others(root, {INDEX})
+    if studies := find_studies(root, mark=MARK):
+        _log.warning(
+            "The public report's folder holds studies (%d in %s), which no statement covers: take "
+            "them away, unless everybody may read their figures.",
+            len(studies),
+            root / STUDIES,
+        )
     return root / INDEX
 
 

@@ -19,7 +19,7 @@ from flows.progress import announce
 from flows.run.auditing import RUNNER, Audited, begin, gather, submit
 from flows.run.conclusion import conclude
 from flows.run.days import check_days
-from flows.run.earlier_start import HAS_FIGURES
+from flows.run.earlier_start import is_done
 from flows.run.night_plan import Job, plan_night, report_planned
 from flows.run.own_run import first_start
 from flows.settings import Settings, load_settings
@@ -95,7 +95,8 @@ def plan_backfill(
     """Return the audits to do, ordered by day: all, less those that are committed with figures.
 
     An audit under another plan or method version does not count as committed, and neither does one
-    that came to no figures: its inputs may be there by now.
+    that came to no figures: its inputs may be there by now. Where statements are published, one
+    that came to none by its labels counts: give `force` where labels were corrected.
 
     Raises:
         InvalidInputError: `first` is after `last` or before the first checkpoint's year, or `last`
@@ -107,7 +108,7 @@ def plan_backfill(
     settings.check_listed(models or ())
     names = models or [model.name for model in settings.models]
     check_days(settings, names, first, last)
-    known = set() if force else _committed(Warehouse(settings.warehouse))
+    known = set() if force else _committed(Warehouse(settings.warehouse), settings)
     plans = {name: [plan.model_dump_json() for plan in settings.plans_of(name)] for name in names}
     days = [first + dt.timedelta(days=step) for step in range((last - first).days + 1)]
     return [
@@ -118,13 +119,13 @@ def plan_backfill(
     ]
 
 
-def _committed(warehouse: Warehouse) -> set[tuple[str, dt.date, str]]:
-    """Return what has figures; less what this run committed itself, and may not have alerted.
+def _committed(warehouse: Warehouse, settings: Settings) -> set[tuple[str, dt.date, str]]:
+    """Return what is done; less what this run committed itself, and may not have alerted.
 
     Less what was withdrawn, too: its day is to be audited again.
     """
     withdrawn = warehouse.scan("audit_withdrawals")
-    evaluated, started = warehouse.scan("audits").filter(HAS_FIGURES), first_start()
+    evaluated, started = warehouse.scan("audits").filter(is_done(settings)), first_start()
     if started is not None:
         evaluated = evaluated.filter(pl.col("recorded_at") < started)
     kept = evaluated.join(withdrawn, on="audit_id", how="anti").select("model", "day", "plan")

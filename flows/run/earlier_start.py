@@ -12,19 +12,39 @@ from pydantic import ValidationError
 from flows.run.night_plan import Planned
 from flows.run.own_run import first_start
 from flows.settings import Settings
+from workers.exceptions import Reason
 from workers.versions import METHOD_VERSION
 from workers.warehouse.schema import AuditRecord, AuditRow, Status
 from workers.warehouse.store import Warehouse
 from workers.warehouse.table_row import AS_STORED
 
-HAS_FIGURES = (pl.col("status") == Status.EVALUATED) & (pl.col("method_version") == METHOD_VERSION)
-"""Whether a record came to figures under this method: what failed may succeed by now."""
+_BY_LABELS = (
+    Reason.LABEL_INVALID,
+    Reason.TOO_FEW_RECORDS,
+    Reason.PROXY_SAW_THE_DAY,
+    Reason.DECOYS_CHANGED,
+    Reason.LABEL_STATE,
+    Reason.ARMS_DIFFER,
+    Reason.HELD_OUT_TOGETHER,
+)
+"""Why an audit has no figures where its labels decide that."""
+
+
+def is_done(settings: Settings) -> pl.Expr:
+    """Return whether a record needs no other one under this method: what failed may succeed by now.
+
+    Where statements are published, which audits are done again must not tell what labels decide.
+    """
+    done = pl.col("status") == Status.EVALUATED
+    if settings.publication is not None:
+        done |= pl.col("reason_code").is_in([str(reason) for reason in _BY_LABELS])
+    return done & (pl.col("method_version") == METHOD_VERSION)
 
 
 def audited_before(planned: Sequence[Planned], settings: Settings) -> dict[str, list[AuditRecord]]:
     """Return, by model, the records of one day that an earlier start of this run committed.
 
-    Only of models of which every secret's record came to figures under these plans. Rows beside a
+    Only of models of which every secret's record is done under these plans. Rows beside a
     record are read where something is published of them.
     """
     since = first_start()
@@ -38,7 +58,7 @@ def audited_before(planned: Sequence[Planned], settings: Settings) -> dict[str, 
         for each in planned
     }
     known = warehouse.scan("audits").filter(
-        HAS_FIGURES,
+        is_done(settings),
         pl.col("day") == planned[0].job.day,
         pl.col("recorded_at") >= since,
         pl.col("model").is_in(list(plans)),

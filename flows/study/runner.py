@@ -180,8 +180,8 @@ def write_shown(shown: Shown, output: pathlib.Path, *, title: str) -> Written:
     page, told = output / "index.html", output / "study.json"
     root = "../../" if output.absolute().parent.name == STUDIES else None
     text = study_page(title, shown.sentences, shown.tables, drawings, root=root)
-    page.write_text(text, encoding="utf-8")
+    replace_file(page, text.encode())
     files = (*tables, *drawings, told, page)
     written = Written(tuple(shown.tables), tuple(shown.sentences), files)
-    told.write_text(f"{written.as_json()}\n", encoding="utf-8")
+    replace_file(told, f"{written.as_json()}\n".encode())
     return written

@@ -66,10 +66,13 @@ def test_labels_that_another_class_gives_away_are_told(wrong: float, told: bool)
 def test_a_file_that_counts_no_rows_is_told() -> None:
     """Class weights of 1.000001 beside rounded features: 1.69 became 0.00, and nothing was said."""
     nothing = cast("Any", None)
-    target = cast("Any", SimpleNamespace(trained_rows=None))
+    manifest = SimpleNamespace(decoys=None)
+    target = cast("Any", SimpleNamespace(trained_rows=None, manifest=manifest))
     source = CheckpointSource(nothing, target, nothing)
     assert "does not tell which rows" in trained_rows(source, 1_000, nothing, PLAN)
-    assert trained_rows(source, 1_000, nothing, PLAN, violated=True) == ""
+    told = trained_rows(source, 1_000, nothing, PLAN, violated=True)
+    assert "took out of the table after training" in told
+    assert "a small bound concludes nothing" not in told
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 
 from privcore.attacks import Tallies, answer_jump, copied_sentence, generator
 from privcore.attacks.arms import MOST_COUNTED
+from privcore.attacks.copied_answers import COPIED
 from privcore.attacks.student import MOST_CLASSES
 from privcore.lower_bounds import Evidence, Secret
 from workers.audit.beside_decoys import beside_decoys
@@ -15,7 +16,12 @@ from workers.audit.beside_game import beside_game
 from workers.audit.declaration import names_holder
 from workers.audit.holdout_seen import holdout_seen
 from workers.audit.label_state import declaration_location, label_column_warning
-from workers.audit.narrow_answers import narrow_answers, one_sided_numbers, sure_beliefs
+from workers.audit.narrow_answers import (
+    narrow_answers,
+    one_sided_numbers,
+    sure_answers,
+    sure_beliefs,
+)
 from workers.audit.reversed_labels import reversed_labels
 from workers.audit.unlike_arms import unlike_arms
 from workers.audit.worse_than_shares import worse_than_shares
@@ -25,7 +31,8 @@ from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.source import Source
 from workers.warehouse.schema import LabelColumnHolds
 
-_PAIR = 2
+_PAIR, _SELDOM = 2, 0.01
+"""Classes that answers are compared in, and the share of the labels below which one is none."""
 _NO_RESPONSE = 1e-3
 """Share of responses that are others than the label, below which a correction changes nothing."""
 
@@ -56,7 +63,7 @@ def hint_of(
     changed = _changes(source.output_correction, len(source.label.classes))
     if not violated and source.gives_chances and not changed:
         hints.append(worse_than_shares(tallies))
-        hints.append(narrow_answers(tallies))
+        hints.append(narrow_answers(tallies) or sure_answers(tallies))
         hints.append(_copied_answers(tallies))
     if not violated:
         hints.append(one_sided_numbers(tallies))
@@ -69,6 +76,7 @@ def hint_of(
         )
         mechanism = privacy.mechanism.name if privacy.mechanism else None
         hints.append(label_column_warning(mechanism, holds, said=said, column=column))
+        hints.append(_rewritten_labels(tallies))
     if privacy is not None:
         hints.append(beside_decoys(source, tallies, evidence, epsilon=privacy.epsilon, plan=plan))
     if privacy is not None and plan.privacy_unit is None and names_holder(privacy.unit):
@@ -82,6 +90,21 @@ def _copied_answers(tallies: Tallies) -> str:
         return ""
     whole = functools.reduce(operator.add, tallies.control_odds)
     return copied_sentence(answer_jump(whole))
+
+
+def _rewritten_labels(tallies: Tallies) -> str:
+    """Return that labels of training records may be the target's own answers, or ""."""
+    if tallies.ordered or tallies.classes != _PAIR or tallies.decoys is not None:
+        return ""
+    jump = answer_jump(functools.reduce(operator.add, tallies.odds))
+    if jump <= COPIED:
+        return ""
+    return (
+        f"Labels of training records jump where the target's answer turns ({jump:.1f} standard "
+        "errors), as labels do that somebody replaced by its answers after training: then an "
+        "innocent model looks right on training rows alone. Before the bound is believed, see who "
+        "may write these labels, and compare them with those that training read."
+    )
 
 
 def _corrected(correction: OutputCorrection | None) -> str:
@@ -119,16 +142,19 @@ def _classes_without_labels(listed: int, tallies: Tallies) -> str:
         return ""
     counted = (labels + control).counts[..., 1].sum(axis=(0, 2))
     with_labels = np.count_nonzero(counted)
+    common = np.count_nonzero(counted >= _SELDOM * counted.sum())
     if listed > MOST_COUNTED:
         return (
             f"{listed:,} classes are listed, of which the first {MOST_COUNTED:,} were compared "
             f"between the arms; {with_labels:,} of these have labels."
         )
-    if with_labels <= _PAIR < listed <= MOST_CLASSES:
+    if common <= _PAIR < listed <= MOST_CLASSES:
+        have, see = "have labels", "list the classes that have labels"
+        if with_labels > common:
+            have, see = "have 1% of the labels or more", "see whose labels the others are"
         return (
-            f"{listed:,} classes are listed and {with_labels:,} have labels. Whether labels of the "
-            "holdout are the target's own answers is looked for in two classes alone: list the "
-            "classes that have labels."
+            f"{listed:,} classes are listed and {common:,} {have}. Whether labels of the holdout "
+            f"are the target's own answers is looked for in two classes alone: {see}."
         )
     if listed <= MOST_CLASSES or with_labels > MOST_CLASSES:
         return ""

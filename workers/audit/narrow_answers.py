@@ -13,6 +13,8 @@ _NEARLY_ALL = 0.99
 """Share of the training records whose answers are counted as one."""
 _SUREST = 13.7
 """Log-odds just below those of 1 - 10^-6, above which all are one."""
+_MANY = 0.1
+"""Share of the training records whose answers are surer than that."""
 
 
 def narrow_answers(tallies: Tallies) -> str:
@@ -34,8 +36,25 @@ def narrow_answers(tallies: Tallies) -> str:
     )
 
 
+def sure_answers(tallies: Tallies) -> str:
+    """Return that many of the target's answers are surer than is counted, or "": never a verdict.
+
+    Of a day whose labels are known well an honest model may be as sure.
+    """
+    if tallies.ordered:
+        return ""
+    sure = _sure(tallies)
+    if sure < _MANY:
+        return ""
+    return (
+        f"Of {sure:.0%} of the training records the target's probability is below a millionth, or "
+        "above one less that, and all of these are counted as one: what the digits beyond give "
+        "away would not be seen. See why the target is so sure."
+    )
+
+
 def one_sided_numbers(tallies: Tallies) -> str:
-    """Return that nearly all predicted numbers lie on one side of the proxy's, or "".
+    """Return that nearly all predicted numbers, or labels, lie on one side of the proxy's, or "".
 
     Then the side, which alone is tested, says nothing of the label. It is never a verdict: of a day
     whose numbers are all far from yesterday's an honest model says the same.
@@ -43,16 +62,22 @@ def one_sided_numbers(tallies: Tallies) -> str:
     if not tallies.ordered:
         return ""
     target, counts = _answers(tallies)
-    above = counts[target > 0.0].sum() / max(counts.sum(), 1)
-    if 1.0 - _NEARLY_ALL < above < _NEARLY_ALL:
-        return ""
-    side = "above" if above > 0.5 else "below"
-    return (
-        f"Nearly all of the target's predictions lie {side} the proxy's. The audit tests the side "
-        "alone, so it would not see what the target remembers of the labels. A day on which all "
-        "numbers moved one way looks so. See that both models predict in one unit, and "
-        "that nothing shifts their predictions."
-    )
+    above = {
+        "the target's predictions": counts[target > 0.0].sum(),
+        "the labels": sum(one.counts[..., 1].sum() for one in tallies.odds),
+    }
+    for what, number in above.items():
+        share = number / max(counts.sum(), 1)
+        if 1.0 - _NEARLY_ALL < share < _NEARLY_ALL:
+            continue
+        side = "above" if share > 0.5 else "below"
+        return (
+            f"Nearly all of {what} lie {side} the proxy's predictions. The audit tests the side "
+            "alone, so it would not see what the target remembers of the labels. A day on which "
+            "all numbers moved one way looks so. See that both models predict in one unit, and "
+            "that nothing shifts their predictions."
+        )
+    return ""
 
 
 def sure_beliefs(tallies: Tallies) -> str:
@@ -60,14 +85,19 @@ def sure_beliefs(tallies: Tallies) -> str:
 
     Beliefs are prior times probability: a prior of nearly 1 hides what the model says.
     """
-    target, counts = _answers(tallies)
-    if counts[np.abs(target) > _SUREST].sum() < _NEARLY_ALL * counts.sum():
+    if _sure(tallies) < _NEARLY_ALL:
         return ""
     return (
         "Nearly all beliefs in a value are surer than this audit counts (below a millionth, or "
         "above one less that), so what the model says of values would hardly be seen: see that "
         "attribute.prior holds the shares of the values."
     )
+
+
+def _sure(tallies: Tallies) -> float:
+    """Return the share of the training records whose answers are surer than is counted."""
+    target, counts = _answers(tallies)
+    return float(counts[np.abs(target) > _SUREST].sum() / max(counts.sum(), 1))
 
 
 def _answers(tallies: Tallies) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

@@ -3,7 +3,7 @@
 import datetime as dt
 
 from privcore.attacks import ArmsComparison, suspect_sentence
-from privcore.lower_bounds import Evidence
+from privcore.lower_bounds import Evidence, Secret
 from workers.labels.shards import Partition
 from workers.plan import Plan
 from workers.scan.partial_results import PartialResult
@@ -36,7 +36,7 @@ def with_remarks(
     """Return the verdict's sentence, with what else a reader needs to know of the records."""
     more = (
         _days(source, plan),
-        _same_answers(source, result),
+        _same_answers(source, result) if plan.secret is Secret.LABEL else "",
         result.bad.summary(plan.max_bad_records),
         _drawn(result, evidence),
         _excluded(result, result.training_rows(evidence.records)),

@@ -18,6 +18,15 @@ _NOT_COUNTED = (
     "bound concludes nothing."
 )
 """An owner may choose such a file, so it is said of each where nothing was compared."""
+_TAKEN_OUT = (
+    "rows that somebody took out of the table after training, by what the model says of them, make "
+    "an innocent model look right on the others. Before the bound is believed, see that the table "
+    "holds all rows of the training."
+)
+_NOT_COUNTED_VIOLATED = (
+    f"The target's file does not tell which rows it was trained on (an ONNX file never does): "
+    f"{_TAKEN_OUT}"
+)
 
 
 def trained_rows(
@@ -34,36 +43,52 @@ def trained_rows(
         return ""
     counted = source.target.trained_rows
     if counted is None:
-        return "" if violated else _NOT_COUNTED
+        return _not_counted(source, violated=violated)
     in_table = plan.privacy_unit is not None or source.decoys is not None or result.draw is not None
     records = result.leaves.rows if in_table else records
     whole = all_days_play(source)
     more = whole and counted.count > (1 + _DIFFERENCE) * (records + result.bad.total)
     few = counted.count < (1 - _DIFFERENCE) * records
-    fewer = counted.exact and few
-    if not (more or fewer):
-        if not counted.exact and (few or not whole):  # trees of a sample, as XGBoost may draw it
-            return "" if violated else _NOT_COUNTED
+    if not more and not (counted.exact and few):
         missing = (abs(counted.count - records) if whole else 0) + result.bad.total
         differs, where = result.leaves.difference() if whole else result.leaves.beyond()
-        told = differs > _OTHERWISE + missing / max(records, 1)
-        return _elsewhere(differs, where, source, violated=violated) if told else ""
+        # Trees of a sample of the rows, as XGBoost may draw it, say nothing.
+        telling = counted.exact or (whole and not few)
+        if telling and differs > _OTHERWISE + missing / max(records, 1):
+            return _elsewhere(differs, where, source, violated=violated)
+        return "" if violated or (telling and _compared(source, result)) else _NOT_COUNTED
     least = "" if counted.exact else "at least "
     said = (
         f"The target's file counts {least}{counted.count:,} rows that trained it, and "
         f"{records:,} training records {'are in the table' if in_table else 'played'}."
     )
     if more:
+        see = "see that the table holds all rows of the training."
         return (
             f"{said} Of rows that training saw and that did not play, nothing is known. Weights of "
-            "rows, rows of earlier days and later deletions change the count, too: see that the "
-            "table holds all rows of the training."
+            "rows, rows of earlier days and later deletions change the count, too"
+            f"{f'; and {_TAKEN_OUT}' if violated else f': {see}'}"
         )
     return (
         f"{said} Records that training never saw as training records make the bound smaller. Rows "
         "set aside to stop training early change the count, too: see that split is train for "
         "exactly the rows that trained the model."
     )
+
+
+def _not_counted(source: CheckpointSource, *, violated: bool) -> str:
+    """Return that a file tells nothing of its rows; a coin that chose decoys needs none of them."""
+    if violated:
+        return _NOT_COUNTED_VIOLATED if source.decoys is None else ""
+    return _NOT_COUNTED
+
+
+def _compared(source: CheckpointSource, result: PartialResult) -> bool:
+    """Return whether leaves were compared, or words of a model that takes nothing else."""
+    if any(not name.startswith(WORDS) for name in result.leaves.seen):
+        return True
+    numbers = any(each.kind == "numeric" for each in source.target.manifest.features)
+    return bool(result.leaves.seen) and not numbers
 
 
 def _elsewhere(differs: float, where: str, source: CheckpointSource, *, violated: bool) -> str:

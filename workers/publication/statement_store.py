@@ -41,6 +41,7 @@ from workers.warehouse.delta import (
     table_path,
     whole,
 )
+from workers.warehouse.tables import without_impossible_times
 
 _TABLE = "statements"
 _WRITER = "statements"
@@ -377,6 +378,7 @@ def _rows(uri: str, stored: deltalake.DeltaTable, asked: pl.Expr) -> list[dict[s
     def read() -> list[dict[str, Any]]:
         with readable(uri):
             rows = pl.scan_delta(stored).filter(asked).sort("position").collect()
-        return rows.with_columns(pl.col("content").fill_null("")).to_dicts()  # no statement, either
+        rows = rows.with_columns(pl.col("content").fill_null(""))  # no statement, either
+        return without_impossible_times(rows).to_dicts()
 
     return whole(uri, read)

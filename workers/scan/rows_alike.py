@@ -39,6 +39,7 @@ _PARTLY = 3
 """The sketches of rows by a part of what is known of them."""
 _MANY_WORDS = 64
 """Different words of a category from which on words that are numbers may be no category."""
+_NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 _COLUMNS = 24
 """The columns that are looked at."""
 _COLUMN_BYTES, _BYTES = 1 << 23, 1 << 25
@@ -328,10 +329,10 @@ def _near(
 
 
 def _spelled(words: pl.Series) -> pl.Series | None:
-    """Return many words as the numbers that they spell; None where a tenth or more spell none."""
+    """Return many words as the first number in each; None where a tenth or more hold none."""
     if words.n_unique() <= _MANY_WORDS:
         return None
-    found = words.cast(pl.Float64, strict=False)
+    found = words.str.extract(_NUMBER, 0).cast(pl.Float64, strict=False)
     return found.fill_null(float("nan")) if found.null_count() * 10 < found.len() else None
 
 

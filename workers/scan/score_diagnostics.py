@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from privcore.attacks import misranked, ranks_too_well
 from workers.labels.columns import Batch
+from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.scores.score_columns import digits_kept, sums_vary
 from workers.sources.scores.supplied import ScoreSource
 from workers.sources.source import SharedScores, Source
@@ -178,11 +179,14 @@ def diagnose(source: Source, batch: Batch, shared: SharedScores) -> ScoreDiagnos
     """Return what some rows of a row group say of a score table's probabilities.
 
     Args:
-        source: whose probabilities the batch holds; where it is no table, or one of predicted
-            numbers, nothing is looked at.
+        source: whose probabilities the batch holds. Where it is one of predicted numbers, nothing
+            is looked at; of models, whether their answers add up to one.
         batch: consecutive rows; only those that begin a row group are looked at.
         shared: what was computed of them already.
     """
+    if isinstance(source, CheckpointSource) and batch.place[2] == 0:
+        vary = int(source.sums_vary(batch, shared))
+        return ScoreDiagnostics(vary, Counter({("target", _SUMS): vary} if vary else {}))
     if not isinstance(source, ScoreSource) or not source.gives_chances or batch.place[2] != 0:
         return ScoreDiagnostics()
     read, (training, control) = source.labels(batch)[0], source.arms(batch)

@@ -93,7 +93,7 @@ def open_table(path: str) -> deltalake.DeltaTable | None:
             table = kind(path)
         except TableNotFoundError:
             return None
-        _check_ours(table, path)
+        check_ours(table, path)
         return table
 
     return whole(path, opened)
@@ -115,15 +115,18 @@ def check_plain(path: str) -> None:
                     raise _changed(path, f"{entry.name[:_NAMED]!a} is a link or no plain file")
 
 
-def _check_ours(table: deltalake.DeltaTable, path: str) -> None:
+def check_ours(table: deltalake.DeltaTable, path: str) -> None:
     """Refuse a table of which readers would see different rows, or rows of other places.
 
     The libraries differ in deletion vectors, columns by other names and values of partitions, and
-    all follow a path that leads out of the table.
+    all follow a path that leads out of the table. On this machine, a folder below the table's may
+    hold links and pipes, which `check_plain` does not look for there.
+
+    Raises:
+        TerminalError: naming what it has, in the version that is open.
     """
     if table.protocol().min_reader_version > 1 or table.metadata().partition_columns:
         raise _changed(path, "it has deletion vectors, partitions or other reader features")
-    # `check_plain` looks into no folder below the table's, and no file of ours lies in one.
     folder = deltalake.DeltaTable.table_uri.__get__(table).rstrip("/")
     if local_path(path) is not None:
         folder = urllib.parse.unquote(folder.removeprefix("file://"))

@@ -33,10 +33,10 @@ with recursive mine(id) as (
     union select roleid from pg_auth_members join mine on member = mine.id
 )
 select r.rolname::text as owner from pg_class c join pg_roles r on r.oid = c.relowner
-where c.oid = $1::text::regclass and c.relowner not in (select id from mine)
+where c.oid = to_regclass($1::text) and c.relowner not in (select id from mine)
 """
-"""Asks for the owner of a table that is none of our roles; a superuser is a member of every role by
-its rights, so its own memberships are asked for."""
+"""Asks for the owner of a table or a view that is none of our roles; a superuser is a member of
+every role by its rights, so its own memberships are asked for."""
 _KINDS = {
     pa.string(): "text",
     pa.bool_(): "boolean",
@@ -120,6 +120,7 @@ def export_to(
         database.run(f"set local search_path to {_quoted(schema)}")
         for view in VIEWS:
             query = view_sql(view).replace(_HERE, _THERE)
+            target.check_own(view)
             database.run(f"create or replace view {_quoted(view)} as {query}")
             done.append(Exported(view, "view", 0))
         database.commit()
@@ -162,22 +163,26 @@ class _Schema:
                 parts.append(f"primary key ({', '.join(map(_quoted, keys))})")
             self.database.run(f"create table {self.of(table)} ({', '.join(parts)})")
             return
-        self._check_own(table)
+        self.database.run(f"lock table {self.of(table)} in row exclusive mode")  # it stays this one
+        self.check_own(table)
         for column, kind in kinds.items():
             if column not in there:
                 self.database.run(
                     f"alter table {self.of(table)} add column {_quoted(column)} {kind}"
                 )
 
-    def _check_own(self, table: str) -> None:
-        """Refuse another role's table: its triggers would do as we may what their writer wants."""
-        self.database.run(f"lock table {self.of(table)} in row exclusive mode")  # it stays this one
-        found = _asked(self.database, _OWNER, self.of(table))
+    def check_own(self, relation: str) -> None:
+        """Refuse what another role has there.
+
+        A table's triggers would do as we may what their writer wants, and a view stays its owner's
+        where a superuser replaces it, who then has it say anything.
+        """
+        found = _asked(self.database, _OWNER, self.of(relation))
         if found:
             raise TerminalError(
-                f"The table {self.of(table)} belongs to the role {found[0]['owner']!r}, whose "
-                "statements could run by this login (triggers): give another --schema, or have an "
-                "administrator give the table to this login."
+                f"{self.of(relation)} belongs to the role {found[0]['owner']!r}, whose statements "
+                "could run by this login (triggers) or be read in place of ours (views): give "
+                "another --schema, or have an administrator give it to this login."
             )
 
     def add(self, table: str, columns: pa.Schema, found: duckdb.DuckDBPyRelation) -> int:

@@ -18,7 +18,7 @@ from privcore.exceptions import TerminalError
 from workers.lake.places import check_uri, local_path
 from workers.plain_text import FORMULA, FORMULA_WITHIN
 from workers.warehouse.store import Warehouse
-from workers.warehouse.tables import TABLES, TIMES, arrow_schema
+from workers.warehouse.tables import TABLES, TIMES, arrow_schema, without_impossible_times
 from workers.warehouse.with_windows import Windows
 
 VIEWS = ("latest_audits", "epsilon_trend", "violations", "coverage", "promises")
@@ -30,6 +30,9 @@ RELATIONS = (*TABLES, *VIEWS, WINDOWS)
 _OTHERWISE = re.compile(r"\b(show|information_schema|pragma|query|query_table)\b|duckdb_|\\")
 """Words of a query that may read what it does not name."""
 
+_NO_TEXT = re.compile(r"BOOLEAN|[A-Z]*INT|INTEGER|FLOAT|DOUBLE|DECIMAL.*|DATE|TIME.*")
+"""Kinds of columns that CSV has as they are."""
+_WITHIN = re.compile(FORMULA_WITHIN)
 # A folder that is named a=b is no column.
 _PLAINLY = "union_by_name = true, hive_partitioning = false"
 
@@ -52,8 +55,7 @@ def query(warehouse: Warehouse, sql: str, *, windows: Windows | None = None) -> 
         relation = connection.sql(sql)
         if relation is None:
             raise TerminalError("The query returns no table: ask for one with select.")
-        answer: pl.DataFrame = relation.pl()
-        return answer
+        return without_impossible_times(relation.pl())
 
 
 def export(warehouse: Warehouse, folder: pathlib.Path, *, kind: str) -> list[pathlib.Path]:
@@ -94,17 +96,27 @@ def registered(warehouse: Warehouse) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def _guarded(rows: duckdb.DuckDBPyRelation) -> Iterator[str]:
-    """Yield the columns of a relation as expressions in which no text is a formula."""
+    """Yield the columns of a relation as expressions in which no text is a formula.
+
+    Nor is any of their names, which are the first line. What is no number and no time is text.
+    """
     for name, kind in zip(rows.columns, rows.types, strict=True):
-        column = '"' + name.replace('"', '""') + '"'  # of a forged file, a name may be SQL
-        if str(kind) != "VARCHAR":
-            yield column
+        column = _quoted(name)  # of a forged file, a name may be SQL
+        formula = "'" if re.match(FORMULA, name) else ""
+        shown = _quoted(formula + _WITHIN.sub(r"\1'\2", name))
+        if _NO_TEXT.fullmatch(str(kind)):
+            yield f"{column} as {shown}"
             continue
-        within = f"regexp_replace({column}, '{FORMULA_WITHIN}', '\\1''\\2', 'g')"
+        text = f"cast({column} as varchar)"
+        within = f"regexp_replace({text}, '{FORMULA_WITHIN}', '\\1''\\2', 'g')"
         yield (
-            f"case when regexp_matches({column}, '{FORMULA}') then '''' || {within} "
-            f"else {within} end as {column}"
+            f"case when regexp_matches({text}, '{FORMULA}') then '''' || {within} "
+            f"else {within} end as {shown}"
         )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from workers.lake.probe import try_writing
 from workers.warehouse.commit import commit_all, insert_rows, shared
 from workers.warehouse.delta import (
     check_columns,
+    check_ours,
     check_rows,
     commit_times,
     open_table,
@@ -30,7 +31,14 @@ from workers.warehouse.later_rows import WithdrawalRow
 from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import AuditRecord, Status
 from workers.warehouse.table_row import AS_STORED
-from workers.warehouse.tables import PARTS, TABLES, TIMES, arrow_schema, without_rows
+from workers.warehouse.tables import (
+    PARTS,
+    TABLES,
+    TIMES,
+    arrow_schema,
+    without_impossible_times,
+    without_rows,
+)
 
 Answer = TypeVar("Answer")
 _NAMED = 3
@@ -208,10 +216,8 @@ class Warehouse:
         """
         stored = open_table(self.path(table))
         if stored is not None:
-            path, kind = self.path(table), TABLES[table]
-            check_columns(stored, arrow_schema(kind.row), path)
-            least = _BYTES_OF_AUDIT if len(kind.keys) == 1 else _BYTES_OF_PART
-            whole(self.uri, lambda: check_rows(stored, path, bytes_a_row=least))
+            check_columns(stored, arrow_schema(TABLES[table].row), self.path(table))
+            self._check_rows(table, stored)
         if stored is None or not self.by_log or self.as_of is None:
             return stored
         # By what each commit says of itself: a copied warehouse has new times on its files.
@@ -219,6 +225,8 @@ class Warehouse:
         known = [version for version, at in commits if at <= self.as_of.timestamp() * 1000]
         if known:
             stored.load_as_version(known[-1])
+            check_ours(stored, self.path(table))
+            self._check_rows(table, stored)
             return stored
         if not commits or commits[0][0] == 0:
             return None
@@ -244,7 +252,7 @@ class Warehouse:
 
     def collect(self, rows: pl.LazyFrame) -> pl.DataFrame:
         """Return what a query over scanned tables finds."""
-        return whole(self.uri, rows.collect)
+        return without_impossible_times(whole(self.uri, rows.collect))
 
     def newest_day(self, model: str | None = None) -> dt.date | None:
         """Return the newest day that has a current record of any secret; None where none has.
@@ -410,6 +418,10 @@ class Warehouse:
     def _holds(self, table: str, audit_id: str) -> bool:
         found = self.scan(table).filter(pl.col("audit_id") == audit_id).select(pl.len())
         return bool(self.collect(found).item())
+
+    def _check_rows(self, table: str, stored: deltalake.DeltaTable) -> None:
+        least = _BYTES_OF_AUDIT if len(TABLES[table].keys) == 1 else _BYTES_OF_PART
+        whole(self.uri, lambda: check_rows(stored, self.path(table), bytes_a_row=least))
 
     def _check_present(self) -> None:
         if self.as_of is not None:

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from privcore.lower_bounds import Secret
-from workers.warehouse.store import Warehouse
+from workers.warehouse.store import POSSIBLE_DAY, Warehouse
 
 LATELY = dt.timedelta(days=7)
 """A model is missed for so long after its last audited day; then it counts as retired."""
@@ -65,7 +65,8 @@ def unlisted_models(
     # What a person asked for once, by a plan of their own, is missed by nobody.
     spans = warehouse.collect(
         warehouse.scan("audits")
-        .filter(pl.all_horizontal(pl.col("model", "day").is_not_null()))
+        # A day to come would hide that the model went.
+        .filter(pl.col("model").is_not_null(), POSSIBLE_DAY)
         .filter((pl.col("secret") == Secret.LABEL) | ~pl.col("exploratory").fill_null(value=False))
         .sort("day")
         .group_by("model", of="secret")

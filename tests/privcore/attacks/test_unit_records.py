@@ -390,7 +390,7 @@ def remembered(random, owner):
 
 @pytest.mark.parametrize("owner", ["forgets", "surer"])
 def test_an_owner_who_knows_the_rule_hides_nothing(owner):
-    """N = 4, seed 65: a rule by the proxy proves nothing of the first, one by log-odds of the other.
+    """N = 4, seed 65: rules by the proxy, or by log-odds, prove nothing of one of the two.
 
     What is remembered is no difference of the arms; of the records that the target chose it is.
     """

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -308,13 +309,13 @@ def test_a_gaussian_claim_is_tested_where_delta_costs_half_of_the_significance()
         ({"classes": 1}, "there are at least 2 classes"),
         ({"nights": 0}, "there is at least 1 night"),
         ({"choices": 0.9}, "a record is chosen among at least 1"),
-        ({"significance": 0.0}, "significance is 0"),
-        ({"significance": 1.0}, "significance is 1"),
+        ({"claim": replace(claim(1e-5), significance=0.0)}, "significance is 0"),
+        ({"claim": replace(claim(1e-5), significance=1.0)}, "significance is 1"),
     ],
 )
 def test_bad_input_is_named(change, message):
     with pytest.raises(InvalidInputError, match=message):
-        stakes_for(claim(1e-5), **({"records": 10, "classes": 2} | change))
+        stakes_for(**({"claim": claim(1e-5), "records": 10, "classes": 2} | change))
 
 
 def test_one_record_is_one_record():

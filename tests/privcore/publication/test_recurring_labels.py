@@ -130,11 +130,16 @@ def test_assumptions_are_doubtful_up_to_a_pvalue_of_a_tenth(pvalue: float, doubt
 
 
 def test_what_a_night_could_have_shown_is_reckoned_with_both_noises() -> None:
-    """The noise of threshold and night, each a Laplace variable, adds up in its variance."""
+    """The noise of threshold and night, each a Laplace variable, adds up in its variance.
+
+    The test's significance counts, and not the claim's.
+    """
     tallies = tallies_of(*world(1, 2, 1_200))
-    test, declared = RecurringTest(Fraction(4), 0.05, 2), claim(0.5)
+    test, declared = RecurringTest(Fraction(4), 0.04, 2), claim(0.5, family=ApproxDP(), delta=1e-4)
     night = exact_night(tallies, claim=declared, test=test)
-    epsilon, tables, stakes = bet_on(tallies, declared, significance=0.05, nights=2)
+    epsilon, tables, stakes = bet_on(tallies, replace(declared, significance=0.04), nights=2)
+    assert stakes.prices.max() < bet_on(tallies, declared, nights=2)[2].prices.max()
+    assert night.evidence.price == stakes.price(stakes.replacement(epsilon))
     alarms = test.alarms
     assert (night.records, night.control) == (tables.records.sum(), tables.control.sum())
 

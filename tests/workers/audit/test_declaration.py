@@ -203,7 +203,7 @@ def night(privacy: Privacy | None, *, decoys: object = None) -> Any:
 def rows_of(*rows: int) -> Any:
     """Return a result whose units have so many training rows, and many more held out."""
     arms = [SimpleNamespace(rows=np.array(each, dtype=int)) for each in (rows, (90, 91))]
-    return SimpleNamespace(units=tuple(arms))
+    return SimpleNamespace(units=tuple(SimpleNamespace(doubted=arm) for arm in arms))
 
 
 WHOLE: Any = SimpleNamespace(units=None)

@@ -294,3 +294,17 @@ def test_a_row_that_is_no_statement_is_said_in_a_sentence(
             ask()
         assert "\x1b" not in str(said.value)
         assert len(str(said.value)) < 400
+
+
+def test_a_row_of_a_day_that_python_has_not_is_said_in_a_sentence(
+    statements: Statements, exact: Maker
+) -> None:
+    """It ended every command that reads statements with an unexpected error."""
+    put(statements, exact())
+    table = deltalake.DeltaTable(f"{statements.uri}/statements")
+    rows = table.to_pyarrow_table()
+    late = pa.array([10**7], pa.int32()).cast(pa.date32())
+    forged = rows.set_column(rows.column_names.index("day"), "day", late)
+    deltalake.write_deltalake(table, forged, mode="append")
+    with pytest.raises(NoStatementError, match="beside another day, None"):
+        statements.all()

@@ -272,5 +272,11 @@ def test_another_roles_table_runs_nothing_by_our_login(
         export_to(warehouse, "bank", schema="privaudit")
     run(server, "grant mallory to audit")  # now it is one of our own
     assert export_to(warehouse, "bank", schema="privaudit")[0].added == 3
+    run(server, "revoke mallory from audit")
+    run(server, "alter table privaudit.audits owner to audit")
+    # A view stays its owner's where a superuser replaces it, who may then have it say anything.
+    run(server, "alter view privaudit.violations owner to mallory")
+    with pytest.raises(TerminalError, match="\"violations\" belongs to the role 'mallory'"):
+        export_to(warehouse, "bank", schema="privaudit")
     run(server, "drop schema privaudit cascade")
     run(server, "drop role mallory")

@@ -22,6 +22,7 @@ def warehouse(tmp_path: pathlib.Path) -> Warehouse:
             evaluated(
                 model,
                 START + dt.timedelta(days=number),
+                hour=24 * number,
                 dataset="visits" if model == "other" else "clicks",
             )
             for model, numbers in days.items()

@@ -42,12 +42,19 @@ _OF_LABELS = {"tensor(int64)", "tensor(int32)", _TEXT}
 _ON_THE_LIMIT_ROWS, _ON_THE_LIMIT_SHARE = 8, 0.01
 """Rows on the limit between two labels, where rounding decides: so many, or that share."""
 _ADD_UP = 1e-3
-_TRIAL, _ALONE = 128, 8
+_UNEVEN, _SOME, _SUMS = 1e-5, 0.01, 4096
+"""Distance from one of a sum that 32 bits do not explain, share of such rows, and rows that are
+looked at."""
+_TRIAL, _ALONE = 128, 32
 """Rows that are tried, and how many of any batch are also scored alone."""
 _FEW, _AMONG, _DRAWN = range(2, 9), 1025, 4
 """Numbers of rows that are scored together as well: all of a few, and some below another one."""
+_TWICE = 4
+"""Rows of a batch that are scored with each of them twice."""
 _SAME = 1e-3
 """Largest difference of two answers about a row: libraries add in another order in a batch."""
+_TIED = 1e-6
+"""Difference of the two likeliest classes below which that order may decide the label."""
 _WORDS = ("", "a", "b", "unknown", "0", "1")
 
 
@@ -118,53 +125,71 @@ def predict(
     threads: int,  # noqa: ARG001  # a session has one
 ) -> NDArray[np.float64]:
     """Return probabilities, shape (records, classes)."""
-    found = _scores(loaded, inputs)
-    _check_few(loaded, inputs, found)
+    found, labels = _answers(loaded, inputs)
+    _check_few(loaded, inputs, found, labels)
     if found.shape[1] == 1:
         return two_columns(found[:, 0])
     return np.asarray(found / found.sum(axis=1, keepdims=True)) if _adds_up(found) else found
 
 
+def sums_vary(loaded: LoadedModel, inputs: dict[str, NDArray[Any]]) -> bool:
+    """Return whether some rows do not add up to one, which `predict` takes out."""
+    step = max(1, len(next(iter(inputs.values()))) // _SUMS)
+    found, _ = _answers(loaded, {name: values[::step] for name, values in inputs.items()})
+    missed = np.abs(found.sum(axis=1) - 1.0) > _UNEVEN
+    return found.shape[1] > 1 and float(np.mean(missed)) > _SOME
+
+
 def _check_few(
-    loaded: LoadedModel, inputs: dict[str, NDArray[Any]], found: NDArray[np.float64]
+    loaded: LoadedModel,
+    inputs: dict[str, NDArray[Any]],
+    found: NDArray[np.float64],
+    labels: NDArray[Any] | None,
 ) -> None:
-    """Score some rows again alone, and some among few others.
+    """Score some rows again alone, among few others, each twice, and of a small batch among more.
 
     No seed says which: who wrote the file and knew the rows could let it answer these alone as in
     a batch. So chance decides nothing but whether a model is refused that answers so.
     """
-    random = np.random.default_rng()
+    random, rows = np.random.default_rng(), len(found)
     numbers = [*[1] * _ALONE, *_FEW, *random.integers(_FEW.stop, _AMONG, _DRAWN)]
-    for number in (each for each in numbers if each <= len(found)):
-        some = random.choice(len(found), number, replace=False)
-        again = _scores(loaded, {name: rows[some] for name, rows in inputs.items()})
-        _check_same(again, found[some], "alone" if number == 1 else f"among {number} rows")
+    chosen = [random.choice(rows, each, replace=False) for each in numbers if each <= rows]
+    if rows:
+        chosen.append(np.repeat(random.choice(rows, _TWICE), 2))
+    if 0 < rows < _AMONG:  # whoever writes the table chooses how many rows a batch has
+        chosen.append(random.choice(rows, random.integers(rows + 1, rows + _AMONG)))
+    for some in chosen:
+        again = _answers(loaded, {name: values[some] for name, values in inputs.items()})
+        how = "alone" if some.size == 1 else f"among {some.size} rows"
+        _check_same(*again, found, labels, some, how)
 
 
 def _tried(loaded: LoadedModel, given: list[Any]) -> NDArray[np.float64]:
     """Return the probabilities of a row of nothing, after scoring trial rows in two orders."""
-    nothing = predict(loaded, _empty_row(given), threads=1)
     rows = _trial_rows(given)
     with timed(_TRIAL):
-        found = _scores(loaded, rows)
+        found = _answers(loaded, rows)
     order = np.random.default_rng(1).permutation(_TRIAL)
-    shuffled = _scores(loaded, {name: values[order] for name, values in rows.items()})
-    _check_same(shuffled, found[order], "in another order")
+    shuffled = _answers(loaded, {name: values[order] for name, values in rows.items()})
+    _check_same(*shuffled, *found, order, "in another order")
     predict(loaded, rows, threads=1)
-    return nothing
+    return predict(loaded, _empty_row(given), threads=1)
 
 
-def _scores(loaded: LoadedModel, inputs: dict[str, NDArray[Any]]) -> NDArray[np.float64]:
-    """Return what the model says of each row, shape (records, values)."""
+def _answers(
+    loaded: LoadedModel, inputs: dict[str, NDArray[Any]]
+) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
+    """Return what the model says of each row, shape (records, values), and its label if it does."""
     with at_most_more(most_memory()):  # of text, onnxruntime's own bound counts no letters
-        found, *labels = loaded.model.run(_outputs(loaded.model), inputs)
+        found, *others = loaded.model.run(_outputs(loaded.model), inputs)
     rows = len(next(iter(inputs.values())))
     if len(found) != rows:
         raise ModelRefusedError(f"gives {len(found)} answers for {rows} rows: export it per row")
     scores = np.asarray(found, dtype=np.float64).reshape(rows, -1)
-    for each in labels:
-        _check_labels(np.asarray(each).reshape(-1), scores)
-    return scores
+    labels = np.asarray(others[0]).reshape(-1) if others else None
+    if labels is not None:
+        _check_labels(labels, scores)
+    return scores, labels
 
 
 def _check_labels(labels: NDArray[Any], scores: NDArray[np.float64]) -> None:
@@ -199,15 +224,35 @@ def _follow(labels: NDArray[Any], scores: NDArray[np.float64]) -> bool:
     return len({place for place, _ in pairs}) == len(pairs)
 
 
-def _check_same(again: NDArray[np.float64], found: NDArray[np.float64], how: str) -> None:
-    """Refuse a model whose answer about a row depends on the rows beside it."""
-    if again.shape != found.shape or not np.allclose(
-        again, found, rtol=0.0, atol=_SAME, equal_nan=True
-    ):
+def _check_same(
+    again: NDArray[np.float64],
+    labels_again: NDArray[Any] | None,
+    found: NDArray[np.float64],
+    labels: NDArray[Any] | None,
+    some: NDArray[np.int64],
+    how: str,
+) -> None:
+    """Refuse a model whose answer about a row, or label of it, depends on the rows beside it."""
+    same = again.shape == found[some].shape and np.allclose(
+        again, found[some], rtol=0.0, atol=_SAME, equal_nan=True
+    )
+    if same and labels is not None and labels_again is not None:
+        others = labels_again != labels[some]
+        same = not (others.any() and (others & ~_near_ties(found)[some]).any())
+    if not same:
         raise ModelRefusedError(
             f"scores a row differently {how} than in a batch, and an audit scores in batches: "
             "export a model that scores each row by itself"
         )
+
+
+def _near_ties(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which rows' label rounding decides; none where these are more than a few."""
+    both = two_columns(scores[:, 0]) if scores.shape[1] == 1 else scores
+    top = np.sort(both, axis=1)[:, -2:]
+    tied = top[:, 1] - top[:, 0] <= _TIED
+    few = max(_ON_THE_LIMIT_ROWS, int(_ON_THE_LIMIT_SHARE * len(scores)))
+    return np.asarray(tied & (np.count_nonzero(tied) <= few))
 
 
 def _adds_up(found: NDArray[np.float64]) -> bool:

@@ -35,7 +35,7 @@ from workers.lake.manifest import (
 )
 from workers.plan import Plan
 from workers.sources.checkpoints.label_places import LabelPlace, LakeLabels
-from workers.sources.checkpoints.predicted import predicted
+from workers.sources.checkpoints.predicted import predicted, sums_vary
 from workers.sources.join_context import JoinContext
 from workers.sources.served import Served
 from workers.sources.source import Digests, NoEarlierModels, Numbers, SharedScores
@@ -232,8 +232,22 @@ class CheckpointSource(NoEarlierModels):
         return self.place.today(batch)
 
     def others(self, batch: Batch) -> NDArray[np.int64] | None:
-        """Return what the manifest's column of decoys says."""
-        return None if self.decoys is None else batch.others(self.label, self.decoys.column)
+        """Return what the manifest's column of decoys says.
+
+        Raises:
+            NotEvaluableError: a holdout row is a decoy; as it would not play, an owner could choose
+                which rows are held out.
+        """
+        if self.decoys is None:
+            return None
+        others = batch.others(self.label, self.decoys.column)
+        if (others[self.arms(batch)[1]] >= 0).any():
+            raise NotEvaluableError(
+                Reason.DECOYS_CHANGED,
+                f"{batch.path} has decoys in {self.decoys.column!r} that are held out, which "
+                "training never takes: privaudit decoys draws them among training rows alone.",
+            )
+        return others
 
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether each record was trained on, and whether it was held out."""
@@ -273,6 +287,10 @@ class CheckpointSource(NoEarlierModels):
         target = self.predicted(self.target, batch, shared)
         proxy = self.predicted(self.proxy, batch, shared)
         return target if self.served is None else self.served(target), proxy
+
+    def sums_vary(self, batch: Batch, shared: SharedScores) -> bool:
+        """Return whether the target's probabilities did not add up to one in its file's answers."""
+        return sums_vary(self.target, batch, shared, self.place)
 
     def predicted(
         self,

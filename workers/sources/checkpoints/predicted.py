@@ -66,6 +66,20 @@ def _scored(
         return predict(model, manifest, inputs, threads=1)
 
 
+def sums_vary(
+    checkpoint: Checkpoint, batch: Batch, shared: SharedScores, place: LabelPlace
+) -> bool:
+    """Return whether probabilities did not add up to one: those of ONNX are made to."""
+    today = place.today(batch)
+    if checkpoint.manifest.format != "onnx" or not today.any():
+        return False
+    from workers.lake.formats import onnx  # noqa: PLC0415  # an extra, as in `format_named`
+
+    model, inputs = _inputs(checkpoint, batch, shared, place, today, None)
+    with shared.stage("look"):
+        return onnx.sums_vary(model, inputs)
+
+
 def leaves_of(
     checkpoint: Checkpoint,
     batch: Batch,

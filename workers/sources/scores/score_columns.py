@@ -1,5 +1,7 @@
 """Columns of a score table made sense of: probabilities of any form."""
 
+import math
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -23,8 +25,10 @@ _DIGITS = (4, 3, 2)
 _FIRST = 1_000
 _HALF = 2.0**-11
 """The coarsest step of 16 bits, below one."""
-_UNEVEN, _SOME = 1e-3, 0.01
-"""Distance from one of a sum that no rounding to four digits explains, and share of such rows."""
+_UNEVEN, _SOME = 1e-5, 0.01
+"""Distance from one of a sum that no 32 bits explain, and share of such rows."""
+_TO_MORE_DIGITS = (4, 5, 6)
+"""To which probabilities may be rounded, so that sums vary by half a step for each class."""
 _VALUES = 20
 """Different probabilities; a model of fewer may well have round ones."""
 
@@ -160,7 +164,15 @@ def sums_vary(batch: Batch, columns: tuple[str, ...], rows: NDArray[np.int64]) -
         return False
     lists = [one.cast(pl.List(pl.Float64)).list.sum() for one in parts if one.dtype.is_nested()]
     sums = sum(map(_floats, lists or parts))
-    return float(np.mean(np.abs(sums - 1.0) > _UNEVEN)) > _SOME
+    values = np.concatenate([_floats(one.explode() if lists else one) for one in parts])
+    values = values[np.isfinite(values)]
+    rounded = (
+        digits
+        for digits in _TO_MORE_DIGITS
+        if np.allclose(np.round(values, digits), values, 0, 1e-7)
+    )
+    steps = 10.0 ** -next(rounded, math.inf) * values.size / max(rows.size, 1)
+    return float(np.mean(np.abs(sums - 1.0) > _UNEVEN + steps / 2.0)) > _SOME
 
 
 def missing(column: pl.Series) -> NDArray[np.bool_]:

@@ -87,10 +87,10 @@ def test_a_model_that_looks_at_other_rows_is_refused(content: bytes, how: str) -
 
 
 def test_one_that_waits_for_a_days_rows_is_refused_when_it_scores_them() -> None:
-    content = in_large_batches(200)
+    content = in_large_batches(2_000)
     describe_model(content, format="onnx")
     loaded = onnx_format.load(content)
-    rows = np.random.default_rng(0).normal(size=(1_000, 3)).astype(np.float32)
+    rows = np.random.default_rng(0).normal(size=(2_500, 3)).astype(np.float32)
     onnx_format.predict(loaded, {"X": rows[:200]}, threads=1)
     with pytest.raises(ModelRefusedError, match="differently alone than in a batch"):
         onnx_format.predict(loaded, {"X": rows}, threads=1)
