@@ -226,6 +226,7 @@ def _print_exact(rows: "Sequence[AuditRow]", settings: "Settings", form: Form, *
     """Print what was committed, and return the exit code of the worst verdict."""
     import polars as pl
 
+    from flows.commands.stored import not_the_days
     from flows.report.known_windows import stored_windows
     from flows.run.conclusion import exit_code
     from workers.warehouse.store import Warehouse
@@ -241,18 +242,19 @@ def _print_exact(rows: "Sequence[AuditRow]", settings: "Settings", form: Form, *
         if one:
             for row in rows:
                 typer.echo(row.reason, err=form is not Form.TABLE)
-        for sentence in audits["inputs_changed"].drop_nulls():
+        asked = stored.filter(stored["exploratory"])["audit_id"]
+        others = (not_the_days(warehouse, audit_id) for audit_id in asked)
+        for sentence in filter(None, (*audits["inputs_changed"], *others)):
             typer.echo(plain_text(sentence), err=form is not Form.TABLE)
     return exit_code(rows, [*audits["standing"], *_verdicts_of_days(stored, warehouse)])
 
 
 def _verdicts_of_days(stored: "pl.DataFrame", warehouse: "Warehouse") -> list[str]:
-    """Return the verdicts that count of days audited as the settings say: earlier ones may stay."""
+    """Return the verdicts that count of the audited days: those of other audits may stay."""
     named = ("model", "day", "secret")
-    of_days = stored.filter(~stored["exploratory"].fill_null(value=False))
-    models = of_days["model"].unique()
+    models = stored["model"].unique()
     current = warehouse.current(every_secret=True, models=models, columns=(*named, "verdict"))
-    return current.join(of_days, on=named, how="semi")["verdict"].to_list()
+    return current.join(stored, on=named, how="semi")["verdict"].to_list()
 
 
 def _print_public(

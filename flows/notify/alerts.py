@@ -10,7 +10,7 @@ import hashlib
 import math
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -198,7 +198,8 @@ def standing_alert(row: AuditRow, epsilon_standing: float, settings: Settings) -
         what="it stands violated by its nights together",
         reason="The nights of this standing, each held against what was declared for it, refute "
         "together that every declaration was true; this night alone does not. Under this night's "
-        f"family and delta they prove that the loss is at least {down(epsilon_standing)}."
+        f"family and delta they prove that the loss is at least {down(epsilon_standing)}. A day "
+        "that was audited again also counts as first audited, until an operator withdraws that."
         f"{first and f' {first}'}",
         next_step=card_of(row, stands_violated=True).line,
         figures=(("epsilon_standing", epsilon_standing), *_figures(row)),
@@ -233,8 +234,8 @@ def in_incident(alert: Alert, row: AuditRow, bound: float, incident: Incident) -
         added = f"The acknowledgement of this violation ended on {known.row.until}."
     elif stage is Stage.GROWS:
         added = (
-            f"This night proves {down(bound)}, more than twice the {down(incident.largest)} of the "
-            "incident's nights before it."
+            f"This night proves {down(bound)}, more than twice the {down(incident.told)} that "
+            "people last heard of in this incident."
         )
     return dataclasses.replace(
         alert,
@@ -251,6 +252,7 @@ def acknowledgement_alert(made: Acknowledgement, row: AuditRow, settings: Settin
         event=Event.ACKNOWLEDGED,
         what=f"its violation is acknowledged until {made.row.until}",
         reason=f"{made.sentence()} The verdict stays.",
+        notify=notified_lately(row.model, row.day, settings),
         incident=incident_id(row),
         moment=made.row.acknowledged_at.isoformat(),
     )
@@ -264,22 +266,45 @@ def withdrawal_alert(made: WithdrawalRow, row: AuditRow, by: str, settings: Sett
         event=Event.WITHDRAWN,
         what="its audit was withdrawn",
         reason=f"{by} took back the audit {row.audit_id[:8]}, which was {row.verdict}: {made.why}",
+        notify=notified_lately(row.model, row.day, settings),
         moment=made.withdrawn_at.isoformat(),
     )
 
 
-def deletion_alert(model: str, day: dt.date, count: int, by: str, settings: Settings) -> Alert:
-    """Return the alert that somebody deletes audits which refute what a model declared."""
+def deletion_alert(model: str, day: dt.date, what: str, by: str, settings: Settings) -> Alert:
+    """Return the alert that somebody deletes audits which refute what a model declared.
+
+    `what` says in words how they do.
+    """
     return Alert(
         event=Event.WITHDRAWN,
         model=model,
         day=day,
         subject=f"{model}: its audits before {day} are deleted",
-        reason=f"{by} deletes the audits of all days before {day}, of which {count} refute what "
-        f"{model} declared. No standing will know of these.",
+        reason=f"{by} deletes the audits of all days before {day}, {what}. No standing "
+        "will know of these.",
         notify=notified_lately(model, day, settings),
         report=report_link(settings),
         moment=dt.datetime.now(dt.UTC).isoformat(),
+    )
+
+
+def lost_alert(lost: Sequence[tuple[str, dt.date]], day: dt.date, settings: Settings) -> Alert:
+    """Return the alert that the report knows models' nights which the warehouse does not hold."""
+    model, last = lost[0]
+    more = f", and {len(lost) - 1} models more" if len(lost) > 1 else ""
+    who = (name for one in settings.models for name in one.notify)
+    return Alert(
+        event=Event.WITHDRAWN,
+        model=model,
+        day=day,
+        subject=f"{model}{more}: earlier audits are gone",
+        reason=f"The report knows an audit of {model} for {last}{more}, and the warehouse "
+        "holds none of these. See whether the settings name another warehouse, or restore it "
+        "from a copy: standings begin anew without these nights.",
+        notify=tuple(dict.fromkeys(who)),
+        report=report_link(settings),
+        moment=str(last),
     )
 
 
@@ -376,6 +401,7 @@ def total_alert(found: Together, sentence: str, settings: Settings) -> Alert:
         notify=tuple(dict.fromkeys(who)),
         report=report_link(settings),
         audit_id=f"{found.dataset} {found.unit or ''}",
+        moment=sentence,  # a later night may exceed it by more, about the same labels
     )
 
 

@@ -8,7 +8,7 @@ could arrange the end of an alert.
 While a violation is acknowledged, its nights notify nobody. It notifies again after the last day,
 and as soon as a night proves more than was known. An acknowledgement covers one declaration,
 label, dataset and unit (`workers.warehouse.acknowledgements`). Without one, a later night notifies
-again where it proves more than twice as much as the incident's nights before it, and 1 more.
+again where it proves more than twice as much as the night that last notified, and 1 more.
 """
 
 import datetime as dt
@@ -60,22 +60,25 @@ class Incident:
     """State of a claim's incident before a night.
 
     Attributes:
-        largest: the largest bound of the earlier nights that refuted the declaration and none
-            resolved since; None where there are none, so that no incident is open.
+        told: the bound of the last earlier night that notified people, of those that refuted the
+            declaration and none resolved since; None where there are none: no incident is open.
         acknowledged: the last acknowledgement of it; None where there is none.
         known: the largest bound that was acknowledged, or reported since.
         reported: whether a refuted night was recorded after the acknowledgement's last day.
+        later: whether a night after this one refutes the declaration, so that this one, which was
+            audited afterwards, resolves nothing.
     """
 
-    largest: float | None = None
+    told: float | None = None
     acknowledged: Acknowledgement | None = None
     known: float = 0.0
     reported: bool = False
+    later: bool = False
 
     @property
     def is_open(self) -> bool:
         """True if an earlier night refuted the declaration and none resolved it since."""
-        return self.largest is not None
+        return self.told is not None
 
     def stage(self, row: AuditRow, bound: float) -> Stage:
         """Return what a night that proves `bound` of a refuted declaration is to the incident."""
@@ -84,11 +87,9 @@ class Incident:
                 return Stage.WORSE if is_larger(bound, self.known) else Stage.ACKNOWLEDGED
             if not self.reported:
                 return Stage.EXPIRED
-        if self.largest is None:
+        if self.told is None:
             return Stage.BEGINS
-        # Else a small violation would open an incident in which no one hears of a large one.
-        grows = bound > max(2.0 * self.largest, self.largest + 1.0)
-        return Stage.GROWS if grows else Stage.GOES_ON
+        return Stage.GROWS if _grows(bound, self.told) else Stage.GOES_ON
 
 
 def incident_id(row: AuditRow | Mapping[str, Any]) -> str:
@@ -137,13 +138,17 @@ class Course:
 def courses(
     warehouse: Warehouse, first: dt.date, last: dt.date, windows: Windows = epsilon_windows
 ) -> list[Course]:
-    """Return the course of every claim with a night from `first` to `last`, by model and secret."""
+    """Return the course of every claim, by model and secret, with a night from `first` to `last`.
+
+    And of those whose incident is open, though no night of these days came to figures.
+    """
     audits = _evaluated(warehouse.current(every_secret=True, columns=_READ), first, last)
     known = acknowledgements(warehouse)
     found = []
     for nights in _by_claim(warehouse, audits, windows).values():
         these = [night for night in nights if night["day"] >= first]
-        if not these:
+        is_open = _is_open(last + dt.timedelta(days=1), nights)
+        if not these and not is_open:
             continue
         refuted = [night for night in nights if bound_of(night) is not None]
         shown = refuted[-1] if refuted else nights[-1]
@@ -153,7 +158,7 @@ def courses(
                 bound_of(shown),
                 was_open=_is_open(first, nights),
                 refuted=any(bound_of(night) is not None for night in these),
-                is_open=_is_open(last + dt.timedelta(days=1), nights),
+                is_open=is_open,
                 acknowledged=latest_of(known, shown),
             )
         )
@@ -191,7 +196,8 @@ def incidents_before(
     current = warehouse.current(every_secret=True, models=models, columns=_READ)
     if len(days) == 1:  # the nights of that day are not before it, and the report lacks them
         current = current.filter(~pl.col("day").is_in(days))
-    of_claim = _by_claim(warehouse, _evaluated(current, min(days), max(days)), windows)
+    last = max(days) + dt.timedelta(days=REACH)  # later nights are there in a backfill alone
+    of_claim = _by_claim(warehouse, _evaluated(current, min(days), last), windows)
     known = acknowledgements(warehouse, models.to_list())
     return {row.audit_id: _incident(row, of_claim.get(_claim(row), ()), known) for row in rows}
 
@@ -199,9 +205,10 @@ def incidents_before(
 def _incident(
     row: AuditRow, nights: Sequence[Mapping[str, Any]], known: Sequence[Acknowledgement]
 ) -> Incident:
-    largest, last = _largest(row.day, nights), latest_of(known, row)
+    told, last = _told_before(row.day, nights), latest_of(known, row)
+    later = any(night["day"] > row.day and bound_of(night) is not None for night in nights)
     if last is None:
-        return Incident(largest)
+        return Incident(told, later=later)
     since = {
         night["recorded_at"]: bound
         for night in nights
@@ -211,29 +218,38 @@ def _incident(
         and (bound := bound_of(night)) is not None
     }
     return Incident(
-        largest,
+        told,
         last,
         known=max(last.row.epsilon_acknowledged, *since.values(), 0.0),
         reported=not all(last.covers_day(moment) for moment in since),
+        later=later,
     )
 
 
 def _is_open(day: dt.date, nights: Iterable[Mapping[str, Any]]) -> bool:
     """Return whether the last deciding night before `day` left an incident open."""
-    return _largest(day, nights) is not None
+    return _told_before(day, nights) is not None
 
 
-def _largest(day: dt.date, nights: Iterable[Mapping[str, Any]]) -> float | None:
-    """Return the largest bound of an incident that is open before `day`; None where none is."""
-    largest = None
+def _grows(bound: float, told: float) -> bool:
+    """Return whether a night is news: in an incident that a small violation opened it may be."""
+    return bound > max(2.0 * told, told + 1.0)
+
+
+def _told_before(day: dt.date, nights: Iterable[Mapping[str, Any]]) -> float | None:
+    """Return the bound that last notified in an incident open before `day`; None where none is.
+
+    Not the largest one: nights that each prove a little more would never notify again.
+    """
+    told = None
     for night in nights:
         if not day - dt.timedelta(days=REACH) <= night["day"] < day:
             continue
         if (bound := bound_of(night)) is not None:
-            largest = max(bound, largest or 0.0)
+            told = bound if told is None or _grows(bound, told) else told
         elif resolves(night, night["standing"]):
-            largest = None
-    return largest
+            told = None
+    return told
 
 
 def _claim(row: AuditRow | Mapping[str, Any]) -> tuple[object, ...]:

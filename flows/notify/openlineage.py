@@ -4,6 +4,7 @@ https://openlineage.io/docs/spec/object-model
 """
 
 import asyncio
+import dataclasses
 import datetime as dt
 import json
 import math
@@ -26,13 +27,14 @@ from flows.notify.public import PublicNight
 from flows.notify.webhook import answered
 from flows.settings import Settings
 from flows.settings.openlineage_settings import OpenLineageSettings
+from privcore.lower_bounds import Verdict
 from privcore.rounding import down, guarantee
 from workers.lake.places import local_path
 from workers.plain_text import plain_text
 from workers.publication.erased import Published
 from workers.versions import CODE_VERSION
 from workers.warehouse.schema import AuditRow, Status
-from workers.warehouse.serving_decision import Gate, answer_of
+from workers.warehouse.serving_decision import Gate, answer_of, with_standings_of_days
 from workers.warehouse.store import Warehouse
 from workers.warehouse.with_windows import with_windows
 
@@ -91,8 +93,24 @@ def send_records(rows: Sequence[AuditRow], settings: Settings) -> None:
     warehouse = Warehouse(settings.warehouse)
     named = pl.col("audit_id").is_in([row.audit_id for row in rows])
     audits = with_windows(warehouse, warehouse.collect(warehouse.scan("audits").filter(named)))
-    runs = [_of_record(row, settings) for row in audits.sort("model").iter_rows(named=True)]
+    audits = with_standings_of_days(warehouse, audits)
+    refuted = _of_refuted_days(warehouse, audits)
+    runs = [
+        dataclasses.replace(_of_record(row, settings), answer=Gate.FAIL)
+        if row["audit_id"] in refuted
+        else _of_record(row, settings)
+        for row in audits.sort("model").iter_rows(named=True)
+    ]
     _send(runs, settings, settings.openlineage)
+
+
+def _of_refuted_days(warehouse: Warehouse, audits: pl.DataFrame) -> set[str]:
+    """Return the audits of days whose record that counts refutes: a later audit passes no day."""
+    key = ("model", "day", "secret")
+    models = audits["model"].unique()
+    current = warehouse.current(every_secret=True, models=models, columns=(*key, "verdict"))
+    days = current.filter(pl.col("verdict") == Verdict.VIOLATED)
+    return set(audits.join(days, on=key, how="semi")["audit_id"])
 
 
 def send_statements(nights: Sequence[PublicNight], settings: Settings) -> None:

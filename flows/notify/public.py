@@ -162,7 +162,7 @@ def public_acknowledgement_alert(
         subject=f"{made.model} on {made.day}: its violation is acknowledged until {until}",
         reason="A person acknowledged that the statement refutes the declaration. The verdict "
         "stays, and later statements are reported as before.",
-        notify=settings.model_named(made.model).notify,
+        notify=notified_lately(made.model, made.day, settings),
         report=report_link(settings),
         audit_id=made.statement_id,
         figures=_figures(made),
@@ -180,7 +180,7 @@ def public_withdrawal_alert(
         day=day,
         subject=f"{model} on {day}: its audit was withdrawn",
         reason="A person took the exact audit back. Its published statement stays.",
-        notify=settings.model_named(model).notify,
+        notify=notified_lately(model, day, settings),
         report=report_link(settings),
         moment=moment.isoformat(),
     )

@@ -54,6 +54,24 @@ class NightWindows:
         return windows_beside(self._folder, self._key, warehouse, audits, derived=self.derived)
 
 
+def lost_nights(folder: str | pathlib.Path, warehouse: Warehouse) -> pl.DataFrame:
+    """Return the newest night of each model that the folder knows and the warehouse does not hold.
+
+    Columns `model` and `day`. Audits are never deleted but for old ones, so that the settings then
+    name another warehouse, or somebody deleted audits in it.
+    """
+    key = state_key("pages")
+    sealed = None if key is None else _read(pathlib.Path(folder) / WINDOWS, key)
+    if sealed is None:
+        return pl.DataFrame(schema={"model": pl.String, "day": pl.Date})
+    newest = (
+        sealed.select("model", "day", "audit_id").sort("day").group_by("model").last().collect()
+    )
+    named = pl.col("audit_id").is_in(newest["audit_id"].implode())
+    there = warehouse.collect(warehouse.scan("audits").filter(named).select("audit_id"))
+    return newest.join(there, on="audit_id", how="anti").select("model", "day").sort("model")
+
+
 def known_windows(root: pathlib.Path, key: bytes, derived: Sequence[pl.DataFrame] = ()) -> Windows:
     """Return `epsilon_windows` of all current audits, which derives what the folder lacks.
 
@@ -84,7 +102,8 @@ def windows_beside(
         every = warehouse.current(
             every_secret=True, models=models, columns=_OF_HISTORY, in_order=False
         )
-        histories = _histories(every, asked=lacking["audit_id"])
+        firsts = warehouse.first_audits(models)
+        histories = _histories(every, asked=lacking["audit_id"], firsts=firsts)
         there = _fitting(known, histories)
         lacking = lacking if there is None else lacking.join(there, on="audit_id", how="anti")
         if there is not None and not lacking.height:
@@ -126,7 +145,8 @@ def _windows(
     from workers.warehouse.night_windows import epsilon_windows  # noqa: PLC0415  # numba takes long
 
     audits = audits.select(OF_WINDOWS)
-    histories = _histories(audits, asked=audits["audit_id"])
+    firsts = warehouse.first_audits(audits["model"].unique())
+    histories = _histories(audits, asked=audits["audit_id"], firsts=firsts)
     sealed = _read(path, key)
     known = None if sealed is None else sealed.collect()
     every = [*([] if known is None else [known]), *derived]
@@ -142,18 +162,25 @@ def _windows(
     return both.drop(_HISTORY)
 
 
-def _histories(audits: pl.DataFrame, *, asked: pl.Series) -> pl.DataFrame:
+def _histories(
+    audits: pl.DataFrame, *, asked: pl.Series, firsts: pl.DataFrame | None = None
+) -> pl.DataFrame:
     """Return the digest of each asked audit's history: its model's and secret's records up to it.
 
-    None from a record on that has no digest of its own.
+    None from a record on that has no digest of its own. `firsts` are the days' first audits, which
+    a withdrawal may change.
     """
+    lazy, first = audits.lazy(), pl.lit("")
+    if firsts is not None and not firsts.is_empty():
+        key, first = ("model", "day", "secret"), pl.col("first").fill_null("")
+        named = firsts.group_by(key).agg(first=pl.col("audit_id").sort().str.join(" "))
+        lazy = lazy.join(named.lazy(), on=key, how="left")
     lengths = [pl.col(name).str.len_bytes() for name in ("audit_id", "record_digest")]
     nights = (
-        audits.lazy()
-        .select(
+        lazy.select(
             "audit_id", "model", "secret", "day",
             # With lengths in front no two pairs are one text; null where one of both is.
-            record=pl.concat_str(*lengths, "audit_id", "record_digest", separator=" "),
+            record=pl.concat_str(*lengths, "audit_id", "record_digest", first, separator=" "),
             asked=pl.col("audit_id").is_in(asked.implode()),
         )
         .sort("day")

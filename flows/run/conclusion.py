@@ -14,6 +14,7 @@ from flows.notify.alerts import (
     deliver_all,
     in_incident,
     inputs_alert,
+    lost_alert,
     resolved_alert,
     settings_alert,
     standing_alert,
@@ -31,7 +32,7 @@ from flows.notify.public import (
     public_counted,
     public_summary,
 )
-from flows.report.known_windows import NightWindows
+from flows.report.known_windows import NightWindows, lost_nights
 from flows.run.auditing import Audited
 from flows.run.publish_report import publish
 from flows.settings import Settings
@@ -222,6 +223,7 @@ def _alert_of_nights(
         *_beside(rows, warehouse, settings, windows),
         *_missed(rows, warehouse, settings),
         *_exceeding(rows, warehouse, settings),
+        *_lost(rows, warehouse, settings),
     )
     return deliver_all(alerts, settings)
 
@@ -247,14 +249,14 @@ def _beside(
         yield inputs_alert(row, told, settings)
     for row, told in names_taken_out(rows, settings):
         yield settings_alert(row, told, settings)
-    before = incidents_before(warehouse, list(known.values()), windows)
+    incidents = incidents_before(warehouse, list(known.values()), windows)
     for found in windows(warehouse, audits).sort("day", "model").iter_rows(named=True):
-        row = known[found["audit_id"]]
+        row, incident = known[found["audit_id"]], incidents[found["audit_id"]]
         if found["standing"] == Verdict.VIOLATED and row.verdict != Verdict.VIOLATED:
             bound = found["epsilon_standing"]
             alert = standing_alert(row, bound, settings)
-            yield in_incident(alert, row, bound, before[row.audit_id])
-        elif before[row.audit_id].is_open and resolves(row, found["standing"]):
+            yield in_incident(alert, row, bound, incident)
+        elif incident.is_open and not incident.later and resolves(row, found["standing"]):
             yield resolved_alert(row, settings)
         if found["declaration_change"] is not None:
             yield declaration_alert(row, found["declaration_change"], settings)
@@ -277,6 +279,19 @@ def _exceeding(
         for found in together(warehouse, day=day, delta=total.delta, public=public):
             if found.exceeds(total.epsilon):
                 yield total_alert(found, found.sentence(total.epsilon), settings)
+
+
+def _lost(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) -> Iterator[Alert]:
+    """Yield the alert that nights are gone which the report knows; a public one knows none.
+
+    Of listed models: of one that was retired, even the newest night is deleted some day.
+    """
+    if settings.publication is not None:
+        return
+    listed = {model.name for model in settings.models}
+    lost = [one for one in lost_nights(settings.report, warehouse).rows() if one[0] in listed]
+    if lost:
+        yield lost_alert(lost, max(row.day for row in rows), settings)
 
 
 def _missed(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) -> Iterator[Alert]:

@@ -14,6 +14,7 @@ from flows.report.known_windows import stored_windows
 from flows.settings import Settings, load_settings
 from workers.publication.statement_store import Statements
 from workers.warehouse.acknowledgements import last_days
+from workers.warehouse.schema import Status
 from workers.warehouse.store import Warehouse
 
 
@@ -29,7 +30,8 @@ def digest_of(settings: Settings, day: dt.date, *, today: dt.date) -> Alert:
             settings=settings,
         )
     else:
-        rows = warehouse.scan("audits").filter(pl.col("day").is_between(first, day))
+        figures = pl.col("status") == Status.EVALUATED
+        rows = warehouse.scan("audits").filter(figures, pl.col("day").is_between(first, day))
         audited = warehouse.collect(rows.select("model").unique())["model"].to_list()
         found = courses(warehouse, first, day, stored_windows(settings.report))
         sentences = week_sentences(found, audited=audited, settings=settings, today=today)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from flows.notify.alerts import Alert, deletion_alert, deliver_all, withdrawal_alert
+from flows.notify.metrics import latest_records
 from flows.notify.public import public_withdrawal_alert
 from flows.run.own_run import asked_by
 from flows.settings import Settings
@@ -52,12 +53,19 @@ def delete_audits(settings: Settings, day: dt.date) -> tuple[Deleted, tuple[str,
 
 
 def _deletions(warehouse: Warehouse, day: dt.date, settings: Settings) -> Iterator[Alert]:
-    """Yield an alert for each model of which audits that refute are to be deleted."""
+    """Yield an alert for each model of which audits go that refute alone, or with other nights."""
     named = pl.all_horizontal(pl.col("model", "day").is_not_null())
-    refuting = warehouse.scan("audits").filter(named, REFUTES, pl.col("day") < day)
-    counted = warehouse.collect(refuting.group_by("model").len().sort("model"))
+    going = warehouse.scan("audits").filter(named, pl.col("day") < day)
+    counted = warehouse.collect(going.group_by("model").agg(REFUTES.sum()).sort("model"))
+    stand = {
+        one.model for one in latest_records(warehouse, counted["model"]) if one.stands_violated
+    }
     for model, count in counted.iter_rows():
-        yield deletion_alert(model, day, count, _who(), settings)
+        what = f"of which {count} refute what {model} declared"
+        if not count:
+            what = f"and with its other nights those of {model} refute what it declared"
+        if count or model in stand:
+            yield deletion_alert(model, day, what, _who(), settings)
 
 
 def _who() -> str:

@@ -82,16 +82,17 @@ def test_a_total_of_datasets_that_owners_name_is_refused(tmp_path: pathlib.Path)
 
 
 @pytest.mark.parametrize(
-    ("hours", "revision", "told"),
-    [([30, 31, 1, 0], 1, True), ([30, 31, 1, 0], 2, False), ([1, 0, 2, 30], 1, False)],
+    ("hours", "begun_again", "told"),
+    [([30, 31, 1, 0], False, True), ([30, 31, 1, 0], True, False), ([1, 0, 2, 30], False, False)],
 )
 def test_older_days_that_are_audited_afterwards_are_told(
-    hours: list[int], revision: int, told: bool
+    hours: list[int], begun_again: bool, told: bool
 ) -> None:
     """Five of them ended a violated standing earlier, and nothing was said."""
     at = [START + dt.timedelta(hours=hour) for hour in hours]
-    rows = pl.DataFrame({"recorded_at": at, "revision": [revision, 1, 1, 1]})
-    history = cast("ModelNights", SimpleNamespace(rows=rows, days=[DAY]))
+    rows = pl.DataFrame({"recorded_at": at, "revision": 1})
+    given = SimpleNamespace(rows=rows, days=[DAY], begun_again=begun_again)
+    history = cast("ModelNights", given)
     found = _audited_afterwards(history)
     assert list(found) == [0] * told
     assert all("was audited after nights that follow it" in sentence for sentence in found.values())

@@ -13,7 +13,7 @@ from privcore.rounding import down
 from workers.plain_text import plain_text
 from workers.warehouse.commit import insert_rows, shared
 from workers.warehouse.later_rows import AcknowledgementRow
-from workers.warehouse.schema import AuditRow
+from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
 from workers.warehouse.with_windows import with_windows
 
@@ -147,6 +147,11 @@ def acknowledge(
 
 def _current_night(warehouse: Warehouse, audit: AuditRow) -> dict[str, Any]:
     """Return the audit's row among the current ones, with its standing."""
+    if audit.status is not Status.EVALUATED:
+        raise TerminalError(
+            f"The audit {audit.audit_id} of {audit.model} for {audit.day} came to no figures: "
+            "acknowledge the last night that did."
+        )
     models = pl.Series("model", [audit.model])
     current = warehouse.current(every_secret=True, models=models)
     of_secret = current.filter(pl.col("secret") == audit.secret)

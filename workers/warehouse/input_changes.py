@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from workers.warehouse.settings_changes import COLUMNS_OF_FEATURES, NO_VERDICT
 from workers.warehouse.store import INPUT_COLUMNS, REFUTES, Warehouse
 
 _COLUMNS = (
@@ -67,9 +68,10 @@ def input_changes(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, str]:
     the settings: of these only what has a file is compared. Labels, and the rows of score tables,
     are compared between audits of one checkpoint that read the same columns by the same method. So
     is the day of the proxy: without yesterday's checkpoint, the day is compared with an older one.
-    Last, a day's checkpoint is no other day's, since a file of an earlier day never saw the labels;
-    and it is the one that later days were compared with, where these were audited before. Where an
-    earlier record of the day refutes, it is named, since it stays the day's.
+    Last, a day's checkpoint is no other day's, since a file of an earlier day never saw the labels,
+    and one of a later day was not served then. And it is the one that later days were compared
+    with, where these were audited before. Where an earlier record of the day refutes, it is named,
+    since it stays the day's.
 
     *Does not say* that a change is a fraud: late labels and repaired checkpoints change inputs,
     too. Both records stand.
@@ -113,26 +115,26 @@ def input_changes(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, str]:
 
 
 def _of_other_days(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, list[str]]:
-    """Return, by audit id, that the checkpoint is a file that was audited for an earlier day."""
+    """Return, by audit id, that the checkpoint is a file that was first audited for another day."""
     first, last = audits["day"].min(), audits["day"].max()
-    if not isinstance(first, dt.date):
+    if not isinstance(first, dt.date) or not isinstance(last, dt.date):
         return {}
-    first = max(first, dt.date.min + _SAME_FILE)  # of a forged row, there may be no earlier day
+    # Of a forged row, there may be no day so far away.
+    first, last = max(first, dt.date.min + _SAME_FILE), min(last, dt.date.max - _SAME_FILE)
     digests = audits["target_sha256"].drop_nulls().unique()
     known = warehouse.collect(
         warehouse.scan("audits")
-        .filter(pl.col("day") >= first - _SAME_FILE, pl.col("day") <= last)
+        .filter(pl.col("day").is_between(first - _SAME_FILE, last + _SAME_FILE))
         .filter(pl.col("target_sha256").is_in(digests.implode()))
-        .select("model", "target_sha256", "day", "audit_id")
-        .sort("day", "audit_id")
+        .select("model", "target_sha256", "recorded_at", was="day", as_record="audit_id")
+        .sort("recorded_at", "was", "as_record", nulls_last=True)
     )
-    before = known.select("model", "target_sha256", was="day", as_record="audit_id")
-    pairs = audits.select("model", "target_sha256", "day", "audit_id").join(
-        before, on=("model", "target_sha256")
+    of_file = ("model", "target_sha256")
+    pairs = audits.select(*of_file, "day", "audit_id").join(
+        known.unique(of_file, keep="first", maintain_order=True), on=of_file
     )
-    pairs = pairs.filter(pl.col("was") < pl.col("day")).sort("was", "as_record")
-    first_known = pairs.unique("audit_id", keep="first", maintain_order=True)
-    found = {row["audit_id"]: [_stale(row)] for row in first_known.iter_rows(named=True)}
+    others = pairs.filter(pl.col("was") != pl.col("day"))
+    found = {row["audit_id"]: [_stale(row)] for row in others.iter_rows(named=True)}
     for row in other_proxies(warehouse, audits).iter_rows(named=True):
         found.setdefault(row["audit_id"], []).append(as_proxy(row))
     return found
@@ -216,14 +218,13 @@ def _of_the_day(row: Mapping[str, Any], earlier: Iterable[Mapping[str, Any]]) ->
 
 
 def _differs_in_slices(row: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
-    """Return whether records of the same models differ in figures, and their plans in slices alone.
+    """Return whether records of the same models differ in figures, and their plans in no verdict's.
 
     Their digests are of other columns, so that a slice would hide labels that were rewritten.
     """
     if row["proxy_sha256"] != before["proxy_sha256"] or _way(row) == _way(before):
         return False
-    of_slices = dict.fromkeys(("slices", "minimum_slice_records"))
-    plans = [json.loads(one["plan"]) | of_slices for one in (row, before)]
+    plans = [json.loads(one["plan"]) | dict.fromkeys(NO_VERDICT) for one in (row, before)]
     ways = [_way({**one, "plan": "{}"}) for one in (row, before)]
     pairs = [(row[name], before[name]) for name in _FIGURES]
     differ = any(
@@ -237,7 +238,7 @@ def _other_figures(row: Mapping[str, Any], before: Mapping[str, Any]) -> str:
     return (
         f"Rows or labels of {row['day']} changed after its audit: the record "
         f"{before['audit_id'][:8]} has other figures of the same models under the same plan, but "
-        "for its slices."
+        "for its slices and promises."
     )
 
 
@@ -288,11 +289,13 @@ def _sentence(
 
 
 def _stale(row: Mapping[str, Any]) -> str:
-    return (
+    told = (
         f"The checkpoint of {row['day']} is the file that was audited for {row['was']} (record "
-        f"{row['as_record'][:8]}), so it was not trained on labels of {row['day']}: see which "
-        "model is served."
+        f"{row['as_record'][:8]})"
     )
+    if row["was"] > row["day"]:
+        return f"{told}, which is later: see which model was served after {row['day']}."
+    return f"{told}, so it was not trained on labels of {row['day']}: see which model is served."
 
 
 def _other_proxy(row: Mapping[str, Any], before: Mapping[str, Any]) -> str:
@@ -323,4 +326,8 @@ def _rows_of(place: Any) -> Any:
     """Return where rows lie and how they are read, whatever the version and the declaration."""
     if not isinstance(place, dict):
         return place
-    return {name: _rows_of(part) for name, part in place.items() if name not in _OF_NO_ROW}
+    return {
+        name: part if name == COLUMNS_OF_FEATURES else _rows_of(part)
+        for name, part in place.items()
+        if name not in _OF_NO_ROW
+    }

@@ -18,7 +18,7 @@ _CLOCKS = 600.0
 """Seconds between storage's clock and ours that are no change."""
 _MOST_DAYS = 7
 """Of the last audited days: each is a listing of the lake, once a night for a dataset."""
-_COLUMNS = ("audit_id", "model", "day", "dataset", "recorded_at")
+_COLUMNS = ("audit_id", "model", "day", "dataset", "recorded_at", "trained_since")
 
 
 def late_labels(
@@ -29,7 +29,8 @@ def late_labels(
     Each night plays the labels of its own days. Training may read earlier ones again, as
     `trained_since` says, and these may have grown since their audit: no audit knows such labels.
     Files are compared by the time at which storage says that they were written, so a table outside
-    of the lake is not looked at. What the night before could have told is not told again.
+    of the lake is not looked at. What an earlier night that read these labels could have told is
+    not told again.
     """
     asked = [row for row in rows if row.trained_since is not None and row.source is None]
     if not asked:
@@ -55,10 +56,13 @@ def _told(
     earlier = sorted(day for day in known if day < row.day)
     for day in reversed(earlier[-_MOST_DAYS:]):
         record = known[day]
-        read = row.trained_since is not None and day >= row.trained_since
-        if not read or day in played or row.dataset is None or record["dataset"] != row.dataset:
+        if not _read(day, row.trained_since) or day in played:
             continue
-        seen = max(record["recorded_at"], known[earlier[-1]]["recorded_at"]).timestamp()
+        if row.dataset is None or record["dataset"] != row.dataset:
+            continue
+        later = (known[one] for one in earlier if one > day)
+        readers = [one for one in later if _read(day, one["trained_since"])]
+        seen = max(one["recorded_at"] for one in (record, *readers)).timestamp()
         for file in files(row.dataset, day):
             seconds = file.changed_ns / 1e9
             if seen + _CLOCKS < seconds < row.recorded_at.timestamp():
@@ -70,6 +74,11 @@ def _told(
                     "anew, no audit knows of those that came: audit that day again, or set days."
                 )
     return ""
+
+
+def _read(day: dt.date, since: dt.date | None) -> bool:
+    """Return whether training since a day read the labels of another one."""
+    return since is not None and day >= since
 
 
 def _label_files(lake: Lake, dataset: str, day: dt.date) -> Sequence[LabelFile]:

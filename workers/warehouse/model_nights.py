@@ -4,6 +4,7 @@ import bisect
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from privcore.lower_bounds import WINDOW_EPSILONS, Night, standing_length
 from workers.warehouse.night_columns import NAMED, OF_AUDITS, WINDOWS
+from workers.warehouse.schema import Status
 from workers.warehouse.settings_changes import COLUMNS as OF_SETTINGS
 from workers.warehouse.standings import COLUMNS as OF_STANDINGS
 from workers.warehouse.standings import recurs_from
@@ -43,6 +45,8 @@ class ModelNights:
         starts: index of the night with which each one's standing begins.
         exploratory: of each whether its plan was one run's alone.
         wanted: indices of the nights that are asked about, ascending; not empty.
+        firsts: of nights of which a later audit counts, what is stored of the first, by index.
+        begun_again: whether the first night had figures before the record that counts.
     """
 
     model: str
@@ -53,6 +57,18 @@ class ModelNights:
     starts: list[int]
     exploratory: list[bool | None]
     wanted: list[int]
+    firsts: Mapping[int, Mapping[str, Any]]
+    begun_again: bool
+
+    def series(self) -> list[list[str]]:
+        """Return the nights' ids; where first audits had the same claim, also as these have it."""
+        first = {
+            place: row["audit_id"]
+            for place, row in self.firsts.items()
+            if tuple(row[name] for name in _CLAIM) == self.claims[place]
+        }
+        at_first = [first.get(place, one) for place, one in enumerate(self.ids)]
+        return [self.ids, at_first] if first else [self.ids]
 
     def compared(self) -> list[int]:
         """Return the wanted nights and those that each is compared with, ascending."""
@@ -105,17 +121,21 @@ def model_nights(
     models = audits["model"].unique()
     if current is None:
         current = warehouse.current(every_secret=True, models=models, columns=OF_AUDITS)
-    stored = warehouse.collect(
+    wealth = (
         warehouse.scan("audit_wealth")
         .filter(pl.col("model").is_in(models.implode()))
         .filter(pl.col("window_price").is_not_null())
         .select(*NAMED, *dict.fromkeys((*OF_STANDINGS, *_CLAIM)))
-        .join(current.lazy().select(OF_AUDITS), on=NAMED, how="inner")
-        .sort("model", "secret", "day")
     )
+    stored = warehouse.collect(
+        wealth.join(current.lazy().select(OF_AUDITS), on=NAMED, how="inner").sort(
+            "model", "secret", "day"
+        )
+    )
+    firsts, begun_again = _firsts(warehouse, stored, wealth), _begun_again(warehouse, stored)
     asked = set(audits["audit_id"])
-    for (model, _), rows in stored.group_by("model", "secret", maintain_order=True):
-        ids = rows["audit_id"].to_list()
+    for (model, secret), rows in stored.group_by("model", "secret", maintain_order=True):
+        ids, days = rows["audit_id"].to_list(), rows["day"].to_list()
         wanted = [place for place, audit_id in enumerate(ids) if audit_id in asked]
         if wanted:
             claims = rows.select(_CLAIM).rows()
@@ -124,12 +144,50 @@ def model_nights(
                 model=str(model),
                 rows=rows,
                 ids=ids,
-                days=rows["day"].to_list(),
+                days=days,
                 claims=claims,
                 starts=starts,
                 exploratory=rows["exploratory"].to_list(),
                 wanted=wanted,
+                firsts={
+                    place: firsts[model, secret, day]
+                    for place, day in enumerate(days)
+                    if (model, secret, day) in firsts
+                },
+                begun_again=(model, secret) in begun_again,
             )
+
+
+def _firsts(
+    warehouse: Warehouse, nights: pl.DataFrame, wealth: pl.LazyFrame
+) -> dict[tuple[Any, ...], Mapping[str, Any]]:
+    """Return the first audit of each night of which a later one counts, by the same method."""
+    first = warehouse.first_audits(nights["model"].unique())
+    if first.is_empty():
+        return {}
+    others = first.join(nights, on="audit_id", how="anti").join(
+        nights, on=("model", "day", "secret", "method_version"), how="semi"
+    )
+    stored = wealth.join(others.lazy().select("audit_id", "secret"), on="audit_id", how="inner")
+    rows = warehouse.collect(stored).iter_rows(named=True)
+    return {(row["model"], row["secret"], row["day"]): row for row in rows}
+
+
+def _begun_again(warehouse: Warehouse, nights: pl.DataFrame) -> set[tuple[Any, ...]]:
+    """Return the models and secrets whose first night had other figures, withdrawn or not."""
+    key = ("model", "day", "secret")
+    first = nights.unique(("model", "secret"), keep="first", maintain_order=True)
+    several = first.filter(pl.col("revision") > 1)
+    if several.is_empty():
+        return set()
+    figures = (pl.col("status") == Status.EVALUATED, ~pl.col("exploratory").fill_null(value=False))
+    others = (
+        warehouse.scan("audits")
+        .filter(*figures)
+        .join(several.lazy().select(*key, counts="audit_id"), on=key, how="inner")
+        .filter(pl.col("audit_id") != pl.col("counts"))
+    )
+    return set(warehouse.collect(others.select("model", "secret")).iter_rows())
 
 
 def _starts(claims: Sequence[tuple[object, ...]], prices: Sequence[float | None]) -> list[int]:
@@ -159,7 +217,10 @@ def in_groups(histories: Iterable[ModelNights]) -> Iterator[list[ModelNights]]:
 def evidence_of(warehouse: Warehouse, histories: Iterable[ModelNights]) -> dict[str, NightEvidence]:
     """Return the evidence of every audit that some window needs; none of a row that has none."""
     needed = {
-        history.ids[one]: history.days[one] for history in histories for one in history.needed()
+        ids[one]: history.days[one]
+        for history in histories
+        for ids in history.series()
+        for one in history.needed()
     }
     first, last = min(needed.values()), max(needed.values())
     stored = warehouse.collect(

@@ -7,6 +7,7 @@ import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -16,6 +17,7 @@ from privcore.lower_bounds import (
     STANDING_NIGHTS,
     WINDOW_NIGHTS,
     Night,
+    Verdict,
     standing_epsilons,
     window_epsilons,
 )
@@ -57,10 +59,12 @@ MEANINGS = {
     "nights are averaged and not multiplied.",
     EPSILON_STANDING: "Bound from all nights since family, delta, relation or the method last "
     f"changed, at most {STANDING_NIGHTS}, with delta {WINDOW_NIGHTS}; it may be watched every day "
-    "and never falls. 0 where none.",
+    "and never falls. The larger one where a night's first audit is another than the one that "
+    "counts. 0 where none.",
     STANDING: "violated where all nights, each held against what was declared for it, refute that "
-    "every declaration was true; else consistent. Null where nothing is declared and nothing is "
-    "refuted.",
+    "every declaration was true, as they count or as each was first audited; else consistent. Null "
+    "where nothing is declared and nothing is refuted. A night without figures is violated where "
+    "the last one with figures is.",
     DECLARATION_CHANGE: "How the declaration, or whose labels are audited, differs from the "
     "model's evaluated night before, in words; null where it does not.",
     SETTINGS_CHANGE: "How the plan, or the place of scores, labels or checkpoints, differs from "
@@ -122,7 +126,7 @@ def _of_model(
 ) -> Iterator[dict[str, object]]:
     """Yield the windows and standings that end with each wanted night of one model."""
     windows = _windows(history, wealth, significance)
-    standing = _epsilons_standing(history, wealth, significance)
+    proved = [_epsilons_standing(history, ids, wealth, significance) for ids in history.series()]
     verdicts = _verdicts(history, significance)
     told = _first_repeats(history) | _audited_afterwards(history)
     places = history.compared()
@@ -139,7 +143,7 @@ def _of_model(
             "day": row["day"],
             "audit_id": row["audit_id"],
             **windows[place],
-            EPSILON_STANDING: standing[place],
+            EPSILON_STANDING: max(one[place] for one in proved),
             STANDING: verdicts[place],
             DECLARATION_CHANGE: declaration_change(before, row),
             SETTINGS_CHANGE: " ".join(filter(None, (changed, told.get(place)))) or None,
@@ -233,6 +237,7 @@ class _Windows:
 
 def _epsilons_standing(
     history: ModelNights,
+    ids: Sequence[str],
     wealth: Mapping[str, NightEvidence],
     significance: Mapping[str, float],
 ) -> dict[int, float]:
@@ -243,7 +248,7 @@ def _epsilons_standing(
         proved = by_recurrence(
             functools.partial(
                 standing_epsilons,
-                [wealth[one].standing for one in history.ids[start : places[-1] + 1]],
+                [wealth[one].standing for one in ids[start : places[-1] + 1]],
                 significance=significance[history.ids[places[0]]] * _STANDING_SHARE,
             ),
             history.recurs(start, places[-1]),
@@ -273,10 +278,12 @@ def _first_repeats(history: ModelNights) -> dict[int, str]:
 
 
 def _audited_afterwards(history: ModelNights) -> dict[int, str]:
-    """Say of a model's first night that it was first audited a day or more after a later one."""
+    """Say of a model's first night that it first had figures a day or more after a later one."""
     at, revision = history.rows["recorded_at"], history.rows["revision"][0]
     first, later = at[0], at[1:].min()
-    if revision != 1 or None in {first, later} or first - later < dt.timedelta(days=1):
+    if history.begun_again or None in {revision, first, later}:
+        return {}
+    if first - later < dt.timedelta(days=1):
         return {}
     return {
         0: f"{history.days[0]} was audited after nights that follow it. Standings, which end after "
@@ -285,10 +292,24 @@ def _audited_afterwards(history: ModelNights) -> dict[int, str]:
 
 
 def _verdicts(history: ModelNights, significance: Mapping[str, float]) -> dict[int, str | None]:
-    """Return how the model stands after each wanted night."""
+    """Return how the model stands after each wanted night.
+
+    It stands violated also where the nights refute together as each was first audited: no later
+    audit takes that back, as none does of a night that refutes alone. Two tests, each at the
+    significance.
+    """
     rows = history.rows.select(OF_STANDINGS).rows(named=True)
+    series: list[list[Mapping[str, Any]]] = [[*rows]]
+    if history.firsts:
+        series.append([history.firsts.get(place, row) for place, row in enumerate(rows)])
     found: dict[int, str | None] = {}
     for allowed in {significance[history.ids[place]] for place in history.wanted}:
         places = [one for one in history.wanted if significance[history.ids[one]] == allowed]
-        found |= model_standings(rows, significance=allowed * _STANDING_SHARE, wanted=places)
+        for nights in series:
+            told = model_standings(nights, significance=allowed * _STANDING_SHARE, wanted=places)
+            found |= {
+                place: word
+                for place, word in told.items()
+                if word == Verdict.VIOLATED or place not in found
+            }
     return found

@@ -12,6 +12,7 @@ from privcore.exceptions import TerminalError
 from privcore.lower_bounds import Verdict, sensitive
 from privcore.lower_bounds.secret import Secret
 from workers.plain_files import open_plain
+from workers.warehouse.night_columns import OF_WINDOWS
 from workers.warehouse.store import Warehouse
 from workers.warehouse.with_windows import Windows, with_windows
 
@@ -58,7 +59,37 @@ def audits_of(
     )
     if model is not None:
         found = found.filter(pl.col("model") == model)
-    return with_windows(warehouse, found, windows=windows)
+    found = with_windows(warehouse, found, windows=windows)
+    return with_standings_of_days(warehouse, found, windows=windows)
+
+
+def with_standings_of_days(
+    warehouse: Warehouse, found: pl.DataFrame, *, windows: Windows | None = None
+) -> pl.DataFrame:
+    """Return audits with how the model stood on their day, also where another audit counts now.
+
+    Else a model that stands violated would pass by a file that took the checkpoint's place.
+    """
+    key = ("model", "day", "secret")
+    models = found["model"].unique()
+    current = warehouse.current(every_secret=True, models=models, columns=(*OF_WINDOWS, "status"))
+    others = current.join(found, on=key, how="semi").join(found, on="audit_id", how="anti")
+    if others.is_empty():
+        return found
+    if windows is None:
+        from workers.warehouse.night_windows import (  # noqa: PLC0415  # numba takes long
+            epsilon_windows,
+        )
+
+        windows = epsilon_windows
+    stood = others.select(*key, "audit_id").join(
+        windows(warehouse, others).select("audit_id", stood="standing"), on="audit_id", how="left"
+    )
+    return (
+        found.join(stood.drop("audit_id"), on=key, how="left")
+        .with_columns(pl.coalesce("standing", "stood").alias("standing"))
+        .drop("stood")
+    )
 
 
 def gate(audits: pl.DataFrame) -> tuple[Gate, str]:

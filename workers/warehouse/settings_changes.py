@@ -16,10 +16,12 @@ COLUMNS = (
     *_OF_ALERTS,
 )
 """Columns of a night that are compared."""
-_NO_VERDICT = {"slices", "minimum_slice_records", "secrets", "advantage"}
+NO_VERDICT = {"slices", "minimum_slice_records", "secrets", "advantage"}
 """Fields of a plan on which no verdict depends; on the seed it does, by chance."""
-_OF_ONE_NIGHT = {"version", "privacy"}
-"""Keys of a source that change with each night, or that `declaration_changes` compares."""
+_OF_ONE_NIGHT = {"version"}
+"""Keys of a source that change with each night; not of a feature that is called so."""
+COLUMNS_OF_FEATURES = "columns"
+"""Key of a source's part whose own keys are names of features."""
 _PARTS = {"tables": "scores", "labels": "labels", "checkpoints": "checkpoints"}
 """Parts of a source that are settings, and their names there. Others are what was found."""
 _SHOWN, _CHARACTERS = 5, 60
@@ -76,13 +78,13 @@ def _settings(night: Mapping[str, Any], of_alerts: Collection[str]) -> dict[str,
 def _planned(plan: str) -> Mapping[str, Any]:
     """Return a plan's fields by their names in the settings."""
     given = json.loads(plan)
-    return {f"plan.{name}": given[name] for name in given if name not in _NO_VERDICT}
+    return {f"plan.{name}": given[name] for name in given if name not in NO_VERDICT}
 
 
 def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         for key, inner in value.items():
-            if key not in _OF_ONE_NIGHT:
+            if key not in _OF_ONE_NIGHT or name.endswith(f".{COLUMNS_OF_FEATURES}"):
                 yield from _leaves(inner, f"{name}.{key}")
     elif isinstance(value, list) and any(isinstance(each, dict) for each in value):
         for place, each in enumerate(value):

@@ -121,7 +121,7 @@ def together(
 
     Args:
         warehouse: where the records are.
-        day: of whose audits alone, with earlier ones on the same labels; then each dataset's day of
+        day: of whose audits alone, with others on the same labels; then each dataset's day of
             labels that promises most. All days and partitions by default.
         delta: at which declarations are composed.
         public: only what follows from declarations and plans, which no label decides.
@@ -147,14 +147,26 @@ def together(
 
 
 def _audits(warehouse: Warehouse, day: dt.date | None, *, public: bool) -> pl.DataFrame:
-    """Return the audits of a day, or of all, with all earlier ones that share labels with them."""
+    """Return the audits of a day, or of all, with all others that may share labels with them.
+
+    Later ones, too, where the day was audited after them.
+    """
     named = pl.col("dataset").is_not_null()
     audits = warehouse.current(day=day, columns=_AUDIT, public=public).filter(named)
     since = min((_label_days(row)[0] for row in audits.iter_rows(named=True)), default=day)
-    if day is None or since is None or since == day:
+    if day is None or since is None:
         return audits
-    earlier = warehouse.current(columns=_AUDIT, public=public).filter(named)
-    return earlier.filter(pl.col("day").is_between(since, day))
+    if since == day and not _read_later(warehouse, day):
+        return audits
+    others = warehouse.current(columns=_AUDIT, public=public).filter(named)
+    return others.filter(pl.col("day") >= since)
+
+
+def _read_later(warehouse: Warehouse, day: dt.date) -> bool:
+    """Return whether training for a later day read the labels of one again."""
+    first = pl.min_horizontal("trained_since", pl.col("label_days").list.min())
+    later = warehouse.scan("audits").filter(pl.col("day") > day, first <= day)
+    return bool(warehouse.collect(later.select(pl.len())).item())
 
 
 def _label_days(row: Mapping[str, Any]) -> list[dt.date]:
@@ -167,11 +179,15 @@ def _label_days(row: Mapping[str, Any]) -> list[dt.date]:
 def _add_promises_for_persons(found: dict[tuple[Any, ...], list[dict[str, Any]]]) -> None:
     """Add to audits of rows those of persons: what a model promises for these, it does for rows.
 
-    So a model's own unit takes it out of no total.
+    So a model's own unit takes it out of no total, also where no audit is of rows.
     """
-    for (labels, dataset, unit), rows in found.items():
-        if unit is not None and (labels, dataset, None) in found:
-            found[labels, dataset, None] += rows
+    units: dict[tuple[Any, ...], list[str | None]] = {}
+    for *partition, unit in found:
+        units.setdefault(tuple(partition), []).append(unit)
+    for labels, its in units.items():
+        if len(its) > 1:
+            of_persons = [row for unit in its if unit is not None for row in found[*labels, unit]]
+            found.setdefault((*labels, None), []).extend(of_persons)
 
 
 def _most_read(

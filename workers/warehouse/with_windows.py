@@ -4,8 +4,10 @@ from collections.abc import Callable
 
 import polars as pl
 
-from privcore.lower_bounds import false_discovery_qvalues
+from privcore.lower_bounds import Verdict, false_discovery_qvalues
 from workers.warehouse.input_changes import input_changes
+from workers.warehouse.night_columns import OF_WINDOWS, STANDING
+from workers.warehouse.schema import Status
 from workers.warehouse.store import Warehouse
 
 Windows = Callable[[Warehouse, pl.DataFrame], pl.DataFrame]
@@ -19,7 +21,8 @@ def with_windows(
 
     Columns added: those of `epsilon_windows` (`windows` if they are not derived); `claim_qvalue`,
     e-BH's over the models of the same night; and `inputs_changed`, what of the inputs an earlier
-    record had otherwise.
+    record had otherwise. A night without figures ends no violated standing: it stands as the last
+    night before it that had some.
     """
     if windows is None:
         from workers.warehouse.night_windows import (  # noqa: PLC0415  # numba takes long
@@ -30,11 +33,45 @@ def with_windows(
     found = windows(warehouse, audits).drop("model", "day")
     ids = audits.select("audit_id")
     added = ids.join(found, on="audit_id", how="left", maintain_order="left").drop("audit_id")
+    added = _with_standings_of_before(warehouse, audits, added, windows)
     changes = input_changes(warehouse, audits)
     changed = [changes.get(audit_id) for audit_id in audits["audit_id"]]
     # Beside the columns that are there: a join of all would copy them.
     return audits.hstack(added).with_columns(
         _qvalues(audits), pl.Series("inputs_changed", changed, dtype=pl.String)
+    )
+
+
+def _with_standings_of_before(
+    warehouse: Warehouse, audits: pl.DataFrame, added: pl.DataFrame, windows: Windows
+) -> pl.DataFrame:
+    """Return what is added, with the violated standings that nights without figures go on with.
+
+    Else who spoils an input every night would have a violated model read as one without figures.
+    """
+    named = ("model", "secret", "day")
+    silent = audits.filter(pl.col("status") != Status.EVALUATED, pl.col("day").is_not_null())
+    if silent.is_empty():
+        return added
+    columns = (*OF_WINDOWS, "status")
+    current = warehouse.current(every_secret=True, models=silent["model"].unique(), columns=columns)
+    nights = current.filter(pl.col("status") == Status.EVALUATED).sort("day")
+    last = (
+        silent.select(*named, "audit_id")
+        .sort("day")
+        .join_asof(
+            nights.select(*named, last="audit_id"),
+            on="day",
+            by=("model", "secret"),
+            check_sortedness=False,
+        )
+    )
+    before = nights.filter(pl.col("audit_id").is_in(last["last"].drop_nulls().implode()))
+    found = windows(warehouse, before).filter(pl.col(STANDING) == Verdict.VIOLATED)["audit_id"]
+    going_on = last.filter(pl.col("last").is_in(found.implode()))["audit_id"]
+    violated = pl.Series(audits["audit_id"].is_in(going_on.implode()))
+    return added.with_columns(
+        pl.when(violated).then(pl.lit(str(Verdict.VIOLATED))).otherwise(STANDING).alias(STANDING)
     )
 
 

@@ -138,7 +138,8 @@ def test_a_standing_asks_what_the_label_column_holds_where_nobody_says(
     told = (
         "The nights of this standing, each held against what was declared for it, refute together "
         "that every declaration was true; this night alone does not. Under this night's family and "
-        "delta they prove that the loss is at least 0.73."
+        "delta they prove that the loss is at least 0.73. A day that was audited again also counts "
+        "as first audited, until an operator withdraws that."
     )
     if where is not None:
         told += f" {label_column_warning(given['mechanism'], None, said=where)}"

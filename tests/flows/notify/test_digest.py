@@ -62,6 +62,7 @@ def test_a_week_is_said_by_what_stands_is_new_and_is_resolved(
     assert warehouse.newest_day() == DAY
     assert lines(settings) == {
         "Refuted and not resolved": "ads (declared 0.5, proved at least 0.90 on 2026-03-01); "
+        "gone (declared 0.5, proved at least 0.90 on 2026-02-21); "
         "loans (declared 0.5, proved at least 0.90 on 2026-03-02).",
         "New": "loans (declared 0.5, proved at least 0.90 on 2026-03-02).",
         "Resolved": "mail (declared 0.5).",
