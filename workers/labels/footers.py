@@ -34,7 +34,8 @@ def describe(content: bytes, columns: list[str]) -> dict[str, Any]:
                 first = chunk.data_page_offset
                 if chunk.has_dictionary_page and chunk.dictionary_page_offset:
                     first = min(first, chunk.dictionary_page_offset)
-                chunks.append([first, chunk.total_compressed_size, owners[place]])
+                size = chunk.total_compressed_size
+                chunks.append([first, size, owners[place], chunk.num_values])
         groups.append([group.num_rows, group.total_byte_size, compressed, chunks])
     text = [
         schema.column(place).path

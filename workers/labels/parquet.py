@@ -8,6 +8,7 @@ import bisect
 import functools
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from workers.contained import ContainedError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.content_digest import ContentDigest
 from workers.labels.footers import describe_footer
+from workers.labels.page_headers import unpacked_sizes
 from workers.lake import limits
 from workers.lake.layout import LabelFile, Lake
 from workers.lake.random_reads import RandomReads
@@ -48,6 +50,7 @@ class Chunk(NamedTuple):
     first: int
     size: int
     column: str
+    values: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ class Footer:
         unbounded: asked columns that may unpack to any size, each with how it is stored.
         nested_text: asked columns of lists, structs or maps with text: read as nulls of their kind,
             since no column of such a kind is used, and its text may unpack to any size.
-        chunk_bytes: of the asked columns in all row groups.
+        shared: whether chunks of the asked columns share bytes: a small file would be 10^10 rows.
     """
 
     content: bytes
@@ -87,7 +90,7 @@ class Footer:
     listed: LabelFile | None = None
     unbounded: tuple[tuple[str, str], ...] = ()
     nested_text: tuple[str, ...] = ()
-    chunk_bytes: int = 0
+    shared: bool = False
 
     def schema(self) -> pa.Schema:
         """Return the columns' kinds."""
@@ -142,6 +145,7 @@ def read_footer(
         GroupPlace(rows, unpacked, compressed, tuple(Chunk(*chunk) for chunk in chunks))
         for rows, unpacked, compressed, chunks in found["groups"]
     )
+    places = sorted(chunk[:2] for group in groups for chunk in group.chunks)
     return Footer(
         footer,
         blake3(footer).digest(),
@@ -152,7 +156,7 @@ def read_footer(
         listed,
         tuple((name, how) for name, how in found["unbounded"]),
         tuple(found["nested_text"]),
-        sum(chunk.size for group in groups for chunk in group.chunks),
+        any(first + size > after for (first, size), (after, _) in pairwise(places)),
     )
 
 
@@ -277,10 +281,9 @@ def read_row_group(
     if group.rows > limits.SHARD_ROWS or group.unpacked > limits.SHARD_BYTES:
         raise _too_large(path, f"declares {group.rows:,} rows in {group.unpacked:,} bytes")
     chunks = sorted(chunk for chunk in group.chunks if chunk.column in wanted)
-    # Row groups that share their bytes would make 10^10 rows of a small file.
-    shared = footer.chunk_bytes > footer.file_size
-    if shared or any(
-        first < 0 or size < 0 or first + size > footer.file_size for first, size, _ in chunks
+    if footer.shared or any(
+        chunk.first < 0 or chunk.size < 0 or chunk.first + chunk.size > footer.file_size
+        for chunk in chunks
     ):
         raise DamagedFileError(path)
     spans = list(_coalesced(chunks))
@@ -292,8 +295,9 @@ def read_row_group(
         raise DamagedFileError(path)
     digests: dict[str, Any] = {}
     file = _Ranges(ranges, footer.file_size)
-    for first, size, owner in chunks:
-        digests.setdefault(owner, blake3()).update(file.view(first, size))
+    for chunk in chunks:
+        digests.setdefault(chunk.column, blake3()).update(file.view(chunk.first, chunk.size))
+    _check_pages(path, [(file.view(chunk.first, chunk.size), chunk.values) for chunk in chunks])
     return RowGroup(
         path,
         index,
@@ -302,6 +306,21 @@ def read_row_group(
         {name: digest.digest() for name, digest in digests.items()},
         sum(length for _, length in spans),
     )
+
+
+def _check_pages(path: str, chunks: Iterable[tuple[memoryview, int]]) -> None:
+    """Refuse columns whose pages say that they unpack to more than is read, whatever the footer."""
+    total = 0
+    for chunk, values in chunks:
+        try:
+            size, held = unpacked_sizes(chunk, values)
+        except ValueError:
+            raise DamagedFileError(path) from None
+        total += size
+        if total > limits.SHARD_BYTES:
+            raise _too_large(path, f"has pages of {total:,} bytes")
+        if held > limits.PROBABILITIES:
+            raise _too_large(path, f"has {held:,} values in a column")
 
 
 def _decoded(table: pa.Table, path: str, keep: Container[str]) -> pa.Table:
@@ -347,7 +366,7 @@ def _fetch(lake: Lake, path: str, spans: list[tuple[int, int]]) -> tuple[tuple[i
 def _coalesced(chunks: list[Chunk]) -> Iterator[tuple[int, int]]:
     """Merge neighbouring chunks into spans, as (first byte, length)."""
     spans: list[list[int]] = []
-    for first, size, _ in chunks:
+    for first, size, *_ in chunks:
         if spans and first - spans[-1][1] <= _GAP:
             spans[-1][1] = max(spans[-1][1], first + size)
         else:

@@ -23,14 +23,19 @@ def check_version(version: Version, sha256: str) -> None:
     """Refuse a version whose model file is another one than was audited.
 
     Raises:
-        TerminalError: there is no such version, its file is another one, or the environment names
-            no server.
+        TerminalError: there is no such version, its file is another one, MLflow serves it with
+            code of its own, or the environment names no server.
     """
     found = find_version(version.name, version.number)
     if found is None:
         raise TerminalError(
             f"The MLflow registry has no version {version.number} of {version.name}: give the "
             "version that the training run registered."
+        )
+    if found.code:
+        raise TerminalError(
+            f"MLflow serves version {version.number} of {version.name} with code of its own, which "
+            "may answer otherwise than its file: log the model without code_paths."
         )
     content = read_artifact(found.folder, found.name, at_most=limits.CHECKPOINT_BYTES)
     if hashlib.sha256(content).hexdigest() != sha256:

@@ -39,13 +39,17 @@ _SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class RegisteredModel:
-    """A version of a registered model."""
+    """A version of a registered model.
+
+    `code` is whether MLflow runs modules of the version's own before it loads the file.
+    """
 
     version: str
     run: str | None
     folder: str
     name: str
     format: str
+    code: bool
 
 
 def find_registered(address: str, allowed: Iterable[str] = ()) -> RegisteredModel | None:
@@ -95,8 +99,10 @@ def _located(name: str, found: dict[str, Any], allowed: Iterable[str]) -> Regist
     place = asked("model-versions/get-download-uri", name=name, version=version) or {}
     who = f"Version {version} of {name} in the MLflow registry"
     folder = _folder(str(place.get("artifact_uri") or found.get("source") or ""), allowed, who)
-    file, form = _native(_mlmodel(folder, who), who)
-    return RegisteredModel(version, None if run is None else str(run), folder, file, form)
+    flavors = _mlmodel(folder, who)
+    file, form = _native(flavors, who)
+    code = any(flavor.code is not None for flavor in flavors.values())
+    return RegisteredModel(version, None if run is None else str(run), folder, file, form, code)
 
 
 def read_artifact(folder: str, name: str, *, at_most: int) -> bytes:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from workers.contained import Contained, ContainedError
 from workers.lake import limits
 
+_NULL = {"", "~", "null", "Null", "NULL"}
 _DEEPEST = 50
 """Lists within lists; each level makes the scanner slower."""
 
@@ -22,10 +23,14 @@ class UnreadableMLmodelError(Exception):
 
 
 class Flavor(NamedTuple):
-    """One flavor: its model file, and by which module MLflow loads it; None where it names none."""
+    """One flavor: its model file, by which module MLflow loads it, and a folder of code beside it.
+
+    None where it names none. That folder comes first where Python looks for modules.
+    """
 
     data: str | None
     loader: str | None = None
+    code: str | None = None
 
 
 def read_flavors(content: bytes) -> dict[str, Flavor]:
@@ -72,8 +77,11 @@ def parse(content: bytes) -> dict[str, Flavor] | None:
 
 def _named(flavor: object) -> Flavor:
     said = flavor if isinstance(flavor, dict) else {}
-    words = (said.get(key) for key in ("data", "loader_module"))
-    return Flavor(*(word if isinstance(word, str) else None for word in words))
+    words = (said.get(key) for key in ("data", "loader_module", "code"))
+    # Without its types, YAML's null is a word.
+    return Flavor(
+        *(word if isinstance(word, str) and word not in _NULL else None for word in words)
+    )
 
 
 _contained = Contained(

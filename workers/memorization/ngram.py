@@ -10,6 +10,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ FORMAT = "privaudit-ngram-1"
 END = 256
 VOCABULARY = 257
 _BEGIN = chr(257)
+_AT_ONCE, _MOST_RUNS = 1 << 20, 1 << 25  # of 135 bytes each; a file of more is not read
 _LONGEST, _MOST = 12, 2**53  # counts beyond are no floating-point numbers
 
 
@@ -47,7 +49,7 @@ class NgramCounts:
         """Return the counts of tokenised sequences; each is counted with its end.
 
         Raises:
-            InvalidInputError: a token is no byte and no end.
+            InvalidInputError: a token is no byte and no end, or there are too many different runs.
         """
         counts: Counter[str] = Counter()
         for tokens in sequences:
@@ -56,14 +58,19 @@ class NgramCounts:
             text = _BEGIN * (order - 1) + "".join(map(chr, tokens))
             for length in range(1, order + 1):
                 first = order - length  # no run ends before the first character
-                counts.update(text[at : at + length] for at in range(first, len(text) - length + 1))
+                for start in range(first, len(text) - length + 1, _AT_ONCE):
+                    stop = min(start + _AT_ONCE, len(text) - length + 1)
+                    counts.update(text[at : at + length] for at in range(start, stop))
+                    _check_runs(counts)
         return cls(order, counts)
 
     def __add__(self, other: "NgramCounts") -> "NgramCounts":
         """Return the counts of both parts."""
         if self.order != other.order:
             raise InvalidInputError("order", other.order, f"counts of order {self.order} add to it")
-        return NgramCounts(self.order, self.counts + other.counts)
+        total = self.counts + other.counts
+        _check_runs(total)
+        return NgramCounts(self.order, total)
 
     def to_json(self) -> bytes:
         """Return the model as a file."""
@@ -82,20 +89,37 @@ class NgramCounts:
             InvalidInputError: the file is another, or damaged.
         """
         try:
-            read = json.loads(content)
-            given = read["format"] == FORMAT
-            counts = Counter({str(run): int(count) for run, count in read["counts"].items()})
-            order = int(read["order"])
-        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
-            given, counts, order = False, Counter(), 1
-        known = all(
-            0 < len(run) <= order and 0 < count <= _MOST and max(map(ord, run)) <= VOCABULARY
-            for run, count in counts.items()
-        )
-        if not given or not counts or not known:
+            read = json.loads(content, object_pairs_hook=_said_once)
+            # Other fields would be held in memory by each process that loads the model.
+            given = read.keys() == {"format", "order", "counts"} and read["format"] == FORMAT
+            counts, order = Counter(read["counts"]), read["order"]
+            known = type(order) is int and all(
+                0 < len(run) <= order
+                and type(count) is int
+                and 0 < count <= _MOST
+                and ord(run[-1]) <= END
+                and max(map(ord, run)) <= VOCABULARY
+                for run, count in counts.items()
+            )
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            given = known = False
+        if not (given and counts and known):
             rule = f"it is a file of the format {FORMAT}, as `privaudit memorization fit` writes it"
             raise InvalidInputError("model", "another file", rule)
         return cls(order, counts)
+
+
+def _check_runs(counts: Counter[str]) -> None:
+    if len(counts) > _MOST_RUNS:
+        rule = f"a model holds at most {_MOST_RUNS:,}: count less text, or a lower order"
+        raise InvalidInputError("different runs of characters", len(counts), rule)
+
+
+def _said_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a field is said twice")
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)

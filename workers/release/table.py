@@ -76,7 +76,7 @@ def read_frame(uri: str) -> pl.DataFrame:
         bounds = f"{limits.RELEASE_SECONDS} seconds and {limits.RELEASE_MEMORY_BYTES >> 30} GiB"
         rule = f"it cannot be read within {bounds} (its reader {error.why}): write fewer rows"
         raise InvalidInputError("table", name, rule) from None
-    except pa.ArrowInvalid as error:
+    except pa.ArrowException as error:  # also of numbers with more than 64 bits
         raise InvalidInputError("table", name, f"it is damaged: {_first_line(error)}") from None
     raise InvalidInputError("table", name, answer["refused"])
 

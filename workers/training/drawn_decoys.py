@@ -105,6 +105,12 @@ def write_decoys(
                 telling = chosen & (drawn.labels != drawn.others)
                 counts += train.sum(), chosen.sum(), telling.sum()
     lake.complete(folder)
+    written = [file.name for file in partition.files]
+    if [file.name for file in find_partition(lake, into, day).files] != written:
+        raise NotEvaluableError(
+            Reason.DECOYS_CHANGED,
+            f"{folder} got files of somebody else while it was written: name another dataset.",
+        )
     digest = commitment(lake, into, day, label=label, column=COLUMN)
     records, decoys, telling = (int(count) for count in counts)
     manifest = DecoyLabels(column=COLUMN, commitment=digest)

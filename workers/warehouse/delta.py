@@ -51,7 +51,9 @@ _KINDS = {
 """Words of Delta Lake for what a table's columns hold."""
 _NAMED = 100
 """Characters that are quoted of a file's name."""
-_SCHEME = re.compile(r"^[a-z0-9+]+://", re.IGNORECASE)
+_AT_ONCE = 1_000
+_COUNTED: set[str] = set()
+"""Data files whose rows were counted; none changes under its name."""
 _REWRITER = "privaudit/rewriting"
 """Name in a table's log of whoever takes files out of it."""
 _PATIENCE = Patience(attempts=10, first=0.05, longest=0.5)
@@ -125,12 +127,14 @@ def check_ours(table: deltalake.DeltaTable, path: str) -> None:
     """
     if table.protocol().min_reader_version > 1 or table.metadata().partition_columns:
         raise _changed(path, "it has deletion vectors, partitions or other reader features")
-    local = local_path(path)
-    folder = None if local is None else os.path.realpath(local)
-    for file in data_files(table, path):
-        parts = _SCHEME.sub("", file)
-        below = folder is not None and file.rpartition("/")[0] != folder
-        if below or "://" in parts or ".." in parts.split("/"):
+    folder = deltalake.DeltaTable.table_uri.__get__(table).rstrip("/")
+    if local_path(path) is not None:
+        folder = urllib.parse.unquote(folder.removeprefix("file://"))
+    files = data_files(table, path)
+    if len(set(files)) < len(files):
+        raise _changed(path, "its log names a file twice")
+    for file in files:
+        if file.rpartition("/")[0] != folder:
             raise _changed(path, f"its log names {file[:_NAMED]!a}, which lies elsewhere")
 
 
@@ -145,6 +149,27 @@ def check_columns(table: deltalake.DeltaTable, columns: pa.Schema, path: str) ->
         found = stored.get(column.name)
         if found is not None and _kind(found) != _KINDS.get(column.type, "array"):
             raise _changed(path, f"its column {column.name} holds {str(found)[:_NAMED]}")
+
+
+def check_rows(table: deltalake.DeltaTable, path: str, *, bytes_a_row: float) -> None:
+    """Refuse a data file of more rows than its bytes can hold: some kB would take all memory.
+
+    A process asks for each file's rows and size once.
+
+    Raises:
+        TerminalError: naming the first.
+    """
+    new = [file for file in data_files(table, path) if file not in _COUNTED]
+    for start in range(0, len(new), _AT_ONCE):  # a first one that is gone ends it
+        some = new[start : start + _AT_ONCE]
+        places = [file.rpartition("/")[2] for file in some]
+        sizes = [info.size or 0 for info in open_filesystem(path).get_file_info(places)]
+        scans = [pl.scan_parquet(file, glob=False, hive_partitioning=False) for file in some]
+        counted = pl.collect_all([scan.select(pl.len()) for scan in scans])
+        for place, size, count in zip(places, sizes, counted, strict=True):
+            if (rows := count.item()) * bytes_a_row > size:
+                raise _changed(path, f"{place[:_NAMED]!a} has {rows:,} rows in {size:,} bytes")
+        _COUNTED.update(some)
 
 
 def _kind(found: Any) -> str:
@@ -278,7 +303,13 @@ def readable(place: str) -> Iterator[None]:
         yield
     except CommitFailedError:
         raise
-    except (DeltaError, pl.exceptions.PolarsError, OSError, json.JSONDecodeError) as error:
+    except (
+        DeltaError,
+        pl.exceptions.PolarsError,
+        OSError,
+        pa.ArrowInvalid,
+        json.JSONDecodeError,
+    ) as error:
         raise _sentence(place, error) from None
     except BaseException as error:
         # Rust's panics are no Exception.

@@ -19,6 +19,7 @@ from workers.warehouse.commit import commit_all, insert_rows, shared
 from workers.warehouse.delta import (
     check_columns,
     check_ours,
+    check_rows,
     commit_times,
     open_table,
     readable,
@@ -44,6 +45,8 @@ _NAMED = 3
 """The most audits that are named where an id's beginning fits several."""
 SHORTEST_ID = 4
 """Characters of an id that must be given."""
+_BYTES_OF_AUDIT, _BYTES_OF_PART = 8.0, 1 / 16
+"""The fewest bytes of a data file a row: an audit's id alone packs to 16; its parts share it."""
 INPUT_COLUMNS = (
     "method_version",
     "target_sha256",
@@ -214,6 +217,7 @@ class Warehouse:
         stored = open_table(self.path(table))
         if stored is not None:
             check_columns(stored, arrow_schema(TABLES[table].row), self.path(table))
+            self._check_rows(table, stored)
         if stored is None or not self.by_log or self.as_of is None:
             return stored
         # By what each commit says of itself: a copied warehouse has new times on its files.
@@ -222,6 +226,7 @@ class Warehouse:
         if known:
             stored.load_as_version(known[-1])
             check_ours(stored, self.path(table))
+            self._check_rows(table, stored)
             return stored
         if not commits or commits[0][0] == 0:
             return None
@@ -435,6 +440,10 @@ class Warehouse:
     def _holds(self, table: str, audit_id: str) -> bool:
         found = self.scan(table).filter(pl.col("audit_id") == audit_id).select(pl.len())
         return bool(self.collect(found).item())
+
+    def _check_rows(self, table: str, stored: deltalake.DeltaTable) -> None:
+        least = _BYTES_OF_AUDIT if len(TABLES[table].keys) == 1 else _BYTES_OF_PART
+        whole(self.uri, lambda: check_rows(stored, self.path(table), bytes_a_row=least))
 
     def _check_present(self) -> None:
         if self.as_of is not None:

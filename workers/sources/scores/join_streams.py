@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import unquote
 
 import numpy as np
 import polars as pl
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.columns import Batch
 from workers.labels.parquet import read_footer, read_row_group
 from workers.lake.layout import LabelFile, Lake
 from workers.lake.retries import patiently
@@ -140,8 +142,8 @@ def table_rows(part: JoinPart, chunks: Iterable[RowGroups], *, known_at: str | N
     """Return the asked columns of some row groups of one table; `known_at` is the label's time.
 
     Reading the stream raises:
-        NotEvaluableError: a file is damaged, was replaced, or stores a column otherwise than the
-            first file of its table.
+        NotEvaluableError: a file is damaged, was replaced, stores a column otherwise than the
+            first file of its table, or holds other values than its folder says.
         TransientError: storage kept failing.
     """
 
@@ -149,9 +151,13 @@ def table_rows(part: JoinPart, chunks: Iterable[RowGroups], *, known_at: str | N
         for _, file, start, stop in chunks:
             root, columns = part.found.root, part.needed
             footer = read_footer(root, file.name, columns, listed=file)
+            folders = unquote(file.name).casefold()
+            said = [name for name in columns if f"{name.casefold()}=" in folders]
             for index in range(start, stop):
                 group = read_row_group(root, file.name, footer, index, columns)
                 for table in group.batches(columns, rows=_BATCH_ROWS):
+                    for name in said:
+                        Batch(table, file.name, (file.name, index, 0)).column(name)
                     read = _as(table, part.kinds, file.name)
                     stream.unplaced += _unplaced(read, part, known_at)
                     yield read

@@ -15,6 +15,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.conversions import from_bytes
 from pyiceberg.exceptions import NoSuchTableError, ValidationError
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import (
     DateType,
     PrimitiveType,
@@ -118,8 +119,9 @@ def files_of_day(
 ) -> dict[str, Any]:
     """Return where an Iceberg table lies, its snapshot, and that one's files that may hold a day.
 
-    All files without a `column` that says the day. Also the newest snapshot, the columns' numbers,
-    by name, and whether a property gives these to files without any.
+    All files without a `column` that says the day. Also the newest snapshot, what the manifests say
+    of whole columns of a file, the columns' numbers, by name, and whether a property gives these to
+    files without any.
 
     Raises:
         NotEvaluableError: there is no such table, snapshot or column, it cannot be read, or it
@@ -136,7 +138,7 @@ def files_of_day(
                 "it, or keep snapshots longer.",
             )
         _check_no_renamed(found, table)
-        names = []
+        names, said = [], {}
         for task in _tasks(found, table, snapshot.snapshot_id, column, dt.date.fromisoformat(day)):
             if task.delete_files:
                 raise NotEvaluableError(
@@ -146,11 +148,14 @@ def files_of_day(
                     "delete-file-threshold 1).",
                 )
             names.append(task.file.file_path)
+            if words := list(_said(found, task.file)):
+                said[task.file.file_path] = words
         return {
             "location": found.location(),
             "snapshot": snapshot.snapshot_id,
             "newest": getattr(found.current_snapshot(), "snapshot_id", None),
             "files": names,
+            "said": said,
             "ids": {field.name: field.field_id for field in found.schema().fields},
             "mapped": found.name_mapping() is not None,
         }
@@ -190,6 +195,15 @@ def _greatest(fields: Any, bounds: dict[int, bytes]) -> Iterator[tuple[str, Any]
         elif isinstance(kind, TimestampType | TimestamptzType):
             value = micros_to_timestamp(value)
         yield field.name, value
+
+
+def _said(found: Any, file: Any) -> Iterator[tuple[str, str | None]]:
+    """Yield the columns of which a file's partition is the value, and that in words."""
+    for field, value in zip(found.specs()[file.spec_id].fields, file.partition, strict=True):
+        if isinstance(field.transform, IdentityTransform):
+            column = found.schema().find_field(field.source_id)
+            plain = field.transform.to_human_string(column.field_type, value)
+            yield column.name, None if value is None else plain
 
 
 @contextmanager

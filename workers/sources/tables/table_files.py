@@ -7,16 +7,17 @@ such is refused, with the way out. A contained child reads Delta's logs and Iceb
 
 import datetime as dt
 import posixpath
-import urllib.parse
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote, unquote
 
 from pyarrow import fs
 
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.parquet import read_footer
+from workers.labels.columns import NULL, Batch
+from workers.labels.parquet import read_footer, read_row_group
 from workers.labels.shards import READERS, Partition, divide
 from workers.lake.layout import LabelFile, Lake
 from workers.lake.places import check_uri, local_path, placed
@@ -27,6 +28,7 @@ from workers.sources.tables.table_days import Named, as_day, says_day
 
 CSV = "csv"
 _CSV = (".csv", ".csv.gz")
+_ROWS = 1 << 16
 _AT_ONCE = 1_000  # files whose sizes are asked for in one request
 _NUMBER = b"PARQUET:field_id"
 
@@ -188,24 +190,21 @@ def _folder_day(place: TablePlace, root: Lake, only: str | None, day: dt.date) -
     prefix = f"{place.day}="
 
     def said(file: LabelFile) -> list[str]:
-        return [
-            urllib.parse.unquote(part[len(prefix) :])
-            for part in file.name.split("/")[:-1]
-            if part.startswith(prefix)
-        ]
+        folders = file.name.split("/")[:-1]
+        return [part[len(prefix) :] for part in folders if part.startswith(prefix)]
 
     by_folder = any(map(said, found))
 
     def of(file: LabelFile, day: dt.date) -> bool:
-        return not by_folder or any(says_day(word, day) for word in said(file))
+        return not by_folder or any(says_day(unquote(word), day) for word in said(file))
 
     def of_another(file: LabelFile) -> bool:
-        return any(other not in {None, day} for other in map(as_day, said(file)))
+        return any(as_day(unquote(word)) not in {None, day} for word in said(file))
 
     files = tuple(sorted(file for file in found if of(file, day)))
     if not files:
         raise no_such_day(place, day)
-    _check_one_spelling(place, {word for file in files for word in said(file)}, day)
+    _check_one_spelling(place, {f"/{prefix}".join(said(file)) for file in files})
     unread = [file for file in found if not of(file, day)]
     return TableDay(
         root,
@@ -217,13 +216,13 @@ def _folder_day(place: TablePlace, root: Lake, only: str | None, day: dt.date) -
     )
 
 
-def _check_one_spelling(place: TablePlace, words: Iterable[str], day: dt.date) -> None:
-    """Refuse a day that is spelled in two ways: training will have read one of them."""
-    spelled = sorted(word for word in words if says_day(word, day))
-    if len(spelled) > 1:
+def _check_one_spelling(place: TablePlace, spelled: Collection[str]) -> None:
+    """Refuse a day in two spellings, or in two days' folders: training will have read one."""
+    if len(spelled) > 1 or any("/" in word for word in spelled):
         raise NotEvaluableError(
             Reason.TABLE_UNSUPPORTED,
-            f"{place.table} has the day twice, as {place.day} = {' and '.join(spelled)}: keep one.",
+            f"{place.table} has the day twice, as {place.day} = {' and '.join(sorted(spelled))}: "
+            "keep one.",
         )
 
 
@@ -256,14 +255,14 @@ def _delta_day(place: TablePlace, root: Lake, day: dt.date) -> TableDay:
     found = _ask_delta("files_of_day", place, column=place.day, day=day.isoformat())
     if not found["files"]:
         raise no_such_day(place, day)
-    _check_one_spelling(place, found["said"], day)
-    if isinstance(place, DayTable) and place.holdout_rule.column in found["apart"]:
-        raise NotEvaluableError(
-            Reason.TABLE_UNSUPPORTED,
-            f"The Delta table {place.table} keeps {place.holdout_rule.column!r} in its log, and an "
-            "audit reads files: partition by another column.",
-        )
+    _check_one_spelling(place, found["said"])
     files = _listed(root, found["files"], place)
+    apart = {name.casefold() for name in found["apart"] if name != place.day}
+    if isinstance(place, DayTable) and place.holdout_rule.column.casefold() in apart:
+        raise _in_the_log(place, place.holdout_rule.column)
+    if apart:
+        with ThreadPoolExecutor(READERS) as pool:
+            list(pool.map(lambda file: _check_apart(root, file, apart, place), files))
     in_files = not found["partitioned"] and place.day is not None
     undated = _listed(root, found["undated"], place)
     return TableDay(
@@ -277,6 +276,21 @@ def _delta_day(place: TablePlace, root: Lake, day: dt.date) -> TableDay:
     )
 
 
+def _check_apart(root: Lake, file: LabelFile, apart: set[str], place: TablePlace) -> None:
+    """Refuse a file with a column that the log holds: Delta's readers take the log's values."""
+    for name in read_footer(root, file.name, listed=file).names:
+        if name.casefold() in apart:
+            raise _in_the_log(place, name)
+
+
+def _in_the_log(place: TablePlace, column: str) -> NotEvaluableError:
+    return NotEvaluableError(
+        Reason.TABLE_UNSUPPORTED,
+        f"The Delta table {place.table} keeps {column!r} in its log, and an audit reads files: "
+        "partition by another column.",
+    )
+
+
 def _iceberg_day(place: TablePlace, day: dt.date) -> TableDay:
     found = _ask_iceberg("files_of_day", place, column=place.day, day=day.isoformat())
     names = [_below(found["location"], path) for path in found["files"]]
@@ -284,8 +298,10 @@ def _iceberg_day(place: TablePlace, day: dt.date) -> TableDay:
         raise no_such_day(place, day)
     root = Lake(_iceberg_root(place, found["location"]))
     files = _listed(root, names, place)
+    said = {_below(found["location"], path): words for path, words in found["said"].items()}
     with ThreadPoolExecutor(READERS) as pool:
         list(pool.map(lambda file: _check_numbers(root, file, found, place), files))
+        list(pool.map(lambda file: _check_said(root, file, said.get(file.name, ()), place), files))
     in_files = place.day is not None
     version, newest = found["snapshot"], found["newest"]
     return TableDay(root, "iceberg", version, files, day_in_files=in_files, newest=newest)
@@ -314,6 +330,26 @@ def _check_numbers(
                 f"and the table {numbers.get(name, 'has no such column')}, so that readers may "
                 "take another column: write the file anew through the table.",
             )
+
+
+def _check_said(
+    root: Lake, file: LabelFile, said: Iterable[tuple[str, str | None]], place: TablePlace
+) -> None:
+    """Refuse a file with other values than its manifest says: Spark takes the manifest's word.
+
+    Of the day, each row is asked.
+    """
+    words = {name: NULL if word is None else word for name, word in said if name != place.day}
+    if not words:
+        return
+    footer = read_footer(root, file.name, words, listed=file)
+    names = [name for name in words if name in footer.names]
+    for index in range(len(footer.groups)):
+        group = read_row_group(root, file.name, footer, index, names)
+        for table in group.batches(names, rows=_ROWS):
+            for name in names:
+                folder = f"{quote(name)}={quote(words[name])}"
+                Batch(table, f"{folder}/{file.name}", (file.name, index, 0)).column(name)
 
 
 def _ask_delta(question: str, place: TablePlace, **about: Any) -> Any:
