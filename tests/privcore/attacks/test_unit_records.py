@@ -123,6 +123,11 @@ def test_tallies_play_units_and_keep_trained_ones_out_of_the_control():
     assert sum(odds.records for odds in tallies.control_odds) == unseen.streams.size
     assert tallies.control_game.records == unseen.streams.size
     assert tallies.classes == 3
+    # Of three classes the labels are counted by themselves; the odds hold those of two.
+    alone, others = seen.without(everyone.doubted), unseen
+    for found, units in ((tallies.labels, alone), (tallies.control_labels, others)):
+        counts = label_counts(units.proxy, units.labels).counts
+        np.testing.assert_array_equal(found.counts.sum(axis=0), counts[0])
     evidence = read_evidence(
         tallies, claim=PURE, choice=Grid(), paper_delta=1e-5, random=generator(0)
     )
@@ -155,6 +160,7 @@ def test_persons_with_rows_in_both_arms_are_matched_in_neither():
         # Each has two rows: the second group.
         assert [group.records for group in odds] == [0, 3, 0, 0, 0]
         assert odds[1] == alone
+    assert (tallies.labels, tallies.control_labels) == (None, None)
     # The game and its price count everybody who was trained on.
     assert tallies.game.records == 6
     assert tallies.control_game.records == 3
@@ -364,6 +370,9 @@ def test_persons_are_counted_against_what_the_student_says_of_the_record_that_pl
         assert functools.reduce(operator.add, bet.odds) == odds
         assert np.array_equal(beside.labels.counts.sum(axis=0), counts.counts[0])
     assert unit_tallies(part(), part(), score=PaperScore(), repetitions=1, key=2).student is None
+    # In public, where unreadable labels play, there is no student.
+    public = arms[0].with_unread(arms[1].unread())
+    assert public.doubted.student.shape == public.moved.student.shape == (24, 0, 2)
 
 
 def remembered(random, owner):
