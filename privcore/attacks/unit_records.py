@@ -8,9 +8,11 @@ unit plays with one record, and everything that is valid for independent records
     shard -> UnitChoices --+
 
 Which record is bet on is decided once both models are known: the one of which the target says most
-beyond the proxy. An owner who knows a rule that looks at the proxy alone has the target remember
-the other records. The game, and all that asks whether the arms are alike, have a record that the
-proxy alone decides: through the target's choice a leak would look like arms that differ.
+beyond the proxy, and beyond what features explain (a student). An owner who knows a rule that looks
+at the proxy alone has the target remember the other records; who knows one that does not look at
+the student adds records of which the target has learned what is true of all. The game, and all that
+asks whether the arms are alike, have a record that the proxy alone decides: through the target's
+choice a leak would look like arms that differ.
 """
 
 import functools
@@ -146,7 +148,7 @@ class UnitChoices:
     Attributes:
         doubted: the record of which the proxy is least sure: its most probable label is the least
             probable.
-        moved: the record of which the target says most beyond the proxy.
+        moved: the record of which the target says most beyond the proxy, and beyond its student.
     """
 
     doubted: UnitRecords
@@ -186,7 +188,8 @@ def unit_records(
     units: NDArray[np.generic],
     *,
     unit_key: int,
-    student: Callable[[NDArray[np.int64], NDArray[np.uint64]], NDArray[np.float64]] | None = None,
+    student: Callable[[NDArray[np.uint64]], NDArray[np.float64]] | None = None,
+    student_chooses: bool = True,
 ) -> UnitChoices:
     """Return this shard's candidates of each unit, for a bound on the loss of *all* its labels.
 
@@ -218,16 +221,22 @@ def unit_records(
         records: of this shard; their streams decide among equals.
         units: shape (records,), whom each record belongs to: integers or non-empty words.
         unit_key: the audit's stream, from `stream_key`, the *same for all shards and arms*.
-        student: returns what a student expects of target and proxy, shape (some records, 2,
-            classes), of records given by their places and by their units' streams; it is asked
-            about those alone that play.
+        student: returns what a student expects of target and proxy, shape (records, 2, classes), of
+            all records, given their units' streams.
+        student_chooses: whether what it expects of the target is looked at for the choice, too. It
+            must be one that no label decides.
     """
     target, proxy = records.checked_pair()
     labels, undecided = records.labels, records.undecided
     streams, rows = unit_streams(units, labels.size, key=unit_key)
     near = proxy[np.arange(labels.size), labels] if undecided is None else undecided.near
     order = np.zeros(labels.size, dtype=np.int64) if undecided is None else undecided.order
-    places = np.arange(labels.size)
+    said = np.zeros((labels.size, 0, target.shape[1]))
+    moved = information_gain(target, proxy)
+    if student is not None:
+        said = student(streams[rows])
+        if student_chooses:
+            moved = np.minimum(moved, information_gain(target, said[:, 0]))
     several = UnitRecords(
         streams=streams[rows],
         worth=np.zeros(labels.size),
@@ -239,41 +248,31 @@ def unit_records(
         groups=np.full(labels.size, records.group, dtype=np.int64),
         near=near,
         order=order,
-        student=places[:, None, None].astype(np.float64),
+        student=said,
     )
-    worths = -proxy.max(axis=1), information_gain(target, proxy)
-    chosen = [replace(several, worth=worth).one_each() for worth in worths]
-    where = [one.student[:, 0, 0].astype(np.int64) for one in chosen]
-    asked = np.unique(np.concatenate(where))  # often one record is chosen by both rules
-    said = np.zeros((asked.size, 0, target.shape[1]))
-    if student is not None:
-        said = student(asked, several.streams[asked])
     return UnitChoices(
-        *(
-            replace(one, student=said[np.searchsorted(asked, each)])
-            for one, each in zip(chosen, where, strict=True)
-        )
+        *(replace(several, worth=worth).one_each() for worth in (-proxy.max(axis=1), moved))
     )
 
 
 def information_gain(
-    target: NDArray[np.float64], proxy: NDArray[np.float64]
+    target: NDArray[np.float64], other: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return how much the target says of each record beyond the proxy, in nats; shape (records,).
+    """Return how much the target says of each record beyond another, in nats; shape (records,).
 
-    That is the Kullback-Leibler divergence of its chance of one class from the proxy's: of the
+    That is the Kullback-Leibler divergence of its chance of one class from the other's: of the
     class that it raised most, which is bet on. A record of which both are sure says little, however
     far their log-odds are apart, so that owners cannot move such records in place of others unless
     answers become wrong.
 
     Args:
         target: shape (records, classes), probabilities.
-        proxy: likewise.
+        other: likewise, the proxy's or a student's.
     """
-    raised = (target - proxy).argmax(axis=1)[:, None]
+    raised = (target - other).argmax(axis=1)[:, None]
     now, before = (
         np.take_along_axis(one, raised, axis=1)[:, 0].clip(FLOOR, 1.0 - FLOOR)
-        for one in (target, proxy)
+        for one in (target, other)
     )
     gain = now * np.log(now / before) + (1.0 - now) * np.log((1.0 - now) / (1.0 - before))
     # Machines whose logarithms differ in the last bit choose alike.

@@ -83,15 +83,17 @@ def persons_of(
     """
     fitted = scored.game.student
 
-    def student(chosen: NDArray[np.int64], units: NDArray[np.uint64]) -> NDArray[np.float64]:
+    def student(units: NDArray[np.uint64]) -> NDArray[np.float64]:
         assert fitted is not None  # noqa: S101  # else not called
-        return fitted.probabilities(scored.batch, rows[chosen], folds_of(units))
+        return fitted.probabilities(scored.batch, rows, folds_of(units))
 
     return unit_records(
         scored.records.of(rows),
         people[rows],
         unit_key=unit_key,
         student=None if fitted is None else student,
+        # In public, no label may decide anything, and it is fitted to rows whose label can be read.
+        student_chooses=scored.game.plan.epsilon_public is None,
     )
 
 

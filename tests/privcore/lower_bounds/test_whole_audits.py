@@ -267,12 +267,10 @@ def persons_bound(of: Unread, random: Random, seed: int, *, by_person: bool) -> 
         for number, outputs in enumerate(said)
     ]
 
-    def asked(
-        chosen: NDArray[np.int64], who: NDArray[np.uint64], *, rows: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def asked(who: NDArray[np.uint64], *, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         taught = [one for one in students if one is not None]
         assert len(taught) == 2
-        outputs = (one.predict(seen.some(rows[chosen]), folds_of(who)) for one in taught)
+        outputs = (one.predict(seen.some(rows), folds_of(who)) for one in taught)
         return np.stack([probabilities_of(each) for each in outputs], axis=1)
 
     units = [
