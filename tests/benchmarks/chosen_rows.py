@@ -1,11 +1,12 @@
-"""Which row of a person should be bet on: what four rules prove of honest memory and of an owner's.
+"""Which row of a person should be bet on: what five rules prove of honest memory and of an owner's.
 
     python -m tests.benchmarks.chosen_rows [AUDITS]
 
-`gain` is the rule of `unit_records`: the row of which the target says most beyond the earlier
-model. `sure` takes the row that the earlier model is least sure of, which an owner knows before
-training; `lot` draws one; `lift` takes the row whose log-odds the target moved most, which an owner
-can do to rows of which both models are sure. There is no student.
+`gain` and `student` are the rule of `unit_records`: the row of which the target says most beyond
+the earlier model, and with a student beyond that, too. `sure` takes the row that the earlier model
+is least sure of, which an owner knows before training; `lot` draws one; `lift` takes the row whose
+log-odds the target moved most, which an owner can do to rows of which both models are sure. Only
+the last rule has a student, whose log-odds differ by 0.5 from what features say.
 """
 
 import sys
@@ -37,7 +38,9 @@ class World:
         memory: by how much log-odds move to a remembered label.
         owner: what somebody does who knows a rule: never remembers the row that the earlier model
             is least sure of (`forgets`), or the surest, which it moves by 6 away from 1/2
-            (`surer`), or the least sure, which it moves by 2 to either side (`noise`).
+            (`surer`), or the least sure, which it moves by 2 to either side (`noise`); or adds a
+            row of each person in a segment that moved from 0.1 to 0.9 (`drift`).
+        moved: share of the rows that are in that segment anyway.
         drift: deviation of what changed for everyone since the earlier model, in log-odds.
     """
 
@@ -46,34 +49,53 @@ class World:
     share: float
     memory: float
     owner: str = ""
+    moved: float = 0.0
     drift: float = 0.5
 
-    def arm(self, random: Random, *, persons: int, memory: float, first: int) -> UnitChoices:
+    def arm(self, random: Random, *, held_out: bool, taught: bool) -> UnitChoices:
         """Return the rows that play of one arm."""
-        rows = persons * self.each
-        known = random.normal(0.0, 1.5, rows)
-        now = known + self.drift * random.normal(size=rows)
-        labels = (random.random(rows) < expit(now)).astype(np.int64)
-        remembered = random.random(rows) < self.share
-        target = now + random.normal(0.0, 0.3, rows)
-        if self.owner:
-            sureness = np.abs(known).reshape(persons, self.each)
-            place = sureness.argmax(axis=1) if self.owner == "surer" else sureness.argmin(axis=1)
-            spared = np.arange(persons) * self.each + place
-            remembered[spared] = False
-            if self.owner == "surer":
-                target[spared] += 6.0 * np.sign(known[spared])
-            if self.owner == "noise":
-                target[spared] += 2.0 * random.choice([-1.0, 1.0], persons)
+        persons, memory = (self.persons // 4, 0.0) if held_out else (self.persons, self.memory)
+        shape = (persons, self.each)
+        known = random.normal(0.0, 1.5, shape)
+        now = known + self.drift * random.normal(size=shape)
+        segment = random.random(shape) < self.moved
+        if self.owner == "drift":
+            more = np.ones((persons, 1), dtype=np.bool_)
+            known, now, segment = (np.hstack([each, more]) for each in (known, now, segment))
+        known[segment], now[segment] = -2.2, 2.2
+        labels = random.random(known.shape) < expit(now)
+        remembered = random.random(known.shape) < self.share
+        target = now + random.normal(0.0, 0.3, known.shape)
+        if self.owner == "drift":
+            remembered[:, -1] = False
+        elif self.owner:
+            surest = self.owner == "surer"
+            place = (np.abs(known).argmax if surest else np.abs(known).argmin)(axis=1)
+            spared = np.arange(known.shape[1]) == place[:, None]
+            remembered &= ~spared
+            target += 6.0 * surest * spared * np.sign(known)
+            noise = 2.0 * (self.owner == "noise")
+            target += noise * spared * random.choice([-1.0, 1.0], known.shape)
         target += memory * remembered * (2 * labels - 1)
-        records = ScoredRecords(_two(target), _two(known), labels, int(random.integers(2**60)))
-        people = np.repeat(np.arange(persons), self.each) + first
-        return unit_records(records, people, unit_key=int(random.integers(2**60)))
+        people = np.repeat(np.arange(persons) + held_out * self.persons, known.shape[1])
+        said = np.stack(
+            [_two(each + random.normal(0.0, 0.5, each.shape)) for each in (now, known)], axis=1
+        )
+        records = ScoredRecords(
+            _two(target), _two(known), labels.ravel().astype(np.int64), int(random.integers(2**60))
+        )
+        return unit_records(
+            records,
+            people,
+            unit_key=int(random.integers(2**60)),
+            student=(lambda _: said) if taught else None,
+        )
 
-    def bound(self, random: Random) -> float:
+    def bound(self, random: Random, *, taught: bool) -> float:
         """Return what one audit proves."""
-        training = self.arm(random, persons=self.persons, memory=self.memory, first=0)
-        held = self.arm(random, persons=self.persons // 4, memory=0.0, first=self.persons)
+        training, held = (
+            self.arm(random, held_out=held_out, taught=taught) for held_out in (False, True)
+        )
         tallies = unit_tallies(training, held, score=PaperScore(), repetitions=1, key=3)
         found = read_evidence(
             tallies, claim=_CLAIM, choice=Grid(), paper_delta=1e-5, random=np.random.default_rng(1)
@@ -82,7 +104,7 @@ class World:
 
 
 def _two(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.stack([expit(-log_odds), expit(log_odds)], axis=1)
+    return np.stack([expit(-log_odds.ravel()), expit(log_odds.ravel())], axis=1)
 
 
 def _lifts(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -96,14 +118,17 @@ RULES: dict[str, Rule] = {
     "lot": lambda target, _: np.zeros(len(target)),
     "lift": _lifts,
     "gain": information_gain,
+    "student": information_gain,
 }
 """From both models' probabilities to a row's worth; a hash decides among equals."""
 WORLDS = [
-    *(World(4_000, 2, 1.0, 1.0, owner) for owner in ("", "forgets", "surer", "noise")),
-    *(World(4_000, 4, 0.3, 4.0, owner) for owner in ("", "forgets", "surer", "noise")),
+    *(World(4_000, 2, 1.0, 1.0, owner) for owner in ("", "forgets", "surer", "noise", "drift")),
+    *(World(4_000, 4, 0.3, 4.0, owner) for owner in ("", "forgets", "surer", "noise", "drift")),
     *(World(4_000, 4, 0.3, 4.0, owner, drift=1.0) for owner in ("", "forgets")),
+    World(4_000, 4, 0.3, 4.0, moved=0.2),
     *(World(1_000, 20, share, 4.0) for share in (0.3, 0.05)),
-    *(World(4_000, each, 1.0, 0.0) for each in (2, 8)),
+    World(1_000, 20, 0.3, 4.0, moved=0.2),
+    *(World(4_000, each, 1.0, 0.0, moved=0.2) for each in (2, 8)),
 ]
 
 
@@ -114,9 +139,13 @@ def main() -> None:
     print("| --- |" + " --- |" * len(RULES))  # noqa: T201
     for place, world in enumerate(WORLDS):
         cells = []
-        for rule in RULES.values():
+        for name, rule in RULES.items():
+            taught = name == "student"
             with mock.patch.dict(unit_records.__globals__, information_gain=rule):
-                found = [world.bound(np.random.default_rng((place, one))) for one in range(audits)]
+                found = [
+                    world.bound(np.random.default_rng((place, one)), taught=taught)
+                    for one in range(audits)
+                ]
             cells.append(f"{np.mean(found):.2f}")
         about = ", ".join(f"{name} {value}" for name, value in vars(world).items())
         print(f"| {about} | {' | '.join(cells)} |", flush=True)  # noqa: T201
