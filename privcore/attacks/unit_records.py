@@ -223,8 +223,8 @@ def unit_records(
         unit_key: the audit's stream, from `stream_key`, the *same for all shards and arms*.
         student: returns what a student expects of target and proxy, shape (records, 2, classes), of
             all records, given their units' streams.
-        student_chooses: whether what it expects of the target is looked at for the choice, too. It
-            must be one that no label decides.
+        student_chooses: whether what it expects of the target is looked at for the choice, too: it
+            may depend on no training label, and where a statement is published on none at all.
     """
     target, proxy = records.checked_pair()
     labels, undecided = records.labels, records.undecided
