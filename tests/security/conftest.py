@@ -1,9 +1,15 @@
-"""The lake that most attacks are played on."""
+"""The lake and the warehouse that most attacks are played on."""
+
+import datetime as dt
+import pathlib
+import shutil
 
 import pytest
 
 from tests.support.lake import clone_model
+from tests.support.warehouse import evaluated, put_rows
 from workers.lake.layout import Lake
+from workers.warehouse.store import Warehouse
 
 
 @pytest.fixture
@@ -11,3 +17,17 @@ def lake(lake: Lake) -> Lake:
     """Return a lake of two good models; `bad` is to be damaged."""
     clone_model(lake, "bad")
     return lake
+
+
+@pytest.fixture(scope="session")
+def one_row(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Return a table of one audit, to be copied."""
+    place = tmp_path_factory.mktemp("one_row")
+    put_rows(Warehouse(str(place)), [evaluated("good", dt.date(2026, 4, 1))])
+    return place
+
+
+@pytest.fixture
+def stored(one_row: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
+    """Return a warehouse that somebody else may write."""
+    return shutil.copytree(one_row, tmp_path / "warehouse")

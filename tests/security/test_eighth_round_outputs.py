@@ -2,11 +2,9 @@
 
 import datetime as dt
 import io
-import json
 import logging
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 
@@ -28,7 +26,7 @@ from flows.report.pages import MARK, MODELS
 from flows.report.public_site import write_public_report
 from privcore.exceptions import TerminalError
 from tests.support.statements import statement
-from tests.support.warehouse import START, evaluated, failed, put_rows
+from tests.support.warehouse import START, evaluated, failed, forged_version, put_rows
 from workers import isolation
 from workers.warehouse import sql
 from workers.warehouse.delta import commit_times
@@ -37,28 +35,6 @@ from workers.warehouse.sql import _connect, _guarded, query
 from workers.warehouse.store import Warehouse
 
 DAY = dt.date(2026, 4, 1)
-
-
-@pytest.fixture(scope="module")
-def one_row(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Return a table of one audit, to be copied."""
-    place = tmp_path_factory.mktemp("one_row")
-    put_rows(Warehouse(str(place)), [evaluated("good", DAY)])
-    return place
-
-
-@pytest.fixture
-def stored(one_row: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
-    """Return a warehouse that somebody else may write."""
-    return shutil.copytree(one_row, tmp_path / "warehouse")
-
-
-def commit(stored: pathlib.Path, *actions: object) -> None:
-    """Write a version of `audits` as no audit does."""
-    log = stored / "audits" / "_delta_log"
-    number = 1 + max(int(file.stem) for file in log.glob("0*.json"))
-    lines = "\n".join(map(json.dumps, actions))
-    (log / f"{number:020}.json").write_text(lines, "utf-8")
 
 
 def python(code: str, **environment: str) -> str:
@@ -127,7 +103,7 @@ def test_a_warehouse_waits_for_no_pipe_and_follows_no_link(
 def test_a_warehouse_reads_no_file_outside_of_its_table(stored: pathlib.Path, path: str) -> None:
     """Labels of the lake stood in exports, since their columns were joined to the table's."""
     add = {"path": path, "partitionValues": {}, "size": 1, "modificationTime": 1}
-    commit(stored, {"add": add | {"dataChange": True}})
+    forged_version(stored, {"add": add | {"dataChange": True}})
     with pytest.raises(TerminalError, match="which lies elsewhere"):
         query(Warehouse(str(stored)), "from audits")
 
@@ -140,7 +116,7 @@ def test_rows_that_readers_would_see_otherwise_are_refused(stored: pathlib.Path)
         "readerFeatures": ["deletionVectors"],
         "writerFeatures": ["deletionVectors"],
     }
-    commit(stored, {"protocol": protocol})
+    forged_version(stored, {"protocol": protocol})
     with pytest.raises(TerminalError, match="other reader features"):
         query(Warehouse(str(stored)), "from audits")
 
@@ -158,7 +134,7 @@ def test_a_column_of_another_kind_is_a_sentence(stored: pathlib.Path) -> None:
 @pytest.mark.parametrize("moment", [9 * 10**18, -(10**18)])
 def test_a_commit_of_no_time_is_a_sentence(stored: pathlib.Path, moment: int) -> None:
     """Where the log began with it, `--as-of --by-log` ended with an unexpected error."""
-    commit(stored, {"commitInfo": {"timestamp": moment}})
+    forged_version(stored, {"commitInfo": {"timestamp": moment}})
     with pytest.raises(TerminalError, match="holds what no commit does"):
         commit_times(str(stored), "audits")
 

@@ -7,7 +7,6 @@ import logging
 import os
 import pathlib
 import re
-import shutil
 import types
 
 import deltalake
@@ -31,7 +30,7 @@ from flows.study.runner import Shown, write_shown
 from privcore.exceptions import TerminalError
 from tests.support.lake import write_settings
 from tests.support.statements import statement
-from tests.support.warehouse import evaluated, put_rows
+from tests.support.warehouse import forged_version
 from workers import executors
 from workers.databases import unverified_databases
 from workers.plain_text import plain_text
@@ -43,28 +42,6 @@ from workers.warehouse.unlisted import unlisted_models
 DAY = dt.date(2026, 4, 1)
 PUBLISHED = '[publication]\nstatements = "statements"\nkey_file = "key"\n'
 ROOT = pathlib.Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def one_row(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Return a table of one audit, to be copied."""
-    place = tmp_path_factory.mktemp("one_row")
-    put_rows(Warehouse(str(place)), [evaluated("good", DAY)])
-    return place
-
-
-@pytest.fixture
-def stored(one_row: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
-    """Return a warehouse that somebody else may write."""
-    return shutil.copytree(one_row, tmp_path / "warehouse")
-
-
-def commit(stored: pathlib.Path, *actions: object) -> None:
-    """Write a version of `audits` as no audit does."""
-    log = stored / "audits" / "_delta_log"
-    number = 1 + max(int(file.stem) for file in log.glob("0*.json"))
-    lines = "\n".join(map(json.dumps, actions))
-    (log / f"{number:020}.json").write_text(lines, "utf-8")
 
 
 def named(path: str) -> dict[str, object]:
@@ -79,16 +56,16 @@ def test_a_folder_below_a_table_holds_no_rows(stored: pathlib.Path, kind: str) -
     folder.mkdir()
     path = folder / "rows.parquet"
     os.mkfifo(path) if kind == "pipe" else path.symlink_to(stored)
-    commit(stored, {"add": named("below/rows.parquet") | {"dataChange": True}})
+    forged_version(stored, {"add": named("below/rows.parquet") | {"dataChange": True}})
     with pytest.raises(TerminalError, match="which lies elsewhere"):
         query(Warehouse(str(stored)), "from audits")
 
 
 def test_no_older_version_of_a_log_leads_elsewhere(stored: pathlib.Path) -> None:
     """The next commit took the path out again, and only the newest version was looked at."""
-    commit(stored, {"add": named("../rows.parquet") | {"dataChange": True}})
+    forged_version(stored, {"add": named("../rows.parquet") | {"dataChange": True}})
     there = {"path": "../rows.parquet", "dataChange": True}
-    commit(stored, {"commitInfo": {"timestamp": 4 * 10**12}}, {"remove": there})
+    forged_version(stored, {"commitInfo": {"timestamp": 4 * 10**12}}, {"remove": there})
     log = stored / "audits" / "_delta_log" / f"{1:020}.json"
     made = json.dumps({"commitInfo": {"timestamp": 1_900_000_000_000}})
     log.write_text(f"{made}\n{log.read_text('utf-8')}", "utf-8")
