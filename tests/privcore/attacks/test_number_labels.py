@@ -145,6 +145,10 @@ def test_persons_are_matched_by_the_place_of_their_record():
     held_out = arms[1].without(arms[0]).moved.order
     counted = sum(odds.counts for odds in found.bet_on.control_odds).sum(axis=(1, 2))
     np.testing.assert_array_equal(counted, np.bincount(held_out, minlength=PLACES))
+    public = [arm.unread() for arm in arms]
+    told = unit_tallies(*public, score=score_named("power"), repetitions=1, key=3, ordered=True)
+    counted = sum(odds.counts for odds in told.bet_on.control_unread).sum(axis=(1, 2))
+    np.testing.assert_array_equal(counted, np.bincount(held_out, minlength=PLACES))
     believed = found.believed()
     assert not believed.ordered
     assert sum(odds.counts[PLACES // 2].sum() for odds in believed.control_odds) == held_out.size

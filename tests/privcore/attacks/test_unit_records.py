@@ -27,6 +27,7 @@ from privcore.attacks import (
     unit_records,
     unit_tallies,
 )
+from privcore.attacks.unit_records import information_gain
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP
 from privcore.lower_bounds import (
@@ -116,6 +117,18 @@ def test_what_a_student_expects_is_no_news(chooses):
     assert found.target[0, 1] == (0.3 if chooses else 0.9)
     np.testing.assert_array_equal(found.student[0], expected[1 if chooses else 0])
     assert unit_records(records, persons, unit_key=3).moved.target[0, 1] == 0.9
+
+
+def test_what_is_certain_is_worth_as_much_as_odds_count():
+    """Probabilities are held within a millionth of 0 and 1; a surer half gives log 2 at most."""
+    held, half = 1e-6, np.full((4, 2), 0.5)
+    target = two_columns(np.array([1.0, 0.0, 1.0 - held, 0.5]))
+    most = np.log(2.0) + held * np.log(held) + (1.0 - held) * np.log1p(-held)
+    gains = information_gain(target, half)
+    np.testing.assert_allclose(gains, [most, most, most, 0.0], rtol=0.0, atol=1e-9)
+    assert gains[0] == gains[1] == gains[2]
+    doubted = information_gain(half[:2], target[:2])
+    np.testing.assert_allclose(doubted, -0.5 * np.log(4.0 * held * (1.0 - held)), atol=1e-9)
 
 
 def test_among_equals_a_hash_decides_and_not_the_order_of_the_rows():
