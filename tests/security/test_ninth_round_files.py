@@ -26,12 +26,11 @@ from flows.settings.file import Settings
 from flows.settings.problems import problems
 from privcore.exceptions import InvalidInputError, TerminalError
 from tests.security.test_eighth_round_files import drawn, lake_of_two_days
-from tests.security.test_eighth_round_outputs import commit
 from tests.support.joined_tables import Tables
 from tests.support.lake import DAY, label_path, label_rows, put_labels
 from tests.support.mlflow_stub import mlflow_stub
 from tests.support.score_tables import audit, put_folder, score_rows, tables
-from tests.support.warehouse import failed
+from tests.support.warehouse import failed, forged_version
 from workers.datasets import labelled_images
 from workers.datasets.rated_texts import read_texts
 from workers.exceptions import NotEvaluableError
@@ -53,7 +52,7 @@ from workers.warehouse.store import Warehouse
 def added(table: pathlib.Path, name: str) -> None:
     """Have a table's log name one more file."""
     add = {"path": name, "partitionValues": {}, "size": 1, "modificationTime": 1}
-    commit(table.parent, {"add": add | {"dataChange": True}})
+    forged_version(table.parent, {"add": add | {"dataChange": True}})
 
 
 def test_a_warehouse_file_has_no_more_rows_than_its_bytes_can_hold(tmp_path: pathlib.Path) -> None:
