@@ -59,6 +59,14 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.fixture
+def alerts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return the alerts that are delivered, in place of delivering them."""
+    told: list[Any] = []
+    monkeypatch.setattr("flows.notify.alerts.deliver", lambda alert, _: told.append(alert))
+    return told
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep what commands leave in a person's home out of it, also where they run as processes."""

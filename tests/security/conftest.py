@@ -6,7 +6,8 @@ import shutil
 
 import pytest
 
-from tests.support.lake import clone_model
+from flows.settings import Settings, load_settings
+from tests.support.lake import clone_model, write_settings
 from tests.support.warehouse import evaluated, put_rows
 from workers.lake.layout import Lake
 from workers.warehouse.store import Warehouse
@@ -31,3 +32,15 @@ def one_row(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def stored(one_row: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
     """Return a warehouse that somebody else may write."""
     return shutil.copytree(one_row, tmp_path / "warehouse")
+
+
+@pytest.fixture
+def warehouse(tmp_path: pathlib.Path) -> Warehouse:
+    """Return an empty warehouse, which `settings` name."""
+    return Warehouse(str(tmp_path / "warehouse"))
+
+
+@pytest.fixture
+def settings(tmp_path: pathlib.Path) -> Settings:
+    """Return the settings of one model."""
+    return load_settings(write_settings(tmp_path, ["ads"]))

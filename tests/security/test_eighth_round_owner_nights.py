@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import flows.notify.alerts
 from flows.commands.stored import not_the_days
 from flows.notify.alerts import Event, alert_of, inputs_alert, settings_alert, unlisted_alert
 from flows.notify.notified import names_taken_out, notified_lately
@@ -21,7 +20,7 @@ from flows.settings import Settings, load_settings
 from privcore.attacks import fidelity
 from tests.support.lake import DAY, EVE, PLAN, write_settings
 from tests.support.tiers import rest_slow
-from tests.support.warehouse import evaluated
+from tests.support.warehouse import INPUTS, evaluated
 from workers.audit.remarks import _same_answers
 from workers.versions import METHOD_VERSION
 from workers.warehouse.asked import asked_again, every_audit
@@ -32,25 +31,7 @@ from workers.warehouse.store import Warehouse
 from workers.warehouse.together import together
 from workers.warehouse.unlisted import Unlisted
 
-INPUTS = {
-    "scores": "computed",
-    "exploratory": False,
-    "target_sha256": "a" * 64,
-    "target_manifest_sha256": "b" * 64,
-    "labels_digest": "c" * 64,
-    "proxy_sha256": "d" * 64,
-}
 STAYS = "refutes what was declared for 2026-03-02, and stays the day's."
-
-
-@pytest.fixture
-def warehouse(tmp_path: pathlib.Path) -> Warehouse:
-    return Warehouse(str(tmp_path / "warehouse"))
-
-
-@pytest.fixture
-def settings(tmp_path: pathlib.Path) -> Settings:
-    return load_settings(write_settings(tmp_path, ["ads"]))
 
 
 def put(warehouse: Warehouse, verdict: str, *, day: dt.date = DAY, **changes: Any) -> str:
@@ -126,17 +107,19 @@ def test_no_refutation_decides_which_record_the_public_hears_of(warehouse: Wareh
 
 @pytest.mark.parametrize("public", [False, True])
 def test_whoever_takes_an_audit_back_is_told_of(
-    warehouse: Warehouse, settings: Settings, monkeypatch: pytest.MonkeyPatch, public: bool
+    warehouse: Warehouse,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    alerts: list[Any],
+    public: bool,
 ) -> None:
     """Only the first page said so, and an operator's act turned a standing."""
-    sent: list[Any] = []
-    monkeypatch.setattr(flows.notify.alerts, "deliver", lambda alert, _: sent.append(alert))
     monkeypatch.setattr("getpass.getuser", lambda: "anna")
     first = put(warehouse, "violated", notify='["anna"]')
     if public:
         settings = settings.model_copy(update={"publication": SimpleNamespace()})
     assert withdraw_audit(settings, first, why="It proved 0.93.") == ()
-    (alert,) = sent
+    (alert,) = alerts
     assert (alert.event, alert.model, alert.day) == (Event.WITHDRAWN, "ads", DAY)
     said = f"user anna took back the audit {first[:8]}, which was violated: It proved 0.93."
     assert (alert.reason == said) is not public
@@ -144,15 +127,13 @@ def test_whoever_takes_an_audit_back_is_told_of(
 
 
 def test_refutations_that_are_deleted_are_told_of(
-    warehouse: Warehouse, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    warehouse: Warehouse, settings: Settings, alerts: list[Any]
 ) -> None:
     """Deleting the days that accuse turned a standing, and nobody heard of it."""
-    sent: list[Any] = []
-    monkeypatch.setattr(flows.notify.alerts, "deliver", lambda alert, _: sent.append(alert))
     put(warehouse, "violated", day=EVE, notify='["anna"]')
     deleted, undelivered = delete_audits(settings, DAY)
     assert (deleted.audits, undelivered) == (1, ())
-    (alert,) = sent
+    (alert,) = alerts
     assert (alert.event, alert.model, alert.notify) == (Event.WITHDRAWN, "ads", ("anna",))
     assert "of which 1 refute what ads declared" in alert.reason
 

@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-import flows.notify.alerts
 from flows.commands.audits import _print_exact
 from flows.commands.printing import Form
 from flows.notify.alerts import Alert, Event, alert_of, total_alert
@@ -21,11 +20,11 @@ from flows.run.auditing import _of_incident
 from flows.run.conclusion import _beside, _lost
 from flows.run.weekly import digest_of
 from flows.run.withdrawing import delete_audits, withdraw_audit
-from flows.settings import Settings, load_settings
+from flows.settings import Settings
 from privcore.lower_bounds import WINDOW_EPSILONS
-from tests.support.lake import DAY, PLAN, label_path, label_rows, put_labels, write_settings
+from tests.support.lake import DAY, PLAN, label_path, label_rows, put_labels
 from tests.support.tiers import rest_slow
-from tests.support.warehouse import START, evaluated, failed, put_rows
+from tests.support.warehouse import INPUTS, START, evaluated, failed, put_rows
 from workers.lake.layout import Lake
 from workers.secret_files import state_key
 from workers.warehouse.input_changes import input_changes
@@ -37,25 +36,6 @@ from workers.warehouse.settings_changes import settings_change
 from workers.warehouse.store import Warehouse
 from workers.warehouse.together import together
 from workers.warehouse.with_windows import with_windows
-
-INPUTS = {
-    "scores": "computed",
-    "exploratory": False,
-    "target_sha256": "a" * 64,
-    "target_manifest_sha256": "b" * 64,
-    "labels_digest": "c" * 64,
-    "proxy_sha256": "d" * 64,
-}
-
-
-@pytest.fixture
-def warehouse(tmp_path: pathlib.Path) -> Warehouse:
-    return Warehouse(str(tmp_path / "warehouse"))
-
-
-@pytest.fixture
-def settings(tmp_path: pathlib.Path) -> Settings:
-    return load_settings(write_settings(tmp_path, ["ads"]))
 
 
 def night(ahead: int, wealth: float = 0.0, *, hour: int = 0, **changes: Any) -> AuditRecord:
@@ -108,27 +88,19 @@ def test_an_incident_that_grows_step_by_step_notifies_again(
     assert events == [Event.VIOLATED, Event.STILL_VIOLATED, Event.VIOLATED, Event.STILL_VIOLATED]
 
 
-@pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[Alert]:
-    """Return the alerts that are delivered."""
-    delivered: list[Alert] = []
-    monkeypatch.setattr(flows.notify.alerts, "deliver", lambda one, _: delivered.append(one))
-    return delivered
-
-
 def test_nights_that_refute_together_are_not_deleted_in_silence(
-    warehouse: Warehouse, settings: Settings, sent: list[Alert]
+    warehouse: Warehouse, settings: Settings, alerts: list[Alert]
 ) -> None:
     put_rows(warehouse, [night(ahead, 1.6) for ahead in range(4)])
     delete_audits(settings, DAY + dt.timedelta(days=3))
-    (alert,) = sent
+    (alert,) = alerts
     assert (alert.event, alert.model) == (Event.WITHDRAWN, "ads")
     assert "with its other nights those of ads refute what it declared" in alert.reason
 
 
 @pytest.mark.parametrize("public", [False, True])
 def test_names_that_are_taken_out_for_an_hour_hear_of_a_withdrawal(
-    warehouse: Warehouse, settings: Settings, sent: list[Alert], public: bool
+    warehouse: Warehouse, settings: Settings, alerts: list[Alert], public: bool
 ) -> None:
     """The names are compared between nights, and are back before the next one."""
     one = night(0, verdict="violated", notify='["anna"]')
@@ -136,7 +108,7 @@ def test_names_that_are_taken_out_for_an_hour_hear_of_a_withdrawal(
     if public:
         settings = settings.model_copy(update={"publication": SimpleNamespace()})
     withdraw_audit(settings, one.audit.audit_id, why="Damaged labels.")
-    assert [alert.notify for alert in sent] == [("anna",)]
+    assert [alert.notify for alert in alerts] == [("anna",)]
 
 
 @pytest.mark.parametrize("beside", [{"advantage": 0.1}, {"secrets": {"fair label": 0.5}}])

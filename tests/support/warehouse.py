@@ -28,6 +28,15 @@ from workers.warehouse.store import Warehouse
 from workers.warehouse.table_row import TableRow
 from workers.warehouse.tables import PARTS, TABLES, arrow_schema
 
+INPUTS = {
+    "scores": "computed",
+    "exploratory": False,
+    "target_sha256": "a" * 64,
+    "target_manifest_sha256": "b" * 64,
+    "labels_digest": "c" * 64,
+    "proxy_sha256": "d" * 64,
+}
+"""What a record of an audit of checkpoints says of its inputs."""
 START = dt.datetime(2026, 4, 1, tzinfo=dt.UTC)
 
 

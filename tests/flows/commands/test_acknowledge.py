@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-import flows.notify.alerts
 from flows.run.acknowledging import acknowledge_violation
 from flows.run.publish_report import write
 from flows.settings import load_settings
@@ -19,13 +18,6 @@ from workers.warehouse.store import Warehouse
 
 TODAY = dt.datetime.now(dt.UTC).date()
 WHY = "Fix in review <b>, exactly 0.93 was lost."
-
-
-@pytest.fixture
-def alerts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    sent: list[Any] = []
-    monkeypatch.setattr(flows.notify.alerts, "deliver", lambda alert, _: sent.append(alert))
-    return sent
 
 
 @pytest.fixture

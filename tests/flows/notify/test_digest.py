@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import typer.testing
 
-import flows.notify.alerts
 from flows.commands.notify import app
 from flows.notify.alerts import Event
 from flows.notify.digest import public_week_sentences
@@ -115,16 +114,14 @@ def test_in_public_it_is_made_of_statements_alone(settings: Settings) -> None:
 
 @pytest.mark.usefixtures("warehouse")
 def test_the_flow_and_the_command_send_the_same_message(
-    settings: Settings, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, tmp_path: pathlib.Path, alerts: list[Any]
 ) -> None:
-    sent: list[Any] = []
-    monkeypatch.setattr(flows.notify.alerts, "deliver", lambda alert, _: sent.append(alert))
     file = str(tmp_path / "privaudit.toml")
     weekly_digest.fn(day=DAY, settings=file)
     ran = typer.testing.CliRunner().invoke(app, ["--digest", "--day", str(DAY), "--config", file])
     assert ran.exit_code == 0, ran.output
-    assert [alert.event for alert in sent] == [Event.DIGEST] * 2
-    assert sent[0].id == sent[1].id
+    assert [alert.event for alert in alerts] == [Event.DIGEST] * 2
+    assert alerts[0].id == alerts[1].id
     assert "New: loans" in ran.output
     both = typer.testing.CliRunner().invoke(app, ["--digest", "--test", "--config", file])
     assert both.exit_code == 2

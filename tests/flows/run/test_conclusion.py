@@ -37,14 +37,12 @@ def folder(lake: Lake, tmp_path: pathlib.Path) -> pathlib.Path:
 
 @pytest.mark.slow
 def test_a_report_that_cannot_be_written_costs_no_record_and_no_alert(
-    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    folder: pathlib.Path, alerts: list[Any]
 ) -> None:
-    told: list[Any] = []
-    monkeypatch.setattr(flows.notify.alerts, "deliver", lambda alert, _: told.append(alert))
     with pytest.raises(ReportUnpublishedError, match="privaudit report") as caught:
         start(nightly_audit, day=DAY, settings=str(folder / "privaudit.toml"))
     assert [row.model for row in caught.value.rows] == ["good", "bad"]
-    assert [alert.model for alert in told] == ["bad"]
+    assert [alert.model for alert in alerts] == ["bad"]
     current = Warehouse(str(folder / "warehouse")).current()
     assert current["model"].to_list() == ["bad", "good"]
     again = pickle.loads(pickle.dumps(caught.value))  # noqa: S301

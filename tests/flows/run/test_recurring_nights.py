@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-import flows.notify.alerts
 import workers.publication.publish
 from flows.commands.attest import app as attest_app
 from flows.commands.audits import app as audits_app
@@ -42,13 +41,6 @@ def file(tmp_path: pathlib.Path) -> pathlib.Path:
     file = write_settings(tmp_path, ["good"], more=RECURRING)
     file.write_text(file.read_text().replace("[plan]\n", "[plan]\nlabels_recur = true\n"))
     return file
-
-
-@pytest.fixture
-def alerts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    told: list[Any] = []
-    monkeypatch.setattr(flows.notify.alerts, "deliver", lambda alert, _: told.append(alert))
-    return told
 
 
 def published(file: pathlib.Path) -> list[Any]:

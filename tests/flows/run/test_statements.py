@@ -78,13 +78,6 @@ def published(night: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path / "privaudit.toml"
 
 
-@pytest.fixture
-def alerts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    told: list[Any] = []
-    monkeypatch.setattr(flows.notify.alerts, "deliver", lambda alert, _: told.append(alert))
-    return told
-
-
 def test_a_night_publishes_statements_and_a_report_of_them_alone(
     file: pathlib.Path, alerts: list[Any]
 ) -> None:
