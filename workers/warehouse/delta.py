@@ -127,6 +127,7 @@ def check_ours(table: deltalake.DeltaTable, path: str) -> None:
     """
     if table.protocol().min_reader_version > 1 or table.metadata().partition_columns:
         raise _changed(path, "it has deletion vectors, partitions or other reader features")
+    # Of deltalake's own class: `_LocalTable` says nothing of where it lies.
     folder = deltalake.DeltaTable.table_uri.__get__(table).rstrip("/")
     if local_path(path) is not None:
         folder = urllib.parse.unquote(folder.removeprefix("file://"))

@@ -61,12 +61,9 @@ def leaves_of_trees(
     found = 0
     for tree in trees[:_TRIED].tolist() if read is not None else ():
         leaves = None if read is None else read(loaded, inputs, tree)
+        sizes = np.zeros(0) if leaves is None else leaves.counted
         # A tree with all rows in one leaf says nothing: a file may have thousands beside its own.
-        if (
-            leaves is not None
-            and np.count_nonzero(leaves.counted) > 1
-            and (leaves.counted.size <= _MOST_LEAVES)
-        ):
+        if leaves is not None and np.count_nonzero(sizes) > 1 and sizes.size <= _MOST_LEAVES:
             yield tree, leaves
             found += 1
         if found == wanted:
