@@ -108,6 +108,11 @@ class RemarkKind(StrEnum):
         "Whether the column holds secret or privatised labels is to be answered first.",
         False,
     )
+    KNOWN_ANEW = (
+        "known_anew",
+        "The target knows holdout labels that the earlier model held unlikely, as features tell.",
+        False,
+    )
     LABELS_COPIED = (
         "labels_copied",
         "Labels of the holdout jump where the target's answer turns.",
