@@ -152,7 +152,7 @@ class RemarkKind(StrEnum):
     RECORDS_LEFT_OUT = (
         "records_left_out",
         "Records of a joined table are not in the first one.",
-        True,
+        False,  # a table of labels may serve several models
     )
     ROUNDS_UNSERVED = (
         "rounds_unserved",
