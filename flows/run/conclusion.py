@@ -39,6 +39,7 @@ from flows.settings import Settings
 from privcore.exceptions import AuditError, TransientError, is_failure
 from privcore.lower_bounds.secret import Secret
 from privcore.lower_bounds.verdicts import Verdict
+from workers.audit.rows_again import RowsAgain
 from workers.lake.layout import Lake
 from workers.publication.statement_row import PublicVerdict
 from workers.publication.training_again import recurrences
@@ -245,7 +246,9 @@ def _beside(
             yield from public_change_alerts(change, settings)
         return
     changed = ((known[one], told) for one, told in input_changes(warehouse, audits).items())
-    for row, told in itertools.chain(changed, late_labels(rows, Lake(settings.lake), warehouse)):
+    lake = Lake(settings.lake)
+    late = late_labels(rows, lake, warehouse, RowsAgain(lake).same)
+    for row, told in itertools.chain(changed, late):
         yield inputs_alert(row, told, settings)
     for row, told in names_taken_out(rows, settings):
         yield settings_alert(row, told, settings)
