@@ -22,7 +22,7 @@ from flows.notify.alerts import (
     unlisted_alert,
 )
 from flows.notify.artifacts import counted, leave_summary, summary
-from flows.notify.incidents import incidents_before, resolves
+from flows.notify.incidents import incidents_before
 from flows.notify.notified import names_taken_out
 from flows.notify.openlineage import send_records, send_statements
 from flows.notify.prefect_context import log_failure
@@ -259,7 +259,7 @@ def _beside(
             bound = found["epsilon_standing"]
             alert = standing_alert(row, bound, settings)
             yield in_incident(alert, row, bound, incident)
-        elif incident.is_open and not incident.later and resolves(row, found["standing"]):
+        elif incident.is_resolved_by(row, found["standing"]):
             yield resolved_alert(row, settings)
         if found["declaration_change"] is not None:
             yield declaration_alert(row, found["declaration_change"], settings)

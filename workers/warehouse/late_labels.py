@@ -4,6 +4,7 @@ import contextlib
 import datetime as dt
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import polars as pl
@@ -16,8 +17,9 @@ from workers.warehouse.store import Warehouse
 
 _CLOCKS = 600.0
 """Seconds between storage's clock and ours that are no change."""
-_MOST_DAYS = 7
+_MOST_DAYS = 31
 """Of the last audited days: each is a listing of the lake, once a night for a dataset."""
+_LISTED_AT_ONCE = 16
 _COLUMNS = (
     "audit_id",
     "model",
@@ -52,37 +54,49 @@ def late_labels(
     timed = warehouse.current(models=models, columns=_COLUMNS).drop_nulls("recorded_at")
     for record in timed.iter_rows(named=True):  # every audit has a time, and a forged row may not
         known.setdefault(record["model"], {})[record["day"]] = record
-    files = functools.cache(functools.partial(_label_files, lake))
+    looked_at = {
+        (row.dataset, day) for row in asked for day in _days(row, known.get(row.model, {}))
+    }
+    with ThreadPoolExecutor(_LISTED_AT_ONCE) as pool:  # storage may be far away
+        listed = pool.map(lambda one: _label_files(lake, *one), looked_at)
+        files = dict(zip(looked_at, listed, strict=True))
     for row in asked:
         if told := _told(row, known.get(row.model, {}), files, same_rows):
             yield row, f"inputs_changed: {told}"
 
 
+def _days(row: AuditRow, known: Mapping[dt.date, Mapping[str, Any]]) -> list[dt.date]:
+    """Return the audited days whose labels training read again, the latest first."""
+    earlier = sorted((day for day in known if day < row.day), reverse=True)
+    return [
+        day
+        for day in earlier[:_MOST_DAYS]
+        if _read(day, row.trained_since)
+        and day not in (row.label_days or ())
+        and known[day]["dataset"] == row.dataset is not None
+    ]
+
+
 def _told(
     row: AuditRow,
     known: Mapping[dt.date, Mapping[str, Any]],
-    files: Callable[[str, dt.date], Sequence[LabelFile]],
+    files: Mapping[tuple[str | None, dt.date], Sequence[LabelFile]],
     same_rows: SameRows,
 ) -> str:
     """Return which earlier day's files are newer than its audit, the latest such day; or ""."""
-    played = row.label_days or ()
-    earlier = sorted(day for day in known if day < row.day)
-    for day in reversed(earlier[-_MOST_DAYS:]):
+    for day in _days(row, known):
         record = known[day]
-        if not _read(day, row.trained_since) or day in played:
-            continue
-        if row.dataset is None or record["dataset"] != row.dataset:
-            continue
-        later = (known[one] for one in earlier if one > day)
+        later = (known[one] for one in known if day < one < row.day)
         readers = [one for one in later if _read(day, one["trained_since"])]
         seen = max(one["recorded_at"] for one in (record, *readers)).timestamp()
         until = row.recorded_at.timestamp()
         newer = [
             file
-            for file in files(row.dataset, day)
+            for file in files[row.dataset, day]
             if seen + _CLOCKS < file.changed_ns / 1e9 < until
         ]
-        if newer and (what := _what(newer, record, functools.partial(same_rows, row.dataset, day))):
+        same = functools.partial(same_rows, str(row.dataset), day)
+        if newer and (what := _what(newer, record, same)):
             written = dt.datetime.fromtimestamp(newer[0].changed_ns / 1e9, dt.UTC)
             return (
                 f"Training read labels of {day} again, and {plain_text(newer[0].name)[:80]!r} "
@@ -111,8 +125,9 @@ def _read(day: dt.date, since: dt.date | None) -> bool:
     return since is not None and day >= since
 
 
-def _label_files(lake: Lake, dataset: str, day: dt.date) -> Sequence[LabelFile]:
+def _label_files(lake: Lake, dataset: str | None, day: dt.date) -> Sequence[LabelFile]:
     """Return a day's files, read or not; none where they cannot be listed, as of an expired day."""
     with contextlib.suppress(AuditError):
-        return [file for file in lake.files_below(labels_folder(dataset, day)) if file.size]
+        folder = labels_folder(str(dataset), day)
+        return [file for file in lake.files_below(folder) if file.size]
     return ()
