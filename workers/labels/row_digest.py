@@ -24,7 +24,7 @@ _LANES = 128
 _BYTES = 2 * _LANES
 _ROWS = 1 << 16  # expanded at once: 16 MiB
 
-_WIDE = {pl.UInt64, pl.Int128}  # spelled out as text
+_WHOLE = 1 << 53  # larger whole numbers are spelled out, too
 
 Lanes = NDArray[np.uint16]
 
@@ -94,43 +94,49 @@ class RowDigest:
 
 
 def _entries(table: pa.Table, columns: Sequence[str]) -> list[bytes]:
-    """Return each row as bytes: numbers in a fixed width, then words with their lengths.
+    """Return each row as bytes: nulls, numbers in a fixed width, then words with their lengths.
 
-    A number or a time has the same bytes in any width or unit, and text in any encoding.
+    What writers change without meaning it is alike: widths and units, text's encoding, a missing
+    number and NaN, 1 and 1.0, true and 1.
     """
     chosen = table.select(list(columns))
     chosen.validate(full=True)  # polars panics at text that is no UTF-8
     frame = pl.DataFrame(pl.from_arrow(chosen))
     nulls = np.zeros((frame.height, len(columns)), dtype=np.uint8)
-    numbers = np.zeros((frame.height, len(columns)), dtype="<i8")
+    numbers = np.zeros((frame.height, len(columns)), dtype="<f8")
     words: list[pl.Series] = []
-    for place, column in enumerate(frame.get_columns()):
+    for place, column in enumerate(map(_plain, frame.get_columns())):
         nulls[:, place] = column.is_null().to_numpy()
-        value = _plain(column)
-        if value.dtype == pl.Int64:
-            numbers[:, place] = value.fill_null(0).to_numpy()
-        elif value.dtype == pl.Float64:
-            numbers[:, place] = value.fill_null(0.0).to_numpy().astype("<f8").view("<i8")
-        else:
-            words += [value.str.len_bytes().cast(pl.String), pl.Series([":"]), value]
+        if column.dtype == pl.String:
+            words.append(
+                pl.select(pl.concat_str(column.str.len_bytes(), pl.lit(":"), column))[:, 0]
+            )
+            continue
+        value = column.cast(pl.Float64) + 0.0  # of -0.0 it makes 0.0
+        numbers[:, place] = value.fill_null(0.0).to_numpy()
+        if column.dtype.is_integer() and (large := column.cast(pl.Int128).abs() > _WHOLE).any():
+            digits = pl.concat_str(pl.lit(f"{place}#"), column.cast(pl.String), pl.lit(";"))
+            words.append(pl.select(pl.when(large).then(digits))[:, 0])
     fixed = np.concatenate([nulls, numbers.view(np.uint8)], axis=1)
     if not words:
         return [row.tobytes() for row in fixed]
-    spelled = pl.select(pl.concat_str([word.fill_null("") for word in words])).to_series()
+    spelled = pl.select(pl.concat_str([word.fill_null("") for word in words]))[:, 0]
     return [
         row.tobytes() + text.encode() for row, text in zip(fixed, spelled.to_list(), strict=True)
     ]
 
 
 def _plain(column: pl.Series) -> pl.Series:
-    """Return a column as whole numbers, fractions or text; nothing of what no audit reads."""
+    """Return a column as numbers or text; nulls for what no audit reads."""
     kind = column.dtype
-    if kind.is_float():
-        return column.cast(pl.Float64)
     if isinstance(kind, pl.Datetime):
         column = column.cast(pl.Datetime("us", kind.time_zone))
-    if kind.is_temporal() or kind == pl.Boolean or (kind.is_integer() and kind not in _WIDE):
+    if kind.is_temporal() or kind == pl.Boolean:
         return column.to_physical().cast(pl.Int64)
+    if kind.is_float():
+        return column.cast(pl.Float64).fill_nan(None)
+    if kind.is_integer():
+        return column
     if kind.is_nested() or kind == pl.Null:
         return pl.Series(column.name, [None] * len(column), dtype=pl.String)
     return column.bin.encode("hex") if kind == pl.Binary else column.cast(pl.String)

@@ -31,10 +31,11 @@ def test_neither_order_files_nor_widths_change_it() -> None:
     parts = [RowDigest.of(ROWS.slice(start, 2).to_arrow(), COLUMNS) for start in (2, 0)]
     assert sum(parts, RowDigest()).stored(COLUMNS) == of(ROWS) == of(ROWS.reverse())
     other = ROWS.with_columns(
-        pl.col("label").cast(pl.Int8),
+        pl.col("label").cast(pl.Float32),
         pl.col("person").cast(pl.Categorical),
-        pl.col("x").cast(pl.Float32),
+        pl.col("x").cast(pl.Float32).fill_null(float("nan")),
         pl.col("at").dt.cast_time_unit("ms"),
+        pl.col("flag").cast(pl.Int8),
     )
     assert of(other.select(reversed(COLUMNS))) == of(ROWS)
 
@@ -71,6 +72,15 @@ def test_many_rows_are_expanded_in_parts() -> None:
     table = pl.DataFrame(rows, schema=["a", "b"]).to_arrow()
     parts = [RowDigest.of(table.slice(start, 35_000), "ab") for start in (0, 35_000)]
     assert (parts[0] + parts[1]).stored("ab") == RowDigest.of(table, "ab").stored("ab")
+
+
+def test_large_whole_numbers_are_told_apart_in_any_batch() -> None:
+    values = pl.DataFrame({"a": [1, 2**60, None, -(2**62)], "b": ["x", "y", "", None]})
+    parts = [RowDigest.of(values.slice(at, 1).to_arrow(), "ab") for at in range(4)]
+    whole = RowDigest.of(values.to_arrow(), "ab")
+    assert sum(parts, RowDigest()) == whole
+    other = values.with_columns(a=pl.Series([1, 2**60 + 1, None, -(2**62)]))
+    assert RowDigest.of(other.to_arrow(), "ab") != whole
 
 
 def test_values_of_kinds_that_no_audit_reads_end_nothing() -> None:
