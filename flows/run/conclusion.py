@@ -43,6 +43,7 @@ from workers.audit.rows_again import RowsAgain
 from workers.lake.layout import Lake
 from workers.publication.statement_row import PublicVerdict
 from workers.publication.training_again import recurrences
+from workers.warehouse.asked import passed_over
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.late_labels import late_labels
 from workers.warehouse.maintenance import compact_crowded
@@ -250,7 +251,8 @@ def _beside(
     late = late_labels(rows, lake, warehouse, RowsAgain(lake).same)
     for row, told in itertools.chain(changed, late):
         yield inputs_alert(row, told, settings)
-    for row, told in names_taken_out(rows, settings):
+    others = ((known[one], told) for one, told in passed_over(warehouse, audits).items())
+    for row, told in itertools.chain(names_taken_out(rows, settings), others):
         yield settings_alert(row, told, settings)
     incidents = incidents_before(warehouse, list(known.values()), windows)
     for found in windows(warehouse, audits).sort("day", "model").iter_rows(named=True):
