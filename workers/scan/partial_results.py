@@ -83,14 +83,14 @@ class Game:
         """The columns of which rows are digested; none where no later night could ask for it.
 
         Only labels of the lake are looked at again, once a model, where training reads earlier
-        days' as well.
+        days' as well. Where statements are published, no alert may depend on labels.
         """
-        facts = self.source.facts
-        if "trained_since" not in facts or "source" in facts:
+        facts, plan = self.source.facts, self.plan
+        if "trained_since" not in facts or "source" in facts or plan.epsilon_public is not None:
             return ()
-        if self.plan.days > 1 or self.plan.secret is not Secret.LABEL:
+        if plan.days > 1 or plan.secret is not Secret.LABEL:
             return ()
-        unit = self.plan.privacy_unit
+        unit = plan.privacy_unit
         return tuple(sorted({*self.source.columns, *(() if unit is None else (unit,))}))
 
     @property

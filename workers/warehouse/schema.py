@@ -218,7 +218,8 @@ class AuditRow(TableRow):
     rows_digest: str | None = None
     """Digest of the day's rows, whatever files they lie in, as JSON with its columns. Null unless
     training reads earlier days again, so that later nights ask whether rows came after the audit.
-    Null also outside of the lake, where several days play, and of days above 128 MiB."""
+    Null also outside of the lake, where several days play or a statement is published, and of days
+    above 128 MiB."""
     target_manifest_sha256: str | None = None
     """Digest of the audited checkpoint's manifest."""
     proxy_manifest_sha256: str | None = None
