@@ -8,6 +8,7 @@ from collections.abc import Callable
 import polars as pl
 import pytest
 
+from privcore.lower_bounds.secret import Secret
 from tests.support.lake import DAY, EVE, edit_manifest, label_path, small_lake
 from workers.audit import rows_again
 from workers.audit.rows_again import RowsAgain
@@ -97,7 +98,10 @@ def test_no_digest_is_kept_that_nobody_may_ask_for(
 ) -> None:
     """Where statements are published, an alert by it would say that labels changed."""
     lake, _, _ = nights
-    for plan in (Plan(repetitions=2, epsilon_public=0.1), Plan(repetitions=2, secret="membership")):
+    for plan in (
+        Plan(repetitions=2, epsilon_public=0.1),
+        Plan(repetitions=2, secret=Secret.MEMBERSHIP),
+    ):
         record = run_audit(lake, "good", DAY, plan=plan, executor=InProcess())
         assert record.audit.rows_digest is None
 
