@@ -14,6 +14,7 @@ again where it proves more than twice as much as the night that last notified, a
 
 import datetime as dt
 import hashlib
+import itertools
 import json
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ import polars as pl
 
 from privcore.lower_bounds import Verdict
 from privcore.lower_bounds.seen_leaks import sensitive
+from workers.remark import doubts_among
 from workers.warehouse.acknowledgements import (
     SCOPE,
     Acknowledgement,
@@ -43,8 +45,8 @@ REACH = 28
 """Days for which an incident goes on while no night refutes or resolves. Then it begins anew."""
 _CLAIM = ("model", "secret", "epsilon_declared", "delta_declared", "neighbors")
 _READ = (*SCOPE, "audit_id", "day", "recorded_at", "status", "verdict", "significance",
-         "holdout_suspect", "epsilon_lower", "epsilon_ceiling", "epsilon_detectable",
-         "exploratory", "plan")  # fmt: skip
+         "remarks", "epsilon_lower", "epsilon_ceiling", "epsilon_detectable", "exploratory",
+         "plan")  # fmt: skip
 _LABELS = ("dataset", "label_column")
 """Columns that name whose labels were audited; null in records of earlier versions."""
 
@@ -73,6 +75,7 @@ class Incident:
         reported: whether a refuted night was recorded after the acknowledgement's last day.
         later: whether a night after this one refutes the declaration, so that this one, which was
             audited afterwards, resolves nothing.
+        remarks: of the earlier nights within reach; None where there are none.
     """
 
     told: float | None = None
@@ -81,6 +84,7 @@ class Incident:
     known: float = 0.0
     reported: bool = False
     later: bool = False
+    remarks: frozenset[str] | None = None
 
     @property
     def is_open(self) -> bool:
@@ -121,7 +125,6 @@ def resolves(row: AuditRow | Mapping[str, Any], standing: str | None) -> bool:
         _of(row, "verdict") == Verdict.CONSISTENT
         and not _of(row, "exploratory")
         and standing != Verdict.VIOLATED
-        and not _of(row, "holdout_suspect")
         and declared is not None
         and sensitive(
             epsilon=declared,
@@ -278,8 +281,9 @@ def _incident(
 ) -> Incident:
     (told, refuted), last = _told_before(row.day, nights), latest_of(known, row)
     later = any(night["day"] > row.day and bound_of(night) is not None for night in nights)
+    remarks = _remarks_before(row.day, nights)
     if last is None:
-        return Incident(told, refuted, later=later)
+        return Incident(told, refuted, later=later, remarks=remarks)
     since = {
         night["recorded_at"]: bound
         for night in nights
@@ -295,7 +299,28 @@ def _incident(
         known=max(last.row.epsilon_acknowledged, *since.values(), 0.0),
         reported=not all(last.covers_day(moment) for moment in since),
         later=later,
+        remarks=remarks,
     )
+
+
+def new_remarks(row: AuditRow, incident: Incident) -> tuple[str, ...]:
+    """Return what a night remarks on and no night within reach before it did.
+
+    Of a first night the doubts alone: else each model would begin with an alert of what its kind of
+    file does not tell.
+    """
+    if incident.remarks is None:
+        return doubts_among(row.remarks)
+    return tuple(word for word in row.remarks or () if word not in incident.remarks)
+
+
+def _remarks_before(day: dt.date, nights: Iterable[Mapping[str, Any]]) -> frozenset[str] | None:
+    earlier = [night["remarks"] or () for night in nights if _within_reach(night["day"], day)]
+    return frozenset(itertools.chain.from_iterable(earlier)) if earlier else None
+
+
+def _within_reach(night: dt.date, day: dt.date) -> bool:
+    return day - dt.timedelta(days=REACH) <= night < day
 
 
 def _is_open(day: dt.date, nights: Iterable[Mapping[str, Any]]) -> bool:
@@ -318,7 +343,7 @@ def _told_before(
     """
     told, refuted = None, None
     for night in nights:
-        if not day - dt.timedelta(days=REACH) <= night["day"] < day:
+        if not _within_reach(night["day"], day):
             continue
         if (bound := bound_of(night)) is not None:
             told, refuted = bound if told is None or _grows(bound, told) else told, night
