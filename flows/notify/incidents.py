@@ -61,6 +61,11 @@ class Stage(StrEnum):
     WORSE = "worse than acknowledged"
     EXPIRED = "its acknowledgement ended"
 
+    @property
+    def notifies(self) -> bool:
+        """False of an update, of which nobody hears."""
+        return self not in {Stage.GOES_ON, Stage.ACKNOWLEDGED}
+
 
 @dataclass(frozen=True, slots=True)
 class Incident:
@@ -166,6 +171,7 @@ class Course:
         was_open: whether the incident was open before the first day.
         refuted: whether a night of these days refutes the declaration.
         is_open: whether it is open after the last day.
+        doubtful: how many nights of these days were doubtful.
         acknowledged: the last acknowledgement of it; None where there is none.
     """
 
@@ -174,6 +180,7 @@ class Course:
     was_open: bool
     refuted: bool
     is_open: bool
+    doubtful: int
     acknowledged: Acknowledgement | None
 
 
@@ -214,6 +221,7 @@ def courses(
                 was_open=_is_open(min(first, until + dt.timedelta(days=1)), nights),
                 refuted=any(bound_of(night) is not None for night in these),
                 is_open=is_open,
+                doubtful=sum(night["verdict"] == Verdict.DOUBTFUL for night in these),
                 acknowledged=latest_of(known, shown),
             )
         )
@@ -315,7 +323,11 @@ def new_remarks(row: AuditRow, incident: Incident) -> tuple[str, ...]:
 
 
 def _remarks_before(day: dt.date, nights: Iterable[Mapping[str, Any]]) -> frozenset[str] | None:
-    earlier = [night["remarks"] or () for night in nights if _within_reach(night["day"], day)]
+    earlier = [
+        night["remarks"] or ()
+        for night in nights
+        if _within_reach(night["day"], day) and not night["exploratory"]
+    ]
     return frozenset(itertools.chain.from_iterable(earlier)) if earlier else None
 
 

@@ -273,8 +273,12 @@ def _changed(
     row: AuditRow, found: Mapping[str, Any], incident: Incident, settings: Settings
 ) -> Iterator[Alert]:
     """Yield alerts of what differs from the nights before this one."""
-    # A violated night has an alert of its own, with all that its sentence remarks on.
-    if row.verdict != Verdict.VIOLATED and (words := new_remarks(row, incident)):
+    # A violated night has an alert of its own, with all that its sentence remarks on. But of an
+    # update nobody hears, and what is remarked on may have lowered it to one.
+    heard = row.verdict == Verdict.VIOLATED and (
+        incident.stage(row, row.epsilon_lower or 0.0).notifies
+    )
+    if not heard and (words := new_remarks(row, incident)):
         yield remarks_alert(row, words, settings)
     if found["declaration_change"] is not None:
         yield declaration_alert(row, found["declaration_change"], settings)

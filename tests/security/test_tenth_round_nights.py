@@ -192,3 +192,41 @@ def test_labels_that_come_eight_days_late_are_told(
     os.utime(label_path(lake, "flights", DAY), (written, written))
     found = list(late_labels([nights[ahead].audit], lake, warehouse, RowsAgain(lake).same))
     assert bool(found) is told
+
+
+DOUBTFUL = SEEING | {"verdict": "doubtful", "remarks": ("leaves_differ",)}
+
+
+@pytest.mark.parametrize(("exploratory", "told"), [(False, False), (True, True)])
+def test_a_doubt_of_one_runs_plan_is_new_on_the_night(
+    warehouse: Warehouse, settings: Settings, exploratory: bool, told: bool
+) -> None:
+    """Somebody had it before, on a day that no night audited, and nobody heard of it."""
+    before = night(1, hour=24, **DOUBTFUL | {"exploratory": exploratory})
+    put_rows(warehouse, [night(0, **SEEING), before])
+    tonight = night(2, hour=48, **DOUBTFUL)
+    put_rows(warehouse, [tonight])
+    assert (Event.REMARKED in events(tonight.audit, warehouse, settings)) is told
+
+
+@pytest.mark.parametrize(("proved", "told"), [(0.9, True), (4.0, False)])
+def test_a_doubt_that_lowers_a_violation_to_an_update_is_told(
+    warehouse: Warehouse, settings: Settings, proved: float, told: bool
+) -> None:
+    """It proved less than twice as much, so that nobody heard, neither of it nor of the doubt."""
+    put_rows(warehouse, [night(0, **REFUTED)])
+    remarks = {"remarks": ("leaves_differ",), "epsilon_lower": proved}
+    tonight = night(1, hour=24, **REFUTED | remarks)
+    put_rows(warehouse, [tonight])
+    assert (Event.REMARKED in events(tonight.audit, warehouse, settings)) is told
+
+
+def test_a_week_of_doubts_is_in_its_digest_whatever_its_last_night_says(
+    warehouse: Warehouse, settings: Settings
+) -> None:
+    """Where the last night had none, the digest named no doubtful model."""
+    doubted = [night(ahead, hour=24 * ahead, **DOUBTFUL) for ahead in range(6)]
+    put_rows(warehouse, [*doubted, night(6, hour=144, **SEEING)])
+    day = DAY + 6 * A_DAY
+    said = digest_of(settings, day, today=day).reason
+    assert "Doubtful: ads (declared 0.5, on 6 nights)." in said
