@@ -94,16 +94,25 @@ def test_an_alert_about_one_runs_plan_says_that_seeds_can_be_tried(settings: Set
 
 
 @pytest.mark.parametrize(
-    ("first", "told"), [({}, False), ({"significance": 1e-6}, True), ({"slices": ("city",)}, False)]
+    ("first", "then", "told"),
+    [
+        ({}, REFUTED, False),
+        ({"significance": 1e-6}, REFUTED, True),
+        ({"significance": 1e-6}, SEEING, True),
+        ({"slices": ("city",)}, SEEING, False),
+    ],
 )
 def test_a_plan_that_came_before_the_nights_is_told(
-    warehouse: Warehouse, settings: Settings, first: dict[str, Any], told: bool
+    warehouse: Warehouse,
+    settings: Settings,
+    first: dict[str, Any],
+    then: dict[str, Any],
+    told: bool,
 ) -> None:
     """By settings of their own an owner asked first, and the night's refutation did not count."""
     plan = PLAN.model_copy(update=first).model_dump_json()
-    verdict = {} if told else {"verdict": "violated"}
-    put_rows(warehouse, [night(0, hour=1, **SEEING | verdict | {"plan": plan})])
-    asked = night(0, hour=2, **REFUTED)
+    put_rows(warehouse, [night(0, hour=1, **SEEING | {"plan": plan})])
+    asked = night(0, hour=2, **then)
     put_rows(warehouse, [asked])
     found = [one.reason for one in _beside([asked.audit], warehouse, settings, epsilon_windows)]
     assert any("by another plan (significance 1e-06) came first" in one for one in found) is told
