@@ -24,6 +24,7 @@ from privcore.exceptions import TerminalError, TransientError
 from workers.lake.layout import open_filesystem
 from workers.lake.places import check_uri, local_path
 from workers.patience import Patience
+from workers.warehouse.log_size import changed, check_log
 
 Answer = TypeVar("Answer")
 
@@ -89,6 +90,7 @@ def open_table(path: str) -> deltalake.DeltaTable | None:
 
     def opened() -> deltalake.DeltaTable | None:
         check_plain(path)
+        check_log(path)
         try:
             table = kind(path)
         except TableNotFoundError:
@@ -112,7 +114,7 @@ def check_plain(path: str) -> None:
         with contextlib.suppress(FileNotFoundError), os.scandir(part) as entries:
             for entry in entries:
                 if entry.is_symlink() or not (entry.is_file() or entry.is_dir()):
-                    raise _changed(path, f"{entry.name[:_NAMED]!a} is a link or no plain file")
+                    raise changed(path, f"{entry.name[:_NAMED]!a} is a link or no plain file")
 
 
 def check_ours(table: deltalake.DeltaTable, path: str) -> None:
@@ -126,17 +128,17 @@ def check_ours(table: deltalake.DeltaTable, path: str) -> None:
         TerminalError: naming what it has, in the version that is open.
     """
     if table.protocol().min_reader_version > 1 or table.metadata().partition_columns:
-        raise _changed(path, "it has deletion vectors, partitions or other reader features")
+        raise changed(path, "it has deletion vectors, partitions or other reader features")
     # Of deltalake's own class: `_LocalTable` says nothing of where it lies.
     folder = deltalake.DeltaTable.table_uri.__get__(table).rstrip("/")
     if local_path(path) is not None:
         folder = urllib.parse.unquote(folder.removeprefix("file://"))
     files = data_files(table, path)
     if len(set(files)) < len(files):
-        raise _changed(path, "its log names a file twice")
+        raise changed(path, "its log names a file twice")
     for file in files:
         if file.rpartition("/")[0] != folder:
-            raise _changed(path, f"its log names {file[:_NAMED]!a}, which lies elsewhere")
+            raise changed(path, f"its log names {file[:_NAMED]!a}, which lies elsewhere")
 
 
 def check_columns(table: deltalake.DeltaTable, columns: pa.Schema, path: str) -> None:
@@ -149,7 +151,7 @@ def check_columns(table: deltalake.DeltaTable, columns: pa.Schema, path: str) ->
     for column in columns:
         found = stored.get(column.name)
         if found is not None and _kind(found) != _KINDS.get(column.type, "array"):
-            raise _changed(path, f"its column {column.name} holds {str(found)[:_NAMED]}")
+            raise changed(path, f"its column {column.name} holds {str(found)[:_NAMED]}")
 
 
 def check_rows(table: deltalake.DeltaTable, path: str, *, bytes_a_row: float) -> None:
@@ -169,20 +171,13 @@ def check_rows(table: deltalake.DeltaTable, path: str, *, bytes_a_row: float) ->
         counted = pl.collect_all([scan.select(pl.len()) for scan in scans])
         for place, size, count in zip(places, sizes, counted, strict=True):
             if (rows := count.item()) * bytes_a_row > size:
-                raise _changed(path, f"{place[:_NAMED]!a} has {rows:,} rows in {size:,} bytes")
+                raise changed(path, f"{place[:_NAMED]!a} has {rows:,} rows in {size:,} bytes")
         _COUNTED.update(some)
 
 
 def _kind(found: Any) -> str:
     name = str(getattr(found, "type", "array"))
     return "number" if name in _NUMBERS else name
-
-
-def _changed(path: str, how: str) -> TerminalError:
-    return TerminalError(
-        f"The table at {path} is not as privaudit writes it ({how}): another program changed it. "
-        "Restore it from a backup, and see who may write there."
-    )
 
 
 def data_files(table: deltalake.DeltaTable, path: str) -> list[str]:
