@@ -46,6 +46,7 @@ class TableDay:
         unread: of a folder, files that are not read on any other day either.
         called: what sentences call it; its address if left out.
         newest: its newest version or snapshot; None of a folder, and where it cannot be opened.
+        columns: the table's by its log or catalogue; None where only files say it.
     """
 
     root: Lake
@@ -56,11 +57,26 @@ class TableDay:
     unread: tuple[LabelFile, ...] = ()
     called: str | None = None
     newest: int | None = field(default=None, compare=False)
+    columns: frozenset[str] | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
         """The table's name in sentences."""
         return self.root.uri if self.called is None else self.called
+
+    def check_has(self, names: Iterable[str]) -> None:
+        """Raise `NotEvaluableError` unless the table itself has columns that its files hold.
+
+        Readers of Delta and Iceberg pass over columns of a file that the table has not, or no more.
+        """
+        missing = [name for name in names if self.columns is not None and name not in self.columns]
+        if missing:
+            raise NotEvaluableError(
+                Reason.TABLE_UNSUPPORTED,
+                f"{self.name} has no column {missing[0]!r}, and its files hold one, which its "
+                "readers pass over: name a column of the table in the settings, or add this one "
+                "to it.",
+            )
 
     @property
     def pinned(self) -> str:
@@ -273,6 +289,7 @@ def _delta_day(place: TablePlace, root: Lake, day: dt.date) -> TableDay:
         day_in_files=in_files,
         unread=undated,
         newest=found["newest"],
+        columns=frozenset(found["columns"]),
     )
 
 
@@ -304,7 +321,10 @@ def _iceberg_day(place: TablePlace, day: dt.date) -> TableDay:
         list(pool.map(lambda file: _check_said(root, file, said.get(file.name, ()), place), files))
     in_files = place.day is not None
     version, newest = found["snapshot"], found["newest"]
-    return TableDay(root, "iceberg", version, files, day_in_files=in_files, newest=newest)
+    columns = frozenset(found["ids"])
+    return TableDay(
+        root, "iceberg", version, files, day_in_files=in_files, newest=newest, columns=columns
+    )
 
 
 def _check_numbers(
