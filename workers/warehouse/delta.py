@@ -6,12 +6,14 @@ what a damaged file makes them raise, or panic with, is one sentence here.
 
 import contextlib
 import datetime as dt
+import functools
 import json
 import os
 import re
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import deltalake
@@ -24,7 +26,7 @@ from privcore.exceptions import TerminalError, TransientError
 from workers.lake.layout import open_filesystem
 from workers.lake.places import check_uri, local_path
 from workers.patience import Patience
-from workers.warehouse.log_size import changed, check_log
+from workers.warehouse.log_size import changed, check_log, data_file_size
 
 Answer = TypeVar("Answer")
 
@@ -52,7 +54,7 @@ _KINDS = {
 """Words of Delta Lake for what a table's columns hold."""
 _NAMED = 100
 """Characters that are quoted of a file's name."""
-_AT_ONCE = 1_000
+_AT_ONCE, _READERS = 1_000, 16
 _COUNTED: set[str] = set()
 """Data files whose rows were counted; none changes under its name."""
 _REWRITER = "privaudit/rewriting"
@@ -167,10 +169,11 @@ def check_rows(table: deltalake.DeltaTable, path: str, *, bytes_a_row: float) ->
         some = new[start : start + _AT_ONCE]
         places = [file.rpartition("/")[2] for file in some]
         sizes = [info.size or 0 for info in open_filesystem(path).get_file_info(places)]
-        scans = [pl.scan_parquet(file, glob=False, hive_partitioning=False) for file in some]
-        counted = pl.collect_all([scan.select(pl.len()) for scan in scans])
-        for place, size, count in zip(places, sizes, counted, strict=True):
-            if (rows := count.item()) * bytes_a_row > size:
+        asked = functools.partial(data_file_size, open_filesystem(path), path)
+        with ThreadPoolExecutor(_READERS) as pool:
+            counted = list(pool.map(asked, places, sizes))
+        for place, size, (rows, _) in zip(places, sizes, counted, strict=True):
+            if rows * bytes_a_row > size:
                 raise changed(path, f"{place[:_NAMED]!a} has {rows:,} rows in {size:,} bytes")
         _COUNTED.update(some)
 

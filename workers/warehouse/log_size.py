@@ -35,7 +35,7 @@ _BYTES_OF_ACTION, _BYTES_OF_BYTE = 8_000, 4
 """Memory that an entry takes, and a byte of what is unpacked, or of a commit."""
 _LINES_UNREAD = 8 << 20
 """Commits of fewer bytes are not read here to count their lines."""
-_FOOTER = 4 << 20
+_FOOTER, _TAIL = 4 << 20, 1 << 16
 _MAGIC = b"PAR1"
 _DIFFERENCES = 7
 """Encoding of text by what a value shares with the one before it: it may unpack to any size."""
@@ -186,13 +186,43 @@ def checkpoint_size(content: bytes) -> LogSize:
         raise ValueError("its footer or pages are not Parquet's") from None
 
 
+def data_file_size(files: fs.FileSystem, path: str, place: str, size: int) -> LogSize:
+    """Return how many rows a data file has, and to how many bytes its footer says they unpack.
+
+    Raises:
+        TerminalError: its counts of rows differ, so that a reader takes more than another counts,
+            or it unpacks to more than files that are written here ever do.
+    """
+    with files.open_input_file(place) as stream:
+        tail = stream.read_at(min(size, _TAIL), max(0, size - _TAIL))
+        if len(tail) >= 8 and (length := int.from_bytes(tail[-8:-4], "little") + 8) > len(tail):
+            tail = stream.read_at(min(size, length, _FOOTER), max(0, size - min(length, _FOOTER)))
+    try:
+        about = _footer(memoryview(tail))
+        rows = [group[3] for group in about[4]]
+        unpacked = sum(column[3][6] for group in about[4] for column in group[1])
+        known = sum(rows) == about[3]
+    except (ValueError, LookupError, TypeError, AttributeError):
+        known = False
+    if not known:
+        raise changed(path, f"the footer of {place[:100]!a} is none, or its counts of rows differ")
+    if unpacked > size * _MOST_TIMES:
+        raise changed(path, f"{place[:100]!a} has {unpacked:,} bytes in {size:,}")
+    return LogSize(sum(rows), unpacked)
+
+
+def _footer(content: memoryview) -> dict[int, Any]:
+    """Return the footer at the end of a file's last bytes."""
+    length = int.from_bytes(content[-8:-4], "little")
+    start = len(content) - 8 - length
+    if content[-4:] != _MAGIC or start < 0 or length > _FOOTER:
+        raise ValueError("it has no footer")
+    return read_struct(content, start)[0]
+
+
 def _size(content: bytes) -> LogSize:
     view = memoryview(content)
-    length = int.from_bytes(view[-8:-4], "little")
-    start = len(view) - 8 - length
-    if view[-4:] != _MAGIC or start < 0 or length > _FOOTER:
-        raise ValueError("it has no footer")
-    about, _ = read_struct(view, start)
+    about = _footer(view)
     actions = size = 0
     for group in about[4]:
         held = [group[3]]

@@ -178,7 +178,7 @@ class TableLabels:
     @property
     def rows(self) -> DayRows:
         """Reader of the rows."""
-        return DayRows(self.table, self.day, self.found.day_in_files)
+        return DayRows(self.table, self.day, self.found.day_in_files, self.found.ends)
 
     @property
     def name(self) -> str:

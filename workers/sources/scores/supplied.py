@@ -120,7 +120,9 @@ class ScoreSource:
     @property
     def _rows(self) -> DayRows:
         """Reader of the rows; of joined ones, all are of the day."""
-        return DayRows(self.tables, self.day, self.found.day_in_files and not self.joined)
+        if self.joined or not isinstance(self.found, TableDay):
+            return DayRows(self.tables, self.day, self.found.day_in_files and not self.joined)
+        return DayRows(self.tables, self.day, self.found.day_in_files, self.found.ends)
 
     @property
     def label(self) -> LabelColumn:
