@@ -30,7 +30,7 @@ from workers.warehouse.log_size import changed, check_log, data_file_size
 
 Answer = TypeVar("Answer")
 
-_COMMIT = re.compile(r"(\d{20})\.json")
+_COMMIT = re.compile(r"([0-9]{20})\.json")
 _NEVER = re.compile(r"[\[\]^|\\\x00-\x1f\x7f\ud800-\udfff]|%[0-9A-Fa-f]{2}")
 """Text that deltalake 1.6 cannot have in a path (nor bytes that are no UTF-8): it panics, or writes
 to one place and reads from another."""

@@ -21,8 +21,8 @@ from workers.labels.page_headers import read_struct
 from workers.lake.layout import open_filesystem
 from workers.memory import memory_left
 
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
-_COMMITS = re.compile(r"(\d{20})\..*json|(\d{20})\.crc", re.DOTALL)
+_CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
+_COMMITS = re.compile(r"([0-9]{20})\..*json|([0-9]{20})\.crc", re.DOTALL)
 """Commits, those that were put together, and checksums."""
 _SIDECARS = "_sidecars"
 _LAST = "_last_checkpoint"
