@@ -19,7 +19,7 @@ from prefect.events import emit_event
 from prefect.settings import PREFECT_API_URL
 
 from flows.next_steps import card_of
-from flows.notify.incidents import Incident, Stage, incident_id
+from flows.notify.incidents import REACH, Incident, Stage, incident_id
 from flows.notify.naming import named
 from flows.notify.notified import notified_lately
 from flows.notify.prefect_context import in_prefect, run_log
@@ -76,7 +76,7 @@ class Event(StrEnum):
     PROXY_UNFAITHFUL = "privaudit.claim.proxy_unfaithful"
     NOT_EVALUABLE = "privaudit.claim.not_evaluable"
     DIGEST = "privaudit.digest.weekly"
-    HOLDOUT_SUSPECT = "privaudit.claim.holdout_suspect"
+    REMARKED = "privaudit.claim.remarked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +143,12 @@ def _one_line(text: str) -> str:
     return without_markup(plain_text(text))
 
 
+_OF_ONE_RUN = (
+    "A person chose a plan for this run alone, and of several plans or seeds one may refute what "
+    "is true: where the day has an audit under the settings' plan, that one counts. "
+)
+
+
 def alert_of(row: AuditRow, settings: Settings) -> Alert | None:
     """Return the alert about a record; None for a verdict that no one needs to look at."""
     subjects: dict[str, tuple[Event, str]] = {
@@ -156,16 +162,14 @@ def alert_of(row: AuditRow, settings: Settings) -> Alert | None:
         event, what = Event.FAILED, "its audit ended with an error"
     elif row.verdict in subjects:
         event, what = subjects[row.verdict]
-    elif row.holdout_suspect:
-        event, what = Event.HOLDOUT_SUSPECT, "training may have seen its holdout: no conclusion"
     else:
         return None
     return _about(
         row,
         settings,
         event=event,
-        what=what,
-        reason=row.reason,
+        what=f"{what}, says a run by another plan" if row.exploratory else what,
+        reason=f"{_OF_ONE_RUN}{row.reason}" if row.exploratory else row.reason,
         next_step=card_of(row).line,
         incident=incident_id(row) if event is Event.VIOLATED else None,
     )
@@ -332,6 +336,24 @@ def declaration_alert(row: AuditRow, change: str, settings: Settings) -> Alert:
         event=Event.DECLARATION_WITHDRAWN if withdrawn else Event.DECLARATION_CHANGED,
         what=f"its declaration {'was withdrawn' if withdrawn else 'changed'}",
         reason=f"{change} Each night stays held against what was declared for it.",
+    )
+
+
+def remarks_alert(row: AuditRow, words: Sequence[str], settings: Settings) -> Alert:
+    """Return the alert that a night remarks on what no night before it did: `words` say what.
+
+    An owner who has the audit see other rows or answers than before may lower its bound by that.
+    """
+    doubtful = row.verdict == Verdict.DOUBTFUL
+    said = ", ".join(word.replace("_", " ") for word in words)
+    return _about(
+        row,
+        settings,
+        event=Event.REMARKED,
+        what="it is doubtful" if doubtful else "its audit has a new remark",
+        reason=f"New since {REACH} days: {said}. {row.reason}",
+        next_step=card_of(row).line,
+        moment=said,
     )
 
 

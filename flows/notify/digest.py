@@ -35,6 +35,7 @@ def week_sentences(
             "Resolved",
             (_name(one) for one in courses if (one.was_open or one.refuted) and not one.is_open),
         ),
+        _listed("Doubtful", (_doubted(one) for one in courses if _is_doubtful(one))),
         _listed("Acknowledged", (made.sentence() for _, made in known)),
         _listed("Acknowledgement ends within a week", (_name(one) for one in ending)),
         _missed(audited, settings),
@@ -96,6 +97,19 @@ def _refutes(night: PublishedNight) -> bool:
     made = night.first
     alone = not isinstance(made, ErasedStatement) and made.verdict == PublicVerdict.VIOLATED
     return alone or bool(night.standing)
+
+
+def _is_doubtful(course: Course) -> bool:
+    """Return whether a night concludes nothing, for what its sentence remarks on.
+
+    Any night of the week: an owner may leave its last one without a doubt.
+    """
+    return not course.is_open and course.doubtful > 0
+
+
+def _doubted(course: Course) -> str:
+    nights = "night" if course.doubtful == 1 else "nights"
+    return f"{_name(course).removesuffix(')')}, on {course.doubtful} {nights})"
 
 
 def _name(course: Course) -> str:
