@@ -19,7 +19,7 @@ from securesystemslib.signer import Signer, SSlibKey
 
 from privcore.exceptions import TerminalError
 from tests.support.frameworks import rows_with_gaps, train_lightgbm, train_xgboost
-from tests.support.lake import DAY
+from tests.support.lake import DAY, put_labels
 from tests.support.score_tables import audit, put_folder, score_rows, tables
 from tests.support.warehouse import failed, forged_version
 from tests.workers.evidence.test_bundle import keys as keys  # noqa: PLC0414  # a fixture
@@ -27,8 +27,13 @@ from tests.workers.evidence.test_bundle import signed, verified
 from tests.workers.evidence.test_bundle import signer as signer  # noqa: PLC0414
 from tests.workers.evidence.test_bundle import trusted as trusted  # noqa: PLC0414
 from workers.evidence.envelope import UntrustedSignatureError
+from workers.exceptions import NotEvaluableError
+from workers.executors import InProcess
+from workers.labels.shards import find_partition
 from workers.lake.formats.contract import LoadedModel, ModelRefusedError
+from workers.lake.layout import Lake
 from workers.lake.model_sandbox import UnreadableModelError, describe_model
+from workers.memorization.scan import count_ngrams
 from workers.sources.tables.iceberg_metadata import _ends
 from workers.warehouse.store import Warehouse
 
@@ -258,3 +263,11 @@ def test_a_signed_statement_has_one_form(
 
     with pytest.raises(UntrustedSignatureError, match="says a field twice"):
         verified(signed(signer, other), trusted)
+
+
+def test_fit_says_which_ids_are_none(tmp_path: pathlib.Path) -> None:
+    lake = Lake(str(tmp_path))
+    put_labels(lake, DAY, pl.DataFrame({"text": [[-1, 2]] * 9, "split": ["train"] * 9}))
+    found = find_partition(lake, "flights", DAY)
+    with pytest.raises(NotEvaluableError, match="token ids of 0 to 1,114,111"):
+        count_ngrams(lake, found, "text", order=2, split="train", executor=InProcess())
