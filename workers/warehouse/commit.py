@@ -20,6 +20,7 @@ from pyarrow import compute as pc
 from privcore.exceptions import TerminalError, is_failure
 from workers.warehouse.delta import check_plain, data_files, rewriting
 from workers.warehouse.later_rows import ConfirmationRow
+from workers.warehouse.log_size import check_log
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRecord, AuditRow
 from workers.warehouse.table_row import TableRow
@@ -134,6 +135,7 @@ class Snapshots:
         if now.version() == version:
             return set()
         path = self._stored.path(table)
+        check_log(path, version)
         then = deltalake.DeltaTable(path, version=version)
         files = sorted(set(data_files(now, path)) - set(data_files(then, path)))
         if not files:
@@ -146,6 +148,7 @@ class Snapshots:
 
         def opened() -> deltalake.DeltaTable:
             check_plain(path)
+            check_log(path)
             try:
                 return deltalake.DeltaTable(path)
             except TableNotFoundError:
