@@ -79,6 +79,10 @@ ELSEWHERE = {
     "workers/labels/test_bad_records.py": "workers.labels.footers",
     "workers/lake/formats/test_words.py": "workers.lake.formats.city_hash",
     "workers/lake/formats/test_onnx.py": "workers.lake.formats.onnx_session",
+    "workers/lake/formats/test_onnx_rows.py": (
+        "workers.lake.formats.onnx_row_rules workers.lake.formats.onnx_shape_rules "
+        "workers.lake.formats.onnx_traced"
+    ),
     "workers/lake/formats/test_formats.py": (
         "workers.lake.formats.catboost workers.lake.formats.contract workers.lake.formats.lightgbm "
         "workers.lake.formats.matrix workers.lake.formats.trees "

@@ -58,6 +58,7 @@ def hint_of(
     hints.append(unlike_arms(tallies))
     hints.append(_corrected(source.output_correction))
     hints.append(_unserved_rounds(source))
+    hints.append(_mixed_rows(source))
     hints.append(_classes_without_labels(len(source.label.classes), tallies))
     violated = privacy is not None and evidence.epsilon_lower > privacy.epsilon
     changed = _changes(source.output_correction, len(source.label.classes))
@@ -132,6 +133,18 @@ def _unserved_rounds(source: Source) -> str:
         f"audited, up to the best one, as XGBClassifier serves it. It holds "
         f"{source.target.unserved_rounds:,} more, which Booster.predict serves: nothing is known "
         "of these. See that nobody serves them, or save the model without them."
+    )
+
+
+def _mixed_rows(source: Source) -> str:
+    """Return that the target's file may answer otherwise about a row beside rows not asked with."""
+    if not isinstance(source, CheckpointSource) or not source.target.mixes_rows:
+        return ""
+    return (
+        "Rows of a batch may meet in the target's file: "
+        f"{source.target.mixes_rows} is not shown to keep them apart. Some rows were scored beside "
+        "others, too, and answered alike; beside more rows than that, or others, the file may say "
+        "what this audit did not see. Convert the model to operators that take each row by itself."
     )
 
 

@@ -19,6 +19,7 @@ from workers.lake.formats.contract import (
     two_columns,
 )
 from workers.lake.formats.matrix import as_matrix
+from workers.lake.formats.onnx_rows import mixing_node
 from workers.lake.formats.onnx_session import check_graphs, most_memory, open_session
 from workers.lake.manifest import Manifest
 from workers.memory import at_most_more
@@ -79,6 +80,7 @@ def describe(content: bytes) -> dict[str, Any]:
         "names": names,
         "classes": None,
         "class_count": found.shape[1],
+        "mixes_rows": mixing_node(content),
     }
 
 
