@@ -1,7 +1,7 @@
 """What is known of a tensor of an ONNX graph while its rows are followed, and what a rule is given.
 
-Shapes are as in the standard, with `RowCount` in the place of the number of rows. A width that is not
-known is None, and the same in any batch.
+Shapes are as in the standard, with `RowCount` in the place of the number of rows. A width that is
+not known is None, and the same in any batch.
 """
 
 import math
