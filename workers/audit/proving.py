@@ -28,6 +28,7 @@ from workers.audit.record import Inputs, error_record, evaluated_record, failed_
 from workers.audit.remarks import unread_rows
 from workers.audit.request import Request
 from workers.audit.trained_rows import trained_rows
+from workers.audit.written_since import written_since
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import SPLIT
 from workers.labels.shards import Partition
@@ -106,13 +107,10 @@ def _prove_some(
     partition = shared.partition
     words = functools.partial(other_words, shared.root, partition)
     proved = []
-    unread = unread_rows(partition)
     for number, request, inputs in some:
         part, known = results.parts[number], shared.known[number]
         result = whole_result(part, known, left_out=partition.left_out)
-        proved.append(
-            (number, _proved(request, inputs, result, partition.day, words=words, unread=unread))
-        )
+        proved.append((number, _proved(request, inputs, result, partition, words=words)))
     return proved
 
 
@@ -120,13 +118,13 @@ def _proved(
     request: Request,
     inputs: Inputs,
     result: PartialResult,
-    day: dt.date,
+    partition: Partition,
     *,
     words: Callable[[], str],
-    unread: str,
 ) -> Proved:
     """Return the record of what was scanned, whatever it came to, and its statement."""
     unexpected: list[str] = []
+    day = partition.day
 
     def told(sentence: str, error: BaseException) -> None:
         unexpected.append("\n".join([sentence, *traceback.format_exception(error)]).strip())
@@ -134,9 +132,7 @@ def _proved(
     game = Game(inputs.source, request.plan)
     counted = functools.cache(functools.partial(countable, game, result, day))
     try:
-        record = _evaluated(
-            request, day, inputs, result, counted=counted, words=words, unread=unread
-        )
+        record = _evaluated(request, partition, inputs, result, counted=counted, words=words)
     except BaseException as error:  # noqa: BLE001  # a failed audit is a record too
         record = failure_record(request, day, error)
         if record.audit.status is Status.ERROR:
@@ -164,13 +160,12 @@ def failure_record(request: Request, day: dt.date, error: BaseException) -> Audi
 
 def _evaluated(
     request: Request,
-    day: dt.date,
+    partition: Partition,
     inputs: Inputs,
     result: PartialResult,
     *,
     counted: Callable[[], Tallies],
     words: Callable[[], str],
-    unread: str,
 ) -> AuditRecord:
     """Return the record of an audit that came to figures.
 
@@ -178,7 +173,8 @@ def _evaluated(
         NotEvaluableError: what was scanned allows none.
     """
     plan = request.plan
-    checked = check_result(Game(inputs.source, plan), result, day, counted=counted, words=words)
+    game = Game(inputs.source, plan)
+    checked = check_result(game, result, partition.day, counted=counted, words=words)
     tallies, privacy = checked.tallies, checked.privacy
     evidence = checked.evidence(inputs.source, plan, with_power=True)
     read = dataclasses.replace(inputs, labels_digest=result.content.hexdigest())
@@ -188,7 +184,8 @@ def _evaluated(
     hint = hint_of(inputs.source, tallies, evidence, holds, privacy=privacy, plan=plan)
     violated = privacy is not None and evidence.epsilon_lower > privacy.epsilon
     counted_rows = trained_rows(inputs.source, evidence.records, result, plan, violated=violated)
-    remarks = " ".join(filter(None, (unread, counted_rows, hint)))
+    since = written_since(inputs.source, partition) if violated else ""
+    remarks = " ".join(filter(None, (unread_rows(partition), counted_rows, since, hint)))
     return evaluated_record(
         read, evidence, result, plan=plan, arms=checked.arms, label_column_holds=holds, hint=remarks
     )

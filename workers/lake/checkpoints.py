@@ -39,6 +39,7 @@ class Checkpoint:
         trained_rows: how many rows trained it, where its file says so.
         unserved_rounds: of boosting that the file holds and it does not predict with.
         mixes_rows: node of the file that may let rows of a batch meet; "" where they are apart.
+        written_ns: when the file was written, as storage says it; 0 where that was not asked.
     """
 
     manifest: Manifest
@@ -48,6 +49,7 @@ class Checkpoint:
     trained_rows: CountedRows | None = None
     unserved_rounds: int = 0
     mixes_rows: str = ""
+    written_ns: int = 0
 
     def __hash__(self) -> int:
         """Hash the digests, which stand for the content, and the rounds."""
@@ -120,6 +122,7 @@ def read_checkpoint(
         trained_rows=described.rows,
         unserved_rounds=described.unserved_rounds,
         mixes_rows=described.mixes_rows,
+        written_ns=lake.label_file(f"{folder}/{manifest.file}").changed_ns,
     )
 
 

@@ -100,7 +100,7 @@ def load(content: bytes) -> LoadedModel:
         raise ModelRefusedError(
             "takes a fixed number of rows: export it with a free first dimension"
         )
-    return LoadedModel(session)
+    return LoadedModel(session, takes=tuple((each.name, each.type) for each in given))
 
 
 def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> dict[str, NDArray[Any]]:
@@ -342,4 +342,10 @@ def _cast(values: NDArray[np.float64], given: Any) -> NDArray[Any]:
             f"{given.name!r} holds whole numbers above 2^53, whose last digits a matrix of all "
             "features does not keep: export the model with an input for each feature"
         )
-    return values.astype(_TYPES[given.type])
+    taken: NDArray[Any] = values.astype(_TYPES[given.type])
+    if given.type not in _REAL and (taken != values).any():
+        raise InputsRefusedError(
+            f"{given.name!r} holds numbers that the model's {given.type} cuts off, and another "
+            "model would be audited than the one that training made: export it for floats"
+        )
+    return taken

@@ -1,0 +1,159 @@
+"""The tenth round, an owner within one night (2026-11-27): what broke of 25 attacks."""
+
+import os
+import pathlib
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import polars as pl
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.support.lake import (
+    BINARY,
+    DAY,
+    EVE,
+    PLAN,
+    declared,
+    label_path,
+    label_rows,
+    put_labels,
+    remembering_lake,
+)
+from tests.support.onnx_files import onnx_file
+from workers.audit.remarks import _excluded
+from workers.audit.run import run_audit
+from workers.executors import InProcess
+from workers.lake.checkpoints import write_checkpoint
+from workers.lake.formats import onnx as onnx_format
+from workers.lake.formats.contract import InputsRefusedError, ModelRefusedError
+from workers.lake.formats.onnx_rows import mixing_node
+from workers.lake.layout import Lake
+from workers.lake.manifest import Manifest
+from workers.warehouse.schema import AuditRow
+
+node = helper.make_node
+NUMBERS = ("delay", "hour", "wind")
+APART = (node("Identity", ["F"], ["V"]),)
+MEET = (
+    node("ReduceMax", ["F"], ["A"], axes=[0], name="all"),
+    node("Mul", ["A", "none"], ["B"]),
+    node("Add", ["F", "B"], ["V"]),
+)
+
+
+def answers(*nodes: Any, name: str = "X", kind: int = TensorProto.FLOAT) -> bytes:
+    """Return a file whose nodes make `V` of `F`, the numbers of an input of a name and a type."""
+    first = node("Cast", ["X"], ["F"], to=TensorProto.FLOAT)
+    last = [node("MatMul", ["V", "W"], ["Z"]), node("Softmax", ["Z"], ["Y"])]
+    given = {"W": np.eye(3, 2, dtype=np.float32), "none": np.zeros(1, dtype=np.float32)}
+    weights = [numpy_helper.from_array(value, each) for each, value in given.items()]
+    model = helper.onnx.ModelProto.FromString(onnx_file([first, *nodes, *last], weights=weights))
+    model.graph.input[0].name = model.graph.node[0].input[0] = name
+    model.graph.input[0].type.tensor_type.elem_type = kind
+    return bytes(model.SerializeToString())
+
+
+EARLIER = answers(node("Neg", ["F"], ["V"]))
+
+
+def manifest(day: Any) -> dict[str, Any]:
+    return {
+        "model": "good",
+        "day": day,
+        "dataset": "flights",
+        "label": BINARY.model_dump(),
+        "features": [{"name": each, "kind": "numeric"} for each in NUMBERS],
+        "trained_on": {"first": day, "last": day, "split": "train"},
+        "privacy": declared(4.0),
+    }
+
+
+def audited(folder: pathlib.Path, before: bytes, today: bytes) -> AuditRow:
+    """Return the audit of an ONNX file beside another one."""
+    lake = Lake(str(folder))
+    for seed, (day, content) in enumerate(((EVE, before), (DAY, today))):
+        frame = label_rows(600, seed=seed)
+        put_labels(lake, day, frame.with_columns(wind=pl.col("delay") * 0.5))
+        write_checkpoint(lake, manifest(day), content, format="onnx")
+    return run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+
+
+@pytest.mark.parametrize("nodes", [APART, MEET], ids=["apart", "meet"])
+def test_a_file_in_which_rows_may_meet_is_named_in_the_record(
+    nodes: tuple[Any, ...], tmp_path: pathlib.Path
+) -> None:
+    """It answered otherwise beside more rows than an audit asks with, and nothing was said."""
+    row = audited(tmp_path, EARLIER, answers(*nodes))
+    assert row.status == "evaluated", row.reason
+    told = "target's file: ReduceMax ('all') is not shown to keep them apart" in str(row.reason)
+    assert told is (nodes is MEET)
+
+
+def test_the_order_in_which_numbers_are_added_is_left_to_samples() -> None:
+    """Large weights that cancel tell one row from many, in a graph that keeps rows apart."""
+    random = np.random.default_rng(0)
+    large = random.permutation(np.repeat([1e6, -1e6], 32)) + random.normal(size=64)
+    nodes = [
+        node("MatMul", ["X", "wide"], ["A"]),
+        node("LinearRegressor", ["A"], ["B"], domain="ai.onnx.ml", targets=2,
+             coefficients=[*large.tolist(), *[0.0] * 64], intercepts=[0.0, 0.0]),
+        node("Softmax", ["B"], ["Y"]),
+    ]  # fmt: skip
+    weights = [numpy_helper.from_array(np.full((3, 64), 1 / 3, dtype=np.float32), "wide")]
+    content = onnx_file(nodes, weights=weights, domain="ai.onnx.ml")
+    assert mixing_node(content) == ""
+    given = {"X": np.ones((200, 3), dtype=np.float32)}
+    with pytest.raises(ModelRefusedError, match="differently alone than in a batch"):
+        onnx_format.predict(onnx_format.load(content), given, threads=1)
+
+
+@pytest.mark.parametrize(("hour", "refused"), [([1.0, 2.0], False), ([1.5, 2.0], True)])
+def test_numbers_that_a_model_cuts_off_are_refused(hour: list[float], refused: bool) -> None:
+    """Its whole numbers hid what it remembers of fractions: 4.25 became 0.18."""
+    model = onnx_format.load(answers(*APART, kind=TensorProto.INT64))
+    given = pl.DataFrame({"delay": [1.0, 2.0], "hour": hour, "wind": [0.0, 0.0]})
+    said = Manifest.model_validate(
+        manifest(DAY)
+        | {"schema_version": 1, "format": "onnx", "file": "model.onnx", "sha256": "0" * 64}
+    )
+    if refused:
+        with pytest.raises(InputsRefusedError, match="cuts off"):
+            onnx_format.inputs(model, said, given)
+    else:
+        assert onnx_format.inputs(model, said, given)["X"].dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    "before",
+    [answers(*APART, name="numbers"), answers(*APART, kind=TensorProto.DOUBLE)],
+    ids=["name", "type"],
+)
+def test_models_whose_inputs_are_called_otherwise_are_compared(
+    before: bytes, tmp_path: pathlib.Path
+) -> None:
+    """The earlier model was given the target's inputs: a converter's new version ended audits."""
+    row = audited(tmp_path, before, answers(*APART))
+    assert row.status == "evaluated", row.reason
+
+
+@pytest.mark.parametrize(("rows", "told"), [(0, False), (19, False), (88, True)])
+def test_rows_of_neither_split_are_told_from_a_fiftieth_on(rows: int, told: bool) -> None:
+    """A model that remembered a tenth of its rows hid nine tenths of these: 1.57 became 0.00."""
+    result = cast("Any", SimpleNamespace(excluded_records=rows))
+    assert bool(_excluded(result, 1_000)) is told
+
+
+@pytest.mark.parametrize("seconds", [-60, 60])
+def test_labels_that_are_newer_than_the_model_they_accuse_are_told(
+    seconds: int, tmp_path: pathlib.Path
+) -> None:
+    """A rival's labels of the holdout accused an honest model (1.05 against 0.1), unsaid."""
+    lake = remembering_lake(tmp_path, rows=1_500)
+    trained = (tmp_path / f"models/good/day={DAY}/model.cbm").stat().st_mtime
+    os.utime(label_path(lake, "flights"), (trained + seconds,) * 2)
+    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    assert row.verdict == "violated"
+    told = "1 of 1 label files were written after the target's file" in str(row.reason)
+    assert told is (seconds > 0)
