@@ -22,7 +22,7 @@ from privcore.lower_bounds import Evidence, Grid, Secret, read_evidence
 from workers.audit.declaration import claim_of, held_against
 from workers.audit.enough import check_scanned, countable
 from workers.audit.exact_statement import with_statement
-from workers.audit.hints import hint_of
+from workers.audit.hints import hints_of
 from workers.audit.label_state import check_privatised, label_column_holds
 from workers.audit.record import Inputs, error_record, evaluated_record, failed_record
 from workers.audit.remarks import unread_rows
@@ -181,13 +181,18 @@ def _evaluated(
     if plan.secret is Secret.LABEL:
         check_privatised(inputs.source, tallies, plan)
     holds = label_column_holds(inputs.source, tallies, plan)
-    hint = hint_of(inputs.source, tallies, evidence, holds, privacy=privacy, plan=plan)
+    hints = hints_of(inputs.source, tallies, evidence, holds, privacy=privacy, plan=plan)
     violated = privacy is not None and evidence.epsilon_lower > privacy.epsilon
     counted_rows = trained_rows(inputs.source, evidence.records, result, plan, violated=violated)
-    since = written_since(inputs.source, partition) if violated else ""
-    remarks = " ".join(filter(None, (unread_rows(partition), counted_rows, since, hint)))
+    since = written_since(inputs.source, partition) if violated else ()
     return evaluated_record(
-        read, evidence, result, plan=plan, arms=checked.arms, label_column_holds=holds, hint=remarks
+        read,
+        evidence,
+        result,
+        plan=plan,
+        arms=checked.arms,
+        label_column_holds=holds,
+        hints=(*unread_rows(partition), *counted_rows, *since, *hints),
     )
 
 

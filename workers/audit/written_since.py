@@ -3,27 +3,28 @@
 import datetime as dt
 
 from workers.labels.shards import Partition
+from workers.remark import Remark, RemarkKind, remarked
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.source import Source
 
 _NAME_CHARACTERS = 80
 
 
-def written_since(source: Source, partition: Partition) -> str:
-    """Return that files of a violated day are newer than the target's file, or "".
+def written_since(source: Source, partition: Partition) -> tuple[Remark, ...]:
+    """Return that files of a violated day are newer than the target's file, or nothing.
 
     Whoever may write the labels can make an innocent model look right on training rows alone: by
     other labels of the holdout, or fewer rows of it, and no count of a model's file shows that. No
     verdict rests on these times, as files are copied and written anew for other reasons, too.
     """
     if not isinstance(source, CheckpointSource) or not source.target.written_ns:
-        return ""
+        return ()
     later = [file for file in partition.files if file.changed_ns > source.target.written_ns]
     if not later:
-        return ""
+        return ()
     newest = max(later, key=lambda file: file.changed_ns)
     name = repr(newest.name[:_NAME_CHARACTERS])
-    return (
+    said = (
         f"{len(later):,} of {len(partition.files):,} label files were written after the target's "
         f"file ({_at(source.target.written_ns)}), the last one, {name}, "
         f"at {_at(newest.changed_ns)}. Labels or rows that somebody changed after training, also "
@@ -31,6 +32,7 @@ def written_since(source: Source, partition: Partition) -> str:
         "rows were only written anew, compare them with those that training read, before the "
         "bound is believed."
     )
+    return remarked(RemarkKind.LABELS_WRITTEN_SINCE, said)
 
 
 def _at(moment_ns: int) -> str:
