@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 import pytest
+from catboost import CatBoostClassifier
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.support.lake import (
@@ -27,8 +28,9 @@ from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.checkpoints import write_checkpoint
 from workers.lake.formats import onnx as onnx_format
-from workers.lake.formats.contract import InputsRefusedError, ModelRefusedError
+from workers.lake.formats.contract import InputsRefusedError, LoadedModel, ModelRefusedError
 from workers.lake.formats.onnx_rows import mixing_node
+from workers.lake.formats.tree_effects import by_effect, effects_of
 from workers.lake.layout import Lake
 from workers.lake.manifest import Manifest
 from workers.warehouse.schema import AuditRow
@@ -143,6 +145,32 @@ def test_rows_of_neither_split_are_told_from_a_fiftieth_on(rows: int, told: bool
     """A model that remembered a tenth of its rows hid nine tenths of these: 1.57 became 0.00."""
     result = cast("Any", SimpleNamespace(excluded_records=rows))
     assert bool(_excluded(result, 1_000)) is told
+
+
+def test_trees_that_change_nothing_are_not_drawn() -> None:
+    """2,000 trees of a feature of the owner's own hid that others were rounded: 3.7 was 0.7."""
+    random = np.random.default_rng(0)
+    features, labels = random.normal(size=(400, 2)), random.integers(0, 2, 400)
+    quiet = {"verbose": 0, "allow_writing_files": False, "thread_count": 1}
+    own = CatBoostClassifier(
+        iterations=300, depth=1, learning_rate=1e-3, ignored_features=[0],
+        boost_from_average=False, **quiet,
+    ).fit(features, labels)  # fmt: skip
+    both = CatBoostClassifier(iterations=5, depth=6, learning_rate=0.5, **quiet)
+    loaded = LoadedModel(both.fit(features, labels, init_model=own))
+    effects = effects_of("catboost", loaded)
+    assert effects is not None
+    assert effects[300:].min() > 100 * effects[:300].max()
+    orders = [np.random.default_rng(seed).permutation(305) for seed in range(20)]
+    assert all((by_effect(order, effects)[:3] >= 300).any() for order in orders)
+    assert not all((order[:3] >= 300).any() for order in orders)
+    np.testing.assert_array_equal(by_effect(orders[0], np.ones(305)), orders[0])
+
+
+def test_trees_are_drawn_in_proportion_to_what_they_change() -> None:
+    effects = np.array([1.0, 3.0, 0.0])
+    orders = [np.random.default_rng(seed).permutation(3) for seed in range(6)]
+    assert all(by_effect(order, effects)[-1] == 2 for order in orders)
 
 
 @pytest.mark.parametrize("seconds", [-60, 60])
