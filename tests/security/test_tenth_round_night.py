@@ -11,6 +11,7 @@ import pytest
 from catboost import CatBoostClassifier
 from onnx import TensorProto, helper, numpy_helper
 
+from privcore.lower_bounds import Secret
 from tests.support.lake import (
     BINARY,
     DAY,
@@ -33,6 +34,7 @@ from workers.lake.formats.onnx_rows import mixing_node
 from workers.lake.formats.tree_effects import by_effect, effects_of
 from workers.lake.layout import Lake
 from workers.lake.manifest import Manifest
+from workers.plan import Attribute, Plan
 from workers.warehouse.schema import AuditRow
 
 node = helper.make_node
@@ -145,6 +147,23 @@ def test_rows_of_neither_split_are_told_from_a_fiftieth_on(rows: int, told: bool
     """A model that remembered a tenth of its rows hid nine tenths of these: 1.57 became 0.00."""
     result = cast("Any", SimpleNamespace(excluded_records=rows))
     assert bool(_excluded(result, 1_000)) is told
+
+
+@pytest.mark.parametrize("secret", [Secret.ATTRIBUTE, Secret.MEMBERSHIP])
+@pytest.mark.parametrize("rounded", [False, True])
+def test_rounded_features_are_told_of_other_secrets_than_labels_too(
+    rounded: bool, secret: Secret, tmp_path: pathlib.Path
+) -> None:
+    """The file's leaves were compared in audits of labels alone: 2.6 was 0.00, and consistent."""
+    lake = remembering_lake(tmp_path, rows=600)
+    attribute = Attribute(column="city", values=("AMS", "BER", "CDG"))
+    asked = {"attribute": attribute} if secret is Secret.ATTRIBUTE else {}
+    plan = Plan(repetitions=4, secret=secret, **asked)
+    if rounded:
+        put_labels(lake, DAY, label_rows(600, seed=1).with_columns(pl.col("delay").round(0)))
+    row = run_audit(lake, "good", DAY, plan=plan, executor=InProcess()).audit
+    assert row.status == "evaluated", row.reason
+    assert ("are in another leaf of one tree" in str(row.reason)) is rounded
 
 
 def test_trees_that_change_nothing_are_not_drawn() -> None:

@@ -4,7 +4,7 @@ import datetime as dt
 
 from workers.labels.shards import Partition
 from workers.remark import Remark, RemarkKind, remarked
-from workers.sources.checkpoints.checkpoint_source import CheckpointSource
+from workers.sources.secrets import checkpoints_of
 from workers.sources.source import Source
 
 _NAME_CHARACTERS = 80
@@ -17,16 +17,17 @@ def written_since(source: Source, partition: Partition) -> tuple[Remark, ...]:
     other labels of the holdout, or fewer rows of it, and no count of a model's file shows that. No
     verdict rests on these times, as files are copied and written anew for other reasons, too.
     """
-    if not isinstance(source, CheckpointSource) or not source.target.written_ns:
+    models = checkpoints_of(source)
+    if models is None or not models.target.written_ns:
         return ()
-    later = [file for file in partition.files if file.changed_ns > source.target.written_ns]
+    later = [file for file in partition.files if file.changed_ns > models.target.written_ns]
     if not later:
         return ()
     newest = max(later, key=lambda file: file.changed_ns)
     name = repr(newest.name[:_NAME_CHARACTERS])
     said = (
         f"{len(later):,} of {len(partition.files):,} label files were written after the target's "
-        f"file ({_at(source.target.written_ns)}), the last one, {name}, "
+        f"file ({_at(models.target.written_ns)}), the last one, {name}, "
         f"at {_at(newest.changed_ns)}. Labels or rows that somebody changed after training, also "
         "in the holdout, make an innocent model look right on training rows alone. Unless the same "
         "rows were only written anew, compare them with those that training read, before the "
