@@ -129,6 +129,20 @@ def test_numbers_that_a_model_cuts_off_are_refused(hour: list[float], refused: b
         assert onnx_format.inputs(model, said, given)["X"].dtype == np.int64
 
 
+@pytest.mark.parametrize(("below", "kept"), [(-3.6e-7, True), (-1e-3, False)])
+@pytest.mark.parametrize("columns", [1, 2])
+def test_a_forests_share_of_a_little_less_than_nothing_is_none(
+    columns: int, below: float, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found on the way: forests of 10 or 30 trees, as skl2onnx writes them, were not evaluable."""
+    both = np.array([[below, 1.0 - below], [0.25, 0.75]])[:, 2 - columns :]
+    monkeypatch.setattr(onnx_format, "_answers", lambda *_: (both, None))
+    monkeypatch.setattr(onnx_format, "_check_few", lambda *_: None)
+    found = onnx_format.predict(cast("Any", None), {}, threads=1)
+    assert bool(found.min() >= 0.0 and found.max() <= 1.0) is kept
+    np.testing.assert_array_equal(found[1], [0.25, 0.75])
+
+
 @pytest.mark.parametrize(
     "before",
     [answers(*APART, name="numbers"), answers(*APART, kind=TensorProto.DOUBLE)],

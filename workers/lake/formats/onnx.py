@@ -43,6 +43,8 @@ _OF_LABELS = {"tensor(int64)", "tensor(int32)", _TEXT}
 _ON_THE_LIMIT_ROWS, _ON_THE_LIMIT_SHARE = 8, 0.01
 """Rows on the limit between two labels, where rounding decides: so many, or that share."""
 _ADD_UP = 1e-3
+_ADDED = 1e-6
+"""Distance below 0 that trees' shares of 32 bits add up to."""
 _UNEVEN, _SOME, _SUMS = 1e-5, 0.01, 4096
 """Distance from one of a sum that 32 bits do not explain, share of such rows, and rows that are
 looked at."""
@@ -130,7 +132,10 @@ def predict(
     found, labels = _answers(loaded, inputs)
     _check_few(loaded, inputs, found, labels)
     if found.shape[1] == 1:
-        return two_columns(found[:, 0])
+        chance = found[:, 0]
+        over = (chance > 1.0) & (chance <= 1.0 + _ADDED)
+        return _not_below(two_columns(np.where(over, 1.0, _not_below(chance))))
+    found = _not_below(found)
     return np.asarray(found / found.sum(axis=1, keepdims=True)) if _adds_up(found) else found
 
 
@@ -255,6 +260,15 @@ def _near_ties(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
     tied = top[:, 1] - top[:, 0] <= _TIED
     few = max(_ON_THE_LIMIT_ROWS, int(_ON_THE_LIMIT_SHARE * len(scores)))
     return np.asarray(tied & (np.count_nonzero(tied) <= few))
+
+
+def _not_below(found: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return probabilities with 0 in place of what sums of 32 bits lie below it.
+
+    A forest gives one class what is left of the others, whose trees' shares add to a little more
+    than one.
+    """
+    return np.where((found < 0.0) & (found >= -_ADDED), 0.0, found)
 
 
 def _adds_up(found: NDArray[np.float64]) -> bool:
