@@ -28,6 +28,7 @@ from workers.audit.remarks import _excluded
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.checkpoints import write_checkpoint
+from workers.lake.formats import leaves
 from workers.lake.formats import onnx as onnx_format
 from workers.lake.formats.contract import InputsRefusedError, LoadedModel, ModelRefusedError
 from workers.lake.formats.onnx_rows import mixing_node
@@ -198,6 +199,18 @@ def test_trees_that_change_nothing_are_not_drawn() -> None:
     assert all((by_effect(order, effects)[:3] >= 300).any() for order in orders)
     assert not all((order[:3] >= 300).any() for order in orders)
     np.testing.assert_array_equal(by_effect(orders[0], np.ones(305)), orders[0])
+
+
+def test_trees_that_change_answers_are_those_that_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def read(*_: Any) -> leaves.Leaves:
+        return leaves.Leaves(np.zeros(1, np.int64), np.ones(1, np.int64), np.array([5, 5]))
+
+    monkeypatch.setitem(leaves._READERS, "lightgbm", read)
+    monkeypatch.setattr(leaves, "effects_of", lambda *_: np.where(np.arange(99) == 42, 1.0, 0.0))
+    given = cast("Any", None), None, np.arange(99)
+    assert [tree for tree, _ in leaves.leaves_of_trees("lightgbm", *given, wanted=1)] == [42]
 
 
 def test_trees_are_drawn_in_proportion_to_what_they_change() -> None:
