@@ -108,6 +108,11 @@ class RemarkKind(StrEnum):
         "Whether the column holds secret or privatised labels is to be answered first.",
         False,
     )
+    KNOWN_ANEW = (
+        "known_anew",
+        "The target knows holdout labels that the earlier model held unlikely, as features tell.",
+        False,
+    )
     LABELS_COPIED = (
         "labels_copied",
         "Labels of the holdout jump where the target's answer turns.",
@@ -152,7 +157,7 @@ class RemarkKind(StrEnum):
     RECORDS_LEFT_OUT = (
         "records_left_out",
         "Records of a joined table are not in the first one.",
-        True,
+        False,  # a table of labels may serve several models
     )
     ROUNDS_UNSERVED = (
         "rounds_unserved",

@@ -198,6 +198,8 @@ def _figures(row: AuditRow, conclusion: Conclusion, *, stands_violated: bool) ->
     if conclusion is Conclusion.REFUTED:
         together = "; the nights together refute the declarations"
         return f"{said}{together if stands_violated and bound <= declared else ''}."
+    if conclusion is Conclusion.DOUBTFUL:  # what would have been seen is what is in doubt
+        return f"{said}, ceiling {up(row.epsilon_ceiling)}."
     needed = ""
     if conclusion is Conclusion.INCONCLUSIVE:
         needed = (
@@ -226,7 +228,7 @@ def _odds(row: AuditRow) -> str:
     if row.epsilon_lower > 0.0:
         parts.append(f"at least {odds_at_least(row.epsilon_lower)} as proved")
     said = f"Seeing the model turns even odds for a label into {', '.join(parts)}." if parts else ""
-    if row.epsilon_detectable is None:
+    if row.epsilon_detectable is None or row.verdict == Verdict.DOUBTFUL:
         return said
     leak = odds_at_most(row.epsilon_detectable)
     return f"{said} A leak of {leak} would probably have been detected.".strip()

@@ -1,6 +1,7 @@
 """How often an honest audit is doubtful, and by which remarks: docs/evidence/statistics.md.
 
-    python -m tests.benchmarks.doubts [--audits 10] [--rows 2500 10000] [--only WORDS ...]
+    python -m tests.benchmarks.doubts [--audits 10] [--rows 2500 10000] [--epsilons 1 0.2]
+        [--only WORDS ...]
 
 Learners of `tests.benchmarks.real_learners` are trained on two days of a lake, with labels as they
 are or through randomized response, whose epsilon is declared (8 where there is none). A quarter as
@@ -78,6 +79,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--audits", type=int, default=10)
     arguments.add_argument("--rows", type=int, nargs="+", default=[2_500, 10_000])
+    arguments.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 0.2])
     arguments.add_argument("--only", nargs="+", default=[""], help="words in a learner's name")
     given = arguments.parse_args()
     print("| learner | world | rows | epsilon | verdicts | doubts |\n|" + " --- |" * 6)  # noqa: T201
@@ -85,7 +87,7 @@ def main() -> None:
     for learner in (name for name in LEARNERS if any(word in name for word in given.only)):
         for kind in WORLDS:
             for rows in given.rows:
-                for epsilon in (None, 1.0):
+                for epsilon in (None, *given.epsilons):
                     found = []
                     for seed in range(given.audits):
                         with tempfile.TemporaryDirectory() as name:

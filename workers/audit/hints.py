@@ -57,8 +57,11 @@ def hints_of(
     diagnosed = source.facts["scores"] == "supplied" and source.gives_chances
     random = generator(plan.seed, source.model, str(source.day), "reversed")
     unused = _classes_without_labels(len(source.label.classes), tallies)
+    # A student tells a holdout that was trained on from a day that is unlike the one before.
+    tested = tallies.student is not None and not tallies.ordered
+    known = kinds.KNOWN_ANEW if tested else kinds.HOLDOUT_KNOWN
     hints = (
-        *remarked(kinds.HOLDOUT_KNOWN, "" if diagnosed else holdout_seen(tallies)),
+        *remarked(known, "" if diagnosed else holdout_seen(tallies)),
         *remarked(kinds.ANSWERS_REVERSED, reversed_labels(tallies, random)),
         *remarked(kinds.ARMS_UNLIKE, unlike_arms(tallies)),
         *remarked(kinds.OUTPUT_CORRECTED, _corrected(source.output_correction)),

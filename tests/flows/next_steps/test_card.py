@@ -133,6 +133,7 @@ def test_doubts_are_read_first_and_a_suspect_holdout_has_steps_of_its_own() -> N
     card = card_of(doubtful("leaves_differ"))
     assert card.conclusion is Conclusion.DOUBTFUL
     assert card.allows.startswith("The audit is no argument for a release")
+    assert "would probably have" not in f"{card.figures} {card.odds}"
     assert card.steps[0].text.startswith("Read the doubts in the verdict's sentence")
     assert "leaves out exactly the rows" not in said(doubtful("leaves_differ"))
     suspect = said(doubtful("holdout_suspect"))

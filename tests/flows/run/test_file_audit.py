@@ -135,3 +135,10 @@ def test_asking_again_gives_the_same_figures(tmp_path: pathlib.Path) -> None:
     first, again = (asked(tmp_path)[0] for _ in range(2))
     assert first.audit_id == again.audit_id
     assert first.epsilon_lower == again.epsilon_lower
+
+
+def test_rows_that_training_never_saw_are_inconclusive(tmp_path: pathlib.Path) -> None:
+    """Of such a table a model that knows its own rows by heart was passed."""
+    row, decision = asked(tmp_path, table=rows(9))
+    assert (row.verdict, decision.answer) == ("doubtful", Gate.INCONCLUSIVE)
+    assert "in other leaves, or words, than the table has" in decision.why
