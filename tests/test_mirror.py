@@ -79,6 +79,10 @@ ELSEWHERE = {
     "workers/labels/test_bad_records.py": "workers.labels.footers",
     "workers/lake/formats/test_words.py": "workers.lake.formats.city_hash",
     "workers/lake/formats/test_onnx.py": "workers.lake.formats.onnx_session",
+    "workers/lake/formats/test_onnx_rows.py": (
+        "workers.lake.formats.onnx_row_rules workers.lake.formats.onnx_shape_rules "
+        "workers.lake.formats.onnx_traced"
+    ),
     "workers/lake/formats/test_formats.py": (
         "workers.lake.formats.catboost workers.lake.formats.contract workers.lake.formats.lightgbm "
         "workers.lake.formats.matrix workers.lake.formats.trees "
@@ -140,6 +144,9 @@ ELSEWHERE = {
     "workers.audit.worse_than_shares",
     "security/test_owner_third_round.py": "workers.audit.narrow_answers",
     "security/test_sixth_round.py": "workers.audit.unlike_arms",
+    "security/test_tenth_round_night.py": (
+        "workers.audit.written_since workers.lake.formats.tree_effects"
+    ),
     "security/test_sizes.py": "workers.lake.limits",
     "chaos/test_watched_nights.py": "flows.supervisor",
     "deploy/test_deploy.py": "flows.notify.automations flows.run.publish_report",

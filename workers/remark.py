@@ -128,6 +128,11 @@ class RemarkKind(StrEnum):
         "Labels of training records jump where the target's answer turns.",
         True,
     )
+    LABELS_WRITTEN_SINCE = (
+        "labels_written_since",
+        "Label files are newer than the model that they accuse.",
+        False,
+    )
     LEAVES_DIFFER = (
         "leaves_differ",
         "The model's file counts training rows in other leaves, or words, than the table has.",
@@ -163,6 +168,11 @@ class RemarkKind(StrEnum):
         "rows_excluded",
         "Many rows are of neither split, or of no day.",
         False,
+    )
+    ROWS_MIXED = (
+        "rows_mixed",
+        "The model's file may answer otherwise about a row beside other rows.",
+        True,
     )
     ROWS_NOT_BET_ON = (
         "rows_not_bet_on",

@@ -28,7 +28,7 @@ from workers.audit.worse_than_shares import worse_than_shares
 from workers.lake.manifest import OutputCorrection, Privacy
 from workers.plan import Plan
 from workers.remark import Remark, RemarkKind, remarked
-from workers.sources.checkpoints.checkpoint_source import CheckpointSource
+from workers.sources.secrets import checkpoints_of
 from workers.sources.source import Source
 from workers.warehouse.schema import LabelColumnHolds
 
@@ -51,7 +51,7 @@ def hints_of(
     kinds = RemarkKind
     if plan.secret is not Secret.LABEL:
         sure = sure_beliefs(tallies) if plan.secret is Secret.ATTRIBUTE else ""
-        return remarked(kinds.ANSWERS_UNCOUNTED, sure)
+        return (*remarked(kinds.ANSWERS_UNCOUNTED, sure), *_of_the_file(source))
     violated = privacy is not None and evidence.epsilon_lower > privacy.epsilon
     # Of supplied probabilities the diagnostics of the pass say as much, and more.
     diagnosed = source.facts["scores"] == "supplied" and source.gives_chances
@@ -65,7 +65,7 @@ def hints_of(
         *remarked(kinds.ANSWERS_REVERSED, reversed_labels(tallies, random)),
         *remarked(kinds.ARMS_UNLIKE, unlike_arms(tallies)),
         *remarked(kinds.OUTPUT_CORRECTED, _corrected(source.output_correction)),
-        *remarked(kinds.ROUNDS_UNSERVED, _unserved_rounds(source)),
+        *_of_the_file(source),
         *remarked(kinds.CLASSES_UNUSED, unused),
         *(() if violated else _unrefuted(source, tallies, privacy, plan)),
     )
@@ -157,15 +157,37 @@ def _changes(correction: OutputCorrection | None, classes: int) -> bool:
     return correction is not None and (classes - 1) * math.exp(-correction.epsilon) > _NO_RESPONSE
 
 
+def _of_the_file(source: Source) -> tuple[Remark, ...]:
+    """Return what of the target's file was not asked, whatever the secret is."""
+    return (
+        *remarked(RemarkKind.ROUNDS_UNSERVED, _unserved_rounds(source)),
+        *remarked(RemarkKind.ROWS_MIXED, _mixed_rows(source)),
+    )
+
+
 def _unserved_rounds(source: Source) -> str:
     """Return that the target's file holds rounds that were not audited: somebody may serve them."""
-    if not isinstance(source, CheckpointSource) or not source.target.unserved_rounds:
+    models = checkpoints_of(source)
+    if models is None or not models.target.unserved_rounds:
         return ""
     return (
         "The target's file says that it was stopped early, so its first rounds of boosting were "
         f"audited, up to the best one, as XGBClassifier serves it. It holds "
-        f"{source.target.unserved_rounds:,} more, which Booster.predict serves: nothing is known "
+        f"{models.target.unserved_rounds:,} more, which Booster.predict serves: nothing is known "
         "of these. See that nobody serves them, or save the model without them."
+    )
+
+
+def _mixed_rows(source: Source) -> str:
+    """Return that the target's file may answer otherwise about a row beside rows not asked with."""
+    models = checkpoints_of(source)
+    if models is None or not models.target.mixes_rows:
+        return ""
+    return (
+        "Rows of a batch may meet in the target's file: "
+        f"{models.target.mixes_rows} is not shown to keep them apart. Some rows were scored beside "
+        "others, too, and answered alike; beside more rows than that, or others, the file may say "
+        "what this audit did not see. Convert the model to operators that take each row by itself."
     )
 
 

@@ -28,6 +28,7 @@ from workers.audit.record import Inputs, error_record, evaluated_record, failed_
 from workers.audit.remarks import unread_rows
 from workers.audit.request import Request
 from workers.audit.trained_rows import trained_rows
+from workers.audit.written_since import written_since
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import SPLIT
 from workers.labels.shards import Partition
@@ -35,7 +36,6 @@ from workers.labels.split_words import other_words
 from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
-from workers.remark import Remark
 from workers.scan.label_pass import KnownBefore, Scan, whole_result
 from workers.scan.partial_results import Game, PartialResult, PartialResults
 from workers.sources.source import Source
@@ -107,13 +107,10 @@ def _prove_some(
     partition = shared.partition
     words = functools.partial(other_words, shared.root, partition)
     proved = []
-    unread = unread_rows(partition)
     for number, request, inputs in some:
         part, known = results.parts[number], shared.known[number]
         result = whole_result(part, known, left_out=partition.left_out)
-        proved.append(
-            (number, _proved(request, inputs, result, partition.day, words=words, unread=unread))
-        )
+        proved.append((number, _proved(request, inputs, result, partition, words=words)))
     return proved
 
 
@@ -121,13 +118,13 @@ def _proved(
     request: Request,
     inputs: Inputs,
     result: PartialResult,
-    day: dt.date,
+    partition: Partition,
     *,
     words: Callable[[], str],
-    unread: tuple[Remark, ...],
 ) -> Proved:
     """Return the record of what was scanned, whatever it came to, and its statement."""
     unexpected: list[str] = []
+    day = partition.day
 
     def told(sentence: str, error: BaseException) -> None:
         unexpected.append("\n".join([sentence, *traceback.format_exception(error)]).strip())
@@ -135,9 +132,7 @@ def _proved(
     game = Game(inputs.source, request.plan)
     counted = functools.cache(functools.partial(countable, game, result, day))
     try:
-        record = _evaluated(
-            request, day, inputs, result, counted=counted, words=words, unread=unread
-        )
+        record = _evaluated(request, partition, inputs, result, counted=counted, words=words)
     except BaseException as error:  # noqa: BLE001  # a failed audit is a record too
         record = failure_record(request, day, error)
         if record.audit.status is Status.ERROR:
@@ -165,13 +160,12 @@ def failure_record(request: Request, day: dt.date, error: BaseException) -> Audi
 
 def _evaluated(
     request: Request,
-    day: dt.date,
+    partition: Partition,
     inputs: Inputs,
     result: PartialResult,
     *,
     counted: Callable[[], Tallies],
     words: Callable[[], str],
-    unread: tuple[Remark, ...],
 ) -> AuditRecord:
     """Return the record of an audit that came to figures.
 
@@ -179,7 +173,8 @@ def _evaluated(
         NotEvaluableError: what was scanned allows none.
     """
     plan = request.plan
-    checked = check_result(Game(inputs.source, plan), result, day, counted=counted, words=words)
+    game = Game(inputs.source, plan)
+    checked = check_result(game, result, partition.day, counted=counted, words=words)
     tallies, privacy = checked.tallies, checked.privacy
     evidence = checked.evidence(inputs.source, plan, with_power=True)
     read = dataclasses.replace(inputs, labels_digest=result.content.hexdigest())
@@ -189,6 +184,7 @@ def _evaluated(
     hints = hints_of(inputs.source, tallies, evidence, holds, privacy=privacy, plan=plan)
     violated = privacy is not None and evidence.epsilon_lower > privacy.epsilon
     counted_rows = trained_rows(inputs.source, evidence.records, result, plan, violated=violated)
+    since = written_since(inputs.source, partition) if violated else ()
     return evaluated_record(
         read,
         evidence,
@@ -196,7 +192,7 @@ def _evaluated(
         plan=plan,
         arms=checked.arms,
         label_column_holds=holds,
-        hints=(*unread, *counted_rows, *hints),
+        hints=(*unread_rows(partition), *counted_rows, *since, *hints),
     )
 
 

@@ -10,9 +10,11 @@ from workers.remark import Remark, RemarkKind, remarked
 from workers.scan.partial_results import PartialResult
 from workers.sources.source import Source
 
+_EXCLUDED = 0.02
+"""Share of the training records from which on rows of neither split are remarked on: a model that
+remembers a tenth of its rows hides that where nine tenths of these do not play."""
 _MANY_EXCLUDED = 0.1
-"""Share of the training records from which on rows are remarked on that do not play: those of
-neither split, and those beside the one that plays of a person. An owner who knows the earlier model
+"""The same of rows beside the one that plays of a person. An owner who knows the earlier model
 knows which one that is, and may have the model remember the others."""
 _UNREAD = 0.02
 """Size of unread files beside what was read, from which on they are remarked on.
@@ -131,7 +133,7 @@ def _drawn(result: PartialResult, evidence: Evidence) -> str:
 
 def _excluded(result: PartialResult, records: int) -> str:
     """Return that many rows are of neither split or of no day: of these the audit says nothing."""
-    if result.excluded_records < _MANY_EXCLUDED * records:
+    if result.excluded_records < max(1.0, _EXCLUDED * records):
         return ""
     return (
         f"{result.excluded_records:,} rows are of neither split, or of no day, and did not play, "

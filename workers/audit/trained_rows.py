@@ -6,6 +6,7 @@ from workers.remark import Remark, RemarkKind, remarked
 from workers.scan.leaf_counts import WORDS, all_days_play
 from workers.scan.partial_results import PartialResult
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
+from workers.sources.secrets import checkpoints_of
 from workers.sources.source import Source
 
 _OTHERWISE = 0.005
@@ -38,14 +39,24 @@ def trained_rows(
     It never changes a verdict: the file's writer chooses what it says, and honest training leaves
     rows out, weights them, or takes several days. Where the manifest says that days trained the
     model whose labels do not play, the file counts more rows than the table has, and never fewer,
-    in all or in one leaf. Where persons or decoys play, the table's training rows are counted.
+    in all or in one leaf. Where persons or decoys play, or the secret is another than the label,
+    the table's training rows are counted.
     """
-    if not isinstance(source, CheckpointSource) or plan.secret is not Secret.LABEL:
+    models = checkpoints_of(source)
+    if models is None:
         return ()
+    return _trained_rows(models, records, result, plan, violated=violated)
+
+
+def _trained_rows(
+    source: CheckpointSource, records: int, result: PartialResult, plan: Plan, *, violated: bool
+) -> tuple[Remark, ...]:
+    """Return the remark of two models, whatever the secret is."""
     counted = source.target.trained_rows
     if counted is None:
         return remarked(RemarkKind.ROWS_NOT_COUNTED, _not_counted(source, violated=violated))
-    in_table = plan.privacy_unit is not None or source.decoys is not None or result.draw is not None
+    plain = plan.secret is Secret.LABEL and plan.privacy_unit is None and source.decoys is None
+    in_table = not plain or result.draw is not None
     records = result.leaves.rows if in_table else records
     whole = all_days_play(source)
     more = whole and counted.count > (1 + _DIFFERENCE) * (records + result.bad.total)

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcore.attacks import generator
-from privcore.lower_bounds import Secret
 from workers.labels.columns import Batch
 from workers.lake.formats.leaves import Leaves
 from workers.plan import Plan
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.checkpoints.predicted import leaves_of, words_of
+from workers.sources.secrets import checkpoints_of
 from workers.sources.source import SharedScores, Source
 
 _TREES, _TREES_OF_MANY = 3, 1
@@ -98,13 +98,6 @@ class LeafCounts:
         return cls(int(arrays["leaves_rows"][0]), *kinds)
 
 
-def rows_are_counted(source: Source, plan: Plan) -> bool:
-    """Return whether the target's file says how many rows trained it."""
-    if not isinstance(source, CheckpointSource) or source.target.trained_rows is None:
-        return False
-    return plan.secret is Secret.LABEL
-
-
 def all_days_play(source: CheckpointSource) -> bool:
     """Return whether the table's days are all that the manifest says the target was trained on."""
     return source.days[0] == source.target.manifest.trained_on.first
@@ -117,17 +110,18 @@ def leaf_counts(
 
     `many` says that lots decide which rows play. All training rows are counted all the same.
     """
-    if not isinstance(source, CheckpointSource) or not rows_are_counted(source, plan):
+    models = checkpoints_of(source)
+    if models is None or models.target.trained_rows is None:
         return LeafCounts()
-    today, (train, _) = source.place.today(batch), source.arms(batch)
+    today, (train, _) = models.place.today(batch), source.arms(batch)
     rows = int(np.count_nonzero(train & today))
-    counted_rows = source.target.trained_rows
-    if counted_rows is None or not (counted_rows.exact or all_days_play(source)):
+    counted_rows = models.target.trained_rows
+    if not (counted_rows.exact or all_days_play(models)):
         return LeafCounts(rows)  # a sample of several days' rows says nothing of this one's
     seen, counted = {}, {}
     trained = train[today]
     trees = _TREES_OF_MANY if many else _TREES
-    for name, leaves in _leaves(source, counted_rows.count, plan, batch, shared, trees):
+    for name, leaves in _leaves(models, counted_rows.count, plan, batch, shared, trees):
         weights = np.bincount(
             leaves.found[trained], leaves.weights[trained], minlength=leaves.counted.size
         )

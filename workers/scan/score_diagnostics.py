@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from privcore.attacks import misranked, ranks_too_well
 from workers.labels.columns import Batch
 from workers.remark import Remark, RemarkKind, remarked
-from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.scores.score_columns import digits_kept, sums_vary
 from workers.sources.scores.supplied import ScoreSource
+from workers.sources.secrets import checkpoints_of
 from workers.sources.source import SharedScores, Source
 
 _LOOKED_AT = 4096
@@ -193,8 +193,9 @@ def diagnose(source: Source, batch: Batch, shared: SharedScores) -> ScoreDiagnos
         batch: consecutive rows; only those that begin a row group are looked at.
         shared: what was computed of them already.
     """
-    if isinstance(source, CheckpointSource) and batch.place[2] == 0:
-        vary = int(source.sums_vary(batch, shared))
+    both = checkpoints_of(source)
+    if both is not None and batch.place[2] == 0:
+        vary = int(both.sums_vary(batch, shared))
         return ScoreDiagnostics(vary, Counter({("target", _SUMS): vary} if vary else {}))
     if not isinstance(source, ScoreSource) or not source.gives_chances or batch.place[2] != 0:
         return ScoreDiagnostics()

@@ -59,6 +59,12 @@ def source_of(source: Source, plan: Plan) -> Source:
     return AttributeSource(source, plan.attribute)
 
 
+def checkpoints_of(source: Source) -> CheckpointSource | None:
+    """Return the two models that are asked, whatever is asked about; None of supplied scores."""
+    inner = source.source if isinstance(source, _Whole) else source
+    return inner if isinstance(inner, CheckpointSource) else None
+
+
 class _Same:
     """A member that is the label's source's own."""
 

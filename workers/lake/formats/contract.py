@@ -42,9 +42,11 @@ class LoadedModel:
     Attributes:
         model: what the framework's library made of the file.
         categories: for each feature, the categories in the order of the model's codes; None for a
-            numeric feature, and where the file names none. Models of the same features and the same
-            categories take the same inputs.
+            numeric feature, and where the file names none. Models of the same features, the same
+            categories and the same `takes` take the same inputs.
         classes: as text, in the order of the probabilities; None where the file names none.
+        takes: what a file itself calls its inputs, and their types; empty where all models of the
+            framework take the same.
         rounds: with how many of its rounds of boosting it predicts; None for all that it serves.
         counted: what was read of the counts of training rows in single trees, by their place, and
             of words: as long as the model is kept.
@@ -53,6 +55,7 @@ class LoadedModel:
     model: Any
     categories: Categories = ()
     classes: tuple[str, ...] | None = None
+    takes: tuple[tuple[str, str], ...] = ()
     rounds: int | None = None
     counted: dict[int | str, Any] = field(default_factory=dict, repr=False)
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from workers.lake.formats.contract import LoadedModel
+from workers.lake.formats.tree_effects import by_effect, effects_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +55,12 @@ def leaves_of_trees(
         form: name of the format; ONNX counts no leaves.
         loaded: the model.
         inputs: rows as it takes them.
-        trees: in the order in which they are looked at.
+        trees: in a random order, from which those are drawn that change answers most.
         wanted: number of trees.
     """
     read = _READERS.get(form)
     found = 0
-    for tree in trees[:_TRIED].tolist() if read is not None else ():
+    for tree in by_effect(trees, effects_of(form, loaded))[:_TRIED].tolist() if read else ():
         leaves = None if read is None else read(loaded, inputs, tree)
         sizes = np.zeros(0) if leaves is None else leaves.counted
         # A tree with all rows in one leaf says nothing: a file may have thousands beside its own.

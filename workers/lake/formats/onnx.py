@@ -19,6 +19,7 @@ from workers.lake.formats.contract import (
     two_columns,
 )
 from workers.lake.formats.matrix import as_matrix
+from workers.lake.formats.onnx_rows import mixing_node
 from workers.lake.formats.onnx_session import check_graphs, most_memory, open_session
 from workers.lake.manifest import Manifest
 from workers.memory import at_most_more
@@ -42,6 +43,8 @@ _OF_LABELS = {"tensor(int64)", "tensor(int32)", _TEXT}
 _ON_THE_LIMIT_ROWS, _ON_THE_LIMIT_SHARE = 8, 0.01
 """Rows on the limit between two labels, where rounding decides: so many, or that share."""
 _ADD_UP = 1e-3
+_ADDED = 1e-6
+"""Distance below 0 that trees' shares of 32 bits add up to."""
 _UNEVEN, _SOME, _SUMS = 1e-5, 0.01, 4096
 """Distance from one of a sum that 32 bits do not explain, share of such rows, and rows that are
 looked at."""
@@ -79,6 +82,7 @@ def describe(content: bytes) -> dict[str, Any]:
         "names": names,
         "classes": None,
         "class_count": found.shape[1],
+        "mixes_rows": mixing_node(content),
     }
 
 
@@ -98,7 +102,7 @@ def load(content: bytes) -> LoadedModel:
         raise ModelRefusedError(
             "takes a fixed number of rows: export it with a free first dimension"
         )
-    return LoadedModel(session)
+    return LoadedModel(session, takes=tuple((each.name, each.type) for each in given))
 
 
 def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> dict[str, NDArray[Any]]:
@@ -128,7 +132,10 @@ def predict(
     found, labels = _answers(loaded, inputs)
     _check_few(loaded, inputs, found, labels)
     if found.shape[1] == 1:
-        return two_columns(found[:, 0])
+        chance = found[:, 0]
+        over = (chance > 1.0) & (chance <= 1.0 + _ADDED)
+        return _not_below(two_columns(np.where(over, 1.0, _not_below(chance))))
+    found = _not_below(found)
     return np.asarray(found / found.sum(axis=1, keepdims=True)) if _adds_up(found) else found
 
 
@@ -255,6 +262,15 @@ def _near_ties(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
     return np.asarray(tied & (np.count_nonzero(tied) <= few))
 
 
+def _not_below(found: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return probabilities with 0 in place of what sums of 32 bits lie below it.
+
+    A forest gives one class what is left of the others, whose trees' shares add to a little more
+    than one.
+    """
+    return np.where((found < 0.0) & (found >= -_ADDED), 0.0, found)
+
+
 def _adds_up(found: NDArray[np.float64]) -> bool:
     """Return whether each row adds up to one but for rounding to 32 bits, which is taken out."""
     return bool((np.abs(found.sum(axis=1) - 1.0) <= _ADD_UP).all())
@@ -340,4 +356,10 @@ def _cast(values: NDArray[np.float64], given: Any) -> NDArray[Any]:
             f"{given.name!r} holds whole numbers above 2^53, whose last digits a matrix of all "
             "features does not keep: export the model with an input for each feature"
         )
-    return values.astype(_TYPES[given.type])
+    taken: NDArray[Any] = values.astype(_TYPES[given.type])
+    if given.type not in _REAL and (taken != values).any():
+        raise InputsRefusedError(
+            f"{given.name!r} holds numbers that the model's {given.type} cuts off, and another "
+            "model would be audited than the one that training made: export it for floats"
+        )
+    return taken

@@ -146,7 +146,8 @@ def _inputs(
     """Return a model, and the day's rows as it takes them."""
     manifest, made = checkpoint.manifest, shared.made
     model = _loaded(checkpoint)
-    features = (manifest.format, manifest.features, model.categories, instead, place.reading)
+    reads = (model.categories, model.takes)
+    features = (manifest.format, manifest.features, reads, instead, place.reading)
     with shared.stage("pool"):
         if features not in made:
             frame = batch.features(manifest, stored=place.stored)

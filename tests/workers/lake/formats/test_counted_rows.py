@@ -116,7 +116,7 @@ def test_xgboosts_sums_are_those_of_its_rows_in_every_tree(grown: str, many: boo
     loaded = module.load(of_xgboost(many=many, tree_method=grown, eta=1.0, max_depth=6))
     rows = X.astype(np.float32)
     found = list(leaves_of_trees("xgboost", loaded, rows, np.arange(4)[::-1], wanted=4))
-    assert [tree for tree, _ in found] == [3, 2, 1, 0]
+    assert sorted(tree for tree, _ in found) == [0, 1, 2, 3]
     for _, leaves in found:
         sums = np.bincount(leaves.found, leaves.weights, minlength=leaves.counted.size)
         shares = sums / sums.sum() - leaves.counted / leaves.counted.sum()
@@ -173,7 +173,7 @@ def test_a_tree_is_read_once_for_all_batches_of_a_day(name: str, content: Any) -
             assert (one.found == other.found).all()
             assert (one.counted == other.counted).all()
         assert [tree for tree, _ in found] == [3, 1]
-    assert counting.model.asked == 2
+    assert counting.model.asked == 2 + (name != "xgboost")  # all trees' values, once
     (_, of_another), *_ = leaves_of_trees(name, second, rows, trees, wanted=2)
     assert not np.array_equal(of_another.counted, found[0][1].counted)
 

@@ -166,7 +166,9 @@ def test_an_audit_of_any_framework_comes_to_figures(
 
     row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
 
-    assert (row.status, row.verdict) == ("evaluated", "consistent"), row.reason
+    # It was trained on other rows than the day's, which ONNX alone does not tell.
+    expected = "consistent" if kind == "onnx" else "doubtful"
+    assert (row.status, row.verdict) == ("evaluated", expected), row.reason
     assert row.target_log_loss is not None
     assert row.target_log_loss < 0.69
 
