@@ -1,9 +1,9 @@
 """The command `privaudit`: run by one process, watched by another that outlives every fault.
 
 Ray ends its driver when its raylet or its store of cluster state dies (exit code 1 or an abort,
-without a word), and a full disk or a signal may end it anywhere. So the commands that use Ray run
-in a child. The watching process turns its end into the right exit code and one sentence, makes a
-record of what was left, and leaves no process behind.
+without a word), and a full disk or a signal may end it anywhere. So every command that may use Ray
+runs in a child. The watching process turns its end into the right exit code and one sentence, makes
+a record of what was left, and leaves no process behind.
 """
 
 import contextlib
@@ -21,11 +21,17 @@ from typing import Any
 from flows.ledger import Ledger, report_to_watcher, reporting
 from workers.memory import return_freed_memory
 
-WATCHED = {"run", "night", "backfill", "demo", "train", "publish", "try"}
+WATCHED = {
+    *("run", "night", "backfill", "publish"),
+    *("attach", "check", "gate", "locate", "verify", "what-if"),
+    *("demo", "ladder", "memorization", "release", "study", "train"),
+}
+"""Commands that may use Ray, and `publish`, which charges labels."""
 _ERROR, _INTERRUPTED = 3, 130
 _GRACE, _LAST_GRACE = 20.0, 5.0
 """Seconds to end by itself: for an interrupted run, and for what it leaves behind."""
 _SET_CHILD_SUBREAPER = 36
+_AGAIN = "Run the same command again to go on: what was made or committed stays"
 _OVERDUE = (
     "The night had not ended an hour after its last deadline: something that it waits for is "
     "stopped, or does not answer (a part of Ray, storage, the process itself)."
@@ -111,6 +117,8 @@ class _Signals:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._heard)
         signal.signal(signal.SIGALRM, self._late)
+        if signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL:
+            signal.signal(signal.SIGTSTP, self._paused)
 
     def _heard(self, number: int, _frame: Any) -> None:
         if self.asked is not None:
@@ -119,6 +127,12 @@ class _Signals:
         self.asked = number
         self._send(number)
         self.limit()
+
+    def _paused(self, *_: Any) -> None:
+        # Ctrl-Z reaches the watcher alone; a child at a prompt would go on to read the terminal.
+        self._send(signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self._send(signal.SIGCONT)
 
     def _late(self, *_: Any) -> None:
         self.overdue = self.asked is None
@@ -188,10 +202,12 @@ def _how_it_ended(status: int) -> str:
 
 
 def _how_to_go_on(ledger: Ledger) -> str:
+    if not ledger.planned:
+        return f"privaudit: interrupted. {_AGAIN}."
     done = ", ".join(f"{model} for {day}" for model, day in ledger.committed) or "nothing"
     return (
-        f"privaudit: interrupted. Committed: {done}. Run the same command again to go on: what was "
-        "made or committed stays, and labels that were scanned are not scanned again."
+        f"privaudit: interrupted. Committed: {done}. {_AGAIN}, and labels that were scanned are "
+        "not scanned again."
     )
 
 
@@ -203,9 +219,8 @@ def _record_what_is_left(ledger: Ledger, why: str) -> str:
     from flows.failures import in_one_sentence  # noqa: PLC0415
     from privcore.exceptions import is_failure  # noqa: PLC0415
 
-    every = "privaudit: every audit that was begun has its record."
     if not ledger.planned:
-        return every
+        return f"privaudit: {_AGAIN}."
     try:
         from flows.run.aftermath import record_lost  # noqa: PLC0415
 
@@ -214,7 +229,9 @@ def _record_what_is_left(ledger: Ledger, why: str) -> str:
         if not is_failure(error):
             raise
         return f"privaudit: what is left could not be recorded: {in_one_sentence(error)}"
-    return f"privaudit: committed as an error: {', '.join(lost)}." if lost else every
+    if not lost:
+        return "privaudit: every audit that was begun has its record."
+    return f"privaudit: committed as an error: {', '.join(lost)}."
 
 
 def _say(sentence: str) -> None:

@@ -141,7 +141,6 @@ ELSEWHERE = {
     "security/test_owner_third_round.py": "workers.audit.narrow_answers",
     "security/test_sixth_round.py": "workers.audit.unlike_arms",
     "security/test_sizes.py": "workers.lake.limits",
-    "chaos/test_watched_nights.py": "flows.supervisor",
     "deploy/test_deploy.py": "flows.notify.automations flows.run.publish_report",
     "flows/test_cli.py": (
         "flows.commands.operate flows.commands.options flows.commands.show flows.failures"
