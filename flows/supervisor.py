@@ -18,6 +18,7 @@ import traceback
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from flows.lasting_output import open_closed_streams
 from flows.ledger import Ledger, report_to_watcher, reporting
 from workers.memory import return_freed_memory
 
@@ -40,6 +41,7 @@ _OVERDUE = (
 
 def main() -> None:
     """Run the command line."""
+    open_closed_streams()
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
     asks = {"--help", "--dry-run"} & set(sys.argv[1:])
     if command in WATCHED and not asks and sys.platform == "linux":
@@ -237,5 +239,5 @@ def _record_what_is_left(ledger: Ledger, why: str) -> str:
 def _say(sentence: str) -> None:
     # The child may have hidden the cursor, and stopped in the middle of a line.
     show = "\x1b[?25h\r\x1b[K" if sys.stderr.isatty() else ""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # its reader may have gone
         print(f"{show}{sentence}", file=sys.stderr, flush=True)  # noqa: T201
