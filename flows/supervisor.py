@@ -31,7 +31,7 @@ WATCHED = {
 _ERROR, _INTERRUPTED = 3, 130
 _GRACE, _LAST_GRACE = 20.0, 5.0
 """Seconds to end by itself: for an interrupted run, and for what it leaves behind."""
-_SET_CHILD_SUBREAPER = 36
+_SET_SIGNAL_OF_PARENTS_DEATH, _SET_CHILD_SUBREAPER = 1, 36
 _AGAIN = "Run the same command again to go on: what was made or committed stays"
 _OVERDUE = (
     "The night had not ended an hour after its last deadline: something that it waits for is "
@@ -56,9 +56,11 @@ def _watch() -> int:
     # What the child leaves behind becomes ours, however it ended.
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     mine, theirs = os.pipe()
+    watcher = os.getpid()
     child = os.fork()
     if child == 0:
         os.close(mine)
+        _end_with(watcher)
         os.setsid()  # Ctrl-C reaches the watcher alone, which passes it on once
         _carry(theirs)
     os.close(theirs)
@@ -79,6 +81,13 @@ def _watch() -> int:
         _say(f"privaudit: {ledger.why}")
     _say(_record_what_is_left(ledger, ledger.why))
     return _ERROR
+
+
+def _end_with(watcher: int) -> None:
+    """End this process with the watcher: who kills a command by its id, or its build, means it."""
+    ctypes.CDLL(None).prctl(_SET_SIGNAL_OF_PARENTS_DEATH, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != watcher:
+        os._exit(_ERROR)
 
 
 def _heeded(reported: Iterable[bytes], signals: "_Signals") -> Iterator[bytes]:

@@ -3,8 +3,10 @@
 import hashlib
 import os
 import pathlib
+import pwd
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 
@@ -13,6 +15,8 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.lasting_output import LastingOutput
+from flows.ledger import report_to_watcher, reporting
+from flows.run.own_run import asked_by
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY, write_settings
 from tests.support.tiers import tiered
@@ -116,3 +120,50 @@ def test_no_file_of_an_earlier_gate_says_pass(
     (error,) = suites.iter("error")
     assert error.get("message") == "error: The gate ended before it came to an answer."
     assert "**error**" in pathlib.Path("gate.md").read_text("utf-8")
+
+
+def test_a_record_that_was_written_before_the_night_is_told(warehouse: Warehouse) -> None:
+    """Identifiers can be known before: the pages kept the forged `consistent` of that night."""
+    honest = [evaluated(model, DAY, verdict="violated") for model in ("ads", "other")]
+    forged = honest[0].audit.model_copy(update={"verdict": "consistent"})
+    warehouse.commit(honest[0].model_copy(update={"audit": forged}))
+    refused, new = warehouse.commit_all(honest)
+    assert "came to violated, but the warehouse has a record of that audit" in str(refused)
+    assert new is True
+    assert warehouse.commit_all(honest[1:]) == (False,)
+    with pytest.raises(TerminalError, match="which says consistent"):
+        warehouse.commit(honest[0])
+
+
+@pytest.mark.parametrize("name", ["LOGNAME", "USER", "LNAME", "USERNAME"])
+def test_who_asks_for_an_audit_is_the_account(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """An audit that was asked for under a rival's name stood in the record as the rival's."""
+    monkeypatch.setenv(name, "rival")
+    assert asked_by() == f"user {pwd.getpwuid(os.getuid()).pw_name}"
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000_000)
+    assert asked_by() == "user 4000000000"
+
+
+def test_a_watcher_that_was_killed_makes_no_audit_an_error() -> None:
+    """Each audit under way was an error, since the watcher's pipe had no reader."""
+    write = _without_reader()
+    with reporting(write):
+        report_to_watcher(committed=("ads", str(DAY)))
+    os.close(write)
+
+
+@pytest.mark.slow
+def test_a_command_ends_with_its_watcher(tmp_path: pathlib.Path) -> None:
+    """A build that was cancelled by SIGKILL left the command running, in a session of its own."""
+    command = [PRIVAUDIT, "study", "randomized-response", "--scale", "0.02", "--output", "rr"]
+    begun = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    cells, end = tmp_path / "rr" / "cells", time.monotonic() + 120.0
+    while not cells.exists() and time.monotonic() < end:
+        time.sleep(0.1)
+    children = pathlib.Path(f"/proc/{begun.pid}/task/{begun.pid}/children").read_text("ascii")
+    child = pathlib.Path("/proc") / children.split()[0]
+    begun.kill()
+    begun.wait(timeout=60)
+    while child.exists() and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not child.exists()
