@@ -1,6 +1,7 @@
 """The tenth round, by strangers at what an audit writes and at its machine: what broke of 25."""
 
 import hashlib
+import io
 import os
 import pathlib
 import pwd
@@ -10,20 +11,30 @@ import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 
+import polars as pl
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from flows.cli import app
+from flows.commands.terminal_tables import audits_table, frame_table
 from flows.lasting_output import LastingOutput
 from flows.ledger import report_to_watcher, reporting
+from flows.notify.alerts import Alert, Event
+from flows.report import templating
 from flows.run.own_run import asked_by
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY, write_settings
 from tests.support.tiers import tiered
 from tests.support.warehouse import evaluated, put_rows
 from workers.lake.layout import Lake
+from workers.plain_text import plain_text
 from workers.warehouse.store import Warehouse
 
+_FIGURES = {
+    "epsilon_declared": 0.5, "delta_declared": 0.0, "verdict": "violated", "epsilon_paper": None,
+    "epsilon_ceiling": None, "control_epsilon_lower": None,
+}  # fmt: skip
 PRIVAUDIT = str(pathlib.Path(sys.executable).with_name("privaudit"))
 
 
@@ -167,3 +178,58 @@ def test_a_command_ends_with_its_watcher(tmp_path: pathlib.Path) -> None:
     while child.exists() and time.monotonic() < end:
         time.sleep(0.1)
     assert not child.exists()
+
+
+def test_letters_that_look_like_latin_ones_are_seen_between_these() -> None:
+    """A model that said `consistent` looked as the violated one beside it did."""
+    assert plain_text("del\u0430ys-broken") == r"del\u0430ys-broken"
+    assert plain_text("\u039fCR") == r"\u039fCR"
+    for honest in ("модель-v2", "Пользователь id", "μs", "ΔT", "β_rate", "Straße", "naïve", "数x"):
+        assert plain_text(honest) == honest
+
+
+def test_figures_after_a_hebrew_or_arabic_name_keep_their_places() -> None:
+    """A terminal that orders by Unicode's rules showed the declaration where the bound stands."""
+    for name in ("שלום", "نموذج", "שלום עולם"):
+        row = {"day": DAY, "model": name, "secret": "label", "epsilon_lower": 1.61, "declared": 0.5}
+        for table in (
+            audits_table(pl.DataFrame([row | _FIGURES]), width=200),
+            frame_table(pl.DataFrame([row])),
+        ):
+            out = Console(width=200, file=io.StringIO())
+            out.print(table)
+            assert f"{name}\u200e" in out.file.getvalue()  # type: ignore[attr-defined]
+    shown = templating._environment().from_string("<p>{{ name }} 1.61 0.5</p>")
+    assert shown.render(name="<שלום>") == "<p>&lt;שלום\u200e&gt; 1.61 0.5</p>"
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("see www.evil.example/fix", "see www. evil.example/fix"),
+        ("evil.com/login", "evil. com/login"),
+        ("sub.evil.co", "sub.evil. co"),
+        (r"\\evil\share", r"\\ evil\share"),
+        ("file:///etc/passwd", "file:// /etc/passwd"),
+        ("ms-word:ofe", "ms-word: ofe"),
+        ("tel:+1234", "tel: +1234"),
+    ],
+)
+def test_no_chat_makes_a_link_of_words(words: str, shown: str) -> None:
+    told = alert(reason=words).payload()
+    assert told["reason"] == shown
+
+
+def test_honest_words_of_alerts_stay_whole() -> None:
+    for words in (
+        "s3://bucket/rows", "docs/how-to/violated.md", "model.cbm: 0.5 at 12:30", "/srv/lake.com/x",
+        "data: 5 rows", "0.25 of 1,000", "ads.ctr",
+    ):  # fmt: skip
+        assert alert(reason=words).payload()["reason"] == words
+    assert alert(model="churn.de").payload()["model"] == "churn.de"
+
+
+def alert(**changes: str) -> Alert:
+    """Return an alert about a violation."""
+    told = {"model": "ads", "subject": "violated", "reason": "Proved."} | changes
+    return Alert(event=Event.VIOLATED, day=DAY, notify=(), report=None, **told)
