@@ -5,6 +5,7 @@ import io
 import os
 import pathlib
 import pwd
+import re
 import subprocess
 import sys
 import time
@@ -27,6 +28,7 @@ from privcore.exceptions import TerminalError
 from tests.support.lake import DAY, write_settings
 from tests.support.tiers import tiered
 from tests.support.warehouse import evaluated, put_rows
+from workers import executors
 from workers.lake.layout import Lake
 from workers.plain_text import plain_text
 from workers.warehouse.store import Warehouse
@@ -35,6 +37,7 @@ _FIGURES = {
     "epsilon_declared": 0.5, "delta_declared": 0.0, "verdict": "violated", "epsilon_paper": None,
     "epsilon_ceiling": None, "control_epsilon_lower": None,
 }  # fmt: skip
+ROOT = pathlib.Path(__file__).parents[2]
 PRIVAUDIT = str(pathlib.Path(sys.executable).with_name("privaudit"))
 
 
@@ -233,3 +236,25 @@ def alert(**changes: str) -> Alert:
     """Return an alert about a violation."""
     told = {"model": "ads", "subject": "violated", "reason": "Proved."} | changes
     return Alert(event=Event.VIOLATED, day=DAY, notify=(), report=None, **told)
+
+
+def test_no_page_installs_from_an_index_by_a_name_that_is_not_ours() -> None:
+    """The public index has no package of this name, so a stranger could register it."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").rglob("*")]
+    pages += (ROOT / "infra").rglob("*")
+    told = re.compile(r"(?:pip|uv add|uvx|pipx|tool) (?:install |run )?['\"]?privaudit\b")
+    found = [str(page) for page in pages if page.is_file() and told.search(page.read_text("utf-8"))]
+    rounds = str(ROOT / "docs" / "evidence" / "attack-rounds.md")  # it quotes the old command
+    assert [page for page in found if page != rounds] == []
+
+
+def test_a_session_whose_driver_runs_is_kept_however_old_it_looks(tmp_path: pathlib.Path) -> None:
+    """A clock that jumped a week ahead, and each run of over a week, lost the files of its Ray."""
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    name = "session_2026-11-01_00-00-00_000000_"
+    for process in (os.getpid(), ended.pid):
+        (tmp_path / f"{name}{process}").mkdir()
+        os.utime(tmp_path / f"{name}{process}", (0, 0))
+    executors._remove_old_sessions(tmp_path)
+    assert [session.name for session in tmp_path.iterdir()] == [f"{name}{os.getpid()}"]
