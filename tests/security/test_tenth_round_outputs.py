@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import json
 import os
 import pathlib
 import pwd
@@ -258,3 +259,20 @@ def test_a_session_whose_driver_runs_is_kept_however_old_it_looks(tmp_path: path
         os.utime(tmp_path / f"{name}{process}", (0, 0))
     executors._remove_old_sessions(tmp_path)
     assert [session.name for session in tmp_path.iterdir()] == [f"{name}{os.getpid()}"]
+
+
+def test_a_dashboard_without_metrics_is_not_green() -> None:
+    """Each of its four counts was a green nought where Prometheus had no result at all."""
+    dashboard = json.loads((ROOT / "deploy" / "grafana" / "privaudit.json").read_text("utf-8"))
+    counts = [panel for panel in dashboard["panels"] if panel["type"] == "stat"]
+    assert len(counts) == 4
+    for panel in counts:
+        shown = panel["fieldConfig"]["defaults"]
+        assert shown["noValue"] == "no data"
+        (mapping,) = shown["mappings"]
+        assert (mapping["options"]["match"], mapping["options"]["result"]["color"]) == (
+            "null+nan", "orange",
+        )  # fmt: skip
+        for query in panel["targets"]:
+            assert "vector(" not in query["expr"]
+            assert query["expr"].endswith('or 0 * count(privaudit_verdict{model=~"$model"})')
