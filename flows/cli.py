@@ -158,7 +158,8 @@ def _run() -> None:
 
 def _print_error(error: BaseException) -> None:
     if "--debug" in sys.argv[1:]:
-        traceback.print_exception(error)
+        for line in "".join(traceback.format_exception(error)).splitlines():
+            typer.echo(plain_text(line), err=True)  # it quotes others' words
         return
     where = "" if isinstance(error, AuditError) else " (privaudit --debug shows where)."
     typer.echo(f"privaudit: {plain_text(in_one_sentence(error))}{where}", err=True)

@@ -18,6 +18,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from flows import cli
 from flows.cli import app
 from flows.commands.terminal_tables import audits_table, frame_table
 from flows.lasting_output import LastingOutput
@@ -32,6 +33,7 @@ from tests.support.warehouse import evaluated, put_rows
 from workers import executors
 from workers.lake.layout import Lake
 from workers.plain_text import plain_text
+from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
 
 _FIGURES = {
@@ -276,3 +278,25 @@ def test_a_dashboard_without_metrics_is_not_green() -> None:
         for query in panel["targets"]:
             assert "vector(" not in query["expr"]
             assert query["expr"].endswith('or 0 * count(privaudit_verdict{model=~"$model"})')
+
+
+def test_a_whole_identifier_names_one_audit_whatever_else_begins_so(warehouse: Warehouse) -> None:
+    """With a longer one beside it no audit could be verified: `give more digits`, and none were."""
+    honest = evaluated("ads", DAY)
+    known = honest.audit.audit_id
+    forged = honest.audit.model_copy(update={"audit_id": f"{known}0"})
+    put_rows(warehouse, [honest, AuditRecord(audit=forged)])
+    assert warehouse.whole_id(known) == known
+    with pytest.raises(TerminalError, match="2 audit ids begin with"):
+        warehouse.whole_id(known[:8])
+
+
+def test_a_traceback_holds_no_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """With --debug the words of an error stood there as they were, with line breaks and codes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["privaudit", "--debug"])
+        cli._print_error(ValueError("column \x1b[31mlate\n::error::##vso[task.x]"))
+    said = capsys.readouterr().err
+    assert "\x1b" not in said
+    assert "##vso" not in said
+    assert not [line for line in said.splitlines() if line.strip().startswith("::")]
