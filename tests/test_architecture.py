@@ -41,6 +41,7 @@ BELOW_IN_WORKERS = {
     "versions": set(),
     "strict_model": set(),
     "plan": {"lake", "strict_model"},
+    "remark": set(),
     "system_calls": set(),
     "isolation": {"system_calls"},
     "memory": set(),
@@ -57,18 +58,18 @@ BELOW_IN_WORKERS = {
         "exceptions", "plain_text", "strict_model", "contained", "contained_child", "memory",
         "patience", "secret_files", "plain_files",
     },
-    "labels": {"exceptions", "contained", "lake"},
+    "labels": {"exceptions", "contained", "lake", "remark"},
     "databases": {"exceptions", "patience", "lake"},
     "warehouse": {
         "databases", "plain_files", "plain_text", "patience", "plan", "strict_model", "lake",
     },
     "sources": {
         "exceptions", "contained", "contained_child", "databases", "plan", "strict_model",
-        "executors", "lake", "labels",
+        "executors", "lake", "labels", "remark",
     },
     "scan": {
         "exceptions", "logs", "versions", "plan", "executors", "totals", "lake", "labels",
-        "sources",
+        "sources", "remark",
     },
     "datasets": {"exceptions", "lake", "labels"},
     "training": {"exceptions", "executors", "lake", "labels"},
@@ -82,7 +83,7 @@ BELOW_IN_WORKERS = {
     "audit": {
         "exceptions", "logs", "versions", "plan", "executors", "plain_text", "contained", "lake",
         "labels",
-        "warehouse", "scan", "sources",
+        "warehouse", "scan", "sources", "remark",
     },
 }  # fmt: skip
 BELOW_IN_FLOWS = {

@@ -19,6 +19,7 @@ _STYLES = {
     "violated": "bold red",
     "not_a_guarantee": "bold red",
     "vacuous": "yellow",
+    "doubtful": "yellow",
     "proxy_unfaithful": "yellow",
     "not_evaluable": "yellow",
     "consistent": "green",

@@ -14,6 +14,7 @@ from flows.next_steps.steps import Role, Step, in_order, pipeline
 from privcore.lower_bounds import MISLED, Verdict, leak_to_be_seen, sensitive
 from privcore.rounding import at_least, exact, guarantee, odds_at_least, odds_at_most, up
 from workers.lake.manifest import MAX_EPSILON, POLICY
+from workers.remark import RemarkKind
 from workers.warehouse.schema import AuditRow, Status
 
 DOUBTFUL_ARMS = 0.01
@@ -29,6 +30,7 @@ class Conclusion(StrEnum):
     REFUTED = "refuted"
     NOT_REFUTED = "not refuted"
     INCONCLUSIVE = "inconclusive"
+    DOUBTFUL = "doubtful"
     UNDECLARED = "nothing declared"
     PRIVATISED = "labels privatised before training"
     NO_PROMISE = "the declaration promises nothing"
@@ -41,6 +43,8 @@ _ALLOWS = {
     "would probably have seen a larger leak. It does not prove that the declaration is kept.",
     Conclusion.INCONCLUSIVE: "The audit is no argument for a release: a false declaration would "
     "probably have looked the same.",
+    Conclusion.DOUBTFUL: "The audit is no argument for a release: what it was shown gives cause to "
+    "doubt that a leak would have been seen.",
     Conclusion.UNDECLARED: "The audit can be held against no limit, so it allows nothing.",
     Conclusion.PRIVATISED: "The guarantee of the labels' own mechanism holds whatever training "
     "does. The audit says nothing about that mechanism.",
@@ -87,6 +91,7 @@ def conclusion_of(row: AuditRow, *, stands_violated: bool = False) -> Conclusion
         return Conclusion.REFUTED
     fixed = {
         Verdict.PROXY_UNFAITHFUL: Conclusion.INCONCLUSIVE,
+        Verdict.DOUBTFUL: Conclusion.DOUBTFUL,
         Verdict.UNDECLARED: Conclusion.UNDECLARED,
         Verdict.PRIVATISED: Conclusion.PRIVATISED,
         Verdict.VACUOUS: Conclusion.NO_PROMISE,
@@ -100,7 +105,7 @@ def conclusion_of(row: AuditRow, *, stands_violated: bool = False) -> Conclusion
         epsilon_ceiling=row.epsilon_ceiling,
         epsilon_detectable=row.epsilon_detectable,
     )
-    return Conclusion.NOT_REFUTED if seeing and not row.holdout_suspect else Conclusion.INCONCLUSIVE
+    return Conclusion.NOT_REFUTED if seeing else Conclusion.INCONCLUSIVE
 
 
 def card_of(row: AuditRow, *, stands_violated: bool = False) -> Card:
@@ -122,6 +127,7 @@ def _steps(row: AuditRow, conclusion: Conclusion) -> tuple[Step, ...]:
         Verdict.PRIVATISED: verdict_steps.PRIVATISED,
         Verdict.VACUOUS: verdict_steps.VACUOUS,
         Verdict.NOT_A_GUARANTEE: verdict_steps.NOT_A_GUARANTEE,
+        Verdict.DOUBTFUL: _doubtful_steps(row),
     }
     if conclusion is Conclusion.REFUTED:
         return in_order(list(verdict_steps.REFUTED))
@@ -134,16 +140,22 @@ def _steps(row: AuditRow, conclusion: Conclusion) -> tuple[Step, ...]:
     return in_order(_inconclusive_steps(row))
 
 
+def _doubtful_steps(row: AuditRow) -> tuple[Step, ...]:
+    """Return what settles a record's doubts."""
+    suspect = RemarkKind.HOLDOUT_SUSPECT in (row.remarks or ())
+    return (*verdict_steps.DOUBTFUL, *(verdict_steps.HOLDOUT_SUSPECT if suspect else ()))
+
+
 def _inconclusive_steps(row: AuditRow) -> list[Step]:
     """Return what makes the next audit conclusive, the cause that is known first."""
-    steps = list(verdict_steps.HOLDOUT_SUSPECT) if row.holdout_suspect else []
+    steps: list[Step] = []
     if row.verdict == Verdict.PROXY_UNFAITHFUL:
         steps += verdict_steps.PROXY_UNFAITHFUL
     if _at_most(row.arms_pvalue, DOUBTFUL_ARMS) or _at_most(row.misled_pvalue, MISLED):
         steps += verdict_steps.BETS_HELD_BACK
     elif row.holdout_needed is not None:
         steps.append(pipeline(Role.OWNER, _hold_out(row)))
-    elif not row.holdout_suspect:
+    else:
         steps.append(
             pipeline(
                 Role.OWNER, "Collect more rows: with so few records, no holdout is large enough."
@@ -186,8 +198,10 @@ def _figures(row: AuditRow, conclusion: Conclusion, *, stands_violated: bool) ->
     if conclusion is Conclusion.REFUTED:
         together = "; the nights together refute the declarations"
         return f"{said}{together if stands_violated and bound <= declared else ''}."
+    if conclusion is Conclusion.DOUBTFUL:  # what would have been seen is what is in doubt
+        return f"{said}, ceiling {up(row.epsilon_ceiling)}."
     needed = ""
-    if conclusion is Conclusion.INCONCLUSIVE and not row.holdout_suspect:
+    if conclusion is Conclusion.INCONCLUSIVE:
         needed = (
             f" A conclusive audit has a ceiling above {exact(declared)}, and probably sees a leak "
             f"of {exact(leak_to_be_seen(declared))}."
@@ -214,7 +228,7 @@ def _odds(row: AuditRow) -> str:
     if row.epsilon_lower > 0.0:
         parts.append(f"at least {odds_at_least(row.epsilon_lower)} as proved")
     said = f"Seeing the model turns even odds for a label into {', '.join(parts)}." if parts else ""
-    if row.epsilon_detectable is None:
+    if row.epsilon_detectable is None or row.verdict == Verdict.DOUBTFUL:
         return said
     leak = odds_at_most(row.epsilon_detectable)
     return f"{said} A leak of {leak} would probably have been detected.".strip()

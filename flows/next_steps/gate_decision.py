@@ -7,6 +7,7 @@ from flows.next_steps.card import DOUBTFUL_ARMS, Card, Conclusion, card_of
 from flows.next_steps.verdict_steps import VERIFY
 from privcore.attacks.label_following import predictions_miss_labels
 from privcore.lower_bounds import MISLED
+from workers.remark import doubts_among
 from workers.warehouse.schema import AuditRecord, AuditRow
 from workers.warehouse.serving_decision import Gate
 
@@ -30,10 +31,11 @@ def decision_of(record: AuditRecord) -> Decision:
     """Return whether a model may be released by one audit.
 
     It passes only where nothing refutes the declaration and a false one would probably have been
-    refuted (`sensitive`). It is inconclusive where the arms, or what the target does on the
-    holdout, keep bets against the proxy from winning: that is what a proxy looks like that was
-    trained on the holdout, which an owner can arrange. One of 100 honest audits looks so by chance.
-    So it is where the target's predictions do not follow the label, which may be another column.
+    refuted (`sensitive`). A doubtful audit is inconclusive. So is one whose arms, or what the
+    target does on the holdout, keep bets against the proxy from winning: that is what a proxy looks
+    like that was trained on the holdout, which an owner can arrange. One of 100 honest audits looks
+    so by chance. And so is one whose target's predictions do not follow the label, which may be
+    another column.
     """
     row = record.audit
     card = card_of(row)
@@ -45,13 +47,15 @@ def decision_of(record: AuditRecord) -> Decision:
     if answer is Gate.FAIL and card.conclusion is Conclusion.NO_PROMISE:
         why = f"{row.reason} {card.allows}"
     doubt = _doubt(row) or _other_label(record)
-    if answer is Gate.PASS and doubt:
+    if (answer is Gate.PASS or card.conclusion is Conclusion.DOUBTFUL) and doubt:
         return Decision(Gate.INCONCLUSIVE, f"{doubt} {card.figures}", card)
     return Decision(answer, why, card)
 
 
 def _doubt(row: AuditRow) -> str:
     """Return why an audit that refutes nothing acquits no model, or ""."""
+    if doubts := doubts_among(row.remarks):
+        return " ".join(kind.meaning for kind in doubts)
     if row.arms_pvalue is not None and row.arms_pvalue <= DOUBTFUL_ARMS:
         return (
             "A random split would rarely divide the records between training and holdout like this "

@@ -27,6 +27,14 @@ NOT_REFUTED: tuple[Step, ...] = (
 TOO_SMALL: tuple[Step, ...] = (
     setting(_ENGINEER, "Let the labels of several days play together (plan.days)."),
 )
+DOUBTFUL: tuple[Step, ...] = (
+    look(
+        _ENGINEER,
+        "Read the doubts in the verdict's sentence, and compare what the audit was shown with what "
+        "training read.",
+    ),
+    pipeline(_OWNER, "Let the job that trains write the rows that are audited."),
+)
 HOLDOUT_SUSPECT: tuple[Step, ...] = (
     look(_ENGINEER, "See whether training leaves out exactly the rows that are called holdout."),
     pipeline(_OWNER, "Draw a new holdout every day, and keep it out of every later training run."),

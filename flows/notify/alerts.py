@@ -19,7 +19,7 @@ from prefect.events import emit_event
 from prefect.settings import PREFECT_API_URL
 
 from flows.next_steps import card_of
-from flows.notify.incidents import Incident, Stage, incident_id
+from flows.notify.incidents import REACH, Incident, Stage, incident_id
 from flows.notify.naming import named
 from flows.notify.notified import notified_lately
 from flows.notify.prefect_context import in_prefect, run_log
@@ -88,7 +88,7 @@ class Event(StrEnum):
     PROXY_UNFAITHFUL = "privaudit.claim.proxy_unfaithful"
     NOT_EVALUABLE = "privaudit.claim.not_evaluable"
     DIGEST = "privaudit.digest.weekly"
-    HOLDOUT_SUSPECT = "privaudit.claim.holdout_suspect"
+    REMARKED = "privaudit.claim.remarked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +173,6 @@ def alert_of(row: AuditRow, settings: Settings) -> Alert | None:
         event, what = Event.FAILED, "its audit ended with an error"
     elif row.verdict in subjects:
         event, what = subjects[row.verdict]
-    elif row.holdout_suspect:
-        event, what = Event.HOLDOUT_SUSPECT, "training may have seen its holdout: no conclusion"
     else:
         return None
     return _about(
@@ -349,6 +347,24 @@ def declaration_alert(row: AuditRow, change: str, settings: Settings) -> Alert:
         event=Event.DECLARATION_WITHDRAWN if withdrawn else Event.DECLARATION_CHANGED,
         what=f"its declaration {'was withdrawn' if withdrawn else 'changed'}",
         reason=f"{change} Each night stays held against what was declared for it.",
+    )
+
+
+def remarks_alert(row: AuditRow, words: Sequence[str], settings: Settings) -> Alert:
+    """Return the alert that a night remarks on what no night before it did: `words` say what.
+
+    An owner who has the audit see other rows or answers than before may lower its bound by that.
+    """
+    doubtful = row.verdict == Verdict.DOUBTFUL
+    said = ", ".join(word.replace("_", " ") for word in words)
+    return _about(
+        row,
+        settings,
+        event=Event.REMARKED,
+        what="it is doubtful" if doubtful else "its audit has a new remark",
+        reason=f"New since {REACH} days: {said}. {row.reason}",
+        next_step=card_of(row).line,
+        moment=said,
     )
 
 

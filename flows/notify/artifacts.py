@@ -75,8 +75,8 @@ def counted(rows: Sequence[AuditRow]) -> str:
     if not rows:
         return "No audit."
     order = (
-        "error", "violated", "vacuous", "not_a_guarantee", "proxy_unfaithful", "not_evaluable",
-        "undeclared", "privatised", "consistent",
+        "error", "violated", "vacuous", "not_a_guarantee", "doubtful", "proxy_unfaithful",
+        "not_evaluable", "undeclared", "privatised", "consistent",
     )  # fmt: skip
     found = ["error" if row.status is Status.ERROR else row.verdict for row in rows]
     return ", ".join(f"{found.count(word)} {word}" for word in order if word in found) + "."

@@ -7,6 +7,7 @@ from flows.notify.alerts import Alert, Event, digest_text, report_link
 from flows.notify.incidents import REACH, Course
 from flows.notify.naming import named
 from flows.settings import Settings
+from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import down, guarantee
 from workers.publication.erased import Entry, ErasedStatement
 from workers.publication.published_nights import PublishedNight, nights_of
@@ -35,6 +36,7 @@ def week_sentences(
             "Resolved",
             (_name(one) for one in courses if (one.was_open or one.refuted) and not one.is_open),
         ),
+        _listed("Doubtful", (_name(one) for one in courses if _is_doubtful(one))),
         _listed("Acknowledged", (made.sentence() for _, made in known)),
         _listed("Acknowledgement ends within a week", (_name(one) for one in ending)),
         _missed(audited, settings),
@@ -96,6 +98,11 @@ def _refutes(night: PublishedNight) -> bool:
     made = night.first
     alone = not isinstance(made, ErasedStatement) and made.verdict == PublicVerdict.VIOLATED
     return alone or bool(night.standing)
+
+
+def _is_doubtful(course: Course) -> bool:
+    """Return whether the last night concludes nothing, for what its sentence remarks on."""
+    return not course.is_open and course.night["verdict"] == Verdict.DOUBTFUL
 
 
 def _name(course: Course) -> str:

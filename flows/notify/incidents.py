@@ -13,6 +13,7 @@ again where it proves more than twice as much as the night that last notified, a
 
 import datetime as dt
 import hashlib
+import itertools
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ import polars as pl
 
 from privcore.lower_bounds import Verdict
 from privcore.lower_bounds.seen_leaks import sensitive
+from workers.remark import doubts_among
 from workers.warehouse.acknowledgements import (
     SCOPE,
     Acknowledgement,
@@ -41,7 +43,7 @@ REACH = 28
 """Days for which an incident goes on while no night refutes or resolves. Then it begins anew."""
 _CLAIM = ("model", "secret", "epsilon_declared", "delta_declared", "neighbors")
 _READ = (*SCOPE, "audit_id", "day", "recorded_at", "status", "verdict", "significance",
-         "holdout_suspect", "epsilon_lower", "epsilon_ceiling", "epsilon_detectable")  # fmt: skip
+         "remarks", "epsilon_lower", "epsilon_ceiling", "epsilon_detectable")  # fmt: skip
 
 
 class Stage(StrEnum):
@@ -67,6 +69,7 @@ class Incident:
         reported: whether a refuted night was recorded after the acknowledgement's last day.
         later: whether a night after this one refutes the declaration, so that this one, which was
             audited afterwards, resolves nothing.
+        remarks: of the earlier nights within reach; None where there are none.
     """
 
     told: float | None = None
@@ -74,6 +77,7 @@ class Incident:
     known: float = 0.0
     reported: bool = False
     later: bool = False
+    remarks: frozenset[str] | None = None
 
     @property
     def is_open(self) -> bool:
@@ -104,7 +108,6 @@ def resolves(row: AuditRow | Mapping[str, Any], standing: str | None) -> bool:
     return (
         _of(row, "verdict") == Verdict.CONSISTENT
         and standing != Verdict.VIOLATED
-        and not _of(row, "holdout_suspect")
         and declared is not None
         and sensitive(
             epsilon=declared,
@@ -207,8 +210,9 @@ def _incident(
 ) -> Incident:
     told, last = _told_before(row.day, nights), latest_of(known, row)
     later = any(night["day"] > row.day and bound_of(night) is not None for night in nights)
+    remarks = _remarks_before(row.day, nights)
     if last is None:
-        return Incident(told, later=later)
+        return Incident(told, later=later, remarks=remarks)
     since = {
         night["recorded_at"]: bound
         for night in nights
@@ -223,7 +227,28 @@ def _incident(
         known=max(last.row.epsilon_acknowledged, *since.values(), 0.0),
         reported=not all(last.covers_day(moment) for moment in since),
         later=later,
+        remarks=remarks,
     )
+
+
+def new_remarks(row: AuditRow, incident: Incident) -> tuple[str, ...]:
+    """Return what a night remarks on and no night within reach before it did.
+
+    Of a first night the doubts alone: else each model would begin with an alert of what its kind of
+    file does not tell.
+    """
+    if incident.remarks is None:
+        return doubts_among(row.remarks)
+    return tuple(word for word in row.remarks or () if word not in incident.remarks)
+
+
+def _remarks_before(day: dt.date, nights: Iterable[Mapping[str, Any]]) -> frozenset[str] | None:
+    earlier = [night["remarks"] or () for night in nights if _within_reach(night["day"], day)]
+    return frozenset(itertools.chain.from_iterable(earlier)) if earlier else None
+
+
+def _within_reach(night: dt.date, day: dt.date) -> bool:
+    return day - dt.timedelta(days=REACH) <= night < day
 
 
 def _is_open(day: dt.date, nights: Iterable[Mapping[str, Any]]) -> bool:
@@ -243,7 +268,7 @@ def _told_before(day: dt.date, nights: Iterable[Mapping[str, Any]]) -> float | N
     """
     told = None
     for night in nights:
-        if not day - dt.timedelta(days=REACH) <= night["day"] < day:
+        if not _within_reach(night["day"], day):
             continue
         if (bound := bound_of(night)) is not None:
             told = bound if told is None or _grows(bound, told) else told

@@ -9,6 +9,7 @@ from flows.report.history import AuditedNight, History
 from flows.report.signs import SIGNS
 from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import at_least, down, exact, guarantee, odds_at_least, odds_at_most, up
+from workers.remark import doubts_among
 from workers.warehouse.schema import AuditRow
 
 NAMED_AT_MOST = 3
@@ -53,9 +54,7 @@ def night_sentence(tonight: Mapping[str, AuditedNight | None]) -> str:
     if undeclared:
         parts.append("; ".join(_shortened(undeclared, "more declare nothing")))
     parts += _told(verdicts, (Verdict.PRIVATISED, Verdict.NOT_A_GUARANTEE, Verdict.VACUOUS))
-    if suspect := _suspect(tonight, verdicts):
-        parts.append(f"no conclusion about {suspect}, whose holdout training may have seen")
-    parts += _told(verdicts, (Verdict.PROXY_UNFAITHFUL, Verdict.NOT_EVALUABLE))
+    parts += _told(verdicts, (Verdict.DOUBTFUL, Verdict.PROXY_UNFAITHFUL, Verdict.NOT_EVALUABLE))
     return "; ".join(parts)
 
 
@@ -65,6 +64,7 @@ def _told(verdicts: dict[str, Verdict], wanted: Sequence[Verdict]) -> list[str]:
         Verdict.PRIVATISED: "the labels of {} were privatised before training saw them",
         Verdict.NOT_A_GUARANTEE: "the declaration of {} is not a guarantee",
         Verdict.VACUOUS: "what {} declared says nothing",
+        Verdict.DOUBTFUL: "no conclusion about {}, where a leak may be hidden",
         Verdict.PROXY_UNFAITHFUL: "no conclusion about {}, whose proxy is wrong",
         Verdict.NOT_EVALUABLE: "no figure for {}",
     }
@@ -100,9 +100,11 @@ def _inconclusive(night: AuditRow) -> str:
     """Say why a night concludes nothing; else nothing."""
     if night.verdict == Verdict.PROXY_UNFAITHFUL:
         return "too few records are held out, and the proxy is wrong"
-    if night.verdict == Verdict.CONSISTENT and night.holdout_suspect:
-        return "training may have seen the holdout"
-    return ""
+    if night.verdict != Verdict.DOUBTFUL:
+        return ""
+    doubts = doubts_among(night.remarks)
+    # Stored rows may be forged: of a doubtful one without doubts nothing more is known.
+    return doubts[0].meaning[0].lower() + doubts[0].meaning[1:-1] if doubts else "it is doubtful"
 
 
 def meaning(night: AuditRow) -> str:
@@ -179,24 +181,11 @@ def _which(nights: Sequence[AuditRow]) -> str:
 def _calm(tonight: Mapping[str, AuditedNight | None], verdicts: Mapping[str, Verdict]) -> str:
     """Say of how many models neither tonight nor the standing speaks against the declaration."""
     calm = sum(
-        verdicts[model] is Verdict.CONSISTENT
-        and night is not None
-        and not night.stands_violated
-        and not night.holdout_suspect
+        verdicts[model] is Verdict.CONSISTENT and night is not None and not night.stands_violated
         for model, night in tonight.items()
     )
     models = "model" if len(tonight) == 1 else "models"
     return f"{calm} of {len(tonight)} {models} {SIGNS[Verdict.CONSISTENT].word}"
-
-
-def _suspect(tonight: Mapping[str, AuditedNight | None], verdicts: Mapping[str, Verdict]) -> str:
-    """Name the consistent models whose holdout is suspect: they are counted apart."""
-    found = [
-        model
-        for model, night in tonight.items()
-        if night is not None and night.holdout_suspect and verdicts[model] is Verdict.CONSISTENT
-    ]
-    return enumeration(_shortened(found, "more"))
 
 
 def _and_leaks(night: AuditRow) -> str:

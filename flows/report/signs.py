@@ -39,6 +39,14 @@ SIGNS = {
         "would, is wrong: no conclusion.",
         path="M-0.95,0.3C-0.55,-0.75,-0.25,-0.55,0,0C0.25,0.55,0.55,0.75,0.95,-0.3",
         color="control",
+        rank=4,
+    ),
+    Verdict.DOUBTFUL: Sign(
+        word="doubtful",
+        meaning="Nothing refutes the declaration, but what the audit was shown leaves doubt "
+        "whether a leak would have been seen: no conclusion.",
+        path="M-0.5,-0.45A0.5,0.45,0,1,1,0,0.05L0,0.3M0,0.75L0,0.85",
+        color="control",
         rank=3,
     ),
     Verdict.NOT_A_GUARANTEE: Sign(
@@ -61,14 +69,14 @@ SIGNS = {
         meaning="There is no figure, for the reason given. This is not a zero.",
         path="M-0.75,0L0.75,0",
         color="muted",
-        rank=4,
+        rank=5,
     ),
     Verdict.UNDECLARED: Sign(
         word="undeclared",
         meaning="A bound, and no declaration to hold it against.",
         path="M-0.75,0A0.75,0.75,0,1,1,0.75,0A0.75,0.75,0,1,1,-0.75,0",
         color="undeclared",
-        rank=5,
+        rank=6,
     ),
     Verdict.PRIVATISED: Sign(
         word="privatised",
@@ -76,13 +84,13 @@ SIGNS = {
         "and refutes nothing.",
         path="M-0.8,-0.8L0.8,-0.8L0.8,0.8L-0.8,0.8Z",
         color="undeclared",
-        rank=6,
+        rank=7,
     ),
     Verdict.CONSISTENT: Sign(
         word="consistent",
         meaning="Nothing refutes the declaration. Nothing proves it either.",
         path="M-0.85,0.1L-0.3,0.65L0.85,-0.65",
         color="consistent",
-        rank=7,
+        rank=8,
     ),
 }

@@ -1,7 +1,8 @@
 """End of a flow of audits: report, summary, and the state in which Prefect shows it."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import polars as pl
 from prefect.client.schemas.objects import State
@@ -15,6 +16,7 @@ from flows.notify.alerts import (
     in_incident,
     inputs_alert,
     lost_alert,
+    remarks_alert,
     resolved_alert,
     settings_alert,
     standing_alert,
@@ -22,7 +24,7 @@ from flows.notify.alerts import (
     unlisted_alert,
 )
 from flows.notify.artifacts import counted, leave_summary, summary
-from flows.notify.incidents import incidents_before, resolves
+from flows.notify.incidents import Incident, incidents_before, new_remarks, resolves
 from flows.notify.notified import names_taken_out
 from flows.notify.openlineage import send_records, send_statements
 from flows.notify.prefect_context import log_failure
@@ -150,6 +152,7 @@ def exit_code(audits: Iterable[AuditRow], standings: Iterable[str | None] = ()) 
             Verdict.VIOLATED: 1,
             Verdict.VACUOUS: 2,
             Verdict.NOT_A_GUARANTEE: 2,
+            Verdict.DOUBTFUL: 2,
             Verdict.PROXY_UNFAITHFUL: 2,
             Verdict.NOT_EVALUABLE: 2,
         }[Verdict(audit.verdict)]
@@ -231,7 +234,7 @@ def _alert_of_nights(
 def _beside(
     rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings, windows: Windows
 ) -> Iterator[Alert]:
-    """Yield alerts of violated standings, resolved incidents, and changes of what is audited.
+    """Yield alerts of violated standings, resolved incidents, new remarks, and changed inputs.
 
     A night that is violated by itself has its own alert. Where statements are published, changes of
     declarations and settings alone are reported: what labels decide is not.
@@ -258,10 +261,20 @@ def _beside(
             yield in_incident(alert, row, bound, incident)
         elif incident.is_open and not incident.later and resolves(row, found["standing"]):
             yield resolved_alert(row, settings)
-        if found["declaration_change"] is not None:
-            yield declaration_alert(row, found["declaration_change"], settings)
-        if found["settings_change"] is not None:
-            yield settings_alert(row, found["settings_change"], settings)
+        yield from _changed(row, found, incident, settings)
+
+
+def _changed(
+    row: AuditRow, found: Mapping[str, Any], incident: Incident, settings: Settings
+) -> Iterator[Alert]:
+    """Yield alerts of what differs from the nights before this one."""
+    # A violated night has an alert of its own, with all that its sentence remarks on.
+    if row.verdict != Verdict.VIOLATED and (words := new_remarks(row, incident)):
+        yield remarks_alert(row, words, settings)
+    if found["declaration_change"] is not None:
+        yield declaration_alert(row, found["declaration_change"], settings)
+    if found["settings_change"] is not None:
+        yield settings_alert(row, found["settings_change"], settings)
 
 
 def _exceeding(

@@ -31,7 +31,7 @@ from .seen_leaks import leak_to_be_seen, sensitive
 from .segment_bounds import SegmentBound, name_segments
 from .stakes import Stakes, stakes_for
 from .steinke import Steinke
-from .verdicts import Verdict, not_a_guarantee, privatised, says_nothing, verdict
+from .verdicts import Verdict, doubted, not_a_guarantee, privatised, says_nothing, verdict
 from .windows import (
     STANDING_NIGHTS,
     WINDOW_EPSILONS,
@@ -73,6 +73,7 @@ __all__ = [
     "choice_epsilon_lower",
     "claim_pvalue",
     "declarations_refuted",
+    "doubted",
     "epsilon_lower",
     "epsilon_lower_at_prior",
     "epsilon_lower_from_rates",

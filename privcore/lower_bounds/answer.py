@@ -23,8 +23,8 @@ class AuditAnswer:
         epsilon_if_proxy_right: at least this if the proxy is right about labels it has not seen.
         epsilon_ceiling: what could have been proved with as many holdout records.
         claim_pvalue: smallest significance at which what was declared is rejected; None without.
-        verdict: `consistent`, `violated`, `proxy_unfaithful`, `undeclared`; or `not_evaluable`
-            where the arms differ or have too few records.
+        verdict: `consistent`, `violated`, `doubtful`, `proxy_unfaithful`, `undeclared`; or
+            `not_evaluable` where the arms differ or have too few records.
         reason: the sentence that explains the verdict.
         evidence: everything that was read.
 

@@ -41,7 +41,7 @@ from privcore.lower_bounds.notebook_rows import (
     twice_sentence,
 )
 from privcore.lower_bounds.notebook_student import second_reference
-from privcore.lower_bounds.verdicts import Verdict, verdict
+from privcore.lower_bounds.verdicts import Verdict, doubted, verdict
 
 _PAPER_DELTA = 1e-5
 
@@ -124,16 +124,12 @@ def audit_probabilities(
     conclusion, reason = verdict(evidence, epsilon_declared=epsilon_declared)
     better = "" if conclusion is Verdict.VIOLATED else swapped_sentence(known_better(seen, held))
     twice = twice_sentence(seen, held)
-    doubts = (
-        twice,
-        suspect_sentence(suspicion)
-        if suspicion is not None
-        else ranks_well_sentence(held) or _holdout_untested(conclusion),
-        arms.doubt_sentence,
-        evidence.misled_sentence,
-        better,
-    )
-    reason = " ".join((reason, *filter(None, doubts)))
+    suspect = ranks_well_sentence(held) if suspicion is None else suspect_sentence(suspicion)
+    untested = _holdout_untested(conclusion) if suspicion is None and not suspect else ""
+    if twice or suspect or better:
+        conclusion, reason = doubted(conclusion, reason)
+    more = (twice, suspect, untested, arms.doubt_sentence, evidence.misled_sentence, better)
+    reason = " ".join((reason, *filter(None, more)))
     looked_at = arms.place if seen.target.shape[1] > 2 else 1
     differ = arms.sentence(f"class {looked_at}") if arms.differ else ""
     together = "" if twice else held_together_sentence(seen, held)  # copies are together, too

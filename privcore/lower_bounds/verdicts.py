@@ -19,6 +19,7 @@ class Verdict(StrEnum):
 
     CONSISTENT = "consistent"
     VIOLATED = "violated"
+    DOUBTFUL = "doubtful"
     PROXY_UNFAITHFUL = "proxy_unfaithful"
     UNDECLARED = "undeclared"
     PRIVATISED = "privatised"
@@ -67,6 +68,7 @@ def verdict(
       delta allows on as many records.
     - `consistent`: it does not. This refutes nothing and proves nothing: the ceiling says how much
       could have been found.
+      Beside signs that a leak may be hidden, callers make it `doubtful` (`doubted`).
     - `proxy_unfaithful`: no conclusion. The holdout is too small to refute the declaration whatever
       happened, bets that believe the proxy exceed it, and the same bets on the holdout show that
       the proxy is wrong. Never with decoys, whose test asks no proxy.
@@ -93,6 +95,18 @@ def verdict(
             "been proved."
         )
     return _unable(evidence, epsilon_declared, declared)
+
+
+def doubted(conclusion: Verdict, reason: str) -> tuple[Verdict, str]:
+    """Return the verdict and its sentence where signs say that a leak may be hidden.
+
+    A `consistent` would be an acquittal that somebody can arrange: by another table, another
+    holdout or other answers than those of every day. No sign accuses, so that other verdicts stay.
+    """
+    if conclusion is not Verdict.CONSISTENT:
+        return conclusion, reason
+    told = "But signs that follow say that a leak may be hidden: nothing is concluded."
+    return Verdict.DOUBTFUL, f"{reason} {told}"
 
 
 def _unable(evidence: "Evidence", epsilon: float, declared: str) -> tuple[Verdict, str]:

@@ -21,6 +21,7 @@ from workers.labels.columns import Batch
 from workers.lake.formats.contract import ModelRefusedError
 from workers.lake.formats.onnx import load
 from workers.lake.manifest import Feature, OutputCorrection, Privacy
+from workers.remark import sentences_of
 from workers.scan.near_copies import near_copies
 from workers.scan.rows_alike import Looked, rows_alike
 from workers.scan.score_diagnostics import _rounded
@@ -45,7 +46,7 @@ def test_rows_that_do_not_play_beside_their_persons_are_told(rows: list[int], to
         one.matched_within = lambda _: ()
     arms = tuple(SimpleNamespace(doubted=one) for one in (persons, none))
     result = cast("Any", SimpleNamespace(units=arms))
-    found = _persons(result, PLAN.model_copy(update={"privacy_unit": "who"}))
+    found = sentences_of(_persons(result, PLAN.model_copy(update={"privacy_unit": "who"})))
     assert (told in found) if told else found == ""
 
 
@@ -69,8 +70,8 @@ def test_a_file_that_counts_no_rows_is_told() -> None:
     manifest = SimpleNamespace(decoys=None)
     target = cast("Any", SimpleNamespace(trained_rows=None, manifest=manifest))
     source = CheckpointSource(nothing, target, nothing)
-    assert "does not tell which rows" in trained_rows(source, 1_000, nothing, PLAN)
-    told = trained_rows(source, 1_000, nothing, PLAN, violated=True)
+    assert "does not tell which rows" in sentences_of(trained_rows(source, 1_000, nothing, PLAN))
+    told = sentences_of(trained_rows(source, 1_000, nothing, PLAN, violated=True))
     assert "took out of the table after training" in told
     assert "a small bound concludes nothing" not in told
 
@@ -190,4 +191,6 @@ def test_near_copies_whose_numbers_are_spelled_as_words_are_told(told: bool) -> 
     )
     given: tuple[Any, ...] = source, None, Looked((), rows)
     found = rows_alike(Batch(frame.to_arrow(), "part", ("part", 0, 0)), *given)
-    assert ("Holdout rows resemble training rows too often" in found.sentence()) is told
+    assert (
+        "Holdout rows resemble training rows too often" in sentences_of(found.remarks())
+    ) is told

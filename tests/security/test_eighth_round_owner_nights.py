@@ -253,4 +253,5 @@ def test_a_target_that_answers_as_the_earlier_model_does_is_told() -> None:
     chances, labels = random.dirichlet([1.0, 1.0], size=50), random.integers(0, 2, 50)
     for other, told in ((chances, True), (chances[:, ::-1], False)):
         result: Any = SimpleNamespace(fidelity=fidelity(chances, other, labels))
-        assert ("compares a model with itself" in _same_answers(source, result)) is told
+        evidence: Any = SimpleNamespace(epsilon_lower=0.0)
+        assert ("compares a model with itself" in _same_answers(source, result, evidence)) is told

@@ -16,7 +16,7 @@ from tests.support.lake import BINARY, DAY, FEATURES, PLAN
 from tests.support.onnx_files import onnx_file
 from workers.audit.hints import _classes_without_labels, _rewritten_labels
 from workers.audit.narrow_answers import one_sided_numbers, sure_answers
-from workers.audit.remarks import with_remarks
+from workers.audit.remarks import remarks_of
 from workers.audit.trained_rows import trained_rows
 from workers.exceptions import NotEvaluableError
 from workers.labels.columns import Batch
@@ -24,6 +24,7 @@ from workers.lake.formats import leaves
 from workers.lake.formats import onnx as onnx_format
 from workers.lake.formats.contract import ModelRefusedError
 from workers.lake.formats.counted_rows import CountedRows
+from workers.remark import sentences_of
 from workers.scan.leaf_counts import LeafCounts
 from workers.scan.rows_alike import _spelled
 from workers.scan.score_diagnostics import diagnose
@@ -125,7 +126,7 @@ def test_a_file_whose_leaves_could_not_be_compared_is_told(compared: dict[str, i
     target = SimpleNamespace(trained_rows=CountedRows(1_000, exact=True), manifest=manifest)
     place = SimpleNamespace(days=(DAY,))
     source = CheckpointSource(*cast("tuple[Any, ...]", (place, target, None)))
-    told = trained_rows(source, 1_000, cast("Any", result), PLAN)
+    told = sentences_of(trained_rows(source, 1_000, cast("Any", result), PLAN))
     assert ("they were not compared with the table's" in told) is ("7" not in compared)
 
 
@@ -204,7 +205,7 @@ def test_labels_that_all_lie_on_one_side_of_the_proxy_are_told(proxy: float, tol
 @pytest.mark.parametrize("secret", [Secret.LABEL, Secret.ATTRIBUTE])
 def test_no_models_are_called_one_for_an_attribute_that_both_ignore(secret: Secret) -> None:
     """Honest models that do not look at it were said to be one file, saved anew."""
-    nothing = SimpleNamespace(sentence=lambda *_: "", summary=lambda _: "")
+    nothing = SimpleNamespace(sentence=lambda: "", remarks=lambda *_: (), summary=lambda _: "")
     sums = np.ones((2, 3))
     fidelity = SimpleNamespace(
         records=9, log_loss=sums, right=sums, predictions=sums, predicted=sums
@@ -216,10 +217,10 @@ def test_no_models_are_called_one_for_an_attribute_that_both_ignore(secret: Secr
         excluded_records=0,
         training_rows=lambda _: 9,
     )
-    evidence = SimpleNamespace(records=9, misled_sentence="")
+    evidence = SimpleNamespace(records=9, epsilon_lower=0.0)
     plan = PLAN.model_copy(update={"secret": secret})
-    given: tuple[Any, ...] = evidence, result, SimpleNamespace(gives_chances=True), plan, None, ""
-    said = with_remarks("", *given)
+    given: tuple[Any, ...] = evidence, result, SimpleNamespace(gives_chances=True), plan
+    said = sentences_of(remarks_of(*given))
     assert ("compares a model with itself" in said) is (secret is Secret.LABEL)
 
 
@@ -266,4 +267,5 @@ def test_sums_of_an_onnx_files_answers_that_vary_are_told(
     nothing = cast("Any", None)
     source = CheckpointSource(nothing, nothing, nothing)
     batch = Batch(pl.DataFrame({"a": [1]}).to_arrow(), "part", ("part", 0, 0))
-    assert ("do not add up to one" in diagnose(source, batch, nothing).sentence(source)) is told
+    said = sentences_of(diagnose(source, batch, nothing).remarks(source))
+    assert ("do not add up to one" in said) is told

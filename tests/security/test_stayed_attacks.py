@@ -25,6 +25,7 @@ from workers.lake.layout import Lake
 from workers.lake.manifest import PrivatisedBy
 from workers.memorization.scan import _tokens, count_ngrams
 from workers.plan import Plan
+from workers.remark import sentences_of
 from workers.warehouse.export_database import _storable
 from workers.warehouse.model_nights import ModelNights
 from workers.warehouse.night_columns import CONTRADICTORY
@@ -131,7 +132,9 @@ def test_how_many_rows_a_person_has_is_told(rows: int, told: bool) -> None:
     arms = tuple(SimpleNamespace(doubted=one) for one in (persons, none))
     result = cast("Any", SimpleNamespace(units=arms))
     plan = PLAN.model_copy(update={"privacy_unit": "who"})
-    assert ("'who' gives a person 4.0 training rows" in _persons(result, plan)) is told
+    assert (
+        "'who' gives a person 4.0 training rows" in sentences_of(_persons(result, plan))
+    ) is told
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,7 @@ def _one_at_a_time() -> Iterator[None]:
 
 
 def _compile_once() -> None:
+    from numba.core.compiler_lock import global_compiler_lock  # noqa: PLC0415
     from numba.core.dispatcher import Dispatcher  # noqa: PLC0415
 
     compile_kernel, within = Dispatcher.compile, False
@@ -58,14 +59,16 @@ def _compile_once() -> None:
     @functools.wraps(compile_kernel)
     def compiled(self: Any, signature: Any) -> Any:
         nonlocal within
-        if within:
-            return compile_kernel(self, signature)
-        with _one_at_a_time():
-            within = True
-            try:
+        # numba's own lock first: else a thread that holds it may wait for one that asks for it.
+        with global_compiler_lock:
+            if within:
                 return compile_kernel(self, signature)
-            finally:
-                within = False
+            with _one_at_a_time():
+                within = True
+                try:
+                    return compile_kernel(self, signature)
+                finally:
+                    within = False
 
     Dispatcher.compile = compiled
 

@@ -21,6 +21,7 @@ from flows.next_steps.reasons import steps_for
 from flows.report.signs import SIGNS
 from flows.run.conclusion import exit_code
 from workers.exceptions import Reason
+from workers.remark import RemarkKind
 
 _COMMANDS = """\
 This page is for everyone who types or schedules privaudit. After it you know every command, its
@@ -37,6 +38,11 @@ _CODES = """\
 An unexpected error ends with 3. Of several audits the worst code counts, in the order 3, 1, 2, 0.
 A standing that is `violated` counts as 1, whatever the night says. [Alerts](../how-to/alerts.md)
 lists the events, [before release](../how-to/before-release.md) the codes of `privaudit gate`."""
+_REMARKS = """\
+Fixed words of the column `remarks`, for what the sentence says beside the verdict. None accuses
+anybody, since an honest night may show each. Beside a doubt, `consistent` becomes `doubtful`: else
+an owner could arrange an acquittal by what the audit is shown. Where statements are published,
+remarks stay in the exact record."""
 _PYTHON = """\
 This page is for notebooks and pipelines that use `privcore`, the mathematics, alone. After it you
 can audit a model without a lake, and know on which names you may rely. It is made by `make docs`.
@@ -135,6 +141,9 @@ def verdicts() -> str:
     for reason in sorted(Reason):
         first = steps_for(reason)[0]
         lines.append(f"| `{reason}` | {_flat(first.text)} ({first.role}) |")
+    lines += ["", "## Remarks", "", _REMARKS, "", "| remark | what it says | a doubt |"]
+    lines.append("| --- | --- | --- |")
+    lines += [f"| `{kind}` | {kind.meaning} | {'yes' * kind.is_doubt} |" for kind in RemarkKind]
     return "\n".join(lines) + "\n"
 
 

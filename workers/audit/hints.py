@@ -27,6 +27,7 @@ from workers.audit.unlike_arms import unlike_arms
 from workers.audit.worse_than_shares import worse_than_shares
 from workers.lake.manifest import OutputCorrection, Privacy
 from workers.plan import Plan
+from workers.remark import Remark, RemarkKind, remarked
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.source import Source
 from workers.warehouse.schema import LabelColumnHolds
@@ -37,7 +38,7 @@ _NO_RESPONSE = 1e-3
 """Share of responses that are others than the label, below which a correction changes nothing."""
 
 
-def hint_of(
+def hints_of(
     source: Source,
     tallies: Tallies,
     evidence: Evidence,
@@ -45,43 +46,76 @@ def hint_of(
     *,
     privacy: Privacy | None,
     plan: Plan,
-) -> str:
-    """Return sentences for a person who reads the verdict, or ""."""
+) -> tuple[Remark, ...]:
+    """Return remarks for a person who reads the verdict."""
+    kinds = RemarkKind
     if plan.secret is not Secret.LABEL:
-        return sure_beliefs(tallies) if plan.secret is Secret.ATTRIBUTE else ""
-    facts = source.facts
-    # Of supplied probabilities the diagnostics of the pass say as much, and more.
-    diagnosed = facts["scores"] == "supplied" and source.gives_chances
-    random = generator(plan.seed, source.model, str(source.day), "reversed")
-    hints = [] if diagnosed else [holdout_seen(tallies)]
-    hints.append(reversed_labels(tallies, random))
-    hints.append(unlike_arms(tallies))
-    hints.append(_corrected(source.output_correction))
-    hints.append(_unserved_rounds(source))
-    hints.append(_classes_without_labels(len(source.label.classes), tallies))
+        sure = sure_beliefs(tallies) if plan.secret is Secret.ATTRIBUTE else ""
+        return remarked(kinds.ANSWERS_UNCOUNTED, sure)
     violated = privacy is not None and evidence.epsilon_lower > privacy.epsilon
+    # Of supplied probabilities the diagnostics of the pass say as much, and more.
+    diagnosed = source.facts["scores"] == "supplied" and source.gives_chances
+    random = generator(plan.seed, source.model, str(source.day), "reversed")
+    unused = _classes_without_labels(len(source.label.classes), tallies)
+    # A student tells a holdout that was trained on from a day that is unlike the one before.
+    tested = tallies.student is not None and not tallies.ordered
+    known = kinds.KNOWN_ANEW if tested else kinds.HOLDOUT_KNOWN
+    hints = (
+        *remarked(known, "" if diagnosed else holdout_seen(tallies)),
+        *remarked(kinds.ANSWERS_REVERSED, reversed_labels(tallies, random)),
+        *remarked(kinds.ARMS_UNLIKE, unlike_arms(tallies)),
+        *remarked(kinds.OUTPUT_CORRECTED, _corrected(source.output_correction)),
+        *remarked(kinds.ROUNDS_UNSERVED, _unserved_rounds(source)),
+        *remarked(kinds.CLASSES_UNUSED, unused),
+        *(() if violated else _unrefuted(source, tallies, privacy, plan)),
+    )
+    if privacy is None:
+        return hints
+    decoys = beside_decoys(source, tallies, evidence, epsilon=privacy.epsilon, plan=plan)
+    of_rows = ""
+    if plan.privacy_unit is None and names_holder(privacy.unit):
+        of_rows = _by_row(privacy.unit, violated=violated, decoys=source.decoys is not None)
+    return (
+        *hints,
+        *(_refuted(source, tallies, holds, privacy) if violated else ()),
+        *remarked(kinds.DECOYS_CONTRADICTED, decoys),
+        *remarked(kinds.ROWS_OF_A_HOLDER, of_rows),
+    )
+
+
+def _unrefuted(
+    source: Source, tallies: Tallies, privacy: Privacy | None, plan: Plan
+) -> tuple[Remark, ...]:
+    """Return signs that a bound which refutes nothing does not show all that is remembered."""
+    kinds = RemarkKind
+    found: tuple[Remark, ...] = ()
     changed = _changes(source.output_correction, len(source.label.classes))
-    if not violated and source.gives_chances and not changed:
-        hints.append(worse_than_shares(tallies))
-        hints.append(narrow_answers(tallies) or sure_answers(tallies))
-        hints.append(_copied_answers(tallies))
-    if not violated:
-        hints.append(one_sided_numbers(tallies))
-    if not violated and plan.privacy_unit is None and plan.days == 1:  # else records are matched
-        hints.append(beside_game(tallies, privacy))
-    if privacy is not None and violated:
-        said, column = (
-            declaration_location(facts["scores"], facts.get("source")),
-            repr(source.label.column),
-        )
-        mechanism = privacy.mechanism.name if privacy.mechanism else None
-        hints.append(label_column_warning(mechanism, holds, said=said, column=column))
-        hints.append(_rewritten_labels(tallies))
-    if privacy is not None:
-        hints.append(beside_decoys(source, tallies, evidence, epsilon=privacy.epsilon, plan=plan))
-    if privacy is not None and plan.privacy_unit is None and names_holder(privacy.unit):
-        hints.append(_by_row(privacy.unit, violated=violated, decoys=source.decoys is not None))
-    return " ".join(filter(None, hints))
+    if source.gives_chances and not changed:
+        uncounted = narrow_answers(tallies) or sure_answers(tallies)
+        found += remarked(kinds.ANSWERS_WORSE_THAN_SHARES, worse_than_shares(tallies))
+        found += remarked(kinds.ANSWERS_UNCOUNTED, uncounted)
+        found += remarked(kinds.LABELS_COPIED, _copied_answers(tallies))
+    found += remarked(kinds.ANSWERS_UNCOUNTED, one_sided_numbers(tallies))
+    if plan.privacy_unit is None and plan.days == 1:  # else records are matched
+        found += remarked(kinds.GAME_SHOWS_MORE, beside_game(tallies, privacy))
+    return found
+
+
+def _refuted(
+    source: Source, tallies: Tallies, holds: LabelColumnHolds | None, privacy: Privacy
+) -> tuple[Remark, ...]:
+    """Return causes of a refutation that are no leak."""
+    facts = source.facts
+    asked = label_column_warning(
+        privacy.mechanism.name if privacy.mechanism else None,
+        holds,
+        said=declaration_location(facts["scores"], facts.get("source")),
+        column=repr(source.label.column),
+    )
+    return (
+        *remarked(RemarkKind.LABEL_COLUMN_ASKED, asked),
+        *remarked(RemarkKind.LABELS_REWRITTEN, _rewritten_labels(tallies)),
+    )
 
 
 def _copied_answers(tallies: Tallies) -> str:

@@ -22,7 +22,7 @@ from privcore.lower_bounds import Evidence, Grid, Secret, read_evidence
 from workers.audit.declaration import claim_of, held_against
 from workers.audit.enough import check_scanned, countable
 from workers.audit.exact_statement import with_statement
-from workers.audit.hints import hint_of
+from workers.audit.hints import hints_of
 from workers.audit.label_state import check_privatised, label_column_holds
 from workers.audit.record import Inputs, error_record, evaluated_record, failed_record
 from workers.audit.remarks import unread_rows
@@ -35,6 +35,7 @@ from workers.labels.split_words import other_words
 from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
+from workers.remark import Remark
 from workers.scan.label_pass import KnownBefore, Scan, whole_result
 from workers.scan.partial_results import Game, PartialResult, PartialResults
 from workers.sources.source import Source
@@ -123,7 +124,7 @@ def _proved(
     day: dt.date,
     *,
     words: Callable[[], str],
-    unread: str,
+    unread: tuple[Remark, ...],
 ) -> Proved:
     """Return the record of what was scanned, whatever it came to, and its statement."""
     unexpected: list[str] = []
@@ -170,7 +171,7 @@ def _evaluated(
     *,
     counted: Callable[[], Tallies],
     words: Callable[[], str],
-    unread: str,
+    unread: tuple[Remark, ...],
 ) -> AuditRecord:
     """Return the record of an audit that came to figures.
 
@@ -185,12 +186,17 @@ def _evaluated(
     if plan.secret is Secret.LABEL:
         check_privatised(inputs.source, tallies, plan)
     holds = label_column_holds(inputs.source, tallies, plan)
-    hint = hint_of(inputs.source, tallies, evidence, holds, privacy=privacy, plan=plan)
+    hints = hints_of(inputs.source, tallies, evidence, holds, privacy=privacy, plan=plan)
     violated = privacy is not None and evidence.epsilon_lower > privacy.epsilon
     counted_rows = trained_rows(inputs.source, evidence.records, result, plan, violated=violated)
-    remarks = " ".join(filter(None, (unread, counted_rows, hint)))
     return evaluated_record(
-        read, evidence, result, plan=plan, arms=checked.arms, label_column_holds=holds, hint=remarks
+        read,
+        evidence,
+        result,
+        plan=plan,
+        arms=checked.arms,
+        label_column_holds=holds,
+        hints=(*unread, *counted_rows, *hints),
     )
 
 

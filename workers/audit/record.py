@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from privcore.attacks import ABOVE, SUSPICIOUS, ArmsComparison
+from privcore.attacks import ABOVE, ArmsComparison
 from privcore.exceptions import AuditError
 from privcore.lower_bounds import (
     Evidence,
     Secret,
     Verdict,
+    doubted,
     not_a_guarantee,
     privatised,
     verdict,
@@ -27,10 +28,11 @@ from workers.audit.record_details import (
     wealth_row,
 )
 from workers.audit.record_promises import promise_rows
-from workers.audit.remarks import holdout_untested, with_remarks
+from workers.audit.remarks import holdout_untested, remarks_of, what_played
 from workers.lake import limits
 from workers.lake.manifest import Privacy, PrivatisedBy, guarantee_of
 from workers.plan import Plan
+from workers.remark import Remark, RemarkKind, doubts_among, remarked, sentences_of
 from workers.scan.partial_results import PartialResult
 from workers.sources.source import Source
 from workers.versions import CODE_VERSION, METHOD_VERSION
@@ -104,9 +106,9 @@ def evaluated_record(
     plan: Plan,
     label_column_holds: LabelColumnHolds | None = None,
     arms: ArmsComparison | None = None,
-    hint: str = "",
+    hints: tuple[Remark, ...] = (),
 ) -> AuditRecord:
-    """Return the record of an audit that came to figures; its reason ends with the `hint`."""
+    """Return the record of an audit that came to figures; its reason ends with the `hints`."""
     source = inputs.source
     privacy = held_against(source, plan, result)
     audit_id = _digest(source.model, source.day, plan, inputs.digests())
@@ -128,7 +130,7 @@ def evaluated_record(
             identity | {"suppressed_slices": suppressed, "label_column_holds": label_column_holds},
             plan=plan,
             arms=arms,
-            hint=hint,
+            hints=hints,
         ),
         bounds=bound_rows(evidence, identity),
         wealth=(wealth_row(evidence, identity, result, source=source, plan=plan, privacy=privacy),),
@@ -156,11 +158,10 @@ def _audit_row(
     *,
     plan: Plan,
     arms: ArmsComparison | None,
-    hint: str,
+    hints: tuple[Remark, ...],
 ) -> AuditRow:
     """Return the audit's own row; `known` are its columns that are known already."""
     source, digests = inputs.source, inputs.source.digests()
-    conclusion, reason = _concluded(source, evidence, plan, result)
     game, control, paired = evidence.game, evidence.control_game, plan.secret is Secret.MEMBERSHIP
     losses = result.fidelity.mean_log_loss().tolist() if source.gives_chances else [None] * 2
     return AuditRow(
@@ -169,8 +170,7 @@ def _audit_row(
         day=source.day,
         recorded_at=_now(),
         status=Status.EVALUATED,
-        verdict=conclusion,
-        reason=with_remarks(reason, evidence, result, source, plan, arms, hint),
+        **_said_of(inputs, evidence, result, plan=plan, arms=arms, hints=hints),
         **source.facts,
         secret=plan.secret_name,
         label_days=source.days if plan.days > 1 else None,
@@ -209,6 +209,37 @@ def _audit_row(
     )
 
 
+def _said_of(
+    inputs: Inputs,
+    evidence: Evidence,
+    result: PartialResult,
+    *,
+    plan: Plan,
+    arms: ArmsComparison | None,
+    hints: tuple[Remark, ...],
+) -> dict[str, Any]:
+    """Return the verdict, its sentence and what that remarks on, as columns."""
+    source = inputs.source
+    conclusion, concluded = _concluded(source, evidence, plan, result)
+    untested = holdout_untested(source, result) if conclusion is Verdict.CONSISTENT else ""
+    remarks = (
+        *remarked(RemarkKind.HOLDOUT_UNTESTED, untested),
+        *remarks_of(evidence, result, source, plan),
+        *hints,
+    )
+    if doubts_among(each.kind for each in remarks):
+        conclusion, concluded = doubted(conclusion, concluded)
+    # One of a hundred honest nights shows these by chance: their p-values are columns.
+    chance = "" if arms is None else arms.doubt_sentence, evidence.misled_sentence
+    played = what_played(evidence, result, source, plan)
+    parts = (concluded, played, sentences_of(remarks), *chance)
+    return {
+        "verdict": conclusion,
+        "reason": " ".join(filter(None, parts)),
+        "remarks": tuple(dict.fromkeys(each.kind for each in remarks)),
+    }
+
+
 def _concluded(
     source: Source, evidence: Evidence, plan: Plan, result: PartialResult
 ) -> tuple[Verdict, str]:
@@ -221,30 +252,26 @@ def _concluded(
     if source.privacy and not guarantee_of(source.privacy):
         return not_a_guarantee(evidence, source.privacy.definition)
     privacy = held_against(source, plan, result)
-    conclusion, reason = verdict(
+    return verdict(
         evidence,
         epsilon_declared=privacy.epsilon if privacy else None,
         by_policy=source.privacy is None,
         undeclared=other_unit(source, plan, result),
         vacuous=says_nothing_of(source, privacy, plan, rows),
     )
-    untested = holdout_untested(source, result) if conclusion is Verdict.CONSISTENT else ""
-    return conclusion, f"{reason} {untested}".rstrip()
 
 
 def _assumed(
     arms: ArmsComparison | None, evidence: Evidence, result: PartialResult
 ) -> dict[str, Any]:
     """Return the comparison of the arms and the student's training data, as columns."""
-    student, known = result.student, result.diagnostics.holdout_known()
-    suspicion = None if student is None else student.suspicion
+    student = result.student
     return {
         "arms_pvalue": None if arms is None else arms.pvalue,
         "misled_pvalue": evidence.misled_pvalue,
-        "holdout_suspect": known or (None if suspicion is None else suspicion > SUSPICIOUS),
         "student_records": None if student is None else student.records,
         "earlier_models": None if student is None else student.earlier_models or None,
-        "holdout_suspicion": suspicion,
+        "holdout_suspicion": None if student is None else student.suspicion,
     }
 
 

@@ -2,10 +2,11 @@
 
 import datetime as dt
 
-from privcore.attacks import ArmsComparison, suspect_sentence
+from privcore.attacks import suspect_sentence
 from privcore.lower_bounds import Evidence, Secret
 from workers.labels.shards import Partition
 from workers.plan import Plan
+from workers.remark import Remark, RemarkKind, remarked
 from workers.scan.partial_results import PartialResult
 from workers.sources.source import Source
 
@@ -24,33 +25,29 @@ _FILES_NAMED = 3
 _NAME_CHARACTERS = 80
 
 
-def with_remarks(
-    reason: str,
-    evidence: Evidence,
-    result: PartialResult,
-    source: Source,
-    plan: Plan,
-    arms: ArmsComparison | None,
-    hint: str,
-) -> str:
-    """Return the verdict's sentence, with what else a reader needs to know of the records."""
-    more = (
-        _days(source, plan),
-        _same_answers(source, result) if plan.secret is Secret.LABEL else "",
-        result.bad.summary(plan.max_bad_records),
-        _drawn(result, evidence),
-        _excluded(result, result.training_rows(evidence.records)),
-        _persons(result, plan),
-        result.copies.sentence(),
-        result.alike.sentence(),
-        result.weights.sentence(),
-        result.diagnostics.sentence(source),
-        _suspicion(result),
-        "" if arms is None else arms.doubt_sentence,
-        evidence.misled_sentence,
-        hint,
+def remarks_of(
+    evidence: Evidence, result: PartialResult, source: Source, plan: Plan
+) -> tuple[Remark, ...]:
+    """Return what else a reader needs to know of the records."""
+    kinds = RemarkKind
+    same = _same_answers(source, result, evidence) if plan.secret is Secret.LABEL else ""
+    excluded = _excluded(result, result.training_rows(evidence.records))
+    return (
+        *remarked(kinds.ANSWERS_AS_PROXY, same),
+        *remarked(kinds.BAD_RECORDS, result.bad.summary(plan.max_bad_records)),
+        *remarked(kinds.ROWS_EXCLUDED, excluded),
+        *_persons(result, plan),
+        *remarked(kinds.FEATURE_COPIES, result.copies.sentence()),
+        *result.alike.remarks(),
+        *remarked(kinds.WEIGHTS_CONTRADICT, result.weights.sentence()),
+        *result.diagnostics.remarks(source),
+        *remarked(kinds.HOLDOUT_SUSPECT, _suspicion(result)),
     )
-    return " ".join((reason, *filter(None, more)))
+
+
+def what_played(evidence: Evidence, result: PartialResult, source: Source, plan: Plan) -> str:
+    """Return which days and rows played, where that is not simply the day's; "" else."""
+    return " ".join(filter(None, (_days(source, plan), _drawn(result, evidence))))
 
 
 def holdout_untested(source: Source, result: PartialResult) -> str:
@@ -68,9 +65,9 @@ def holdout_untested(source: Source, result: PartialResult) -> str:
     return f"This audit would not notice if training saw a part of the holdout{advice}."
 
 
-def unread_rows(partition: Partition) -> str:
-    """Return that files, or records of a joined table, did not play; "" where they are few."""
-    return " ".join(filter(None, (_unread_files(partition), partition.beyond)))
+def unread_rows(partition: Partition) -> tuple[Remark, ...]:
+    """Return that files, or records of a joined table, did not play, where they are many."""
+    return (*remarked(RemarkKind.FILES_UNREAD, _unread_files(partition)), *partition.beyond)
 
 
 def _unread_files(partition: Partition) -> str:
@@ -106,13 +103,19 @@ def _days(source: Source, plan: Plan) -> str:
     return f"The labels of {len(source.days)} days played, {first} to {last}{more}."
 
 
-def _same_answers(source: Source, result: PartialResult) -> str:
+def _same_answers(source: Source, result: PartialResult, evidence: Evidence) -> str:
     """Return that the target answers as the earlier model does, whatever bytes their files are."""
     known = result.fidelity
     sums = known.log_loss, known.right, known.predictions, known.predicted
     differ = any((target != proxy).any() for target, proxy in sums)
     if not known.records or not source.gives_chances or differ:
         return ""
+    if evidence.epsilon_lower > 0.0:
+        return (
+            "On the holdout the target answers exactly as the earlier model does, and not on the "
+            "training records. No training changes answers about its own rows alone: see what made "
+            "the target's answers."
+        )
     return (
         "On the holdout the target answers exactly as the earlier model does, so this audit "
         "compares a model with itself: see whether its file is the earlier one, saved anew."
@@ -137,16 +140,16 @@ def _excluded(result: PartialResult, records: int) -> str:
     )
 
 
-def _persons(result: PartialResult, plan: Plan) -> str:
+def _persons(result: PartialResult, plan: Plan) -> tuple[Remark, ...]:
     """Return how many rows a person has, and that many are compared with nobody, or with few.
 
     A column of invented persons groups rows as one of true persons may: only its author knows.
     """
     if result.units is None:
-        return ""
+        return ()
     training, control = (arm.doubted for arm in result.units)
     if not training.streams.size:
-        return ""
+        return ()
     persons = training.streams.size
     alone, others = training.without(control), control.without(training)
     both, few = persons - alone.streams.size, max(1, _MANY_EXCLUDED * persons)
@@ -159,25 +162,29 @@ def _persons(result: PartialResult, plan: Plan) -> str:
         f"average, of which one is bet on, and {beside:.0%} of these rows are not: see that it "
         "names persons, since of other groups less is proved."
     )
-    said = [grouped] if beside >= _MANY_EXCLUDED else []
-    said += [
-        f"{many:,} of the {persons:,} persons in training {why}: of their labels hardly anything "
-        f"is known. {advice}"
-        for many, why, advice in (
+    said = (Remark(RemarkKind.ROWS_NOT_BET_ON, grouped),) if beside >= _MANY_EXCLUDED else ()
+    return said + tuple(
+        Remark(
+            kind,
+            f"{many:,} of the {persons:,} persons in training {why}: of their labels hardly "
+            f"anything is known. {advice}",
+        )
+        for kind, many, why, advice in (
             (
+                RemarkKind.PERSONS_IN_BOTH_ARMS,
                 both,
                 "have rows in the holdout, too, and are compared with nobody",
                 "Hold out all rows of a person, or none.",
             ),
             (
+                RemarkKind.PERSONS_UNMATCHED,
                 rare,
                 "have numbers of rows that fewer than ten persons in the holdout have",
                 "Draw the persons of the holdout at random.",
             ),
         )
         if many >= few
-    ]
-    return " ".join(said)
+    )
 
 
 def _suspicion(result: PartialResult) -> str:

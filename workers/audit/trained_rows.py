@@ -2,6 +2,7 @@
 
 from privcore.lower_bounds import Secret
 from workers.plan import Plan
+from workers.remark import Remark, RemarkKind, remarked
 from workers.scan.leaf_counts import WORDS, all_days_play
 from workers.scan.partial_results import PartialResult
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
@@ -31,8 +32,8 @@ _NOT_COUNTED_VIOLATED = (
 
 def trained_rows(
     source: Source, records: int, result: PartialResult, plan: Plan, *, violated: bool = False
-) -> str:
-    """Return that the target was trained on other rows than `records` training records, or "".
+) -> tuple[Remark, ...]:
+    """Return that the target was trained on other rows than `records` training records, if so.
 
     It never changes a verdict: the file's writer chooses what it says, and honest training leaves
     rows out, weights them, or takes several days. Where the manifest says that days trained the
@@ -40,10 +41,10 @@ def trained_rows(
     in all or in one leaf. Where persons or decoys play, the table's training rows are counted.
     """
     if not isinstance(source, CheckpointSource) or plan.secret is not Secret.LABEL:
-        return ""
+        return ()
     counted = source.target.trained_rows
     if counted is None:
-        return _not_counted(source, violated=violated)
+        return remarked(RemarkKind.ROWS_NOT_COUNTED, _not_counted(source, violated=violated))
     in_table = plan.privacy_unit is not None or source.decoys is not None or result.draw is not None
     records = result.leaves.rows if in_table else records
     whole = all_days_play(source)
@@ -55,8 +56,10 @@ def trained_rows(
         # Trees of a sample of the rows, as XGBoost may draw it, say nothing.
         telling = counted.exact or (whole and not few)
         if telling and differs > _OTHERWISE + missing / max(records, 1):
-            return _elsewhere(differs, where, source, violated=violated)
-        return "" if violated or (telling and _compared(source, result)) else _NOT_COUNTED
+            elsewhere = _elsewhere(differs, where, source, violated=violated)
+            return remarked(RemarkKind.LEAVES_DIFFER, elsewhere)
+        known = violated or (telling and _compared(source, result))
+        return remarked(RemarkKind.ROWS_NOT_COUNTED, "" if known else _NOT_COUNTED)
     least = "" if counted.exact else "at least "
     said = (
         f"The target's file counts {least}{counted.count:,} rows that trained it, and "
@@ -64,15 +67,17 @@ def trained_rows(
     )
     if more:
         see = "see that the table holds all rows of the training."
-        return (
+        return remarked(
+            RemarkKind.ROWS_UNPLAYED,
             f"{said} Of rows that training saw and that did not play, nothing is known. Weights of "
             "rows, rows of earlier days and later deletions change the count, too"
-            f"{f'; and {_TAKEN_OUT}' if violated else f': {see}'}"
+            f"{f'; and {_TAKEN_OUT}' if violated else f': {see}'}",
         )
-    return (
+    return remarked(
+        RemarkKind.ROWS_UNTRAINED,
         f"{said} Records that training never saw as training records make the bound smaller. Rows "
         "set aside to stop training early change the count, too: see that split is train for "
-        "exactly the rows that trained the model."
+        "exactly the rows that trained the model.",
     )
 
 

@@ -18,6 +18,7 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.parquet import read_footer
 from workers.lake.layout import LabelFile, Lake, folder_of, is_label_file, labels_folder
+from workers.remark import Remark
 
 WORK_UNIT_BYTES = 1 << 26
 _FILES_IN_WORK_UNIT = 500
@@ -66,8 +67,8 @@ class Partition:
         left_out: bad records that are in none of the files.
         days: where several days play, all of them; then files are named from their day's folder.
         unread: files beside them that may hold rows of the day, and are not read.
-        beyond: sentences about records that did not play: that only a joined table has, or only a
-            later version.
+        beyond: remarks on records that did not play: that only a joined table has, or only a later
+            version.
     """
 
     dataset: str
@@ -78,7 +79,7 @@ class Partition:
     left_out: BadRecords = field(default_factory=BadRecords.none)
     days: tuple[dt.date, ...] = ()
     unread: tuple[LabelFile, ...] = ()
-    beyond: str = ""
+    beyond: tuple[Remark, ...] = ()
 
     def path(self, name: str) -> str:
         """Return where a file lies below the root."""

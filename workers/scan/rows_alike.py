@@ -27,6 +27,7 @@ from workers.exceptions import NotEvaluableError
 from workers.labels.columns import SPLIT, Batch
 from workers.labels.parquet import Footer, read_footer, read_row_group
 from workers.lake.layout import Lake
+from workers.remark import Remark, RemarkKind, remarked
 from workers.sources.source import SharedScores, Source
 
 _ROWS = 1 << 16
@@ -119,9 +120,12 @@ class RowsAlike:
         found = (each.near_held_together() for each in self.near)
         return next((one for one in found if one is not None), None)
 
-    def sentence(self) -> str:
+    def remarks(self) -> tuple[Remark, ...]:
         """Return that rows were logged twice or divided as pairs, where it looks so."""
-        return " ".join(filter(None, (self._twins_sentence(), self._pairs_sentence())))
+        return (
+            *remarked(RemarkKind.ROWS_REPEATED, self._twins_sentence()),
+            *remarked(RemarkKind.HOLDOUT_RESEMBLES_TRAINING, self._pairs_sentence()),
+        )
 
     def _twins_sentence(self) -> str:
         share = self.twins.repeated()

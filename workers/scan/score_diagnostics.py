@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from privcore.attacks import misranked, ranks_too_well
 from workers.labels.columns import Batch
+from workers.remark import Remark, RemarkKind, remarked
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.scores.score_columns import digits_kept, sums_vary
 from workers.sources.scores.supplied import ScoreSource
@@ -136,30 +137,38 @@ class ScoreDiagnostics:
             (Errors(*target), Errors(*proxy)),
         )
 
-    def sentence(self, source: Source) -> str:
-        """Return what was seen in most row groups; empty where nothing was."""
+    def remarks(self, source: Source) -> tuple[Remark, ...]:
+        """Return what was seen in most row groups."""
         roles: dict[int, list[str]] = {}
         for (role, digits), groups in sorted(self.digits.items()):
             if 2 * groups > self.looked:
                 roles.setdefault(digits, []).append(f"{role}'s")
-        told = [_rounded(" and the ".join(whose), digits) for digits, whose in roles.items()]
+        told = [
+            Remark(
+                RemarkKind.SUMS_VARY if digits < 0 else RemarkKind.SCORES_ROUNDED,
+                _rounded(" and the ".join(whose), digits),
+            )
+            for digits, whose in roles.items()
+        ]
         for (role, order), groups in sorted(self.orders.items()):
             if 2 * groups > self.looked:
                 known = [str(source.label.classes[place]) for place in order]
-                told.append(
+                told += remarked(
+                    RemarkKind.CLASSES_EXCHANGED,
                     f"The {role}'s probabilities fit the labels far better if their classes are "
-                    f"in the order {', '.join(known)}: see scores.classes."
+                    f"in the order {', '.join(known)}: see scores.classes.",
                 )
         if self.holdout_known():
             target, proxy = self.errors
-            told.append(
+            told += remarked(
+                RemarkKind.HOLDOUT_SUSPECT,
                 f"holdout_suspect: the target errs on {target.observed:,} of {target.records:,} "
                 f"holdout labels, where its own probabilities expect {target.claimed:,.0f} errors "
                 f"and the proxy makes {proxy.observed:,}. If training saw the holdout, a small "
                 "bound concludes nothing: see that scores.split or scores.holdout says what was "
-                "left out."
+                "left out.",
             )
-        return " ".join(told)
+        return tuple(told)
 
     def holdout_known(self) -> bool:
         """Return whether the target knows holdout labels better than a model that never saw them.

@@ -26,6 +26,7 @@ _TYPES = {
     "timestamp[us, tz=UTC]": "time",
     "list<item: double>": "numbers",
     "list<item: date32[day]>": "dates",
+    "list<item: string>": "words",
 }
 _INTRODUCTION = """\
 # The warehouse, column by column

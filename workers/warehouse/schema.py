@@ -42,13 +42,17 @@ class AuditRow(TableRow):
     status: Status
     """Result of the audit: evaluated (it has figures), not_evaluable or error."""
     verdict: str
-    """consistent, violated, vacuous (the declaration says nothing), not_a_guarantee,
-    proxy_unfaithful, undeclared, privatised (a mechanism changed the labels before training saw
+    """consistent, violated, doubtful (nothing refutes the declaration, and remarks say that a leak
+    may be hidden), vacuous (the declaration says nothing), not_a_guarantee, proxy_unfaithful,
+    undeclared, privatised (a mechanism changed the labels before training saw
     them) or not_evaluable."""
     reason_code: str | None = None
     """Reason why there are no figures, as a fixed word. Null where there are some."""
     reason: str
     """The verdict in one sentence, or why the audit reached none."""
+    remarks: tuple[str, ...] | None = None
+    """What the sentence remarks on beside the verdict, as fixed words; some of them are doubts.
+    Null where there are no figures."""
     dataset: str | None = None
     """Dataset whose labels were scanned."""
     scores: str | None = None
@@ -97,10 +101,6 @@ class AuditRow(TableRow):
     """Standard errors by which the target knows labels of the holdout better than student and proxy
     explain. Above 10, training may have seen the holdout. Null without a student, and for labels
     that are numbers."""
-    holdout_suspect: bool | None = None
-    """Whether holdout_suspicion is above 10, or supplied scores err on far fewer holdout labels
-    than the proxy's. Then `consistent` concludes nothing. Null where neither says so and
-    holdout_suspicion is null."""
     records: int | None = None
     """Training records in the game; one per person where a privacy unit is set."""
     control_records: int | None = None

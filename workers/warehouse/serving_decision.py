@@ -136,8 +136,6 @@ def _but(row: Mapping[str, Any]) -> str:
     """Return why a consistent audit concludes nothing, or ""."""
     if row["exploratory"]:
         return ", by a plan that a person chose for that run"
-    if row["holdout_suspect"]:
-        return ", and its holdout is suspect"
     declared = row["epsilon_declared"]
     seeing = declared is None or sensitive(
         epsilon=declared,

@@ -80,6 +80,7 @@ _ARROW = {
     dt.date: pa.date32(),
     tuple[float, ...]: pa.list_(pa.float64()),
     tuple[dt.date, ...]: pa.list_(pa.date32()),
+    tuple[str, ...]: pa.list_(pa.string()),
     dt.datetime: pa.timestamp("us", tz="UTC"),
 }
 

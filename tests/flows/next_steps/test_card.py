@@ -36,6 +36,7 @@ def test_every_verdict_has_a_conclusion_what_it_allows_and_a_next_step() -> None
         Verdict.CONSISTENT: Conclusion.INCONCLUSIVE,
         Verdict.VIOLATED: Conclusion.REFUTED,
         Verdict.PROXY_UNFAITHFUL: Conclusion.INCONCLUSIVE,
+        Verdict.DOUBTFUL: Conclusion.DOUBTFUL,
         Verdict.UNDECLARED: Conclusion.UNDECLARED,
         Verdict.PRIVATISED: Conclusion.PRIVATISED,
         Verdict.VACUOUS: Conclusion.NO_PROMISE,
@@ -97,7 +98,6 @@ def test_an_audit_that_could_have_seen_a_larger_leak_is_not_refuted() -> None:
         {"epsilon_detectable": 3.01},
         {"epsilon_detectable": None},
         {"epsilon_ceiling": None},
-        {"holdout_suspect": True},
     ],
 )
 def test_an_audit_that_could_not_have_seen_it_is_inconclusive(changes: dict[str, Any]) -> None:
@@ -126,10 +126,19 @@ def test_where_bets_were_held_back_a_new_holdout_is_the_step(changes: dict[str, 
     assert "Collect more rows" not in found
 
 
-def test_a_suspect_holdout_is_named_first() -> None:
-    card = card_of(consistent(holdout_suspect=True))
-    assert card.steps[0].text.startswith("See whether training leaves out exactly the rows")
-    assert "Collect more rows" not in said(consistent(holdout_suspect=True))
+def test_doubts_are_read_first_and_a_suspect_holdout_has_steps_of_its_own() -> None:
+    def doubtful(*remarks: str) -> AuditRow:
+        return record(verdict=Verdict.DOUBTFUL, remarks=remarks, **SEEING)
+
+    card = card_of(doubtful("leaves_differ"))
+    assert card.conclusion is Conclusion.DOUBTFUL
+    assert card.allows.startswith("The audit is no argument for a release")
+    assert "would probably have" not in f"{card.figures} {card.odds}"
+    assert card.steps[0].text.startswith("Read the doubts in the verdict's sentence")
+    assert "leaves out exactly the rows" not in said(doubtful("leaves_differ"))
+    suspect = said(doubtful("holdout_suspect"))
+    assert "See whether training leaves out exactly the rows" in suspect
+    assert "Collect more rows" not in suspect
 
 
 def test_nights_that_refute_together_refute_whatever_tonight_says() -> None:

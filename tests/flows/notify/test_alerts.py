@@ -15,6 +15,7 @@ from flows.notify.alerts import (
     deliver,
     inputs_alert,
     missing_alert,
+    remarks_alert,
     standing_alert,
     unlisted_alert,
 )
@@ -50,17 +51,16 @@ def row(verdict: str = "violated", model: str = "ads", **changes: Any) -> AuditR
     return AuditRow.model_construct(**empty | given | changes)
 
 
-def test_a_suspect_holdout_is_told_beside_its_verdict(settings: Settings) -> None:
-    """A violation stays one; a consistent night concludes nothing."""
-    suspect = alert_of(row("consistent", status=Status.EVALUATED, holdout_suspect=True), settings)
-    assert suspect is not None
-    assert suspect.event == "privaudit.claim.holdout_suspect"
-    assert "no conclusion" in suspect.subject
-    both = alert_of(row("violated", status=Status.EVALUATED, holdout_suspect=True), settings)
-    assert both is not None
-    assert both.event == "privaudit.claim.violated"
-    calm = row("consistent", status=Status.EVALUATED, holdout_suspect=False)
-    assert alert_of(calm, settings) is None
+def test_a_doubt_is_told_when_it_is_new_and_not_with_each_record(settings: Settings) -> None:
+    doubtful = row("doubtful", remarks=("leaves_differ", "rows_excluded"))
+    assert alert_of(doubtful, settings) is None
+    alert = remarks_alert(doubtful, ("leaves_differ",), settings)
+    assert alert.event == "privaudit.claim.remarked"
+    assert alert.subject.endswith("it is doubtful")
+    assert alert.reason == "New since 28 days: leaves differ. It is so."
+    assert alert.next_step.startswith("doubtful. Next (privacy engineer")
+    other = remarks_alert(row("consistent", remarks=("rows_excluded",)), ("x",), settings)
+    assert other.subject.endswith("its audit has a new remark")
 
 
 @pytest.mark.parametrize(

@@ -32,13 +32,13 @@ def settings(tmp_path: pathlib.Path) -> Settings:
 
 @pytest.fixture
 def warehouse(settings: Settings) -> Warehouse:
-    """Commit four models' nights: refuted long ago and still, newly, no longer, and never."""
+    """Commit models' nights: refuted long ago and still, newly, no longer, and doubtful."""
     warehouse = Warehouse(settings.warehouse)
     nights: dict[str, dict[int, dict[str, Any]]] = {
         "ads": {-9: VIOLATED, -1: VIOLATED},
         "loans": {-9: SEEING, 0: VIOLATED},
         "mail": {-9: VIOLATED, -2: SEEING},
-        "quiet": {-9: SEEING, 0: SEEING},
+        "quiet": {-9: SEEING, 0: SEEING | {"verdict": "doubtful"}},
         "gone": {-9: VIOLATED},
     }
     records = [
@@ -65,6 +65,7 @@ def test_a_week_is_said_by_what_stands_is_new_and_is_resolved(
         "loans (declared 0.5, proved at least 0.90 on 2026-03-02).",
         "New": "loans (declared 0.5, proved at least 0.90 on 2026-03-02).",
         "Resolved": "mail (declared 0.5).",
+        "Doubtful": "quiet (declared 0.5).",
         "Acknowledged": "none.",
         "Acknowledgement ends within a week": "none.",
         "Without a result all week": "gone.",

@@ -57,7 +57,7 @@ def test_an_incident_begins_once_goes_on_and_is_resolved_once(
     rest_slow(
         [
             {"verdict": "proxy_unfaithful"},
-            {"holdout_suspect": True},
+            {"verdict": "doubtful"},
             {"epsilon_ceiling": 0.5},
             {"epsilon_detectable": 1.1},
             {"epsilon_detectable": None},
@@ -147,3 +147,37 @@ def test_in_doubt_the_alert_is_a_new_one(
     alert = _of_incident(alert_of(row, settings), row, settings)
     assert alert is not None
     assert alert.event is Event.VIOLATED
+
+
+def remarked(settings: Settings, warehouse: Warehouse, number: int, **changes: Any) -> list[str]:
+    """Commit a night, and return what its alert of new remarks names."""
+    record = night(number, **changes)
+    warehouse.commit(record)
+    windows = flows.report.known_windows.NightWindows(settings.report)
+    alerts = _beside([record.audit], warehouse, settings, windows)
+    found = [alert.reason for alert in alerts if alert.event is Event.REMARKED]
+    return [reason.removeprefix("New since 28 days: ").split(".")[0] for reason in found]
+
+
+def test_what_no_night_of_28_days_remarked_on_is_told_once(
+    settings: Settings, warehouse: Warehouse
+) -> None:
+    """An owner who shows the audit other rows from some night on is alerted of, whatever is said.
+
+    Of a first night the doubts alone are told, and a night without figures knows of none.
+    """
+    doubtful = {"verdict": "doubtful", "remarks": ("leaves_differ", "rows_excluded")}
+    assert remarked(settings, warehouse, 0, remarks=("rows_not_counted",)) == []
+    assert remarked(settings, warehouse, 1, **doubtful) == ["leaves differ, rows excluded"]
+    assert remarked(settings, warehouse, 2, **doubtful) == []
+    warehouse.commit(failed("ads", DAY + dt.timedelta(days=3)))
+    assert remarked(settings, warehouse, 4, **doubtful) == []
+    assert remarked(settings, warehouse, 5, remarks=("rows_excluded",)) == []
+    assert remarked(settings, warehouse, 4 + REACH + 1, **doubtful) == ["leaves differ"]
+    both = VIOLATED | {"remarks": ("sums_vary",)}
+    assert remarked(settings, warehouse, 4 + REACH + 2, **both) == []
+
+
+def test_a_first_night_tells_its_doubts_alone(settings: Settings, warehouse: Warehouse) -> None:
+    doubtful = {"verdict": "doubtful", "remarks": ("rows_not_counted", "leaves_differ")}
+    assert remarked(settings, warehouse, 0, **doubtful) == ["leaves differ"]

@@ -10,6 +10,7 @@ from privcore.lower_bounds import (
     Grid,
     Verdict,
     claim_pvalue,
+    doubted,
     epsilon_lower,
     not_a_guarantee,
     privatised,
@@ -268,3 +269,13 @@ def test_a_mechanism_that_keeps_its_declaration_seldom_stands_by_its_delta_alone
     told = [verdict(one, epsilon_declared=0.5)[0] for one in found]
     # Of 20 at 5%, 4 or more are less likely than 2%.
     assert told.count(Verdict.CONSISTENT) >= 17, told
+
+
+def test_a_doubt_takes_back_an_acquittal_and_nothing_else() -> None:
+    for conclusion in Verdict:
+        found, sentence = doubted(conclusion, "It is so.")
+        if conclusion is Verdict.CONSISTENT:
+            assert found is Verdict.DOUBTFUL
+            assert sentence.startswith("It is so. But signs that follow say that a leak may")
+        else:
+            assert (found, sentence) == (conclusion, "It is so.")

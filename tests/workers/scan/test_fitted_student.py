@@ -289,7 +289,7 @@ def test_power_the_mean_of_several_days_proves_more_than_yesterday_alone(
     place = put_folder(tmp_path, days(8_000, seed=1, leak=0.3))
     alone, beside = (audit(tables(place, earlier=names)).audit for names in ((), EARLIER))
     assert (alone.earlier_models, beside.earlier_models) == (None, 2)
-    assert (beside.student_records, beside.holdout_suspect) == (None, None)
+    assert (beside.student_records, beside.holdout_suspicion) == (None, None)
     assert beside.epsilon_lower > alone.epsilon_lower + 0.05
 
 

@@ -177,10 +177,12 @@ def test_a_known_holdout_is_said_in_the_record(tmp_path: pathlib.Path) -> None:
     known = 1.0 / (1.0 + (-2.5 * (2 * pl.col("clicked") - 1)).exp())
     row = audit(tables(put_folder(tmp_path / "scores", frame.with_columns(p_today=known)))).audit
     assert "holdout_suspect: the target errs on 0 of" in row.reason
-    assert (row.holdout_suspicion, row.holdout_suspect) == (None, True)
+    assert (row.holdout_suspicion, row.verdict) == (None, "undeclared")
+    assert "holdout_suspect" in row.remarks
     assert str(DAY) not in row.reason
     clean = audit(tables(put_folder(tmp_path / "clean", frame))).audit
-    assert (clean.holdout_suspicion, clean.holdout_suspect) == (None, None)
+    assert clean.holdout_suspicion is None
+    assert "holdout_suspect" not in clean.remarks
 
 
 def test_a_few_round_values_are_nobodys_fault(tmp_path: pathlib.Path) -> None:

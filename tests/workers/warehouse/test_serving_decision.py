@@ -56,7 +56,7 @@ CONCLUDED: list[tuple[str, dict[str, Any], Gate]] = [
     ("not_a_guarantee", {}, Gate.FAIL),
     ("undeclared", {}, Gate.INCONCLUSIVE),
     ("proxy_unfaithful", {}, Gate.INCONCLUSIVE),
-    ("consistent", {"holdout_suspect": True}, Gate.INCONCLUSIVE),
+    ("doubtful", {}, Gate.INCONCLUSIVE),
     ("consistent", {"epsilon_ceiling": 0.5, "epsilon_declared": 0.5}, Gate.INCONCLUSIVE),
     ("consistent", {"epsilon_ceiling": 0.6, "epsilon_declared": 0.5}, Gate.PASS),
     ("consistent", {"epsilon_detectable": 1.1, "epsilon_declared": 0.5}, Gate.INCONCLUSIVE),

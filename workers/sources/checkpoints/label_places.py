@@ -14,6 +14,7 @@ from workers.labels.parquet import Footer
 from workers.labels.shards import Partition, find_days, find_partition
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn
+from workers.remark import RemarkKind, remarked
 from workers.sources.checkpoints.label_tables import LabelTable
 from workers.sources.tables.table_files import TableDay, partition_of
 from workers.sources.tables.table_rows import DayRows, check_table_columns
@@ -220,7 +221,8 @@ class TableLabels:
 
     def find_partition(self) -> tuple[Lake, Partition]:
         """Return the day's files."""
-        return partition_of(self.found, self.table.table, self.day, beyond=self.pinned)
+        older = remarked(RemarkKind.OLDER_VERSION, self.pinned)
+        return partition_of(self.found, self.table.table, self.day, beyond=older)
 
     def stored(self, feature: Feature) -> Feature:
         """Return a feature under the name of its column."""

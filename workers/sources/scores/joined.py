@@ -24,6 +24,7 @@ from workers.labels.bad_records import BadRecords
 from workers.labels.parquet import Footer, read_footer
 from workers.labels.shards import runs
 from workers.lake.layout import LabelFile, Lake
+from workers.remark import Remark, RemarkKind, remarked
 from workers.sources.join_context import JoinContext
 from workers.sources.scores.join_parts import (
     CORRECTED,
@@ -70,7 +71,7 @@ def join(
     *,
     also: Iterable[str],
     joining: JoinContext,
-) -> tuple[Lake, tuple[str, ...], BadRecords, str]:
+) -> tuple[Lake, tuple[str, ...], BadRecords, tuple[Remark, ...]]:
     """Write the day's records, one row each and sorted, to files that all workers reach.
 
     Returns:
@@ -291,32 +292,35 @@ def _left_out(parts: tuple[JoinPart, ...], counts: _Counts) -> BadRecords:
     return bad
 
 
-def _remarks(parts: tuple[JoinPart, ...], counts: _Counts) -> str:
+def _remarks(parts: tuple[JoinPart, ...], counts: _Counts) -> tuple[Remark, ...]:
     """Return that records did not play that the label's or the target's table has; or corrections.
 
     Who writes the first table could leave out rows that the model remembers, and who writes labels
     could correct these after training. A table of labels may also serve several models.
     """
-    told = []
+    told: list[Remark] = []
     if counts.unplaced > _MANY * counts.records:
-        told.append(
+        told += remarked(
+            RemarkKind.ROWS_EXCLUDED,
             f"{counts.unplaced:,} rows of {parts[0].found.name} are of no day, or have no time at "
             "which their label was known, and did not play: if training saw them, nothing is known "
-            "of their labels."
+            "of their labels.",
         )
     for part, beyond, corrected in zip(parts, counts.beyond, counts.corrected, strict=True):
         if part.name in {"label", "target"} and beyond > _MANY * counts.records:
-            told.append(
+            told += remarked(
+                RemarkKind.RECORDS_LEFT_OUT,
                 f"{beyond:,} records of the day in {part.found.name} are not in "
                 f"{parts[0].found.name}, and did not play: if training saw them, nothing is known "
-                "of their labels."
+                "of their labels.",
             )
         if corrected > _MANY * counts.records:
-            told.append(
+            told += remarked(
+                RemarkKind.LABELS_CORRECTED,
                 f"{corrected:,} records of {part.found.name} had another label before the one that "
-                "played (scores.known_at): if training saw that one, nothing is known of it."
+                "played (scores.known_at): if training saw that one, nothing is known of it.",
             )
-    return " ".join(told)
+    return tuple(told)
 
 
 def first_columns(tables: ScoreTables, also: Iterable[str]) -> tuple[str, ...]:

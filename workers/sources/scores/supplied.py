@@ -31,6 +31,7 @@ from workers.lake.manifest import (
     OutputCorrection,
     Privacy,
 )
+from workers.remark import RemarkKind, remarked
 from workers.sources.join_context import JoinContext
 from workers.sources.scores.csv_rows import as_parquet, column_kinds
 from workers.sources.scores.joined import first_columns, flattened, join
@@ -259,8 +260,8 @@ class ScoreSource:
                 kinds = column_kinds(tables, role, also, day_in_files=each.day_in_files)
                 found[role] = as_parquet(each, kinds, joining)
         first = found[""]
+        pinned = remarked(RemarkKind.OLDER_VERSION, self.supplied.pinned or "")
         if not self.joined:
-            pinned = self.supplied.pinned or ""
             return partition_of(first, tables.table, self.day, beyond=pinned)
         root, names, left_out, beyond = join(tables, found, self.day, also=also, joining=joining)
         files = tuple(map(root.label_file, names))
@@ -274,7 +275,7 @@ class ScoreSource:
             units,
             left_out,
             unread=unread,
-            beyond=" ".join(filter(None, (self.supplied.pinned, beyond))),
+            beyond=(*pinned, *beyond),
         )
 
     def where_rows_are(self, left_out: int) -> str:

@@ -21,6 +21,7 @@ from workers.labels.parquet import read_footer, read_row_group
 from workers.labels.shards import READERS, Partition, divide
 from workers.lake.layout import LabelFile, Lake
 from workers.lake.places import check_uri, local_path, placed
+from workers.remark import Remark
 from workers.sources.tables.day_tables import DayTable, TablePlace
 from workers.sources.tables.iceberg_places import place_of, properties_of, warehouse_of
 from workers.sources.tables.table_child import ask
@@ -109,7 +110,7 @@ def parent_of(place: str) -> tuple[Lake, str]:
 
 
 def partition_of(
-    found: TableDay, table: str, day: dt.date, *, beyond: str
+    found: TableDay, table: str, day: dt.date, *, beyond: tuple[Remark, ...]
 ) -> tuple[Lake, Partition]:
     """Return a day's files as units of work, and below which root they lie."""
     units = divide(found.root, "", found.files)

@@ -1,0 +1,34 @@
+"""What a record remarks on, as fixed words, and which of them are doubts."""
+
+import pathlib
+import re
+
+from workers.remark import Remark, RemarkKind, doubts_among, remarked, sentences_of
+
+WORKERS = pathlib.Path(__file__).resolve().parents[2] / "workers"
+
+
+def test_without_a_sentence_nothing_is_remarked_on() -> None:
+    assert remarked(RemarkKind.LEAVES_DIFFER, "") == ()
+    told = remarked(RemarkKind.LEAVES_DIFFER, "They do.")
+    assert told == (Remark(RemarkKind.LEAVES_DIFFER, "They do."),)
+    assert sentences_of((*told, Remark(RemarkKind.SUMS_VARY, "So."))) == "They do. So."
+
+
+def test_doubts_are_told_from_what_honest_teams_do_and_from_words_that_are_none() -> None:
+    words = ("rows_excluded", "leaves_differ", "a forged word", "answers_reversed")
+    assert set(doubts_among(words)) == {RemarkKind.ANSWERS_REVERSED, RemarkKind.LEAVES_DIFFER}
+    assert doubts_among(None) == doubts_among(("rows_not_counted", "bad_records")) == ()
+
+
+def test_every_remark_is_made_somewhere_and_says_what_it_means() -> None:
+    texts = [
+        path.read_text(encoding="utf-8")
+        for path in WORKERS.rglob("*.py")
+        if path != WORKERS / "remark.py"
+    ]
+    made = set(re.findall(r"\b(?:RemarkKind|kinds)\.([A-Z_]+)", " ".join(texts)))
+    assert made == {kind.name for kind in RemarkKind}
+    for kind in RemarkKind:
+        assert kind == kind.name.lower()
+        assert re.fullmatch(r"[A-Z][^\n]+\.", kind.meaning)
