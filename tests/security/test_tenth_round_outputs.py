@@ -150,6 +150,9 @@ def test_a_record_that_was_written_before_the_night_is_told(warehouse: Warehouse
     assert warehouse.commit_all(honest[1:]) == (False,)
     with pytest.raises(TerminalError, match="which says consistent"):
         warehouse.commit(honest[0])
+    # An audit of before there were doubts is the same audit.
+    doubtful = honest[0].audit.model_copy(update={"verdict": "doubtful"})
+    assert not warehouse.commit(honest[0].model_copy(update={"audit": doubtful}))
 
 
 @pytest.mark.parametrize("name", ["LOGNAME", "USER", "LNAME", "USERNAME"])
