@@ -229,6 +229,7 @@ def _print_exact(rows: "Sequence[AuditRow]", settings: "Settings", form: Form, *
     from flows.commands.stored import not_the_days
     from flows.report.known_windows import stored_windows
     from flows.run.conclusion import exit_code
+    from workers.warehouse.asked import passed_over
     from workers.warehouse.store import Warehouse
     from workers.warehouse.with_windows import with_windows
 
@@ -244,7 +245,8 @@ def _print_exact(rows: "Sequence[AuditRow]", settings: "Settings", form: Form, *
                 typer.echo(row.reason, err=form is not Form.TABLE)
         asked = stored.filter(stored["exploratory"])["audit_id"]
         others = (not_the_days(warehouse, audit_id) for audit_id in asked)
-        for sentence in filter(None, (*audits["inputs_changed"], *others)):
+        first = passed_over(warehouse, stored).values()
+        for sentence in filter(None, (*audits["inputs_changed"], *others, *first)):
             typer.echo(plain_text(sentence), err=form is not Form.TABLE)
     return exit_code(rows, [*audits["standing"], *_verdicts_of_days(stored, warehouse)])
 

@@ -160,6 +160,12 @@ def _sentence(text: str) -> str:
     return _HOST.sub(r"\1 ", _one_line(text))
 
 
+_OF_ONE_RUN = (
+    "A person chose a plan for this run alone, and of several plans or seeds one may refute what "
+    "is true: where the day has an audit under the settings' plan, that one counts. "
+)
+
+
 def alert_of(row: AuditRow, settings: Settings) -> Alert | None:
     """Return the alert about a record; None for a verdict that no one needs to look at."""
     subjects: dict[str, tuple[Event, str]] = {
@@ -179,8 +185,8 @@ def alert_of(row: AuditRow, settings: Settings) -> Alert | None:
         row,
         settings,
         event=event,
-        what=what,
-        reason=row.reason,
+        what=f"{what}, says a run by another plan" if row.exploratory else what,
+        reason=f"{_OF_ONE_RUN}{row.reason}" if row.exploratory else row.reason,
         next_step=card_of(row).line,
         incident=incident_id(row) if event is Event.VIOLATED else None,
     )

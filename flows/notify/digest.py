@@ -7,7 +7,6 @@ from flows.notify.alerts import Alert, Event, digest_text, report_link
 from flows.notify.incidents import REACH, Course
 from flows.notify.naming import named
 from flows.settings import Settings
-from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import down, guarantee
 from workers.publication.erased import Entry, ErasedStatement
 from workers.publication.published_nights import PublishedNight, nights_of
@@ -36,7 +35,7 @@ def week_sentences(
             "Resolved",
             (_name(one) for one in courses if (one.was_open or one.refuted) and not one.is_open),
         ),
-        _listed("Doubtful", (_name(one) for one in courses if _is_doubtful(one))),
+        _listed("Doubtful", (_doubted(one) for one in courses if _is_doubtful(one))),
         _listed("Acknowledged", (made.sentence() for _, made in known)),
         _listed("Acknowledgement ends within a week", (_name(one) for one in ending)),
         _missed(audited, settings),
@@ -101,8 +100,16 @@ def _refutes(night: PublishedNight) -> bool:
 
 
 def _is_doubtful(course: Course) -> bool:
-    """Return whether the last night concludes nothing, for what its sentence remarks on."""
-    return not course.is_open and course.night["verdict"] == Verdict.DOUBTFUL
+    """Return whether a night concludes nothing, for what its sentence remarks on.
+
+    Any night of the week: an owner may leave its last one without a doubt.
+    """
+    return not course.is_open and course.doubtful > 0
+
+
+def _doubted(course: Course) -> str:
+    nights = "night" if course.doubtful == 1 else "nights"
+    return f"{_name(course).removesuffix(')')}, on {course.doubtful} {nights})"
 
 
 def _name(course: Course) -> str:

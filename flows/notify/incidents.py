@@ -3,7 +3,8 @@
 The first night on which a declaration is refuted begins an incident. Later refuted nights belong to
 it. A night resolves it that refutes nothing and would probably have seen a false declaration: an
 input that cannot be read, an unfaithful proxy or a small holdout resolves nothing, or an owner
-could arrange the end of an alert.
+could arrange the end of an alert. Nor does a night of other labels, of persons in place of rows or
+of a plan of one run alone: it says nothing about the refuted one.
 
 While a violation is acknowledged, its nights notify nobody. It notifies again after the last day,
 and as soon as a night proves more than was known. An acknowledgement covers one declaration,
@@ -14,8 +15,9 @@ again where it proves more than twice as much as the night that last notified, a
 import datetime as dt
 import hashlib
 import itertools
+import json
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -43,7 +45,10 @@ REACH = 28
 """Days for which an incident goes on while no night refutes or resolves. Then it begins anew."""
 _CLAIM = ("model", "secret", "epsilon_declared", "delta_declared", "neighbors")
 _READ = (*SCOPE, "audit_id", "day", "recorded_at", "status", "verdict", "significance",
-         "remarks", "epsilon_lower", "epsilon_ceiling", "epsilon_detectable")  # fmt: skip
+         "remarks", "epsilon_lower", "epsilon_ceiling", "epsilon_detectable", "exploratory",
+         "plan")  # fmt: skip
+_LABELS = ("dataset", "label_column")
+"""Columns that name whose labels were audited; null in records of earlier versions."""
 
 
 class Stage(StrEnum):
@@ -56,6 +61,11 @@ class Stage(StrEnum):
     WORSE = "worse than acknowledged"
     EXPIRED = "its acknowledgement ended"
 
+    @property
+    def notifies(self) -> bool:
+        """False of an update, of which nobody hears."""
+        return self not in {Stage.GOES_ON, Stage.ACKNOWLEDGED}
+
 
 @dataclass(frozen=True, slots=True)
 class Incident:
@@ -64,6 +74,7 @@ class Incident:
     Attributes:
         told: the bound of the last earlier night that notified people, of those that refuted the
             declaration and none resolved since; None where there are none: no incident is open.
+        refuted: the last of these nights.
         acknowledged: the last acknowledgement of it; None where there is none.
         known: the largest bound that was acknowledged, or reported since.
         reported: whether a refuted night was recorded after the acknowledgement's last day.
@@ -73,6 +84,7 @@ class Incident:
     """
 
     told: float | None = None
+    refuted: Mapping[str, Any] | None = None
     acknowledged: Acknowledgement | None = None
     known: float = 0.0
     reported: bool = False
@@ -83,6 +95,15 @@ class Incident:
     def is_open(self) -> bool:
         """True if an earlier night refuted the declaration and none resolved it since."""
         return self.told is not None
+
+    def is_resolved_by(self, row: AuditRow, standing: str | None) -> bool:
+        """Return whether a night ends the incident; none does while a later night refutes."""
+        return (
+            self.refuted is not None
+            and not self.later
+            and resolves(row, standing)
+            and _about_the_same(row, self.refuted)
+        )
 
     def stage(self, row: AuditRow, bound: float) -> Stage:
         """Return what a night that proves `bound` of a refuted declaration is to the incident."""
@@ -107,6 +128,7 @@ def resolves(row: AuditRow | Mapping[str, Any], standing: str | None) -> bool:
     declared = _of(row, "epsilon_declared")
     return (
         _of(row, "verdict") == Verdict.CONSISTENT
+        and not _of(row, "exploratory")
         and standing != Verdict.VIOLATED
         and declared is not None
         and sensitive(
@@ -115,6 +137,28 @@ def resolves(row: AuditRow | Mapping[str, Any], standing: str | None) -> bool:
             epsilon_detectable=_of(row, "epsilon_detectable"),
         )
     )
+
+
+def _about_the_same(row: AuditRow | Mapping[str, Any], refuted: Mapping[str, Any]) -> bool:
+    """Return whether a night is of the labels and the unit of a refuted one, and of its standing.
+
+    A plan that says otherwise whether labels recur begins a new standing, without the evidence.
+    """
+    labels = [{_of(row, name), refuted[name]} - {None} for name in _LABELS]
+    recurs = [_labels_recur(_of(one, "plan")) for one in (row, refuted)]
+    return (
+        all(len(names) <= 1 for names in labels)
+        and _of(row, "privacy_unit") == refuted["privacy_unit"]
+        and recurs[0] == recurs[1]
+    )
+
+
+def _labels_recur(plan: str) -> bool:
+    """Return what a record's plan says of its labels; False of a text that no audit writes."""
+    try:
+        return bool(json.loads(plan).get("labels_recur"))
+    except (ValueError, AttributeError, RecursionError):
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +171,7 @@ class Course:
         was_open: whether the incident was open before the first day.
         refuted: whether a night of these days refutes the declaration.
         is_open: whether it is open after the last day.
+        doubtful: how many nights of these days were doubtful.
         acknowledged: the last acknowledgement of it; None where there is none.
     """
 
@@ -135,22 +180,36 @@ class Course:
     was_open: bool
     refuted: bool
     is_open: bool
+    doubtful: int
     acknowledged: Acknowledgement | None
 
 
 def courses(
-    warehouse: Warehouse, first: dt.date, last: dt.date, windows: Windows = epsilon_windows
+    warehouse: Warehouse,
+    first: dt.date,
+    last: dt.date,
+    windows: Windows = epsilon_windows,
+    *,
+    listed: Collection[str] = (),
 ) -> list[Course]:
     """Return the course of every claim, by model and secret, with a night from `first` to `last`.
 
-    And of those whose incident is open, though no night of these days came to figures.
+    And of those whose incident is open, though no night of these days came to figures: of `listed`
+    models however long ago their last one did. Of one that was retired, it is forgotten some day.
     """
-    audits = _evaluated(warehouse.current(every_secret=True, columns=_READ), first, last)
+    current = warehouse.current(every_secret=True, columns=_READ)
+    audits = _evaluated(current, first, last)
+    silent = _silent(current, audits, last, listed)
+    audits = pl.concat([audits, silent])
+    newest = {(model, secret): day for model, secret, day in _newest(audits)}
     known = acknowledgements(warehouse)
     found = []
     for nights in _by_claim(warehouse, audits, windows).values():
         these = [night for night in nights if night["day"] >= first]
-        is_open = _is_open(last + dt.timedelta(days=1), nights)
+        # Nights without figures do not let an incident of a listed model run out.
+        shown = nights[-1]
+        until = newest[shown["model"], shown["secret"]] if shown["model"] in listed else last
+        is_open = _is_open(until + dt.timedelta(days=1), nights)
         if not these and not is_open:
             continue
         refuted = [night for night in nights if bound_of(night) is not None]
@@ -159,9 +218,10 @@ def courses(
             Course(
                 shown,
                 bound_of(shown),
-                was_open=_is_open(first, nights),
+                was_open=_is_open(min(first, until + dt.timedelta(days=1)), nights),
                 refuted=any(bound_of(night) is not None for night in these),
                 is_open=is_open,
+                doubtful=sum(night["verdict"] == Verdict.DOUBTFUL for night in these),
                 acknowledged=latest_of(known, shown),
             )
         )
@@ -174,6 +234,25 @@ def _evaluated(audits: pl.DataFrame, first: dt.date, last: dt.date) -> pl.DataFr
         pl.col("day").is_between(first - dt.timedelta(days=REACH), last),
         pl.col("status") == Status.EVALUATED,
     )
+
+
+def _newest(audits: pl.DataFrame) -> Iterator[tuple[str, str, dt.date]]:
+    """Yield each model and secret with its last day."""
+    yield from audits.group_by("model", "secret").agg(pl.col("day").max()).iter_rows()
+
+
+def _silent(
+    current: pl.DataFrame, audits: pl.DataFrame, last: dt.date, listed: Collection[str]
+) -> pl.DataFrame:
+    """Return the last evaluated nights of listed models that have none among `audits`."""
+    key = ("model", "secret")
+    nights = current.filter(
+        pl.col("day") <= last,
+        pl.col("status") == Status.EVALUATED,
+        pl.col("model").is_in(list(listed)),
+    ).join(audits, on=key, how="anti")
+    newest = pl.col("day").max().over(key)
+    return nights.filter(pl.col("day") >= newest - pl.duration(days=REACH))
 
 
 def _by_claim(
@@ -208,11 +287,11 @@ def incidents_before(
 def _incident(
     row: AuditRow, nights: Sequence[Mapping[str, Any]], known: Sequence[Acknowledgement]
 ) -> Incident:
-    told, last = _told_before(row.day, nights), latest_of(known, row)
+    (told, refuted), last = _told_before(row.day, nights), latest_of(known, row)
     later = any(night["day"] > row.day and bound_of(night) is not None for night in nights)
     remarks = _remarks_before(row.day, nights)
     if last is None:
-        return Incident(told, later=later, remarks=remarks)
+        return Incident(told, refuted, later=later, remarks=remarks)
     since = {
         night["recorded_at"]: bound
         for night in nights
@@ -223,6 +302,7 @@ def _incident(
     }
     return Incident(
         told,
+        refuted,
         last,
         known=max(last.row.epsilon_acknowledged, *since.values(), 0.0),
         reported=not all(last.covers_day(moment) for moment in since),
@@ -243,7 +323,11 @@ def new_remarks(row: AuditRow, incident: Incident) -> tuple[str, ...]:
 
 
 def _remarks_before(day: dt.date, nights: Iterable[Mapping[str, Any]]) -> frozenset[str] | None:
-    earlier = [night["remarks"] or () for night in nights if _within_reach(night["day"], day)]
+    earlier = [
+        night["remarks"] or ()
+        for night in nights
+        if _within_reach(night["day"], day) and not night["exploratory"]
+    ]
     return frozenset(itertools.chain.from_iterable(earlier)) if earlier else None
 
 
@@ -253,7 +337,7 @@ def _within_reach(night: dt.date, day: dt.date) -> bool:
 
 def _is_open(day: dt.date, nights: Iterable[Mapping[str, Any]]) -> bool:
     """Return whether the last deciding night before `day` left an incident open."""
-    return _told_before(day, nights) is not None
+    return _told_before(day, nights)[0] is not None
 
 
 def _grows(bound: float, told: float) -> bool:
@@ -261,20 +345,27 @@ def _grows(bound: float, told: float) -> bool:
     return bound > max(2.0 * told, told + 1.0)
 
 
-def _told_before(day: dt.date, nights: Iterable[Mapping[str, Any]]) -> float | None:
-    """Return the bound that last notified in an incident open before `day`; None where none is.
+def _told_before(
+    day: dt.date, nights: Iterable[Mapping[str, Any]]
+) -> tuple[float | None, Mapping[str, Any] | None]:
+    """Return the bound that last notified in an incident open before `day`, and its last night.
 
-    Not the largest one: nights that each prove a little more would never notify again.
+    Not the largest bound: nights that each prove a little more would never notify again. None of
+    both where no incident is open.
     """
-    told = None
+    told, refuted = None, None
     for night in nights:
         if not _within_reach(night["day"], day):
             continue
         if (bound := bound_of(night)) is not None:
-            told = bound if told is None or _grows(bound, told) else told
-        elif resolves(night, night["standing"]):
-            told = None
-    return told
+            told, refuted = bound if told is None or _grows(bound, told) else told, night
+        elif (
+            refuted is not None
+            and resolves(night, night["standing"])
+            and _about_the_same(night, refuted)
+        ):
+            told, refuted = None, None
+    return told, refuted
 
 
 def _claim(row: AuditRow | Mapping[str, Any]) -> tuple[object, ...]:

@@ -30,7 +30,7 @@ class AuditedNight(AuditRow):
     """Bound from all nights since family, delta or relation last changed."""
     standing: str | None = None
     """violated where all nights, each held against its own declaration, refute that all were true;
-    else consistent, or None where nothing is declared."""
+    else consistent, doubtful where the night is, or None where nothing is declared."""
     declaration_change: str | None = None
     """How the declaration differs from that of the night before."""
     settings_change: str | None = None

@@ -24,7 +24,7 @@ from flows.notify.alerts import (
     unlisted_alert,
 )
 from flows.notify.artifacts import counted, leave_summary, summary
-from flows.notify.incidents import Incident, incidents_before, new_remarks, resolves
+from flows.notify.incidents import Incident, incidents_before, new_remarks
 from flows.notify.notified import names_taken_out
 from flows.notify.openlineage import send_records, send_statements
 from flows.notify.prefect_context import log_failure
@@ -41,9 +41,11 @@ from flows.settings import Settings
 from privcore.exceptions import AuditError, TransientError, is_failure
 from privcore.lower_bounds.secret import Secret
 from privcore.lower_bounds.verdicts import Verdict
+from workers.audit.rows_again import RowsAgain
 from workers.lake.layout import Lake
 from workers.publication.statement_row import PublicVerdict
 from workers.publication.training_again import recurrences
+from workers.warehouse.asked import passed_over
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.late_labels import late_labels
 from workers.warehouse.maintenance import compact_crowded
@@ -248,9 +250,12 @@ def _beside(
             yield from public_change_alerts(change, settings)
         return
     changed = ((known[one], told) for one, told in input_changes(warehouse, audits).items())
-    for row, told in itertools.chain(changed, late_labels(rows, Lake(settings.lake), warehouse)):
+    lake = Lake(settings.lake)
+    late = late_labels(rows, lake, warehouse, RowsAgain(lake).same)
+    for row, told in itertools.chain(changed, late):
         yield inputs_alert(row, told, settings)
-    for row, told in names_taken_out(rows, settings):
+    others = ((known[one], told) for one, told in passed_over(warehouse, audits).items())
+    for row, told in itertools.chain(names_taken_out(rows, settings), others):
         yield settings_alert(row, told, settings)
     incidents = incidents_before(warehouse, list(known.values()), windows)
     for found in windows(warehouse, audits).sort("day", "model").iter_rows(named=True):
@@ -259,7 +264,7 @@ def _beside(
             bound = found["epsilon_standing"]
             alert = standing_alert(row, bound, settings)
             yield in_incident(alert, row, bound, incident)
-        elif incident.is_open and not incident.later and resolves(row, found["standing"]):
+        elif incident.is_resolved_by(row, found["standing"]):
             yield resolved_alert(row, settings)
         yield from _changed(row, found, incident, settings)
 
@@ -268,8 +273,12 @@ def _changed(
     row: AuditRow, found: Mapping[str, Any], incident: Incident, settings: Settings
 ) -> Iterator[Alert]:
     """Yield alerts of what differs from the nights before this one."""
-    # A violated night has an alert of its own, with all that its sentence remarks on.
-    if row.verdict != Verdict.VIOLATED and (words := new_remarks(row, incident)):
+    # A violated night has an alert of its own, with all that its sentence remarks on. But of an
+    # update nobody hears, and what is remarked on may have lowered it to one.
+    heard = row.verdict == Verdict.VIOLATED and (
+        incident.stage(row, row.epsilon_lower or 0.0).notifies
+    )
+    if not heard and (words := new_remarks(row, incident)):
         yield remarks_alert(row, words, settings)
     if found["declaration_change"] is not None:
         yield declaration_alert(row, found["declaration_change"], settings)

@@ -33,7 +33,8 @@ def digest_of(settings: Settings, day: dt.date, *, today: dt.date) -> Alert:
         figures = pl.col("status") == Status.EVALUATED
         rows = warehouse.scan("audits").filter(figures, pl.col("day").is_between(first, day))
         audited = warehouse.collect(rows.select("model").unique())["model"].to_list()
-        found = courses(warehouse, first, day, stored_windows(settings.report))
+        windows, listed = stored_windows(settings.report), [model.name for model in settings.models]
+        found = courses(warehouse, first, day, windows, listed=listed)
         sentences = week_sentences(found, audited=audited, settings=settings, today=today)
     return digest_alert(sentences, day=day, settings=settings)
 

@@ -25,6 +25,7 @@ from privcore.lower_bounds import WINDOW_EPSILONS
 from tests.support.lake import DAY, PLAN, label_path, label_rows, put_labels
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import INPUTS, START, evaluated, failed, put_rows
+from workers.audit.rows_again import RowsAgain
 from workers.lake.layout import Lake
 from workers.secret_files import state_key
 from workers.warehouse.input_changes import input_changes
@@ -155,7 +156,7 @@ def test_a_night_that_reads_its_own_day_alone_hides_no_late_labels(
     put_labels(lake, day, label_rows(20, seed=1))
     written = (START + dt.timedelta(hours=24)).timestamp()
     os.utime(label_path(lake, "flights", day), (written, written))
-    assert len([*late_labels([last.audit], lake, warehouse)]) == told
+    assert len([*late_labels([last.audit], lake, warehouse, RowsAgain(lake).same)]) == told
 
 
 @pytest.mark.parametrize("later", rest_slow([((3,),), ((),)]))

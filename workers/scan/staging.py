@@ -36,6 +36,7 @@ from privcore.attacks import (
 from workers.exceptions import Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.content_digest import ContentDigest
+from workers.labels.row_digest import RowDigest
 from workers.labels.shards import WorkUnit
 from workers.lake.layout import open_filesystem
 from workers.lake.retries import patiently
@@ -50,7 +51,7 @@ from workers.sources import join_context
 
 KEPT = dt.timedelta(days=7)
 """Time that an abandoned audit's tallies are kept."""
-FORMAT = 14
+FORMAT = 15
 """Raised with every change of what a file holds, so that an older one is not found."""
 _SPARSE, _LARGE = 8, 1 << 12
 """A larger array of counts is kept by its occupied cells, if at most one of so many is."""
@@ -233,6 +234,7 @@ def _arrays(result: PartialResult) -> Arrays:
         ],
         "copies": [dict(result.copies.judged), list(result.copies.found.items())],
         "diagnostics": result.diagnostics.as_json(),
+        "rows": result.rows.rows,
         "bad": [dict(bad.counts), bad.first, bad.reason, bad.sentence, bad.fatal],
     }
     arrays: Arrays = {
@@ -250,6 +252,7 @@ def _arrays(result: PartialResult) -> Arrays:
         "scores": np.stack([part.counts for part in result.scores]),
         "content": result.content.lanes,
         "committed": result.committed.lanes,
+        "rows": result.rows.lanes,
         "holdout": result.holdout.hashes,
         "training": result.training.hashes,
         **result.alike.arrays(),
@@ -402,4 +405,5 @@ def _result(arrays: Arrays) -> PartialResult:
         hashed=frozenset(facts["hashed"]),
         leaves=LeafCounts.from_arrays(arrays),
         weights=SamplingWeights(*facts["weights"]),
+        rows=RowDigest(facts["rows"], arrays["rows"]),
     )

@@ -21,11 +21,13 @@ from workers.labels.parquet import (
     read_footer,
     read_row_group,
 )
+from workers.labels.row_digest import RowDigest
 from workers.labels.shards import Piece, WorkUnit
 from workers.scan.cost import Cost, Meter
 from workers.scan.leaf_counts import leaf_counts
 from workers.scan.near_copies import NearCopies, is_inspected, near_copies
 from workers.scan.partial_results import (
+    MOST_DIGESTED,
     Game,
     LabelPass,
     PartialResult,
@@ -185,6 +187,7 @@ def _scan_batches(
                     alike = _alike(game, batch, asked, looked)
                     held = sketched_rows(game.source, batch, playing.held)
                     trained = _trained(game, batch, playing)
+                    digest = _rows(shared, game, batch, scores)
                 decoys = _decoys(game.source, batch, scores)
                 result = dataclasses.replace(
                     result,
@@ -192,6 +195,7 @@ def _scan_batches(
                     alike=alike,
                     holdout=held,
                     training=trained,
+                    rows=digest,
                     hashed=frozenset(filter(None, [game.source.hashed_kind(batch)])),
                     leaves=leaf_counts(
                         game.source, game.plan, batch, scores, many=game.draw is not None
@@ -330,6 +334,18 @@ def _alike(game: Game, batch: Batch, scores: SharedScores, looked: Looked) -> Ro
     if game.plan.privacy_unit is not None:
         return RowsAlike.none()
     return rows_alike(batch, game.source, scores, looked)
+
+
+def _rows(shared: LabelPass, game: Game, batch: Batch, scores: SharedScores) -> RowDigest:
+    """Return the digest of all rows, once for games that read the same columns."""
+    columns = game.digested
+    if not columns or shared.partition.bytes > MOST_DIGESTED:
+        return RowDigest()
+    key = ("rows", columns)
+    if key not in scores.made:
+        scores.made[key] = RowDigest.of(batch.table, columns)
+    digest: RowDigest = scores.made[key]
+    return digest
 
 
 def _decoys(source: Source, batch: Batch, scores: SharedScores) -> OddsTally | None:

@@ -8,6 +8,8 @@ from typing import Any
 import polars as pl
 
 from privcore.lower_bounds.verdicts import Verdict
+from workers.warehouse.schema import Status
+from workers.warehouse.settings_changes import NO_VERDICT
 from workers.warehouse.store import Warehouse
 
 UNKNOWN = "unknown"
@@ -94,6 +96,49 @@ def asked_again(audits: pl.DataFrame) -> list[str]:
         told = "; ".join(_told(row) for row in rows.iter_rows(named=True))
         sentences.append(f"{day}: {rows.height} audits{whose}: {told}.{_stays(rows)}")
     return sentences
+
+
+def passed_over(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, str]:
+    """Return, by audit id, that an earlier audit by another plan counts for its day.
+
+    Of audits of the same inputs the first counts, so that nobody asks until it suits. So somebody
+    may ask before the night, by a plan that refutes nothing, also on nights that refute nothing
+    alone and would together. Of several days at once, which a backfill audits again, those with
+    another verdict alone are told. A refutation that stays the day's is
+    `workers.warehouse.input_changes`'s to tell.
+    """
+    named = ("model", "day", "secret")
+    asked = audits.filter(
+        pl.col("status") == Status.EVALUATED, ~pl.col("exploratory").fill_null(value=False)
+    ).select("audit_id", "verdict", "plan", *named)
+    days = asked["day"].unique().to_list()
+    if not days:
+        return {}
+    current = warehouse.current(
+        every_secret=True,
+        day=days[0] if len(days) == 1 else None,
+        models=asked["model"].unique(),
+        columns=("audit_id", "verdict", "plan", *named),
+    )
+    others = asked.join(current, on=named, suffix="_counts").filter(
+        pl.col("audit_id") != pl.col("audit_id_counts"),
+        pl.col("plan") != pl.col("plan_counts"),
+        (pl.col("verdict") != pl.col("verdict_counts")) | (len(days) == 1),
+        pl.col("verdict_counts") != Verdict.VIOLATED,
+    )
+    return {
+        row["audit_id"]: f"The audit {row['audit_id_counts'][:8]} of {row['day']} by another plan "
+        f"({_changes(row['plan_counts'], row['plan'])}) came first, and counts: it is "
+        f"{row['verdict_counts']}, and this one is {row['verdict']}. Unless that plan was wanted, "
+        "withdraw it (privaudit withdraw)."
+        for row in others.iter_rows(named=True)
+        if _judged(row["plan"]) != _judged(row["plan_counts"])
+    }
+
+
+def _judged(plan: str) -> dict[str, Any]:
+    """Return the fields of a plan on which verdicts depend."""
+    return {name: value for name, value in json.loads(plan).items() if name not in NO_VERDICT}
 
 
 def _stays(rows: pl.DataFrame) -> str:

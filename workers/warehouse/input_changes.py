@@ -1,6 +1,5 @@
 """Inputs that changed after they were audited: the warehouse's records remember what they were."""
 
-import datetime as dt
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -48,8 +47,6 @@ _PROXY = {
 _OF_TABLES = pl.col("scores").fill_null("computed") == "supplied"
 _KEY = ("model", "day")
 _READ_AT_ALL = pl.col("labels_digest").is_not_null()
-_SAME_FILE = dt.timedelta(days=92)
-"""How long before a day a file may have been audited that is not its own."""
 _OF_NO_ROW = {"version", "privacy", "older_version"}
 """Keys of where rows lie that say nothing of what is read of them."""
 _DIGITS = 12
@@ -116,15 +113,9 @@ def input_changes(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, str]:
 
 def _of_other_days(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, list[str]]:
     """Return, by audit id, that the checkpoint is a file that was first audited for another day."""
-    first, last = audits["day"].min(), audits["day"].max()
-    if not isinstance(first, dt.date) or not isinstance(last, dt.date):
-        return {}
-    # Of a forged row, there may be no day so far away.
-    first, last = max(first, dt.date.min + _SAME_FILE), min(last, dt.date.max - _SAME_FILE)
     digests = audits["target_sha256"].drop_nulls().unique()
     known = warehouse.collect(
         warehouse.scan("audits")
-        .filter(pl.col("day").is_between(first - _SAME_FILE, last + _SAME_FILE))
         .filter(pl.col("target_sha256").is_in(digests.implode()))
         .select("model", "target_sha256", "recorded_at", was="day", as_record="audit_id")
         .sort("recorded_at", "was", "as_record", nulls_last=True)

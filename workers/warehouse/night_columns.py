@@ -11,6 +11,7 @@ NAMED = ("audit_id", "model", "day")
 OF_AUDITS = (
     *NAMED,
     "secret",
+    "verdict",
     "delta_declared",
     "mechanism",
     DATASET,

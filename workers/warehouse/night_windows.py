@@ -62,7 +62,8 @@ MEANINGS = {
     "and never falls. The larger one where a night's first audit is another than the one that "
     "counts. 0 where none.",
     STANDING: "violated where all nights, each held against what was declared for it, refute that "
-    "every declaration was true, as they count or as each was first audited; else consistent. Null "
+    "every declaration was true, as they count or as each was first audited; else consistent, or "
+    "doubtful where the night is. Null "
     "where nothing is declared and nothing is refuted. A night without figures is violated where "
     "the last one with figures is.",
     DECLARATION_CHANGE: "How the declaration, or whose labels are audited, differs from the "
@@ -144,10 +145,15 @@ def _of_model(
             "audit_id": row["audit_id"],
             **windows[place],
             EPSILON_STANDING: max(one[place] for one in proved),
-            STANDING: verdicts[place],
+            STANDING: _standing(verdicts[place], row["verdict"]),
             DECLARATION_CHANGE: declaration_change(before, row),
             SETTINGS_CHANGE: " ".join(filter(None, (changed, told.get(place)))) or None,
         }
+
+
+def _standing(word: str | None, verdict: str) -> str | None:
+    """Return how a model stands after a night: a doubtful one acquits it of nothing, either."""
+    return verdict if (word, verdict) == (Verdict.CONSISTENT, Verdict.DOUBTFUL) else word
 
 
 def _unreadable(history: ModelNights) -> Iterator[dict[str, object]]:

@@ -215,6 +215,11 @@ class AuditRow(TableRow):
     deadline: str | None = None
     """Time of the next day by which the settings wanted the audit, and its zone. Null where no
     settings asked for it."""
+    rows_digest: str | None = None
+    """Digest of the day's rows, whatever files they lie in, as JSON with its columns. Null unless
+    training reads earlier days again, so that later nights ask whether rows came after the audit.
+    Null also outside of the lake, where several days play or a statement is published, and of days
+    above 128 MiB."""
     target_manifest_sha256: str | None = None
     """Digest of the audited checkpoint's manifest."""
     proxy_manifest_sha256: str | None = None

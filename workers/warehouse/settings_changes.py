@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 _OF_ALERTS = ("notify", "deadline")
@@ -50,7 +50,7 @@ def settings_change(before: Mapping[str, Any] | None, now: Mapping[str, Any]) ->
     changed = [name for name in sorted({*was, *is_now}) if was.get(name) != is_now.get(name)]
     words = [
         f"{_short(name)} was {_word(was.get(name))} and is {_word(is_now.get(name))}"
-        for name in changed[:_SHOWN]
+        for name in _shown(changed, was)
     ]
     more = len(changed) - len(words)
     if more:
@@ -79,6 +79,23 @@ def _planned(plan: str) -> Mapping[str, Any]:
     """Return a plan's fields by their names in the settings."""
     given = json.loads(plan)
     return {f"plan.{name}": given[name] for name in given if name not in NO_VERDICT}
+
+
+def _shown(changed: Iterable[str], was: Mapping[str, Any]) -> Iterator[str]:
+    """Yield which changes are named: the plan's all, and some of each other kind.
+
+    Columns, and names of people, may be many: these must hide no change of another kind.
+    """
+    kinds: dict[str, list[str]] = {"audit": [], "names taken out": [], "places": [], "names": []}
+    for name in changed:
+        first = name.partition(".")[0]
+        if first == "notify":
+            kinds["names taken out" if name in was else "names"].append(name)
+        else:
+            kinds["places" if first in _PARTS.values() else "audit"].append(name)
+    yield from kinds.pop("audit")
+    for names in kinds.values():
+        yield from names[:_SHOWN]
 
 
 def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:

@@ -142,7 +142,7 @@ def together(
     _add_promises_for_persons(found)
     if day is not None:
         asked = (key for key, rows in found.items() if day in {row["day"] for row in rows})
-        found = {key: found[key] for key in _most_read(asked, found)}
+        found = {key: found[key] for key in _promised_most(asked, found, promises)}
     return [_partition(key, found[key], nights, delta, promises) for key in sorted(found, key=str)]
 
 
@@ -190,14 +190,28 @@ def _add_promises_for_persons(found: dict[tuple[Any, ...], list[dict[str, Any]]]
             found.setdefault((*labels, None), []).extend(of_persons)
 
 
-def _most_read(
-    keys: Iterable[tuple[Any, ...]], found: Mapping[tuple[Any, ...], Sequence[Any]]
+def _promised_most(
+    keys: Iterable[tuple[Any, ...]],
+    found: Mapping[tuple[Any, ...], Sequence[Mapping[str, Any]]],
+    promises: Callable[[Mapping[str, Any]], bool],
 ) -> list[tuple[Any, ...]]:
-    """Return of each dataset and unit the day of labels that was read most often, the latest."""
+    """Return of each dataset and unit the day of labels that promises most, the latest such.
+
+    By the sum of the declarations: the composition of each day would take long. The day that was
+    read most often is not enough, since one large declaration may be for another day alone. It is
+    kept beside, as many small ones compose to less than their sum.
+    """
+
+    def promised(key: tuple[Any, ...]) -> float:
+        each = [_implied(row) if promises(row) else None for row in found[key]]
+        return sum(math.inf if one is None else one[0] for one in each)
+
     most: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-    for key in sorted(keys, key=lambda key: (len(found[key]), key[0])):
-        most[key[1:]] = key
-    return list(most.values())
+    ordered = sorted(keys, key=lambda key: key[0])
+    for kind, size in (("read", lambda key: len(found[key])), ("promised", promised)):
+        for key in sorted(ordered, key=size):
+            most[kind, *key[1:]] = key
+    return list(dict.fromkeys(most.values()))
 
 
 def together_table(found: Sequence[Together], total: float | None) -> pl.DataFrame:

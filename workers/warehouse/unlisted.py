@@ -12,6 +12,8 @@ from workers.warehouse.store import POSSIBLE_DAY, Warehouse
 
 LATELY = dt.timedelta(days=7)
 """A model is missed for so long after its last audited day; then it counts as retired."""
+_BESIDE = dt.timedelta(days=28)
+"""Time for which a new name may be listed beside the old one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +23,8 @@ class Unlisted:
     Attributes:
         model: its name.
         last_day: the last day that was audited.
-        successors: listed models on the same dataset whose first audit came afterwards: it may
-            have been renamed to one of them.
+        successors: listed models on the same dataset whose first audit came afterwards, or in the
+            four weeks before its last: it may have been renamed to one of them.
         secret: of a listed model, the one whose audit is missed; None where the model is.
     """
 
@@ -39,8 +41,8 @@ class Unlisted:
                 "the settings no longer ask for it. Ask for it again, or note why it ended."
             )
         renamed = (
-            f" {' and '.join(self.successors)} began on the same dataset since: a new name begins "
-            "a new standing, and leaves the old one behind."
+            f" {' and '.join(self.successors)} began on the same dataset since, or shortly before: "
+            "a new name begins a new standing, and leaves the old one behind."
             if self.successors
             else ""
         )
@@ -92,7 +94,11 @@ def unlisted_models(
 def _successors(
     row: Mapping[str, Any], rows: Iterable[Mapping[str, Any]], names: set[str]
 ) -> tuple[str, ...]:
-    """Return the listed models that began on a model's dataset after it ended."""
+    """Return the listed models that began on a model's dataset after it ended, or not long before.
+
+    For some nights both names may be listed.
+    """
+    since = max(row["first_day"], row["last_day"] - _BESIDE)
     return tuple(
         other["model"]
         for other in rows
@@ -100,5 +106,5 @@ def _successors(
         and other["of"] == Secret.LABEL
         and other["dataset"] is not None
         and other["dataset"] == row["dataset"]
-        and other["first_day"] > row["last_day"]
+        and other["first_day"] > since
     )

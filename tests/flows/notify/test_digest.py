@@ -65,7 +65,7 @@ def test_a_week_is_said_by_what_stands_is_new_and_is_resolved(
         "loans (declared 0.5, proved at least 0.90 on 2026-03-02).",
         "New": "loans (declared 0.5, proved at least 0.90 on 2026-03-02).",
         "Resolved": "mail (declared 0.5).",
-        "Doubtful": "quiet (declared 0.5).",
+        "Doubtful": "quiet (declared 0.5, on 1 night).",
         "Acknowledged": "none.",
         "Acknowledgement ends within a week": "none.",
         "Without a result all week": "gone.",

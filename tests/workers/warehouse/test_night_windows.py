@@ -40,7 +40,7 @@ def levels(number: int, epsilon: float | np.ndarray = WINDOW_EPSILONS) -> np.nda
 
 def night(number: int, *, model: str = "ads", hour: int = 0, **changes: Any) -> AuditRecord:
     """Night `number` after `START`; changes are of its wealth's row, levels of its wealth."""
-    of_audit = {name: changes.pop(name) for name in ("significance", "claim_evalue", "reason")
+    of_audit = {name: changes.pop(name) for name in ("significance", "claim_evalue", "reason", "verdict")
                 if name in changes}  # fmt: skip
     record = evaluated(model, START + dt.timedelta(days=number), hour=hour, **of_audit)
     declared = changes.get("epsilon_declared", 0.5)
@@ -361,3 +361,12 @@ def test_qvalues_are_those_of_the_models_of_one_night(warehouse: Warehouse) -> N
     )
     assert joined["claim_qvalue"].to_list() == [*first, None, *second]
     assert joined["epsilon_lower_7_days"].null_count() == 0
+
+
+def test_a_doubtful_night_leaves_no_model_standing_consistent(warehouse: Warehouse) -> None:
+    """Who hides a leak night after night would else stand `consistent` all along."""
+    low = {"claimed_log_wealth": (0.0,) * 4}
+    warehouse.commit(night(0, **low))
+    warehouse.commit(night(1, verdict="doubtful", **low))
+    found = epsilon_windows(warehouse, warehouse.current()).sort("day")
+    assert found["standing"].to_list() == ["consistent", "doubtful"]

@@ -78,6 +78,7 @@ def test_a_model_that_disappears_is_missed_for_a_week(warehouse: Warehouse) -> N
         assert len(found) == missed
     (found_one,) = unlisted_models(warehouse, listed, last + dt.timedelta(days=1))
     assert found_one.sentence() == (
-        "always was last audited for 2026-04-05, and the settings no longer list it. List it "
-        "again, or note why it was retired."
+        "always was last audited for 2026-04-05, and the settings no longer list it. new began on "
+        "the same dataset since, or shortly before: a new name begins a new standing, and leaves "
+        "the old one behind. List it again, or note why it was retired."
     )
