@@ -61,7 +61,8 @@ BELOW_IN_WORKERS = {
     "labels": {"exceptions", "contained", "lake", "remark"},
     "databases": {"exceptions", "patience", "lake"},
     "warehouse": {
-        "databases", "plain_files", "plain_text", "patience", "plan", "strict_model", "lake",
+        "databases", "plain_files", "plain_text", "patience", "plan", "strict_model", "memory",
+        "lake", "labels",
     },
     "sources": {
         "exceptions", "contained", "contained_child", "databases", "plan", "strict_model",

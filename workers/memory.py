@@ -36,6 +36,11 @@ def bounded_memory(most: int) -> int:
     return min([most, *(left // _SHARE for left in _left())])
 
 
+def memory_left() -> int | None:
+    """Return the bytes that the machine and the container have left; None where none says it."""
+    return min(_left(), default=None)
+
+
 @contextlib.contextmanager
 def at_most_more(most: int) -> Iterator[None]:
     """Let this process take at most `most` bytes of address space more while the block runs.

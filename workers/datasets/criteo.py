@@ -151,7 +151,7 @@ def parse(lines: list[bytes]) -> tuple[pl.DataFrame, int]:
     ).with_columns(pl.all().fill_null(""))
     fits = [
         pl.col(LABEL.column).str.contains(r"^[01]$"),
-        *(pl.col(name).str.contains(r"^(-?\d{1,18})?$") for name in NUMERIC),
+        *(pl.col(name).str.contains(r"^(-?[0-9]{1,18})?$") for name in NUMERIC),
         *(pl.col(name).str.contains(r"^([0-9a-fA-F]{1,16})?$") for name in CATEGORICAL),
     ]
     good = words.filter(pl.all_horizontal(fits))

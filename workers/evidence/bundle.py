@@ -35,6 +35,7 @@ from workers.evidence.envelope import (
     DsseEnvelope,
     UntrustedSignatureError,
     canonical_json,
+    has_one_form,
     sign_payload,
     verified_payload,
 )
@@ -376,6 +377,8 @@ def _in_toto(
         predicate, content, found = None, None, (None, None)
     if not (isinstance(predicate, dict) and isinstance(content, str)):
         raise _inconsistent("an attestation is no in-toto statement")
+    if not has_one_form(payload):
+        raise _inconsistent("an attestation says a field twice, or is not as privaudit writes JSON")
     if found[0] != STATEMENT_TYPE or found[1] not in predicate_types:
         wanted = " or ".join(map(repr, predicate_types))
         raise _inconsistent(f"an attestation is of type {found[1]!r} instead of {wanted}")

@@ -105,6 +105,17 @@ def canonical_json(value: Any) -> bytes:
     return text.encode()
 
 
+def has_one_form(payload: bytes) -> bool:
+    """Return whether bytes are JSON as `canonical_json` writes it.
+
+    Other bytes may say a field twice, and verifiers differ in which of the two they read.
+    """
+    try:
+        return canonical_json(json.loads(payload)) == payload
+    except (ValueError, RecursionError, TerminalError):
+        return False
+
+
 def pre_authentication_encoding(payload_type: str, payload: bytes) -> bytes:
     """Return the bytes that DSSE signs: what `openssl pkeyutl -verify` has to be given."""
     return Envelope(payload, payload_type, {}).pae()

@@ -18,6 +18,7 @@ from workers.evidence.envelope import (
     DsseEnvelope,
     UntrustedSignatureError,
     canonical_json,
+    has_one_form,
     sign_payload,
     verified_payload,
 )
@@ -262,6 +263,12 @@ def _log_entry(content: str, trusted: Sequence[Key]) -> bytes | DsseEnvelope:
 def _validated(kind: type[Payload], payload: bytes, what: str) -> Payload:
     """Return a payload that a trusted key signed, by its model."""
     try:
+        if not has_one_form(payload):
+            raise UntrustedSignatureError(
+                "altered",
+                f"The content of {what} says a field twice, or is not as privaudit writes JSON: "
+                "ask its signer for another.",
+            )
         return kind.model_validate_json(payload)
     except ValidationError:
         raise UntrustedSignatureError(

@@ -169,6 +169,9 @@ class Batch:
         """
         if name not in self._made:
             with self._readable(name):
+                # polars panics at these, with words and a trace on the terminal.
+                if pa.types.is_decimal256(self.table[name].type):
+                    raise TypeError
                 # Arrow hands on text that is no UTF-8, and a reader of it panics.
                 self.table[name].validate(full=True)
                 self._made[name] = pl.Series(name, pl.from_arrow(self.table[name]))
@@ -203,8 +206,9 @@ class Batch:
                 raise
             raise NotEvaluableError(
                 Reason.LABELS_UNREADABLE,
-                f"{self.path} holds values in {name!r}, stored as {self.table[name].type}, that "
-                f"cannot be read ({type(error).__name__}): write them as plain numbers or text.",
+                f"{self.path} holds values in {name!r}, stored as {self.table[name].type!s:.100}, "
+                f"that cannot be read ({type(error).__name__}): write them as plain numbers or "
+                "text.",
             ) from None
 
     def feature(

@@ -6,7 +6,7 @@ They are digested by BLAKE3, at six times the speed of SHA-256: every byte of ev
 
 import bisect
 import functools
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
@@ -22,6 +22,7 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.content_digest import ContentDigest
 from workers.labels.footers import describe_footer
 from workers.labels.page_headers import unpacked_sizes
+from workers.labels.row_statistics import Said, contradicted, said_of
 from workers.lake import limits
 from workers.lake.layout import LabelFile, Lake
 from workers.lake.random_reads import RandomReads
@@ -237,10 +238,12 @@ class RowGroup:
         try:
             metadata = _metadata(self.footer.content)
             file = pq.ParquetFile(source, metadata=metadata, read_dictionary=text)
+            said = said_of(metadata.row_group(self.index), columns)
             for batch in file.iter_batches(
                 batch_size=rows, row_groups=[self.index], columns=columns, use_threads=False
             ):
                 table = pa.Table.from_batches([batch])
+                _check_said(table, said, self.path)
                 for field in hollow:
                     table = table.append_column(field, pa.nulls(len(batch), field.type))
                 yield _decoded(table, self.path, encoded)
@@ -316,6 +319,8 @@ def _check_pages(path: str, chunks: Iterable[tuple[memoryview, int]]) -> None:
             size, held = unpacked_sizes(chunk, values)
         except ValueError:
             raise DamagedFileError(path) from None
+        if held != values:
+            raise DamagedFileError(path)
         total += size
         if total > limits.SHARD_BYTES:
             raise _too_large(path, f"has pages of {total:,} bytes")
@@ -356,6 +361,17 @@ def _too_large(path: str, what: str) -> NotEvaluableError:
         f"A row group of {path} {what}, more than the {limits.SHARD_ROWS:,} rows and "
         f"{limits.SHARD_BYTES:,} bytes that are read: write smaller row groups.",
     )
+
+
+def _check_said(table: pa.Table, said: Mapping[str, Said], path: str) -> None:
+    """Refuse values that the footer says are not there: readers that filter would miss rows."""
+    name = contradicted(table, said)
+    if name is not None:
+        raise NotEvaluableError(
+            Reason.LABELS_UNREADABLE,
+            f"{path} holds in {name!r} values that its own statistics say are not there, so that a "
+            "reader with a filter takes fewer rows than there are: write the file anew.",
+        )
 
 
 def _fetch(lake: Lake, path: str, spans: list[tuple[int, int]]) -> tuple[tuple[int, bytes], ...]:

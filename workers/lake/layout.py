@@ -165,7 +165,7 @@ class Lake:
 
     def create(self, path: str) -> pa.NativeFile:
         """Open a file for writing, in an existing folder."""
-        return self.files.open_output_stream(path)
+        return self.files.open_output_stream(path, compression=None)
 
     def write(self, path: str, content: bytes) -> None:
         """Write a whole file, making its folder."""

@@ -71,7 +71,9 @@ def count_ngrams(
     total = executor.fold(_count_unit, shared, partition.work_units, on_done=lambda _: None)
     if total is None or not total.counts:
         raise NotEvaluableError(
-            Reason.MISSING_LABELS, f"No row of {partition.dataset} has the split {split!r}."
+            Reason.MISSING_LABELS,
+            f"No row of {partition.dataset} has the split {split!r} and a sequence in {column!r}: "
+            f"text that is not empty, or token ids of 0 to {_LARGEST_ID:,}.",
         )
     return total
 

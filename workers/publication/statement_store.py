@@ -41,6 +41,7 @@ from workers.warehouse.delta import (
     table_path,
     whole,
 )
+from workers.warehouse.log_size import check_log
 from workers.warehouse.tables import without_impossible_times
 
 _TABLE = "statements"
@@ -163,6 +164,7 @@ class Statements:
 
         def once() -> Published:
             check_plain(self._path)
+            check_log(self._path)
             stored = deltalake.DeltaTable.create(
                 self._path, schema=_SCHEMA, mode="ignore", configuration=_CONFIGURATION
             )

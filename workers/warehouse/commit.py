@@ -22,6 +22,7 @@ from privcore.lower_bounds import Verdict
 from workers.plain_text import plain_text
 from workers.warehouse.delta import check_plain, data_files, rewriting
 from workers.warehouse.later_rows import ConfirmationRow
+from workers.warehouse.log_size import check_log
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRecord, AuditRow
 from workers.warehouse.table_row import TableRow
@@ -140,6 +141,7 @@ class Snapshots:
         if now.version() == version:
             return set()
         path = self._stored.path(table)
+        check_log(path, version)
         then = deltalake.DeltaTable(path, version=version)
         files = sorted(set(data_files(now, path)) - set(data_files(then, path)))
         if not files:
@@ -152,6 +154,7 @@ class Snapshots:
 
         def opened() -> deltalake.DeltaTable:
             check_plain(path)
+            check_log(path)
             try:
                 return deltalake.DeltaTable(path)
             except TableNotFoundError:

@@ -6,12 +6,14 @@ what a damaged file makes them raise, or panic with, is one sentence here.
 
 import contextlib
 import datetime as dt
+import functools
 import json
 import os
 import re
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import deltalake
@@ -24,10 +26,11 @@ from privcore.exceptions import TerminalError, TransientError
 from workers.lake.layout import open_filesystem
 from workers.lake.places import check_uri, local_path
 from workers.patience import Patience
+from workers.warehouse.log_size import changed, check_log, data_file_size
 
 Answer = TypeVar("Answer")
 
-_COMMIT = re.compile(r"(\d{20})\.json")
+_COMMIT = re.compile(r"([0-9]{20})\.json")
 _NEVER = re.compile(r"[\[\]^|\\\x00-\x1f\x7f\ud800-\udfff]|%[0-9A-Fa-f]{2}")
 """Text that deltalake 1.6 cannot have in a path (nor bytes that are no UTF-8): it panics, or writes
 to one place and reads from another."""
@@ -51,7 +54,7 @@ _KINDS = {
 """Words of Delta Lake for what a table's columns hold."""
 _NAMED = 100
 """Characters that are quoted of a file's name."""
-_AT_ONCE = 1_000
+_AT_ONCE, _READERS = 1_000, 16
 _COUNTED: set[str] = set()
 """Data files whose rows were counted; none changes under its name."""
 _REWRITER = "privaudit/rewriting"
@@ -89,6 +92,7 @@ def open_table(path: str) -> deltalake.DeltaTable | None:
 
     def opened() -> deltalake.DeltaTable | None:
         check_plain(path)
+        check_log(path)
         try:
             table = kind(path)
         except TableNotFoundError:
@@ -112,7 +116,7 @@ def check_plain(path: str) -> None:
         with contextlib.suppress(FileNotFoundError), os.scandir(part) as entries:
             for entry in entries:
                 if entry.is_symlink() or not (entry.is_file() or entry.is_dir()):
-                    raise _changed(path, f"{entry.name[:_NAMED]!a} is a link or no plain file")
+                    raise changed(path, f"{entry.name[:_NAMED]!a} is a link or no plain file")
 
 
 def check_ours(table: deltalake.DeltaTable, path: str) -> None:
@@ -126,17 +130,17 @@ def check_ours(table: deltalake.DeltaTable, path: str) -> None:
         TerminalError: naming what it has, in the version that is open.
     """
     if table.protocol().min_reader_version > 1 or table.metadata().partition_columns:
-        raise _changed(path, "it has deletion vectors, partitions or other reader features")
+        raise changed(path, "it has deletion vectors, partitions or other reader features")
     # Of deltalake's own class: `_LocalTable` says nothing of where it lies.
     folder = deltalake.DeltaTable.table_uri.__get__(table).rstrip("/")
     if local_path(path) is not None:
         folder = urllib.parse.unquote(folder.removeprefix("file://"))
     files = data_files(table, path)
     if len(set(files)) < len(files):
-        raise _changed(path, "its log names a file twice")
+        raise changed(path, "its log names a file twice")
     for file in files:
         if file.rpartition("/")[0] != folder:
-            raise _changed(path, f"its log names {file[:_NAMED]!a}, which lies elsewhere")
+            raise changed(path, f"its log names {file[:_NAMED]!a}, which lies elsewhere")
 
 
 def check_columns(table: deltalake.DeltaTable, columns: pa.Schema, path: str) -> None:
@@ -149,7 +153,7 @@ def check_columns(table: deltalake.DeltaTable, columns: pa.Schema, path: str) ->
     for column in columns:
         found = stored.get(column.name)
         if found is not None and _kind(found) != _KINDS.get(column.type, "array"):
-            raise _changed(path, f"its column {column.name} holds {str(found)[:_NAMED]}")
+            raise changed(path, f"its column {column.name} holds {str(found)[:_NAMED]}")
 
 
 def check_rows(table: deltalake.DeltaTable, path: str, *, bytes_a_row: float) -> None:
@@ -165,24 +169,18 @@ def check_rows(table: deltalake.DeltaTable, path: str, *, bytes_a_row: float) ->
         some = new[start : start + _AT_ONCE]
         places = [file.rpartition("/")[2] for file in some]
         sizes = [info.size or 0 for info in open_filesystem(path).get_file_info(places)]
-        scans = [pl.scan_parquet(file, glob=False, hive_partitioning=False) for file in some]
-        counted = pl.collect_all([scan.select(pl.len()) for scan in scans])
-        for place, size, count in zip(places, sizes, counted, strict=True):
-            if (rows := count.item()) * bytes_a_row > size:
-                raise _changed(path, f"{place[:_NAMED]!a} has {rows:,} rows in {size:,} bytes")
+        asked = functools.partial(data_file_size, open_filesystem(path), path)
+        with ThreadPoolExecutor(_READERS) as pool:
+            counted = list(pool.map(asked, places, sizes))
+        for place, size, (rows, _) in zip(places, sizes, counted, strict=True):
+            if rows * bytes_a_row > size:
+                raise changed(path, f"{place[:_NAMED]!a} has {rows:,} rows in {size:,} bytes")
         _COUNTED.update(some)
 
 
 def _kind(found: Any) -> str:
     name = str(getattr(found, "type", "array"))
     return "number" if name in _NUMBERS else name
-
-
-def _changed(path: str, how: str) -> TerminalError:
-    return TerminalError(
-        f"The table at {path} is not as privaudit writes it ({how}): another program changed it. "
-        "Restore it from a backup, and see who may write there."
-    )
 
 
 def data_files(table: deltalake.DeltaTable, path: str) -> list[str]:

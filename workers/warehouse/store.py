@@ -28,6 +28,7 @@ from workers.warehouse.delta import (
     whole,
 )
 from workers.warehouse.later_rows import WithdrawalRow
+from workers.warehouse.log_size import check_log
 from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import AuditRecord, Status
 from workers.warehouse.table_row import AS_STORED
@@ -225,6 +226,7 @@ class Warehouse:
         commits = commit_times(self.uri, table)
         known = [version for version, at in commits if at <= self.as_of.timestamp() * 1000]
         if known:
+            whole(self.uri, lambda: check_log(self.path(table), known[-1]))
             stored.load_as_version(known[-1])
             check_ours(stored, self.path(table))
             self._check_rows(table, stored)

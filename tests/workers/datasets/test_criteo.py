@@ -92,6 +92,7 @@ def test_a_share_of_each_chunk_is_drawn_in_the_file_s_order_until_there_are_enou
         b"\xff\xfe" + line(),
         line() + b"\r",
         line(counts=["9" * 30, *["0"] * 12]),
+        line(counts=["\u0663", *["0"] * 12]),
         line(hashes=['"' * 8, *["0"] * 25]),
     ],
 )

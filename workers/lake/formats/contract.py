@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -54,6 +55,20 @@ class LoadedModel:
     classes: tuple[str, ...] | None = None
     rounds: int | None = None
     counted: dict[int | str, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        """Refuse a category of two codes.
+
+        Raises:
+            ModelRefusedError: naming the first.
+        """
+        for known in self.categories:
+            if known is not None and len(set(known)) < len(known):
+                twice = next(word for word, count in Counter(known).items() if count > 1)
+                raise ModelRefusedError(
+                    f"gives the category {twice[:100]!r} two codes in one column, so that its rows "
+                    "have no one answer: train it on a column whose categories differ as text"
+                )
 
 
 class ModelFormat(Protocol):

@@ -179,7 +179,7 @@ class TableLabels:
     @property
     def rows(self) -> DayRows:
         """Reader of the rows."""
-        return DayRows(self.table, self.day, self.found.day_in_files)
+        return DayRows(self.table, self.day, self.found.day_in_files, self.found.ends)
 
     @property
     def name(self) -> str:
@@ -237,6 +237,7 @@ class TableLabels:
         named += [(name, "plan.slices") for name in needed.slices]
         named += [] if needed.unit is None else [(needed.unit, "plan.privacy_unit")]
         check_table_columns(footer, path, named)  # decoys are of labels in the lake alone
+        self.found.check_has(name for name, _ in named)
 
     def today(self, batch: Batch) -> NDArray[np.bool_]:
         """Return whether each row is of the day."""

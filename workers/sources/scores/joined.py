@@ -184,6 +184,7 @@ def _footer(part: JoinPart, file: LabelFile) -> Footer:
             f"{file.name} of {part.found.name} has no column {missing[0]!r}: correct "
             f"scores in the settings; it has {', '.join(footer.names[:20])}.",
         )
+    part.found.check_has(part.needed)
     return footer
 
 

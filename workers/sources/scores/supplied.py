@@ -121,7 +121,9 @@ class ScoreSource:
     @property
     def _rows(self) -> DayRows:
         """Reader of the rows; of joined ones, all are of the day."""
-        return DayRows(self.tables, self.day, self.found.day_in_files and not self.joined)
+        if self.joined or not isinstance(self.found, TableDay):
+            return DayRows(self.tables, self.day, self.found.day_in_files and not self.joined)
+        return DayRows(self.tables, self.day, self.found.day_in_files, self.found.ends)
 
     @property
     def label(self) -> LabelColumn:
@@ -291,6 +293,8 @@ class ScoreSource:
         needed += [(name, "plan.slices") for name in slices]
         needed += [] if unit is None else [(unit, "plan.privacy_unit")]
         check_table_columns(footer, path, needed)
+        if isinstance(self.found, TableDay) and not self.joined:
+            self.found.check_has(name for name, _ in needed)
 
     def labels(self, batch: Batch) -> tuple[NDArray[np.int64], BadRecords]:
         """Return class indices, -1 for a row of another day and for a bad record.

@@ -7,7 +7,7 @@ such is refused, with the way out. A contained child reads Delta's logs and Iceb
 
 import datetime as dt
 import posixpath
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,6 +47,8 @@ class TableDay:
         unread: of a folder, files that are not read on any other day either.
         called: what sentences call it; its address if left out.
         newest: its newest version or snapshot; None of a folder, and where it cannot be opened.
+        columns: the table's by its log or catalogue; None where only files say it.
+        ends: the least and the greatest word that these say of a file's column of arms.
     """
 
     root: Lake
@@ -57,11 +59,27 @@ class TableDay:
     unread: tuple[LabelFile, ...] = ()
     called: str | None = None
     newest: int | None = field(default=None, compare=False)
+    columns: frozenset[str] | None = field(default=None, compare=False)
+    ends: Mapping[str, Sequence[str]] = field(default_factory=dict, compare=False)
 
     @property
     def name(self) -> str:
         """The table's name in sentences."""
         return self.root.uri if self.called is None else self.called
+
+    def check_has(self, names: Iterable[str]) -> None:
+        """Raise `NotEvaluableError` unless the table itself has columns that its files hold.
+
+        Readers of Delta and Iceberg pass over columns of a file that the table has not, or no more.
+        """
+        missing = [name for name in names if self.columns is not None and name not in self.columns]
+        if missing:
+            raise NotEvaluableError(
+                Reason.TABLE_UNSUPPORTED,
+                f"{self.name} has no column {missing[0]!r}, and its files hold one, which its "
+                "readers pass over: name a column of the table in the settings, or add this one "
+                "to it.",
+            )
 
     @property
     def pinned(self) -> str:
@@ -253,7 +271,7 @@ def _as_named(files: dict[str, list[tuple[str, str]]]) -> dict[str, list[Named]]
 
 
 def _delta_day(place: TablePlace, root: Lake, day: dt.date) -> TableDay:
-    found = _ask_delta("files_of_day", place, column=place.day, day=day.isoformat())
+    found = _ask_delta("files_of_day", place, **_asked(place, day))
     if not found["files"]:
         raise no_such_day(place, day)
     _check_one_spelling(place, found["said"])
@@ -274,7 +292,15 @@ def _delta_day(place: TablePlace, root: Lake, day: dt.date) -> TableDay:
         day_in_files=in_files,
         unread=undated,
         newest=found["newest"],
+        columns=frozenset(found["columns"]),
+        ends=found["ends"],
     )
+
+
+def _asked(place: TablePlace, day: dt.date) -> dict[str, str | None]:
+    """Return the day that is asked for, its column, and that of a row's arm where there is one."""
+    arm = place.holdout_rule.column if isinstance(place, DayTable) else None
+    return {"column": place.day, "day": day.isoformat(), "arm": arm}
 
 
 def _check_apart(root: Lake, file: LabelFile, apart: set[str], place: TablePlace) -> None:
@@ -293,7 +319,7 @@ def _in_the_log(place: TablePlace, column: str) -> NotEvaluableError:
 
 
 def _iceberg_day(place: TablePlace, day: dt.date) -> TableDay:
-    found = _ask_iceberg("files_of_day", place, column=place.day, day=day.isoformat())
+    found = _ask_iceberg("files_of_day", place, **_asked(place, day))
     names = [_below(found["location"], path) for path in found["files"]]
     if not names:
         raise no_such_day(place, day)
@@ -305,7 +331,16 @@ def _iceberg_day(place: TablePlace, day: dt.date) -> TableDay:
         list(pool.map(lambda file: _check_said(root, file, said.get(file.name, ()), place), files))
     in_files = place.day is not None
     version, newest = found["snapshot"], found["newest"]
-    return TableDay(root, "iceberg", version, files, day_in_files=in_files, newest=newest)
+    return TableDay(
+        root,
+        "iceberg",
+        version,
+        files,
+        day_in_files=in_files,
+        newest=newest,
+        columns=frozenset(found["ids"]),
+        ends={_below(found["location"], path): words for path, words in found["ends"].items()},
+    )
 
 
 def _check_numbers(
