@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from flows.commands import (
     acknowledge,
@@ -39,6 +38,7 @@ from flows.commands import (
 )
 from flows.commands.options import AUDIT, LEARN, OPERATE
 from flows.failures import WrongUsageError, in_a_record, in_one_sentence
+from flows.lasting_output import outlasting_readers
 from flows.ledger import report_to_watcher
 from privcore.exceptions import AuditError, is_failure
 from workers.plain_text import plain_text
@@ -130,8 +130,11 @@ def privaudit(
 
 def main() -> None:
     """Run the command line; an error is one sentence and exit code 3, unless --debug."""
-    # Rich would end the process with 1, which means `violated`, where its reader has gone.
-    Console.on_broken_pipe = _raise_broken_pipe  # type: ignore[method-assign, assignment]
+    with outlasting_readers():
+        _run()
+
+
+def _run() -> None:
     try:
         code = app(standalone_mode=False, prog_name="privaudit")
     except _UsageError as error:
@@ -140,8 +143,6 @@ def main() -> None:
         code = _USAGE
     except typer.Abort:
         code = _INTERRUPTED
-    except BrokenPipeError:
-        code = 0  # its reader had enough
     except BaseException as error:
         if not is_failure(error):
             raise
@@ -155,13 +156,10 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _raise_broken_pipe(_console: Console) -> None:
-    raise BrokenPipeError
-
-
 def _print_error(error: BaseException) -> None:
     if "--debug" in sys.argv[1:]:
-        traceback.print_exception(error)
+        for line in "".join(traceback.format_exception(error)).splitlines():
+            typer.echo(plain_text(line), err=True)  # it quotes others' words
         return
     where = "" if isinstance(error, AuditError) else " (privaudit --debug shows where)."
     typer.echo(f"privaudit: {plain_text(in_one_sentence(error))}{where}", err=True)

@@ -4,6 +4,7 @@ Ray and Prefect's server can end the process that runs the audits without a word
 knows from this what is left, and makes a record of it. Without a watcher nothing is reported.
 """
 
+import contextlib
 import json
 import os
 import threading
@@ -31,7 +32,7 @@ def report_to_watcher(**event: Any) -> None:
     """Report one event, if a process watches."""
     if _watcher is not None:
         line = json.dumps(event, default=str).encode() + b"\n"
-        with _lock:
+        with _lock, contextlib.suppress(BrokenPipeError):  # the watcher was killed
             while line:
                 line = line[os.write(_watcher, line) :]
 

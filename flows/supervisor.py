@@ -1,9 +1,9 @@
 """The command `privaudit`: run by one process, watched by another that outlives every fault.
 
 Ray ends its driver when its raylet or its store of cluster state dies (exit code 1 or an abort,
-without a word), and a full disk or a signal may end it anywhere. So the commands that use Ray run
-in a child. The watching process turns its end into the right exit code and one sentence, makes a
-record of what was left, and leaves no process behind.
+without a word), and a full disk or a signal may end it anywhere. So every command that may use Ray
+runs in a child. The watching process turns its end into the right exit code and one sentence, makes
+a record of what was left, and leaves no process behind.
 """
 
 import contextlib
@@ -18,14 +18,21 @@ import traceback
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from flows.lasting_output import open_closed_streams
 from flows.ledger import Ledger, report_to_watcher, reporting
 from workers.memory import return_freed_memory
 
-WATCHED = {"run", "night", "backfill", "demo", "train", "publish", "try"}
+WATCHED = {
+    *("run", "night", "backfill", "publish"),
+    *("attach", "check", "gate", "locate", "verify", "what-if"),
+    *("demo", "ladder", "memorization", "release", "study", "train"),
+}
+"""Commands that may use Ray, and `publish`, which charges labels."""
 _ERROR, _INTERRUPTED = 3, 130
 _GRACE, _LAST_GRACE = 20.0, 5.0
 """Seconds to end by itself: for an interrupted run, and for what it leaves behind."""
-_SET_CHILD_SUBREAPER = 36
+_SET_SIGNAL_OF_PARENTS_DEATH, _SET_CHILD_SUBREAPER = 1, 36
+_AGAIN = "Run the same command again to go on: what was made or committed stays"
 _OVERDUE = (
     "The night had not ended an hour after its last deadline: something that it waits for is "
     "stopped, or does not answer (a part of Ray, storage, the process itself)."
@@ -34,6 +41,7 @@ _OVERDUE = (
 
 def main() -> None:
     """Run the command line."""
+    open_closed_streams()
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
     asks = {"--help", "--dry-run"} & set(sys.argv[1:])
     if command in WATCHED and not asks and sys.platform == "linux":
@@ -48,9 +56,11 @@ def _watch() -> int:
     # What the child leaves behind becomes ours, however it ended.
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     mine, theirs = os.pipe()
+    watcher = os.getpid()
     child = os.fork()
     if child == 0:
         os.close(mine)
+        _end_with(watcher)
         os.setsid()  # Ctrl-C reaches the watcher alone, which passes it on once
         _carry(theirs)
     os.close(theirs)
@@ -71,6 +81,13 @@ def _watch() -> int:
         _say(f"privaudit: {ledger.why}")
     _say(_record_what_is_left(ledger, ledger.why))
     return _ERROR
+
+
+def _end_with(watcher: int) -> None:
+    """End this process with the watcher: who kills a command by its id, or its build, means it."""
+    ctypes.CDLL(None).prctl(_SET_SIGNAL_OF_PARENTS_DEATH, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != watcher:
+        os._exit(_ERROR)
 
 
 def _heeded(reported: Iterable[bytes], signals: "_Signals") -> Iterator[bytes]:
@@ -111,6 +128,8 @@ class _Signals:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._heard)
         signal.signal(signal.SIGALRM, self._late)
+        if signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL:
+            signal.signal(signal.SIGTSTP, self._paused)
 
     def _heard(self, number: int, _frame: Any) -> None:
         if self.asked is not None:
@@ -119,6 +138,12 @@ class _Signals:
         self.asked = number
         self._send(number)
         self.limit()
+
+    def _paused(self, *_: Any) -> None:
+        # Ctrl-Z reaches the watcher alone; a child at a prompt would go on to read the terminal.
+        self._send(signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self._send(signal.SIGCONT)
 
     def _late(self, *_: Any) -> None:
         self.overdue = self.asked is None
@@ -188,10 +213,12 @@ def _how_it_ended(status: int) -> str:
 
 
 def _how_to_go_on(ledger: Ledger) -> str:
+    if not ledger.planned:
+        return f"privaudit: interrupted. {_AGAIN}."
     done = ", ".join(f"{model} for {day}" for model, day in ledger.committed) or "nothing"
     return (
-        f"privaudit: interrupted. Committed: {done}. Run the same command again to go on: what was "
-        "made or committed stays, and labels that were scanned are not scanned again."
+        f"privaudit: interrupted. Committed: {done}. {_AGAIN}, and labels that were scanned are "
+        "not scanned again."
     )
 
 
@@ -203,9 +230,8 @@ def _record_what_is_left(ledger: Ledger, why: str) -> str:
     from flows.failures import in_one_sentence  # noqa: PLC0415
     from privcore.exceptions import is_failure  # noqa: PLC0415
 
-    every = "privaudit: every audit that was begun has its record."
     if not ledger.planned:
-        return every
+        return f"privaudit: {_AGAIN}."
     try:
         from flows.run.aftermath import record_lost  # noqa: PLC0415
 
@@ -214,11 +240,13 @@ def _record_what_is_left(ledger: Ledger, why: str) -> str:
         if not is_failure(error):
             raise
         return f"privaudit: what is left could not be recorded: {in_one_sentence(error)}"
-    return f"privaudit: committed as an error: {', '.join(lost)}." if lost else every
+    if not lost:
+        return "privaudit: every audit that was begun has its record."
+    return f"privaudit: committed as an error: {', '.join(lost)}."
 
 
 def _say(sentence: str) -> None:
     # The child may have hidden the cursor, and stopped in the middle of a line.
     show = "\x1b[?25h\r\x1b[K" if sys.stderr.isatty() else ""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # its reader may have gone
         print(f"{show}{sentence}", file=sys.stderr, flush=True)  # noqa: T201

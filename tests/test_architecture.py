@@ -97,6 +97,7 @@ BELOW_IN_FLOWS = {
     "report": {"files", "next_steps"},
     "study": {"progress", "files", "report"},
     "memorization": {"progress", "report", "study"},
+    "lasting_output": set(),
     "notify": {"files", "settings", "progress", "next_steps"},
     "run": {"settings", "progress", "ledger", "failures", "report", "notify"},
     "learn": {"settings", "progress", "report", "run", "next_steps"},
@@ -112,8 +113,8 @@ BELOW_IN_FLOWS = {
         "run",
         "learn",
     },
-    "cli": {"commands", "failures", "ledger"},
-    "supervisor": {"cli", "run", "ledger", "failures"},
+    "cli": {"commands", "failures", "lasting_output", "ledger"},
+    "supervisor": {"cli", "run", "lasting_output", "ledger", "failures"},
 }
 ROOMS = {"privcore": BELOW_IN_PRIVCORE, "workers": BELOW_IN_WORKERS, "flows": BELOW_IN_FLOWS}
 MATHEMATICS = {"dp_accounting", "lazy_loader", "numba", "numpy", "scipy"}

@@ -148,7 +148,7 @@ ELSEWHERE = {
         "workers.audit.written_since workers.lake.formats.tree_effects"
     ),
     "security/test_sizes.py": "workers.lake.limits",
-    "chaos/test_watched_nights.py": "flows.supervisor",
+    "security/test_tenth_round_outputs.py": "flows.lasting_output",
     "deploy/test_deploy.py": "flows.notify.automations flows.run.publish_report",
     "flows/test_cli.py": (
         "flows.commands.operate flows.commands.options flows.commands.show flows.failures"

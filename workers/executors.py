@@ -405,11 +405,17 @@ def _folder_of_ray() -> pathlib.Path:
 
 
 def _remove_old_sessions(folder: pathlib.Path) -> None:
-    """Remove what Ray kept of runs of long ago: its logs, and where it was killed rows on disk."""
+    """Remove what Ray kept of runs of long ago: its logs, and where it was killed rows on disk.
+
+    A session whose driver runs is kept, however old it looks: a study may take longer, and a clock
+    may have jumped. Its name ends with the driver's process id.
+    """
     before = time.time() - _SESSION_SECONDS
     for session in folder.glob("session_*"):
         with contextlib.suppress(OSError):
-            if not session.is_symlink() and session.stat().st_mtime < before:
+            driver = session.name.rpartition("_")[2]
+            runs = session.name.count("_") > 2 and pathlib.Path("/proc", driver).exists()
+            if not runs and not session.is_symlink() and session.stat().st_mtime < before:
                 shutil.rmtree(session)
 
 

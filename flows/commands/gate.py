@@ -135,10 +135,11 @@ def _audited(asked: "FileGate", form: Form) -> int:
     """Audit files, print the decision, write what was asked for, and return the exit code."""
     import polars as pl
 
-    from flows.commands.gate_files import publish
+    from flows.commands.gate_files import begin_files, publish
     from workers.plain_text import plain_text
     from workers.warehouse.schema import Status
 
+    begin_files(asked.outputs, asked.target)
     with working("Auditing"):
         row, decision = asked.decide()
     aside = form is not Form.TABLE

@@ -12,7 +12,12 @@ from pydantic import ValidationError
 
 from flows.files import replace_file
 from flows.next_steps.gate_decision import Decision, decision_of
-from flows.notify.gate_summary import junit_xml, summary_markdown
+from flows.notify.gate_summary import (
+    junit_xml,
+    summary_markdown,
+    unfinished_junit_xml,
+    unfinished_markdown,
+)
 from flows.run.file_audit import Limit, audit_files
 from privcore.exceptions import TerminalError
 from workers.lake.mlflow_promotion import Version, check_version, promote
@@ -114,6 +119,17 @@ def _pair(feature: str) -> tuple[str, str]:
             f"--feature is {feature!r}: write the model's name for it, =, and its column."
         )
     return name, column
+
+
+def begin_files(outputs: Outputs, target: str) -> None:
+    """Put an error into the files for the decision, where an earlier gate's may be.
+
+    A gate that ends early, or is killed, would leave that one's `pass`.
+    """
+    if outputs.junit is not None:
+        replace_file(outputs.junit, unfinished_junit_xml(target))
+    if outputs.summary is not None:
+        replace_file(outputs.summary, unfinished_markdown(target).encode())
 
 
 def publish(asked: FileGate, row: AuditRow, decision: Decision) -> Iterator[str]:

@@ -62,18 +62,13 @@ def study_command(make: "Callable[..., Study]") -> Callable[..., None]:
 
 
 def run_and_print(make: Callable[[], "Study"], output: pathlib.Path, form: Form) -> None:
-    """Run a study and print it; say to a user who interrupts it what is left of it."""
+    """Run a study and print it."""
     from flows.study.cells import make_folder
     from flows.study.runner import run_study
 
     make_folder(output)
-    try:
-        with shown_progress():
-            found = run_study(make(), output)
-    except KeyboardInterrupt:
-        kept = f"privaudit: interrupted; the parts that were finished are kept in {output}/cells, "
-        typer.echo(f"{kept}and the same command goes on from there.", err=True)
-        raise
+    with shown_progress():
+        found = run_study(make(), output)
     print_study(found, form)
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from flows.notify.naming import named
 from privcore.rounding import ABSENT, down, guarantee, up
-from workers.plain_text import plain_text
+from workers.plain_text import in_reading_order, plain_text
 
 _STYLES = {
     "violated": "bold red",
@@ -107,7 +107,7 @@ def _columns(audits: pl.DataFrame) -> list[_Column]:
     ids = _short_ids(audits["audit_id"].to_list() if "audit_id" in audits.columns else [])
 
     def cells(cell: Callable[[dict[str, Any]], str]) -> list[str]:
-        return [plain_text(cell(row)) for row in rows]
+        return [in_reading_order(plain_text(cell(row))) for row in rows]
 
     def figures(name: str, text: Callable[[float | None], str] = down) -> list[str]:
         return [text(row[name]) for row in rows]
@@ -180,4 +180,4 @@ def frame_table(frame: pl.DataFrame) -> Table:
 
 def _shown(text: str) -> str:
     """Return text that a terminal shows as it is: no markup, and no character that it obeys."""
-    return escape(plain_text(text))
+    return escape(in_reading_order(plain_text(text)))

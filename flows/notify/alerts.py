@@ -49,7 +49,19 @@ FIGURES = (
 )
 
 
-_ADDRESS = re.compile("(https?://)(?=[^ ])", re.IGNORECASE)
+_ADDRESS = re.compile(
+    r"(\b(?!s3a?:|gs:|az:|abfss?:|hdfs:|ray:)[a-z][a-z0-9+.-]*://"
+    r"|\b(?:mailto|tel|sms|callto|sip|skype|javascript|data|ms-[a-z-]+):|\bwww\.|\\\\)(?=[^ ])",
+    re.IGNORECASE,
+)
+"""Beginnings of what chats and mail make links by: addresses but those of storage, which stay whole
+for a person to copy, and Windows' shares, to which a client would send its user's login."""
+_HOST = re.compile(
+    r"(?<![/\w.-])((?:[\w-]+\.)+)(?=(?:com|net|org|info|io|dev|app|ai|co|me|ly|gg|xyz|top|link|site"
+    r"|online|click|shop|biz|ru|cn|de|eu|uk|fr|zip|mov)\b)",
+    re.IGNORECASE,
+)
+"""Hosts without a scheme, by the commonest ends of their names."""
 
 
 class Event(StrEnum):
@@ -110,10 +122,10 @@ class Alert:
             "id": str(self.id),
             "model": _one_line(self.model),
             "day": self.day.isoformat(),
-            "subject": _one_line(self.subject),
+            "subject": _sentence(self.subject),
             # The digest has lines of its own. Of others' text, a line could forge an alert.
-            "reason": self.reason if self.event is Event.DIGEST else _one_line(self.reason),
-            "next_step": _one_line(self.next_step),
+            "reason": self.reason if self.event is Event.DIGEST else _sentence(self.reason),
+            "next_step": _sentence(self.next_step),
             "figures": dict(self.figures),
             # Of a total it holds a unit, in its owner's words.
             "audit_id": None if self.audit_id is None else _one_line(self.audit_id),
@@ -125,7 +137,7 @@ class Alert:
 
 def digest_text(sentences: Iterable[str]) -> str:
     """Return the reason of a digest: a line for each sentence."""
-    return "\n".join(map(_one_line, sentences))
+    return "\n".join(map(_sentence, sentences))
 
 
 def without_markup(text: str) -> str:
@@ -141,6 +153,11 @@ def without_markup(text: str) -> str:
 
 def _one_line(text: str) -> str:
     return without_markup(plain_text(text))
+
+
+def _sentence(text: str) -> str:
+    """Return a line in which no bare host is a link; a name that programs read keeps its dots."""
+    return _HOST.sub(r"\1 ", _one_line(text))
 
 
 _OF_ONE_RUN = (

@@ -9,6 +9,8 @@ from workers.plain_text import plain_text
 from workers.warehouse.schema import AuditRow
 from workers.warehouse.serving_decision import Gate
 
+_UNFINISHED = "error"
+_UNFINISHED_WHY = "The gate ended before it came to an answer."
 _COLUMNS = (
     "model file", "answer", "proved at least", "limit", "ceiling", "would have been seen",
     "training records", "holdout records", "label",
@@ -21,22 +23,36 @@ def junit_xml(row: AuditRow, decision: Decision, *, target: str) -> bytes:
     A refuted declaration is a `failure`. An inconclusive audit is an `error` and not `skipped`,
     because build servers count skipped tests as green.
     """
-    fail, other = decision.answer is Gate.FAIL, decision.answer is Gate.INCONCLUSIVE
+    return _one_case(target, str(decision.answer), decision.why, str(row.verdict), _steps(decision))
+
+
+def unfinished_junit_xml(target: str) -> bytes:
+    """Return a gate that has not answered yet as JUnit XML: an error."""
+    return _one_case(target, _UNFINISHED, _UNFINISHED_WHY, "unfinished", [])
+
+
+def _one_case(target: str, answer: str, why: str, kind: str, steps: list[str]) -> bytes:
+    fail, other = answer == Gate.FAIL, answer in {Gate.INCONCLUSIVE, _UNFINISHED}
     counts = {"tests": "1", "failures": str(int(fail)), "errors": str(int(other)), "skipped": "0"}
     suites = ET.Element("testsuites", counts)
     suite = ET.SubElement(suites, "testsuite", {"name": "privaudit gate"} | counts)
     case = ET.SubElement(
         suite, "testcase", {"classname": "privaudit.gate", "name": plain_text(target)}
     )
-    why = plain_text(decision.why)
+    said = f"{answer}: {plain_text(why)}"
     if fail or other:
-        kind = {"type": str(row.verdict), "message": f"{decision.answer}: {why}"}
-        found = ET.SubElement(case, "failure" if fail else "error", kind)
-        found.text = "\n".join(_steps(decision))
-    ET.SubElement(case, "system-out").text = f"{decision.answer}: {why}"
+        found = ET.SubElement(case, "failure" if fail else "error", {"type": kind, "message": said})
+        found.text = "\n".join(steps)
+    ET.SubElement(case, "system-out").text = said
     ET.indent(suites)
     content: bytes = ET.tostring(suites, encoding="utf-8", xml_declaration=True)
     return content + b"\n"
+
+
+def unfinished_markdown(target: str) -> str:
+    """Return a gate that has not answered yet as Markdown."""
+    name = markdown_text(plain_text(target))
+    return f"## privaudit gate\n\n{name}: **{_UNFINISHED}**. {_UNFINISHED_WHY}\n"
 
 
 def summary_markdown(row: AuditRow, decision: Decision, *, target: str) -> str:

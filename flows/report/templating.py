@@ -14,6 +14,7 @@ from flows.report.history import control_leaks
 from flows.report.signs import SIGNS, Sign
 from privcore import rounding
 from privcore.lower_bounds.verdicts import Verdict
+from workers.plain_text import in_reading_order
 from workers.warehouse.schema import AuditRow
 
 FOLDER = pathlib.Path(__file__).with_name("templates")
@@ -29,6 +30,11 @@ def _sign_of(night: AuditRow) -> Sign:
     return SIGNS[Verdict(night.verdict)]
 
 
+def _shown(value: object) -> object:
+    """Return what a page shows of a value; markup is ours, and stays as it is."""
+    return in_reading_order(value) if type(value) is str else value
+
+
 @functools.cache
 def _environment() -> jinja2.Environment:
     """Return the environment, made once."""
@@ -37,6 +43,7 @@ def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
         autoescape=True,
+        finalize=_shown,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -2,7 +2,8 @@
 
 import datetime as dt
 import functools
-import getpass
+import os
+import pwd
 import uuid
 from dataclasses import dataclass
 
@@ -23,17 +24,19 @@ class _Known:
 def asked_by() -> str | None:
     """Return the deployment that runs the audit, or the operating system's user; None if unknown.
 
-    Neither is a proof: the person who starts a run may choose its name and its user.
+    Neither is a proof: the person who starts a run may choose its name. The user is the process's
+    own, whatever `LOGNAME` says.
     """
     run = flow_run.id
     if run is not None:
         known = _ask_server(str(run))
         if known is None or known.deployment is not None:
             return None if known is None else known.deployment
+    user = os.getuid()
     try:
-        return f"user {getpass.getuser()}"
-    except (KeyError, OSError):  # a container's user may have no name
-        return None
+        return f"user {pwd.getpwuid(user).pw_name}"
+    except KeyError:  # a container's user may have no name
+        return f"user {user}"
 
 
 def first_start() -> dt.datetime | None:

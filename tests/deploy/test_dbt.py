@@ -4,11 +4,13 @@ import pathlib
 from typing import Any
 
 import jinja2
+import polars as pl
 import pytest
 import yaml
 
 from tests.support.lake import DAY, EVE
 from tests.support.warehouse import evaluated
+from workers.warehouse import night_windows
 from workers.warehouse.sql import RELATIONS, query
 from workers.warehouse.store import Warehouse
 
@@ -44,14 +46,7 @@ def test_sources_are_relations_and_columns_of_the_warehouse(warehouse: Warehouse
 
 @pytest.mark.slow
 def test_only_a_violation_that_counts_fails(warehouse: Warehouse) -> None:
-    asked: list[tuple[str, str]] = []
-
-    def source(package: str, table: str) -> str:
-        asked.append((package, table))
-        return table
-
-    text = (PACKAGE / "tests" / "no_violated_verdict.sql").read_text()
-    sql = jinja2.Template(text).render(source=source)
+    sql, asked = rendered("no_violated_verdict.sql")
     assert asked == [("privaudit", "latest_audits")]
     assert query(warehouse, sql).is_empty()
     broken = evaluated("credit", DAY, verdict="violated", epsilon_lower=0.75)
@@ -59,3 +54,34 @@ def test_only_a_violation_that_counts_fails(warehouse: Warehouse) -> None:
     assert query(warehouse, sql)["audit_id"].to_list() == [broken.audit.audit_id]
     warehouse.withdraw(broken.audit.audit_id, "The wrong lake.")
     assert query(warehouse, sql).is_empty()
+
+
+@pytest.mark.slow
+def test_a_model_that_stands_violated_fails_though_no_night_does(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leak that each night leaves below its declaration passed."""
+    sql, asked = rendered("no_model_stands_violated.sql")
+    assert {table for _, table in asked} == {"latest_audits", "epsilon_windows"}
+    assert query(warehouse, sql).is_empty()
+    last = evaluated("credit", DAY)
+    warehouse.commit(last)
+    derived = night_windows.epsilon_windows
+
+    def violated(*given: Any) -> pl.DataFrame:
+        return derived(*given).with_columns(standing=pl.lit("violated"))
+
+    monkeypatch.setattr(night_windows, "epsilon_windows", violated)
+    assert query(warehouse, sql)["audit_id"].to_list() == [last.audit.audit_id]
+
+
+def rendered(test: str) -> tuple[str, list[tuple[str, str]]]:
+    """Return the SQL of a test of the package, and the tables that it asks for."""
+    asked: list[tuple[str, str]] = []
+
+    def source(package: str, table: str) -> str:
+        asked.append((package, table))
+        return table
+
+    text = (PACKAGE / "tests" / test).read_text()
+    return jinja2.Template(text).render(source=source), asked

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import pathlib
+import types
 from types import SimpleNamespace
 from typing import Any
 
@@ -114,7 +115,7 @@ def test_whoever_takes_an_audit_back_is_told_of(
     public: bool,
 ) -> None:
     """Only the first page said so, and an operator's act turned a standing."""
-    monkeypatch.setattr("getpass.getuser", lambda: "anna")
+    monkeypatch.setattr("pwd.getpwuid", lambda _: types.SimpleNamespace(pw_name="anna"))
     first = put(warehouse, "violated", notify='["anna"]')
     if public:
         settings = settings.model_copy(update={"publication": SimpleNamespace()})

@@ -18,6 +18,8 @@ from deltalake.exceptions import TableNotFoundError
 from pyarrow import compute as pc
 
 from privcore.exceptions import TerminalError, is_failure
+from privcore.lower_bounds import Verdict
+from workers.plain_text import plain_text
 from workers.warehouse.delta import check_plain, data_files, rewriting
 from workers.warehouse.later_rows import ConfirmationRow
 from workers.warehouse.log_size import check_log
@@ -81,7 +83,11 @@ def commit_all(stored: Stored, records: Sequence[AuditRecord]) -> tuple[bool | T
     for place, record in enumerate(records):
         audit, numbers = record.audit, revisions[record.audit.model, record.audit.day]
         revision = 1 + max(len(numbers), *numbers, 0)
-        if audit.audit_id in committed or audit.audit_id in new:
+        stands = committed.get(audit.audit_id)
+        if stands is not None and not _agree(stands, audit.verdict):
+            outcomes[place] = _other_stands(audit, stands)
+            continue
+        if stands is not None or audit.audit_id in new:
             at = now + dt.timedelta(microseconds=len(again))  # no two have the same key
             again.append(ConfirmationRow(**shared(audit), confirmed_at=at, revision=revision))
         else:
@@ -223,8 +229,8 @@ def shared(audit: AuditRow) -> dict[str, Any]:
 
 def _look_up(
     stored: Stored, audits: Sequence[AuditRow]
-) -> tuple[set[str], dict[tuple[str, dt.date], list[int]]]:
-    """Return the ids of the models' and days' audits, and the numbers of all their commits.
+) -> tuple[dict[str, str], dict[tuple[str, dt.date], list[int]]]:
+    """Return the verdicts of the models' and days' audits by id, and the numbers of all commits.
 
     An audit has one model and day: its id is a digest of them, too.
     """
@@ -232,7 +238,7 @@ def _look_up(
     found = stored.collect(
         stored.scan("audits")
         .filter(pl.col("day").is_in(list(days)) & pl.col("model").is_in(list(models)))
-        .select("audit_id", "model", "day", "revision")
+        .select("audit_id", "model", "day", "revision", "verdict")
     )
     again = stored.collect(
         stored.scan("audit_confirmations")
@@ -247,7 +253,7 @@ def _look_up(
     for audit_id, revision in numbers:
         # A row that no audit wrote may have no number, and keeps no record from being committed.
         revisions.setdefault(of[audit_id], []).append(revision or 0)
-    return set(of), revisions
+    return dict(found.select("audit_id", pl.col("verdict").fill_null("")).iter_rows()), revisions
 
 
 def _has_rows(table: str, records: Sequence[AuditRecord]) -> bool:
@@ -291,6 +297,25 @@ def _cannot_be_stored(audit: AuditRow, error: BaseException) -> TerminalError:
     return TerminalError(
         f"The record of {audit.model} for {audit.day} cannot be stored ({type(error).__name__}): a "
         "column does not take one of its values."
+    )
+
+
+def _agree(stands: str, verdict: str) -> bool:
+    """Return whether the same audit may have come to both: doubts have no version of the method."""
+    return stands == verdict or {stands, verdict} == {Verdict.CONSISTENT, Verdict.DOUBTFUL}
+
+
+def _other_stands(audit: AuditRow, stands: str) -> TerminalError:
+    """Return the error of a record whose place another one has, with another verdict.
+
+    The same inputs, plan and method give the same verdict, so one of the two was not computed: the
+    identifier can be known before the night.
+    """
+    return TerminalError(
+        f"The audit of {audit.model} for {audit.day} came to {audit.verdict}, but the warehouse "
+        f"has a record of that audit already, {audit.audit_id[:8]}, which says "
+        f"{plain_text(stands) or 'nothing'}. Run privaudit verify {audit.audit_id[:8]}. Then find "
+        "who wrote that record, and bring back the warehouse as it was before."
     )
 
 

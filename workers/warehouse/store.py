@@ -44,8 +44,8 @@ from workers.warehouse.tables import (
 Answer = TypeVar("Answer")
 _NAMED = 3
 """The most audits that are named where an id's beginning fits several."""
-SHORTEST_ID = 4
-"""Characters of an id that must be given."""
+SHORTEST_ID, WHOLE_ID = 4, 32
+"""Characters of an id that must be given, and all that one has."""
 _BYTES_OF_AUDIT, _BYTES_OF_PART = 8.0, 1 / 16
 """The fewest bytes of a data file a row: an audit's id alone packs to 16; its parts share it."""
 INPUT_COLUMNS = (
@@ -181,8 +181,9 @@ class Warehouse:
             )
         known = self.scan("audits").filter(pl.col("audit_id").str.starts_with(begins))
         found = self.collect(known.select("audit_id", "model", "day").sort("day", "model"))
-        if found.height == 1:
-            return str(found["audit_id"][0])
+        whole = len(begins) == WHOLE_ID and begins in found["audit_id"]
+        if found.height == 1 or whole:
+            return begins if whole else str(found["audit_id"][0])
         if not found.height:
             raise TerminalError(
                 f"The warehouse has no audit whose id begins with {begins!r}: privaudit show --all "

@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import pathlib
+import types
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ def audit_id(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Commit a violated night in a folder with settings, and stand in it."""
     write_settings(tmp_path, ["good"])
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("getpass.getuser", lambda: "anna")
+    monkeypatch.setattr("pwd.getpwuid", lambda _: types.SimpleNamespace(pw_name="anna"))
     record = evaluated("good", DAY, verdict="violated", epsilon_lower=0.93)
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     for each in (record, evaluated("quiet", DAY)):

@@ -1,8 +1,9 @@
 """The record names who asked for an audit, and an audit by another plan is exploratory."""
 
 import datetime as dt
-import getpass
+import os
 import pathlib
+import pwd
 import uuid
 from types import SimpleNamespace
 from typing import Self
@@ -54,7 +55,7 @@ def in_a_run(
 
 
 def test_the_deployment_or_else_the_user_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(getpass, "getuser", lambda: "anna")
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: SimpleNamespace(pw_name="anna"))
     assert asked_by() == "user anna"
     in_a_run(monkeypatch, starts=1, deployment="nightly")
     assert asked_by() == "deployment nightly-audit/nightly"
@@ -78,12 +79,12 @@ def test_outside_of_prefect_every_start_is_the_first() -> None:
     assert first_start() is None
 
 
-def test_a_user_without_a_name_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nobody() -> str:
+def test_a_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(_: int) -> str:
         raise KeyError("uid not found")
 
-    monkeypatch.setattr(getpass, "getuser", nobody)
-    assert asked_by() is None
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    assert asked_by() == f"user {os.getuid()}"
 
 
 @pytest.mark.slow
@@ -94,7 +95,7 @@ def test_a_run_with_another_seed_is_exploratory_and_is_listed(
     privaudit: Command,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(getpass, "getuser", lambda: "anna")
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: SimpleNamespace(pw_name="anna"))
     monkeypatch.chdir(tmp_path)
     settings = write_settings(tmp_path, ["good"])
     told = settings.read_text().replace('"lake"', f'"{template.uri}"')
