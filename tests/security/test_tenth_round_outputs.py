@@ -246,8 +246,9 @@ def alert(**changes: str) -> Alert:
 
 def test_no_page_installs_from_an_index_by_a_name_that_is_not_ours() -> None:
     """The public index has no package of this name, so a stranger could register it."""
-    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").rglob("*")]
-    pages += (ROOT / "infra").rglob("*")
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    for folder in (ROOT / "deploy", ROOT / "infra"):
+        pages += [page for page in folder.rglob("*") if page.suffix != ".pyc"]
     told = re.compile(r"(?:pip|uv add|uvx|pipx|tool) (?:install |run )?['\"]?privaudit\b")
     found = [str(page) for page in pages if page.is_file() and told.search(page.read_text("utf-8"))]
     rounds = str(ROOT / "docs" / "evidence" / "attack-rounds.md")  # it quotes the old command

@@ -195,8 +195,6 @@ def _of_one_alphabet(unit: str) -> str:
     A reader takes `customer` with a Cyrillic letter, or with a soft hyphen, for the audited
     `customer`. It is another unit, for which nothing would be declared.
     """
-    if (shown := plain_text(unit)) != unit:
-        raise ValueError(f"unit {shown} holds characters that no reader sees: write it without")
     found = {
         "PHONETIC" if _PHONETIC.match(letter) else unicodedata.name(letter, "").partition(" ")[0]
         for letter in filter(str.isalpha, unicodedata.normalize("NFKC", unit))
@@ -207,6 +205,8 @@ def _of_one_alphabet(unit: str) -> str:
             f"unit {unit!r} mixes letters of {' and '.join(map(str.title, mixed))}, which look "
             "alike: write it in one alphabet"
         )
+    if (shown := plain_text(unit)) != unit:
+        raise ValueError(f"unit {shown} holds characters that no reader sees: write it without")
     return unit
 
 
