@@ -46,6 +46,7 @@ _KINDS = {
     pa.timestamp("us", tz="UTC"): "timestamptz",
     pa.list_(pa.float64()): "double precision[]",
     pa.list_(pa.date32()): "date[]",
+    pa.list_(pa.string()): "text[]",
 }
 _PLAIN = {
     pa.large_string(): pa.string(),
