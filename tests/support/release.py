@@ -36,8 +36,8 @@ def earlier() -> bytes:
 
 @functools.cache
 def quiet() -> bytes:
-    """Return a model that saw no row of the table, so that it leaks none of its labels."""
-    return train_xgboost(rows(1).filter(split="holdout"), max_depth=3).content
+    """Return a model of the table's training rows that learned next to nothing by heart."""
+    return train_xgboost(rows(2).filter(split="train"), max_depth=2).content
 
 
 @functools.cache
