@@ -163,5 +163,5 @@ def test_the_same_deployment_works_on_postgresql(
         given = {"first": str(DAYS[0]), "last": str(DAYS[1])}
         run = service.ended(service.start("backfill/on-demand", **given, force=True))
         assert run["state"]["type"] == "COMPLETED"
-        assert "2 violated, 2 consistent." in run["state"]["message"]
+        assert "2 violated, 1 doubtful, 1 consistent." in run["state"]["message"]
         assert "markdown backfill" in service.artifacts(run["id"])

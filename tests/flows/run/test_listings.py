@@ -83,7 +83,9 @@ def test_a_night_lists_as_often_after_thirteen_nights_as_after_three(
     assert early.total() > 0
     assert late == early
     # What is listed whole is one day's, or a pass's under way.
-    whole = {place for place, how in late if how == "all"}
+    # (A log is listed before it is opened, to know its size.)
+    listed = {place for place, how in late if how == "all"}
+    whole = {place for place in listed if not place.endswith("/_delta_log/")}
     assert whole == {
         "lake/labels/flights/day=*/",
         "warehouse/_staging/",
