@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
+from privcore.lower_bounds.verdicts import Verdict
+
 
 class RemarkKind(StrEnum):
     """What is remarked on: a fixed word of a record.
@@ -225,6 +227,11 @@ def remarked(kind: RemarkKind, sentence: str) -> tuple[Remark, ...]:
 def sentences_of(remarks: Iterable[Remark]) -> str:
     """Return what remarks say, one sentence after the other."""
     return " ".join(each.sentence for each in remarks)
+
+
+def same_but_for_doubts(one: str, other: str) -> bool:
+    """Return whether two verdicts may be the same audit's: a doubt has no version of the method."""
+    return one == other or {one, other} == {Verdict.CONSISTENT, Verdict.DOUBTFUL}
 
 
 def doubts_among(words: Iterable[str] | None) -> tuple[RemarkKind, ...]:

@@ -22,14 +22,17 @@ from scipy.special import expit
 
 from tests.benchmarks.real_learners import noisy, world
 from tests.support.audits import audited
+from tests.support.frameworks import Trained, put_trained
 from tests.support.lake import DAY, EVE, declared, put_labels
-from workers.lake.checkpoints import write_checkpoint
 from workers.lake.layout import Lake
+from workers.lake.manifest import Feature, LabelColumn
 from workers.remark import doubts_among
 from workers.warehouse.schema import AuditRow
 
 _FEATURES = 8
 _NAMES = [f"x{place}" for place in range(_FEATURES)]
+_COLUMNS = [Feature(name=name, kind="numeric") for name in _NAMES]
+_LABEL = LabelColumn(column="clicked", classes=(0, 1))
 _NONE = 8.0
 """Declared where labels are as they are: no audit of so few rows refutes it."""
 LEARNERS = {
@@ -55,23 +58,14 @@ def audit(
         labels = (random.random(rows) < expit(truth(features) + shift + more)).astype(np.int64)
         read = labels if epsilon is None else noisy(labels, epsilon, random)
         held = random.random(rows) < 0.2
-        text = lightgbm.train(
-            settings, lightgbm.Dataset(features[~held], read[~held]), trees
-        ).model_to_string()
+        booster = lightgbm.train(settings, lightgbm.Dataset(features[~held], read[~held]), trees)
+        trained = Trained("lightgbm", booster.model_to_string().encode(), booster.predict)
         frame = pl.DataFrame(features, schema=_NAMES).with_columns(
             clicked=pl.Series(labels), split=pl.Series(np.where(held, "holdout", "train"))
         )
         put_labels(lake, day, frame)
-        manifest = {
-            "model": "good",
-            "day": day,
-            "dataset": "flights",
-            "label": {"column": "clicked", "classes": [0, 1]},
-            "features": [{"name": name, "kind": "numeric"} for name in _NAMES],
-            "trained_on": {"first": day, "last": day, "split": "train"},
-            "privacy": declared(_NONE if epsilon is None else epsilon),
-        }
-        write_checkpoint(lake, manifest, text.encode(), format="lightgbm")
+        privacy = declared(_NONE if epsilon is None else epsilon)
+        put_trained(lake, day, trained, label=_LABEL, features=_COLUMNS, privacy=privacy)
     return audited(lake)
 
 

@@ -168,7 +168,7 @@ def test_a_watcher_that_was_killed_makes_no_audit_an_error() -> None:
     """Each audit under way was an error, since the watcher's pipe had no reader."""
     write = _without_reader()
     with reporting(write):
-        report_to_watcher(committed=("ads", str(DAY)))
+        assert report_to_watcher(committed=("ads", str(DAY))) is None
     os.close(write)
 
 

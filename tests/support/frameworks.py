@@ -2,7 +2,7 @@
 
 import datetime as dt
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from sklearn.preprocessing import OneHotEncoder
 from tests.support.lake import FEATURES, edit_manifest
 from workers.lake.checkpoints import write_checkpoint
 from workers.lake.layout import Lake
-from workers.lake.manifest import LabelColumn
+from workers.lake.manifest import Feature, LabelColumn
 
 CITIES = ["AMS", "BER", "CDG"]
 
@@ -122,6 +122,7 @@ def put_trained(
     trained: Trained,
     *,
     label: LabelColumn,
+    features: Iterable[Feature] = FEATURES,
     model: str = "good",
     privacy: dict[str, Any] | None = None,
 ) -> None:
@@ -131,7 +132,7 @@ def put_trained(
         "day": day,
         "dataset": "flights",
         "label": label.model_dump(),
-        "features": [feature.model_dump() for feature in FEATURES],
+        "features": [feature.model_dump() for feature in features],
         "trained_on": {"first": day, "last": day, "split": "train"},
         "privacy": privacy,
     }

@@ -17,7 +17,7 @@ def beside_decoys(
 ) -> str:
     """Return that matched records refute what decoys do not, that none are judged, or "".
 
-    It is never a verdict.
+    It accuses nobody.
 
     The trainer writes the decoys' column and the commitment, and can name records that training
     never saw. The other training records then still show what is remembered, under assumption E.

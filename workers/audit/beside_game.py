@@ -25,7 +25,7 @@ def beside_game(tallies: Tallies, privacy: Privacy | None) -> str:
     records that training never saw, as the holdout's are (assumption E), but for those at true
     labels, which are half of all. Of these an (epsilon, delta) guarantee leaves at least e^-epsilon
     times as many, less delta, and takes at most tanh(epsilon / 2) of all, however wrong the earlier
-    model is. With add_remove, replacing a label takes two steps. It is never a verdict: arms are
+    model is. With add_remove, replacing a label takes two steps. It accuses nobody: arms are
     compared as they are, without matching.
     """
     if privacy is None or tallies.classes == 2 or tallies.ordered or tallies.decoys is not None:

@@ -119,7 +119,7 @@ def _refuted(
 
 
 def _copied_answers(tallies: Tallies) -> str:
-    """Return that labels of the holdout may be the target's own answers, or "": never a verdict."""
+    """Return that labels of the holdout may be the target's own answers, or "": no accusation."""
     if tallies.ordered or tallies.classes != 2:
         return ""
     whole = functools.reduce(operator.add, tallies.control_odds)
@@ -159,33 +159,34 @@ def _changes(correction: OutputCorrection | None, classes: int) -> bool:
 
 def _of_the_file(source: Source) -> tuple[Remark, ...]:
     """Return what of the target's file was not asked, whatever the secret is."""
+    models = checkpoints_of(source)
+    if models is None:
+        return ()
     return (
-        *remarked(RemarkKind.ROUNDS_UNSERVED, _unserved_rounds(source)),
-        *remarked(RemarkKind.ROWS_MIXED, _mixed_rows(source)),
+        *remarked(RemarkKind.ROUNDS_UNSERVED, _unserved_rounds(models.target.unserved_rounds)),
+        *remarked(RemarkKind.ROWS_MIXED, _mixed_rows(models.target.mixes_rows)),
     )
 
 
-def _unserved_rounds(source: Source) -> str:
+def _unserved_rounds(rounds: int) -> str:
     """Return that the target's file holds rounds that were not audited: somebody may serve them."""
-    models = checkpoints_of(source)
-    if models is None or not models.target.unserved_rounds:
+    if not rounds:
         return ""
     return (
         "The target's file says that it was stopped early, so its first rounds of boosting were "
         f"audited, up to the best one, as XGBClassifier serves it. It holds "
-        f"{models.target.unserved_rounds:,} more, which Booster.predict serves: nothing is known "
+        f"{rounds:,} more, which Booster.predict serves: nothing is known "
         "of these. See that nobody serves them, or save the model without them."
     )
 
 
-def _mixed_rows(source: Source) -> str:
+def _mixed_rows(node: str) -> str:
     """Return that the target's file may answer otherwise about a row beside rows not asked with."""
-    models = checkpoints_of(source)
-    if models is None or not models.target.mixes_rows:
+    if not node:
         return ""
     return (
         "Rows of a batch may meet in the target's file: "
-        f"{models.target.mixes_rows} is not shown to keep them apart. Some rows were scored beside "
+        f"{node} is not shown to keep them apart. Some rows were scored beside "
         "others, too, and answered alike; beside more rows than that, or others, the file may say "
         "what this audit did not see. Convert the model to operators that take each row by itself."
     )

@@ -10,7 +10,7 @@ target knows; and the most by which its share of training labels may exceed that
 
 
 def holdout_seen(tallies: Tallies) -> str:
-    """Return a hint that the holdout was trained on, or "": a sentence, and never a verdict.
+    """Return a hint that the holdout was trained on, or "": a sentence, and never an accusation.
 
     Then matched records compare what was learned with what was learned, and nothing is proved.
     """

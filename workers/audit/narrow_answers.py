@@ -18,7 +18,7 @@ _MANY = 0.1
 
 
 def narrow_answers(tallies: Tallies) -> str:
-    """Return that nearly all of the target's answers are counted as one, or "": never a verdict.
+    """Return that nearly all of the target's answers are counted as one, or "": no accusation.
 
     A model that learned nearly nothing answers so honestly.
     """
@@ -37,7 +37,7 @@ def narrow_answers(tallies: Tallies) -> str:
 
 
 def sure_answers(tallies: Tallies) -> str:
-    """Return that many of the target's answers are surer than is counted, or "": never a verdict.
+    """Return that many of the target's answers are surer than is counted, or "": no accusation.
 
     Of a day whose labels are known well an honest model may be as sure.
     """
@@ -56,7 +56,7 @@ def sure_answers(tallies: Tallies) -> str:
 def one_sided_numbers(tallies: Tallies) -> str:
     """Return that nearly all predicted numbers, or labels, lie on one side of the proxy's, or "".
 
-    Then the side, which alone is tested, says nothing of the label. It is never a verdict: of a day
+    Then the side, which alone is tested, says nothing of the label. It accuses nobody: of a day
     whose numbers are all far from yesterday's an honest model says the same.
     """
     if not tallies.ordered:

@@ -16,7 +16,7 @@ _CERTAIN = 6.0
 
 
 def reversed_labels(tallies: Tallies, random: np.random.Generator) -> str:
-    """Return that the target seems to know labels the wrong way round, or "": never a verdict.
+    """Return that the target seems to know labels the wrong way round, or "": no accusation.
 
     Its predictions must be right less often on training records than on matched holdout records,
     and less often than the proxy alone expects. The first by itself says nothing: an honest model

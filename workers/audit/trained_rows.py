@@ -14,10 +14,11 @@ _OTHERWISE = 0.005
 table that training read, not one is, and not one has another word."""
 _DIFFERENCE = 0.02
 """Share of the table's training rows by which a count may differ without a remark."""
+_OF_TEACHERS = {"pate_laplace", "pate_gaussian"}
 _NOT_COUNTED = (
-    "The target's file does not tell which rows it was trained on (an ONNX file never does), so "
-    "they were not compared with the table's: if training read other features or rows, a small "
-    "bound concludes nothing."
+    "The target's file does not tell which rows it was trained on (an ONNX file never does, nor "
+    "that of a student of teachers), so they were not compared with the table's: if training read "
+    "other features or rows, a small bound concludes nothing."
 )
 """An owner may choose such a file, so it is said of each where nothing was compared."""
 _TAKEN_OUT = (
@@ -36,7 +37,7 @@ def trained_rows(
 ) -> tuple[Remark, ...]:
     """Return that the target was trained on other rows than `records` training records, if so.
 
-    It never changes a verdict: the file's writer chooses what it says, and honest training leaves
+    It never accuses: the file's writer chooses what it says, and honest training leaves
     rows out, weights them, or takes several days. Where the manifest says that days trained the
     model whose labels do not play, the file counts more rows than the table has, and never fewer,
     in all or in one leaf. Where persons or decoys play, or the secret is another than the label,
@@ -53,7 +54,7 @@ def _trained_rows(
 ) -> tuple[Remark, ...]:
     """Return the remark of two models, whatever the secret is."""
     counted = source.target.trained_rows
-    if counted is None:
+    if counted is None or _is_student(source):
         return remarked(RemarkKind.ROWS_NOT_COUNTED, _not_counted(source, violated=violated))
     plain = plan.secret is Secret.LABEL and plan.privacy_unit is None and source.decoys is None
     in_table = not plain or result.draw is not None
@@ -90,6 +91,13 @@ def _trained_rows(
         "set aside to stop training early change the count, too: see that split is train for "
         "exactly the rows that trained the model.",
     )
+
+
+def _is_student(source: CheckpointSource) -> bool:
+    """Return whether teachers read the rows, and the file counts the few that they were asked."""
+    privacy = source.privacy
+    mechanism = None if privacy is None else privacy.mechanism
+    return mechanism is not None and mechanism.name in _OF_TEACHERS
 
 
 def _not_counted(source: CheckpointSource, *, violated: bool) -> str:

@@ -13,7 +13,7 @@ _BY_CHANCE = 1e-9
 
 
 def unlike_arms(tallies: Tallies) -> str:
-    """Return that the earlier model tells the arms apart, or "": no label is read, and no verdict.
+    """Return that the earlier model tells the arms apart, or "": no label is read.
 
     An owner who holds out the rows of which it is surest leaves nobody to compare others with. Of a
     holdout that is a random part it is equally sure. Of more than two classes that one counts which

@@ -10,13 +10,12 @@ import polars as pl
 from pydantic import ValidationError
 
 from privcore.exceptions import TerminalError
-from privcore.lower_bounds.verdicts import Verdict
 from workers.audit.replay import stored_request
 from workers.audit.run import run_batches
 from workers.executors import Executor
 from workers.lake.layout import Lake
 from workers.plain_text import plain_text
-from workers.remark import RemarkKind
+from workers.remark import RemarkKind, same_but_for_doubts
 from workers.sources.scores.supplied import NOT_PINNED, SuppliedScores
 from workers.warehouse.orphans import orphans
 from workers.warehouse.record_digest import plain, record_digest
@@ -47,7 +46,6 @@ _NOT_FIGURES = {
 }
 _WORDS = {"reason", "remarks", "assumption"}
 """Another version of the code may word them otherwise, or remark on more."""
-_ACQUITTALS = {Verdict.CONSISTENT, Verdict.DOUBTFUL}
 ROUNDING = 1e-9
 """Kinds of processors round logarithms otherwise; what follows from one differs in the twelfth
 decimal or later. No figure means anything in its ninth digit."""
@@ -239,8 +237,7 @@ def _differences(stored: AuditRecord, again: AuditRecord, *, altered: bool) -> I
     both = stored.audit, again.audit
     if stored.audit.code_version != again.audit.code_version:
         later |= _WORDS
-        # A doubt has no version of the method.
-        later |= {"verdict"} if {one.verdict for one in both} == _ACQUITTALS else set()
+        later |= {"verdict"} if same_but_for_doubts(*(one.verdict for one in both)) else set()
     if any(RemarkKind.LABELS_WRITTEN_SINCE in (one.remarks or ()) for one in both):
         later |= {"reason", "remarks"}  # a copy of the lake has other times
     yield from _compared("audits", (stored.audit,), (again.audit,), skipped | later)

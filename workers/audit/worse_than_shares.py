@@ -17,7 +17,7 @@ _CERTAIN = 3.5
 
 
 def worse_than_shares(tallies: Tallies) -> str:
-    """Return that the target's probabilities are worse than constant ones, or "": never a verdict.
+    """Return that the target's probabilities are worse than constant ones, or "": no accusation.
 
     A model that fits the noise in privatised labels does the same honestly, so nothing can rest on
     it. Of more than two classes, the class that the target raised most is told from the others.

@@ -1,4 +1,4 @@
-"""Likely faults of supplied probabilities: remarks in the record, no part of the verdict.
+"""Likely faults of supplied probabilities: remarks in the record, which accuse nobody.
 
 Another system computed them, and how they were written is not known. Rounding, classes in another
 order and a holdout that training saw leave traces, none of which is certain: an honest model may

@@ -18,8 +18,8 @@ from deltalake.exceptions import TableNotFoundError
 from pyarrow import compute as pc
 
 from privcore.exceptions import TerminalError, is_failure
-from privcore.lower_bounds import Verdict
 from workers.plain_text import plain_text
+from workers.remark import same_but_for_doubts
 from workers.warehouse.delta import check_plain, data_files, rewriting
 from workers.warehouse.later_rows import ConfirmationRow
 from workers.warehouse.log_size import check_log
@@ -84,7 +84,7 @@ def commit_all(stored: Stored, records: Sequence[AuditRecord]) -> tuple[bool | T
         audit, numbers = record.audit, revisions[record.audit.model, record.audit.day]
         revision = 1 + max(len(numbers), *numbers, 0)
         stands = committed.get(audit.audit_id)
-        if stands is not None and not _agree(stands, audit.verdict):
+        if stands is not None and not same_but_for_doubts(stands, audit.verdict):
             outcomes[place] = _other_stands(audit, stands)
             continue
         if stands is not None or audit.audit_id in new:
@@ -298,11 +298,6 @@ def _cannot_be_stored(audit: AuditRow, error: BaseException) -> TerminalError:
         f"The record of {audit.model} for {audit.day} cannot be stored ({type(error).__name__}): a "
         "column does not take one of its values."
     )
-
-
-def _agree(stands: str, verdict: str) -> bool:
-    """Return whether the same audit may have come to both: doubts have no version of the method."""
-    return stands == verdict or {stands, verdict} == {Verdict.CONSISTENT, Verdict.DOUBTFUL}
 
 
 def _other_stands(audit: AuditRow, stands: str) -> TerminalError:

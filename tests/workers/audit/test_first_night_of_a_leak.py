@@ -46,13 +46,16 @@ def test_a_leak_is_seen_on_its_first_night_and_not_on_the_next(
             standings[day] = current.sort("day").row(-1, named=True)
     quiet = [day for day in verdicts if day != LEAK]
     assert verdicts[LEAK] == "violated", standings[LEAK]
-    # Stumps answer nearly all alike, which leaves a doubt on some nights.
-    assert {verdicts[day] for day in quiet} <= {"consistent", "doubtful"}
+    # On one night, stumps answer so nearly alike that their answers are counted as one.
+    expected = {day: "doubtful" if day == NIGHTS[6] else "consistent" for day in quiet}
+    assert {day: verdicts[day] for day in quiet} == expected
     leak = standings[LEAK]
     assert 0.3 < leak["epsilon_lower"] <= leak["epsilon_ceiling"]
     assert leak["claim_pvalue"] <= 0.05
     assert all(standings[day]["epsilon_lower"] < 0.1 for day in quiet)
-    assert all(standings[day]["standing"] == verdicts[day] for day in quiet[:-1])
+    assert {day: standings[day]["standing"] for day in quiet[:-1]} == {
+        day: expected[day] for day in quiet[:-1]
+    }
     # Half of a window's stake waits for later starts, so eight quiet nights do not hide the leak:
     # 0.15 to 0.35 is proved, 0 if all of the stake were bet from the first night on.
     for day in (LEAK, NIGHTS[9]):

@@ -36,4 +36,6 @@ def test_the_audit_accounts_for_what_training_declared(lake, name):
     audit = run_audit(lake, name, DAY, plan=PLAN, executor=InProcess()).audit
     assert audit.status == Status.EVALUATED
     assert audit.epsilon_accounted == pytest.approx(2.0, rel=1e-9)
-    assert audit.verdict in {"consistent", "doubtful"}  # students of teachers read other rows
+    assert audit.verdict == "consistent"
+    # Of a student of teachers its file tells no more than one of several classes does.
+    assert ("rows_not_counted" in audit.remarks) is name.startswith(("pate", "alibi"))

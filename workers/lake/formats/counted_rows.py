@@ -1,6 +1,6 @@
 """Numbers of rows that trained a model, as a framework's trees keep them.
 
-A file that was changed on purpose may say anything: no verdict rests on it.
+A file that was changed on purpose may say anything: no accusation rests on it.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """Training rows by leaf, as a file counts them, and the leaves that rows of a table fall into.
 
 A model whose training rows are those of a table counts the same in each leaf of each tree. No label
-is read. A file that was changed on purpose may count anything: no verdict rests on it.
+is read. A file that was changed on purpose may count anything: no accusation rests on it.
 
 XGBoost's files do not count rows. They keep the sum of the loss's second derivatives over the rows
 of a leaf; each row's follows from the rounds before, and from no label.
