@@ -61,7 +61,7 @@ BELOW_IN_WORKERS = {
     "labels": {"exceptions", "contained", "lake", "remark"},
     "databases": {"exceptions", "patience", "lake"},
     "warehouse": {
-        "databases", "plain_files", "plain_text", "patience", "plan", "strict_model", "memory",
+        "databases", "plain_files", "plain_text", "patience", "plan", "remark", "strict_model", "memory",
         "lake", "labels",
     },
     "sources": {
