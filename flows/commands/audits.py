@@ -60,7 +60,7 @@ def run(
     """Audit one model on one day, on demand, and commit the record.
 
     Exit code: 0 consistent or undeclared, 1 violated by this night or by all nights together,
-    2 not evaluable or proxy unfaithful, 3 error. With [publication] in the settings, output and
+    2 no conclusion or no figure, 3 error. With [publication] in the settings, output and
     exit code are those of the public statement: 0 not refuted, 1 violated, 2 no conclusion or no
     statement, 3 error.
 
