@@ -121,7 +121,7 @@ def test_a_file_whose_leaves_could_not_be_compared_is_told(compared: dict[str, i
         leaves=LeafCounts(1_000, seen, seen), bad=SimpleNamespace(total=0), draw=None
     )
     manifest = SimpleNamespace(
-        features=FEATURES, decoys=None, trained_on=SimpleNamespace(first=DAY)
+        features=FEATURES, decoys=None, privacy=None, trained_on=SimpleNamespace(first=DAY)
     )
     target = SimpleNamespace(trained_rows=CountedRows(1_000, exact=True), manifest=manifest)
     place = SimpleNamespace(days=(DAY,))
