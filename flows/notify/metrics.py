@@ -23,8 +23,7 @@ from workers.publication.published_nights import nights_of
 from workers.publication.statement_store import Statements
 from workers.warehouse.acknowledgements import last_days, with_acknowledgements
 from workers.warehouse.night_windows import epsilon_windows
-from workers.warehouse.schema import Status
-from workers.warehouse.store import POSSIBLE_DAY, Warehouse
+from workers.warehouse.store import COUNTED_WITH_OTHERS, POSSIBLE_DAY, Warehouse
 from workers.warehouse.with_windows import Windows
 
 PREFIX = "privaudit_"
@@ -101,21 +100,21 @@ def latest_records(
         warehouse.current(
             every_secret=True,
             models=pl.Series("model", sorted(models), dtype=pl.String),
-            columns=("audit_id", "day", "status", "recorded_at", *key),
+            columns=("audit_id", "day", "status", "exploratory", "recorded_at", *key),
         )
         .filter(POSSIBLE_DAY)
         .sort("day")
     )
     # Years of nights are read by these columns alone, and the latest nights whole.
     latest = known.unique(key, keep="last")["audit_id"]
-    last = known.filter(pl.col("status") == Status.EVALUATED).unique(key, keep="last")["audit_id"]
+    last = known.filter(COUNTED_WITH_OTHERS).unique(key, keep="last")["audit_id"]
     wanted = pl.col("audit_id").is_in(pl.concat([latest, last]).implode())
     rows = warehouse.collect(warehouse.scan("audits").filter(wanted))
     evaluated = rows.filter(pl.col("audit_id").is_in(last.implode()))
     current = rows.filter(pl.col("audit_id").is_in(latest.implode()))
     added = ("standing", "epsilon_standing")
     known_nights = windows(warehouse, evaluated).select("audit_id", *added)
-    # A night without figures ends no standing, or who spoils an input would resolve an alert.
+    # A night that adds nothing ends no standing, or who spoils an input would resolve an alert.
     judged = with_acknowledgements(warehouse, evaluated.join(known_nights, on="audit_id"))
     standings = {
         (row["model"], row["secret"]): (row["standing"], row["acknowledged_until"])

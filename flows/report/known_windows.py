@@ -19,8 +19,7 @@ from flows.files import read_plain, replace_file
 from flows.report.drawn import code_digest
 from workers.secret_files import state_key
 from workers.warehouse.night_columns import EPSILON_STANDING, OF_WINDOWS
-from workers.warehouse.schema import Status
-from workers.warehouse.store import Warehouse
+from workers.warehouse.store import COUNTED_WITH_OTHERS, Warehouse
 from workers.warehouse.with_windows import Windows
 
 WINDOWS = ".windows"
@@ -93,7 +92,7 @@ def windows_beside(
     Nothing is written, since whoever reads may lack the right to, and knows a part alone. What is
     `derived` is looked for there, too, and then added to it.
     """
-    lacking = audits.filter(pl.col("status") == Status.EVALUATED)  # others have none
+    lacking = audits.filter(COUNTED_WITH_OTHERS)  # others have none
     sealed = None if key is None else _read(pathlib.Path(folder) / WINDOWS, key)
     known = [*([] if sealed is None else [sealed]), *(one.lazy() for one in derived or ())]
     histories = there = None

@@ -11,7 +11,7 @@ from flows.notify.webhook import WebhookError
 from flows.run.days import check_days
 from flows.settings import Settings, load_settings
 from privcore.exceptions import AuditError
-from workers.warehouse.store import Warehouse
+from workers.warehouse.store import CONFIGURED, Warehouse
 
 
 class AuditsMissingError(AuditError):
@@ -34,10 +34,9 @@ def overdue_models(settings: Settings, day: dt.date, *, now: dt.datetime) -> tup
     was withdrawn is none.
     """
     warehouse = Warehouse(settings.warehouse)
-    configured = ~pl.col("exploratory").fill_null(value=False)
     recorded = warehouse.collect(
         warehouse.scan("audits")
-        .filter(pl.col("day") == day, configured)
+        .filter(pl.col("day") == day, CONFIGURED)
         .select("audit_id", "model", "secret")
     )
     withdrawn = warehouse.withdrawn(recorded["audit_id"])

@@ -23,7 +23,7 @@ from workers.publication.training_again import days_again
 from workers.versions import METHOD_VERSION
 from workers.warehouse.exact_statement_row import ExactStatementRow
 from workers.warehouse.schema import AuditRecord, AuditRow
-from workers.warehouse.store import Warehouse
+from workers.warehouse.store import CONFIGURED, Warehouse
 
 _NOTHING = (
     "The settings publish nothing: add [publication] with statements and key_file (privaudit init "
@@ -79,10 +79,9 @@ def publish_current(
         raise TerminalError(_NOTHING)
     warehouse = Warehouse(settings.warehouse)
     of_day = (pl.col("model") == model) & (pl.col("day") == day)
-    configured = ~pl.col("exploratory").fill_null(value=False)
     audits = (
         warehouse.scan("audits")
-        .filter(of_day & configured)
+        .filter(of_day & CONFIGURED)
         .join(warehouse.scan("audit_statements").select("audit_id"), on="audit_id", how="semi")
         .join(warehouse.scan("audit_withdrawals"), on="audit_id", how="anti")
         .sort("revision")

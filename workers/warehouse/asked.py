@@ -8,9 +8,8 @@ from typing import Any
 import polars as pl
 
 from privcore.lower_bounds.verdicts import Verdict
-from workers.warehouse.schema import Status
 from workers.warehouse.settings_changes import NO_VERDICT
-from workers.warehouse.store import Warehouse
+from workers.warehouse.store import COUNTED_WITH_OTHERS, Warehouse
 
 UNKNOWN = "unknown"
 """Value where no name of the asker was recorded."""
@@ -108,9 +107,7 @@ def passed_over(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, str]:
     `workers.warehouse.input_changes`'s to tell.
     """
     named = ("model", "day", "secret")
-    asked = audits.filter(
-        pl.col("status") == Status.EVALUATED, ~pl.col("exploratory").fill_null(value=False)
-    ).select("audit_id", "verdict", "plan", *named)
+    asked = audits.filter(COUNTED_WITH_OTHERS).select("audit_id", "verdict", "plan", *named)
     days = asked["day"].unique().to_list()
     if not days:
         return {}

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from workers.warehouse.settings_changes import COLUMNS_OF_FEATURES, NO_VERDICT
-from workers.warehouse.store import INPUT_COLUMNS, REFUTES, Warehouse
+from workers.warehouse.store import CONFIGURED, INPUT_COLUMNS, REFUTES, Warehouse
 
 _COLUMNS = (
     "audit_id",
@@ -27,6 +27,7 @@ _COLUMNS = (
     "target_sha256",
     "proxy_sha256",
     "labels_digest",
+    "rows_digest",
     "target_manifest_sha256",
     "proxy_manifest_sha256",
     "records",
@@ -63,12 +64,12 @@ def input_changes(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, str]:
 
     Supplied probabilities have no checkpoints, and manifests that settings stand for change with
     the settings: of these only what has a file is compared. Labels, and the rows of score tables,
-    are compared between audits of one checkpoint that read the same columns by the same method. So
-    is the day of the proxy: without yesterday's checkpoint, the day is compared with an older one.
-    Last, a day's checkpoint is no other day's, since a file of an earlier day never saw the labels,
-    and one of a later day was not served then. And it is the one that later days were compared
-    with, where these were audited before. Where an earlier record of the day refutes, it is named,
-    since it stays the day's.
+    are compared between audits of one checkpoint that read the same columns by the same method; the
+    same rows in other files are no change. So is the day of the proxy: without yesterday's
+    checkpoint, the day is compared with an older one. Last, a day's checkpoint is no other day's,
+    since a file of an earlier day never saw the labels, and one of a later day was not served then.
+    And it is the one that later days were compared with, where these were audited before. Where an
+    earlier record of the day refutes, it is named, since it stays the day's.
 
     *Does not say* that a change is a fraud: late labels and repaired checkpoints change inputs,
     too. Both records stand.
@@ -200,6 +201,7 @@ def _of_the_day(row: Mapping[str, Any], earlier: Iterable[Mapping[str, Any]]) ->
             same
             and _way(row) == _way(before)
             and _differ(row["labels_digest"], before["labels_digest"])
+            and not _same_rows(row, before)
         ):
             what = "labels" if row["target_sha256"] else "score table's rows"
             told.setdefault(
@@ -246,8 +248,7 @@ def _of_the_proxy(row: Mapping[str, Any], then: Iterable[Mapping[str, Any]]) -> 
 
 def _refuting(warehouse: Warehouse, stored: pl.DataFrame) -> set[str]:
     """Return the records that refute what was declared for their day, and were not withdrawn."""
-    configured = ~pl.col("exploratory").fill_null(value=False)
-    ids = set(stored.filter(REFUTES, configured)["audit_id"])
+    ids = set(stored.filter(REFUTES, CONFIGURED)["audit_id"])
     return ids - warehouse.withdrawn(ids) if ids else ids
 
 
@@ -299,6 +300,11 @@ def _other_proxy(row: Mapping[str, Any], before: Mapping[str, Any]) -> str:
 
 def _differ(now: str | None, before: str | None) -> bool:
     return now is not None and before is not None and now != before
+
+
+def _same_rows(row: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Return whether other files hold the same rows, as a compaction writes them."""
+    return row["rows_digest"] is not None and row["rows_digest"] == before["rows_digest"]
 
 
 def _are_files(column: str, row: Mapping[str, Any], before: Mapping[str, Any]) -> bool:

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from privcore.lower_bounds import WINDOW_EPSILONS, Night, standing_length
 from workers.warehouse.night_columns import NAMED, OF_AUDITS, WINDOWS
-from workers.warehouse.schema import Status
 from workers.warehouse.settings_changes import COLUMNS as OF_SETTINGS
 from workers.warehouse.standings import COLUMNS as OF_STANDINGS
 from workers.warehouse.standings import recurs_from
-from workers.warehouse.store import Warehouse
+from workers.warehouse.store import CONFIGURED, COUNTED_WITH_OTHERS, Warehouse
 
 _CLAIM = ("family", "delta", "classes", "neighbors", "labels_recur", "method_version")
 _AT_ONCE = 20_000
@@ -34,7 +33,7 @@ class NightEvidence:
 
 @dataclass(frozen=True, slots=True)
 class ModelNights:
-    """One model's nights of one secret, in order.
+    """One model's nights of one secret, in order, but those that were audited by a plan of one run.
 
     Attributes:
         model: whose.
@@ -43,7 +42,6 @@ class ModelNights:
         days: of each.
         claims: of each; only nights of one claim stand in one window.
         starts: index of the night with which each one's standing begins.
-        exploratory: of each whether its plan was one run's alone.
         wanted: indices of the nights that are asked about, ascending; not empty.
         firsts: of nights of which a later audit counts, what is stored of the first, by index.
         begun_again: whether the first night had figures before the record that counts.
@@ -55,7 +53,6 @@ class ModelNights:
     days: list[dt.date]
     claims: list[tuple[object, ...]]
     starts: list[int]
-    exploratory: list[bool | None]
     wanted: list[int]
     firsts: Mapping[int, Mapping[str, Any]]
     begun_again: bool
@@ -72,22 +69,7 @@ class ModelNights:
 
     def compared(self) -> list[int]:
         """Return the wanted nights and those that each is compared with, ascending."""
-        return sorted(
-            {
-                one
-                for place in self.wanted
-                for one in (place - 1, self.configured_before(place), place)
-                if one >= 0
-            }
-        )
-
-    def configured_before(self, place: int) -> int:
-        """Return the last night before one that was audited as the settings said; -1 for none."""
-        while place > 0:
-            place -= 1
-            if not self.exploratory[place]:
-                return place
-        return -1
+        return sorted({one for place in self.wanted for one in (place - 1, place) if one >= 0})
 
     def recurs(self, start: int, place: int) -> NDArray[np.bool_]:
         """Return whether labels come again on the nights of a standing up to `place`."""
@@ -116,6 +98,8 @@ def model_nights(
 ) -> Iterator[ModelNights]:
     """Yield the current nights of every secret of these models, where some are asked about.
 
+    Without exploratory ones: whoever chooses a seed chooses what a night adds to the others.
+
     `current` are the current records of every secret of at least these models; read by default.
     """
     models = audits["model"].unique()
@@ -128,9 +112,9 @@ def model_nights(
         .select(*NAMED, *dict.fromkeys((*OF_STANDINGS, *_CLAIM)))
     )
     stored = warehouse.collect(
-        wealth.join(current.lazy().select(OF_AUDITS), on=NAMED, how="inner").sort(
-            "model", "secret", "day"
-        )
+        wealth.join(current.lazy().select(OF_AUDITS), on=NAMED, how="inner")
+        .filter(CONFIGURED)
+        .sort("model", "secret", "day")
     )
     firsts, begun_again = _firsts(warehouse, stored, wealth), _begun_again(warehouse, stored)
     asked = set(audits["audit_id"])
@@ -147,7 +131,6 @@ def model_nights(
                 days=days,
                 claims=claims,
                 starts=starts,
-                exploratory=rows["exploratory"].to_list(),
                 wanted=wanted,
                 firsts={
                     place: firsts[model, secret, day]
@@ -180,10 +163,9 @@ def _begun_again(warehouse: Warehouse, nights: pl.DataFrame) -> set[tuple[Any, .
     several = first.filter(pl.col("revision") > 1)
     if several.is_empty():
         return set()
-    figures = (pl.col("status") == Status.EVALUATED, ~pl.col("exploratory").fill_null(value=False))
     others = (
         warehouse.scan("audits")
-        .filter(*figures)
+        .filter(COUNTED_WITH_OTHERS)
         .join(several.lazy().select(*key, counts="audit_id"), on=key, how="inner")
         .filter(pl.col("audit_id") != pl.col("counts"))
     )

@@ -89,7 +89,8 @@ def epsilon_windows(
     by the plan or since a holdout comes again (`recurs_from`). `standing` is
     `workers.warehouse.standings`'s. All is derived anew at each reading, since a later record may
     supersede a night. Nights whose rows contradict each other, which no audit writes, have null in
-    all columns, and the last one's `settings_change` says so.
+    all columns, and the last one's `settings_change` says so. An exploratory audit has no row here,
+    and adds to none: whoever chooses its plan would choose what the nights prove together.
 
     `current` are the current records of every secret of these models; read by default.
     """
@@ -138,7 +139,7 @@ def _of_model(
     }
     for place in history.wanted:
         row, before = rows[place], rows.get(place - 1)
-        changed = settings_change(rows.get(history.configured_before(place)), row)
+        changed = settings_change(before, row)
         yield {
             "model": history.model,
             "day": row["day"],

@@ -206,7 +206,8 @@ class AuditRow(TableRow):
     """The plan of the game, as JSON."""
     exploratory: bool | None = None
     """Whether the run changed the plan of the settings, such as its seed. Then the record is no
-    night's verdict where one under the settings' plan exists."""
+    night's verdict where one under the settings' plan exists, and counts with no other night or
+    model."""
     asked_by: str | None = None
     """Who asked for the audit: the deployment, or the operating system's user. Null where it is not
     known."""

@@ -175,7 +175,7 @@ def _register(
             )
 
             windows = epsilon_windows
-        wanted = ("audit_id", "model", "day", "significance", "status")
+        wanted = ("audit_id", "model", "day", "significance", "status", "exploratory")
         asked = warehouse.current(every_secret=True, columns=wanted)
         found = windows(warehouse, asked).sort("day", "model")
         connection.register(WINDOWS, found.to_arrow())

@@ -61,6 +61,10 @@ POSSIBLE_DAY = pl.col("day") <= pl.col("recorded_at").dt.date() + dt.timedelta(d
 """Whether a record's day is one that it can be of: a later one is a mistake, and hides no night."""
 REFUTES = (pl.col("status") == Status.EVALUATED) & (pl.col("verdict") == Verdict.VIOLATED)
 """Whether a record refutes what was declared for its night."""
+CONFIGURED = ~pl.col("exploratory").fill_null(value=False)
+"""Whether a record is of the settings' plan, and not of one that somebody chose for a run."""
+COUNTED_WITH_OTHERS = (pl.col("status") == Status.EVALUATED) & CONFIGURED
+"""Whether a record is counted with those of other nights and models."""
 _ORDER = (pl.col("day"), pl.col("model"), pl.col("secret"))
 
 
@@ -320,8 +324,7 @@ class Warehouse:
         audits = self._not_withdrawn(self.scan("audits")).filter(
             pl.col("model").is_in(models.implode()),
             pl.col("day").is_not_null(),
-            pl.col("status") == Status.EVALUATED,
-            ~pl.col("exploratory").fill_null(value=False),
+            COUNTED_WITH_OTHERS,
         )
         known = self.collect(audits.select(key))
         several = known.filter(known.is_duplicated()).unique()
@@ -431,7 +434,7 @@ class Warehouse:
         return audits.join(confirmed, on="audit_id", how="left").with_columns(
             of="secret",
             evaluated=pl.col("status") == Status.EVALUATED,
-            configured=~pl.col("exploratory").fill_null(value=False),
+            configured=CONFIGURED,
             latest_revision=pl.max_horizontal("revision", "confirmed_revision"),
             latest_seen=pl.max_horizontal("recorded_at", "confirmed_at"),
         )

@@ -18,7 +18,7 @@ from privcore.lower_bounds.joint_evidence import declarations_log_evalue, togeth
 from privcore.rounding import down, exact, guarantee
 from workers.lake.manifest import POLICY
 from workers.warehouse.model_nights import first_of
-from workers.warehouse.store import Warehouse
+from workers.warehouse.store import CONFIGURED, Warehouse
 
 SIGNIFICANCE = 0.05
 """Allowed probability that what models prove together is wrong, for one partition."""
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 _NO_PROMISE = {Verdict.VACUOUS, Verdict.NOT_A_GUARANTEE, Verdict.PRIVATISED}
 _AUDIT = ("audit_id", "day", "dataset", "model", "privacy_unit", "verdict", "epsilon_declared",
           "delta_declared", "neighbors", "declared_by", "label_days", "trained_since",
-          "plan")  # fmt: skip
+          "exploratory", "plan")  # fmt: skip
 _WEALTH = ("audit_id", "window_log_wealth", "window_price", "claimed_log_wealth", "standing_price",
            "delta")  # fmt: skip
 
@@ -55,8 +55,8 @@ class Together:
         epsilon_composed: what all declarations promise together at `delta`, under replacement;
             infinity where a model promises nothing, or the deltas exceed it.
         epsilon_lower: what the models prove together, in the relation of their claims, by the
-            audits in which these labels alone played; None where none has figures, or their
-            relations differ, and in public.
+            audits in which these labels alone played, exploratory ones left out; None where none
+            has figures, or their relations differ, and in public.
         evalue: against the claim that every declaration is true; None where nothing is declared,
             and in public.
         largest: models with the largest declarations, under replacement, and these.
@@ -127,7 +127,7 @@ def together(
         public: only what follows from declarations and plans, which no label decides.
     """
     audits = _audits(warehouse, day, public=public)
-    with_evidence = [] if public else audits["audit_id"].to_list()
+    with_evidence = [] if public else audits.filter(CONFIGURED)["audit_id"].to_list()
     wealth = warehouse.collect(
         warehouse.scan("audit_wealth")
         .filter(pl.col("audit_id").is_in(with_evidence))

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from privcore.lower_bounds import Secret
-from workers.warehouse.store import POSSIBLE_DAY, Warehouse
+from workers.warehouse.store import CONFIGURED, POSSIBLE_DAY, Warehouse
 
 LATELY = dt.timedelta(days=7)
 """A model is missed for so long after its last audited day; then it counts as retired."""
@@ -69,7 +69,7 @@ def unlisted_models(
         warehouse.scan("audits")
         # A day to come would hide that the model went.
         .filter(pl.col("model").is_not_null(), POSSIBLE_DAY)
-        .filter((pl.col("secret") == Secret.LABEL) | ~pl.col("exploratory").fill_null(value=False))
+        .filter((pl.col("secret") == Secret.LABEL) | CONFIGURED)
         .sort("day")
         .group_by("model", of="secret")
         .agg(

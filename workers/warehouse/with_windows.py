@@ -7,8 +7,7 @@ import polars as pl
 from privcore.lower_bounds import Verdict, false_discovery_qvalues
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.night_columns import OF_WINDOWS, STANDING
-from workers.warehouse.schema import Status
-from workers.warehouse.store import Warehouse
+from workers.warehouse.store import CONFIGURED, COUNTED_WITH_OTHERS, Warehouse
 
 Windows = Callable[[Warehouse, pl.DataFrame], pl.DataFrame]
 """Gives `epsilon_windows` of some current audits: derives it, or knows where it was kept."""
@@ -21,8 +20,8 @@ def with_windows(
 
     Columns added: those of `epsilon_windows` (`windows` if they are not derived); `claim_qvalue`,
     e-BH's over the models of the same night; and `inputs_changed`, what of the inputs an earlier
-    record had otherwise. A night without figures ends no violated standing: it stands as the last
-    night before it that had some.
+    record had otherwise. A night without figures, or an exploratory one, ends no violated
+    standing: it stands as the last other night before it.
     """
     if windows is None:
         from workers.warehouse.night_windows import (  # noqa: PLC0415  # numba takes long
@@ -45,17 +44,17 @@ def with_windows(
 def _with_standings_of_before(
     warehouse: Warehouse, audits: pl.DataFrame, added: pl.DataFrame, windows: Windows
 ) -> pl.DataFrame:
-    """Return what is added, with the violated standings that nights without figures go on with.
+    """Return what is added, with the violated standings that go on where a night adds nothing.
 
     Else who spoils an input every night would have a violated model read as one without figures.
     """
     named = ("model", "secret", "day")
-    silent = audits.filter(pl.col("status") != Status.EVALUATED, pl.col("day").is_not_null())
+    silent = audits.filter(~COUNTED_WITH_OTHERS, pl.col("day").is_not_null())
     if silent.is_empty():
         return added
     columns = (*OF_WINDOWS, "status")
     current = warehouse.current(every_secret=True, models=silent["model"].unique(), columns=columns)
-    nights = current.filter(pl.col("status") == Status.EVALUATED).sort("day")
+    nights = current.filter(COUNTED_WITH_OTHERS).sort("day")
     last = (
         silent.select(*named, "audit_id")
         .sort("day")
@@ -77,9 +76,10 @@ def _with_standings_of_before(
 
 def _qvalues(audits: pl.DataFrame) -> pl.Series:
     values: list[float | None] = [None] * audits.height
-    numbered = audits.select("day", "claim_evalue").with_row_index()
+    numbered = audits.select("day", "claim_evalue", "exploratory").with_row_index()
     evalue = pl.col("claim_evalue")
-    for _, night in numbered.filter(evalue >= 0.0, evalue.is_not_nan()).group_by("day"):
+    counting = numbered.filter(CONFIGURED, evalue >= 0.0, evalue.is_not_nan())
+    for _, night in counting.group_by("day"):
         qvalues = false_discovery_qvalues(night["claim_evalue"].to_numpy())
         for index, qvalue in zip(night["index"], qvalues, strict=True):
             values[index] = float(qvalue)

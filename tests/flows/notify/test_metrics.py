@@ -80,19 +80,21 @@ def test_the_latest_night_of_each_listed_model_is_written_with_the_report(
     assert [path.name for path in file.parent.iterdir()] == ["privaudit.prom"]
 
 
-def test_a_night_without_figures_has_none_and_ends_no_standing(settings: Settings) -> None:
-    """A spoilt input would otherwise resolve the alert of a violated standing."""
+@pytest.mark.parametrize("seed", [False, True], ids=["spoilt", "by-another-seed"])
+def test_a_night_that_adds_nothing_ends_no_standing(settings: Settings, seed: bool) -> None:
+    """A spoilt input, or a seed of one's own, would resolve the alert of a violated standing."""
     warehouse = Warehouse(settings.warehouse)
     warehouse.commit(evaluated("ads", EVE))
-    warehouse.commit(failed("ads", DAY))
+    warehouse.commit(evaluated("ads", DAY, exploratory=True) if seed else failed("ads", DAY))
 
     def violated(*given: Any) -> Any:
         return epsilon_windows(*given).with_columns(standing=pl.lit("violated"))
 
     (latest,) = latest_records(warehouse, ["ads"], violated)
-    assert (latest.day, latest.verdict, latest.stands_violated) == (DAY, "not_evaluable", True)
+    verdict = "consistent" if seed else "not_evaluable"
+    assert (latest.day, latest.verdict, latest.stands_violated) == (DAY, verdict, True)
     found = samples(metrics_text([latest], UTC))
-    assert ("epsilon_lower", "ads", "label") not in found
+    assert (("epsilon_lower", "ads", "label") in found) is seed
     assert found["stands_violated", "ads", "label"] == 1.0
 
 

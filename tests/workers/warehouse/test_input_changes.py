@@ -110,6 +110,19 @@ def test_a_score_table_that_is_rewritten_after_its_audit_is_told(
     assert ("The score table's rows of 2026-04-02 changed after its audit" in found) is is_told
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "is_told"),
+    [("rows", "rows", False), ("rows", "others", True), ("rows", None, True), (None, "rows", True)],
+)
+def test_the_same_rows_in_other_files_are_no_change(
+    warehouse: Warehouse, before: str | None, now: str | None, is_told: bool
+) -> None:
+    """A compaction writes a day's files anew; audited again, it was an alert."""
+    put(warehouse, DAY, rows_digest=before)
+    again = put(warehouse, DAY, hour=1, labels_digest="f" * 64, rows_digest=now)
+    assert ("The labels of 2026-04-02 changed after its audit" in told(warehouse, again)) is is_told
+
+
 @pytest.mark.slow
 def test_what_reads_otherwise_is_no_change(warehouse: Warehouse) -> None:
     """Other columns, another method, supplied scores, settings in a manifest's stead."""

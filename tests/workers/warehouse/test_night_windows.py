@@ -40,7 +40,7 @@ def levels(number: int, epsilon: float | np.ndarray = WINDOW_EPSILONS) -> np.nda
 
 def night(number: int, *, model: str = "ads", hour: int = 0, **changes: Any) -> AuditRecord:
     """Night `number` after `START`; changes are of its wealth's row, levels of its wealth."""
-    names = "significance", "claim_evalue", "reason", "verdict"
+    names = "significance", "claim_evalue", "reason", "verdict", "exploratory"
     of_audit = {name: changes.pop(name) for name in names if name in changes}
     record = evaluated(model, START + dt.timedelta(days=number), hour=hour, **of_audit)
     declared = changes.get("epsilon_declared", 0.5)
@@ -355,12 +355,34 @@ def test_qvalues_are_those_of_the_models_of_one_night(warehouse: Warehouse) -> N
             for model, evalue in zip(("ads", "loans", "visits"), values, strict=True)
         ],
     )
+    put_rows(warehouse, [night(1, model="zoo", claim_evalue=1e9, exploratory=True)])
     joined = with_windows(warehouse, warehouse.current()).sort("day", "model")
     first, second = (
         false_discovery_qvalues(np.array(values)) for values in ([100.0, 2.0], [3.0, 50.0, 50.0])
     )
-    assert joined["claim_qvalue"].to_list() == [*first, None, *second]
-    assert joined["epsilon_lower_7_days"].null_count() == 0
+    assert joined["claim_qvalue"].to_list() == [*first, None, *second, None]
+    assert joined["epsilon_lower_7_days"].is_null().to_list() == [False] * 6 + [True]
+
+
+def test_a_plan_that_somebody_chose_adds_nothing_to_other_nights(warehouse: Warehouse) -> None:
+    """Also under another claim: a standing went on with it, or began anew behind it."""
+    loud = tuple((levels(2) + 5.0).ravel().tolist())
+    chosen = {"exploratory": True, "window_log_wealth": loud, "family": "pure"}
+    nights = [night(number, **(chosen if number in {0, 2} else {})) for number in range(5)]
+    put_rows(warehouse, nights)
+    assert found(warehouse, 4)["epsilon_lower_7_days"] == window([1, 3, 4])
+    assert found(warehouse, 4)["epsilon_standing"] == standing([1, 3, 4])
+    derived = epsilon_windows(warehouse, warehouse.current())["audit_id"].to_list()
+    assert derived == [nights[one].audit.audit_id for one in (1, 3, 4)]
+    joined = with_windows(warehouse, warehouse.current()).sort("day")
+    assert joined["epsilon_standing"].is_null().to_list() == [True, False, True, False, False]
+
+
+def test_a_plan_that_somebody_chose_ends_no_violated_standing(warehouse: Warehouse) -> None:
+    put_rows(warehouse, [night(number, epsilon_declared=1.0) for number in range(12)])
+    put_rows(warehouse, [night(12, exploratory=True, epsilon_declared=1.0)])
+    last = with_windows(warehouse, warehouse.current()).sort("day")[-1]
+    assert last["standing"].to_list() == ["violated"]
 
 
 def test_a_doubtful_night_leaves_no_model_standing_consistent(warehouse: Warehouse) -> None:

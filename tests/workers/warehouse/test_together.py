@@ -97,6 +97,16 @@ def test_one_loud_model_shows_in_what_all_prove(warehouse: Warehouse) -> None:
     assert (quiet.epsilon_lower, quiet.evalue) == (None, None)
 
 
+def test_a_seed_that_somebody_chose_proves_nothing_for_all(warehouse: Warehouse) -> None:
+    """Its declaration is the owner's, whatever the plan."""
+    put(warehouse, "a", loud=2.0, exploratory=True)
+    put(warehouse, "b")
+    found = only(together(warehouse))
+    assert (found.epsilon_lower, found.trainings) == (0.0, 2)
+    assert found.evalue is not None
+    assert found.evalue <= 1.0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("verdict", ["consistent", "violated", "vacuous", "not_evaluable"])
 def test_no_verdict_decides_what_models_promise_in_public(
