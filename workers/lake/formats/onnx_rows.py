@@ -137,7 +137,8 @@ def _input(given: Any) -> Traced | str:
     kind = given.type.tensor_type
     if not kind.HasField("shape") or not kind.shape.dim:
         return f"the input {given.name[:_NAME_CHARACTERS]!r}, whose shape is not said"
-    widths = [each.dim_value if each.HasField("dim_value") else None for each in kind.shape.dim]
+    # onnxruntime takes a negative width as an unknown one; two of them would multiply to one.
+    widths = [each.dim_value if each.dim_value > 0 else None for each in kind.shape.dim]
     return Traced((ROWS, *widths[1:]))
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from numpy.typing import NDArray
@@ -224,6 +225,30 @@ def test_the_reader_names_the_node_and_the_sandbox_carries_it() -> None:
     ]
     content = onnx_file(nodes, weights=weights(none=np.zeros(1, np.float32)))
     assert describe_model(content, format="onnx").mixes_rows == "ReduceMax ('all_of_them')"
+
+
+def test_a_negative_width_shows_nothing() -> None:
+    """Rows times minus one times minus one are rows: each was answered by another one, unsaid."""
+    numbers = {"pair": np.array([-1, 1]), "two": np.array([2]), "none": np.zeros(1, np.float32)}
+    nodes = [
+        node("Reshape", ["X", "pair"], ["A"]),
+        node("Shape", ["X"], ["shape"]),
+        node("Slice", ["shape", "one", "two"], ["width"]),
+        node("Concat", ["one", "width"], ["wide"], axis=0),
+        node("Expand", ["A", "wide"], ["B"]),
+        node("Reshape", ["B", "pair"], ["C"]),
+        node("Slice", ["X", "zero", "one", "one"], ["D"]),
+        node("Mul", ["D", "none"], ["E"]),
+        node("Cast", ["E"], ["places"], to=WHOLE),
+        node("GatherElements", ["C", "places"], ["V"], axis=1),
+        node("Concat", ["V", "V"], ["Y"], axis=1),
+    ]
+    model = onnx.load_model_from_string(onnx_file(nodes, weights=weights(**numbers)))
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = -1
+    rows = np.arange(12, dtype=np.float32).reshape(4, 3)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    assert session.run(None, {"X": rows})[0][:, 0].tolist() == [0.0, 0.0, 0.0, 1.0]
+    assert mixing_node(model.SerializeToString()) != ""
 
 
 def test_what_is_shown_is_so_in_onnxruntime() -> None:
