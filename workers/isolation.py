@@ -32,7 +32,7 @@ _TCP, _SIGNALS_AND_SOCKETS = 0b11, 0b11
 _TCP_SINCE, _SCOPES_SINCE = 4, 6
 _SYSTEM = (
     "/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/sys/devices/system/cpu",
-    "/proc/cpuinfo", "/proc/meminfo", "/dev/urandom",
+    "/proc/cpuinfo", "/proc/meminfo", "/proc/self/statm", "/dev/urandom",
 )  # fmt: skip
 _NETWORK = (
     "/etc/resolv.conf", "/etc/hosts", "/etc/host.conf", "/etc/nsswitch.conf", "/etc/gai.conf",

@@ -4,6 +4,7 @@ import pathlib
 
 import catboost
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -62,6 +63,23 @@ def test_a_regressor_is_called_a_regressor(lake: Lake) -> None:
         "The checkpoint of good for 2026-03-02 is a regressor (it was trained for RMSE), which "
         "gives no probabilities of classes: train a classifier, or audit its predictions as a "
         'score table (scale = "number").'
+    )
+
+
+@pytest.mark.parametrize("kind", ["text_features", "embedding_features"])
+def test_a_model_of_texts_or_embeddings_is_sent_to_score_tables(lake: Lake, kind: str) -> None:
+    """Its reader crashed, as it does at a damaged file."""
+    labels = [0, 1] * 20
+    value = ["late again", "on time"] * 20 if kind == "text_features" else [[0.0, 1.0]] * 40
+    model = catboost.CatBoostClassifier(iterations=2, verbose=0, allow_writing_files=False)
+    rows = pd.DataFrame({"delay": np.arange(40.0), "note": value})
+    model.fit(rows, labels, **{kind: ["note"]})
+    file = pathlib.Path(lake.uri).parent / "texts.cbm"
+    model.save_model(str(file))
+    replace_model(lake, "good", DAY, file.read_bytes())
+    assert audit(lake).reason == (
+        "The checkpoint of good for 2026-03-02 has features that CatBoost takes as text or "
+        "embeddings, which are not asked about: audit its predictions as a score table."
     )
 
 

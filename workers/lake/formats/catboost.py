@@ -35,7 +35,14 @@ def describe(content: bytes) -> dict[str, Any] | WithBytes:
     CatBoost's reader trusts lengths and offsets, so that a damaged file may be read here, and crash
     or hang the next process that reads it. What it writes of what it has read holds together.
     """
-    whole = _read(content)._serialize_model()  # noqa: SLF001  # there is no public way to bytes
+    read = _read(content)
+    if read.get_text_feature_indices() or read.get_embedding_feature_indices():
+        # What CatBoost writes of a model with texts has lost their tables, and crashes its reader.
+        raise ModelRefusedError(
+            "has features that CatBoost takes as text or embeddings, which are not asked about: "
+            "audit its predictions as a score table"
+        )
+    whole = read._serialize_model()  # noqa: SLF001  # there is no public way to bytes
     model = _read(whole)
     if len(whole) <= _WALKED:
         # Every table is walked, and what leads out of one ends this process and no other.
