@@ -174,6 +174,14 @@ def test_a_models_page_says_where_its_nights_are_averaged(pages, averaged):
     assert told == bool(averaged)
 
 
+def test_a_models_page_says_that_somebody_chose_its_plan(pages):
+    """A seed that accuses was shown as the night's verdict."""
+    by_plan = words(model_page(pages([record()])))
+    chosen = words(model_page(pages([record(exploratory=True, asked_by="user <anna>")])))
+    assert "chose for this run" not in by_plan
+    assert "By a plan that user &lt;anna&gt; chose for this run" in chosen
+
+
 def test_a_missing_figure_is_never_a_zero(pages):
     silent = record(offset=1, verdict=Verdict.NOT_EVALUABLE, reason="No labels for the day.")
     written = pages([record(), silent])
