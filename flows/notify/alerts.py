@@ -188,7 +188,7 @@ def alert_of(row: AuditRow, settings: Settings) -> Alert | None:
         what=f"{what}, says a run by another plan" if row.exploratory else what,
         reason=f"{_OF_ONE_RUN}{row.reason}" if row.exploratory else row.reason,
         next_step=card_of(row).line,
-        incident=incident_id(row) if event is Event.VIOLATED else None,
+        incident=incident_id(row) if event is Event.VIOLATED and not row.exploratory else None,
     )
 
 

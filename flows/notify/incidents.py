@@ -37,8 +37,8 @@ from workers.warehouse.acknowledgements import (
     scope_of,
 )
 from workers.warehouse.night_windows import epsilon_windows
-from workers.warehouse.schema import AuditRow, Status
-from workers.warehouse.store import Warehouse
+from workers.warehouse.schema import AuditRow
+from workers.warehouse.store import COUNTED_WITH_OTHERS, Warehouse
 from workers.warehouse.with_windows import Windows
 
 REACH = 28
@@ -229,10 +229,12 @@ def courses(
 
 
 def _evaluated(audits: pl.DataFrame, first: dt.date, last: dt.date) -> pl.DataFrame:
-    """Return the evaluated audits of these days and of those that may leave an incident open."""
+    """Return the evaluated audits of these days and of those that may leave an incident open.
+
+    Exploratory ones begin none: a chosen seed would raise the bound of which people last heard.
+    """
     return audits.filter(
-        pl.col("day").is_between(first - dt.timedelta(days=REACH), last),
-        pl.col("status") == Status.EVALUATED,
+        pl.col("day").is_between(first - dt.timedelta(days=REACH), last), COUNTED_WITH_OTHERS
     )
 
 
@@ -248,7 +250,7 @@ def _silent(
     key = ("model", "secret")
     nights = current.filter(
         pl.col("day") <= last,
-        pl.col("status") == Status.EVALUATED,
+        COUNTED_WITH_OTHERS,
         pl.col("model").is_in(list(listed)),
     ).join(audits, on=key, how="anti")
     newest = pl.col("day").max().over(key)
@@ -323,11 +325,7 @@ def new_remarks(row: AuditRow, incident: Incident) -> tuple[str, ...]:
 
 
 def _remarks_before(day: dt.date, nights: Iterable[Mapping[str, Any]]) -> frozenset[str] | None:
-    earlier = [
-        night["remarks"] or ()
-        for night in nights
-        if _within_reach(night["day"], day) and not night["exploratory"]
-    ]
+    earlier = [night["remarks"] or () for night in nights if _within_reach(night["day"], day)]
     return frozenset(itertools.chain.from_iterable(earlier)) if earlier else None
 
 

@@ -340,8 +340,8 @@ def _alert(done: Audited, settings: Settings) -> Alert | None:
 
 
 def _of_incident(alert: Alert | None, row: AuditRow, settings: Settings) -> Alert | None:
-    """Return a violation's alert as its incident has it; a new one in doubt."""
-    if alert is None or alert.event is not Event.VIOLATED:
+    """Return a night's violation as its incident has it; a new one in doubt."""
+    if alert is None or alert.event is not Event.VIOLATED or row.exploratory:
         return alert
     try:
         windows = stored_windows(settings.report)

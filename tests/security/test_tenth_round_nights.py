@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from flows.notify.alerts import Event, alert_of
+from flows.notify.incidents import Stage, incidents_before
 from flows.run.conclusion import _beside
 from flows.run.weekly import digest_of
 from flows.settings import Settings
@@ -91,6 +92,19 @@ def test_an_alert_about_one_runs_plan_says_that_seeds_can_be_tried(settings: Set
     assert "of several plans or seeds one may refute what is true" in tried.reason
     assert "by another plan" not in asked.subject
     assert "seeds" not in asked.reason
+    assert (tried.incident, asked.incident is None) == (None, False)
+
+
+@pytest.mark.parametrize(("chosen", "stage"), [(False, Stage.GOES_ON), (True, Stage.GROWS)])
+def test_a_bound_by_a_plan_that_somebody_chose_hushes_no_night(
+    warehouse: Warehouse, chosen: bool, stage: Stage
+) -> None:
+    """The bound of which people last heard was that of another seed, so that none grew beyond."""
+    loud = {"epsilon_lower": 9.0, "exploratory": chosen}
+    put_rows(warehouse, [night(0, **REFUTED), night(1, hour=24, **REFUTED | loud)])
+    tonight = night(2, hour=48, **REFUTED | {"epsilon_lower": 4.0})
+    incident = incidents_before(warehouse, [tonight.audit])[tonight.audit.audit_id]
+    assert incident.stage(tonight.audit, 4.0) is stage
 
 
 @pytest.mark.parametrize(
