@@ -17,7 +17,7 @@ from tests.support.lake import DAY, write_settings
 from tests.support.warehouse import evaluated
 from workers.warehouse.store import Warehouse
 
-TODAY = dt.datetime.now(dt.UTC).date()
+UNTIL = dt.datetime.now(dt.UTC).date() + dt.timedelta(days=2)  # midnight may come before its test
 WHY = "Fix in review <b>, exactly 0.93 was lost."
 
 
@@ -39,17 +39,17 @@ def test_it_is_shown_and_alerted_of_and_changes_no_verdict(
     privaudit: Command, audit_id: str, alerts: list[Any], tmp_path: pathlib.Path
 ) -> None:
     before = json.loads(privaudit("show", "--json").out)
-    told = privaudit("acknowledge", audit_id[:8], "--why", WHY, "--until", str(TODAY))
+    told = privaudit("acknowledge", audit_id[:8], "--why", WHY, "--until", str(UNTIL))
     assert told.code == 0
     assert "user anna acknowledged" in told.out
     shown = json.loads(privaudit("show", "--json").out)
     added = {
-        "acknowledged_until": str(TODAY),
+        "acknowledged_until": str(UNTIL),
         "acknowledged_by": "user anna",
         "acknowledged_why": WHY,
     }
     assert shown == [each | (added if each["model"] == "good" else {}) for each in before]
-    assert str(TODAY) in privaudit("show").out
+    assert str(UNTIL) in privaudit("show").out
     assert [(alert.event, alert.model) for alert in alerts] == [
         ("privaudit.claim.acknowledged", "good")
     ]
@@ -65,7 +65,7 @@ def test_each_acknowledgement_is_an_alert_of_its_own(
     privaudit: Command, audit_id: str, alerts: list[Any]
 ) -> None:
     for _ in range(2):
-        privaudit("acknowledge", audit_id, "--why", WHY, "--until", str(TODAY))
+        privaudit("acknowledge", audit_id, "--why", WHY, "--until", str(UNTIL))
     assert len({alert.id for alert in alerts}) == 2
     rows = json.loads(privaudit("sql", "select why from audit_acknowledgements", "--json").out)
     assert rows == [{"why": WHY}] * 2
@@ -73,7 +73,7 @@ def test_each_acknowledgement_is_an_alert_of_its_own(
 
 def test_without_an_end_it_is_wrong_usage(privaudit: Command, audit_id: str) -> None:
     assert privaudit("acknowledge", audit_id, "--why", WHY).code == 64
-    assert privaudit("acknowledge", audit_id, "--until", str(TODAY)).code == 64
+    assert privaudit("acknowledge", audit_id, "--until", str(UNTIL)).code == 64
     wrong = privaudit("acknowledge", audit_id, "--why", WHY, "--until", "9999-12-31")
     assert (wrong.code, "28 days" in wrong.err) == (3, True)
 
@@ -85,6 +85,6 @@ def test_with_publication_only_what_a_statement_refutes_is_acknowledged(
     more = '[publication]\nstatements = "statements"\nkey_file = "key"\nepsilon = 0.5\n'
     settings = load_settings(write_settings(tmp_path, ["good"], more=more))
     with pytest.raises(TerminalError, match="No published statement refutes"):
-        acknowledge_violation(settings, audit_id, why=WHY, until=TODAY)
+        acknowledge_violation(settings, audit_id, why=WHY, until=UNTIL)
     assert alerts == []
     assert Warehouse(settings.warehouse).scan("audit_acknowledgements").collect().is_empty()
