@@ -64,8 +64,8 @@ MEANINGS = {
     STANDING: "violated where all nights, each held against what was declared for it, refute that "
     "every declaration was true, as they count or as each was first audited; else consistent, or "
     "doubtful where the night is. Null "
-    "where nothing is declared and nothing is refuted. A night without figures is violated where "
-    "the last one with figures is.",
+    "where nothing is declared and nothing is refuted. A night without figures, or an exploratory "
+    "one, is violated where the last other one is.",
     DECLARATION_CHANGE: "How the declaration, or whose labels are audited, differs from the "
     "model's evaluated night before, in words; null where it does not.",
     SETTINGS_CHANGE: "How the plan, or the place of scores, labels or checkpoints, differs from "

@@ -51,14 +51,19 @@ def frame_of(lake: Lake, day: object = DAY) -> pl.DataFrame:
     return pl.read_parquet(label_path(lake, "flights", day))
 
 
+def replace_by(lake: Lake, model: catboost.CatBoost) -> None:
+    """Put another model in the place of the day's."""
+    file = pathlib.Path(lake.uri).parent / "other.cbm"
+    model.save_model(str(file))
+    replace_model(lake, "good", DAY, file.read_bytes())
+
+
 def test_a_regressor_is_called_a_regressor(lake: Lake) -> None:
     frame = frame_of(lake)
     regressor = catboost.CatBoostRegressor(iterations=3, depth=2, verbose=0)
     names = [feature.name for feature in FEATURES]
     regressor.fit(frame.select(names).to_pandas(), frame["late"].to_numpy(), cat_features=["city"])
-    file = pathlib.Path(lake.uri).parent / "regressor.cbm"
-    regressor.save_model(str(file))
-    replace_model(lake, "good", DAY, file.read_bytes())
+    replace_by(lake, regressor)
     assert audit(lake).reason == (
         "The checkpoint of good for 2026-03-02 is a regressor (it was trained for RMSE), which "
         "gives no probabilities of classes: train a classifier, or audit its predictions as a "
@@ -74,9 +79,7 @@ def test_a_model_of_texts_or_embeddings_is_sent_to_score_tables(lake: Lake, kind
     model = catboost.CatBoostClassifier(iterations=2, verbose=0, allow_writing_files=False)
     rows = pd.DataFrame({"delay": np.arange(40.0), "note": value})
     model.fit(rows, labels, **{kind: ["note"]})
-    file = pathlib.Path(lake.uri).parent / "texts.cbm"
-    model.save_model(str(file))
-    replace_model(lake, "good", DAY, file.read_bytes())
+    replace_by(lake, model)
     assert audit(lake).reason == (
         "The checkpoint of good for 2026-03-02 has features that CatBoost takes as text or "
         "embeddings, which are not asked about: audit its predictions as a score table."
