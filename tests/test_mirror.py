@@ -194,7 +194,6 @@ ELSEWHERE = {
     "flows/notify/test_acknowledged.py": "workers.warehouse.acknowledgements",
     "flows/commands/test_acknowledge.py": "flows.run.acknowledging",
     "flows/commands/test_what_if.py": "flows.study.what_if_shown",
-    "flows/notify/test_digest.py": "flows.run.weekly",
     "flows/run/test_backfill.py": "flows.progress flows.run.overdue",
     "flows/run/test_start.py": (
         "flows.run.attempts flows.run.audit_model flows.notify.prefect_context"

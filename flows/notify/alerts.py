@@ -87,7 +87,6 @@ class Event(StrEnum):
     NOT_A_GUARANTEE = "privaudit.claim.not_a_guarantee"
     PROXY_UNFAITHFUL = "privaudit.claim.proxy_unfaithful"
     NOT_EVALUABLE = "privaudit.claim.not_evaluable"
-    DIGEST = "privaudit.digest.weekly"
     REMARKED = "privaudit.claim.remarked"
 
 
@@ -123,8 +122,7 @@ class Alert:
             "model": _one_line(self.model),
             "day": self.day.isoformat(),
             "subject": _sentence(self.subject),
-            # The digest has lines of its own. Of others' text, a line could forge an alert.
-            "reason": self.reason if self.event is Event.DIGEST else _sentence(self.reason),
+            "reason": _sentence(self.reason),
             "next_step": _sentence(self.next_step),
             "figures": dict(self.figures),
             # Of a total it holds a unit, in its owner's words.
@@ -133,11 +131,6 @@ class Alert:
             "report": self.report,
             "notify": list(self.notify),
         }
-
-
-def digest_text(sentences: Iterable[str]) -> str:
-    """Return the reason of a digest: a line for each sentence."""
-    return "\n".join(map(_sentence, sentences))
 
 
 def without_markup(text: str) -> str:

@@ -17,7 +17,7 @@ import hashlib
 import itertools
 import json
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -161,73 +161,6 @@ def _labels_recur(plan: str) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class Course:
-    """Course of one claim's incident over some days.
-
-    Attributes:
-        night: the last refuted night up to the last day, or the last night if none was refuted.
-        bound: by which that night refutes the declaration; None if it does not.
-        was_open: whether the incident was open before the first day.
-        refuted: whether a night of these days refutes the declaration.
-        is_open: whether it is open after the last day.
-        doubtful: how many nights of these days were doubtful.
-        acknowledged: the last acknowledgement of it; None where there is none.
-    """
-
-    night: Mapping[str, Any]
-    bound: float | None
-    was_open: bool
-    refuted: bool
-    is_open: bool
-    doubtful: int
-    acknowledged: Acknowledgement | None
-
-
-def courses(
-    warehouse: Warehouse,
-    first: dt.date,
-    last: dt.date,
-    windows: Windows = epsilon_windows,
-    *,
-    listed: Collection[str] = (),
-) -> list[Course]:
-    """Return the course of every claim, by model and secret, with a night from `first` to `last`.
-
-    And of those whose incident is open, though no night of these days came to figures: of `listed`
-    models however long ago their last one did. Of one that was retired, it is forgotten some day.
-    """
-    current = warehouse.current(every_secret=True, columns=_READ)
-    audits = _evaluated(current, first, last)
-    silent = _silent(current, audits, last, listed)
-    audits = pl.concat([audits, silent])
-    newest = {(model, secret): day for model, secret, day in _newest(audits)}
-    known = acknowledgements(warehouse)
-    found = []
-    for nights in _by_claim(warehouse, audits, windows).values():
-        these = [night for night in nights if night["day"] >= first]
-        # Nights without figures do not let an incident of a listed model run out.
-        shown = nights[-1]
-        until = newest[shown["model"], shown["secret"]] if shown["model"] in listed else last
-        is_open = _is_open(until + dt.timedelta(days=1), nights)
-        if not these and not is_open:
-            continue
-        refuted = [night for night in nights if bound_of(night) is not None]
-        shown = refuted[-1] if refuted else nights[-1]
-        found.append(
-            Course(
-                shown,
-                bound_of(shown),
-                was_open=_is_open(min(first, until + dt.timedelta(days=1)), nights),
-                refuted=any(bound_of(night) is not None for night in these),
-                is_open=is_open,
-                doubtful=sum(night["verdict"] == Verdict.DOUBTFUL for night in these),
-                acknowledged=latest_of(known, shown),
-            )
-        )
-    return sorted(found, key=lambda one: (one.night["model"], one.night["secret"] or ""))
-
-
 def _evaluated(audits: pl.DataFrame, first: dt.date, last: dt.date) -> pl.DataFrame:
     """Return the evaluated audits of these days and of those that may leave an incident open.
 
@@ -236,25 +169,6 @@ def _evaluated(audits: pl.DataFrame, first: dt.date, last: dt.date) -> pl.DataFr
     return audits.filter(
         pl.col("day").is_between(first - dt.timedelta(days=REACH), last), COUNTED_WITH_OTHERS
     )
-
-
-def _newest(audits: pl.DataFrame) -> Iterator[tuple[str, str, dt.date]]:
-    """Yield each model and secret with its last day."""
-    yield from audits.group_by("model", "secret").agg(pl.col("day").max()).iter_rows()
-
-
-def _silent(
-    current: pl.DataFrame, audits: pl.DataFrame, last: dt.date, listed: Collection[str]
-) -> pl.DataFrame:
-    """Return the last evaluated nights of listed models that have none among `audits`."""
-    key = ("model", "secret")
-    nights = current.filter(
-        pl.col("day") <= last,
-        COUNTED_WITH_OTHERS,
-        pl.col("model").is_in(list(listed)),
-    ).join(audits, on=key, how="anti")
-    newest = pl.col("day").max().over(key)
-    return nights.filter(pl.col("day") >= newest - pl.duration(days=REACH))
 
 
 def _by_claim(
@@ -331,11 +245,6 @@ def _remarks_before(day: dt.date, nights: Iterable[Mapping[str, Any]]) -> frozen
 
 def _within_reach(night: dt.date, day: dt.date) -> bool:
     return day - dt.timedelta(days=REACH) <= night < day
-
-
-def _is_open(day: dt.date, nights: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether the last deciding night before `day` left an incident open."""
-    return _told_before(day, nights)[0] is not None
 
 
 def _grows(bound: float, told: float) -> bool:

@@ -18,7 +18,6 @@ from flows.notify.openlineage import AuditRun, send_records
 from flows.report.known_windows import known_windows
 from flows.run.auditing import _of_incident
 from flows.run.conclusion import _beside, _lost
-from flows.run.weekly import digest_of
 from flows.run.withdrawing import delete_audits, withdraw_audit
 from flows.settings import Settings
 from privcore.lower_bounds import WINDOW_EPSILONS
@@ -199,18 +198,6 @@ def test_a_file_of_a_model_that_stands_violated_passes_by_no_other_checkpoint(
         Gate.FAIL,
         "This file must not be served: ads stands violated on 2026-03-05.",
     )
-
-
-def test_a_week_without_figures_is_told_with_the_incident_that_is_open(
-    warehouse: Warehouse, settings: Settings
-) -> None:
-    """One bad label a night, and the week's message said that there was nothing."""
-    silent = [failed("ads", DAY + dt.timedelta(days=one), hour=one) for one in range(1, 9)]
-    put_rows(warehouse, [night(0, verdict="violated", epsilon_lower=1.0), *silent])
-    day = DAY + dt.timedelta(days=8)
-    said = digest_of(settings, day, today=day).reason.splitlines()
-    assert said[0].startswith("Refuted and not resolved: ads (declared 0.5, proved at least 1.00")
-    assert said[-1] == "Without a result all week: ads."
 
 
 def test_a_day_that_was_left_out_is_not_audited_with_a_later_days_file(

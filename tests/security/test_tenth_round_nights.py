@@ -12,12 +12,11 @@ import pytest
 from flows.notify.alerts import Event, alert_of
 from flows.notify.incidents import Stage, incidents_before
 from flows.run.conclusion import _beside
-from flows.run.weekly import digest_of
 from flows.settings import Settings
 from tests.security.test_ninth_round_owner_nights import night
 from tests.support.lake import DAY, PLAN, label_path, label_rows, put_labels
 from tests.support.tiers import rest_slow
-from tests.support.warehouse import START, evaluated, failed, put_rows
+from tests.support.warehouse import START, evaluated, put_rows
 from workers.audit.rows_again import RowsAgain
 from workers.lake.layout import Lake
 from workers.warehouse.input_changes import input_changes
@@ -64,22 +63,6 @@ def test_a_night_of_something_else_resolves_no_incident(
     honest = night(1, hour=24, **given)
     put_rows(warehouse, [honest])
     assert (Event.RESOLVED in events(honest.audit, warehouse, settings)) is resolved
-
-
-@pytest.mark.slow
-def test_months_without_figures_leave_a_refuted_model_in_the_weeks_digest(
-    warehouse: Warehouse, settings: Settings
-) -> None:
-    """After 28 nights of one bad label each it said: refuted and not resolved, none."""
-    silent = [failed("ads", DAY + ahead * A_DAY, hour=24 * ahead) for ahead in range(1, 40)]
-    put_rows(warehouse, [night(0, **REFUTED), *silent])
-    for ahead in (20, 28, 33, 39):
-        day = DAY + ahead * A_DAY
-        said = digest_of(settings, day, today=day).reason
-        assert "Refuted and not resolved: ads (declared 0.5, proved at least 1.00" in said
-    retired = settings.models[0].model_copy(update={"name": "another"})
-    settings = settings.model_copy(update={"models": (retired,)})
-    assert "Refuted and not resolved: none." in digest_of(settings, day, today=day).reason
 
 
 def test_an_alert_about_one_runs_plan_says_that_seeds_can_be_tried(settings: Settings) -> None:
@@ -242,14 +225,3 @@ def test_a_doubt_that_lowers_a_violation_to_an_update_is_told(
     tonight = night(1, hour=24, **REFUTED | remarks)
     put_rows(warehouse, [tonight])
     assert (Event.REMARKED in events(tonight.audit, warehouse, settings)) is told
-
-
-def test_a_week_of_doubts_is_in_its_digest_whatever_its_last_night_says(
-    warehouse: Warehouse, settings: Settings
-) -> None:
-    """Where the last night had none, the digest named no doubtful model."""
-    doubted = [night(ahead, hour=24 * ahead, **DOUBTFUL) for ahead in range(6)]
-    put_rows(warehouse, [*doubted, night(6, hour=144, **SEEING)])
-    day = DAY + 6 * A_DAY
-    said = digest_of(settings, day, today=day).reason
-    assert "Doubtful: ads (declared 0.5, on 6 nights)." in said

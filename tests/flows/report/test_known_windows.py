@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from flows.notify.incidents import courses, incidents_before
+from flows.notify.incidents import incidents_before
 from flows.notify.metrics import latest_records
 from flows.report import known_windows as module
 from flows.report.known_windows import WINDOWS, known_windows, stored_windows, windows_beside
@@ -187,7 +187,6 @@ COMMANDS = {
 ALERTS: dict[str, Callable[[Warehouse, AuditRow, Windows], object]] = {
     "metrics": lambda warehouse, _, windows: latest_records(warehouse, ["ads", "loans"], windows),
     "incidents": lambda warehouse, row, windows: incidents_before(warehouse, [row], windows),
-    "week": lambda warehouse, row, windows: courses(warehouse, day(0), row.day, windows),
 }
 
 
