@@ -189,7 +189,7 @@ def test_words_have_hashes_of_their_own() -> None:
 
 
 def test_twelve_rows_make_fresh_holdouts_look_like_one() -> None:
-    """A lever that docs/evidence/security.md names: rows with the smallest of twelve hashes."""
+    """Rows with the smallest of twelve hashes."""
     many = numbers(100_000, seed=5)
     columns = [hashed_numbers(column, f"x{place}") for place, column in enumerate(many.T)]
     hashes = module._mixed(np.sum(columns, axis=0, dtype=np.uint64), module._SALTS[0])
