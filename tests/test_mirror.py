@@ -35,8 +35,7 @@ ELSEWHERE = {
         "privcore.lower_bounds.kernels"
     ),
     "privcore/lower_bounds/test_notebook.py": (
-        "privcore.lower_bounds.answer privcore.lower_bounds.minimum "
-        "privcore.lower_bounds.notebook_input"
+        "privcore.lower_bounds.answer privcore.lower_bounds.minimum"
     ),
     "privcore/lower_bounds/test_power.py": (
         "privcore.lower_bounds.imagined privcore.lower_bounds.seen_leaks"

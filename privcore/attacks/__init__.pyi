@@ -53,6 +53,7 @@ from .number_labels import ABOVE, above, above_odds, nearness
 from .odds import (
     OddsTally,
     Predictions,
+    grouped_odds,
     odds_cells,
     odds_tally,
     unread_odds,
@@ -219,6 +220,7 @@ __all__ = [
     "fit_student",
     "folds_of",
     "generator",
+    "grouped_odds",
     "guess_digit",
     "guess_digit_with_prior",
     "hashed_numbers",

@@ -12,9 +12,10 @@ from privcore.attacks import (
     Tallies,
     Tally,
     generator,
+    grouped_odds,
     label_counts,
     label_inference,
-    odds_tally,
+    odds_cells,
     stream_key,
     suspect_sentence,
 )
@@ -28,10 +29,12 @@ from privcore.lower_bounds.minimum import MINIMUM_CONTROL_RECORDS, MINIMUM_RECOR
 from privcore.lower_bounds.notebook_input import (
     Arm,
     CheckedArm,
+    aligned,
     check_number,
     checked_arm,
     known_better,
     swapped_sentence,
+    value_groups,
 )
 from privcore.lower_bounds.notebook_rows import (
     held_together_sentence,
@@ -202,6 +205,8 @@ def audit_models(
     if known[0] is not None and known[1] is not None and known[0] != known[1]:
         rule = f"both models have the same classes in the same order; today's are {known[0]}"
         raise InvalidInputError("classes of yesterday", known[1], rule)
+    given = {"rows": rows, "labels": labels, "holdout": holdout, "context": context}
+    rows, labels, holdout, context = aligned(given, "rows").values()
     found = np.asarray(labels).ravel()
     classes = known[0] or known[1]
     if classes is not None:
@@ -219,10 +224,14 @@ def audit_models(
         if len(probabilities) != len(found):
             rule = f"there is one label for each row that {name} predicts, {len(probabilities)}"
             raise InvalidInputError("number of labels", len(found), rule)
-    seen = [None if context is None else np.asarray(context)[part] for part in (~mask, mask)]
+    beside = None if context is None else np.asarray(context)
+    if beside is not None and len(beside) != len(found):
+        rule = f"there is one for each of the {len(found)} labels"
+        raise InvalidInputError("number of rows of context", len(beside), rule)
+    seen = [None if beside is None else beside[part] for part in (~mask, mask)]
     arms = (
-        Arm(said[0][part], said[1][part], found[part], beside)
-        for part, beside in zip((~mask, mask), seen, strict=True)
+        Arm(said[0][part], said[1][part], found[part], some)
+        for part, some in zip((~mask, mask), seen, strict=True)
     )
     return audit_probabilities(*arms, **options)
 
@@ -280,13 +289,14 @@ def _tallies(
         _game(arm, repetitions, stream_key(seed, name))
         for arm, name in ((training, "training"), (control, "control"))
     )
-    beside = second_reference(training, control, seed)
+    groups = value_groups(training, control)
+    beside = second_reference(training, control, seed, groups)
     counted, control_counted = (_counted(*arm[:3]) for arm in (training, control))
     tallies = Tallies(
         game=game,
         control_game=control_game,
-        odds=(odds_tally(*training[:3]),),
-        control_odds=(odds_tally(*control[:3]),),
+        odds=grouped_odds(odds_cells(*training[:3]), groups[0], groups[2]),
+        control_odds=grouped_odds(odds_cells(*control[:3]), groups[1], groups[2]),
         classes=classes[0],
         student=beside.training,
         control_student=beside.control,

@@ -11,11 +11,12 @@ from privcore.attacks import (
     StudentTallies,
     fit_student,
     folds_of,
+    grouped_odds,
     holdout_suspicion,
     label_counts,
     learned,
     mean_of_models,
-    odds_tally,
+    odds_cells,
     probabilities_of,
     stream_key,
 )
@@ -23,6 +24,9 @@ from privcore.attacks.hashing import record_streams
 from privcore.attacks.student import MOST_CLASSES
 from privcore.exceptions import InvalidInputError
 from privcore.lower_bounds.notebook_input import CheckedArm
+
+Groups = tuple[NDArray[np.int64], NDArray[np.int64], int]
+"""The group of each training and of each control record, and how many there are."""
 
 
 class SecondReference(NamedTuple):
@@ -40,12 +44,16 @@ class SecondReference(NamedTuple):
     suspicion: float | None = None
 
 
-def second_reference(training: CheckedArm, control: CheckedArm, seed: int) -> SecondReference:
+def second_reference(
+    training: CheckedArm, control: CheckedArm, seed: int, groups: Groups
+) -> SecondReference:
     """Return both arms against earlier models or a student of the context; of neither, nothing.
 
+    `groups` are those within which records are matched (`value_groups`).
+
     Raises:
-        InvalidInputError: contexts of other shapes or one without the other, or earlier models of
-            other shapes or beside a context.
+        InvalidInputError: contexts of other shapes or one without the other, one that has the
+            label as a column, or earlier models of other shapes or beside a context.
     """
     arms, models = (training, control), len(training.earlier)
     if models != len(control.earlier):
@@ -54,7 +62,10 @@ def second_reference(training: CheckedArm, control: CheckedArm, seed: int) -> Se
     if models:
         if any(arm.context is not None for arm in arms):
             raise InvalidInputError("context", "beside earlier", "give one of both")
-        first, second = (_against_models(arm) for arm in arms)
+        first, second = (
+            _against_models(arm, each, groups[2])
+            for arm, each in zip(arms, groups[:2], strict=True)
+        )
         return SecondReference(first, second)
     if training.context is None and control.context is None:
         return SecondReference()
@@ -71,6 +82,10 @@ def second_reference(training: CheckedArm, control: CheckedArm, seed: int) -> Se
     if columns != others:
         rule = f"it has the training records' columns, {columns}"
         raise InvalidInputError("columns of control.context", others, rule)
+    _check_no_label_among(
+        np.concatenate([seen.numbers for seen in looked_at]),
+        np.concatenate([training.labels, control.labels]),
+    )
     if training.target.shape[1] > MOST_CLASSES:
         return SecondReference()
     folds = [
@@ -82,8 +97,8 @@ def second_reference(training: CheckedArm, control: CheckedArm, seed: int) -> Se
         return SecondReference()
     of_proxy = fit_student(looked_at[1], learned(control.proxy), folds[1], of_proxy=True)
     first, second = (
-        _against(arm, seen, fold, of_target, of_proxy)
-        for arm, seen, fold in zip((training, control), looked_at, folds, strict=True)
+        _against(arm, seen, fold, of_target, of_proxy, each, groups[2])
+        for arm, seen, fold, each in zip(arms, looked_at, folds, groups[:2], strict=True)
     )
     said = of_target.predict(looked_at[1], folds[1])
     suspicion = holdout_suspicion(
@@ -92,10 +107,21 @@ def second_reference(training: CheckedArm, control: CheckedArm, seed: int) -> Se
     return SecondReference(first, second, suspicion)
 
 
-def _against_models(arm: CheckedArm) -> StudentTallies:
+def _check_no_label_among(context: NDArray[np.float64], labels: NDArray[np.int64]) -> None:
+    """Refuse a column that has a value of its own for each label: a student would be told it."""
+    seen, first = np.unique(labels, return_index=True)
+    for place, column in enumerate(context.T):
+        said = column[first]
+        told = np.unique(said).size == seen.size > 1
+        if told and (column == said[np.searchsorted(seen, labels)]).all():
+            rule = "a context never holds it: leave that column out"
+            raise InvalidInputError(f"column {place} of the context", "the label", rule)
+
+
+def _against_models(arm: CheckedArm, groups: NDArray[np.int64], number: int) -> StudentTallies:
     said = mean_of_models([arm.proxy, *arm.earlier])
     return StudentTallies(
-        (odds_tally(arm.target, said, arm.labels),),
+        grouped_odds(odds_cells(arm.target, said, arm.labels), groups, number),
         label_counts(arm.proxy, arm.labels, student=said),
     )
 
@@ -106,10 +132,12 @@ def _against(
     folds: NDArray[np.int64],
     of_target: Student,
     of_proxy: Student | None,
+    groups: NDArray[np.int64],
+    number: int,
 ) -> StudentTallies:
     said = probabilities_of(of_target.predict(seen, folds))
-    odds = odds_tally(arm.target, said, arm.labels)
+    odds = grouped_odds(odds_cells(arm.target, said, arm.labels), groups, number)
     if of_proxy is None:
-        return StudentTallies((odds,), None)
+        return StudentTallies(odds, None)
     expected = probabilities_of(of_proxy.predict(seen, folds))
-    return StudentTallies((odds,), label_counts(arm.proxy, arm.labels, student=expected))
+    return StudentTallies(odds, label_counts(arm.proxy, arm.labels, student=expected))
