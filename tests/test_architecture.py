@@ -417,7 +417,7 @@ def test_no_file_names_a_package_index() -> None:
 
 # The most lines of each folder, tests and pages too (words). A commit that raises one says why.
 MOST_LINES = {
-    "privcore": 20_100,
+    "privcore": 20_300,
     "workers": 39_300,
     "flows": 23_300,
     "tests": 88_300,
