@@ -148,7 +148,7 @@ ELSEWHERE = {
     ),
     "security/test_sizes.py": "workers.lake.limits",
     "security/test_tenth_round_outputs.py": "flows.lasting_output",
-    "deploy/test_deploy.py": "flows.notify.automations flows.run.publish_report",
+    "deploy/test_deploy.py": "flows.run.publish_report",
     "flows/test_cli.py": (
         "flows.commands.operate flows.commands.options flows.commands.show flows.failures"
     ),

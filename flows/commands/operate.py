@@ -1,4 +1,4 @@
-"""Set up and operate: `privaudit init`, `check`, `overdue`, `automations`."""
+"""Set up and operate: `privaudit init`, `check`, `overdue`."""
 
 import datetime as dt
 import pathlib
@@ -147,24 +147,3 @@ def overdue(
         for model in models:
             send(settings.webhook, missing_alert(model, audited, settings).payload())
     raise typer.Exit(1 if models else 0)
-
-
-@app.command(rich_help_panel=OPERATE)
-def automations(
-    file: Annotated[pathlib.Path, typer.Argument(help="The automations, as YAML.")] = pathlib.Path(
-        "deploy/automations.yaml"
-    ),
-    block: Annotated[
-        str | None,
-        typer.Option(help="Notification block as type/name, as slack-webhook/privacy."),
-    ] = None,
-) -> None:
-    """Create or update Prefect's automations: alerts to a notification block, reruns of lost runs.
-
-    Examples: privaudit automations; privaudit automations --block slack-webhook/privacy
-    """
-    quiet()
-    from flows.notify.automations import apply_automations
-
-    for line in apply_automations(file, block=block):
-        typer.echo(line)

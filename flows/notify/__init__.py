@@ -1,1 +1,1 @@
-"""Notification of people: alerts, webhook, automations, artifacts."""
+"""Notification of people: alerts, webhook, artifacts."""

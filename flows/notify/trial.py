@@ -12,9 +12,9 @@ from prefect.blocks.abstract import NotificationBlock
 from prefect.blocks.core import Block
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.events.actions import SendNotification
+from prefect.exceptions import ObjectNotFound
 from prefect.settings import PREFECT_API_URL
 
-from flows.notify.automations import find_block
 from flows.notify.webhook import WebhookError, send
 from flows.settings import Settings
 from privcore.exceptions import TerminalError
@@ -56,8 +56,8 @@ def send_tests(settings: Settings, *, block: str | None = None) -> Iterator[Sent
     blocks = list(_blocks(block))
     if settings.webhook is None and not blocks:
         raise TerminalError(
-            "No notification is configured: set [webhook] in the settings, run privaudit "
-            "automations with --block, or give --block here."
+            "No notification is configured: set [webhook] in the settings, make the automations "
+            "of deploy/notifications.yaml, or give --block here."
         )
     if settings.webhook is not None:
         webhook = settings.webhook
@@ -89,12 +89,23 @@ def _blocks(named: str | None) -> Iterator[tuple[str, str]]:
         return
     with prefect.get_client(sync_client=True) as client:
         if named is not None:
-            yield find_block(client, named), named
+            yield _find_block(client, named), named
             return
         for identity in _used_by_automations(client):
             document = client.read_block_document(identity)
             kind = document.block_type.slug if document.block_type else "block"
             yield str(identity), f"{kind}/{document.name}"
+
+
+def _find_block(client: SyncPrefectClient, block: str) -> str:
+    """Return the id of a block that is named as `type/name`."""
+    kind, _, name = block.partition("/")
+    try:
+        return str(client.read_block_document_by_name(name, kind).id)
+    except ObjectNotFound:
+        raise TerminalError(
+            f"Prefect has no block {block!r}: write it as type/name, as prefect block ls shows it."
+        ) from None
 
 
 def _used_by_automations(client: SyncPrefectClient) -> list[uuid.UUID]:

@@ -25,7 +25,6 @@ _PRIVAUDIT = str(pathlib.Path(sys.executable).with_name("privaudit"))
 _STARTERS = {"workers.executors.on_ray", "flows.run.choose_executor.choose_executor"}
 _WITHOUT_RAY = {
     "audits": "it lists; of its module, `run`, `night` and `backfill` audit",
-    "automations": "of its module, `check` asks Ray",
     "explain": "it reads a record, as `verify` begins",
     "init": "of its module, `check` asks Ray",
     "notify": "of its module, `check` asks Ray",

@@ -20,7 +20,6 @@ from flows.commands.release import _print
 from flows.commands.stored import stored_audit
 from flows.commands.terminal_tables import frame_table
 from flows.notify.alerts import alert_of
-from flows.notify.automations import read_automations
 from flows.notify.notified import notified_lately
 from flows.report.pages import MARK
 from flows.report.site import write_report
@@ -224,16 +223,9 @@ def test_what_is_no_plain_file_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     os.mkfifo("pipe")
-    for read in (_bytes_of, file_sha256, read_automations):
+    for read in (_bytes_of, file_sha256):
         with pytest.raises(TerminalError, match=r"no plain file|cannot be read"):
             read(pathlib.Path(place))
-
-
-@pytest.mark.parametrize("text", ["automations: [1]", "automations: [{actions: 5}]", "[" * 20_000])
-def test_automations_that_are_none_are_said_to_be_so(tmp_path: pathlib.Path, text: str) -> None:
-    (tmp_path / "a.yaml").write_text(text)
-    with pytest.raises(TerminalError, match=r"has no list of automations|is not valid YAML"):
-        read_automations(tmp_path / "a.yaml")
 
 
 def test_a_pdf_of_streams_without_an_end_is_read_in_one_pass() -> None:

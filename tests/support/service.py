@@ -185,7 +185,7 @@ def running(
         service.command(
             "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", "deploy/prefect.yaml"
         )
-        service.command("privaudit", "automations", "deploy/automations.yaml")
+        service.command("prefect", "automation", "create", "--from-file", "deploy/automations.yaml")
         for _ in range(workers):
             service.start_worker()
         yield service

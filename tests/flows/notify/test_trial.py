@@ -3,23 +3,27 @@
 import email
 import email.message
 import json
+import os
 import pathlib
 import re
 import socketserver
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from prefect.blocks.notifications import CustomWebhookNotificationBlock, SlackWebhook
 from prefect.blocks.system import Secret
+from prefect.settings import PREFECT_API_URL
 
-from flows.notify.automations import apply_automations
 from flows.notify.trial import send_tests
 from flows.settings import Settings, load_settings
 from privcore.exceptions import TerminalError
 from tests.flows.notify.test_webhook import Receiver, started
 
-AUTOMATIONS = pathlib.Path(__file__).resolve().parents[3] / "deploy" / "automations.yaml"
+NOTIFICATIONS = pathlib.Path(__file__).resolve().parents[3] / "deploy" / "notifications.yaml"
+PREFECT = pathlib.Path(sys.executable).with_name("prefect")
 
 
 class MailServer(socketserver.ThreadingTCPServer):
@@ -94,10 +98,15 @@ class TestBlocks:
         return load_settings(file)
 
     def test_mail_arrives_by_smtp_through_the_block_of_the_automations(
-        self, settings: Settings, mail_server: MailServer
+        self, settings: Settings, mail_server: MailServer, tmp_path: pathlib.Path
     ) -> None:
-        mail_block(mail_server).save("mail", overwrite=True)
-        apply_automations(AUTOMATIONS, block="slack-webhook/mail")
+        identity = mail_block(mail_server).save("mail", overwrite=True)
+        file = tmp_path / "notifications.yaml"
+        file.write_text(NOTIFICATIONS.read_text().replace("BLOCK_ID", str(identity)))
+        create = [PREFECT, "automation", "create", "--from-file", file]
+        subprocess.run(
+            create, check=True, env=os.environ | {"PREFECT_API_URL": PREFECT_API_URL.value()}
+        )
         (sent,) = send_tests(settings)
         assert (sent.what, sent.ok) == ("block slack-webhook/mail", True)
         ((to, mail),) = mail_server.mails
