@@ -160,7 +160,7 @@ ELSEWHERE = {
     "flows/commands/test_model_checks.py": "workers.audit.rehearsal",
     "flows/settings/test_settings.py": (
         "flows.commands.settings_template flows.settings.file flows.settings.model "
-        "flows.settings.nearest flows.settings.openlineage_settings flows.settings.problems "
+        "flows.settings.nearest flows.settings.problems "
         "flows.settings.together_settings "
         "flows.settings.values"
     ),

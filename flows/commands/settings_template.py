@@ -96,12 +96,6 @@ name = "ads-ctr"
 # epsilon = 8.0
 # delta = 1e-6        # at which declarations are composed
 
-# A server that receives OpenLineage events: each audit is a run with the test facet.
-# [openlineage]
-# url = "https://marquez.example.com/api/v1/lineage"
-# namespace = "privaudit"  # of the audits' jobs
-# api_key = "..."     # better: PRIVAUDIT_OPENLINEAGE__API_KEY in the environment
-
 [ray]
 address = "local"  # local, auto (a cluster that runs already), or ray://host:port
 # cpus = 4         # of a local Ray; all by default

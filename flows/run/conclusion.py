@@ -26,7 +26,6 @@ from flows.notify.alerts import (
 from flows.notify.artifacts import counted, leave_summary, summary
 from flows.notify.incidents import Incident, incidents_before, new_remarks
 from flows.notify.notified import names_taken_out
-from flows.notify.openlineage import send_records, send_statements
 from flows.notify.prefect_context import log_failure
 from flows.notify.public import (
     PublicNight,
@@ -121,19 +120,6 @@ def _compact(settings: Settings) -> None:
         log_failure(error, "The warehouse was not compacted.")
 
 
-def _send_lineage(audited: Sequence[Audited], settings: Settings) -> None:
-    """Send OpenLineage events if a server is named; no night fails by it."""
-    try:
-        if settings.publication is None:
-            send_records([audit.row for audit in audited], settings)
-        else:
-            send_statements(_in_public(audited), settings)
-    except BaseException as error:
-        if not is_failure(error):
-            raise
-        log_failure(error, "OpenLineage events were not sent.")
-
-
 def _in_public(audited: Sequence[Audited]) -> list[PublicNight]:
     return [one.in_public for one in audited if one.row.secret == Secret.LABEL]
 
@@ -196,7 +182,6 @@ def conclude(
     windows = NightWindows(settings.report)
     unheard = _alert_of_nights(rows, settings, windows)
     _compact(settings)
-    _send_lineage(audited, settings)
     report, unpublished = _published(settings, windows)
     if settings.publication is None:
         said, told = counted(rows), summary(title, rows, report=report)

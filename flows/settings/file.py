@@ -24,7 +24,6 @@ from flows.failures import WrongUsageError
 from flows.settings.key_depth import MOST_PARTS, has_deep_key
 from flows.settings.model import ModelSettings, absolute, with_absolute_paths
 from flows.settings.nearest import did_you_mean
-from flows.settings.openlineage_settings import OpenLineageSettings
 from flows.settings.problems import SettingsError, problems, toml_hint
 from flows.settings.publication_settings import PublicationSettings
 from flows.settings.together_settings import TogetherSettings
@@ -111,7 +110,6 @@ class Settings(BaseSettings):
     plan: Plan = Plan()
     night: NightSettings = NightSettings()
     webhook: WebhookSettings | None = None
-    openlineage: OpenLineageSettings | None = None
     publication: PublicationSettings | None = None
     together: TogetherSettings | None = None
     ray: RaySettings = RaySettings()

@@ -1,7 +1,7 @@
 """The audit's own output as an adversary reads it who knows all labels but one.
 
 The adversary tries both values of the label and compares with what was published. Everything that
-travels is looked at together: report, alerts, events, OpenLineage's too, summaries, logs, what the
+travels is looked at together: report, alerts, events, summaries, logs, what the
 command prints, its exit code, and the statements' table.
 """
 
@@ -19,7 +19,6 @@ import pytest
 from typer.testing import CliRunner
 
 import flows.notify.alerts
-import flows.notify.openlineage
 import flows.run.auditing
 import flows.run.conclusion
 import workers.publication.publish
@@ -47,7 +46,6 @@ from workers.publication.threshold_night import ThresholdNight
 from workers.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.usefixtures("in_process")
-LINEAGE = '[openlineage]\nurl = "https://lineage.example.com/api/v1/lineage"\n'
 PUBLISHED = '[publication]\nstatements = "statements"\nkey_file = "key"\nepsilon = 0.5\n'
 NOISY = {
     "statement_id", "published_at", "labels_commitment", "audit_commitment", "evidence_figure",
@@ -91,12 +89,7 @@ def night(
     monkeypatch.setattr(
         flows.run.auditing, "emit", lambda *named, payload: travelled.append((named, payload))
     )
-    monkeypatch.setattr(
-        flows.notify.openlineage,
-        "_post",
-        lambda _server, event, _until: travelled.append({**event, "eventTime": None}),
-    )
-    file = write_settings(folder, ["good"], more=more + LINEAGE)
+    file = write_settings(folder, ["good"], more=more)
     file.write_text(f'report_url = "https://reports.example.com/"\n{file.read_text()}')
     if more and not (folder / "key").exists():
         make_key(folder / "key")  # another in each world, as nobody but its owner knows it

@@ -14,7 +14,6 @@ import pytest
 from flows.commands.audits import _print_exact
 from flows.commands.printing import Form
 from flows.notify.alerts import Alert, Event, alert_of, total_alert
-from flows.notify.openlineage import AuditRun, send_records
 from flows.report.known_windows import known_windows
 from flows.run.auditing import _of_incident
 from flows.run.conclusion import _beside, _lost
@@ -269,23 +268,6 @@ def test_a_violated_standing_is_shown_on_nights_without_figures(warehouse: Wareh
     put_rows(warehouse, [failed("ads", DAY + dt.timedelta(days=one)) for one in (-1, 4, 5)])
     shown = with_windows(warehouse, warehouse.current())["standing"]
     assert shown.to_list() == [None, *["consistent"] * 3, *["violated"] * 3]
-
-
-@pytest.mark.parametrize("alone", rest_slow([True, False]))
-def test_no_later_audit_of_a_refuted_day_passes_in_a_catalogue(
-    warehouse: Warehouse, settings: Settings, monkeypatch: pytest.MonkeyPatch, alone: bool
-) -> None:
-    """The day stayed violated here, and its last run was a test that passed there."""
-    runs: list[AuditRun] = []
-    monkeypatch.setattr("flows.notify.openlineage._send", lambda found, *_: runs.extend(found))
-    settings = settings.model_copy(update={"openlineage": SimpleNamespace()})
-    seen = {"epsilon_ceiling": 8.0, "epsilon_detectable": 0.2}
-    nights = [night(0, verdict="violated")] if alone else [night(one, 1.6) for one in range(4)]
-    labels = ("x" if alone else "c") * 64  # of the same inputs the first counts
-    again = night(len(nights) - 1, -0.5, hour=9, labels_digest=labels, **seen)
-    put_rows(warehouse, [*nights, again])
-    send_records([again.audit], settings)
-    assert [run.answer for run in runs] == [Gate.FAIL]
 
 
 def test_another_warehouse_in_the_settings_is_told(

@@ -14,7 +14,6 @@ import pytest
 from polars.testing import assert_frame_equal
 from pydantic import SecretStr, ValidationError
 
-from flows.notify import openlineage
 from flows.notify.alerts import Event
 from flows.notify.incidents import Stage, incidents_before
 from flows.report.known_windows import NightWindows
@@ -22,7 +21,6 @@ from flows.report.site import write_report
 from flows.run.conclusion import _beside
 from flows.run.statements import check_follows
 from flows.settings import Settings, SettingsError, load_settings
-from flows.settings.openlineage_settings import OpenLineageSettings
 from flows.settings.publication_settings import PublicationSettings
 from privcore import audit_models
 from privcore.exceptions import InvalidInputError, TerminalError
@@ -102,27 +100,6 @@ def test_an_audit_by_a_plan_of_its_own_lets_no_file_pass(
     known = {"target_sha256": digest, "epsilon_ceiling": 6.0, "epsilon_detectable": 0.55}
     put_rows(warehouse, [evaluated("ads", FIRST, verdict=verdict, exploratory=True, **known)])
     assert gate(audits_of(warehouse, digest))[0] is answer
-
-
-def test_events_that_are_accepted_slowly_end_after_a_while(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Ten seconds for each of two events delayed the report of 1,000 models by five hours."""
-    sent: list[bytes] = []
-
-    async def accepted(_url: str, body: bytes, _headers: object) -> int:
-        sent.append(body)
-        return 201
-
-    monkeypatch.setattr(openlineage, "_MOST", 0.2)
-    monkeypatch.setattr(openlineage, "answered", accepted)
-    run = openlineage.AuditRun(
-        "0", "ads", "label", FIRST, Gate.PASS, "Fine.", expected=None, actual=None, figures={}
-    )
-    server = OpenLineageSettings(url="https://example.com/lineage")
-    openlineage._send([run] * 1_000_000, settings_in(), server)
-    assert 0 < len(sent) < 2_000_000
-    assert "seconds have passed" in caplog.text
 
 
 def settings_in() -> Settings:

@@ -60,10 +60,10 @@ def audits_of(
     if model is not None:
         found = found.filter(pl.col("model") == model)
     found = with_windows(warehouse, found, windows=windows)
-    return with_standings_of_days(warehouse, found, windows=windows)
+    return _with_standings_of_days(warehouse, found, windows=windows)
 
 
-def with_standings_of_days(
+def _with_standings_of_days(
     warehouse: Warehouse, found: pl.DataFrame, *, windows: Windows | None = None
 ) -> pl.DataFrame:
     """Return audits with how the model stood on their day, also where another audit counts now.
