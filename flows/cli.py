@@ -20,7 +20,6 @@ from flows.commands import (
     explain,
     gate,
     ingest,
-    ladder,
     locate,
     manifest,
     memorization,
@@ -34,7 +33,6 @@ from flows.commands import (
     train,
     verify,
     warehouse,
-    what_if,
 )
 from flows.commands.options import AUDIT, LEARN, OPERATE
 from flows.failures import WrongUsageError, in_a_record, in_one_sentence
@@ -63,7 +61,6 @@ for group in (
     show,
     gate,
     locate,
-    what_if,
     verify,
     warehouse,
     report,
@@ -77,7 +74,6 @@ for group in (
     demo,
     explain,
     train,
-    ladder,
     decoys,
 ):
     app.add_typer(group.app)

@@ -24,8 +24,8 @@ from workers.memory import return_freed_memory
 
 WATCHED = {
     *("run", "night", "backfill", "publish"),
-    *("attach", "check", "gate", "locate", "verify", "what-if"),
-    *("demo", "ladder", "memorization", "release", "study", "train"),
+    *("attach", "check", "gate", "locate", "verify"),
+    *("demo", "memorization", "release", "study", "train"),
 }
 """Commands that may use Ray, and `publish`, which charges labels."""
 _ERROR, _INTERRUPTED = 3, 130

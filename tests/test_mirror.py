@@ -130,7 +130,8 @@ ELSEWHERE = {
     "workers/training/test_drawn_decoys.py": "workers.labels.decoy_commitment",
     "workers/training/test_methods.py": (
         "workers.training.alibi workers.training.learner workers.training.method "
-        "workers.training.multi_stage workers.training.named workers.training.pate"
+        "workers.training.multi_stage workers.training.named workers.training.partition "
+        "workers.training.pate"
     ),
     "workers/warehouse/test_night_windows.py": (
         "workers.warehouse.model_nights workers.warehouse.night_columns "
@@ -192,7 +193,6 @@ ELSEWHERE = {
     ),
     "flows/notify/test_acknowledged.py": "workers.warehouse.acknowledgements",
     "flows/commands/test_acknowledge.py": "flows.run.acknowledging",
-    "flows/commands/test_what_if.py": "flows.study.what_if_shown",
     "flows/run/test_backfill.py": "flows.progress flows.run.overdue",
     "flows/run/test_start.py": (
         "flows.run.attempts flows.run.audit_model flows.notify.prefect_context"
@@ -205,12 +205,11 @@ ELSEWHERE = {
     "flows/test_memorization.py": "flows.commands.memorization",
     "flows/report/test_study_page.py": "flows.commands.printing_studies",
     "flows/study/test_studies.py": (
-        "flows.commands.remaining flows.commands.study flows.study.cells flows.study.comparison "
+        "flows.commands.study flows.study.cells flows.study.comparison "
         "flows.study.criteo flows.study.criteo_shown "
         "flows.study.randomized_response "
         "flows.study.randomized_response_shown"
     ),
-    "flows/study/test_ladder.py": ("flows.commands.ladder workers.training.partition"),
     "flows/study/test_study_bounds.py": (
         "flows.study.bounds flows.study.drawing flows.study.runner flows.study.tables"
     ),

@@ -12,6 +12,9 @@ from flows.commands.printing import print_event
 from flows.commands.waits import WaitBar, WaitLines
 from flows.progress import listening
 
+_PERIOD = 3_600.0
+"""Seconds over which the speed of a bar is estimated: its parts may take minutes."""
+
 
 @contextmanager
 def shown_progress() -> Iterator[None]:
@@ -25,9 +28,8 @@ def shown_progress() -> Iterator[None]:
         Progress,
         TextColumn,
         TimeElapsedColumn,
+        TimeRemainingColumn,
     )
-
-    from flows.commands.remaining import RemainingColumn
 
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -43,13 +45,15 @@ def shown_progress() -> Iterator[None]:
             log.setLevel(level)
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    times = (TimeElapsedColumn(), RemainingColumn())
-    with Progress(*columns, *times, console=console, transient=True) as bars:
+    times = (TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(
+        *columns, *times, console=console, transient=True, speed_estimate_period=_PERIOD
+    ) as bars:
         known: dict[str, Any] = {}
 
         def show(what: str, done: int, total: int) -> None:
             if what not in known:
-                known[what] = bars.add_task(what, total=total, begun=done)
+                known[what] = bars.add_task(what, total=total)
             bars.update(known[what], completed=done, total=total)
 
         with listening(show, WaitBar(bars).show):

@@ -1,6 +1,5 @@
 """A model and its manifest, loaded and verified; in its framework's own format, never by pickle."""
 
-import dataclasses
 import datetime as dt
 import hashlib
 from dataclasses import dataclass
@@ -45,21 +44,20 @@ class Checkpoint:
     manifest: Manifest
     manifest_sha256: str
     content: bytes
-    rounds: int | None = None
     trained_rows: CountedRows | None = None
     unserved_rounds: int = 0
     mixes_rows: str = ""
     written_ns: int = 0
 
     def __hash__(self) -> int:
-        """Hash the digests, which stand for the content, and the rounds."""
-        return hash((self.manifest.sha256, self.manifest_sha256, self.rounds))
+        """Hash the digests, which stand for the content."""
+        return hash((self.manifest.sha256, self.manifest_sha256))
 
     def __eq__(self, other: object) -> bool:
-        """Return whether the digests, which stand for the content, and the rounds are the same."""
+        """Return whether the digests, which stand for the content, are the same."""
         return isinstance(other, Checkpoint) and (
-            (self.manifest.sha256, self.manifest_sha256, self.rounds)
-            == (other.manifest.sha256, other.manifest_sha256, other.rounds)
+            (self.manifest.sha256, self.manifest_sha256)
+            == (other.manifest.sha256, other.manifest_sha256)
         )
 
 
@@ -155,22 +153,13 @@ def load(checkpoint: Checkpoint) -> LoadedModel:
     manifest = checkpoint.manifest
     form = format_named(manifest.format)
     try:
-        return dataclasses.replace(form.load(checkpoint.content), rounds=checkpoint.rounds)
+        return form.load(checkpoint.content)
     except form.ERRORS:
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID,
             f"The checkpoint of {manifest.model} for {manifest.day} is not in "
             f"{NAMES[manifest.format]}'s format.",
         ) from None
-
-
-def count_rounds(checkpoint: Checkpoint) -> int:
-    """Return with how many rounds of boosting a checkpoint predicts; 0 of a model without rounds.
-
-    Raises:
-        NotEvaluableError: as `load`.
-    """
-    return format_named(checkpoint.manifest.format).count_rounds(load(checkpoint))
 
 
 def probabilities(

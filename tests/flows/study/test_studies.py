@@ -295,33 +295,6 @@ def test_mechanisms_are_ordered_where_they_differ_and_tied_where_they_do_not():
     assert criteo_shown.order_of(models, "4") == "large ~ nearly > small"
 
 
-def test_the_time_left_is_that_of_the_parts_done_since_the_bar_began():
-    """Two of five found, one part of 100 s done: 200 s left, and fewer while the next goes on."""
-    from rich.progress import Progress  # noqa: PLC0415
-
-    from flows.commands.remaining import RemainingColumn  # noqa: PLC0415
-
-    clock = [0.0]
-    column = RemainingColumn()
-    bars = Progress(column, get_time=lambda: clock[0])
-    bar = bars.add_task("Study", total=5, completed=2, begun=2)
-    (task,) = bars.tasks
-
-    def shown():
-        return str(column.render(task))
-
-    assert shown() == "left -:--:--"
-    clock[0] = 100.0
-    bars.update(bar, completed=3)
-    assert shown() == "left 0:03:20"
-    clock[0] = 160.0
-    assert shown() == "left 0:02:20"
-    clock[0] = 400.0
-    assert shown() == "left 0:00:00"
-    bars.update(bar, completed=5)
-    assert shown() == ""
-
-
 def test_another_method_is_another_cell(monkeypatch):
     cell = cells.Cell("one", {"scale": 1.0})
     before = cell.identity

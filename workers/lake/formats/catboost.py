@@ -103,7 +103,6 @@ def predict(loaded: LoadedModel, inputs: Any, *, threads: int) -> NDArray[np.flo
     found = loaded.model.predict(
         inputs,
         prediction_type="Probability",
-        ntree_end=loaded.rounds or 0,
         thread_count=threads,
     )
     return np.asarray(found, dtype=np.float64)

@@ -47,7 +47,6 @@ class LoadedModel:
         classes: as text, in the order of the probabilities; None where the file names none.
         takes: what a file itself calls its inputs, and their types; empty where all models of the
             framework take the same.
-        rounds: with how many of its rounds of boosting it predicts; None for all that it serves.
         counted: what was read of the counts of training rows in single trees, by their place, and
             of words: as long as the model is kept.
     """
@@ -56,7 +55,6 @@ class LoadedModel:
     categories: Categories = ()
     classes: tuple[str, ...] | None = None
     takes: tuple[tuple[str, str], ...] = ()
-    rounds: int | None = None
     counted: dict[int | str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:

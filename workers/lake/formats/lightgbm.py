@@ -106,7 +106,7 @@ def predict(
     loaded: LoadedModel, inputs: NDArray[np.float64], *, threads: int
 ) -> NDArray[np.float64]:
     """Return probabilities, shape (records, classes)."""
-    scored = loaded.model.predict(inputs, num_iteration=loaded.rounds, num_threads=threads)
+    scored = loaded.model.predict(inputs, num_threads=threads)
     found = np.asarray(scored, dtype=np.float64)
     return two_columns(found) if found.ndim == 1 else found
 

@@ -101,7 +101,7 @@ def predict(
     loaded.model.set_param({"nthread": threads})
     scores = loaded.model.inplace_predict(
         inputs,
-        iteration_range=(0, loaded.rounds or _served_rounds(loaded.model)),
+        iteration_range=(0, _served_rounds(loaded.model)),
         predict_type="margin",
         validate_features=False,
     )

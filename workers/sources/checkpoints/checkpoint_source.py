@@ -37,7 +37,6 @@ from workers.plan import Plan
 from workers.sources.checkpoints.label_places import LabelPlace, LakeLabels
 from workers.sources.checkpoints.predicted import predicted, sums_vary
 from workers.sources.join_context import JoinContext
-from workers.sources.served import Served
 from workers.sources.source import Digests, NoEarlierModels, Numbers, SharedScores
 
 _COMMON_CLASSES = 2
@@ -55,7 +54,6 @@ class CheckpointSource(NoEarlierModels):
         settings: what the settings say of where checkpoints or rows lie, as the record keeps it;
             None where all is in the lake.
         declared: whether the settings stand for manifests.
-        served: how the target's probabilities are served, where that is asked about.
     """
 
     place: LabelPlace
@@ -63,7 +61,6 @@ class CheckpointSource(NoEarlierModels):
     proxy: Checkpoint
     settings: str | None = None
     declared: bool = False
-    served: Served | None = None
 
     @property
     def model(self) -> str:
@@ -286,7 +283,7 @@ class CheckpointSource(NoEarlierModels):
         """Return what both models predict."""
         target = self.predicted(self.target, batch, shared)
         proxy = self.predicted(self.proxy, batch, shared)
-        return target if self.served is None else self.served(target), proxy
+        return target, proxy
 
     def sums_vary(self, batch: Batch, shared: SharedScores) -> bool:
         """Return whether the target's probabilities did not add up to one in its file's answers."""

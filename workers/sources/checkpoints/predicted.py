@@ -95,7 +95,7 @@ def leaves_of(
         return
     model, inputs = _inputs(checkpoint, batch, shared, place, today, None)
     form = checkpoint.manifest.format
-    rounds = checkpoint.rounds or format_named(form).count_rounds(model)
+    rounds = format_named(form).count_rounds(model)
     with shared.stage("look"):
         yield from leaves_of_trees(form, model, inputs, random.permutation(rounds), wanted=wanted)
 
@@ -123,7 +123,7 @@ def words_of(
     if not today.any() or all(feature.kind != "categorical" for feature in manifest.features):
         return
     form, model = format_named(manifest.format), _loaded(checkpoint)
-    rounds = checkpoint.rounds or form.count_rounds(model)
+    rounds = form.count_rounds(model)
     first = int(random.integers(max(rounds, 1)))
     with shared.stage("look"):
         found = counted_words(manifest.format, model, rows=rows, first=first)

@@ -45,7 +45,6 @@ from workers.sources.scores.score_columns import (
     same_numbers,
 )
 from workers.sources.scores.score_tables import EarlierTable, ScoreTables
-from workers.sources.served import Served
 from workers.sources.source import Digests, Numbers, SharedScores
 from workers.sources.tables.table_files import CSV, TableDay, find_day, partition_of
 from workers.sources.tables.table_rows import DayRows, check_table_columns
@@ -105,7 +104,6 @@ class ScoreSource:
     found: TableDay | QueryDay
     joined_with: tuple[tuple[str, TableDay], ...] = ()
     borders: tuple[float, ...] | None = None
-    served: Served | None = None
 
     @property
     def joined(self) -> bool:
@@ -373,8 +371,6 @@ class ScoreSource:
         """
         if self.gives_chances:
             target, proxy = (self._chances(batch, shared, role) for role in ("target", "proxy"))
-            if self.served is not None:
-                return self.served(target), proxy
             self._check_earlier(target, batch, shared)
             if clearly_apart(target, proxy):
                 return target, proxy
