@@ -1,5 +1,6 @@
 """The settings that change an audit's numbers; all of them enter `audit_id`."""
 
+import operator
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -109,6 +110,9 @@ class Plan(StrictModel):
     privacy_unit: Name | None = None
     """Column that says whose record each is: each person enters the game with one record, and the
     bound is for all labels of one person. None: every record enters."""
+    other_labels: tuple[Name, ...] = Field(default=(), max_length=16, exclude_if=operator.not_)
+    """Columns of other labels of the same rows that training read (a second task's), of few values.
+    Records are matched within their values, so that what these tell of the label is no leak."""
 
     sampling: TrainingSampling | None = None
     """How training sampled its rows. The holdout is then sampled likewise, by a lot of each row.
@@ -192,6 +196,23 @@ class Plan(StrictModel):
             raise ValueError(
                 f"days = {self.days} cannot be combined with slices or membership, whose records "
                 "are not matched day by day: remove days, or remove these"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _other_labels_divide_rows(self) -> "Plan":
+        without = {
+            "slices": bool(self.slices),
+            "privacy_unit": self.privacy_unit is not None,
+            "days": self.days > 1,
+            "epsilon_public": self.epsilon_public is not None,
+            "secret": self.secret is not Secret.LABEL,
+        }
+        if self.other_labels and any(without.values()):
+            named = ", ".join(name for name, holds in without.items() if holds)
+            raise ValueError(
+                f"other_labels are for the labels of one day's rows, and {named} "
+                "matches records otherwise: leave one of them out"
             )
         return self
 

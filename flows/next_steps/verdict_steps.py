@@ -15,7 +15,8 @@ REFUTED: tuple[Step, ...] = (
     look(
         _ENGINEER,
         "Check what the verdict assumes: the holdout was drawn at random after any sampling, no "
-        "earlier model saw it, and the label column holds what the declaration is about.",
+        "earlier model saw it, training read no other label of these rows (other_labels), and the "
+        "label column holds what the declaration is about.",
     ),
     setting(_OWNER, "Declare an epsilon above the proven bound, if policy allows that much."),
     training(_OWNER, "Train with a mechanism whose accounted epsilon is the declared one."),

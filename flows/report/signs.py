@@ -28,7 +28,8 @@ SIGNS = {
     Verdict.VIOLATED: Sign(
         word="violated",
         meaning="The proven lower bound is above the declared epsilon, if the holdout was drawn at "
-        "random from the rows trained on, after any sampling, and no earlier model saw it.",
+        "random from the rows trained on, after any sampling, no earlier model saw it, and "
+        "training read no other label of these rows.",
         path="M-0.75,-0.75L0.75,0.75M0.75,-0.75L-0.75,0.75",
         color="violated",
         rank=0,

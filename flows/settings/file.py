@@ -172,6 +172,8 @@ class Settings(BaseSettings):
         for plan in (self.plan, model.plan):
             merged |= {field: getattr(plan, field) for field in plan.model_fields_set}
         merged |= {} if unit is None else {"privacy_unit": unit}
+        others = () if table is None else table.other_labels
+        merged |= {"other_labels": others} if others else {}
         merged |= {} if model.sampling is None else {"sampling": model.sampling}
         try:
             return Plan(**merged | dict(overrides or {}))
@@ -189,6 +191,7 @@ class Settings(BaseSettings):
         if plan.secret is not Secret.LABEL:
             return (plan,)  # it alone was asked for
         given = plan.model_dump(exclude={"secret", "attribute"}) | {
+            "other_labels": (),
             "policy_epsilon": None,
             "epsilon_public": None,
             "nights_per_test": None,

@@ -216,6 +216,10 @@ def odds_tally(
     return OddsTally.of_cells(odds_cells(target, proxy, labels, order=order))
 
 
+MOST_GROUPS = 32
+"""The most values of other labels within which records are matched."""
+
+
 def grouped_odds(
     cells: NDArray[np.int64], groups: NDArray[np.integer], number: int
 ) -> tuple[OddsTally, ...]:

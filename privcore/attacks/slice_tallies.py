@@ -5,7 +5,8 @@ so that their games add up to the first repetitions of the whole game.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,6 +103,32 @@ class SliceTallies:
             ordered=ordered,
             student=student,
             control_student=control_student,
+        )
+
+    def within(self, whole: Tallies) -> Tallies:
+        """Return the tallies of all records, whose odds are in one group for each value.
+
+        Chance divides the arms whatever the value is: their comparison stays that of `whole`.
+        """
+        parts = [
+            self.tallies(value, classes=whole.classes, ordered=whole.ordered)
+            for value in self.values
+        ]
+        if not parts:
+            return whole
+
+        def beside(all_of: StudentTallies | None, *some: StudentTallies | None) -> Any:
+            odds = tuple(one for each in some if each is not None for one in each.odds)
+            return None if all_of is None else replace(all_of, odds=odds)
+
+        return replace(
+            whole,
+            odds=tuple(each.odds[0] for each in parts),
+            control_odds=tuple(each.control_odds[0] for each in parts),
+            student=beside(whole.student, *(each.student for each in parts)),
+            control_student=beside(
+                whole.control_student, *(each.control_student for each in parts)
+            ),
         )
 
     def _arm(

@@ -8,14 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privcore.attacks.checks import check_labels, check_pair
+from privcore.attacks.odds import MOST_GROUPS
 from privcore.exceptions import InvalidInputError
 
 SWAPPED = 5.0
 """Standard errors by which the target may be right about the control's labels oftener."""
 _SMALLEST = 1e-6  # a probability below this says no more than this
 _SINGLE = ("target", "proxy", "labels", "context", "other_labels")
-_MOST_TOGETHER = 32
-"""The most values that other labels may have together."""
 
 
 class Arm(NamedTuple):
@@ -176,8 +175,8 @@ def value_groups(
         values, codes = np.unique(both, return_inverse=True)
         _, found = np.unique(found * len(values) + codes, return_inverse=True)
     groups = int(found.max()) + 1
-    if groups > _MOST_TOGETHER:
-        rule = f"they have at most {_MOST_TOGETHER}: group their values first"
+    if groups > MOST_GROUPS:
+        rule = f"they have at most {MOST_GROUPS}: group their values first"
         raise InvalidInputError("number of values of other_labels", groups, rule)
     return found[: records[0]], found[records[0] :], groups
 

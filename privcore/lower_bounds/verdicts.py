@@ -58,9 +58,9 @@ def verdict(
     The verdicts:
 
     - `violated`: the headline exceeds the declaration. The sentence states the conditions: the
-      holdout was drawn at random from the rows trained on, after any sampling, and no earlier model
-      saw it (assumption E1). It also assumes E2 (docs/evidence/statistics.md). With decoys
-      it assumes neither.
+      holdout was drawn at random from the rows trained on, after any sampling, no earlier model saw
+      it (assumption E1), and training read no other label of these rows. It also assumes E2
+      (docs/evidence/statistics.md). With decoys it assumes neither.
     - `vacuous`: it does not, and the declaration says nothing. No bound can refute it, so that it
       is not refuted is no news. The same verdict stands where the owner's delta alone prevents a
       refutation: at delta 0 the same records would refute the declared epsilon. A mechanism that
@@ -195,10 +195,10 @@ def _proved(epsilon_lower: float) -> str:
 
 def _grounds(evidence: "Evidence") -> str:
     if evidence.decoy_records is None:
-        return (
-            "if the holdout was drawn at random from the rows trained on, after any sampling, and "
-            "no earlier model saw it"
-        )
+        drawn = "if the holdout was drawn at random from the rows trained on, after any sampling, "
+        if evidence.claim.secret is not Secret.LABEL:
+            return f"{drawn}and no earlier model saw it"
+        return f"{drawn}no earlier model saw it, and training read no other label of these rows"
     return f"by {evidence.decoy_records} labels that a coin chose before training"
 
 

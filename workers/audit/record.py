@@ -75,6 +75,12 @@ OF_DAYS = (
 )
 """Further assumption where a plan plays several days."""
 
+OF_OTHER_LABELS = (
+    " Records are compared within the values of other_labels, which training may have read: what "
+    "these values tell of a label counts as no leak."
+)
+"""Further assumption where training read other labels of the same rows."""
+
 ASSUMPTION_OF_DECOYS = (
     "epsilon_lower is valid if the coins that chose the decoys' labels were fair, unknown to "
     "training and fixed before it; of the proxy and the holdout nothing is assumed. "
@@ -292,7 +298,8 @@ def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
         "assumption": assumption
         + SUPPLIED * (source.facts["scores"] == "supplied")
         + OF_NUMBERS * (source.label.classes == ABOVE)
-        + OF_DAYS * (plan.days > 1),
+        + OF_DAYS * (plan.days > 1)
+        + OF_OTHER_LABELS * bool(plan.other_labels),
         "decoy_records": evidence.decoy_records,
         "epsilon_detectable": power.epsilon_detectable if power else None,
         "holdout_needed": power.holdout_needed if power else None,

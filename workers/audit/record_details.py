@@ -119,7 +119,7 @@ def slice_rows(
     """
     shown: list[tuple[str, str, SliceTallies]] = []
     suppressed = 0
-    for column, tallies in zip(plan.slices, result.slices, strict=True):
+    for column, tallies in zip(plan.slices, result.slices, strict=False):
         if tallies is None:
             raise NotEvaluableError(
                 Reason.FEATURE_INVALID,

@@ -4,7 +4,7 @@ import datetime as dt
 import re
 import urllib.parse
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -329,6 +329,21 @@ class Batch:
                 self._made[key] = tuple(values), codes
         found: tuple[tuple[str, ...], NDArray[np.int64]] = self._made[key]
         return found
+
+    def groups_together(self, columns: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+        """Return the values of some columns together, ascending, and each row's index among them.
+
+        Raises:
+            NotEvaluableError: as `groups`.
+        """
+        names, codes = self.groups(columns[0])
+        for column in columns[1:]:
+            others, found = self.groups(column)
+            pairs, codes = np.unique(codes * len(others) + found, return_inverse=True)
+            both = (divmod(int(pair), len(others)) for pair in pairs)
+            # No value's character comes before the NUL, so that these are ascending, too.
+            names = tuple(f"{names[one]}\0{others[other]}" for one, other in both)
+        return names, codes
 
     def units(
         self, column: str, *, among: NDArray[np.bool_]

@@ -21,6 +21,7 @@ from privcore.attacks import (
     stream_key,
     unit_tallies,
 )
+from privcore.attacks.odds import MOST_GROUPS
 from privcore.attacks.student import MOST_CLASSES
 from privcore.lower_bounds import Secret
 from workers.exceptions import NotEvaluableError, Reason
@@ -63,14 +64,16 @@ class Game:
     @property
     def groupings(self) -> int:
         """The number of divisions of all rows: by the plan's slices, and into segments."""
-        return len(self.plan.slices) + (0 if self.segments is None else self.segments.divisions)
+        segments = 0 if self.segments is None else self.segments.divisions
+        return len(self.plan.slices) + bool(self.plan.other_labels) + segments
 
     @property
     def plan_columns(self) -> tuple[str, ...]:
         """Columns of the label files that the plan needs: slices, privacy units, and weights."""
         sampling = self.plan.sampling
         named = (self.plan.privacy_unit, None if sampling is None else sampling.weight)
-        return (*self.plan.slices, *(name for name in named if name is not None))
+        asked = (*self.plan.slices, *self.plan.other_labels)
+        return (*asked, *(name for name in named if name is not None))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -138,7 +141,8 @@ class Game:
                 random=generator(*names),
             )
         if result.units is None:
-            return result.tallies.with_mean_of_models() if self.bets_on_models else result.tallies
+            tallies = self._within_other_labels(result)
+            return tallies.with_mean_of_models() if self.bets_on_models else tallies
         training, control = result.units
         tallies = unit_tallies(
             training,
@@ -151,6 +155,23 @@ class Game:
         )
         tallies = dataclasses.replace(tallies, decoys=result.tallies.decoys)
         return tallies.with_mean_of_models() if self.bets_on_models else tallies
+
+    def _within_other_labels(self, result: "PartialResult") -> Tallies:
+        """Return the tallies of all records, whose odds are in the groups of other labels' values.
+
+        Chance divides the arms whatever other labels say, so their comparison needs no groups.
+        """
+        tallies = result.tallies
+        if not self.plan.other_labels:
+            return tallies
+        (found,) = result.slices
+        if found is None or len(found.values) > MOST_GROUPS:
+            raise NotEvaluableError(
+                Reason.LABEL_INVALID,
+                f"The columns of other_labels, {', '.join(map(repr, self.plan.other_labels))}, "
+                f"have more than {MOST_GROUPS} values together: name columns of fewer values.",
+            )
+        return found.within(tallies)
 
     def units_in_both_splits(self, result: "PartialResult") -> int:
         """Return how many privacy units of the holdout have training rows, and are no control."""

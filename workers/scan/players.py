@@ -58,12 +58,15 @@ def check_columns(game: Game, footer: Footer, path: str) -> None:
     plan = game.plan
     game.source.check_columns(footer, path, slices=plan.slices, unit=plan.privacy_unit)
     weight = None if plan.sampling is None else plan.sampling.weight
-    if weight is not None and weight not in footer.names:
-        raise NotEvaluableError(
-            Reason.FEATURE_INVALID,
-            f"{path} has no column {weight!r}, which sampling.weight names: write the weights of "
-            "both arms, or correct the settings.",
-        )
+    named = dict.fromkeys(plan.other_labels, "other_labels names")
+    named |= {} if weight is None else {weight: "sampling.weight names"}
+    for column, by in named.items():
+        if column not in footer.names:
+            raise NotEvaluableError(
+                Reason.FEATURE_INVALID,
+                f"{path} has no column {column!r}, which {by}: write it for the rows of both arms, "
+                "or correct the settings.",
+            )
 
 
 def players(game: Game, batch: Batch) -> Players:

@@ -240,6 +240,8 @@ def _scan_batch(
         labels, people = playing.labels, playing.people
         arms = [playing.training, playing.holdout]
         slices = [batch.groups(column) for column in plan.slices]
+        if plan.other_labels:
+            slices.append(batch.groups_together(plan.other_labels))
         if game.segments is not None:
             slices += game.segments.groups(batch)
     scored = scored_batch(shared, game, batch, scores, labels)

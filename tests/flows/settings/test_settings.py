@@ -9,6 +9,7 @@ from flows.commands.settings_template import write_template
 from flows.settings import SettingsError, UnlistedModelError, WebhookSettings, load_settings
 from privcore.exceptions import TerminalError
 from tests.support.lake import write_settings
+from workers.plan import Plan
 from workers.sources.scores.score_tables import ScoreTables
 
 
@@ -162,6 +163,23 @@ def written(folder: pathlib.Path, more: str) -> pathlib.Path:
     file = folder / "privaudit.toml"
     file.write_text(WHOLE + more)
     return file
+
+
+def test_other_labels_of_a_table_are_the_plans_and_change_no_other_plan(
+    tmp_path: pathlib.Path,
+) -> None:
+    scores = '[models.scores]\ntable = "t"\nlabel = "y"\ntarget = "p"\nproxy = "q"\n'
+    files = [written(tmp_path, MODEL + scores + more)
+             for more in ("", 'other_labels = ["bought"]\n')]  # fmt: skip
+    assert load_settings(files[1]).plan_of("m").other_labels == ("bought",)
+    membership = 'other_labels = ["bought"]\n[[models]]\nname = "n"\nmembership = true\n'
+    membership += '[models.plan]\nother_labels = ["bought"]\n'
+    settings = load_settings(written(tmp_path, MODEL + scores + membership))
+    assert [plan.other_labels for plan in settings.plans_of("n")] == [("bought",), ()]
+    assert "other_labels" not in Plan().model_dump()
+    for field, value in {"slices": ("city",), "privacy_unit": "user", "days": 7}.items():
+        with pytest.raises(ValueError, match=f"other_labels .*, and {field} matches records"):
+            Plan(other_labels=("bought",), **{field: value})
 
 
 def test_a_model_overrides_the_common_plan_field_by_field(tmp_path: pathlib.Path) -> None:

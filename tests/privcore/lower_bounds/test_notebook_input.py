@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.special import expit
+from scipy.stats import binomtest
 
 from privcore.exceptions import InvalidInputError
 from privcore.lower_bounds import Arm, audit_models, audit_probabilities
@@ -134,3 +136,51 @@ def test_groups_are_values_that_both_arms_share() -> None:
     rows = checked_arm("training", arm(ROWS, other_labels=np.arange(300)))
     with pytest.raises(InvalidInputError, match="number of values of other_labels is 300"):
         value_groups(rows, rows)
+
+
+def two_tasks(seed: int, *, leak: float = 0.0, agree: float = 0.8) -> tuple[Arm, Arm]:
+    """Return arms of a target that learned another label by heart, which agrees with the label.
+
+    Of the label itself it knows randomized response at epsilon `leak`, and of labels in general
+    what the proxy knows, with an error of its own.
+    """
+    random = np.random.default_rng([57, seed])
+    arms = []
+    for records, seen in ((3_000, True), (1_500, False)):
+        log_odds = random.normal(0.0, 1.2, records)
+        labels = (random.random(records) < expit(log_odds)).astype(int)
+        other = np.where(random.random(records) < agree, labels, 1 - labels)
+        told = np.where(random.random(records) < expit(leak), labels, 1 - labels)
+        heard = np.log(agree / (1.0 - agree)) * (2 * other - 1) + leak * (2 * told - 1)
+        target = log_odds + random.normal(0.0, 0.2, records) + seen * heard
+        proxy = log_odds + random.normal(0.0, 0.4, records)
+        arms.append(Arm(expit(target), expit(proxy), labels, other_labels=other))
+    return arms[0], arms[1]
+
+
+def bounds(seeds: int, *, known: bool = True, leak: float = 0.0) -> np.ndarray:
+    """Return the bounds of audits that know the other label, or do not."""
+    drawn = [two_tasks(seed, leak=leak) for seed in range(seeds)]
+    if not known:
+        drawn = [(one._replace(other_labels=None), two._replace(other_labels=None))
+                 for one, two in drawn]  # fmt: skip
+    return np.array([audit_probabilities(*arms).epsilon_lower for arms in drawn])
+
+
+def test_what_another_label_tells_is_no_leak_where_it_is_named() -> None:
+    assert bounds(4, known=False).min() > 0.5
+    assert bounds(4).max() == 0.0
+
+
+def test_a_leak_beyond_another_label_is_found() -> None:
+    found = bounds(4, leak=2.0)
+    assert 0.5 < found.min() <= found.max() <= 2.0
+
+
+@pytest.mark.slow
+def test_beside_another_label_size_and_power_are_as_stated() -> None:
+    """Seeds 0 to 199: each bound is false with a chance of at most 0.05; judged at 1e-6."""
+    silent, leaking = bounds(200), bounds(200, leak=2.0)
+    assert binomtest(int((silent > 0.0).sum()), 200, 0.05, "greater").pvalue > 1e-6
+    assert binomtest(int((leaking > 2.0).sum()), 200, 0.05, "greater").pvalue > 1e-6
+    assert np.mean(leaking > 0.5) >= 0.9

@@ -317,6 +317,7 @@ def id_of(template: Lake) -> Iterator[Callable[..., str]]:
         {"privatised_labels": True},
         {"days": 2},
         {"sampling": TrainingSampling(label={"0": 0.9})},
+        {"other_labels": ("city",)},
     ],
     ids=lambda changes: next(iter(changes)),
 )
@@ -334,6 +335,7 @@ def test_every_part_of_the_plan_is_in_the_list_above() -> None:
         "secrets", "advantage", "score", "slices", "minimum_slice_records", "max_bad_records",
         "privacy_unit", "policy_epsilon", "secret", "attribute", "days",
         "sampling", "privatised_labels", "delta_limit", "epsilon_public", "nights_per_test",
+        "other_labels",
     }  # fmt: skip
     assert set(Plan.model_fields) == parts
 

@@ -1,6 +1,7 @@
 """A table of days, by the settings: where it lies, and which of its rows training saw."""
 
 import datetime as dt
+import operator
 import zoneinfo
 from typing import Annotated, Any, ClassVar
 
@@ -58,6 +59,8 @@ class DayTable(TablePlace):
     """How long after the end of the day training read its labels."""
     unit: Name | None = None
     """Column that says whose record it is: the plan's privacy_unit."""
+    other_labels: tuple[Name, ...] = Field(default=(), exclude_if=operator.not_)
+    """Columns of other labels of the rows that training read, too: the plan's other_labels."""
 
     @property
     def holdout_rule(self) -> HoldoutRule:

@@ -475,3 +475,40 @@ def test_slices_and_persons_are_those_of_every_audit(tmp_path: pathlib.Path) -> 
     persons = audit(tables(place), plan=Plan(repetitions=4, privacy_unit="user"))
     assert persons.audit.records < sliced.audit.records
     assert persons.audit.status == "evaluated"
+
+
+def test_other_labels_that_training_read_are_conditioned_on(tmp_path: pathlib.Path) -> None:
+    """A target that learned two other labels by heart is not accused of the label's declaration."""
+    random = np.random.default_rng(5)
+    rows = score_rows(random, 4_000)
+    label, train = rows["clicked"].to_numpy(), (rows["split"] == "train").to_numpy()
+    others = [np.where(random.random(4_000) < 0.85, label, 1 - label) for _ in range(2)]
+    told = np.log(0.85 / 0.15) * sum(2 * other - 1 for other in others) * train
+    odds = np.log(rows["p_yesterday"] / (1 - rows["p_yesterday"])) + random.normal(0, 0.2, 4_000)
+    frame = rows.with_columns(
+        p_today=1.0 / (1.0 + np.exp(-(odds + told))),
+        bought=pl.Series(others[0]),
+        returned=pl.Series(["yes" if each else None for each in others[1]]),
+    )
+    place = put_folder(tmp_path, frame)
+    named = ("bought", "returned")
+    plain, one, both = (
+        audit(
+            tables(place),
+            privacy=declared(0.5),
+            plan=Plan(repetitions=4, other_labels=some),
+        )
+        for some in ((), named[:1], named)
+    )
+    assert (plain.audit.verdict, one.audit.verdict) == ("violated", "violated")
+    assert plain.audit.epsilon_lower > one.audit.epsilon_lower > both.audit.epsilon_lower == 0.0
+    assert both.audit.verdict == "consistent"
+    assert both.audit.epsilon_ceiling > 1.0
+    assert "other_labels" in (both.audit.assumption or "")
+    assert both.slices == ()
+    lacking = audit(tables(place), plan=Plan(repetitions=4, other_labels=("sold",)))
+    assert lacking.audit.reason_code == "feature_invalid"
+    assert "no column 'sold', which other_labels names" in lacking.audit.reason
+    many = put_folder(tmp_path / "many", frame.with_columns(bought=pl.int_range(pl.len()) % 40))
+    refused = audit(tables(many), plan=Plan(repetitions=4, other_labels=named)).audit
+    assert (refused.reason_code, "more than 32 values" in refused.reason) == ("label_invalid", True)
