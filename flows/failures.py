@@ -99,6 +99,7 @@ def _is_full(path: str) -> bool:
     while not place.exists() and place != place.parent:
         place = place.parent
     try:
-        return shutil.disk_usage(place).free < _FULL_BYTES
+        usage = shutil.disk_usage(place)
     except OSError:
         return False
+    return usage.total > 0 and usage.free < _FULL_BYTES  # /proc has no space at all

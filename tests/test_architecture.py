@@ -92,6 +92,7 @@ BELOW_IN_FLOWS = {
     "progress": set(),
     "ledger": set(),
     "failures": set(),
+    "prefect_settings": set(),
     "files": set(),
     "next_steps": set(),
     "report": {"files", "next_steps"},
@@ -103,6 +104,7 @@ BELOW_IN_FLOWS = {
     "learn": {"settings", "progress", "report", "run", "next_steps"},
     "commands": {
         "files",
+        "prefect_settings",
         "next_steps",
         "settings",
         "progress",

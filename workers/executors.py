@@ -48,6 +48,8 @@ STUCK = 1200.0  # seconds in which a worker finishes something
 _RETRIES = 3
 _LATE_SECONDS = 60.0
 _SESSION_SECONDS = 7 * 86400.0  # in which somebody may want to read the logs of a run
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108  # where Ray keeps its objects
+_LONGEST = 107 - len("/session_2026-11-28_07-51-45_248661_4194304/sockets/plasma_store")
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 
@@ -149,11 +151,7 @@ class OnRay:
     def map(
         self, function: Callable[[Shared, Item], Result], shared: Shared, items: Iterable[Item]
     ) -> Iterator[Result]:
-        """Yield the results as they come; what the function raises is raised here.
-
-        Raises:
-            TransientError: Ray kept losing the workers that carried an item.
-        """
+        """Yield the results as they come, or raise what the function raises."""
         return self.map_references(function, (self.put(shared),), items)
 
     def map_references(
@@ -373,15 +371,24 @@ def _start_here(cpus: int | None) -> None:
     """Start a Ray that no other machine reaches, and whose files no other user reads."""
     # So Ray listens on the loopback alone, on Linux too. It reads this when it is imported.
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
-    _give_token()
-    ray.init(
-        "local",
-        include_dashboard=False,
-        num_cpus=cpus,
-        job_config=_searching_as_here(),
-        _temp_dir=str(_folder_of_ray()),
-        **_QUIET,
-    )
+    kept = pathlib.Path(os.path.expanduser("~/.ray/auth_token"))  # noqa: PTH111  # never raises
+    if not kept.exists() and not {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & set(os.environ):
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)  # else Ray writes one there
+    folder = _folder_of_ray()
+    try:
+        ray.init(
+            "local",
+            include_dashboard=False,
+            num_cpus=cpus,
+            job_config=_searching_as_here(),
+            _temp_dir=str(folder),
+            **_QUIET,
+        )
+    except Exception as error:
+        raise TerminalError(
+            f"Ray did not start on this machine ({type(error).__name__}): see that {folder} and "
+            f"{_SHARED_MEMORY} have space; its logs in {folder} say more."
+        ) from error
 
 
 def _folder_of_ray() -> pathlib.Path:
@@ -390,8 +397,10 @@ def _folder_of_ray() -> pathlib.Path:
     Raises:
         TerminalError: there can be no such folder.
     """
+    if os.path.exists(_SHARED_MEMORY) and not os.access(_SHARED_MEMORY, os.W_OK):  # noqa: PTH110
+        raise TerminalError(f"Ray cannot write to {_SHARED_MEMORY}: mount a writable tmpfs there.")
     chosen = os.environ.get("RAY_TMPDIR")
-    folder = (pathlib.Path(chosen) if chosen else private_folder()) / "ray"
+    folder = (pathlib.Path(chosen).absolute() if chosen else private_folder()) / "ray"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -399,6 +408,11 @@ def _folder_of_ray() -> pathlib.Path:
             f"Ray cannot keep its files in {folder} ({error.strerror}): remove what has a folder's "
             "name there, or set RAY_TMPDIR to a folder of your own."
         ) from None
+    if chosen and len(str(folder)) > _LONGEST:
+        raise TerminalError(
+            f"RAY_TMPDIR is {chosen}, where Ray's sockets would have paths of over 107 characters: "
+            f"set it to a folder of at most {_LONGEST - len('/ray')} characters, or unset it."
+        )
     if not chosen:
         _remove_old_sessions(folder)
     return folder
@@ -435,21 +449,14 @@ def _searching_as_here() -> Any:
     return SearchingAsHere(_py_driver_sys_path=searched)
 
 
-def _give_token() -> None:
-    """Give a Ray of our own a token, where it would fail to keep a new one in the home folder."""
-    kept = pathlib.Path(os.path.expanduser("~/.ray/auth_token"))  # noqa: PTH111  # never raises
-    place = next((path for path in kept.parents if path.exists()), kept)
-    known = kept.exists() or {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & set(os.environ)
-    if not known and not os.access(place, os.W_OK):
-        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
-
-
 def _join(address: str) -> None:
     """Connect to a Ray that runs, or say in one sentence why not."""
     if address.startswith("ray://") and importlib.util.find_spec("grpc") is None:
         raise TerminalError(
             f"To reach {address}, install privaudit with its extra: privaudit[cluster]."
         )
+    named = os.environ.get("RAY_ADDRESS") if address == "auto" else None
+    where = f"Ray at {f'RAY_ADDRESS={named}' if named else address}"
     # One attempt waits 40 seconds; of the 20 that are usual, all but one only repeat themselves.
     os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")
     try:
@@ -458,22 +465,20 @@ def _join(address: str) -> None:
             ray.init(address, job_config=job, **_QUIET)
     except ray.exceptions.AuthenticationError:
         raise TerminalError(
-            f"Ray at {address} wants a token and there is none here: set RAY_AUTH_TOKEN_PATH to a "
+            f"{where} wants a token and there is none here: set RAY_AUTH_TOKEN_PATH to a "
             "file with the token of its nodes."
         ) from None
     except ConnectionError:
         raise TransientError(
-            f"Ray at {address} does not answer or refuses this process: see that its head runs, "
+            f"{where} does not answer or refuses this process: see that its head runs, "
             "and that RAY_AUTH_MODE and the token are the same here as on its nodes."
         ) from None
     except ValueError:
         raise TerminalError(
-            f"{address!r} is not a Ray address. Use local, auto, host:port or ray://host:port."
+            f"{named or address!r} is not a Ray address. Use local, auto, host:port or ray://host:port."
         ) from None
     except RuntimeError as error:
-        raise TerminalError(
-            f"Ray at {address} cannot be joined: {' '.join(str(error).split())}"
-        ) from None
+        raise TerminalError(f"{where} cannot be joined: {' '.join(str(error).split())}") from None
 
 
 def _result(reference: Any) -> Any:

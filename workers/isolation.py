@@ -46,7 +46,7 @@ _PROCESSES = 8
 """The most of a call; in a namespace of its own no other process of the user is counted."""
 _CAPABILITIES, _READ_ALL = 0x20080522, 1 << 2
 """The version of Linux's capabilities, and the one of root's that reads files of other users."""
-_LONGEST = 20
+_LONGEST = 18
 """Characters of a folder below which Ray's sockets still have names that Linux takes, of 107."""
 _BY_SIGNAL = 128  # as a shell says it in an exit code
 

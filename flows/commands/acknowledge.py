@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from flows.commands.options import OPERATE, ConfigOption, day_option
-from flows.commands.printing import quiet
+from flows.commands.printing import begin_prefect
 
 app = typer.Typer()
 
@@ -33,7 +33,7 @@ def acknowledge(
 
     Example: privaudit acknowledge 0f3c2a91 --why "Fix in review, ticket 812." --until 2026-12-01
     """
-    quiet()
+    begin_prefect()
     from flows.notify.webhook import WebhookError
     from flows.run.acknowledging import acknowledge_violation
     from flows.settings import load_settings

@@ -20,10 +20,10 @@ from flows.commands.options import (
 )
 from flows.commands.printing import (
     Form,
+    begin_prefect,
     form_of,
     print_audits,
     print_rows,
-    quiet,
 )
 from flows.commands.progress_bars import shown_progress
 from workers.plain_text import plain_text
@@ -71,7 +71,7 @@ def run(
     settings = _settings(config, [model])
     overrides = {} if seed is None else {"seed": seed}
     settings.plan_of(model, overrides)  # refuses a seed that is none
-    quiet()
+    begin_prefect()
     from flows.run.audit_model import PlanOverrides, audit_model
 
     _audit(
@@ -112,7 +112,7 @@ def night(
     form = form_of(as_csv=as_csv, as_json=as_json)
     settings = _settings(config, models or ())
     audited = day or settings.yesterday(dt.datetime.now(dt.UTC))
-    quiet()
+    begin_prefect()
     from flows.run.nightly import nightly_audit
 
     _audit(
@@ -151,7 +151,7 @@ def backfill(
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
     settings = _settings(config, models or ())
-    quiet()
+    begin_prefect()
     if dry_run:
         _print_plan(first, last, models, settings, force=force, form=form)
         return

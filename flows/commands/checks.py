@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flows.commands.model_checks import check_model
+from flows.prefect_settings import check_settings, files
 from flows.settings import Settings, SettingsError, load_settings
 from privcore.exceptions import AuditError, TerminalError
 from workers.contained import closed_here
@@ -188,19 +189,13 @@ def _may_name_a_server() -> bool:
     """Return whether the environment, or settings of Prefect in a folder, may name a server."""
     if {"PREFECT_API_URL", "PREFECT_PROFILE"} & set(os.environ):
         return True
-    home = pathlib.Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
-    places = {
-        pathlib.Path(os.environ.get("PREFECT_PROFILES_PATH", home / "profiles.toml")): b"API_URL",
-        pathlib.Path(".env"): b"PREFECT_API_URL",
-        pathlib.Path("prefect.toml"): b"",
-        pathlib.Path("pyproject.toml"): b"[tool.prefect",
-    }
-    return any(place.is_file() and word in place.read_bytes() for place, word in places.items())
+    return any(file.is_file() and word in file.read_bytes() for file, word in files().items())
 
 
 def _prefect() -> str:
     if not _may_name_a_server():
         return _NO_SERVER
+    check_settings()
     import httpx
     import prefect  # takes seconds
     from prefect.exceptions import ObjectNotFound

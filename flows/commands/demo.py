@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from flows.commands.options import LEARN, CsvOption, JsonOption, day_option
-from flows.commands.printing import Form, form_of, print_audits, quiet
+from flows.commands.printing import Form, begin_prefect, form_of, print_audits
 
 app = typer.Typer()
 
@@ -31,7 +31,7 @@ def demo(
     Example: privaudit demo --start 2013-06-01 --days 21
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
-    quiet()
+    begin_prefect()
     from flows.learn.demo import run_demo
     from flows.learn.demo_sentences import sentences
 

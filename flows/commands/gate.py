@@ -28,7 +28,7 @@ from flows.commands.gate_options import (
     VersionOption,
 )
 from flows.commands.options import LOOK, ConfigOption, CsvOption, JsonOption, day_option
-from flows.commands.printing import Form, form_of, print_audits, quiet, working
+from flows.commands.printing import Form, begin_prefect, form_of, print_audits, working
 
 if TYPE_CHECKING:
     from flows.commands.gate_files import FileGate
@@ -94,7 +94,7 @@ def gate(
         )
     if day is not None and day_column is None:
         raise typer.BadParameter("--day goes with --day-column.")
-    quiet()
+    begin_prefect()
     from flows.commands.gate_files import Columns, FileGate, Outputs
 
     raise typer.Exit(

@@ -6,7 +6,7 @@ import typer
 from rich.markup import escape
 
 from flows.commands.options import OPERATE, ConfigOption
-from flows.commands.printing import console, quiet
+from flows.commands.printing import begin_prefect, console
 
 app = typer.Typer()
 
@@ -32,7 +32,7 @@ def notify(
     """
     if not test:
         raise typer.BadParameter("give --test: audits send alerts, this command does not.")
-    quiet()
+    begin_prefect()
     from flows.notify.trial import send_tests
     from flows.settings import load_settings
 

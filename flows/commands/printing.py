@@ -200,3 +200,11 @@ def quiet() -> None:
     # What workers log goes into the flow's log, but not twice to a terminal.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "WARNING")
     logging.getLogger("httpx").setLevel(logging.ERROR)
+
+
+def begin_prefect() -> None:
+    """Keep Prefect quiet, and refuse settings of its own that it cannot use in one sentence."""
+    from flows.prefect_settings import check_settings
+
+    quiet()
+    check_settings()

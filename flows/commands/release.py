@@ -15,12 +15,12 @@ from flows.commands.options import (
 )
 from flows.commands.printing import (
     Form,
+    begin_prefect,
     console,
     form_of,
     json_text,
     print_rows,
     print_table,
-    quiet,
 )
 from flows.commands.progress_bars import shown_progress
 
@@ -101,7 +101,7 @@ def release(
     if table is None and (interface is None or target):
         what = "the table that --target is compared with" if interface else "--table or --interface"
         raise typer.BadParameter(f"give {what}.")
-    quiet()
+    begin_prefect()
     from flows.run.release import release_audit
     from flows.run.start import start
     from flows.settings import load_settings

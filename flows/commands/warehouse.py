@@ -19,7 +19,7 @@ from flows.commands.options import (
     JsonOption,
     day_option,
 )
-from flows.commands.printing import Form, form_of, print_rows, quiet, working
+from flows.commands.printing import Form, begin_prefect, form_of, print_rows, working
 
 if TYPE_CHECKING:
     from flows.settings import Settings
@@ -179,7 +179,7 @@ def compact(
 
 def _delete(settings: "Settings", day: dt.date, form: Form) -> tuple[str, ...]:
     """Delete audits and print how many; return why alerts of it were not delivered."""
-    quiet()
+    begin_prefect()
     from flows.run.withdrawing import delete_audits
 
     deleted, undelivered = delete_audits(settings, day)
@@ -220,7 +220,7 @@ def withdraw(
 
     Example: privaudit withdraw 0f3c2a91 --why "Audited with the lake of another team."
     """
-    quiet()
+    begin_prefect()
     from flows.run.withdrawing import withdraw_audit
     from flows.settings import load_settings
     from workers.warehouse.store import Warehouse

@@ -8,6 +8,7 @@ import pytest
 
 import flows.run.auditing
 from flows.commands import checks
+from flows.failures import in_one_sentence
 from flows.settings import load_settings
 from tests.flows.conftest import Answer, Command
 from tests.support.lake import (
@@ -489,3 +490,8 @@ def test_help_lists_every_command_under_a_heading() -> None:
     for heading in ("Audit", "Look at results", "Set up and operate", "Understand"):
         assert f"─ {heading} ─" in text
     assert "─ Commands ─" not in text
+
+
+def test_a_folder_that_is_missing_on_a_system_without_space_is_no_full_disk() -> None:
+    error = FileNotFoundError(2, "No such file or directory", "/proc/none")
+    assert in_one_sentence(error).startswith("FileNotFoundError: [Errno 2] No such file")

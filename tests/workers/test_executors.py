@@ -38,6 +38,26 @@ def test_what_is_no_address_of_ray_is_refused_in_one_sentence(address: str) -> N
         on_ray(address).__enter__()
 
 
+def test_the_variable_that_names_no_cluster_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "nowhere")
+    with pytest.raises(TerminalError, match=r"^'nowhere' is not a Ray address"):
+        on_ray("auto").__enter__()
+
+
+def test_a_folder_too_long_for_rays_sockets_is_refused_by_its_variable(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path / ("x" * 40)))
+    with pytest.raises(TerminalError, match=r"^RAY_TMPDIR is .* of at most 39 characters, or unse"):
+        on_ray("local").__enter__()
+
+
+def test_memory_that_ray_cannot_write_to_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workers.executors.os.access", lambda *_: False)
+    with pytest.raises(TerminalError, match=r"^Ray cannot write to /dev/shm: mount a writable"):
+        on_ray("local").__enter__()
+
+
 def test_the_ray_client_without_its_package_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

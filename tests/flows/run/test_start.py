@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from prefect import flow, get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 import flows.run.audit_model
@@ -71,6 +72,12 @@ def now(settings: pathlib.Path, **plan: Any) -> AuditRow:
     return row
 
 
+@flow
+def prefect_is_named(settings: None) -> bool:  # noqa: ARG001  # as every flow has
+    """Return whether a flow believes that a server stands."""
+    return bool(PREFECT_API_URL.value())
+
+
 @pytest.mark.slow
 def test_where_no_server_stands_none_is_started(settings: pathlib.Path) -> None:
     row = now(settings, seed=5)
@@ -130,6 +137,23 @@ def test_a_night_and_a_backfill_need_no_server(settings: pathlib.Path) -> None:
         ("good", "evaluated"), ("twin", "evaluated"),
     ]  # fmt: skip
     assert start(backfill, first=DAY, last=DAY, **where) == []
+
+
+@pytest.mark.parametrize("url", ["http://someone:secret@127.0.0.1:9/api", "no address"])
+def test_a_server_that_is_away_is_left_out_with_one_warning(
+    settings: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    url: str,
+) -> None:
+    monkeypatch.setattr("prefect.get_client", get_client)
+    with temporary_settings({PREFECT_API_URL: url}):
+        assert start(backfill, first=EVE, last=EVE, dry_run=True, settings=str(settings)) == []
+        assert start(prefect_is_named, settings=None) is False
+    (said, _) = caplog.messages
+    assert "does not answer" in said
+    assert "PREFECT_API_URL" in said
+    assert "secret" not in said
 
 
 def test_a_release_needs_no_server_and_is_tried_again(

@@ -1,0 +1,67 @@
+import pathlib
+
+import pytest
+from prefect.settings.models.root import Settings
+
+from flows.prefect_settings import check_settings
+from privcore.exceptions import TerminalError
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """Return a working folder in which Prefect's settings are read anew, as by a new process."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("PREFECT_PROFILES_PATH", raising=False)
+    monkeypatch.setattr("prefect.settings.get_current_settings", Settings)
+    return tmp_path
+
+
+PROFILE = 'active = "x"\n[profiles.x]\nPREFECT_CLIENT_MAX_RETRIES = "abc"\n'
+NO_NUMBER = "Input should be a valid integer, unable to parse string as an integer"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "name"),
+    [
+        (".env", "PREFECT_CLIENT_MAX_RETRIES=abc\n", "PREFECT_CLIENT_MAX_RETRIES"),
+        ("home/profiles.toml", PROFILE, "PREFECT_CLIENT_MAX_RETRIES"),
+        ("prefect.toml", '[client]\nmax_retries = "abc"\n', "max_retries"),
+    ],
+)
+def test_a_refused_setting_is_named_with_its_file(
+    folder: pathlib.Path, file: str, text: str, name: str
+) -> None:
+    check_settings()
+    (folder / file).parent.mkdir(exist_ok=True)
+    (folder / file).write_text(text)
+    with pytest.raises(TerminalError) as refused:
+        check_settings()
+    place = file if "/" not in file else folder / file
+    assert str(refused.value) == (
+        f"Prefect refuses the setting {name} of {place}: {NO_NUMBER}. Correct it there, or "
+        "remove it."
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PREFECT_CLIENT_MAX_RETRIES", "abc"),
+        ("PREFECT_LOGGING_LEVEL", "loud"),
+        ("PREFECT_CLIENT_CUSTOM_HEADERS", "{"),
+    ],
+)
+def test_a_refused_variable_is_named(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(TerminalError, match=f"^Prefect refuses the setting {name} of the environ"):
+        check_settings()
+
+
+def test_a_file_that_is_no_toml_is_named(folder: pathlib.Path) -> None:
+    (folder / "home").mkdir()
+    (folder / "home/profiles.toml").write_text('active = "x\n')
+    with pytest.raises(TerminalError, match=r"^Prefect cannot read .*home/profiles.toml \(Illegal"):
+        check_settings()
