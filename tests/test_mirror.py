@@ -84,7 +84,7 @@ ELSEWHERE = {
     ),
     "workers/lake/formats/test_formats.py": (
         "workers.lake.formats.catboost workers.lake.formats.contract workers.lake.formats.lightgbm "
-        "workers.lake.formats.matrix workers.lake.formats.trees "
+        "workers.lake.formats.trees "
         "workers.lake.formats.xgboost"
     ),
     "workers/lake/test_output_correction.py": "workers.lake.checkpoints",

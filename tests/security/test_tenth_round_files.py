@@ -213,9 +213,10 @@ def test_a_category_of_two_codes_is_refused(kind: str) -> None:
 
 
 def test_categories_of_several_columns_may_be_alike() -> None:
-    assert LoadedModel(None, (("a", "b"), None, ("a", "b"))).categories[0] == ("a", "b")
+    one = (("a", 0), ("b", 1))
+    assert LoadedModel(None, (one, None, one)).categories[0] == one
     with pytest.raises(ModelRefusedError, match="'None'"):
-        LoadedModel(None, (None, ("None", "None")))
+        LoadedModel(None, (None, (("None", 0), ("None", 1))))
 
 
 def put_data_file(place: pathlib.Path, table: pa.Table) -> pathlib.Path:

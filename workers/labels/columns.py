@@ -212,22 +212,23 @@ class Batch:
             ) from None
 
     def feature(
-        self,
-        feature: Feature,
-        *,
-        numbers: type[pl.DataType] = pl.Float32,
-        missing: str | None = "",
+        self, feature: Feature, *, numbers: type[pl.DataType] = pl.Float32, as_text: bool = True
     ) -> pl.Series:
-        """Return a feature as models take it: numbers of a kind, categories as text.
+        """Return a feature: numbers of a kind, and categories as text, or else by their values.
+
+        A framework compares values (`workers.lake.formats`); text, "" where one is missing, tells
+        categories apart, and no more.
 
         Raises:
             NotEvaluableError: it is stored as another kind.
         """
-        key = (feature, numbers, missing)
+        key = (feature, numbers, as_text)
         if key not in self._made:
             with self._readable(feature.name):
-                column = self.column(feature.name)
-                self._made[key] = _feature(column, feature, self.path, numbers, missing)
+                found = _feature(self.column(feature.name), feature, self.path, numbers)
+                if as_text and feature.kind == "categorical":
+                    found = found.cast(pl.String).fill_null("")
+                self._made[key] = found
         series: pl.Series = self._made[key]
         return series
 
@@ -244,7 +245,7 @@ class Batch:
         form = format_named(manifest.format)
         return pl.DataFrame(
             [
-                self.feature(stored(feature), numbers=form.NUMBERS, missing=form.MISSING).alias(
+                self.feature(stored(feature), numbers=form.NUMBERS, as_text=False).alias(
                     feature.name
                 )
                 for feature in manifest.features
@@ -457,21 +458,18 @@ def _places(column: pl.Series, known: list[str]) -> NDArray[np.int64]:
 
 
 def _feature(
-    column: pl.Series,
-    feature: Feature,
-    path: str,
-    numbers: type[pl.DataType],
-    missing: str | None,
+    column: pl.Series, feature: Feature, path: str, numbers: type[pl.DataType]
 ) -> pl.Series:
+    """Return numbers as one kind; categories as they are stored, text as text, without NaN."""
     numeric = column.dtype.is_numeric() or column.dtype == pl.Boolean
     if feature.kind == "numeric" and numeric:
         # A double does not hold all digits of 64 bits: ONNX may take them as they are.
         whole = column.dtype in {pl.Int64, pl.UInt64} and numbers == pl.Float64
         return column if whole else column.cast(numbers)
-    # A code may be stored as an integer, but a fraction is no category.
-    if feature.kind == "categorical" and _is_plain(column.dtype) and not column.dtype.is_float():
-        words = column.cast(pl.String)
-        return words if missing is None else words.fill_null(missing)
+    if feature.kind == "categorical" and _is_plain(column.dtype):
+        if isinstance(column.dtype, pl.Categorical | pl.Enum):
+            return column.cast(pl.String)
+        return column.fill_nan(None) if column.dtype.is_float() else column
     raise NotEvaluableError(
         Reason.FEATURE_INVALID,
         f"{path} stores the feature {feature.name!r} as {column.dtype}, but the model takes it as "

@@ -191,11 +191,7 @@ def as_inputs(model: LoadedModel, manifest: Manifest, features: pl.DataFrame) ->
     try:
         return form.inputs(model, manifest, features)
     except InputsRefusedError as error:
-        raise NotEvaluableError(
-            Reason.FEATURE_INVALID,
-            f"The model {manifest.model} of {manifest.day} cannot score these rows, because "
-            f"{error.why}.",
-        ) from None
+        raise _inputs_refused(error, manifest) from None
     except form.ERRORS:
         raise NotEvaluableError(
             Reason.FEATURE_INVALID,
@@ -229,6 +225,8 @@ def _predicted(
 ) -> NDArray[np.float64]:
     try:
         found = form.predict(model, inputs, threads=threads)
+    except InputsRefusedError as error:
+        raise _inputs_refused(error, manifest) from None
     except ModelRefusedError as error:
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID,
@@ -241,6 +239,14 @@ def _predicted(
             f"{manifest.day}: export it again.",
         ) from None
     return found if model.classes is None else aligned(found, model.classes, manifest.label.words)
+
+
+def _inputs_refused(error: InputsRefusedError, manifest: Manifest) -> NotEvaluableError:
+    return NotEvaluableError(
+        Reason.FEATURE_INVALID,
+        f"The model {manifest.model} of {manifest.day} cannot score these rows, because "
+        f"{error.why}.",
+    )
 
 
 def aligned(

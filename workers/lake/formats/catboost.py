@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import catboost
 import numpy as np
@@ -10,12 +10,19 @@ import polars as pl
 from numpy.typing import NDArray
 
 from workers.contained_child import WithBytes
-from workers.lake.formats.contract import LoadedModel, ModelRefusedError, answering, timed
+from workers.lake.formats.contract import (
+    MISSING_WORDS,
+    InputsRefusedError,
+    LoadedModel,
+    ModelRefusedError,
+    answering,
+    timed,
+    written_otherwise,
+)
 from workers.lake.formats.counted_rows import shared_sum
 from workers.lake.manifest import Manifest
 
 NUMBERS = pl.Float32
-MISSING = ""
 ERRORS = (catboost.CatBoostError,)
 _TRIAL = (8, 512)
 _CELLS = 1 << 18
@@ -23,6 +30,10 @@ _CELLS = 1 << 18
 _WALKED = 1 << 26
 """Bytes of a model all of which is walked through; of a larger one only what trial rows reach."""
 _ADD_UP = 1e-6
+_CONTEXTS = 64
+"""Rows in which words are compared: an oblivious tree looks at all of its splits for each row."""
+_TRUTH = ("False", "True", "false", "true")
+_UNSEEN = "\0 a word of no table"
 _FORMS = ("cpp", "json")
 """Exports that read every table: the first takes a third of the second's time, and refuses some
 kinds of models."""
@@ -80,17 +91,53 @@ def describe(content: bytes) -> dict[str, Any] | WithBytes:
     return said if whole == content else WithBytes(said, whole)
 
 
+_Guess = tuple[int, tuple[str, ...], tuple[str, ...], str]
+
+
+class CatBoostRows(NamedTuple):
+    """Rows as CatBoost takes them, and what of their categories' text is a guess.
+
+    `guessed` holds for a feature's place which words the guess is, which others a model may know
+    instead, and the sentence where it does.
+    """
+
+    pool: Any
+    guessed: tuple[_Guess, ...]
+
+
 def load(content: bytes) -> LoadedModel:
     """Return a model; categories are text to CatBoost, which needs no codes."""
     model = _read(content)
     return LoadedModel(model, classes=_classes(model))
 
 
-def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> Any:  # noqa: ARG001
-    """Return a pool, whose columns are the features by name."""
-    features = frame.select(feature.name for feature in manifest.features)
+def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> CatBoostRows:  # noqa: ARG001
+    """Return a pool, whose columns are the features by name.
+
+    CatBoost takes text, whole numbers and booleans as categories, and writes true as 1. It takes
+    none that is missing: training had a word there, the empty one as manifests have it.
+    """
+    columns, guessed = list[pl.Series](), list[_Guess]()
+    for place, feature in enumerate(manifest.features):
+        column = frame[feature.name]
+        if feature.kind == "categorical":
+            if not (column.dtype.is_integer() or column.dtype in {pl.String, pl.Boolean}):
+                raise InputsRefusedError(
+                    written_otherwise(column, "text, whole numbers or booleans")
+                )
+            if column.null_count():
+                said = f"{feature.name!r} has missing values, which training wrote as "
+                guessed.append((place, ("",), MISSING_WORDS, said))
+            if column.dtype == pl.Boolean:
+                column = column.cast(pl.Int8)
+                said = f"{feature.name!r} is stored as booleans, which training wrote as "
+                guessed.append((place, ("0", "1"), _TRUTH, said))
+            column = column.cast(pl.String).fill_null("")
+        columns.append(column)
     categorical = [f.name for f in manifest.features if f.kind == "categorical"]
-    return catboost.Pool(features, cat_features=categorical)
+    return CatBoostRows(
+        catboost.Pool(pl.DataFrame(columns), cat_features=categorical), tuple(guessed)
+    )
 
 
 def count_rounds(loaded: LoadedModel) -> int:
@@ -98,14 +145,37 @@ def count_rounds(loaded: LoadedModel) -> int:
     return int(loaded.model.tree_count_)
 
 
-def predict(loaded: LoadedModel, inputs: Any, *, threads: int) -> NDArray[np.float64]:
+def predict(loaded: LoadedModel, inputs: CatBoostRows, *, threads: int) -> NDArray[np.float64]:
     """Return probabilities, shape (records, classes)."""
+    for place, words, others, said in inputs.guessed:
+        known = _known_words(loaded, place, (*words, *others))
+        if instead := known.isdisjoint(words) and sorted(known):
+            raise InputsRefusedError(f"{said}{' or '.join(map(repr, instead))}: write it so")
     found = loaded.model.predict(
-        inputs,
+        inputs.pool,
         prediction_type="Probability",
         thread_count=threads,
     )
     return np.asarray(found, dtype=np.float64)
+
+
+def _known_words(loaded: LoadedModel, place: int, words: tuple[str, ...]) -> set[str]:
+    """Return of which words as a category a model says something else than of one never seen."""
+    key = (place, words)
+    if key not in loaded.known:
+        model = loaded.model
+        categorical = [int(position) for position in model.get_cat_feature_indices()]
+        rows = _trial(model, categorical)[:_CONTEXTS]
+        asked = np.tile(rows, (len(words) + 1, 1))
+        asked[:, place] = np.repeat(np.array([*words, _UNSEEN], dtype=np.object_), len(rows))
+        pool = catboost.Pool(asked, cat_features=categorical, feature_names=model.feature_names_)
+        said = np.asarray(model.predict(pool, prediction_type="RawFormulaVal", thread_count=1))
+        *told, unseen = said.reshape(len(words) + 1, len(rows), -1)
+        loaded.known[key] = {
+            word for word, one in zip(words, told, strict=True) if (one != unseen).any()
+        }
+    found: set[str] = loaded.known[key]
+    return found
 
 
 def _trial(model: Any, categorical: list[int]) -> NDArray[np.object_]:

@@ -16,7 +16,14 @@ from workers.contained_child import WithBytes
 from workers.lake import limits
 from workers.lake.manifest import Manifest
 
-Categories = tuple[tuple[str, ...] | None, ...]
+Category = str | bool | int | float
+Categories = tuple[tuple[tuple[Category, int], ...] | None, ...]
+
+WRITTEN_MISSING = ("nan", "NaN", "None", "<NA>", "NaT")
+"""Words as which pandas and Python write a missing value as text."""
+MISSING_WORDS = (*WRITTEN_MISSING, "none", "NA", "N/A", "NULL", "null", "missing", "Missing",
+                 "MISSING", "unknown", "Unknown", "UNKNOWN", "-1", "-999", "")  # fmt: skip
+"""Words by which training often stands in for a missing category."""
 
 
 class ModelRefusedError(Exception):
@@ -41,14 +48,15 @@ class LoadedModel:
 
     Attributes:
         model: what the framework's library made of the file.
-        categories: for each feature, the categories in the order of the model's codes; None for a
-            numeric feature, and where the file names none. Models of the same features, the same
-            categories and the same `takes` take the same inputs.
+        categories: for each feature, the categories as the framework wrote them, and the model's
+            codes of them; None for a numeric feature, and where the file names none. Models of the
+            same features, the same categories and the same `takes` take the same inputs.
         classes: as text, in the order of the probabilities; None where the file names none.
         takes: what a file itself calls its inputs, and their types; empty where all models of the
             framework take the same.
         counted: what was read of the counts of training rows in single trees, by their place, and
             of words: as long as the model is kept.
+        known: which words a model was found to know as categories, by what was asked.
     """
 
     model: Any
@@ -56,6 +64,7 @@ class LoadedModel:
     classes: tuple[str, ...] | None = None
     takes: tuple[tuple[str, str], ...] = ()
     counted: dict[int | str, Any] = field(default_factory=dict, repr=False)
+    known: dict[Any, set[str]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse a category of two codes.
@@ -64,10 +73,11 @@ class LoadedModel:
             ModelRefusedError: naming the first.
         """
         for known in self.categories:
-            if known is not None and len(set(known)) < len(known):
-                twice = next(word for word, count in Counter(known).items() if count > 1)
+            if known is not None and len(dict(known)) < len(known):
+                values = Counter(value for value, _ in known)
+                twice = next(value for value, count in values.items() if count > 1)
                 raise ModelRefusedError(
-                    f"gives the category {twice[:100]!r} two codes in one column, so that its rows "
+                    f"gives the category {twice!r:.100} two codes in one column, so that its rows "
                     "have no one answer: train it on a column whose categories differ as text"
                 )
 
@@ -77,8 +87,6 @@ class ModelFormat(Protocol):
 
     NUMBERS: type[pl.DataType]
     """Type that numeric features are read as: 32 bits where the framework itself keeps no more."""
-    MISSING: str | None
-    """Text that a missing category is read as."""
     ERRORS: tuple[type[Exception], ...]
     """Errors that its library raises."""
 
@@ -107,6 +115,7 @@ class ModelFormat(Protocol):
 
         Raises:
             ModelRefusedError: what a row is answered depends on the rows beside it.
+            InputsRefusedError: the model, as `inputs` cannot know of it, knows other categories.
         """
 
 
@@ -138,6 +147,14 @@ def timed(rows: int) -> Iterator[None]:
             f"{limits.MODEL_ROW_SECONDS:g} are the most: export a smaller model, or give its "
             "probabilities as a table ([models.scores])"
         )
+
+
+def written_otherwise(column: pl.Series, known: str) -> str:
+    """Say of a category's column that training had it in another form, which the file tells."""
+    return (
+        f"{column.name!r} is stored as {column.dtype}, and the model takes {known}: write the "
+        "column as training had it, or give the model's probabilities as a table ([models.scores])"
+    )
 
 
 def two_columns(second: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -103,10 +103,10 @@ def _of_catboost(loaded: LoadedModel, inputs: Any, tree: int) -> Leaves | None:
     finished model. In a symmetric tree each split is a digit of a leaf's number, so such digits
     can be left out.
     """
-    one = _read_once(loaded, tree, functools.partial(_catboost_tree, inputs=inputs))
+    one = _read_once(loaded, tree, functools.partial(_catboost_tree, inputs=inputs.pool))
     if one is None:
         return None
-    leaves = np.asarray(one.leaf(inputs), dtype=np.int64)[:, 0]
+    leaves = np.asarray(one.leaf(inputs.pool), dtype=np.int64)[:, 0]
     return _of_rows(leaves if one.digits is None else _digits(leaves, one.digits), one.counted)
 
 

@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from workers.lake.formats.contract import (
+    Category,
     LoadedModel,
     ModelRefusedError,
     answering,
@@ -27,7 +28,6 @@ from workers.lake.formats.trees import check_children, check_lengths, check_plac
 from workers.lake.manifest import Manifest
 
 NUMBERS = pl.Float64
-MISSING = None
 ERRORS = (lightgbm.basic.LightGBMError, ValueError)
 
 _TRIAL = 64  # rows
@@ -70,11 +70,13 @@ def describe(content: bytes) -> dict[str, Any]:
 def load(content: bytes) -> LoadedModel:
     """Return a model, with the categories of the table that it was trained on, if it was a table.
 
-    The file lists them for the table's categorical columns alone, in their order.
+    The file lists them as JSON, for the table's categorical columns alone, in their order. Where it
+    lists none, it says which codes training saw: a category is then its own code.
     """
     model = lightgbm.Booster(model_str=content.decode())
     header, _ = _parts(model.model_to_string(num_iteration=1))
-    kinds = [_kind(each) for each in header["feature_infos"].split()]
+    infos = header["feature_infos"].split()
+    kinds = [_kind(each) for each in infos]
     known = model.pandas_categorical or []
     unused = [place for place, kind in enumerate(kinds) if kind is None]
     categorical = [place for place, kind in enumerate(kinds) if kind == "categorical"]
@@ -86,9 +88,12 @@ def load(content: bytes) -> LoadedModel:
                 "remove constant columns and retrain"
             )
         categorical = sorted([*categorical, *unused])
-    categories: list[tuple[str, ...] | None] = [None] * len(kinds)
+    categories: list[tuple[tuple[Category, int], ...] | None] = [None] * len(kinds)
+    for place in categorical if not known else ():
+        codes = [int(code) for code in infos[place].split(":") if int(code) >= 0]  # -1: the others
+        categories[place] = tuple(zip(codes, codes, strict=True))
     for place, values in zip(categorical, known, strict=False):
-        categories[place] = tuple(map(str, values))
+        categories[place] = tuple((value, code) for code, value in enumerate(values))
     return LoadedModel(model, tuple(categories))
 
 

@@ -4,6 +4,7 @@ The model takes a matrix of all features, or one column for each feature, by its
 outputs holds the probabilities.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,21 +12,23 @@ import polars as pl
 from numpy.typing import NDArray
 
 from workers.lake.formats.contract import (
+    MISSING_WORDS,
+    Category,
     InputsRefusedError,
     LoadedModel,
     ModelRefusedError,
     answering,
     timed,
     two_columns,
+    written_otherwise,
 )
 from workers.lake.formats.matrix import as_matrix
 from workers.lake.formats.onnx_rows import mixing_node
-from workers.lake.formats.onnx_session import check_graphs, most_memory, open_session
+from workers.lake.formats.onnx_session import check_graphs, graph_words, most_memory, open_session
 from workers.lake.manifest import Manifest
 from workers.memory import at_most_more
 
 NUMBERS = pl.Float64
-MISSING = ""
 ERRORS = (Exception,)  # onnxruntime has a dozen of its own, and no class above them
 
 _TYPES = {
@@ -102,7 +105,13 @@ def load(content: bytes) -> LoadedModel:
         raise ModelRefusedError(
             "takes a fixed number of rows: export it with a free first dimension"
         )
-    return LoadedModel(session, takes=tuple((each.name, each.type) for each in given))
+    known = graph_words(content) if any(each.type == _TEXT for each in given) else frozenset()
+    words = tuple((word, 0) for word in sorted(known))
+    return LoadedModel(
+        session,
+        categories=tuple(words if each.type == _TEXT else None for each in given),
+        takes=tuple((each.name, each.type) for each in given),
+    )
 
 
 def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> dict[str, NDArray[Any]]:
@@ -110,10 +119,14 @@ def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> dict
     given = loaded.model.get_inputs()
     if _is_matrix(given):
         nothing = (None,) * len(manifest.features)
-        plain = frame.with_columns(pl.col(pl.String).replace("", None))
-        matrix = as_matrix(manifest, plain, nothing, np.float64)
+        matrix = as_matrix(manifest, frame, nothing, np.float64)
         return {given[0].name: _cast(matrix, given[0])}
-    return {each.name: _column(frame[each.name], each) for each in given}
+    return {
+        each.name: _column(frame[each.name], each)
+        if known is None
+        else _text(frame[each.name], each, known)
+        for each, known in zip(given, loaded.categories, strict=True)
+    }
 
 
 def count_rounds(loaded: LoadedModel) -> int:
@@ -334,14 +347,50 @@ def _trial_rows(given: list[Any]) -> dict[str, NDArray[Any]]:
     return rows
 
 
+def _text(column: pl.Series, given: Any, known: Iterable[tuple[Category, int]]) -> NDArray[Any]:
+    """Return a column as the words that the graph knows, "" for a missing value.
+
+    ONNX has no missing text, and the graph says how training wrote what is stored as no text.
+    """
+    words = {word for word, _ in known}
+    values = column.unique().drop_nulls().to_list()
+    ways = [values] if column.dtype == pl.String else _written(values, column)
+    if len(ways) > 1:
+        ways = [way for way in ways if not words.isdisjoint(way)]
+    if len(ways) != 1:
+        raise InputsRefusedError(written_otherwise(column, "text"))
+    others = [word for word in MISSING_WORDS if word in words]
+    if column.null_count() and others and "" not in words:
+        raise InputsRefusedError(
+            f"{column.name!r} has missing values, which training may have written as "
+            f"{others[0]!r}: write in their place what training had"
+        )
+    text = column.replace_strict(values, ways[0], default=None, return_dtype=pl.String)
+    return (
+        text.fill_null("")
+        .to_numpy()
+        .astype(object)
+        .reshape(len(column), *(1 for _ in given.shape[1:]))
+    )
+
+
+def _written(values: list[Any], column: pl.Series) -> list[list[str]]:
+    """Return the ways in which pandas or Spark may have written booleans or numbers as text."""
+    if column.dtype == pl.Boolean:
+        return [[str(v) for v in values], [str(v).lower() for v in values],
+                [str(int(v)) for v in values]]  # fmt: skip
+    if column.dtype.is_integer() or (column.dtype.is_float() and all(v == v // 1 for v in values)):
+        return [[str(int(v)) for v in values], [f"{int(v)}.0" for v in values]]
+    return []
+
+
 def _column(column: pl.Series, given: Any) -> NDArray[Any]:
-    if given.type == _TEXT:
-        values: NDArray[Any] = column.cast(pl.String).to_numpy().astype(object)
-    elif given.type in _WHOLE and column.dtype.is_integer() and not column.null_count():
-        values = column.to_numpy().astype(_TYPES[given.type])
+    if not (column.dtype.is_numeric() or column.dtype == pl.Boolean):
+        raise InputsRefusedError(written_otherwise(column, "numbers"))
+    if given.type in _WHOLE and column.dtype.is_integer() and not column.null_count():
+        values: NDArray[Any] = column.to_numpy().astype(_TYPES[given.type])
     else:
-        plain = column.replace("", None) if column.dtype == pl.String else column
-        values = _cast(plain.cast(pl.Float64).fill_null(float("nan")).to_numpy(), given)
+        values = _cast(column.cast(pl.Float64).fill_null(float("nan")).to_numpy(), given)
     return values.reshape(len(values), *(1 for _ in given.shape[1:]))
 
 

@@ -76,6 +76,16 @@ def check_graphs(content: bytes) -> None:
             raise ModelRefusedError("keeps weights in files beside it: save it as one file")
 
 
+def graph_words(content: bytes) -> frozenset[str]:
+    """Return all text that a file's graph holds, the categories that it knows among it."""
+    graph = onnx.load_model_from_string(content).graph
+    given = [attribute for each in _graphs(graph) for node in each.node
+             for attribute in node.attribute]  # fmt: skip
+    words = [word for attribute in given for word in attribute.strings]
+    words += [word for tensor in _tensors(graph) for word in tensor.string_data]
+    return frozenset(word.decode(errors="replace") for word in words)
+
+
 def _graphs(graph: Any) -> Iterator[Any]:
     yield graph
     for node in graph.node:

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from workers.lake.formats.contract import (
+    Categories,
+    InputsRefusedError,
     LoadedModel,
     ModelRefusedError,
     answering,
@@ -24,7 +26,6 @@ from workers.lake.formats.trees import check_children, check_lengths, check_plac
 from workers.lake.manifest import Manifest
 
 NUMBERS = pl.Float32
-MISSING = None
 ERRORS = (xgboost.core.XGBoostError, ValueError)
 
 _TRIAL = 64  # rows
@@ -73,17 +74,23 @@ def load(content: bytes) -> LoadedModel:
     """Return a model, with the categories that XGBoost 3.1 and newer keep in the file."""
     model = xgboost.Booster()
     model.load_model(bytearray(content))
-    known = model.get_categories(export_to_arrow=True).to_arrow() if _has_categories(model) else ()
-    return LoadedModel(
-        model,
-        tuple(None if each is None else tuple(map(str, each.to_pylist())) for _, each in known)
-        or (None,) * model.num_features(),
-    )
+    return LoadedModel(model, _categories(model) or (None,) * model.num_features())
 
 
 def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> NDArray[np.float32]:
     """Return one matrix of 32 bits, as XGBoost keeps features itself."""
-    return as_matrix(manifest, frame, loaded.categories, np.float32)
+    matrix = as_matrix(manifest, frame, loaded.categories, np.float32)
+    for place, known in enumerate(loaded.categories):
+        column = frame[manifest.features[place].name]
+        if all(str(value).isascii() for value, _ in known or ()):
+            continue
+        if int(np.isnan(matrix[:, place]).sum()) > column.null_count():
+            raise InputsRefusedError(
+                f"{column.name!r} holds words that the model's file does not list, and XGBoost may "
+                "have cut off those that it lists: it does so with letters outside of ASCII in "
+                "pandas' columns; train it on a polars or a pyarrow table"
+            )
+    return matrix
 
 
 def count_rounds(loaded: LoadedModel) -> int:
@@ -121,8 +128,36 @@ def _check_class_count(content: bytes) -> None:
             )
 
 
-def _has_categories(model: Any) -> bool:
-    return model.feature_types is not None and "c" in model.feature_types
+def _categories(model: Any) -> Categories:
+    """Return the categories that the file lists.
+
+    Raises:
+        ModelRefusedError: it lists none of a categorical feature, whose codes may then stand for
+            any values; or XGBoost cannot read back what it wrote.
+    """
+    types = model.feature_types or ()
+    if "c" not in types:
+        return ()
+    try:
+        known = model.get_categories(export_to_arrow=True).to_arrow()
+        found = [None if each is None else each.to_pylist() for _, each in known]
+    except UnicodeDecodeError:
+        raise ModelRefusedError(
+            "lists categories that XGBoost has cut off in the middle of a letter, as it does with "
+            "letters outside of ASCII in pandas' columns: train it on a polars or a pyarrow table"
+        ) from None
+    names = model.feature_names or [f"f{place}" for place in range(len(types))]
+    for name, kind, values in zip(names, types, found, strict=True):
+        if kind == "c" and values is None:
+            raise ModelRefusedError(
+                f"does not list the categories of {name!r:.100}, so that nothing says which value "
+                "has which code: train it with XGBoost 3.1 or newer on a pandas, polars or pyarrow "
+                "table, or give its probabilities as a table ([models.scores])"
+            )
+    return tuple(
+        None if values is None else tuple((value, code) for code, value in enumerate(values))
+        for values in found
+    )
 
 
 def _classes(learner: dict[str, Any]) -> int:
@@ -161,10 +196,15 @@ def _check_rounds(model: Any) -> None:
     if best is None or _served_rounds(model):
         return
     if int(best) + 1 < model.num_boosted_rounds():
+        # A part of a booster is saved without the list of its categories.
+        or_else = (
+            f"train it again with num_boost_round={int(best) + 1}"
+            if "c" in (model.feature_types or ())
+            else "save booster[: booster.best_iteration + 1]"
+        )
         raise ModelRefusedError(
             "was stopped early and holds the trees after its best round, which may be served or "
-            "not: save it from XGBClassifier, which never serves them, or save "
-            "booster[: booster.best_iteration + 1]"
+            f"not: save it from XGBClassifier, which never serves them, or {or_else}"
         )
 
 

@@ -128,9 +128,7 @@ def words_of(
     with shared.stage("look"):
         found = counted_words(manifest.format, model, rows=rows, first=first)
         for one in random.permutation(sorted(found))[:_MOST_FEATURES].tolist():
-            words = batch.feature(
-                place.stored(manifest.features[one]), numbers=form.NUMBERS, missing=form.MISSING
-            )
+            words = batch.feature(place.stored(manifest.features[one]), numbers=form.NUMBERS)
             bins = bins_of_words(words.filter(pl.Series(today)))
             yield one, Leaves(bins, np.ones(bins.size, dtype=np.int64), found[one])
 
@@ -161,7 +159,9 @@ def _instead(frame: pl.DataFrame, instead: tuple[str, str] | None) -> pl.DataFra
     if instead is None or instead[0] not in frame.columns:
         return frame
     name, value = instead
-    return frame.with_columns(pl.lit(value, frame.schema[name]).alias(name))
+    kind = frame.schema[name]
+    told = pl.lit(value == "true") if kind == pl.Boolean else pl.lit(value).cast(kind)
+    return frame.with_columns(told.alias(name))
 
 
 def _among_others(scored: NDArray[np.float64], today: NDArray[np.bool_]) -> NDArray[np.float64]:

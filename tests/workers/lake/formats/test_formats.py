@@ -120,36 +120,40 @@ def test_a_category_that_training_did_not_know_is_missing(
     np.testing.assert_array_equal(scored(lake, unknown), scored(lake, missing))
 
 
-@pytest.mark.parametrize("kind", ["xgboost", "lightgbm"])
-def test_codes_stand_for_categories_where_the_file_names_none(
-    tmp_path: pathlib.Path, kind: str
-) -> None:
-    frame = rows_with_gaps(400, seed=4)
+def matrix_of_codes(frame: pl.DataFrame) -> tuple[np.ndarray, pl.Series]:
     codes = frame["city"].replace_strict(CITIES, range(3), return_dtype=pl.Float64)
-    matrix = np.column_stack(
-        [frame["delay"].to_numpy(), frame["hour"].to_numpy(), codes.to_numpy()]
-    )
-    label = frame["late"].to_numpy()
-    if kind == "xgboost":
-        data = xgboost.DMatrix(
-            matrix, label=label, feature_types=["q", "q", "c"], enable_categorical=True
-        )
-        booster = xgboost.train({"objective": "binary:logistic"}, data, 5)
-        content, expected = bytes(booster.save_raw("ubj")), booster.predict(data)
-    else:
-        quiet = {"objective": "binary", "verbosity": -1, "min_data_per_group": 5}
-        booster = lightgbm.train(
-            quiet, lightgbm.Dataset(matrix, label=label, categorical_feature=[2]), 5
-        )
-        content, expected = booster.model_to_string().encode(), booster.predict(matrix)
+    columns = [frame["delay"].to_numpy(), frame["hour"].to_numpy(), codes.to_numpy()]
+    return np.column_stack(columns), codes
+
+
+def test_lightgbms_codes_stand_for_themselves(tmp_path: pathlib.Path) -> None:
+    frame = rows_with_gaps(400, seed=4)
+    matrix, codes = matrix_of_codes(frame)
+    quiet = {"objective": "binary", "verbosity": -1, "min_data_per_group": 5}
+    data = lightgbm.Dataset(matrix, label=frame["late"].to_numpy(), categorical_feature=[2])
+    booster = lightgbm.train(quiet, data, 5)
+    expected, content = booster.predict(matrix), booster.model_to_string().encode()
     lake = Lake(str(tmp_path))
-    put_trained(lake, DAY, Trained(kind, content, lambda _: expected), label=BINARY)
+    put_trained(lake, DAY, Trained("lightgbm", content, lambda _: expected), label=BINARY)
 
     found = scored(lake, frame.with_columns(city=codes.cast(pl.Int64)))
 
     np.testing.assert_allclose(found[:, 1], expected, atol=1e-6, rtol=0)
-    with pytest.raises(NotEvaluableError, match="does not say which codes training gave"):
-        scored(lake, frame)
+    other = codes.cast(pl.Int64) * 10 + 10  # whose codes training made of them, and tells nobody
+    for column in (frame["city"], other):
+        with pytest.raises(NotEvaluableError, match="takes categories like 0, 1, 2: write the"):
+            scored(lake, frame.with_columns(city=column))
+
+
+def test_xgboosts_codes_say_nothing_where_the_file_lists_no_categories() -> None:
+    frame = rows_with_gaps(400, seed=4)
+    matrix, label = matrix_of_codes(frame)[0], frame["late"].to_numpy()
+    data = xgboost.DMatrix(
+        matrix, label=label, feature_types=["q", "q", "c"], enable_categorical=True
+    )
+    booster = xgboost.train({"objective": "binary:logistic"}, data, 5)
+    with pytest.raises(UnreadableModelError, match="does not list the categories of 'f2'"):
+        describe_model(bytes(booster.save_raw("ubj")), format="xgboost")
 
 
 @pytest.mark.slow
@@ -290,8 +294,15 @@ def test_boosters_that_give_no_probabilities_are_refused() -> None:
 
 
 def test_trees_after_the_best_round_are_refused() -> None:
+    frame = rows_with_gaps(300, seed=5)
     booster = xgboost.Booster()
-    booster.load_model(bytearray(train_xgboost(rows_with_gaps(300, seed=5)).content))
+    booster.load_model(bytearray(train_xgboost(frame).content))
+    booster.set_attr(best_iteration="3")
+    with pytest.raises(UnreadableModelError, match=r"stopped early.*num_boost_round=4"):
+        describe_model(bytes(booster.save_raw("ubj")), format="xgboost")
+    numbers = frame.select("delay", "hour").to_numpy()
+    data = xgboost.DMatrix(numbers, label=frame["late"].to_numpy())
+    booster = xgboost.train({"objective": "binary:logistic"}, data, 8)
     booster.set_attr(best_iteration="3")
     with pytest.raises(UnreadableModelError, match=r"stopped early.*save it from XGBClassifier"):
         describe_model(bytes(booster.save_raw("ubj")), format="xgboost")
