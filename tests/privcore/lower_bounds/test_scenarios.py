@@ -96,7 +96,7 @@ def test_ten_classes_whose_proxy_is_half_of_something_else_prove_most_of_their_l
 
 @pytest.mark.slow
 def test_forests_that_learned_digits_by_heart_prove_it_whatever_the_seed_is():
-    """Splits 0, 2 and 4, 841 and 356 records: 2.3, 2.7 and 1.4; see docs/evidence/statistics.md."""
+    """Splits 0, 2 and 4, 841 and 356 records: 2.3, 2.7 and 1.4."""
     images, digits = load_digits(return_X_y=True)
     bounds = []
     for split in (0, 2, 4):
