@@ -105,15 +105,6 @@ class Connection:
             first = False
         self._told(self._opened.rollback)
 
-    def ingest(self, table: str, schema: str, rows: Any) -> None:
-        """Append Arrow rows to a table; as `run`."""
-
-        def append() -> None:
-            with self._opened.cursor() as cursor:
-                cursor.adbc_ingest(table, rows, mode="append", db_schema_name=schema)
-
-        self._told(append)
-
     def commit(self) -> None:
         """End the transaction and keep what it did; as `run`."""
         self._told(self._opened.commit)
@@ -140,15 +131,15 @@ class Connection:
 
 
 @contextlib.contextmanager
-def connected(name: str, address: str | None = None) -> Iterator[Connection]:
-    """Yield a connection to a database of the environment, or to an address.
+def connected(name: str) -> Iterator[Connection]:
+    """Yield a connection to a database of the environment.
 
     Raises:
         TerminalError: the environment does not name it, or its driver is not installed.
         TransientError: it cannot be reached, or lets nobody in.
     """
     variable = VARIABLE + name.upper()
-    address = address if address is not None else os.environ.get(variable)
+    address = os.environ.get(variable)
     if not address:
         raise TerminalError(
             f"The database {name} has no address: set {variable} in the environment, like "
@@ -219,7 +210,7 @@ def _open(name: str, driver: str, address: str) -> Any:
         pass  # its message may quote the address
     raise TransientError(
         f"The database {name} cannot be reached, or lets nobody in by the address that it has: see "
-        f"that it runs, and that {VARIABLE}{name.upper()} (or --to) names the right host, port, "
+        f"that it runs, and that {VARIABLE}{name.upper()} names the right host, port, "
         "user, password and database."
     )
 

@@ -9,7 +9,7 @@ NIGHT = {
     "score": "python train.py",
     # Codes 1 and 2 say violated and no verdict: the record is there, and the test below fails.
     "audit": "privaudit run --model credit --day {{ macros.ds_add(ds, -1) }} || [ $? -le 2 ]",
-    "export": "privaudit export --to bank",
+    "export": "privaudit export --output audits",
     "test": "dbt test --project-dir dbt --profiles-dir . --profile privaudit",
 }
 

@@ -68,45 +68,24 @@ def sql(
 
 @app.command(rich_help_panel=LOOK)
 def export(
-    output: Annotated[
-        pathlib.Path | None, typer.Option(help="Folder for the files; made if need be.")
-    ] = None,
+    output: Annotated[pathlib.Path, typer.Option(help="Folder for the files; made if need be.")],
     kind: Annotated[
         Kind, typer.Option("--format", help="parquet, or csv in which no cell is a formula.")
     ] = Kind.PARQUET,
     config: ConfigOption = None,
     *,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME|postgresql://...",
-            help="PostgreSQL database instead of files: its name, whose address is in "
-            "PRIVAUDIT_DATABASE_<NAME>, or an address without a password.",
-        ),
-    ] = None,
-    schema: Annotated[
-        str, typer.Option(help="With --to: schema for tables and views; made if need be.")
-    ] = "privaudit",
     as_of: AsOfOption = None,
     by_log: ByLogOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write every table and view of the warehouse to a file of its name, or to PostgreSQL.
+    """Write every table and view of the warehouse to a file of its name.
 
-    With --to, only the records are written that the database lacks, in one transaction: run it
-    after each night, or twice. What compact --delete-before deleted here stays there. Have this
-    login own the schema: its owner may put other tables in the place of these.
-
-    Both copy exact figures, which labels change: let only those read them who may read the labels.
+    The files copy exact figures, which labels change: let only those read them who may read the
+    labels.
     With [publication] too, what everyone may read is the public site, and none of these tables.
 
-    Examples: privaudit export --format csv --output audits; privaudit export --to bank;
-    privaudit export --to postgresql://audit@localhost/risk --schema audits
+    Example: privaudit export --format csv --output audits
     """
-    if (output is None) == (to is None):
-        raise typer.BadParameter("Give --output FOLDER for files, or --to for a database.")
-    if to is not None and (as_of is not None or by_log):
-        raise typer.BadParameter("--as-of and --by-log go with --output: a database is kept new.")
     with working("Exporting"):
         from flows.settings import load_settings
         from workers.warehouse.sql import export as write
@@ -114,20 +93,8 @@ def export(
 
         warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of, by_log=by_log)
         warehouse.check_exists()
-        if output is not None:
-            files = [str(file) for file in write(warehouse, output, kind=kind)]
-        else:
-            from workers.warehouse.export_database import export_to, named_or_addressed
-
-            name, address = named_or_addressed(str(to))
-            done = export_to(warehouse, name, schema=schema, address=address)
-    if output is not None:
-        typer.echo(json.dumps(files, indent=2) if as_json else "\n".join(files))
-        return
-    import polars as pl
-
-    rows = pl.DataFrame([dataclasses.asdict(one) for one in done])
-    print_rows(rows, form_of(as_csv=False, as_json=as_json))
+        files = [str(file) for file in write(warehouse, output, kind=kind)]
+    typer.echo(json.dumps(files, indent=2) if as_json else "\n".join(files))
 
 
 @app.command(rich_help_panel=OPERATE)

@@ -26,7 +26,6 @@ from workers.lake.manifest import PrivatisedBy
 from workers.memorization.scan import _tokens, count_ngrams
 from workers.plan import Plan
 from workers.remark import sentences_of
-from workers.warehouse.export_database import _storable
 from workers.warehouse.model_nights import ModelNights
 from workers.warehouse.night_columns import CONTRADICTORY
 from workers.warehouse.night_windows import _audited_afterwards
@@ -152,13 +151,6 @@ def test_sequences_that_are_none_are_bad_records(values: pa.Array, tokens: list[
     batch = Batch(pa.table({"text": values}), "p", ("f", 0, 0))
     found = _tokens(batch, "text", np.arange(2))
     assert [None if one is None else one.tolist() for one in found] == tokens
-
-
-def test_an_export_leaves_out_what_a_database_cannot_hold() -> None:
-    """One forged name with a NUL ended every export, with a sentence about a query."""
-    rows = {"audit_id": ["a", "b\0", None], "model": ["x\0y", "z", "z"], "records": [1, 2, 3]}
-    found = _storable(pa.RecordBatch.from_pydict(rows)).to_pylist()
-    assert found == [{"audit_id": "a", "model": "x\ufffdy", "records": 1}]
 
 
 @pytest.mark.parametrize("plan", ["{x", "[" * 100_000, "3"])
