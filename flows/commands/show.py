@@ -42,7 +42,7 @@ def show(
         bool,
         typer.Option(
             "--together",
-            help="Print one line per label partition: what its models promise and prove together.",
+            help="Print one line per label partition: what its models promise together.",
         ),
     ] = False,
     as_of: AsOfOption = None,

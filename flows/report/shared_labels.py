@@ -1,4 +1,4 @@
-"""Models on the same labels, on the page of the night: what they promise and prove together."""
+"""Models on the same labels, on the page of the night: what they promise together."""
 
 import datetime as dt
 import logging
@@ -30,7 +30,7 @@ class SharedLabels:
 
     Attributes:
         labels: dataset, and the unit where that is not the row.
-        sentence: what the models promise and prove together, and whether the total is kept.
+        sentence: what the models promise together, and whether the total is kept.
         exceeded: whether the total is exceeded.
     """
 

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from privcore.exceptions import InvalidInputError
 from privcore.lower_bounds.false_discovery import false_discovery_qvalues
 from privcore.lower_bounds.fdp import check_significance
-from privcore.lower_bounds.joint_evidence import log_evalues
 from privcore.lower_bounds.windows import WINDOW_EPSILONS, Night
 
 
@@ -53,7 +54,7 @@ def name_segments(nights: Sequence[Night], *, significance: float = 0.05) -> lis
         raise InvalidInputError("nights", len(nights), "they are on the grid of windows")
     if not nights:
         return []
-    each = np.stack([log_evalues(night.log_wealth, night.price) for night in nights])
+    each = np.stack([_log_evalues(night.log_wealth, night.price) for night in nights])
     qvalues = false_discovery_qvalues(np.exp(np.minimum(each[:, 0], 700.0)))
     named = qvalues <= significance
     needed = math.log(len(nights) / (significance * max(int(named.sum()), 1)))
@@ -62,3 +63,12 @@ def name_segments(nights: Sequence[Night], *, significance: float = 0.05) -> lis
         SegmentBound(float(q), bool(is_named), float(WINDOW_EPSILONS[run - 1]) if is_named else 0.0)
         for q, is_named, run in zip(qvalues, named, runs, strict=True)
     ]
+
+
+def _log_evalues(log_wealth: NDArray[np.float64], price: float) -> NDArray[np.float64]:
+    """Return the log e-values of the mean over strategies: (strategies, points) to (points,).
+
+    Where delta takes a price s, E[min(W, 1/s)] is at most 2, so half of that is the e-value.
+    """
+    mean: NDArray[np.float64] = logsumexp(log_wealth, axis=0) - math.log(len(log_wealth))
+    return mean if price == 0.0 else np.minimum(mean, -math.log(price)) - math.log(2.0)

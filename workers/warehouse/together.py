@@ -1,10 +1,9 @@
-"""Joint promise and joint proof of all models that were trained on the same labels."""
+"""Joint promise of all models that were trained on the same labels."""
 
 import datetime as dt
 import json
-import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,33 +12,26 @@ import polars as pl
 
 from privcore.guarantees import Relation, implied
 from privcore.guarantees.composed import composed_epsilon
-from privcore.lower_bounds import WINDOW_EPSILONS, ClaimedNight, Night, Verdict, says_nothing
-from privcore.lower_bounds.joint_evidence import declarations_log_evalue, together_epsilon_lower
-from privcore.rounding import down, exact, guarantee
+from privcore.lower_bounds import Verdict, says_nothing
+from privcore.rounding import exact, guarantee
 from workers.lake.manifest import POLICY
 from workers.warehouse.model_nights import first_of
-from workers.warehouse.store import CONFIGURED, Warehouse
+from workers.warehouse.store import Warehouse
 
-SIGNIFICANCE = 0.05
-"""Allowed probability that what models prove together is wrong, for one partition."""
 _MOST_DAYS = 3_660
 """A row may say that training began in the year 1."""
 _NAMED = 3
-_log = logging.getLogger(__name__)
 _NO_PROMISE = {Verdict.VACUOUS, Verdict.NOT_A_GUARANTEE, Verdict.PRIVATISED}
 _AUDIT = ("audit_id", "day", "dataset", "model", "privacy_unit", "verdict", "epsilon_declared",
           "delta_declared", "neighbors", "declared_by", "label_days", "trained_since",
           "exploratory", "plan")  # fmt: skip
-_WEALTH = ("audit_id", "window_log_wealth", "window_price", "claimed_log_wealth", "standing_price",
-           "delta")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Together:
     """Models that training read the same labels of one day for, by their audits of the same unit.
 
-    Beside audits of rows, those of persons count, too, with what they promise and not what they
-    prove.
+    Beside audits of rows, those of persons count, too.
 
     A model that is trained again on these labels on a later day makes a promise of its own for
     them each time.
@@ -54,11 +46,6 @@ class Together:
         delta: at which the promises are composed.
         epsilon_composed: what all declarations promise together at `delta`, under replacement;
             infinity where a model promises nothing, or the deltas exceed it.
-        epsilon_lower: what the models prove together, in the relation of their claims, by the
-            audits in which these labels alone played, exploratory ones left out; None where none
-            has figures, or their relations differ, and in public.
-        evalue: against the claim that every declaration is true; None where nothing is declared,
-            and in public.
         largest: models with the largest declarations, under replacement, and these.
     """
 
@@ -70,16 +57,14 @@ class Together:
     undeclared: tuple[str, ...]
     delta: float
     epsilon_composed: float
-    epsilon_lower: float | None
-    evalue: float | None
     largest: tuple[tuple[str, float], ...] = ()
 
     def exceeds(self, epsilon: float) -> bool:
-        """Return whether what is promised or proved exceeds a total."""
-        return self.epsilon_composed > epsilon or (self.epsilon_lower or 0.0) > epsilon
+        """Return whether what is promised exceeds a total."""
+        return self.epsilon_composed > epsilon
 
     def sentence(self, total: float | None = None) -> str:
-        """Return what the models promise and prove together, and whether that exceeds a total."""
+        """Return what the models promise together, and whether that exceeds a total."""
         names = ", ".join(self.models)
         said = f"{names} were audited on the same labels. "
         if self.trainings > len(self.models):
@@ -93,9 +78,6 @@ class Together:
         if len(self.models) > 1 and self.largest:
             named = ", ".join(f"{model} ({exact(epsilon)})" for model, epsilon in self.largest)
             said += f" The largest, under replacement: {named}."
-        if self.epsilon_lower is not None:
-            proved = f"at least {down(self.epsilon_lower)}" if self.epsilon_lower else "no loss"
-            said += f" Together they prove {proved}."
         if total is None:
             return said
         word = "is exceeded" if self.exceeds(total) else "is kept"
@@ -113,7 +95,7 @@ def together(
     delta: float = 0.0,
     public: bool = False,
 ) -> list[Together]:
-    """Return what models prove and promise together, for each label partition and unit.
+    """Return what models promise together, for each label partition and unit.
 
     The current record of each model and day counts, of labels alone. Its labels are those of its
     own day, of `label_days` where several played, and of all days since `trained_since`. A record
@@ -127,14 +109,7 @@ def together(
         public: only what follows from declarations and plans, which no label decides.
     """
     audits = _audits(warehouse, day, public=public)
-    with_evidence = [] if public else audits.filter(CONFIGURED)["audit_id"].to_list()
-    wealth = warehouse.collect(
-        warehouse.scan("audit_wealth")
-        .filter(pl.col("audit_id").is_in(with_evidence))
-        .select(_WEALTH)
-    )
     promises = _promises_in_public if public else _promises
-    nights = {row["audit_id"]: row for row in wealth.iter_rows(named=True)}
     found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in audits.sort("day", "dataset", "model").iter_rows(named=True):
         for labels in _label_days(row):
@@ -143,7 +118,7 @@ def together(
     if day is not None:
         asked = (key for key, rows in found.items() if day in {row["day"] for row in rows})
         found = {key: found[key] for key in _promised_most(asked, found, promises)}
-    return [_partition(key, found[key], nights, delta, promises) for key in sorted(found, key=str)]
+    return [_partition(key, found[key], delta, promises) for key in sorted(found, key=str)]
 
 
 def _audits(warehouse: Warehouse, day: dt.date | None, *, public: bool) -> pl.DataFrame:
@@ -224,8 +199,6 @@ def together_table(found: Sequence[Together], total: float | None) -> pl.DataFra
         "trainings": pl.Int64,
         "epsilon_composed": pl.Float64,
         "delta": pl.Float64,
-        "epsilon_lower_together": pl.Float64,
-        "evalue": pl.Float64,
         "total": pl.Float64,
         "exceeded": pl.Boolean,
         "sentence": pl.String,
@@ -239,8 +212,6 @@ def together_table(found: Sequence[Together], total: float | None) -> pl.DataFra
             "trainings": one.trainings,
             "epsilon_composed": one.epsilon_composed,
             "delta": one.delta,
-            "epsilon_lower_together": one.epsilon_lower,
-            "evalue": one.evalue,
             "total": total,
             "exceeded": None if total is None else one.exceeds(total),
             "sentence": one.sentence(total),
@@ -253,7 +224,6 @@ def together_table(found: Sequence[Together], total: float | None) -> pl.DataFra
 def _partition(
     key: tuple[Any, ...],
     rows: Sequence[Mapping[str, Any]],
-    nights: Mapping[str, Mapping[str, Any]],
     delta: float,
     promises: Callable[[Mapping[str, Any]], bool],
 ) -> Together:
@@ -262,13 +232,6 @@ def _partition(
     of_each = {model: epsilon for model, (epsilon, _) in sorted(promising)}
     undeclared = tuple(sorted({row["model"] for row in rows if not promises(row)}))
     composed = math.inf if undeclared else composed_epsilon(promised, delta=delta)
-    of_unit = [row for row in rows if row["privacy_unit"] == key[2]]
-    with_figures = [row for row in _about_the_same(of_unit, key[0]) if row["audit_id"] in nights]
-    epsilon_lower, evalue = None, None
-    try:
-        epsilon_lower, evalue = _proved(with_figures, nights)
-    except Exception:  # noqa: BLE001  # a row that was forged takes no declaration away
-        _log.exception("The evidence about %s of %s cannot be read.", key[1], key[0])
     return Together(
         day=key[0],
         dataset=key[1],
@@ -278,44 +241,8 @@ def _partition(
         undeclared=undeclared,
         delta=delta,
         epsilon_composed=composed,
-        epsilon_lower=epsilon_lower,
-        evalue=evalue,
         largest=tuple(sorted(of_each.items(), key=lambda one: (-one[1], one[0]))[:_NAMED]),
     )
-
-
-def _proved(
-    rows: Sequence[Mapping[str, Any]], nights: Mapping[str, Mapping[str, Any]]
-) -> tuple[float | None, float | None]:
-    """Return what audits prove together, and their e-value against all declarations."""
-    relations = {row["neighbors"] or str(Relation.REPLACE) for row in rows}
-    of_night = [nights[row["audit_id"]] for row in rows]
-    claimed = [
-        ClaimedNight(
-            row["epsilon_declared"],
-            np.array(night["claimed_log_wealth"]),
-            night["standing_price"] or 0.0,
-        )
-        for row, night in zip(rows, of_night, strict=True)
-        if night["claimed_log_wealth"] is not None
-    ]
-    return (
-        together_epsilon_lower([_night(one) for one in of_night], significance=SIGNIFICANCE)
-        if len(relations) == 1
-        else None,
-        math.exp(min(declarations_log_evalue(claimed), 700.0)) if claimed else None,
-    )
-
-
-def _about_the_same(rows: Sequence[Mapping[str, Any]], day: dt.date) -> Iterator[Mapping[str, Any]]:
-    """Yield the audits that are evidence about a day's labels alone, or all about the same days'.
-
-    An audit in which labels of other days played, too, may have seen the leak of one of these.
-    """
-    played = [tuple(row["label_days"] or (row["day"],)) for row in rows]
-    for row, days in zip(rows, played, strict=True):
-        if days == (day,) or (day in days and len(set(played)) == 1):
-            yield row
 
 
 def _promises(row: Mapping[str, Any]) -> bool:
@@ -363,8 +290,3 @@ def _implied(row: Mapping[str, Any]) -> tuple[float, float] | None:
     if not math.isfinite(epsilon):
         return None
     return float(epsilon), float(min(delta, np.nextafter(1.0, 0.0)))
-
-
-def _night(row: Mapping[str, Any]) -> Night:
-    wealth = np.array(row["window_log_wealth"], dtype=np.float64)
-    return Night(wealth.reshape(-1, WINDOW_EPSILONS.size), row["window_price"] or 0.0)

@@ -108,7 +108,7 @@ def test_models_that_exceed_the_total_of_their_labels_are_alerted(tmp_path: path
     limited = asked.model_copy(update={"together": TogetherSettings(epsilon=1.5)})
     (alert,) = _exceeding(rows, warehouse, limited)
     assert alert.event == "privaudit.labels.total_exceeded"
-    assert "compose to 2. The largest, under replacement: a (1), b (1). Together" in alert.reason
+    assert "compose to 2. The largest, under replacement: a (1), b (1). The total" in alert.reason
     public = limited.model_copy(update={"publication": PublicationSettings(statements="s")})
     (alert,) = _exceeding(rows, warehouse, public)
     assert "prove" not in alert.reason

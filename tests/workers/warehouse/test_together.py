@@ -1,14 +1,12 @@
-"""Promises and bounds of all models on the same labels together, from what is stored."""
+"""Promises of all models on the same labels together, from what is stored."""
 
 import datetime as dt
 import math
 import pathlib
 from typing import Any
 
-import numpy as np
 import pytest
 
-from privcore.lower_bounds.windows import WINDOW_EPSILONS
 from tests.support.warehouse import evaluated, failed
 from workers.plan import Plan
 from workers.warehouse.store import Warehouse
@@ -22,18 +20,12 @@ def warehouse(tmp_path: pathlib.Path) -> Warehouse:
     return Warehouse(str(tmp_path / "warehouse"))
 
 
-def put(warehouse: Warehouse, model: str, *, loud: float = 0.0, **changes: Any) -> None:
+def put(warehouse: Warehouse, model: str, **changes: Any) -> None:
     given: dict[str, Any] = {
         "dataset": "clicks", "neighbors": "replace", "epsilon_declared": 1.0,
         "delta_declared": 0.0, "declared_by": "an owner",
     } | changes  # fmt: skip
-    record = evaluated(model, given.pop("day", DAY), **given)
-    bets = np.where(loud >= WINDOW_EPSILONS, 20.0, 0.0) if loud else np.zeros(WINDOW_EPSILONS.size)
-    claimed = None if given["epsilon_declared"] is None else (bets[0],) * 2
-    wealth = record.wealth[0].model_copy(
-        update={"window_log_wealth": tuple(bets.tolist()), "claimed_log_wealth": claimed}
-    )
-    warehouse.commit(record.model_copy(update={"wealth": (wealth,)}))
+    warehouse.commit(evaluated(model, given.pop("day", DAY), **given))
 
 
 def only(found: list[Together]) -> Together:
@@ -51,7 +43,6 @@ def test_models_within_their_declarations_exceed_the_total(warehouse: Warehouse)
     views, clicks = sorted(together(warehouse, day=DAY), key=lambda one: len(one.models))
     assert (views.models, views.epsilon_composed) == (("elsewhere",), 1.0)
     assert (clicks.models, clicks.epsilon_composed) == (("a", "b", "c"), 3.0)
-    assert (clicks.epsilon_lower, clicks.evalue) == (0.0, pytest.approx(1.0))
     assert (clicks.exceeds(2.5), clicks.exceeds(3.0)) == (True, False)
     assert clicks.sentence(2.5).endswith("The total of 2.5 is exceeded.")
     assert "compose to 3. The largest, under replacement: a (1), b (1), c (1)." in clicks.sentence()
@@ -82,29 +73,6 @@ def test_relations_and_deltas_are_composed_under_replacement(warehouse: Warehous
     assert "promise nothing together at delta 0" in found.sentence()
     found = only(together(warehouse, delta=1e-6))
     assert found.epsilon_composed == pytest.approx(2.0, abs=1e-3)
-    assert found.epsilon_lower is None  # their claims are of two relations
-
-
-def test_one_loud_model_shows_in_what_all_prove(warehouse: Warehouse) -> None:
-    put(warehouse, "a", loud=2.0)
-    put(warehouse, "b")
-    found = only(together(warehouse))
-    assert found.epsilon_lower == 2.0
-    assert found.evalue is not None
-    assert found.evalue > 20.0
-    assert found.exceeds(1.5)
-    quiet = only(together(warehouse, public=True))
-    assert (quiet.epsilon_lower, quiet.evalue) == (None, None)
-
-
-def test_a_seed_that_somebody_chose_proves_nothing_for_all(warehouse: Warehouse) -> None:
-    """Its declaration is the owner's, whatever the plan."""
-    put(warehouse, "a", loud=2.0, exploratory=True)
-    put(warehouse, "b")
-    found = only(together(warehouse))
-    assert (found.epsilon_lower, found.trainings) == (0.0, 2)
-    assert found.evalue is not None
-    assert found.evalue <= 1.0
 
 
 @pytest.mark.slow
@@ -146,15 +114,13 @@ def test_a_model_that_is_trained_again_on_the_same_labels_promises_anew(
 ) -> None:
     put(warehouse, "once")
     put(warehouse, "weekly", day=later(1), trained_since=later(-1))
-    put(warehouse, "weekly", day=later(2), trained_since=DAY, loud=3.0)
+    put(warehouse, "weekly", day=later(2), trained_since=DAY)
     found = {one.day: one for one in together(warehouse)}
     assert {day: (one.trainings, one.epsilon_composed) for day, one in found.items()} == {
         later(-1): (1, 1.0), DAY: (3, 3.0), later(1): (2, 2.0), later(2): (1, 1.0),
     }  # fmt: skip
     assert found[DAY].models == ("once", "weekly")
     assert f"Training read the labels of {DAY} 3 times, for once, weekly." in found[DAY].sentence()
-    # The audit of a later day shows nothing about this day's labels.
-    assert [found[later(days)].epsilon_lower for days in (-1, 0, 1, 2)] == [None, 0.0, 0.0, 3.0]
 
 
 @pytest.mark.slow
@@ -166,15 +132,3 @@ def test_of_a_night_the_labels_are_named_that_were_read_most_often(warehouse: Wa
     for day in (DAY, later(2)):  # of a day that is audited afterwards, later nights count, too
         night = only(together(warehouse, day=day))
         assert (night.day, night.trainings, night.epsilon_composed) == (DAY, 4, 4.0)
-
-
-def test_several_days_that_played_together_are_evidence_only_of_all_of_them(
-    warehouse: Warehouse,
-) -> None:
-    several = (DAY, later(1))
-    put(warehouse, "a", day=later(1), label_days=several, loud=2.0)
-    assert {one.epsilon_lower for one in together(warehouse)} == {2.0}
-    put(warehouse, "b", day=later(1))
-    found = {one.day: one for one in together(warehouse)}
-    assert found[DAY].epsilon_lower == 2.0
-    assert (found[later(1)].trainings, found[later(1)].epsilon_lower) == (2, 0.0)
