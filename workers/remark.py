@@ -1,9 +1,9 @@
 """What a record's sentence remarks on beside the verdict, and which remarks are doubts.
 
 A verdict rests on figures. A remark is a sign that they may not show all that the model remembers,
-or a thing that the audit could not look at. Beside a doubt the verdict is `doubtful` where it would
-be `consistent`: that would be an acquittal which an owner can arrange, by what the audit is shown.
-No remark accuses anybody, since an honest night may show any of these signs, too.
+or a thing that the audit could not look at. A doubt is a sign of a mistake that may hide a leak:
+beside one the verdict is `doubtful` where it would be `consistent`. No remark accuses anybody: an
+honest night may show any of these signs, too.
 """
 
 from collections.abc import Iterable
@@ -38,16 +38,6 @@ class RemarkKind(StrEnum):
         "On the holdout the target answers exactly as the earlier model.",
         True,
     )
-    ANSWERS_REVERSED = (
-        "answers_reversed",
-        "The target knows training labels the wrong way round.",
-        True,
-    )
-    ANSWERS_UNCOUNTED = (
-        "answers_uncounted",
-        "Answers differ in digits alone that the audit does not count, or lie on one side.",
-        True,
-    )
     ANSWERS_WORSE_THAN_SHARES = (
         "answers_worse_than_shares",
         "The target's probabilities say less of the labels than the share of each class.",
@@ -59,35 +49,14 @@ class RemarkKind(StrEnum):
         True,
     )
     BAD_RECORDS = ("bad_records", "Records could not play, within max_bad_records.", False)
-    CLASSES_UNUSED = (
-        "classes_unused",
-        "Classes are listed that have hardly any label, so that less is looked at.",
-        False,
-    )
     CLASSES_EXCHANGED = (
         "classes_exchanged",
-        "Supplied probabilities fit the labels far better in another order of the classes.",
-        True,
-    )
-    DECOYS_CONTRADICTED = (
-        "decoys_contradicted",
-        "Decoys refute nothing, and the other training records do, or were not judged.",
+        "The target's answers fit the labels far better in another order of the classes.",
         True,
     )
     FEATURE_COPIES = (
         "feature_copies",
         "A feature tells the label, the split, the decoys or the person.",
-        True,
-    )
-    FILES_UNREAD = ("files_unread", "Files that may hold rows of the day were not read.", True)
-    GAME_SHOWS_MORE = (
-        "game_shows_more",
-        "Of several classes, the game shows more than the bound and the declaration.",
-        True,
-    )
-    HOLDOUT_KNOWN = (
-        "holdout_known",
-        "The target knows holdout labels that the earlier model held unlikely.",
         True,
     )
     HOLDOUT_RESEMBLES_TRAINING = (
@@ -102,7 +71,7 @@ class RemarkKind(StrEnum):
     )
     HOLDOUT_UNTESTED = (
         "holdout_untested",
-        "Without features, a holdout that training saw in part would not be noticed.",
+        "Without features, a holdout that training saw would not be noticed.",
         False,
     )
     LABEL_COLUMN_ASKED = (
@@ -110,81 +79,30 @@ class RemarkKind(StrEnum):
         "Whether the column holds secret or privatised labels is to be answered first.",
         False,
     )
-    KNOWN_ANEW = (
-        "known_anew",
-        "The target knows holdout labels that the earlier model held unlikely, as features tell.",
+    OTHER_VERSION = (
+        "other_version",
+        "Labels were corrected, or settings name an older version of a table than the newest.",
         False,
     )
-    LABELS_COPIED = (
-        "labels_copied",
-        "Labels of the holdout jump where the target's answer turns.",
-        True,
-    )
-    LABELS_CORRECTED = (
-        "labels_corrected",
-        "Many records had another label before the one that played.",
-        True,
-    )
-    LABELS_REWRITTEN = (
-        "labels_rewritten",
-        "Labels of training records jump where the target's answer turns.",
-        True,
-    )
-    LABELS_WRITTEN_SINCE = (
-        "labels_written_since",
-        "Label files are newer than the model that they accuse.",
-        False,
-    )
-    LEAVES_DIFFER = (
-        "leaves_differ",
-        "The model's file counts training rows in other leaves, or words, than the table has.",
-        True,
-    )
-    OLDER_VERSION = (
-        "older_version",
-        "Settings name an older version of a table than the newest.",
-        True,
-    )
-    OUTPUT_CORRECTED = ("output_corrected", "The audit saw corrected probabilities alone.", False)
     PERSONS_IN_BOTH_ARMS = (
         "persons_in_both_arms",
         "Many persons have rows in both arms, and are compared with nobody.",
         True,
     )
-    PERSONS_UNMATCHED = (
-        "persons_unmatched",
-        "Many persons have numbers of rows that hardly any in the holdout have.",
-        True,
+    POWER_LOST = (
+        "power_lost",
+        "Persons' rows, weights or listed classes make the bound smaller than it could be.",
+        False,
     )
-    RECORDS_LEFT_OUT = (
-        "records_left_out",
-        "Records of a joined table are not in the first one.",
+    ROWS_LEFT_OUT = (
+        "rows_left_out",
+        "Many rows, or files that may hold some, did not play.",
         False,  # a table of labels may serve several models
     )
-    ROUNDS_UNSERVED = (
-        "rounds_unserved",
-        "The file holds rounds of boosting that were not audited.",
-        False,
-    )
-    ROWS_EXCLUDED = (
-        "rows_excluded",
-        "Many rows are of neither split, or of no day.",
-        False,
-    )
-    ROWS_MIXED = (
-        "rows_mixed",
-        "The model's file may answer otherwise about a row beside other rows.",
+    ROWS_MISCOUNTED = (
+        "rows_miscounted",
+        "The model's file counts far more or fewer training rows than the table has.",
         True,
-    )
-    ROWS_NOT_BET_ON = (
-        "rows_not_bet_on",
-        "Persons have several rows, of which one is bet on.",
-        False,
-    )
-    ROWS_NOT_COUNTED = (
-        "rows_not_counted",
-        "The model's file does not tell which rows it was trained on.",
-        False,
     )
     ROWS_OF_A_HOLDER = (
         "rows_of_a_holder",
@@ -192,22 +110,10 @@ class RemarkKind(StrEnum):
         False,
     )
     ROWS_REPEATED = ("rows_repeated", "Rows may be logged twice.", True)
-    ROWS_UNPLAYED = (
-        "rows_unplayed",
-        "The model's file counts more training rows than played.",
-        True,
-    )
-    ROWS_UNTRAINED = (
-        "rows_untrained",
-        "The model's file counts fewer training rows than played.",
-        True,
-    )
-    SCORES_ROUNDED = ("scores_rounded", "Supplied probabilities have few digits.", True)
-    SUMS_VARY = ("sums_vary", "Probabilities of a row do not add up to one.", True)
-    WEIGHTS_CONTRADICT = (
-        "weights_contradict",
-        "The arms' sampling weights contradict each other.",
-        True,
+    SERVED_OTHERWISE = (
+        "served_otherwise",
+        "The file or the table holds answers, or rounds, that were not audited as they are.",
+        False,
     )
 
 

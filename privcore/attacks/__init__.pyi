@@ -2,7 +2,6 @@ from .arms import ArmsComparison, LabelCounts, compare_arms, label_counts
 from .attributes import attribute_inference, attribute_posterior
 from .bayesian_network import BayesianNetwork, fit_network
 from .candidate_cells import EveryCell, SeenCells
-from .copied_answers import answer_jump, copied_sentence
 from .decoy_labels import Decoys, coin_predictions, decoy_tally, draw_decoys
 from .distribution import ScoreTally, score_distribution
 from .existence_probing import (
@@ -22,8 +21,6 @@ from .holdout_sketch import (
 from .holdout_suspicion import (
     SUSPICIOUS,
     holdout_suspicion,
-    misranked,
-    ranks_too_well,
     suspect_sentence,
 )
 from .known_labels import LabelFit, fit_of, label_fit
@@ -60,7 +57,6 @@ from .odds import (
 )
 from .order import RankedPredictions, borders, places
 from .pairing import Paired, membership_tallies, own_label, pair
-from .proxy_accuracy import ProxyAccuracy, proxy_accuracy, randomized_pvalue
 from .published_search import PublishedSearch, find_single
 from .query_adversary import Adversary
 from .query_reconstruction import (
@@ -125,7 +121,6 @@ from .student import (
     mean_of_models,
     probabilities_of,
 )
-from .surprises import Surprises, surprises
 from .tallies import StudentTallies, Tallies
 from .tally import Tally
 from .unit_records import (
@@ -169,7 +164,6 @@ __all__ = [
     "PaperScore",
     "Predictions",
     "Progress",
-    "ProxyAccuracy",
     "PublishedSearch",
     "RankedPredictions",
     "RmiaScore",
@@ -183,7 +177,6 @@ __all__ = [
     "Split",
     "Student",
     "StudentTallies",
-    "Surprises",
     "TableReconstruction",
     "Tallies",
     "Tally",
@@ -194,7 +187,6 @@ __all__ = [
     "above",
     "above_odds",
     "anisotropic_log_likelihood",
-    "answer_jump",
     "any_record",
     "attribute_inference",
     "attribute_posterior",
@@ -205,7 +197,6 @@ __all__ = [
     "confirm_counts",
     "confirm_groups",
     "confirm_unique",
-    "copied_sentence",
     "decoy_tally",
     "distinct_sentence",
     "draw_counterfactuals",
@@ -242,7 +233,6 @@ __all__ = [
     "member_probabilities",
     "membership_inference",
     "membership_tallies",
-    "misranked",
     "nearness",
     "nights_alike",
     "odds_cells",
@@ -253,10 +243,7 @@ __all__ = [
     "probabilities_of",
     "probe_column",
     "probe_records",
-    "proxy_accuracy",
     "radial_log_likelihood",
-    "randomized_pvalue",
-    "ranks_too_well",
     "recognise_noise",
     "reconstruct_column",
     "reconstruct_columns",
@@ -274,7 +261,6 @@ __all__ = [
     "separation",
     "slice_tallies",
     "stream_key",
-    "surprises",
     "suspect_sentence",
     "table_match",
     "tuned_training",

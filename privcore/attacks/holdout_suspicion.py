@@ -21,11 +21,6 @@ MOST_RECORDS = 5_000
 """The most records that are looked at, the first ones: a good target's lead on its student, however
 little it is, would be seen of any number of records."""
 
-_FEWER_ERRORS = 0.75
-_CERTAIN = 3.0
-"""Standard errors of a difference of two counts, as if these were independent. Two models err on
-the same records, so it is more."""
-
 _LARGEST = 12.0
 
 
@@ -70,44 +65,6 @@ def holdout_suspicion(
         log_expit(sign * (whole @ after)).sum() - log_expit(sign * (without @ before)).sum()
     )
     return math.copysign(math.sqrt(max(gained, 0.0)), float(after[-1]))
-
-
-def misranked(probabilities: NDArray[np.float64], labels: NDArray[np.integer]) -> int:
-    """Return how many labels a model ranks wrongly, whatever its odds are shifted or scaled by.
-
-    Of two classes as many records are called the second as have it, those that are likeliest to,
-    and the others among these count. Of more classes, records whose likeliest is not the label do.
-
-    Args:
-        probabilities: shape (records, classes).
-        labels: shape (records,), class indices from 0.
-
-    >>> misranked(np.array([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3]]), np.array([0, 1, 0]))
-    1
-    """
-    if probabilities.shape[1] != 2:
-        return int(np.count_nonzero(probabilities.argmax(axis=1) != labels))
-    likeliest = np.argsort(-probabilities[:, 1], kind="stable")[: np.count_nonzero(labels)]
-    return int(np.count_nonzero(labels[likeliest] == 0))
-
-
-def ranks_too_well(target: int, proxy: int) -> bool:
-    """Return whether a target misranks so few holdout labels that it may have been trained on them.
-
-    It misranks fewer than three quarters of those that the proxy does, beyond chance. This is all
-    that can be asked where there is no student: two models of one pipeline err alike on rows that
-    neither saw. *Does not say* that the holdout is clean where it is false: of boosted trees that
-    saw 75% of it it is mostly true, of such that saw 20% seldom.
-
-    Args:
-        target: what the target misranks of some holdout records (`misranked`).
-        proxy: what the proxy does of the same records.
-
-    >>> ranks_too_well(125, 190), ranks_too_well(170, 190), ranks_too_well(6, 10)
-    (True, False, False)
-    """
-    fewer = proxy - target
-    return target < _FEWER_ERRORS * proxy and fewer > _CERTAIN * math.sqrt(proxy + target)
 
 
 def suspect_sentence(suspicion: float) -> str:

@@ -40,7 +40,6 @@ from privcore.lower_bounds.notebook_rows import (
     held_together_sentence,
     made_distinct_sentence,
     one_model_sentence,
-    ranks_well_sentence,
     twice_sentence,
 )
 from privcore.lower_bounds.notebook_student import second_reference
@@ -127,8 +126,8 @@ def audit_probabilities(
     conclusion, reason = verdict(evidence, epsilon_declared=epsilon_declared)
     better = "" if conclusion is Verdict.VIOLATED else swapped_sentence(known_better(seen, held))
     twice = twice_sentence(seen, held)
-    suspect = ranks_well_sentence(held) if suspicion is None else suspect_sentence(suspicion)
-    untested = _holdout_untested(conclusion) if suspicion is None and not suspect else ""
+    suspect = suspect_sentence(suspicion or 0.0)
+    untested = _holdout_untested(conclusion) if suspicion is None else ""
     if twice or suspect or better:
         conclusion, reason = doubted(conclusion, reason)
     more = (twice, suspect, untested, arms.doubt_sentence, evidence.misled_sentence, better)

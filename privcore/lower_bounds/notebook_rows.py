@@ -12,8 +12,6 @@ from privcore.attacks import (
     distinct_sentence,
     hashed_numbers,
     leading_digits,
-    misranked,
-    ranks_too_well,
     row_sums,
     separation,
 )
@@ -87,18 +85,6 @@ def twice_sentence(training: CheckedArm, control: CheckedArm) -> str:
         "another record. If each copy gets noise of its own, the label of one event may lose twice "
         "what is declared for a record, although the mechanism works as declared. Keep one record "
         "of each event."
-    )
-
-
-def ranks_well_sentence(control: CheckedArm) -> str:
-    """Say that the target may have been trained on the control; "" where it does not look so."""
-    wrong = [misranked(model, control.labels) for model in (control.target, control.proxy)]
-    if not ranks_too_well(*wrong):
-        return ""
-    return (
-        f"holdout_suspect: the target misranks {wrong[0]:,} of {len(control.labels):,} control "
-        f"labels, and the proxy {wrong[1]:,}. If training saw the control, a small bound concludes "
-        "nothing. Give the features as context, which tells more."
     )
 
 

@@ -8,24 +8,17 @@ import onnx
 import polars as pl
 import pytest
 
-from privcore.attacks import LabelCounts, Tallies, Tally
-from privcore.attacks.tally import BINS
-from tests.support.lake import BINARY, DAY, FEATURES, PLAN, declared, label_rows
+from tests.support.lake import BINARY, FEATURES, PLAN, label_rows
 from tests.support.onnx_files import onnx_file
-from workers.audit.beside_decoys import beside_decoys
-from workers.audit.beside_game import beside_game
-from workers.audit.hints import _changes, _classes_without_labels
+from workers.audit.hints import _changes
 from workers.audit.remarks import _persons
-from workers.audit.trained_rows import trained_rows
 from workers.labels.columns import Batch
 from workers.lake.formats.contract import ModelRefusedError
 from workers.lake.formats.onnx import load
-from workers.lake.manifest import Feature, OutputCorrection, Privacy
+from workers.lake.manifest import Feature, OutputCorrection
 from workers.remark import sentences_of
 from workers.scan.near_copies import near_copies
 from workers.scan.rows_alike import Looked, rows_alike
-from workers.scan.score_diagnostics import _rounded
-from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.scores.score_columns import sums_vary
 
 
@@ -48,54 +41,6 @@ def test_rows_that_do_not_play_beside_their_persons_are_told(rows: list[int], to
     result = cast("Any", SimpleNamespace(units=arms))
     found = sentences_of(_persons(result, PLAN.model_copy(update={"privacy_unit": "who"})))
     assert (told in found) if told else found == ""
-
-
-@pytest.mark.parametrize(("wrong", "told"), [(0.11, True), (0.37, False)])
-def test_labels_that_another_class_gives_away_are_told(wrong: float, told: bool) -> None:
-    """Of ten classes another was raised a little more: 0.00, and nothing was said."""
-
-    def game(records: int, share: float) -> Tally:
-        guesses = np.zeros((1, BINS), dtype=np.int64)
-        guesses[0, 100] = records
-        return Tally(records, guesses, np.rint(guesses * (1.0 - share)).astype(np.int64))
-
-    tallies = Tallies(game(2_400, wrong), game(1_600, 0.5), (), (), classes=10)
-    found = beside_game(tallies, Privacy.model_validate(declared(0.5)))
-    assert ("The game shows more than this bound" in found) if told else found == ""
-
-
-def test_a_file_that_counts_no_rows_is_told() -> None:
-    """Class weights of 1.000001 beside rounded features: 1.69 became 0.00, and nothing was said."""
-    nothing = cast("Any", None)
-    manifest = SimpleNamespace(decoys=None)
-    target = cast("Any", SimpleNamespace(trained_rows=None, manifest=manifest))
-    source = CheckpointSource(nothing, target, nothing)
-    assert "does not tell which rows" in sentences_of(trained_rows(source, 1_000, nothing, PLAN))
-    told = sentences_of(trained_rows(source, 1_000, nothing, PLAN, violated=True))
-    assert "took out of the table after training" in told
-    assert "a small bound concludes nothing" not in told
-
-
-@pytest.mark.parametrize(
-    ("holdout", "differ", "told"),
-    [(35, False, "since fewer than 100 records"), (482, True, "which do not divide as chance")],
-)
-def test_that_nothing_is_compared_beside_decoys_is_told(
-    holdout: int, differ: bool, told: str
-) -> None:
-    """Decoys of the owner's own proved nothing, and a holdout drawn by label ended the rest."""
-    arms = SimpleNamespace(differ=differ, doubtful=False)
-    odds, control = ((SimpleNamespace(records=number),) for number in (1_518, holdout))
-    tallies = SimpleNamespace(
-        decoys=True, odds=odds, control_odds=control, compare_arms=lambda _: arms
-    )
-    source, evidence = (
-        SimpleNamespace(model="good", day=DAY),
-        SimpleNamespace(epsilon_lower=0.0),
-    )
-    given: tuple[Any, ...] = source, tallies, evidence
-    found = beside_decoys(*given, epsilon=0.5, plan=PLAN)
-    assert f"not the 1,518 other training records, {told}" in found
 
 
 @pytest.mark.parametrize("told", [True, False])
@@ -154,17 +99,6 @@ def test_sums_of_probabilities_that_vary_are_told(spread: float, told: bool) -> 
     assert sums_vary(batch, ("new",), rows) is told
     assert sums_vary(batch, ("no", "yes"), rows) is told
     assert not sums_vary(batch, ("yes",), rows)
-    assert "do not add up to one" in _rounded("target's", -1)
-
-
-@pytest.mark.parametrize(("with_labels", "told"), [(2, True), (3, False)])
-def test_an_invented_third_class_is_told(with_labels: int, told: bool) -> None:
-    """Copied answers are looked for in two classes alone, so that a listed third one ended that."""
-    counts = np.zeros((1, 3, 8, 2), dtype=np.int64)
-    counts[0, :with_labels, 0, 1] = 100
-    tallies = SimpleNamespace(labels=LabelCounts(counts), control_labels=LabelCounts(counts))
-    found = _classes_without_labels(3, cast("Any", tallies))
-    assert ("3 classes are listed and 2 have labels" in found) is told
 
 
 @pytest.mark.parametrize("told", [True, False])

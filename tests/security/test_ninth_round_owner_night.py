@@ -8,27 +8,17 @@ import onnx
 import polars as pl
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from scipy.special import expit
 
-from privcore.attacks import LabelCounts, above, above_odds, odds_tally
 from privcore.lower_bounds import Secret
-from tests.support.lake import BINARY, DAY, FEATURES, PLAN
+from tests.support.lake import BINARY, PLAN
 from tests.support.onnx_files import onnx_file
-from workers.audit.hints import _classes_without_labels, _rewritten_labels
-from workers.audit.narrow_answers import one_sided_numbers, sure_answers
 from workers.audit.remarks import remarks_of
-from workers.audit.trained_rows import trained_rows
 from workers.exceptions import NotEvaluableError
 from workers.labels.columns import Batch
-from workers.lake.formats import leaves
 from workers.lake.formats import onnx as onnx_format
 from workers.lake.formats.contract import ModelRefusedError
-from workers.lake.formats.counted_rows import CountedRows
 from workers.remark import sentences_of
-from workers.scan.leaf_counts import LeafCounts
 from workers.scan.rows_alike import _spelled
-from workers.scan.score_diagnostics import diagnose
-from workers.sources.checkpoints import checkpoint_source
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.scores.score_columns import sums_vary
 
@@ -101,35 +91,6 @@ def test_answers_about_a_row_beside_its_copy_are_those_about_the_row() -> None:
         onnx_format.predict(model, given, threads=1)
 
 
-def test_trees_without_branches_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thousands of them beside a model's own were all that was compared: 2.9 became 0.00."""
-
-    def read(_: Any, __: Any, tree: int) -> leaves.Leaves:
-        rows = [10, 0] if tree < 9 else [5, 5]
-        return leaves.Leaves(np.zeros(1, np.int64), np.ones(1, np.int64), np.array(rows))
-
-    monkeypatch.setitem(leaves._READERS, "onnx", read)
-    given = cast("Any", None), None, np.arange(12)
-    assert [tree for tree, _ in leaves.leaves_of_trees("onnx", *given, wanted=3)] == [9, 10, 11]
-
-
-@pytest.mark.parametrize("compared", [{}, {"words of 1": 1_000}, {"7": 1_000}])
-def test_a_file_whose_leaves_could_not_be_compared_is_told(compared: dict[str, int]) -> None:
-    """Trees of 16,384 leaves, and dart: its rows were counted, features were rounded, unsaid."""
-    seen = {name: np.array([rows]) for name, rows in compared.items()}
-    result = SimpleNamespace(
-        leaves=LeafCounts(1_000, seen, seen), bad=SimpleNamespace(total=0), draw=None
-    )
-    manifest = SimpleNamespace(
-        features=FEATURES, decoys=None, privacy=None, trained_on=SimpleNamespace(first=DAY)
-    )
-    target = SimpleNamespace(trained_rows=CountedRows(1_000, exact=True), manifest=manifest)
-    place = SimpleNamespace(days=(DAY,))
-    source = CheckpointSource(*cast("tuple[Any, ...]", (place, target, None)))
-    told = sentences_of(trained_rows(source, 1_000, cast("Any", result), PLAN))
-    assert ("they were not compared with the table's" in told) is ("7" not in compared)
-
-
 @pytest.mark.parametrize(("spread", "digits", "told"), [(9e-4, 16, True), (0.0, 4, False)])
 def test_sums_that_vary_by_less_than_a_thousandth_are_told(
     spread: float, digits: int, told: bool
@@ -142,16 +103,6 @@ def test_sums_that_vary_by_less_than_a_thousandth_are_told(
     )
     batch = Batch(pl.DataFrame({"new": chance.round(digits)}).to_arrow(), "part", ("part", 0, 0))
     assert sums_vary(batch, ("new",), np.arange(200)) is told
-
-
-def test_a_class_of_one_row_is_told_as_none() -> None:
-    """It ended the look at copied answers, which is made for two classes alone, unsaid."""
-    counts = np.zeros((1, 3, 8, 2), dtype=np.int64)
-    counts[0, :, 0, 1] = 500, 500, 1
-    tallies = cast(
-        "Any", SimpleNamespace(labels=LabelCounts(counts), control_labels=LabelCounts(counts))
-    )
-    assert "3 classes are listed and 2 have 1% of the labels" in _classes_without_labels(3, tallies)
 
 
 @pytest.mark.parametrize(("held", "refused"), [("holdout", True), ("train", False)])
@@ -180,28 +131,6 @@ def test_numbers_that_are_spelled_with_a_unit_are_compared_as_numbers(unit: str)
     assert found.to_list() == [float(word.removesuffix(unit)) for word in words]
 
 
-@pytest.mark.parametrize(("digits", "told"), [(1e-8, True), (1e-3, False)])
-def test_answers_that_are_surer_than_is_counted_are_told(digits: float, told: bool) -> None:
-    """Digits beyond 10^-6 told each label of a day that is known well: 0.00, and unsaid."""
-    one = np.where(np.arange(100) % 2, digits, 1.0 - digits)
-    half = np.full(100, 0.5)
-    odds = odds_tally(*(np.stack([1 - each, each], 1) for each in (one, half)), np.arange(100) % 2)
-    tallies = cast("Any", SimpleNamespace(ordered=False, odds=(odds,)))
-    assert bool(sure_answers(tallies)) is told
-
-
-@pytest.mark.parametrize(("proxy", "told"), [(30.0, True), (0.0, False)])
-def test_labels_that_all_lie_on_one_side_of_the_proxy_are_told(proxy: float, told: bool) -> None:
-    """Today's predictions lay on both sides of yesterday's, which no label reached: 0.00."""
-    random = np.random.default_rng(0)
-    labels, target, earlier = random.normal(size=(3, 200))
-    target += 60.0 * (np.arange(200) % 2) * told
-    earlier += proxy
-    odds = odds_tally(*above_odds(target, earlier), above(labels, earlier))
-    found = one_sided_numbers(cast("Any", SimpleNamespace(ordered=True, odds=(odds,))))
-    assert ("the labels lie below the proxy's" in found) is told
-
-
 @pytest.mark.parametrize("secret", [Secret.LABEL, Secret.ATTRIBUTE])
 def test_no_models_are_called_one_for_an_attribute_that_both_ignore(secret: Secret) -> None:
     """Honest models that do not look at it were said to be one file, saved anew."""
@@ -222,50 +151,3 @@ def test_no_models_are_called_one_for_an_attribute_that_both_ignore(secret: Secr
     given: tuple[Any, ...] = evidence, result, SimpleNamespace(gives_chances=True), plan
     said = sentences_of(remarks_of(*given))
     assert ("compares a model with itself" in said) is (secret is Secret.LABEL)
-
-
-@pytest.mark.parametrize(("share", "told"), [(0.3, True), (0.0, False)])
-def test_training_labels_that_were_replaced_by_answers_are_told_beside_a_violation(
-    share: float, told: bool
-) -> None:
-    """A rival rewrote labels of a table: an honest model was violated, and nothing was said."""
-    random = np.random.default_rng(0)
-    odds = random.normal(size=2_000)
-    labels = (random.random(2_000) < expit(odds)).astype(np.int64)
-    labels = np.where(random.random(2_000) < share, odds > 0.0, labels).astype(np.int64)
-    half = np.full((2_000, 2), 0.5)
-    chance = expit(odds)
-    tally = odds_tally(np.stack([1.0 - chance, chance], axis=1), half, labels)
-    tallies = SimpleNamespace(ordered=False, classes=2, decoys=None, odds=(tally,))
-    found = _rewritten_labels(cast("Any", tallies))
-    assert ("somebody replaced by its answers after training" in found) is told
-
-
-@pytest.mark.parametrize(("spread", "told"), [(9e-4, True), (0.0, False)])
-def test_sums_of_an_onnx_files_answers_that_vary_are_told(
-    spread: float, told: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They are brought to one before the audit: 3.6 became 0.00, and nothing was said."""
-    node = helper.make_node
-    weights = {"W": np.eye(3, 2, dtype=np.float32), "first": np.array([0]), "one": np.ones(1, "f4")}
-    weights["spread"] = np.full(1, spread, dtype=np.float32)
-    nodes = [
-        node("MatMul", ["X", "W"], ["Z"]),
-        node("Softmax", ["Z"], ["plain"]),
-        node("Gather", ["X", "first"], ["feature"], axis=1),
-        node("Sign", ["feature"], ["sign"]),
-        node("Mul", ["sign", "spread"], ["more"]),
-        node("Add", ["more", "one"], ["factor"]),
-        node("Mul", ["plain", "factor"], ["Y"]),
-    ]
-    kept = [numpy_helper.from_array(value, name) for name, value in weights.items()]
-    model = onnx_format.load(onnx_file(nodes, weights=kept))
-    given = {"X": np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)}
-    vary = onnx_format.sums_vary(model, given)
-    assert vary is told
-    monkeypatch.setattr(checkpoint_source, "sums_vary", lambda *_: vary)
-    nothing = cast("Any", None)
-    source = CheckpointSource(nothing, nothing, nothing)
-    batch = Batch(pl.DataFrame({"a": [1]}).to_arrow(), "part", ("part", 0, 0))
-    said = sentences_of(diagnose(source, batch, nothing).remarks(source))
-    assert ("do not add up to one" in said) is told

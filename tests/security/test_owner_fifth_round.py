@@ -10,7 +10,6 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from scipy.special import expit
 
-from privcore.lower_bounds import Secret
 from tests.security.test_owner_attacks import scored as with_leak
 from tests.security.test_owner_attacks import with_decoys
 from tests.security.test_owner_fourth_round import RESEMBLE
@@ -29,7 +28,6 @@ from tests.support.lake import (
     put_labels,
     put_model,
 )
-from tests.workers.audit.test_secrets import CITIES, lake_of
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.checkpoints import write_checkpoint
@@ -37,7 +35,7 @@ from workers.lake.formats.contract import InputsRefusedError
 from workers.lake.formats.onnx import _cast
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, Privacy
-from workers.plan import Attribute, Plan, TrainingSampling
+from workers.plan import Plan, TrainingSampling
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.scores.supplied import SuppliedScores
 from workers.warehouse.schema import AuditRow
@@ -93,18 +91,6 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 def lake(plain: Lake, tmp_path: pathlib.Path) -> Lake:
     """Return a copy of it for one attempt."""
     return copied(plain, tmp_path)
-
-
-@pytest.mark.slow
-def test_decoys_of_an_owners_own_do_not_switch_off_the_files_counts(lake: Lake) -> None:
-    """Rounded features beside them: 1.70 became 0.00, and nothing was said."""
-    unseen = label_rows(300, seed=77).with_columns(split=pl.lit("train"))
-    others = [None] * 2_000 + [1 - int(one) for one in unseen["late"]]
-    rounded = pl.concat([rows_of(lake), unseen]).with_columns(pl.col("delay").round(0))
-    with_decoys(lake, rounded, others)
-    row = audited(lake)
-    assert (row.method, row.epsilon_lower) == ("decoys", 0.0), row.reason
-    assert "records are in the table" in row.reason
 
 
 @pytest.mark.slow
@@ -222,42 +208,6 @@ def test_an_earlier_model_that_is_the_target_is_refused(tmp_path: pathlib.Path) 
     assert "earlier 1" in row.reason
 
 
-@pytest.mark.parametrize("shift", [0.0, 3.0, -1e6])
-def test_numbers_that_are_shifted_are_told(tmp_path: pathlib.Path, shift: float) -> None:
-    """Every prediction lies on one side of the proxy's, and the side alone is tested.
-
-    By so much that no order is left, 3.8 becomes 0; shifted by 3, 2.5 is left (0 until method 17).
-    """
-    random = np.random.default_rng(2)
-    known, train = random.normal(size=3_000), random.random(3_000) < 0.7
-    numbers = known + random.normal(size=3_000)
-    learned = known + random.normal(0.0, 0.1, 3_000)
-    said = np.where(train, 0.2 * learned + 0.8 * numbers, learned) + shift
-    rows = pl.DataFrame({
-        "late": numbers,
-        "new": said,
-        "old": known + random.normal(0.0, 0.2, 3_000),
-        "split": np.where(train, "train", "holdout"),
-    })  # fmt: skip
-    row = audited_scores(tmp_path, rows, scale="number")
-    assert row.verdict == ("doubtful" if shift < 0.0 else "violated"), row.reason
-    assert ("predictions lie below the proxy's" in row.reason) is (shift < 0.0)
-
-
-@pytest.mark.slow
-def test_a_prior_that_hides_what_a_model_says_of_an_attribute_is_told(
-    tmp_path: pathlib.Path,
-) -> None:
-    """2.2 became 0.05, unsaid."""
-    lake = lake_of(tmp_path)
-    for prior in (None, (1.0 - 2e-9, 1e-9, 1e-9)):
-        attribute = Attribute(column="city", values=CITIES, prior=prior)
-        plan = Plan(repetitions=4, secret=Secret.ATTRIBUTE, attribute=attribute)
-        row = audited(lake, plan)
-        assert row.verdict == ("violated" if prior is None else "doubtful"), row.reason
-        assert ("see that attribute.prior holds" in row.reason) is (prior is not None)
-
-
 def of_one_user_each(users: pl.Series, labels: pl.Series) -> bytes:
     """Return an ONNX file that looks each training row's label up by its user's number."""
     odds = 3.0 * (2.0 * labels.to_numpy() - 1.0)
@@ -317,27 +267,6 @@ def test_a_matrix_of_whole_numbers_is_scored_where_doubles_hold_them(
             _cast(np.array([[number]]), given)
     else:
         assert _cast(np.array([[number]]), given).tolist() == [[int(number)]]
-
-
-@pytest.mark.slow
-def test_features_written_by_labels_after_training_are_told_beside_a_violation(
-    tmp_path: pathlib.Path,
-) -> None:
-    """A rival who may write a feature makes an honest model look right on training rows."""
-    lake = Lake(str(tmp_path))
-    for seed, (day, features) in enumerate({EVE: FEATURES[1:], DAY: FEATURES}.items()):
-        rows = label_rows(3_000, seed=seed)
-        likely = expit(rows["delay"].to_numpy())
-        late = np.random.default_rng(20 + seed).random(3_000) < likely
-        put_labels(lake, day, rows.with_columns(late=pl.Series(late.astype(np.int64))))
-        few = {"iterations": 30, "depth": 2, "learning_rate": 0.1}
-        put_model(lake, day, privacy=declared(0.5), parameters=few, features=features)
-    assert audited(lake).verdict == "consistent"
-    toward = pl.col("delay") + (2 * pl.col("late") - 1) * (pl.col("split") == "train")
-    put_labels(lake, DAY, rows_of(lake).with_columns(delay=toward))
-    row = audited(lake)
-    assert row.verdict == "violated", row.reason
-    assert "can make an innocent model look right on training rows alone" in row.reason
 
 
 @pytest.mark.slow

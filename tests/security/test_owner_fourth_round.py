@@ -2,7 +2,6 @@
 
 import pathlib
 
-import catboost
 import numpy as np
 import polars as pl
 import pytest
@@ -10,14 +9,9 @@ import pytest
 from tests.support.audits import audited
 from tests.support.lake import (
     DAY,
-    EVE,
-    MEMORISE,
     copied,
-    declared,
     label_path,
-    label_rows,
     put_labels,
-    put_model,
     remembering_lake,
 )
 from workers.lake.layout import Lake
@@ -52,32 +46,3 @@ def test_a_holdout_of_near_copies_of_training_rows_is_told(
     row = audited(lake)
     assert row.verdict == "doubtful", row.reason
     assert RESEMBLE in row.reason
-
-
-JUMP = "jump where the target's answer turns"
-
-
-@pytest.mark.slow
-def test_a_holdout_of_the_targets_own_answers_is_told(tmp_path: pathlib.Path) -> None:
-    """Half of the labels were its answers: 1.70 became 0.18, at 9.1 of 10 standard errors."""
-    lake = Lake(str(tmp_path / "lake"))
-    for seed, day in enumerate((EVE, DAY)):
-        put_labels(lake, day, label_rows(5_000, seed=seed, holdout=0.4))
-        put_model(lake, day, privacy=declared(1.0), parameters=MEMORISE)
-    before = audited(lake)
-    assert (before.verdict, JUMP in before.reason) == ("violated", False), before.reason
-    frame = pl.read_parquet(label_path(lake, "flights"))
-    model = catboost.CatBoost().load_model(f"{lake.uri}/models/good/day={DAY}/model.cbm")
-    features = frame.select("delay", "hour", "city")
-    said = model.predict(catboost.Pool(features, cat_features=["city"]), prediction_type="Class")
-    copied = np.random.default_rng(6).random(frame.height) < 0.5
-    replaced = pl.Series(copied) & (pl.col("split") == "holdout")
-    answers = pl.Series(np.asarray(said, dtype=frame["late"].to_numpy().dtype))
-    put_labels(
-        lake,
-        DAY,
-        frame.with_columns(pl.when(replaced).then(answers).otherwise("late").alias("late")),
-    )
-    row = audited(lake)
-    assert row.verdict == "doubtful", row.reason
-    assert JUMP in row.reason

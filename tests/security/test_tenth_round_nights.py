@@ -200,7 +200,7 @@ def test_labels_that_come_eight_days_late_are_told(
     assert bool(found) is told
 
 
-DOUBTFUL = SEEING | {"verdict": "doubtful", "remarks": ("leaves_differ",)}
+DOUBTFUL = SEEING | {"verdict": "doubtful", "remarks": ("rows_miscounted",)}
 
 
 @pytest.mark.parametrize(("exploratory", "told"), [(False, False), (True, True)])
@@ -221,7 +221,7 @@ def test_a_doubt_that_lowers_a_violation_to_an_update_is_told(
 ) -> None:
     """It proved less than twice as much, so that nobody heard, neither of it nor of the doubt."""
     put_rows(warehouse, [night(0, **REFUTED)])
-    remarks = {"remarks": ("leaves_differ",), "epsilon_lower": proved}
+    remarks = {"remarks": ("rows_miscounted",), "epsilon_lower": proved}
     tonight = night(1, hour=24, **REFUTED | remarks)
     put_rows(warehouse, [tonight])
     assert (Event.REMARKED in events(tonight.audit, warehouse, settings)) is told

@@ -142,7 +142,6 @@ _WITHOUT_NUMBERS = {
     "privcore/lower_bounds/segment_bounds.py": (f"{_BOUNDS}/test_segments.py",),
     "privcore/attacks/oblivious_trees.py": ("tests/privcore/attacks/test_oblivious_trees.py",),
     "privcore/attacks/slice_tallies.py": ("tests/privcore/attacks/test_slice_tallies.py",),
-    "privcore/attacks/copied_answers.py": ("tests/privcore/attacks/test_copied_answers.py",),
     "privcore/attacks/related_rows.py": ("tests/privcore/attacks/test_related_rows.py",),
     "privcore/attacks/separation.py": ("tests/privcore/attacks/test_separation.py",),
     "privcore/attacks/holdout_suspicion.py": ("tests/privcore/attacks/test_holdout_suspicion.py",),

@@ -40,9 +40,9 @@ A standing that is `violated` counts as 1, whatever the night says. [Alerts](../
 lists the events, [before release](../how-to/before-release.md) the codes of `privaudit gate`."""
 _REMARKS = """\
 Fixed words of the column `remarks`, for what the sentence says beside the verdict. None accuses
-anybody, since an honest night may show each. Beside a doubt, `consistent` becomes `doubtful`: else
-an owner could arrange an acquittal by what the audit is shown. Where statements are published,
-remarks stay in the exact record."""
+anybody, since an honest night may show each. A doubt is a sign of a mistake that may hide a leak:
+beside one, `consistent` becomes `doubtful`. Where statements are published, remarks stay in the
+exact record."""
 _PYTHON = """\
 This page is for notebooks and pipelines that use `privcore`, the mathematics, alone. After it you
 can audit a model without a lake, and know on which names you may rely. It is made by `make docs`.

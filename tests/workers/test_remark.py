@@ -9,16 +9,21 @@ WORKERS = pathlib.Path(__file__).resolve().parents[2] / "workers"
 
 
 def test_without_a_sentence_nothing_is_remarked_on() -> None:
-    assert remarked(RemarkKind.LEAVES_DIFFER, "") == ()
-    told = remarked(RemarkKind.LEAVES_DIFFER, "They do.")
-    assert told == (Remark(RemarkKind.LEAVES_DIFFER, "They do."),)
-    assert sentences_of((*told, Remark(RemarkKind.SUMS_VARY, "So."))) == "They do. So."
+    assert remarked(RemarkKind.ROWS_REPEATED, "") == ()
+    told = remarked(RemarkKind.ROWS_REPEATED, "They do.")
+    assert told == (Remark(RemarkKind.ROWS_REPEATED, "They do."),)
+    assert sentences_of((*told, Remark(RemarkKind.POWER_LOST, "So."))) == "They do. So."
 
 
 def test_doubts_are_told_from_what_honest_teams_do_and_from_words_that_are_none() -> None:
-    words = ("rows_excluded", "leaves_differ", "a forged word", "answers_reversed")
-    assert set(doubts_among(words)) == {RemarkKind.ANSWERS_REVERSED, RemarkKind.LEAVES_DIFFER}
-    assert doubts_among(None) == doubts_among(("rows_not_counted", "bad_records")) == ()
+    words = ("rows_left_out", "rows_repeated", "a forged word", "classes_exchanged")
+    assert set(doubts_among(words)) == {RemarkKind.CLASSES_EXCHANGED, RemarkKind.ROWS_REPEATED}
+    assert doubts_among(None) == doubts_among(("power_lost", "bad_records")) == ()
+
+
+def test_nine_remarks_are_doubts_and_nine_are_not() -> None:
+    assert sum(kind.is_doubt for kind in RemarkKind) == 9
+    assert len(RemarkKind) == 18
 
 
 def test_every_remark_is_made_somewhere_and_says_what_it_means() -> None:

@@ -5,9 +5,12 @@ be detected: a column whose labels are predicted more often than responses can b
 """
 
 import json
+from typing import NamedTuple
+
+from scipy.special import bdtrc
 
 from privcore import rounding
-from privcore.attacks import ProxyAccuracy, Tallies, proxy_accuracy, randomized_pvalue
+from privcore.attacks import Tallies
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import RandomizedResponseAccount, mechanism_from_manifest
 from privcore.lower_bounds import Secret
@@ -19,6 +22,7 @@ from workers.plan import Plan
 from workers.sources.source import Source
 from workers.warehouse.schema import LabelColumnHolds
 
+_PAIR = 2
 SURE = 1e-4
 """P-value below which a column holds no responses of the mechanism."""
 OF_LABELS = {"randomized_response", "randomized_response_with_prior", "laplace_one_hot"}
@@ -59,7 +63,7 @@ def check_privatised(source: Source, tallies: Tallies, plan: Plan) -> None:
             f"that they are responses among {account.classes}: write in its parameters the classes "
             "that a response could be, or secret in that place.",
         )
-    accuracy = _accuracy(tallies)
+    accuracy = proxy_accuracy(tallies)
     if _cannot_be(state.privatised_by, accuracy, source, plan):
         raise NotEvaluableError(
             Reason.LABEL_STATE,
@@ -123,7 +127,7 @@ def label_column_holds(source: Source, tallies: Tallies, plan: Plan) -> LabelCol
     privacy = guarantee_of(source.privacy)
     if privacy is None or privacy.mechanism is None:
         return None
-    accuracy = _accuracy(tallies)
+    accuracy = proxy_accuracy(tallies)
     found = _cannot_be(privacy.mechanism, accuracy, source, plan)
     return LabelColumnHolds.NOT_RANDOMIZED if found else None
 
@@ -160,9 +164,43 @@ def declaration_location(scores: str | None, source: str | None) -> str:
     return _MANIFEST
 
 
-def _accuracy(tallies: Tallies) -> ProxyAccuracy:
+class ProxyAccuracy(NamedTuple):
+    """The number of the proxy's predictions of labels that it never saw, and how many are right."""
+
+    predictions: int
+    right: int
+
+
+def proxy_accuracy(tallies: Tallies) -> ProxyAccuracy:
+    """Count the proxy's predictions of the class that is looked at of each record (`OddsTally`).
+
+    With two classes each record has a prediction: the likelier one. With more, that the label is
+    the class, where the proxy holds it likelier than not. Both are chosen without the label.
+    """
+    predictions = right = 0
     believed = tallies.believed()
-    return proxy_accuracy((*believed.odds, *believed.control_odds), classes=tallies.classes)
+    for tally in (*believed.odds, *believed.control_odds):
+        cells = tally.cells()
+        likely = cells.proxy > 0.0
+        both = (cells.ones, likely), (cells.zeros, ~likely)
+        for label, asked in both if tallies.classes == _PAIR else both[:1]:
+            predictions += int((cells.ones + cells.zeros)[asked].sum())
+            right += int(label[asked].sum())
+    return ProxyAccuracy(predictions, right)
+
+
+def randomized_pvalue(accuracy: ProxyAccuracy, keep_probability: float) -> float:
+    """Return the p-value of "these labels went through randomized response", by the proxy's luck.
+
+    A response is any one class with probability at most `keep_probability`, whatever the label was,
+    independently of other records; so of n predictions made without it at most
+    Binomial(n, keep_probability) come true. Exact, at any number of records; it says nothing
+    against labels that are merely hard to predict, nor where the proxy knows the response from
+    another day.
+    """
+    if accuracy.right == 0:
+        return 1.0
+    return float(bdtrc(accuracy.right - 1, accuracy.predictions, keep_probability))
 
 
 def _cannot_be(
@@ -179,4 +217,4 @@ def _cannot_be(
     account = mechanism_from_manifest(mechanism.name, mechanism.parameters)
     assert isinstance(account, RandomizedResponseAccount)  # noqa: S101  # by its name
     keep = account.keep_probability
-    return keep < 1.0 and randomized_pvalue(accuracy, keep_probability=keep) < SURE
+    return keep < 1.0 and randomized_pvalue(accuracy, keep) < SURE

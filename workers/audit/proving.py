@@ -28,7 +28,6 @@ from workers.audit.record import Inputs, error_record, evaluated_record, failed_
 from workers.audit.remarks import unread_rows
 from workers.audit.request import Request
 from workers.audit.trained_rows import trained_rows
-from workers.audit.written_since import written_since
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import SPLIT
 from workers.labels.shards import Partition
@@ -182,9 +181,6 @@ def _evaluated(
         check_privatised(inputs.source, tallies, plan)
     holds = label_column_holds(inputs.source, tallies, plan)
     hints = hints_of(inputs.source, tallies, evidence, holds, privacy=privacy, plan=plan)
-    violated = privacy is not None and evidence.epsilon_lower > privacy.epsilon
-    counted_rows = trained_rows(inputs.source, evidence.records, result, plan, violated=violated)
-    since = written_since(inputs.source, partition) if violated else ()
     return evaluated_record(
         read,
         evidence,
@@ -192,7 +188,7 @@ def _evaluated(
         plan=plan,
         arms=checked.arms,
         label_column_holds=holds,
-        hints=(*unread_rows(partition), *counted_rows, *since, *hints),
+        hints=(*unread_rows(partition), *trained_rows(inputs.source, result), *hints),
     )
 
 

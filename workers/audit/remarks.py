@@ -37,11 +37,11 @@ def remarks_of(
     return (
         *remarked(kinds.ANSWERS_AS_PROXY, same),
         *remarked(kinds.BAD_RECORDS, result.bad.summary(plan.max_bad_records)),
-        *remarked(kinds.ROWS_EXCLUDED, excluded),
+        *remarked(kinds.ROWS_LEFT_OUT, excluded),
         *_persons(result, plan),
         *remarked(kinds.FEATURE_COPIES, result.copies.sentence()),
         *result.alike.remarks(),
-        *remarked(kinds.WEIGHTS_CONTRADICT, result.weights.sentence()),
+        *remarked(kinds.POWER_LOST, result.weights.sentence()),
         *result.diagnostics.remarks(source),
         *remarked(kinds.HOLDOUT_SUSPECT, _suspicion(result)),
     )
@@ -55,12 +55,12 @@ def what_played(evidence: Evidence, result: PartialResult, source: Source, plan:
 def holdout_untested(source: Source, result: PartialResult) -> str:
     """Return that a holdout that training saw in part would not be noticed; "" where it might be.
 
-    Without features nothing distinguishes it from a target that learned about a part of the rows
-    since yesterday (docs/evidence/statistics.md, "Without features").
+    Without features nothing distinguishes it from a target that is better than the earlier model
+    (docs/evidence/statistics.md, "Without features").
     """
     student = result.student
     tested = student is not None and student.suspicion is not None
-    if tested or source.decoys is not None or result.diagnostics.holdout_known():
+    if tested or source.decoys is not None:
         return ""
     named = source.context or not source.gives_chances
     advice = "" if named else ": name the features in scores.context"
@@ -69,7 +69,7 @@ def holdout_untested(source: Source, result: PartialResult) -> str:
 
 def unread_rows(partition: Partition) -> tuple[Remark, ...]:
     """Return that files, or records of a joined table, did not play, where they are many."""
-    return (*remarked(RemarkKind.FILES_UNREAD, _unread_files(partition)), *partition.beyond)
+    return (*remarked(RemarkKind.ROWS_LEFT_OUT, _unread_files(partition)), *partition.beyond)
 
 
 def _unread_files(partition: Partition) -> str:
@@ -164,7 +164,7 @@ def _persons(result: PartialResult, plan: Plan) -> tuple[Remark, ...]:
         f"average, of which one is bet on, and {beside:.0%} of these rows are not: see that it "
         "names persons, since of other groups less is proved."
     )
-    said = (Remark(RemarkKind.ROWS_NOT_BET_ON, grouped),) if beside >= _MANY_EXCLUDED else ()
+    said = (Remark(RemarkKind.POWER_LOST, grouped),) if beside >= _MANY_EXCLUDED else ()
     return said + tuple(
         Remark(
             kind,
@@ -179,7 +179,7 @@ def _persons(result: PartialResult, plan: Plan) -> tuple[Remark, ...]:
                 "Hold out all rows of a person, or none.",
             ),
             (
-                RemarkKind.PERSONS_UNMATCHED,
+                RemarkKind.POWER_LOST,
                 rare,
                 "have numbers of rows that fewer than ten persons in the holdout have",
                 "Draw the persons of the holdout at random.",

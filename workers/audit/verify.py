@@ -15,7 +15,7 @@ from workers.audit.run import run_batches
 from workers.executors import Executor
 from workers.lake.layout import Lake
 from workers.plain_text import plain_text
-from workers.remark import RemarkKind, same_but_for_doubts
+from workers.remark import same_but_for_doubts
 from workers.sources.scores.supplied import NOT_PINNED, SuppliedScores
 from workers.warehouse.orphans import orphans
 from workers.warehouse.record_digest import plain, record_digest
@@ -238,8 +238,6 @@ def _differences(stored: AuditRecord, again: AuditRecord, *, altered: bool) -> I
     if stored.audit.code_version != again.audit.code_version:
         later |= _WORDS
         later |= {"verdict"} if same_but_for_doubts(*(one.verdict for one in both)) else set()
-    if any(RemarkKind.LABELS_WRITTEN_SINCE in (one.remarks or ()) for one in both):
-        later |= {"reason", "remarks"}  # a copy of the lake has other times
     yield from _compared("audits", (stored.audit,), (again.audit,), skipped | later)
     for table, part in PARTS.items():
         rows = getattr(stored, part)

@@ -37,8 +37,6 @@ class Checkpoint:
         rounds: with how many of its rounds of boosting it predicts; None for all that it serves.
         trained_rows: how many rows trained it, where its file says so.
         unserved_rounds: of boosting that the file holds and it does not predict with.
-        mixes_rows: node of the file that may let rows of a batch meet; "" where they are apart.
-        written_ns: when the file was written, as storage says it; 0 where that was not asked.
     """
 
     manifest: Manifest
@@ -46,8 +44,6 @@ class Checkpoint:
     content: bytes
     trained_rows: CountedRows | None = None
     unserved_rounds: int = 0
-    mixes_rows: str = ""
-    written_ns: int = 0
 
     def __hash__(self) -> int:
         """Hash the digests, which stand for the content."""
@@ -119,8 +115,6 @@ def read_checkpoint(
         described.content or content,
         trained_rows=described.rows,
         unserved_rounds=described.unserved_rounds,
-        mixes_rows=described.mixes_rows,
-        written_ns=lake.label_file(f"{folder}/{manifest.file}").changed_ns,
     )
 
 

@@ -52,8 +52,6 @@ class ModelDescription:
         class_count: how many there are.
         rows: how many rows trained it; None where the file does not say.
         unserved_rounds: of boosting that it holds and does not predict with.
-        mixes_rows: node because of which its answer about a row cannot be shown to depend on that
-            row alone; "" where it can.
         content: the file to score with where it is not the one that was given: written anew by who
             read it, since that one may crash or hang the next reader.
     """
@@ -64,7 +62,6 @@ class ModelDescription:
     class_count: int
     rows: CountedRows | None = None
     unserved_rounds: int = 0
-    mixes_rows: str = ""
     content: bytes | None = field(default=None, compare=False, repr=False)
 
 
@@ -101,7 +98,6 @@ def describe_model(content: bytes, *, format: str = "catboost") -> ModelDescript
         said.class_count,
         CountedRows(*said.rows) if said.rows else None,
         said.unserved,
-        said.mixes_rows,
         anew,
     )
 
@@ -115,7 +111,6 @@ class _Answer(StrictModel):
     class_count: int = Field(ge=0, le=_MOST)
     rows: tuple[Annotated[int, Field(ge=0, le=_MOST_ROWS)], bool] | None = None
     unserved: int = Field(default=0, ge=0, le=_MOST)
-    mixes_rows: str = Field(default="", max_length=limits.REASON_CHARACTERS)
 
 
 def _answered(found: Any, name: str) -> _Answer:

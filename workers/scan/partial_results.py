@@ -33,7 +33,6 @@ from workers.lake.layout import Lake
 from workers.plan import Plan
 from workers.scan.fitted_segments import FittedSegments
 from workers.scan.fitted_student import FittedStudent, MeanOfModels, Taught
-from workers.scan.leaf_counts import LeafCounts
 from workers.scan.near_copies import NearCopies
 from workers.scan.row_draw import RowDraw
 from workers.scan.rows_alike import RowsAlike
@@ -252,7 +251,7 @@ class PartialResult:
         training: likewise; of none where nothing is published, or labels recur.
         hashed: how files store the column whose hash divides the records; of no rule, none.
         weights: of sampled rows; of none where no column of weights says what training kept.
-        leaves: training rows by leaf of some trees, where the target's file counts them.
+        table_training_rows: training rows of the table, whatever their labels and persons are.
         rows: digest of the day's rows; of none where no later training reads them again.
         student: what the student was taught with; None of parts, and where there is none.
         draw: of how many rows lots chose those that played; likewise.
@@ -276,7 +275,7 @@ class PartialResult:
     holdout: HoldoutSketch = field(default_factory=HoldoutSketch.zero)
     training: HoldoutSketch = field(default_factory=HoldoutSketch.zero)
     hashed: frozenset[str] = frozenset()
-    leaves: LeafCounts = field(default_factory=LeafCounts)
+    table_training_rows: int = 0
     weights: SamplingWeights = field(default_factory=SamplingWeights)
     rows: RowDigest = field(default_factory=RowDigest)
     student: Taught | None = None
@@ -331,7 +330,7 @@ class PartialResult:
             self.holdout + other.holdout,
             self.training + other.training,
             self.hashed | other.hashed,
-            self.leaves + other.leaves,
+            self.table_training_rows + other.table_training_rows,
             self.weights + other.weights,
             self.rows + other.rows,
         )

@@ -41,7 +41,6 @@ from workers.labels.shards import WorkUnit
 from workers.lake.layout import open_filesystem
 from workers.lake.retries import patiently
 from workers.lake.tagged import driver_secret, tag, untagged
-from workers.scan.leaf_counts import LeafCounts
 from workers.scan.near_copies import NearCopies
 from workers.scan.partial_results import PartialResult, PartialResults
 from workers.scan.rows_alike import RowsAlike
@@ -51,7 +50,7 @@ from workers.sources import join_context
 
 KEPT = dt.timedelta(days=7)
 """Time that an abandoned audit's tallies are kept."""
-FORMAT = 15
+FORMAT = 16
 """Raised with every change of what a file holds, so that an older one is not found."""
 _SPARSE, _LARGE = 8, 1 << 12
 """A larger array of counts is kept by its occupied cells, if at most one of so many is."""
@@ -226,6 +225,7 @@ def _arrays(result: PartialResult) -> Arrays:
         "classes": tallies.classes,
         "ordered": tallies.ordered,
         "excluded": result.excluded_records,
+        "trained": result.table_training_rows,
         "holdout": [result.holdout.rows, result.holdout.total],
         "training": [result.training.rows, result.training.total],
         "slices": [
@@ -256,7 +256,6 @@ def _arrays(result: PartialResult) -> Arrays:
         "holdout": result.holdout.hashes,
         "training": result.training.hashes,
         **result.alike.arrays(),
-        **result.leaves.arrays(),
     }
     arrays |= _tally_arrays(tallies)
     if tallies.decoys is not None:
@@ -403,7 +402,7 @@ def _result(arrays: Arrays) -> PartialResult:
         holdout=HoldoutSketch(arrays["holdout"], *facts["holdout"]),
         training=HoldoutSketch(arrays["training"], *facts["training"]),
         hashed=frozenset(facts["hashed"]),
-        leaves=LeafCounts.from_arrays(arrays),
+        table_training_rows=facts["trained"],
         weights=SamplingWeights(*facts["weights"]),
         rows=RowDigest(facts["rows"], arrays["rows"]),
     )

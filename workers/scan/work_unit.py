@@ -24,7 +24,6 @@ from workers.labels.parquet import (
 from workers.labels.row_digest import RowDigest
 from workers.labels.shards import Piece, WorkUnit
 from workers.scan.cost import Cost, Meter
-from workers.scan.leaf_counts import leaf_counts
 from workers.scan.near_copies import NearCopies, is_inspected, near_copies
 from workers.scan.partial_results import (
     MOST_DIGESTED,
@@ -197,9 +196,7 @@ def _scan_batches(
                     training=trained,
                     rows=digest,
                     hashed=frozenset(filter(None, [game.source.hashed_kind(batch)])),
-                    leaves=leaf_counts(
-                        game.source, game.plan, batch, scores, many=game.draw is not None
-                    ),
+                    table_training_rows=int(np.count_nonzero(game.source.arms(batch)[0])),
                     weights=playing.weights,
                     tallies=dataclasses.replace(result.tallies, decoys=decoys),
                     diagnostics=diagnose(game.source, batch, scores),

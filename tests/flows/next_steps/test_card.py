@@ -130,12 +130,12 @@ def test_doubts_are_read_first_and_a_suspect_holdout_has_steps_of_its_own() -> N
     def doubtful(*remarks: str) -> AuditRow:
         return record(verdict=Verdict.DOUBTFUL, remarks=remarks, **SEEING)
 
-    card = card_of(doubtful("leaves_differ"))
+    card = card_of(doubtful("rows_miscounted"))
     assert card.conclusion is Conclusion.DOUBTFUL
     assert card.allows.startswith("The audit is no argument for a release")
     assert "would probably have" not in f"{card.figures} {card.odds}"
     assert card.steps[0].text.startswith("Read the doubts in the verdict's sentence")
-    assert "leaves out exactly the rows" not in said(doubtful("leaves_differ"))
+    assert "leaves out exactly the rows" not in said(doubtful("rows_miscounted"))
     suspect = said(doubtful("holdout_suspect"))
     assert "See whether training leaves out exactly the rows" in suspect
     assert "Collect more rows" not in suspect

@@ -52,14 +52,14 @@ def row(verdict: str = "violated", model: str = "ads", **changes: Any) -> AuditR
 
 
 def test_a_doubt_is_told_when_it_is_new_and_not_with_each_record(settings: Settings) -> None:
-    doubtful = row("doubtful", remarks=("leaves_differ", "rows_excluded"))
+    doubtful = row("doubtful", remarks=("rows_miscounted", "rows_left_out"))
     assert alert_of(doubtful, settings) is None
-    alert = remarks_alert(doubtful, ("leaves_differ",), settings)
+    alert = remarks_alert(doubtful, ("rows_miscounted",), settings)
     assert alert.event == "privaudit.claim.remarked"
     assert alert.subject.endswith("it is doubtful")
-    assert alert.reason == "New since 28 days: leaves differ. It is so."
+    assert alert.reason == "New since 28 days: rows miscounted. It is so."
     assert alert.next_step.startswith("doubtful. Next (privacy engineer")
-    other = remarks_alert(row("consistent", remarks=("rows_excluded",)), ("x",), settings)
+    other = remarks_alert(row("consistent", remarks=("rows_left_out",)), ("x",), settings)
     assert other.subject.endswith("its audit has a new remark")
 
 

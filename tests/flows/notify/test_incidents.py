@@ -166,18 +166,18 @@ def test_what_no_night_of_28_days_remarked_on_is_told_once(
 
     Of a first night the doubts alone are told, and a night without figures knows of none.
     """
-    doubtful = {"verdict": "doubtful", "remarks": ("leaves_differ", "rows_excluded")}
-    assert remarked(settings, warehouse, 0, remarks=("rows_not_counted",)) == []
-    assert remarked(settings, warehouse, 1, **doubtful) == ["leaves differ, rows excluded"]
+    doubtful = {"verdict": "doubtful", "remarks": ("rows_miscounted", "rows_left_out")}
+    assert remarked(settings, warehouse, 0, remarks=("power_lost",)) == []
+    assert remarked(settings, warehouse, 1, **doubtful) == ["rows miscounted, rows left out"]
     assert remarked(settings, warehouse, 2, **doubtful) == []
     warehouse.commit(failed("ads", DAY + dt.timedelta(days=3)))
     assert remarked(settings, warehouse, 4, **doubtful) == []
-    assert remarked(settings, warehouse, 5, remarks=("rows_excluded",)) == []
-    assert remarked(settings, warehouse, 4 + REACH + 1, **doubtful) == ["leaves differ"]
-    both = VIOLATED | {"remarks": ("sums_vary",)}
+    assert remarked(settings, warehouse, 5, remarks=("rows_left_out",)) == []
+    assert remarked(settings, warehouse, 4 + REACH + 1, **doubtful) == ["rows miscounted"]
+    both = VIOLATED | {"remarks": ("classes_exchanged",)}
     assert remarked(settings, warehouse, 4 + REACH + 2, **both) == []
 
 
 def test_a_first_night_tells_its_doubts_alone(settings: Settings, warehouse: Warehouse) -> None:
-    doubtful = {"verdict": "doubtful", "remarks": ("rows_not_counted", "leaves_differ")}
-    assert remarked(settings, warehouse, 0, **doubtful) == ["leaves differ"]
+    doubtful = {"verdict": "doubtful", "remarks": ("power_lost", "rows_miscounted")}
+    assert remarked(settings, warehouse, 0, **doubtful) == ["rows miscounted"]

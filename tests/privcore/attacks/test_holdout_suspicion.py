@@ -8,8 +8,6 @@ from scipy.special import expit, log_expit
 from privcore.attacks import (
     SUSPICIOUS,
     holdout_suspicion,
-    misranked,
-    ranks_too_well,
     suspect_sentence,
 )
 from privcore.attacks.holdout_suspicion import MOST_RECORDS
@@ -183,48 +181,6 @@ def test_where_the_student_is_always_right_too_the_target_adds_little():
 
     found = holdout_suspicion(3.0 * sign, sign, 0.0 * sign, (sign[:, 0] > 0).astype(int))
     assert found == pytest.approx(np.sqrt(2.0 * (loss(1.0) - loss(np.sqrt(5.0)))), rel=1e-5)
-
-
-def test_what_is_misranked_is_counted_beside_the_best_threshold():
-    """Two have the label; the two likeliest are one of them and another. Ties go by their order."""
-    chance = np.array([0.9, 0.2, 0.8, 0.1])
-    two = np.stack([1.0 - chance, chance], axis=1)
-    labels = np.array([1, 1, 0, 0])
-    assert misranked(two, labels) == 1
-    assert misranked(two**2 / (two**2).sum(axis=1, keepdims=True), labels) == 1
-    assert misranked(two, 1 - labels) == 1
-    assert (misranked(two, np.zeros(4, dtype=int)), misranked(two, np.ones(4, dtype=int))) == (0, 0)
-    assert misranked(np.full((4, 2), 0.5), np.array([1, 1, 0, 0])) == 0
-    assert misranked(np.full((4, 2), 0.5), np.array([0, 0, 1, 1])) == 2
-    (wrong,) = {misranked(two[:3], np.array([1, 0, 0])), misranked(two[1:], np.array([0, 1, 0]))}
-    assert wrong == 0
-    three = np.array([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.4, 0.3, 0.3]])
-    assert misranked(three, np.array([0, 1, 2])) == 1
-
-
-@pytest.mark.parametrize(
-    ("target", "proxy", "known"),
-    [
-        (74, 100, False), (60, 100, True), (61, 100, True), (62, 100, False),
-        (749, 1_000, True), (750, 1_000, False), (0, 9, False), (0, 10, True), (0, 0, False),
-        (1_000, 100, False),
-    ],
-)  # fmt: skip
-def test_fewer_than_three_quarters_beyond_three_standard_errors_are_too_few(target, proxy, known):
-    assert ranks_too_well(target, proxy) is known
-
-
-def test_models_that_are_alike_seldom_rank_too_well():
-    """N = 2,000 honest pairs, seed 16, 60 to 2,000 records, errors as if independent: none."""
-    random = np.random.default_rng(16)
-    found = 0
-    for _ in range(2_000):
-        records = int(random.integers(60, 2_000))
-        truth = random.normal(size=records)
-        labels = (random.random(records) < expit(truth)).astype(int)
-        models = (expit(truth + 0.5 * random.normal(size=records)) for _ in range(2))
-        found += ranks_too_well(*(misranked(np.stack([1 - m, m], axis=1), labels) for m in models))
-    assert found == 0
 
 
 def test_the_sentence_is_said_above_the_level_alone():

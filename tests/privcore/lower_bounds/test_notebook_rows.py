@@ -160,7 +160,10 @@ class Says:
 
 @pytest.mark.parametrize("context", rest_slow([False, True]))
 def test_a_holdout_that_was_trained_on_is_suspected(context):
-    """N = 2 of which three quarters were trained on, and 2 honest ones, seed 343."""
+    """N = 2 of which three quarters were trained on, and 2 honest ones, seed 343.
+
+    Without features a model that is better than yesterday's looks the same.
+    """
     random = np.random.default_rng(343)
     for share in (0.75, 0.0) * 2:
         today, yesterday, labels, holdout, seen = trained_on(random, share)
@@ -173,7 +176,7 @@ def test_a_holdout_that_was_trained_on_is_suspected(context):
             context=seen if context else None,
             epsilon_declared=EPSILON,
         )
-        assert ("holdout_suspect" in answer.reason) == (share > 0.0)
+        assert ("holdout_suspect" in answer.reason) == (context and share > 0.0)
         assert share or answer.verdict is Verdict.VIOLATED
 
 

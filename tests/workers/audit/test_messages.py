@@ -8,7 +8,6 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from privcore.attacks import Tallies, Tally, odds_tally, surprises
 from tests.support.lake import (
     BINARY,
     DAY,
@@ -28,7 +27,6 @@ from tests.support.lake import (
     small_lake,
 )
 from tests.support.tiers import rest_slow
-from workers.audit.holdout_seen import holdout_seen
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.checkpoints import aligned
@@ -166,37 +164,3 @@ def put_memorised(
     put_model(lake, DAY, label=BINARY, parameters=MEMORISE | {"iterations": 300})
     put_labels(lake, DAY, frame, row_group_size=4096)
     return audit(lake)
-
-
-def test_surprises_are_labels_that_contradict_the_proxy() -> None:
-    proxy = np.array([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.1, 0.9]])
-    target = np.array([[0.2, 0.8], [0.9, 0.1], [0.2, 0.8], [0.8, 0.2]])
-    found = surprises([odds_tally(target, proxy, np.array([1, 1, 0, 0]))] * 2)
-    assert (found.records, found.known, found.share) == (8, 4, 0.5)
-    agreed = surprises([odds_tally(target, proxy, np.array([0, 0, 1, 1]))])
-    assert agreed.records == 0
-    assert np.isnan(agreed.share)
-
-
-def odds(known: int, others: int) -> tuple[object, ...]:
-    """Return a tally of labels that the proxy held unlikely, of which the target knows some."""
-    proxy = np.tile([0.9, 0.1], (known + others, 1))
-    target = np.repeat([[0.1, 0.9], [0.9, 0.1]], [known, others], axis=0)
-    return (odds_tally(target, proxy, np.ones(known + others, dtype=np.int64)),)
-
-
-@pytest.mark.parametrize(
-    ("training", "holdout", "named"),
-    [
-        ((90, 10), (90, 10), True),
-        ((100, 0), (90, 10), False),  # training labels are known better: it learned these alone
-        ((70, 30), (70, 30), False),
-        ((27, 2), (27, 2), False),  # too few to say
-    ],
-)
-def test_a_holdout_is_named_only_where_it_is_known_as_training_is(
-    training: tuple[int, int], holdout: tuple[int, int], named: bool
-) -> None:
-    game = Tally.zero(1)
-    tallies = Tallies(game, game, odds(*training), odds(*holdout), classes=2)
-    assert bool(holdout_seen(tallies)) is named

@@ -140,11 +140,6 @@ def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> CatB
     )
 
 
-def count_rounds(loaded: LoadedModel) -> int:
-    """Return with how many rounds of boosting a model predicts."""
-    return int(loaded.model.tree_count_)
-
-
 def predict(loaded: LoadedModel, inputs: CatBoostRows, *, threads: int) -> NDArray[np.float64]:
     """Return probabilities, shape (records, classes)."""
     for place, words, others, said in inputs.guessed:

@@ -54,8 +54,6 @@ class LoadedModel:
         classes: as text, in the order of the probabilities; None where the file names none.
         takes: what a file itself calls its inputs, and their types; empty where all models of the
             framework take the same.
-        counted: what was read of the counts of training rows in single trees, by their place, and
-            of words: as long as the model is kept.
         known: which words a model was found to know as categories, by what was asked.
     """
 
@@ -63,7 +61,6 @@ class LoadedModel:
     categories: Categories = ()
     classes: tuple[str, ...] | None = None
     takes: tuple[tuple[str, str], ...] = ()
-    counted: dict[int | str, Any] = field(default_factory=dict, repr=False)
     known: dict[Any, set[str]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -106,9 +103,6 @@ class ModelFormat(Protocol):
         Raises:
             InputsRefusedError: a feature holds what the model cannot take.
         """
-
-    def count_rounds(self, loaded: LoadedModel) -> int:
-        """Return with how many rounds of boosting a model predicts; 0 of one without rounds."""
 
     def predict(self, loaded: LoadedModel, inputs: Any, *, threads: int) -> NDArray[np.float64]:
         """Return probabilities, shape (records, classes); they may be NaN.

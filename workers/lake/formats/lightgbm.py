@@ -102,11 +102,6 @@ def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> NDAr
     return as_matrix(manifest, frame, loaded.categories, np.float64)
 
 
-def count_rounds(loaded: LoadedModel) -> int:
-    """Return with how many rounds of boosting a model predicts."""
-    return int(loaded.model.current_iteration())
-
-
 def predict(
     loaded: LoadedModel, inputs: NDArray[np.float64], *, threads: int
 ) -> NDArray[np.float64]:

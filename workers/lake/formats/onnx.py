@@ -23,7 +23,6 @@ from workers.lake.formats.contract import (
     written_otherwise,
 )
 from workers.lake.formats.matrix import as_matrix
-from workers.lake.formats.onnx_rows import mixing_node
 from workers.lake.formats.onnx_session import check_graphs, graph_words, most_memory, open_session
 from workers.lake.manifest import Manifest
 from workers.memory import at_most_more
@@ -48,9 +47,6 @@ _ON_THE_LIMIT_ROWS, _ON_THE_LIMIT_SHARE = 8, 0.01
 _ADD_UP = 1e-3
 _ADDED = 1e-6
 """Distance below 0 that trees' shares of 32 bits add up to."""
-_UNEVEN, _SOME, _SUMS = 1e-5, 0.01, 4096
-"""Distance from one of a sum that 32 bits do not explain, share of such rows, and rows that are
-looked at."""
 _TRIAL, _ALONE = 128, 32
 """Rows that are tried, and how many of any batch are also scored alone."""
 _FEW, _AMONG, _DRAWN = range(2, 9), 1025, 4
@@ -85,7 +81,6 @@ def describe(content: bytes) -> dict[str, Any]:
         "names": names,
         "classes": None,
         "class_count": found.shape[1],
-        "mixes_rows": mixing_node(content),
     }
 
 
@@ -129,12 +124,6 @@ def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> dict
     }
 
 
-def count_rounds(loaded: LoadedModel) -> int:
-    """Return 0: what a graph computes has no rounds."""
-    del loaded
-    return 0
-
-
 def predict(
     loaded: LoadedModel,
     inputs: dict[str, NDArray[Any]],
@@ -150,14 +139,6 @@ def predict(
         return _not_below(two_columns(np.where(over, 1.0, _not_below(chance))))
     found = _not_below(found)
     return np.asarray(found / found.sum(axis=1, keepdims=True)) if _adds_up(found) else found
-
-
-def sums_vary(loaded: LoadedModel, inputs: dict[str, NDArray[Any]]) -> bool:
-    """Return whether some rows do not add up to one, which `predict` takes out."""
-    step = max(1, len(next(iter(inputs.values()))) // _SUMS)
-    found, _ = _answers(loaded, {name: values[::step] for name, values in inputs.items()})
-    missed = np.abs(found.sum(axis=1) - 1.0) > _UNEVEN
-    return found.shape[1] > 1 and float(np.mean(missed)) > _SOME
 
 
 def _check_few(

@@ -93,11 +93,6 @@ def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> NDAr
     return matrix
 
 
-def count_rounds(loaded: LoadedModel) -> int:
-    """Return with how many rounds of boosting a model predicts."""
-    return _served_rounds(loaded.model) or int(loaded.model.num_boosted_rounds())
-
-
 def predict(
     loaded: LoadedModel, inputs: NDArray[np.float32], *, threads: int
 ) -> NDArray[np.float64]:

@@ -35,7 +35,7 @@ from workers.lake.manifest import (
 )
 from workers.plan import Plan
 from workers.sources.checkpoints.label_places import LabelPlace, LakeLabels
-from workers.sources.checkpoints.predicted import predicted, sums_vary
+from workers.sources.checkpoints.predicted import predicted
 from workers.sources.join_context import JoinContext
 from workers.sources.source import Digests, NoEarlierModels, Numbers, SharedScores
 
@@ -284,10 +284,6 @@ class CheckpointSource(NoEarlierModels):
         target = self.predicted(self.target, batch, shared)
         proxy = self.predicted(self.proxy, batch, shared)
         return target, proxy
-
-    def sums_vary(self, batch: Batch, shared: SharedScores) -> bool:
-        """Return whether the target's probabilities did not add up to one in its file's answers."""
-        return sums_vary(self.target, batch, shared, self.place)
 
     def predicted(
         self,

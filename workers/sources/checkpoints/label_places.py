@@ -221,7 +221,7 @@ class TableLabels:
 
     def find_partition(self) -> tuple[Lake, Partition]:
         """Return the day's files."""
-        older = remarked(RemarkKind.OLDER_VERSION, self.pinned)
+        older = remarked(RemarkKind.OTHER_VERSION, self.pinned)
         return partition_of(self.found, self.table.table, self.day, beyond=older)
 
     def stored(self, feature: Feature) -> Feature:

@@ -157,7 +157,6 @@ def read_model_file(
         described.content or content,
         trained_rows=described.rows,
         unserved_rounds=described.unserved_rounds,
-        mixes_rows=described.mixes_rows,
     )
 
 

@@ -1,7 +1,6 @@
 """Predictions of a checkpoint for a batch of labelled rows, each computed once."""
 
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,15 +9,9 @@ from numpy.typing import NDArray
 
 from workers.labels.columns import Batch
 from workers.lake.checkpoints import Checkpoint, as_inputs, load, predict
-from workers.lake.formats import format_named
 from workers.lake.formats.contract import LoadedModel
-from workers.lake.formats.leaves import Leaves, leaves_of_trees
-from workers.lake.formats.words import bins_of_words, counted_words
 from workers.sources.checkpoints.label_places import LabelPlace
 from workers.sources.source import SharedScores
-
-_MOST_FEATURES = 16
-"""Features whose words are compared: each adds 8 kB to what a work unit counts."""
 
 
 def predicted(
@@ -64,73 +57,6 @@ def _scored(
     model, inputs = _inputs(checkpoint, batch, shared, place, today, instead)
     with shared.stage("predict"):
         return predict(model, manifest, inputs, threads=1)
-
-
-def sums_vary(
-    checkpoint: Checkpoint, batch: Batch, shared: SharedScores, place: LabelPlace
-) -> bool:
-    """Return whether probabilities did not add up to one: those of ONNX are made to."""
-    today = place.today(batch)
-    if checkpoint.manifest.format != "onnx" or not today.any():
-        return False
-    from workers.lake.formats import onnx  # noqa: PLC0415  # an extra, as in `format_named`
-
-    model, inputs = _inputs(checkpoint, batch, shared, place, today, None)
-    with shared.stage("look"):
-        return onnx.sums_vary(model, inputs)
-
-
-def leaves_of(
-    checkpoint: Checkpoint,
-    batch: Batch,
-    shared: SharedScores,
-    place: LabelPlace,
-    *,
-    random: np.random.Generator,
-    wanted: int,
-) -> Iterator[tuple[int, Leaves]]:
-    """Yield the day's rows by leaf for some trees, beside the file's counts (`leaves_of_trees`)."""
-    today = place.today(batch)
-    if not today.any():
-        return
-    model, inputs = _inputs(checkpoint, batch, shared, place, today, None)
-    form = checkpoint.manifest.format
-    rounds = format_named(form).count_rounds(model)
-    with shared.stage("look"):
-        yield from leaves_of_trees(form, model, inputs, random.permutation(rounds), wanted=wanted)
-
-
-def words_of(
-    checkpoint: Checkpoint,
-    batch: Batch,
-    shared: SharedScores,
-    place: LabelPlace,
-    *,
-    rows: int,
-    random: np.random.Generator,
-) -> Iterator[tuple[int, Leaves]]:
-    """Yield the day's rows by word of some features, beside the file's counts (`counted_words`).
-
-    Args:
-        checkpoint: the model.
-        batch: the records.
-        shared: what was computed of them already.
-        place: where they lie.
-        rows: number of rows that trained the model, as its file counts them.
-        random: says which rounds of boosting are looked at, and which features where many are.
-    """
-    today, manifest = place.today(batch), checkpoint.manifest
-    if not today.any() or all(feature.kind != "categorical" for feature in manifest.features):
-        return
-    form, model = format_named(manifest.format), _loaded(checkpoint)
-    rounds = form.count_rounds(model)
-    first = int(random.integers(max(rounds, 1)))
-    with shared.stage("look"):
-        found = counted_words(manifest.format, model, rows=rows, first=first)
-        for one in random.permutation(sorted(found))[:_MOST_FEATURES].tolist():
-            words = batch.feature(place.stored(manifest.features[one]), numbers=form.NUMBERS)
-            bins = bins_of_words(words.filter(pl.Series(today)))
-            yield one, Leaves(bins, np.ones(bins.size, dtype=np.int64), found[one])
 
 
 def _inputs(

@@ -302,7 +302,7 @@ def _remarks(parts: tuple[JoinPart, ...], counts: _Counts) -> tuple[Remark, ...]
     told: list[Remark] = []
     if counts.unplaced > _MANY * counts.records:
         told += remarked(
-            RemarkKind.ROWS_EXCLUDED,
+            RemarkKind.ROWS_LEFT_OUT,
             f"{counts.unplaced:,} rows of {parts[0].found.name} are of no day, or have no time at "
             "which their label was known, and did not play: if training saw them, nothing is known "
             "of their labels.",
@@ -310,14 +310,14 @@ def _remarks(parts: tuple[JoinPart, ...], counts: _Counts) -> tuple[Remark, ...]
     for part, beyond, corrected in zip(parts, counts.beyond, counts.corrected, strict=True):
         if part.name in {"label", "target"} and beyond > _MANY * counts.records:
             told += remarked(
-                RemarkKind.RECORDS_LEFT_OUT,
+                RemarkKind.ROWS_LEFT_OUT,
                 f"{beyond:,} records of the day in {part.found.name} are not in "
                 f"{parts[0].found.name}, and did not play: if training saw them, nothing is known "
                 "of their labels.",
             )
         if corrected > _MANY * counts.records:
             told += remarked(
-                RemarkKind.LABELS_CORRECTED,
+                RemarkKind.OTHER_VERSION,
                 f"{corrected:,} records of {part.found.name} had another label before the one that "
                 "played (scores.known_at): if training saw that one, nothing is known of it.",
             )

@@ -1,7 +1,5 @@
 """Columns of a score table made sense of: probabilities of any form."""
 
-import math
-
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -27,7 +25,7 @@ _HALF = 2.0**-11
 """The coarsest step of 16 bits, below one."""
 _UNEVEN, _SOME = 1e-5, 0.01
 """Distance from one of a sum that no 32 bits explain, and share of such rows."""
-_TO_MORE_DIGITS = (4, 5, 6)
+_TO_DIGITS = (2, 3, 4, 5, 6)
 """To which probabilities may be rounded, so that sums vary by half a step for each class."""
 _VALUES = 20
 """Different probabilities; a model of fewer may well have round ones."""
@@ -133,27 +131,6 @@ def same_numbers(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> boo
     )
 
 
-def digits_kept(batch: Batch, columns: tuple[str, ...], rows: NDArray[np.int64]) -> int | None:
-    """Return to how many digits, 2 or 3, some rows' values are rounded; 0 for those of 16 bits.
-
-    None where they are neither, and where there are so few different values that they tell nothing.
-    """
-    parts = []
-    for name in columns:
-        column = batch.column(name)[rows]
-        parts.append(column.explode() if column.dtype.is_nested() else column)
-    if any(part.dtype == pl.Float16 for part in parts):
-        return 0
-    values = np.concatenate([_floats(part) for part in parts])
-    values = np.unique(values[np.isfinite(values)])
-    if values.size < _VALUES:
-        return None
-    for digits in (2, 3):
-        if (np.abs(np.round(values, digits) - values) <= _SAME).all():
-            return digits
-    return 0 if (values.astype(np.float16) == values).all() else None
-
-
 def sums_vary(batch: Batch, columns: tuple[str, ...], rows: NDArray[np.int64]) -> bool:
     """Return whether some rows' probabilities do not add up to one: what sums say is taken out.
 
@@ -166,12 +143,13 @@ def sums_vary(batch: Batch, columns: tuple[str, ...], rows: NDArray[np.int64]) -
     sums = sum(map(_floats, lists or parts))
     values = np.concatenate([_floats(one.explode() if lists else one) for one in parts])
     values = values[np.isfinite(values)]
+    coarsest = _HALF if (values.astype(np.float16) == values).all() else 0.0
     rounded = (
-        digits
-        for digits in _TO_MORE_DIGITS
-        if np.allclose(np.round(values, digits), values, 0, 1e-7)
+        10.0**-digits
+        for digits in _TO_DIGITS
+        if np.allclose(np.round(values, digits), values, 0, max(coarsest, 1e-7))
     )
-    steps = 10.0 ** -next(rounded, math.inf) * values.size / max(rows.size, 1)
+    steps = max(next(rounded, 0.0), coarsest) * values.size / max(rows.size, 1)
     return float(np.mean(np.abs(sums - 1.0) > _UNEVEN + steps / 2.0)) > _SOME
 
 

@@ -260,7 +260,7 @@ class ScoreSource:
                 kinds = column_kinds(tables, role, also, day_in_files=each.day_in_files)
                 found[role] = as_parquet(each, kinds, joining)
         first = found[""]
-        pinned = remarked(RemarkKind.OLDER_VERSION, self.supplied.pinned or "")
+        pinned = remarked(RemarkKind.OTHER_VERSION, self.supplied.pinned or "")
         if not self.joined:
             return partition_of(first, tables.table, self.day, beyond=pinned)
         root, names, left_out, beyond = join(tables, found, self.day, also=also, joining=joining)

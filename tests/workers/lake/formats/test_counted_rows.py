@@ -1,6 +1,5 @@
 """Rows counted in model files: as many as trained them, or nothing where the file cannot tell."""
 
-import dataclasses
 import json
 from typing import Any
 
@@ -13,7 +12,6 @@ import xgboost
 from workers.contained_child import WithBytes
 from workers.lake.formats import format_named
 from workers.lake.formats.counted_rows import CountedRows, same_count, whole_sum
-from workers.lake.formats.leaves import leaves_of_trees
 
 ROWS = 600
 RANDOM = np.random.default_rng(3)
@@ -107,75 +105,6 @@ def test_a_file_counts_the_rows_that_trained_it_or_says_nothing(
     name: str, content: Any, expected: CountedRows | None
 ) -> None:
     assert rows_of(content(), name) == expected
-
-
-@pytest.mark.parametrize("many", [False, True])
-@pytest.mark.parametrize("grown", ["hist", "exact", "approx"])
-def test_xgboosts_sums_are_those_of_its_rows_in_every_tree(grown: str, many: bool) -> None:
-    module = format_named("xgboost")
-    loaded = module.load(of_xgboost(many=many, tree_method=grown, eta=1.0, max_depth=6))
-    rows = X.astype(np.float32)
-    found = list(leaves_of_trees("xgboost", loaded, rows, np.arange(4)[::-1], wanted=4))
-    assert sorted(tree for tree, _ in found) == [0, 1, 2, 3]
-    for _, leaves in found:
-        sums = np.bincount(leaves.found, leaves.weights, minlength=leaves.counted.size)
-        shares = sums / sums.sum() - leaves.counted / leaves.counted.sum()
-        assert np.abs(shares).max() < 1e-5
-
-
-OF_DEPTH = {"catboost": "depth", "lightgbm": "max_depth", "xgboost": "max_depth"}
-
-
-class Counting:
-    """A model that counts how often something is read of single trees."""
-
-    def __init__(self, model: Any) -> None:
-        self.asked, self._model = 0, model
-
-    def __getattr__(self, name: str) -> Any:
-        # A whole model takes ten milliseconds to give its weights.
-        self.asked += name in {"copy", "model_to_string", "get_leaf_weights"}
-        return getattr(self._model, name)
-
-    def __getitem__(self, trees: slice) -> Any:
-        self.asked += 1
-        return self._model[trees]
-
-
-@pytest.mark.parametrize("grow_policy", ["SymmetricTree", "Lossguide", "Depthwise"])
-def test_catboosts_trees_count_their_rows_leaf_by_leaf(grow_policy: str) -> None:
-    module = format_named("catboost")
-    loaded = module.load(of_catboost(grow_policy=grow_policy))
-    rows = X.astype(np.float32)
-    found = list(leaves_of_trees("catboost", loaded, rows, np.arange(4)[::-1], wanted=4))
-    assert [tree for tree, _ in found] == [3, 2, 1, 0]
-    every = loaded.model.calc_leaf_indexes(rows)
-    for tree, leaves in found:
-        assert (leaves.found == every[:, tree]).all()
-        assert (np.bincount(leaves.found, minlength=leaves.counted.size) == leaves.counted).all()
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [("catboost", of_catboost), ("lightgbm", of_lightgbm), ("xgboost", of_xgboost)],
-)
-def test_a_tree_is_read_once_for_all_batches_of_a_day(name: str, content: Any) -> None:
-    module = format_named(name)
-    first, second = module.load(content()), module.load(content(**{OF_DEPTH[name]: 2}))
-    counting = dataclasses.replace(first, model=Counting(first.model), counted={})
-    rows, trees = X.astype(np.float32), np.array([3, 1])
-    for some in (rows, rows[:9], rows):
-        found = list(leaves_of_trees(name, counting, some, trees, wanted=2))
-        anew = dataclasses.replace(first, counted={})
-        for (_, one), (_, other) in zip(
-            found, leaves_of_trees(name, anew, some, trees, wanted=2), strict=True
-        ):
-            assert (one.found == other.found).all()
-            assert (one.counted == other.counted).all()
-        assert [tree for tree, _ in found] == [3, 1]
-    assert counting.model.asked == 2 + (name != "xgboost")  # all trees' values, once
-    (_, of_another), *_ = leaves_of_trees(name, second, rows, trees, wanted=2)
-    assert not np.array_equal(of_another.counted, found[0][1].counted)
 
 
 def test_a_sample_of_rows_counts_fewer_and_is_called_so() -> None:
