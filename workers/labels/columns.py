@@ -21,7 +21,7 @@ from workers.labels.parquet import Footer, read_footer, read_row_group
 from workers.labels.shards import Shard
 from workers.lake.formats import format_named
 from workers.lake.layout import Lake, labels_folder
-from workers.lake.manifest import Feature, LabelColumn, Manifest, looked_up
+from workers.lake.manifest import Feature, LabelColumn, Manifest, class_word, looked_up
 
 SPLIT = "split"
 TRAIN, HOLDOUT = "train", "holdout"
@@ -29,6 +29,8 @@ _TABLE = 1 << 16  # values of a label that are looked up in a table
 _DAY = re.compile(r"\d{4}-?\d\d-?\d\d")
 NULL = "__HIVE_DEFAULT_PARTITION__"
 _TRUTH = {"true": "1", "1": "1", "false": "0", "0": "0"}
+_SHOWN = 10
+"""Classes, and values of a column instead of them, that a sentence shows."""
 _A_DAY = dt.timedelta(days=1)
 _NAME_CHARACTERS = 256  # of a privacy unit or a slice: 250 MiB of a batch's
 
@@ -392,11 +394,26 @@ class Batch:
         return BadRecords.at((file, group, row), int(bad.sum()), reason, sentence)
 
 
-def as_stored(kind: pl.DataType) -> str:
-    """Say of labels that are stored with a fraction that no class looks so; else nothing."""
-    if not kind.is_float():
-        return ""
-    return f" (stored as {kind}, 1 is 1.0: store classes as integers, text or booleans)"
+def unknown_label(
+    column: pl.Series, label: LabelColumn, labels: NDArray[np.int64], first: int, *, said: str
+) -> str:
+    """Say of the first bad label what is wrong; `said` is where the classes are listed.
+
+    Whose label it is and which can be looked up there, as the warehouse holds no labels. Where a
+    batch holds not one of the classes, both sides are shown.
+    """
+    if column[first] is None or column[first] != column[first]:  # NaN
+        return f"no label in {label.column!r}: drop such rows before they reach the table"
+    classes = ", ".join(f"{one!r:.20}" for one in label.classes[:_SHOWN])
+    classes += ", ..." if len(label.classes) > _SHOWN else ""
+    held, values = "", column.unique().drop_nulls()
+    if not (labels >= 0).any() and values.len() <= _SHOWN:
+        shown = ", ".join(f"{one!r:.20}" for one in sorted(map(str, values)))
+        held = f" (the column holds {shown}, stored as {column.dtype})"
+    return (
+        f"a label in {label.column!r} that is none of the model's {len(label.classes)} classes "
+        f"{classes}{held}: correct the labels, or {said}"
+    )
 
 
 def _class_indices(
@@ -408,21 +425,11 @@ def _class_indices(
             f"{batch.path} stores the label {label.column!r} as {column.dtype}: store classes as "
             "text, numbers or booleans.",
         )
-    if column.dtype == pl.Boolean:
-        column = column.cast(pl.Int8)
-    known = looked_up(label.classes)
-    labels = _places(column, known)
+    labels = _places(column, looked_up(label.classes))
     bad = labels < 0
     if not bad.any():
         return labels, BadRecords.none()
-    if column[int(np.argmax(bad))] is None:
-        found = f"no label in {label.column!r}: drop such rows before they reach the lake"
-    else:
-        # Whose label it is and which can be looked up there; the warehouse holds no labels.
-        found = (
-            f"a label in {label.column!r} that is none of the model's {len(known)} classes: "
-            f"correct the labels, or the manifest{as_stored(column.dtype)}"
-        )
+    found = unknown_label(column, label, labels, int(np.argmax(bad)), said="the manifest")
     return labels, batch.bad_rows(bad, Reason.LABEL_INVALID, found)
 
 
@@ -443,7 +450,9 @@ def _others(column: pl.Series, label: LabelColumn, batch: Batch) -> NDArray[np.i
 
 
 def _places(column: pl.Series, known: list[str]) -> NDArray[np.int64]:
-    """Return where each value is among `known`, as text; -1 where it is not."""
+    """Return where each value's word is among `known`; -1 where it is not."""
+    if column.dtype == pl.Boolean:
+        column = column.cast(pl.Int8)
     if column.dtype.is_integer() and column.len() and column.null_count() == 0:
         least, greatest = int(column.min()), int(column.max())  # type: ignore[arg-type]
         if greatest - least < _TABLE and greatest < 1 << 63:
@@ -452,8 +461,13 @@ def _places(column: pl.Series, known: list[str]) -> NDArray[np.int64]:
             table = [places.get(str(value), -1) for value in range(least, greatest + 1)]
             rows = np.asarray(column.cast(pl.Int64).to_numpy(), dtype=np.int64) - least
             return np.array(table, dtype=np.int64)[rows]
-    words = column.cast(pl.String)
-    found = words.replace_strict(known, range(len(known)), default=-1, return_dtype=pl.Int64)
+    if not column.dtype.is_numeric():
+        column = column.cast(pl.String)
+    elif column.dtype.is_float():
+        column = column.fill_nan(None)
+    values, places = column.unique().drop_nulls(), {word: one for one, word in enumerate(known)}
+    told = [places.get(class_word(one), -1) for one in values]
+    found = column.replace_strict(values, told, default=-1, return_dtype=pl.Int64)
     return np.asarray(found.fill_null(-1), dtype=np.int64)
 
 

@@ -22,7 +22,7 @@ from workers.lake.formats.contract import (
 )
 from workers.lake.formats.counted_rows import CountedRows
 from workers.lake.layout import Lake, checkpoint_folder
-from workers.lake.manifest import Manifest, parse_manifest
+from workers.lake.manifest import Manifest, looked_up, named_twice, parse_manifest
 from workers.lake.model_sandbox import ModelDescription, UnreadableModelError, describe_model
 
 
@@ -232,7 +232,9 @@ def _predicted(
             f"{NAMES[manifest.format]} cannot score with the model {manifest.model} of "
             f"{manifest.day}: export it again.",
         ) from None
-    return found if model.classes is None else aligned(found, model.classes, manifest.label.words)
+    if model.classes is None:
+        return found
+    return aligned(found, tuple(looked_up(model.classes)), manifest.label.words)
 
 
 def _inputs_refused(error: InputsRefusedError, manifest: Manifest) -> NotEvaluableError:
@@ -342,12 +344,13 @@ def check_described(
     classes = manifest.label.words
     if model.classes is not None:
         # A class that was absent from the training days is none that the model can know.
-        if model.classes == tuple(word for word in classes if word in model.classes):
+        known = looked_up(model.classes)
+        if known == [word for word in classes if word in known] and not named_twice(known):
             return
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID,
             f"{who} knows the classes {list(model.classes)}, but {lists} "
-            f"{list(manifest.label.classes)}.",
+            f"{list(manifest.label.classes)}: list the model's, in its order.",
         )
     if model.class_count != len(classes):
         raise NotEvaluableError(

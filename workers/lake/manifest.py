@@ -29,6 +29,9 @@ _LOOK_ALIKE = {"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "
 """Alphabets that share letters' forms, as Unicode's names of letters begin."""
 _PHONETIC = re.compile("[\u0250-\u02af\u1d00-\u1dbf\ua720-\ua7ff\uab30-\uab6f]")
 """Letters of phonetic transcription, small capitals among them, which Unicode calls Latin."""
+_TRUTH = {"true": "1", "false": "0"}
+_WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,99})(?:\.0+)?")
+_DIGITS = re.compile(r"-?[0-9]{1,100}")
 LARGEST_EPSILON = 1e6
 """A guarantee of more protects nothing, and its arithmetic leaves what numbers can hold."""
 LEAST_DELTA = 1e-100
@@ -40,7 +43,13 @@ Text = Annotated[
     Field(max_length=1_000, pattern=r"^[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*$"),
 ]
 Name = Annotated[Text, Field(min_length=1)]
-Label = bool | int | Text
+
+
+def _without_fraction(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Label = Annotated[bool | int | Text, BeforeValidator(_without_fraction)]
 
 
 _CODE = {
@@ -81,14 +90,29 @@ class PrivatisedBy(StrictModel):
 LabelState = Literal["secret"] | PrivatisedBy | None
 
 
-def looked_up(classes: Iterable[Label]) -> list[str]:
-    """Return classes as the words that a column's values are compared with: true is 1."""
-    return [str(int(one)) if isinstance(one, bool) else str(one) for one in classes]
+def class_word(value: object) -> str:
+    """Return the one word of a class, as a column, a model or settings have it.
+
+    The same class are 1, 1.0, true and the texts of these; of other text, each is its own.
+    """
+    word = str(value)
+    if word.lower() in _TRUTH:
+        return _TRUTH[word.lower()]
+    return str(int(word.partition(".")[0])) if _WHOLE.fullmatch(word) else word
 
 
-def named_twice(classes: Iterable[Label]) -> list[str]:
-    """Return the words that several classes share: a label would be of one of them, or another."""
-    return [word for word, times in Counter(looked_up(classes)).items() if times > 1]
+def looked_up(classes: Iterable[object]) -> list[str]:
+    """Return the words of classes, with which those of a column's values are compared."""
+    return [class_word(one) for one in classes]
+
+
+def named_twice(classes: Iterable[object]) -> list[str]:
+    """Return what several classes share: a label would be of one of them, or another.
+
+    Numbers that differ in their spelling alone, like 01 and 1, are told apart by no column.
+    """
+    numbers = (str(int(word)) if _DIGITS.fullmatch(word) else word for word in looked_up(classes))
+    return [word for word, times in Counter(numbers).items() if times > 1]
 
 
 class LabelColumn(StrictModel):
@@ -106,8 +130,8 @@ class LabelColumn(StrictModel):
     def _told_apart(self) -> "LabelColumn":
         if twice := named_twice(self.classes):
             raise ValueError(
-                f"several classes are {twice[0]!r} in a column (true is 1, false is 0): write each "
-                "class once"
+                f"several classes are {twice[0]!r} in a column (true is 1, as are 1.0 and 01): "
+                "write each class once"
             )
         return self
 
@@ -118,8 +142,8 @@ class LabelColumn(StrictModel):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The classes as text, as models name them."""
-        return tuple(str(value) for value in self.classes)
+        """The classes' words (`class_word`)."""
+        return tuple(looked_up(self.classes))
 
 
 class Feature(StrictModel):

@@ -14,6 +14,7 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch
 from workers.labels.parquet import Footer
+from workers.lake.manifest import class_word
 from workers.scan.partial_results import Game
 from workers.scan.sampling_weights import SamplingWeights
 from workers.sources.scores.score_columns import read_numbers
@@ -142,8 +143,9 @@ def _rates(game: Game, batch: Batch, labels: NDArray[np.int64]) -> NDArray[np.fl
     sampling = game.plan.sampling
     assert sampling is not None  # noqa: S101  # who calls has looked
     if sampling.weight is None:
-        words = [sampling.label.get(word, 1.0) for word in game.source.label.words]
-        return np.array([*words, 1.0])[labels]
+        rates = {class_word(word): rate for word, rate in sampling.label.items()}
+        told = [rates.get(word, 1.0) for word in game.source.label.words]
+        return np.array([*told, 1.0])[labels]
     weights = read_numbers(batch, sampling.weight, role="sampling.weight")
     if not np.all(weights[labels >= 0] >= 1.0):
         raise NotEvaluableError(

@@ -14,7 +14,7 @@ from workers.labels.parquet import read_footer
 from workers.lake import limits
 from workers.lake.formats import ENDINGS
 from workers.lake.layout import Lake, read_named
-from workers.lake.manifest import SCHEMA_VERSION, Manifest
+from workers.lake.manifest import SCHEMA_VERSION, Manifest, class_word, looked_up
 from workers.lake.model_sandbox import ModelDescription, UnreadableModelError, describe_model
 
 _CLASSES = 1_000
@@ -122,10 +122,11 @@ def _classes(
             f"{table} has more than {_CLASSES:,} values in {label!r}, which are no classes: "
             "name the column of the classes that the model predicts."
         )
-    by_word = {str(value): value for value in sorted(values)}
-    words = described.classes or tuple(by_word)
-    whole = pa.types.is_integer(kinds.field(label).type)
-    return [by_word.get(word, int(word) if whole else word) for word in words]
+    by_word = {class_word(one): one for one in sorted(values) if class_word(one) != "nan"}
+    plain = {word: value for word, value in by_word.items() if isinstance(value, bool | int | str)}
+    whole = not plain or pa.types.is_integer(kinds.field(label).type)  # 1.0 is 1
+    words = looked_up(described.classes or by_word)
+    return [plain.get(word, int(word) if whole and word.isdecimal() else word) for word in words]
 
 
 def _features(

@@ -146,15 +146,15 @@ def _propose_label(
     scored: bool,
 ) -> None:
     few = {
-        name: sorted(values.to_list())
+        name: values
         for name, kind in sample.schema.items()
-        if kind == pl.Boolean or kind.is_integer() or kind == pl.String
-        if 2 <= len(values := sample[name].drop_nulls().unique()) <= _CLASSES
+        if not kind.is_float() or re.fullmatch(_HINTS["label"], name, re.IGNORECASE)
+        if 2 <= len(values := _classes(sample[name])) <= _CLASSES
         if name not in settings.values() and not {"train", "holdout"} <= set(values)
     }
     if settings.get("label") in sample.columns:
-        values = sample[settings["label"]].drop_nulls().unique()
-        few |= {settings["label"]: sorted(values.to_list())} if len(values) <= _CLASSES else {}
+        values = _classes(sample[settings["label"]])
+        few |= {settings["label"]: values} if 0 < len(values) <= _CLASSES else {}
     if "label" not in settings:
         scores = () if scored else _judging(sample, settings)
         named = _named(few, "label", settings)
@@ -188,6 +188,20 @@ def _propose_label(
         counts = sample[label].value_counts(sort=True, normalize=True).rows()
         shares = ", ".join(f"{value} {share:.1%}" for value, share in counts[:5])
         why["classes"] = f"its values ({shares}); probabilities must be in this order"
+
+
+def _classes(column: pl.Series) -> list[Any]:
+    """Return a column's values as classes, ascending; none where they are no classes.
+
+    A whole number may be stored as a float: pandas does so where one is missing.
+    """
+    if column.dtype.is_float() or column.dtype.is_decimal():
+        values = column.drop_nulls().cast(pl.Float64).drop_nans().unique()
+        if (values != values.round()).any():
+            return []
+        column = values.cast(pl.Int64, strict=False)
+    plain = column.dtype == pl.Boolean or column.dtype.is_integer() or column.dtype == pl.String
+    return sorted(column.drop_nulls().unique().to_list()) if plain else []
 
 
 def _judging(sample: pl.DataFrame, settings: Mapping[str, Any]) -> tuple[str, ...]:

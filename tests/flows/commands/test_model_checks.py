@@ -104,7 +104,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     ),
     "null-labels": (
         labels(lambda frame: frame.with_columns(late=pl.when(pl.col("hour") > 2).then("late"))),
-        "no label in 'late': drop such rows before they reach the lake",
+        "no label in 'late': drop such rows before they reach the table",
     ),
     "csv-named-parquet": (as_csv, "it holds text (CSV or JSON, whatever its name says), write it"),
     "damaged": (

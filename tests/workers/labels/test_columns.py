@@ -1,8 +1,12 @@
 """Labels as class indices: a table of integers says what comparing their text says."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
+from pydantic import ValidationError
 
 from workers.labels.columns import Batch
 from workers.lake.manifest import LabelColumn
@@ -50,13 +54,59 @@ def test_a_missing_label_is_bad_and_the_others_are_found(dtype: type[pl.DataType
     assert bad.total == 1
 
 
-def test_labels_with_a_fraction_are_no_classes() -> None:
-    column = pl.Series("late", [1.0, 0.0, float("nan")])
-    labels, bad = batch(column).labels(LabelColumn(column="late", classes=(0, 1)))
-    assert labels.tolist() == [-1, -1, -1]
-    assert "(stored as Float64, 1 is 1.0: store classes as integers" in bad.sentence
-    words = LabelColumn(column="late", classes=("1.0", "0.0"))
-    assert batch(column).labels(words)[0].tolist() == [0, 1, -1]
+ONE_CLASS: list[tuple[pl.Series, tuple[int, ...]]] = [
+    (pl.Series([True, False, None]), (1, 0, -1)),
+    (pl.Series([1, 0, None], dtype=pl.Int8), (1, 0, -1)),
+    (pl.Series([1, 0, None], dtype=pl.UInt64), (1, 0, -1)),
+    (pl.Series([1.0, 0.0, float("nan")]), (1, 0, -1)),
+    (pl.Series([1.0, -0.0, None], dtype=pl.Float32), (1, 0, -1)),
+    (pl.Series([1.0, 0.5, 0.0]), (1, -1, 0)),
+    (pl.Series(["1.00", "0.00", None]).cast(pl.Decimal(22, 2)), (1, 0, -1)),
+    (pl.Series(["1", "0", "2"]), (1, 0, -1)),
+    (pl.Series(["1.0", "0.0", ""]), (1, 0, -1)),
+    (pl.Series(["True", "false", "yes"]), (1, 0, -1)),
+    (pl.Series(["01", " 1", "1e0"]), (-1, -1, -1)),
+    (pl.Series(["1", "0", "01"], dtype=pl.Categorical), (1, 0, -1)),
+]
+
+
+@pytest.mark.parametrize("classes", [(0, 1), (False, True), ("0", "1"), ("0.0", "1.0"),
+                                     ("False", "True"), ("false", "true")])  # fmt: skip
+@pytest.mark.parametrize(("column", "expected"), ONE_CLASS)
+def test_a_class_is_one_whatever_the_column_and_the_model_call_it(
+    column: pl.Series, expected: tuple[int, ...], classes: tuple[Any, ...]
+) -> None:
+    label = LabelColumn(column="late", classes=classes)
+    labels, bad = batch(column.alias("late")).labels(label)
+    assert tuple(labels.tolist()) == expected
+    assert bad.total == expected.count(-1)
+
+
+@pytest.mark.parametrize(
+    "classes", [(1, True), ("1", 1), ("1", "1.0"), ("01", "1"), ("True", "true"), (0, False, 2)]
+)
+def test_classes_that_no_column_tells_apart_are_refused(classes: tuple[Any, ...]) -> None:
+    with pytest.raises(ValidationError, match="write each class once"):
+        LabelColumn(column="late", classes=classes)
+
+
+def test_settings_may_write_whole_numbers_as_floats() -> None:
+    assert LabelColumn(column="late", classes=(0.0, 1.0)).classes == (0, 1)  # type: ignore[arg-type]
+    with pytest.raises(ValidationError):
+        LabelColumn(column="late", classes=(0.5, 1.0))  # type: ignore[arg-type]
+
+
+def test_a_batch_without_one_class_shows_both_sides(
+    hold_sentences: Callable[..., None],
+) -> None:
+    label = LabelColumn(column="late", classes=("no", "yes"))
+    columns = (
+        pl.Series("late", ["Y", "N", "N"]),
+        pl.Series("late", [0.25, 0.5, 0.5]),
+        pl.Series("late", ["yes", "Y", "no"]),
+        pl.Series("late", ["yes", None, "no"]),
+    )
+    hold_sentences(*(batch(column).labels(label)[1].sentence for column in columns))
 
 
 def test_no_rows_have_no_labels() -> None:

@@ -114,6 +114,25 @@ def test_several_classes_are_listed_in_order(tmp_path: pathlib.Path) -> None:
     assert found.settings["classes"] == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("kind", [pl.Float64, pl.Float32, pl.Decimal(22, 2), pl.Boolean, pl.Int8])
+@pytest.mark.parametrize("label", [None, "clicked"])
+def test_a_label_of_whole_numbers_has_classes_however_it_is_stored(
+    tmp_path: pathlib.Path, kind: pl.DataType, label: str | None
+) -> None:
+    """pandas stores 0 and 1 as floats where one is missing."""
+    frame = rows(clicked=(pl.Series(range(500)) % 3 // 2).cast(kind))
+    if kind != pl.Boolean:
+        frame = frame.with_columns(
+            clicked=pl.when(pl.col("event_id") != "e7").then(pl.col("clicked"))
+        )
+    table = put(tmp_path / "scores", frame)
+    found = propose(look(table), {"label": label, "split": "split"})
+    text = as_toml("m", table, found, {}, folder=FOLDER)
+    (settings,) = tomllib.loads(text)["models"]
+    assert ScoreTables.model_validate(settings["scores"]).classes == (0, 1)
+    assert (found.settings["label"], "scale" in found.settings) == ("clicked", False)
+
+
 def test_a_split_is_no_label_and_two_columns_of_few_values_are_asked(
     tmp_path: pathlib.Path,
 ) -> None:

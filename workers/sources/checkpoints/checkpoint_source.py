@@ -31,6 +31,7 @@ from workers.lake.manifest import (
     Manifest,
     OutputCorrection,
     Privacy,
+    class_word,
     named_twice,
 )
 from workers.plan import Plan
@@ -439,7 +440,9 @@ def _check_features(manifest: Manifest, place: LabelPlace, plan: Plan, *, label:
 
 def _classes_of_both(target: LabelColumn, proxy: LabelColumn) -> tuple[Label, ...]:
     """Return the classes of both models, those of the target first."""
-    return target.classes + tuple(one for one in proxy.classes if str(one) not in target.words)
+    return target.classes + tuple(
+        one for one in proxy.classes if class_word(one) not in target.words
+    )
 
 
 def _check_proxy(target: Manifest, proxy: Manifest, day: dt.date) -> None:

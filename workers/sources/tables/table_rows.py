@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from privcore.attacks import ABOVE
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
-from workers.labels.columns import Batch, as_stored, only_in_folder
+from workers.labels.columns import Batch, only_in_folder, unknown_label
 from workers.labels.parquet import Footer
 from workers.lake.manifest import LabelColumn
 from workers.sources.tables.day_tables import DayTable
@@ -70,21 +70,24 @@ class DayRows:
         Rows of no day keep their label, so that they are counted as rows that do not play.
         """
         today = self.today(batch)
-        bad = self._bad_labels(batch, label, (labels < 0) & today)
+        bad = self._bad_labels(batch, label, labels, (labels < 0) & today)
         return np.where(today | self._of_no_day(batch), labels, -1), bad
 
-    def _bad_labels(self, batch: Batch, label: LabelColumn, bad: NDArray[np.bool_]) -> BadRecords:
+    def _bad_labels(
+        self,
+        batch: Batch,
+        label: LabelColumn,
+        labels: NDArray[np.int64],
+        bad: NDArray[np.bool_],
+    ) -> BadRecords:
         """Return what is bad among the day's rows alone."""
         if not bad.any():
             return BadRecords.none()
-        wanted = (
-            f"no label in {label.column!r}, or one that is none of {len(label.classes)} classes"
-        )
-        stored = as_stored(batch.column(label.column).dtype)
-        advice = f"correct {self.table.KEY}.classes, or the labels{stored}"
-        if label.classes == ABOVE:
-            wanted, advice = f"no finite number in {label.column!r}", "correct the labels"
-        return batch.bad_rows(bad, Reason.LABEL_INVALID, f"{wanted}: {advice}")
+        column, said = batch.column(label.column), f"{self.table.KEY}.classes"
+        found = f"no finite number in {label.column!r}: correct the labels"
+        if label.classes != ABOVE:
+            found = unknown_label(column, label, labels, int(np.argmax(bad)), said=said)
+        return batch.bad_rows(bad, Reason.LABEL_INVALID, found)
 
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether training saw each row; neither of no day, or with a label too late for it.

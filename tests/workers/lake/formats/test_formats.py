@@ -7,6 +7,7 @@ import random
 import re
 from typing import Any
 
+import catboost
 import lightgbm
 import numpy as np
 import onnx
@@ -118,6 +119,27 @@ def test_a_category_that_training_did_not_know_is_missing(
         frame.with_columns(city=pl.lit(value, pl.String)) for value in ("NEW", None)
     )
     np.testing.assert_array_equal(scored(lake, unknown), scored(lake, missing))
+
+
+@pytest.mark.parametrize("labels", [np.bool_, np.int8, np.float64, np.str_])
+@pytest.mark.parametrize("classes", [(0, 1), (False, True), ("0.0", "1.0")])
+def test_catboosts_classes_are_those_of_the_manifest_whatever_their_type(
+    tmp_path: pathlib.Path, labels: type, classes: tuple[Any, ...]
+) -> None:
+    """CatBoost calls them True and False, 0 and 1, 0.0 and 1.0, or as the text does."""
+    frame = rows_with_gaps(300, seed=6)
+    rows = frame.select("delay", "hour", city=pl.col("city").fill_null(""))
+    quiet = {"iterations": 5, "verbose": 0, "thread_count": 1, "allow_writing_files": False}
+    model = catboost.CatBoostClassifier(cat_features=["city"], **quiet)
+    model.fit(rows, frame["late"].to_numpy().astype(labels))
+    label = LabelColumn(column="late", classes=classes)
+    lake = Lake(str(tmp_path))
+    trained = Trained("catboost", model._serialize_model(), model.predict_proba)
+    put_trained(lake, DAY, trained, label=label)
+    np.testing.assert_allclose(scored(lake, frame), trained.says(rows), atol=1e-6, rtol=0)
+    put_trained(lake, DAY, trained, label=LabelColumn(column="late", classes=("no", "yes")))
+    with pytest.raises(NotEvaluableError, match=r"knows the classes .*list the model's"):
+        read_checkpoint(lake, "good", DAY)
 
 
 def matrix_of_codes(frame: pl.DataFrame) -> tuple[np.ndarray, pl.Series]:

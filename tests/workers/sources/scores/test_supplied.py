@@ -297,9 +297,9 @@ WRONG = {
     "wrong class": ({"classes": ("yes", "no")}, None, "label_invalid", "none of"),
     "classes with a fraction": (
         {},
-        {"clicked": pl.col("clicked").cast(pl.Float64)},
+        {"clicked": pl.col("clicked") * 0.5},
         "label_invalid",
-        "stored as Float64, 1 is 1.0",
+        "none of the model's 2 classes 0, 1: correct the labels, or scores.classes",
     ),
     "log odds": (
         {},
