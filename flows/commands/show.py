@@ -17,6 +17,8 @@ from flows.commands.options import (
 from flows.commands.printing import form_of, print_audits, print_rows, working
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from workers.warehouse.store import Warehouse
 
 app = typer.Typer()
@@ -30,7 +32,7 @@ def show(
         str | None, typer.Option(help="Print this model alone, on its own latest night.")
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Every current record, not only the latest night.")
+        bool, typer.Option("--all", help="Every current record, not only each model's latest.")
     ] = False,
     next_steps: Annotated[
         bool,
@@ -50,7 +52,7 @@ def show(
     as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the audits of the latest night.
+    """Print the latest audit of each model, of whichever night.
 
     Examples: privaudit show --next; privaudit show --model delays-private --all;
     privaudit show --together; privaudit show --as-of 2026-05-01T12:00
@@ -70,20 +72,22 @@ def show(
         settings = load_settings(config)
         warehouse = Warehouse(settings.warehouse, as_of=as_of, by_log=by_log)
         warehouse.check_exists()
-        newest = _newest_day(warehouse, model)
-        day = None if every else newest
+        last = _last_audits(warehouse, model)
         if same_labels:
             from workers.warehouse.together import together, together_table
 
             total = settings.together
-            found = together(warehouse, day=day, delta=0.0 if total is None else total.delta)
+            newest = None if every else last["day"][-1] if last.height else None
+            found = together(warehouse, day=newest, delta=0.0 if total is None else total.delta)
             print_rows(together_table(found, None if total is None else total.epsilon), form)
             return
-        audits = warehouse.current(every_secret=True, day=day)
+        # A night's q-values are of all its models, so its other models are left out at the end.
+        days = None if every else last["day"].unique().to_list()
+        audits = warehouse.current(every_secret=True, days=days)
         audits = with_windows(warehouse, audits, windows=stored_windows(settings.report))
         audits = with_acknowledgements(warehouse, audits)
-        if model is not None:  # only now: a night's q-values are of all its models
-            audits = audits.filter(pl.col("model") == model)
+        wanted = last["model"] if every else last["audit_id"]
+        audits = audits.filter(pl.col(wanted.name).is_in(wanted.implode()))
     if next_steps:
         from flows.next_steps import next_steps_table
 
@@ -92,18 +96,21 @@ def show(
     print_audits(audits, form)
 
 
-def _newest_day(warehouse: "Warehouse", model: str | None) -> dt.date | None:
-    """Return the newest night, of one model if it is named; an unknown name is a sentence."""
+def _last_audits(warehouse: "Warehouse", model: str | None) -> "pl.DataFrame":
+    """Return the last audits, of one model if it is named; an unknown name is a sentence."""
     from privcore.exceptions import TerminalError
     from workers.plain_text import plain_text
 
-    newest = warehouse.newest_day(model)
-    if model is not None and newest is None:
+    last = warehouse.last_audits()
+    if model is None:
+        return last
+    last = last.filter(last["model"] == model)
+    if last.is_empty():
         raise TerminalError(
             f"The warehouse has no audit of model {plain_text(model)!r}: "
             "`privaudit show --all` prints the models that it has."
         )
-    return newest
+    return last
 
 
 @app.command(rich_help_panel=LOOK)

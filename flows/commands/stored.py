@@ -55,7 +55,7 @@ def not_the_days(warehouse: "Warehouse", audit_id: str) -> str:
     model, day, secret, exploratory = asked.row(0)
     if None in {model, day}:
         return ""
-    one = warehouse.current(every_secret=True, day=day, models=asked["model"])
+    one = warehouse.current(every_secret=True, days=[day], models=asked["model"])
     counting = one.filter(pl.col("secret").eq_missing(secret))["audit_id"].to_list()
     if audit_id not in counting:
         counts = ", ".join(name[:8] for name in counting) or "none"

@@ -62,6 +62,13 @@ class History:
         return self.nights[-1]
 
     @property
+    def shown(self) -> AuditedNight:
+        """The newest record of a day that can be: one that was mistyped hides no other."""
+        tomorrow = dt.timedelta(days=1)
+        possible = (n for n in reversed(self.nights) if n.day <= n.recorded_at.date() + tomorrow)
+        return next(possible, self.latest)
+
+    @property
     def evaluated(self) -> tuple[AuditedNight, ...]:
         """The records that came to a bound."""
         return tuple(night for night in self.nights if night.epsilon_lower is not None)
@@ -125,9 +132,9 @@ def last_value(history: History, figure: Figure) -> float | None:
     return next(values(history, figure), None)
 
 
-def worst_first(tonight: Mapping[str, AuditedNight | None]) -> list[str]:
-    """Return models by their record of the night, the worst first."""
-    return sorted(tonight, key=lambda model: (*_badness(tonight[model]), model))
+def worst_first(latest: Mapping[str, AuditedNight]) -> list[str]:
+    """Return models by their last record, the worst first."""
+    return sorted(latest, key=lambda model: (*_badness(latest[model]), model))
 
 
 def control_leaks(night: AuditRow) -> bool:
@@ -135,15 +142,12 @@ def control_leaks(night: AuditRow) -> bool:
     return night.control_epsilon_lower is not None and night.control_epsilon_lower > 0.0
 
 
-def sign_rank(night: AuditRow | None) -> int:
-    """Return how early a record is shown, 0 first; a missing record counts as not evaluable."""
-    return SIGNS[Verdict.NOT_EVALUABLE if night is None else Verdict(night.verdict)].rank
+def sign_rank(night: AuditRow) -> int:
+    """Return how early a record is shown, 0 first."""
+    return SIGNS[Verdict(night.verdict)].rank
 
 
-def _badness(night: AuditRow | None) -> tuple[int, float]:
+def _badness(night: AuditedNight) -> tuple[int, float]:
     """Sort by verdict, then by how far the bound is above (or below) what was declared."""
-    lower = (night.epsilon_lower if night else None) or 0.0
-    declared = (night.epsilon_declared if night else None) or 0.0
-    standing = isinstance(night, AuditedNight) and night.stands_violated
-    rank = SIGNS[Verdict.VIOLATED].rank if standing else sign_rank(night)
-    return rank, declared - lower
+    rank = SIGNS[Verdict.VIOLATED].rank if night.stands_violated else sign_rank(night)
+    return rank, (night.epsilon_declared or 0.0) - (night.epsilon_lower or 0.0)

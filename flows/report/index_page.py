@@ -14,8 +14,6 @@ from flows.report.templating import rendered
 
 MANY_MODELS = 24
 """The most models without a search on the page, which needs scripts that may run."""
-MISSING = "missing"
-"""Text for the verdict of a model that was not audited on the night."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,21 +23,19 @@ class Entry:
     Attributes:
         model: its name.
         href: path of its own page.
-        latest: its newest record.
-        tonight: its record of the page's night, if there is one.
+        latest: its newest record, of whichever night.
         trend: all its nights, drawn small; empty where none came to a figure.
     """
 
     model: str
     href: str
     latest: AuditedNight
-    tonight: AuditedNight | None
     trend: Markup
 
     @property
     def verdict(self) -> str:
-        """The verdict of the night."""
-        return MISSING if self.tonight is None else self.tonight.verdict
+        """The verdict of its newest record."""
+        return self.latest.verdict
 
     @property
     def owner(self) -> str:
@@ -83,12 +79,12 @@ def index_page(
     """Return the page of the night as text."""
     entries = [one for one in models if isinstance(one, Entry)]
     by_name = {entry.model: entry for entry in entries}
-    ordered = worst_first({entry.model: entry.tonight for entry in entries})
+    ordered = worst_first({entry.model: entry.latest for entry in entries})
     return rendered(
         "index.html.j2",
         root="",
         day=night,
-        sentence=sentences.night_sentence({name: by_name[name].tonight for name in ordered}),
+        sentence=sentences.night_sentence({name: by_name[name].latest for name in ordered}, night),
         entries=[by_name[name] for name in ordered],
         choices=_choices(entries) if len(entries) > MANY_MODELS else {},
         records=[entry.latest for entry in entries],

@@ -1,10 +1,11 @@
 """Sentences on the figures. Every sentence claims at most what its figure proves."""
 
+import datetime as dt
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from flows.report.figures import count, enumeration, percent, short_days
+from flows.report.figures import count, enumeration, long_day, percent, short_days
 from flows.report.history import AuditedNight, History
 from flows.report.signs import SIGNS
 from privcore.lower_bounds.verdicts import Verdict
@@ -16,37 +17,40 @@ NAMED_AT_MOST = 3
 """The most models that are named in the night's sentence; the others are counted."""
 
 
-def night_sentence(tonight: Mapping[str, AuditedNight | None]) -> str:
-    """Return the night in one sentence.
+def night_sentence(latest: Mapping[str, AuditedNight], night: dt.date | None = None) -> str:
+    """Return how all models stand in one sentence, each by its own last record.
 
     For example "1 of 3 models consistent; delays-broken leaks at least 0.9, declared 0.5;
     delays-plain declares nothing and leaks at least 1.1".
 
     Args:
-        tonight: each model's record of the night, the worst first; None where it was not audited.
+        latest: each model's last record, the worst first.
+        night: the newest night; models that were not audited on it are named as late.
     """
-    if not tonight:
+    if not latest:
         return "No audit has been recorded yet"
-    verdicts = {
-        model: Verdict.NOT_EVALUABLE if night is None else Verdict(night.verdict)
-        for model, night in tonight.items()
-    }
+    verdicts = {model: Verdict(last.verdict) for model, last in latest.items()}
     violated = [
-        f"{model} {_leaks(night)}"
-        for model, night in tonight.items()
-        if night is not None and verdicts[model] is Verdict.VIOLATED
+        f"{model} {_leaks(last)}"
+        for model, last in latest.items()
+        if verdicts[model] is Verdict.VIOLATED
     ]
     standing = [
         f"{model} is violated over all nights: together they refute what was declared for them"
-        for model, night in tonight.items()
-        if night is not None and night.stands_violated and verdicts[model] is not Verdict.VIOLATED
+        for model, last in latest.items()
+        if last.stands_violated and verdicts[model] is not Verdict.VIOLATED
     ]
     undeclared = [
-        f"{model} declares nothing{_and_leaks(night)}"
-        for model, night in tonight.items()
-        if night is not None and verdicts[model] is Verdict.UNDECLARED
+        f"{model} declares nothing{_and_leaks(last)}"
+        for model, last in latest.items()
+        if verdicts[model] is Verdict.UNDECLARED
     ]
-    parts = [_calm(tonight, verdicts)]
+    late = [
+        f"{model} was last audited on {long_day(last.day)}"
+        for model, last in latest.items()
+        if night is not None and last.day < night
+    ]
+    parts = [_calm(latest, verdicts)]
     if violated:
         parts.append("; ".join(_shortened(violated, "more leak beyond what was declared")))
     if standing:
@@ -55,6 +59,8 @@ def night_sentence(tonight: Mapping[str, AuditedNight | None]) -> str:
         parts.append("; ".join(_shortened(undeclared, "more declare nothing")))
     parts += _told(verdicts, (Verdict.PRIVATISED, Verdict.NOT_A_GUARANTEE, Verdict.VACUOUS))
     parts += _told(verdicts, (Verdict.DOUBTFUL, Verdict.PROXY_UNFAITHFUL, Verdict.NOT_EVALUABLE))
+    if late:
+        parts.append("; ".join(_shortened(late, "more were not audited on the newest night")))
     return "; ".join(parts)
 
 
@@ -178,14 +184,14 @@ def _which(nights: Sequence[AuditRow]) -> str:
     return "" if len(nights) > 7 else f" ({short_days([night.day for night in nights])})"
 
 
-def _calm(tonight: Mapping[str, AuditedNight | None], verdicts: Mapping[str, Verdict]) -> str:
-    """Say of how many models neither tonight nor the standing speaks against the declaration."""
+def _calm(latest: Mapping[str, AuditedNight], verdicts: Mapping[str, Verdict]) -> str:
+    """Say of how many models neither the last night nor the standing is against the declaration."""
     calm = sum(
-        verdicts[model] is Verdict.CONSISTENT and night is not None and not night.stands_violated
-        for model, night in tonight.items()
+        verdicts[model] is Verdict.CONSISTENT and not last.stands_violated
+        for model, last in latest.items()
     )
-    models = "model" if len(tonight) == 1 else "models"
-    return f"{calm} of {len(tonight)} {models} {SIGNS[Verdict.CONSISTENT].word}"
+    models = "model" if len(latest) == 1 else "models"
+    return f"{calm} of {len(latest)} {models} {SIGNS[Verdict.CONSISTENT].word}"
 
 
 def _and_leaks(night: AuditRow) -> str:

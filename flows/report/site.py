@@ -205,7 +205,7 @@ def _write_models(job: _Job) -> _Written:
         inputs = ""
         try:
             history = history_of(model, tables.audits)
-            written.append(_entry(history, name, job.night, job.top))
+            written.append(_entry(history, name, job.top))
             if job.known is not None:
                 inputs = inputs_digest(tables.frames(), name, job.night)
                 there = job.known[name]
@@ -246,13 +246,12 @@ def _told(tables: Tables, models: list[str]) -> tuple[AuditedNight, ...]:
         return ()
 
 
-def _entry(history: History, name: str, night: dt.date, top: float) -> Entry:
+def _entry(history: History, name: str, top: float) -> Entry:
     """Return what the page of the night needs of a model."""
     return Entry(
         history.model,
         f"{MODELS}/{name}",
-        history.latest,
-        history.latest if history.latest.day == night else None,
+        history.shown,
         _small(history, name, top),
     )
 

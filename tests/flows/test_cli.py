@@ -160,31 +160,34 @@ def test_json_of_a_failed_audit_has_nulls(folder: pathlib.Path, privaudit: Comma
 
 
 @pytest.mark.slow
-def test_show_prints_the_latest_night_and_all_every_current_record(
+def test_show_prints_each_models_latest_audit_and_all_every_current_record(
     folder: pathlib.Path, privaudit: Command
 ) -> None:
     write_settings(folder, ["good", "other"])
     records = [evaluated(model, day) for model in ("good", "other") for day in (EVE, DAY)]
+    records.append(evaluated("late", EVE))
     put_rows(Warehouse(str(folder / "warehouse")), [*records, failed("good", DAY, hour=9)])
 
     latest = json.loads(privaudit("show", "--json").out)
     assert [(row["model"], row["day"], row["status"]) for row in latest] == [
+        ("late", str(EVE), "evaluated"),
         ("good", str(DAY), "evaluated"),
         ("other", str(DAY), "evaluated"),
     ]
     (counted,) = json.loads(privaudit("sql", "select count(*) as n from audits", "--json").out)
-    assert counted["n"] == 5  # the rerun that failed is kept, and takes no verdict back
+    assert counted["n"] == 6  # the rerun that failed is kept, and takes no verdict back
     every = json.loads(privaudit("show", "--all", "--json").out)
     assert [(row["model"], row["day"]) for row in every] == [
         ("good", str(EVE)),
+        ("late", str(EVE)),
         ("other", str(EVE)),
         ("good", str(DAY)),
         ("other", str(DAY)),
     ]
     table = privaudit("show", "--all").out
-    assert table.count(str(EVE)) == table.count(str(DAY)) == 2
+    assert table.count(str(EVE)) == table.count(str(DAY)) + 1 == 3
     (one,) = json.loads(privaudit("show", "--model", "good", "--json").out)
-    assert one == latest[0]
+    assert one == latest[1]
     alone = json.loads(privaudit("show", "--model", "good", "--all", "--json").out)
     assert alone == [row for row in every if row["model"] == "good"]
     unknown = privaudit("show", "--model", "goof")

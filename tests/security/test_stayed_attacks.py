@@ -165,7 +165,7 @@ def test_a_night_that_cannot_be_compared_costs_no_other_model_its_alerts(
     other = told[1].audit.model_copy(update={"dataset": "views"})
     rows = [AuditRecord(audit=forged), evaluated("ads", DAY, dataset="clicks")]
     warehouse.commit_all([*rows, told[0], AuditRecord(audit=other)])
-    found = public_changes(warehouse, warehouse.current(day=DAY))
+    found = public_changes(warehouse, warehouse.current(days=[DAY]))
     said = {change.model: change.settings or change.declaration for change in found}
     assert said["ads"] == CONTRADICTORY
     assert "those of views" in (said["other"] or "")

@@ -113,7 +113,7 @@ def passed_over(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, str]:
         return {}
     current = warehouse.current(
         every_secret=True,
-        day=days[0] if len(days) == 1 else None,
+        days=days,
         models=asked["model"].unique(),
         columns=("audit_id", "verdict", "plan", *named),
     )

@@ -5,7 +5,7 @@ The tables of `workers.warehouse.tables` at a path or URI. No row is ever change
 """
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -261,27 +261,21 @@ class Warehouse:
         """Return what a query over scanned tables finds."""
         return without_impossible_times(whole(self.uri, rows.collect))
 
-    def newest_day(self, model: str | None = None) -> dt.date | None:
-        """Return the newest day that has a current record of any secret; None where none has.
+    def last_audits(self) -> pl.DataFrame:
+        """Return id, model, secret and day of the last current audit of each model and secret.
 
-        Of one model, if it is given.
+        One of a day that cannot be is the last where there is no other.
         """
-        kept = self._not_withdrawn(self.scan("audits"))
-        if model is not None:
-            kept = kept.filter(pl.col("model") == model)
-        found = self.collect(
-            kept.select(
-                pl.col("day").filter(POSSIBLE_DAY).max().alias("possible"), pl.col("day").max()
-            )
-        )
-        newest: dt.date | None = found["possible"].item() or found["day"].item()
-        return newest
+        named = ("audit_id", "model", "secret", "day")
+        known = self.current(every_secret=True, columns=(*named, "recorded_at"))
+        ordered = known.sort(POSSIBLE_DAY, "day").select(named)
+        return ordered.unique(("model", "secret"), keep="last", maintain_order=True)
 
     def current(
         self,
         *,
         every_secret: bool = False,
-        day: dt.date | None = None,
+        days: Collection[dt.date] | None = None,
         models: pl.Series | None = None,
         columns: Sequence[str] | None = None,
         in_order: bool = True,
@@ -289,8 +283,8 @@ class Warehouse:
     ) -> pl.DataFrame:
         """Return the current record of every model and day, ordered by day and model.
 
-        Those of labels; with `every_secret` also the current one of each other secret. Of one day,
-        some models or some columns alone where these are given. To order years of whole records
+        Those of labels; with `every_secret` also the current one of each other secret. Of some
+        days, models or columns alone where these are given. To order years of whole records
         takes as much memory again.
 
         It is the latest that came to figures, or the latest of all where none did: a rerun that
@@ -304,8 +298,8 @@ class Warehouse:
         and read its labels, whatever it came to, since labels decide that.
         """
         audits = self.scan("audits")
-        if day is not None:
-            audits = audits.filter(pl.col("day") == day)
+        if days is not None:
+            audits = audits.filter(pl.col("day").is_in(list(days)))
         if models is not None:
             audits = audits.filter(pl.col("model").is_in(models.implode()))
         latest = self._latest(audits, public=public)

@@ -127,7 +127,8 @@ def _audits(warehouse: Warehouse, day: dt.date | None, *, public: bool) -> pl.Da
     Later ones, too, where the day was audited after them.
     """
     named = pl.col("dataset").is_not_null()
-    audits = warehouse.current(day=day, columns=_AUDIT, public=public).filter(named)
+    days = None if day is None else [day]
+    audits = warehouse.current(days=days, columns=_AUDIT, public=public).filter(named)
     since = min((_label_days(row)[0] for row in audits.iter_rows(named=True)), default=day)
     if day is None or since is None:
         return audits

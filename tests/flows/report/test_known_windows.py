@@ -130,7 +130,7 @@ def test_a_command_reads_what_the_report_keeps_and_derives_the_rest(
         (tmp_path / WINDOWS).write_bytes((tmp_path / WINDOWS).read_bytes()[:-1] + b"x")
     before = {path: path.read_bytes() for path in tmp_path.glob(".*")}
     derived.clear()
-    audits = warehouse.current(every_secret=True, day=day(6 if "last" in kept else 5))
+    audits = warehouse.current(every_secret=True, days=[day(6 if "last" in kept else 5)])
     found = windows_beside(tmp_path, None if kept == "no key" else KEY, warehouse, audits)
     assert found.sort("model").equals(epsilon_windows(warehouse, audits).sort("model"))
     assert found.height == audits.height == (1 if "last" in kept else 2)
@@ -146,7 +146,7 @@ def test_a_command_derives_a_night_whose_history_changed_since_the_report(
     read(warehouse, tmp_path)
     derived.clear()
     put_rows(warehouse, [night(3, model="loans", hour=5)])  # labels came late
-    audits = warehouse.current(every_secret=True, day=day(5))
+    audits = warehouse.current(every_secret=True, days=[day(5)])
     found = windows_beside(tmp_path, KEY, warehouse, audits)
     assert derived == [[("loans", 5)]]
     assert found.sort("model").equals(epsilon_windows(warehouse, audits).sort("model"))

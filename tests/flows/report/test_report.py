@@ -250,8 +250,16 @@ def test_infinite_figures_are_shown_and_not_drawn(pages):
 
 def test_a_model_without_a_record_of_the_night_is_not_passed_over(pages):
     text = words(pages([record("old"), record("new", 2)])["index.html"])
-    assert "not audited this night; last on 1 February 2013" in text
-    assert "no figure for old" in text
+    assert "old last on 1 February 2013" in text
+    assert "old was last audited on 1 February 2013" in text
+
+
+def test_a_night_of_one_model_hides_no_violation_of_another(pages):
+    broken = record("old", verdict=Verdict.VIOLATED, epsilon_lower=3.0, epsilon_declared=1.0)
+    mistyped = record("new", 9, verdict=Verdict.NOT_EVALUABLE)
+    text = words(pages([broken, record("new"), mistyped])["index.html"])
+    assert "old leaks at least 3.0, declared 1" in text
+    assert text.index("violated") < text.index("not evaluable")
 
 
 def test_zero_is_a_result_with_a_mark_and_silence_has_none(pages):
@@ -312,10 +320,10 @@ def test_an_index_of_many_models_can_be_searched_by_its_one_script(monkeypatch, 
     page = Page(text)
     rows = [row for row in page.all("tr") if "data-model" in row]
     told = [(row["data-model"], row["data-verdict"], row["data-owner"]) for row in rows]
-    assert told == [("ads", "violated", "ann"), ("old", "missing", ""),
+    assert told == [("ads", "violated", "ann"), ("old", "undeclared", ""),
                     ("loans", "consistent", hostile)]  # fmt: skip
     values = [option["value"] for option in page.all("option")]
-    assert values == ["", "consistent", "missing", "violated", "", hostile, "ann", "",
+    assert values == ["", "consistent", "undeclared", "violated", "", hostile, "ann", "",
                       "clicks", "flights", "loans"]  # fmt: skip
     # Hidden until the script runs, which the policy names by its digest: it runs no other.
     (search,) = [each for each in page.all("div") if each.get("role") == "search"]

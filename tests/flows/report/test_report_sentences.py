@@ -75,8 +75,11 @@ def test_many_violations_are_counted_beyond_the_third():
     assert said.endswith("3 more leak beyond what was declared")
 
 
-def test_a_model_without_a_record_of_the_night_has_no_figure(hold_sentences):
-    hold_sentences(sentences.night_sentence({"m": PRIVATE, "old": None}))
+def test_a_model_without_a_record_of_the_night_stands_by_its_last(hold_sentences):
+    tomorrow = PRIVATE.day + dt.timedelta(days=1)
+    old = BROKEN.model_copy(update={"model": "old"})
+    new = PRIVATE.model_copy(update={"day": tomorrow})
+    hold_sentences(sentences.night_sentence({"old": old, "m": new}, tomorrow))
 
 
 def test_no_leak_proved_is_not_no_leak(hold_sentences):

@@ -177,22 +177,24 @@ def test_current_of_a_day_or_of_models_is_a_part_of_all(tmp_path: pathlib.Path) 
     current = warehouse.current()
     assert current.height == 6
     for day in current["day"].unique():
-        of_day = warehouse.current(day=day, columns=("model", "audit_id"))
+        of_day = warehouse.current(days=[day], columns=("model", "audit_id"))
         assert of_day.equals(current.filter(day=day).select("model", "audit_id"))
     mine = warehouse.current(models=pl.Series(["two"]))
     assert mine.equals(current.filter(model="two"))
 
 
-def test_the_newest_day_is_the_newest_with_a_current_record(tmp_path: pathlib.Path) -> None:
+def test_each_model_has_a_last_audit_of_its_own(tmp_path: pathlib.Path) -> None:
     warehouse = Warehouse(str(tmp_path / "warehouse"))
-    assert warehouse.newest_day() is None
+    assert warehouse.last_audits().is_empty()
     later = evaluated("one", DAY + dt.timedelta(days=1))
     put_rows(warehouse, [evaluated("one", DAY), later])
-    assert warehouse.newest_day() == later.audit.day
+    assert warehouse.last_audits()["day"].to_list() == [later.audit.day]
     warehouse.withdraw(later.audit.audit_id, "A mistake.")
-    put_rows(warehouse, [evaluated("two", dt.date(9999, 12, 31))])  # later than it was recorded
-    assert warehouse.newest_day() == DAY
-    assert warehouse.newest_day("two") == dt.date(9999, 12, 31)
+    far = dt.date(9999, 12, 31)  # later than it was recorded
+    before = DAY - dt.timedelta(days=9)
+    put_rows(warehouse, [evaluated("two", far), evaluated("two", before), evaluated("three", far)])
+    last = warehouse.last_audits().select("model", "day").rows()
+    assert last == [("three", far), ("two", before), ("one", DAY)]
 
 
 @pytest.mark.slow
