@@ -10,7 +10,7 @@ from pydantic import Field, create_model
 from flows.run.auditing import RUNNER, begin, gather, submit
 from flows.run.choose_executor import choose_executor
 from flows.run.conclusion import conclude
-from flows.run.days import check_days
+from flows.run.days import check_days, check_inputs
 from flows.run.night_plan import Job, plan_night, report_planned
 from flows.settings import load_settings
 from workers.lake.layout import Lake
@@ -73,7 +73,8 @@ def audit_model(
         AuditsFailedError: the audit ended with an error that is not its input's.
         AlertsUndeliveredError: the alert could not be delivered; the record is committed.
         ReportUnpublishedError: the report could not be written; the record is committed.
-        InvalidInputError: the day is in the future, or before the first checkpoint's year.
+        InvalidInputError: the day is in the future, before the first checkpoint's year, or after
+            the model's newest inputs.
         UnlistedModelError: the model is not configured; nothing is stored.
     """
     loaded = load_settings(settings)
@@ -81,6 +82,7 @@ def audit_model(
     audited = day or loaded.yesterday(flow_run.scheduled_start_time or dt.datetime.now(dt.UTC))
     if day is not None:
         check_days(loaded, [model], day, day)
+        check_inputs(loaded, [model], day)
     job = Job(model, audited, plan.model_dump(exclude_none=True, mode="json"))
     report_planned([job], settings)
     begin(loaded)

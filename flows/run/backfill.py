@@ -18,7 +18,7 @@ from flows.notify.prefect_context import in_prefect
 from flows.progress import announce
 from flows.run.auditing import RUNNER, Audited, begin, gather, submit
 from flows.run.conclusion import conclude
-from flows.run.days import check_days
+from flows.run.days import check_days, check_inputs
 from flows.run.earlier_start import is_done
 from flows.run.night_plan import Job, plan_night, report_planned
 from flows.run.own_run import first_start
@@ -57,7 +57,7 @@ def backfill(
 
     Raises:
         InvalidInputError: `first` is after `last` or before the first checkpoint's year, or `last`
-            is in the future.
+            is in the future or after the newest inputs of all models.
         UnlistedModelError: a model is not configured; nothing is stored.
         AuditsFailedError: an audit ended with an error that is not its input's.
         AlertsUndeliveredError: an alert could not be delivered; every record is committed.
@@ -100,7 +100,7 @@ def plan_backfill(
 
     Raises:
         InvalidInputError: `first` is after `last` or before the first checkpoint's year, or `last`
-            is in the future.
+            is in the future or after the newest inputs of all models.
         UnlistedModelError: a model is not configured; nothing is stored.
     """
     if first > last:
@@ -108,6 +108,7 @@ def plan_backfill(
     settings.check_listed(models or ())
     names = models or [model.name for model in settings.models]
     check_days(settings, names, first, last)
+    check_inputs(settings, names, last)
     known = set() if force else _committed(Warehouse(settings.warehouse), settings)
     plans = {name: [plan.model_dump_json() for plan in settings.plans_of(name)] for name in names}
     days = [first + dt.timedelta(days=step) for step in range((last - first).days + 1)]

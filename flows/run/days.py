@@ -4,9 +4,15 @@ import datetime as dt
 import zoneinfo
 from collections.abc import Sequence
 
+from flows.run.night_plan import external_inputs_of
 from flows.settings import Settings
 from privcore.exceptions import InvalidInputError, is_failure
+from workers.lake.checkpoints import read_manifest
 from workers.lake.layout import Lake, checkpoint_folder
+from workers.sources.checkpoints.in_place import InPlace
+from workers.sources.checkpoints.placed_models import find_earlier
+from workers.sources.scores.supplied import SuppliedScores
+from workers.sources.tables.table_look import newest_day
 
 EARLIEST = dt.date(1970, 1, 1)
 """Proxies, windows and plots reach back from a day: so far nothing can overflow."""
@@ -45,3 +51,61 @@ def check_days(settings: Settings, models: Sequence[str], first: dt.date, last: 
         raise InvalidInputError(
             "day", str(first), f"the first checkpoint of {', '.join(models[:3])} is of {earliest}"
         )
+
+
+def check_inputs(settings: Settings, models: Sequence[str], last: dt.date) -> None:
+    """Refuse a day after the newest inputs of all these models: its record would be their newest.
+
+    The expected night is taken without inputs, which may be late: yesterday, or one whose deadline
+    is to come. So is what cannot be looked up: its audit says why.
+
+    Raises:
+        InvalidInputError: no model has a checkpoint, labels or a partition of that day or later.
+    """
+    now, lake, newest = dt.datetime.now(dt.UTC), Lake(settings.lake), dt.date.min
+    if last >= settings.yesterday(now):
+        return
+    for model in models:
+        try:
+            found = _newest_inputs(settings, model, lake, last)
+        except BaseException as error:
+            if not is_failure(error):
+                raise
+            return
+        if found is None or found >= last or now < settings.deadline_of(model, last):
+            return
+        newest = max(newest, found)
+    raise InvalidInputError(
+        "day",
+        str(last),
+        f"the newest inputs of {', '.join(models[:3])} are of {newest}: give a day up to then",
+    )
+
+
+def _newest_inputs(settings: Settings, name: str, lake: Lake, last: dt.date) -> dt.date | None:
+    """Return the newest day up to `last` of which a model has any input; None where none is known.
+
+    Raises:
+        AuditError: the inputs cannot be looked up.
+    """
+    model = settings.model_named(name)
+    inputs = external_inputs_of(model)
+    if isinstance(inputs, SuppliedScores):
+        return None if inputs.tables.query else newest_day(inputs.tables)
+    if isinstance(inputs, InPlace) and inputs.checkpoints is not None:
+        tomorrow = last + dt.timedelta(days=1)
+        there = find_earlier(inputs.checkpoints, name, tomorrow, within_days=1)
+        return newest_day(inputs.labels) if there is None else last
+    newest = _newest_folder(lake, f"models/{name}")
+    if newest is None or newest >= last:
+        return newest
+    if isinstance(inputs, InPlace):
+        of_labels = newest_day(inputs.labels)
+    else:
+        dataset = read_manifest(lake, name, newest).manifest.dataset
+        of_labels = _newest_folder(lake, f"labels/{dataset}")
+    return None if of_labels is None else max(newest, of_labels)
+
+
+def _newest_folder(lake: Lake, parent: str) -> dt.date | None:
+    return max((one.day for one in lake.day_folders(parent) if one.day is not None), default=None)

@@ -8,7 +8,7 @@ import pytest
 
 from flows.run.audit_model import audit_model
 from flows.run.backfill import backfill, plan_backfill
-from flows.run.days import check_days
+from flows.run.days import check_days, check_inputs
 from flows.run.nightly import nightly_audit
 from flows.run.start import start
 from flows.settings import UnlistedModelError, load_settings
@@ -61,6 +61,64 @@ def test_nothing_is_committed_for_it(folder: pathlib.Path, day: dt.date) -> None
         start(audit_model, model="good", day=day, settings=str(folder / "privaudit.toml"))
     assert not (folder / "warehouse").exists()
     assert not (folder / "report").exists()
+
+
+MISTYPED = DAY + dt.timedelta(days=9)
+
+
+@pytest.mark.usefixtures("in_process")
+@pytest.mark.parametrize(
+    "flow",
+    [
+        lambda settings: start(audit_model, model="good", day=MISTYPED, settings=settings),
+        lambda settings: start(
+            backfill, first=EVE, last=MISTYPED, models=["good"], settings=settings
+        ),
+    ],
+)
+def test_a_day_after_the_newest_inputs_is_refused_and_stored_nowhere(
+    folder: pathlib.Path, flow: Callable[[str], object]
+) -> None:
+    with pytest.raises(InvalidInputError) as refused:
+        flow(str(folder / "privaudit.toml"))
+    said = f"day is '{MISTYPED}', but the newest inputs of good are of {DAY}: give a day up to then"
+    assert str(refused.value) == f"{said}."
+    assert not (folder / "warehouse").exists()
+
+
+def test_a_day_is_taken_whose_inputs_are_there_in_part_or_may_be_late(
+    folder: pathlib.Path, lake: Lake
+) -> None:
+    settings = load_settings(folder / "privaudit.toml")
+    yesterday = settings.yesterday(dt.datetime.now(dt.UTC))
+    for day in (DAY - dt.timedelta(days=20), EVE, DAY, yesterday):
+        check_inputs(settings, ["good"], day)
+    check_inputs(settings, ["never-trained"], MISTYPED)  # nothing says when it begins
+    check_inputs(settings, ["good", "never-trained"], MISTYPED)
+    lake.write(f"labels/flights/day={MISTYPED}/part-0.parquet", b"not read")
+    check_inputs(settings, ["good"], MISTYPED)
+
+
+@pytest.mark.parametrize("kind", ["scores", "labels"])
+def test_a_tables_newest_partition_is_its_newest_day(tmp_path: pathlib.Path, kind: str) -> None:
+    (tmp_path / f"rows/ds={DAY}").mkdir(parents=True)
+    (tmp_path / f"rows/ds={DAY}/part-0.parquet").write_bytes(b"not read")
+    columns = {
+        "scores": 'target = "new"\nproxy = "old"\n',
+        "labels": f'[models.checkpoints]\npath = "{tmp_path}/{{day}}.json"\n',
+    }
+    (tmp_path / "privaudit.toml").write_text(
+        f'lake = "{tmp_path}/lake"\nwarehouse = "{tmp_path}/w"\nreport = "{tmp_path}/r"\n'
+        f'[[models]]\nname = "m"\n[models.{kind}]\ntable = "{tmp_path}/rows"\nday = "ds"\n'
+        f'label = "y"\nsplit = "split"\n{columns[kind]}'
+    )
+    settings = load_settings(tmp_path / "privaudit.toml")
+    check_inputs(settings, ["m"], DAY)
+    with pytest.raises(InvalidInputError, match=f"the newest inputs of m are of {DAY}"):
+        check_inputs(settings, ["m"], MISTYPED)
+    if kind == "labels":
+        (tmp_path / f"{MISTYPED}.json").write_bytes(b"not read")
+        check_inputs(settings, ["m"], MISTYPED)
 
 
 def test_a_backfill_over_all_time_is_refused_at_once(folder: pathlib.Path) -> None:
