@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from privcore.exceptions import AuditError
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.batches import batches_of
+from workers.labels.batches import batches_of, with_missing
 from workers.labels.parquet import read_footer
 from workers.labels.row_digest import RowDigest, StoredDigest
 from workers.labels.shards import Partition, find_partition
@@ -77,6 +77,7 @@ class RowsAgain:
             yield pa.table({name: [] for name in columns})
             path = partition.path(piece.file)
             footer = read_footer(lake, path, columns, listed=partition.file(piece.file))
+            footer = with_missing(lake, partition, footer, columns)
             if any(footer.names.count(name) != 1 for name in columns):
                 raise NotEvaluableError(
                     Reason.LABELS_CHANGED, f"{path} lacks some of {columns}, or has one twice."

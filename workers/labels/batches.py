@@ -1,6 +1,9 @@
 """Rows of a piece of the labels, batch by batch."""
 
+import dataclasses
+import functools
 from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -8,8 +11,8 @@ import pyarrow as pa
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import Batch
 from workers.labels.parquet import Footer, read_footer, read_row_group
-from workers.labels.shards import Partition, Piece
-from workers.lake.layout import Lake
+from workers.labels.shards import READERS, Partition, Piece
+from workers.lake.layout import LabelFile, Lake
 
 _ROWS = 1 << 16
 
@@ -58,3 +61,37 @@ def distinct_values(lake: Lake, path: str, column: str, *, most: int) -> set[Any
             if len(found) > most:
                 return found
     return found
+
+
+def with_missing(
+    lake: Lake, partition: Partition, footer: Footer, features: Collection[str]
+) -> Footer:
+    """Return a footer that also names features that only others of the day's files have.
+
+    A file from before a feature was added holds missing values of it. One that no file has is
+    another column's name, and stays an error.
+    """
+    there = [
+        name
+        for name in features
+        if name not in footer.names and _some_has(lake, partition.folder, partition.files, name)
+    ]
+    return dataclasses.replace(footer, names=(*footer.names, *there)) if there else footer
+
+
+@functools.lru_cache(maxsize=256)
+def _some_has(lake: Lake, folder: str, files: tuple[LabelFile, ...], column: str) -> bool:
+    """Return whether some file has a column, the newest first."""
+
+    def has(file: LabelFile) -> bool:
+        try:
+            return column in read_footer(lake, f"{folder}/{file.name}".lstrip("/")).names
+        except NotEvaluableError:  # its own reader says why
+            return False
+
+    newest = sorted(files, key=lambda file: file.changed_ns, reverse=True)
+    with ThreadPoolExecutor(READERS) as pool:
+        return any(
+            any(pool.map(has, newest[start : start + READERS]))
+            for start in range(0, len(newest), READERS)
+        )

@@ -475,6 +475,8 @@ def _feature(
     column: pl.Series, feature: Feature, path: str, numbers: type[pl.DataType]
 ) -> pl.Series:
     """Return numbers as one kind; categories as they are stored, text as text, without NaN."""
+    if column.dtype == pl.Null:  # a file in which every value is missing
+        column = column.cast(numbers if feature.kind == "numeric" else pl.String)
     numeric = column.dtype.is_numeric() or column.dtype == pl.Boolean
     if feature.kind == "numeric" and numeric:
         # A double does not hold all digits of 64 bits: ONNX may take them as they are.

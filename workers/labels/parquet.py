@@ -215,6 +215,8 @@ class RowGroup:
     ) -> Iterator[pa.Table]:
         """Yield the columns' values, at most `rows` rows at a time; text of `encoded` as codes.
 
+        Of a column that the file lacks, all are missing.
+
         Raises:
             DamagedFileError: they cannot be decoded.
             NotEvaluableError: `too_large`; they unpack to more than is read, or are stored so that
@@ -232,7 +234,9 @@ class RowGroup:
         hollow = [
             self.footer.schema().field(name) for name in columns if name in self.footer.nested_text
         ]
-        columns = [name for name in columns if name not in self.footer.nested_text]
+        hollow += [pa.field(name, pa.null()) for name in columns if name not in self.footer.names]
+        lacking = {field.name for field in hollow}
+        columns = [name for name in columns if name not in lacking]
         # Repeated text stays encoded until its true size is known.
         text = [name for name in self.footer.text if name in columns]
         try:
@@ -260,8 +264,11 @@ class RowGroup:
         found = list(self.batches(columns, rows=max(rows, 1)))
         if found:
             return pa.concat_tables(found)
-        schema = self.footer.schema()
-        return pa.schema([schema.field(name) for name in columns]).empty_table()
+        schema, there = self.footer.schema(), self.footer.names
+        lacking = {name: pa.field(name, pa.null()) for name in columns if name not in there}
+        return pa.schema(
+            [lacking.get(name) or schema.field(name) for name in columns]
+        ).empty_table()
 
 
 @functools.lru_cache(maxsize=1)  # files are read one after the other, and a footer may be large

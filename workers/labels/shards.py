@@ -18,6 +18,7 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.parquet import read_footer
 from workers.lake.layout import LabelFile, Lake, folder_of, is_label_file, labels_folder
+from workers.lake.table_formats import refuse_table_format
 from workers.remark import Remark
 
 WORK_UNIT_BYTES = 1 << 26
@@ -113,6 +114,7 @@ def find_partition(lake: Lake, dataset: str, day: dt.date) -> Partition:
     """
     folder = _complete_folder(lake, dataset, day)
     listed = lake.files_below(folder)
+    refuse_table_format(lake, folder, listed)
     files = list(filter(is_label_file, listed))
     if not files:
         raise NotEvaluableError(

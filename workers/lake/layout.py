@@ -86,6 +86,10 @@ def unzipped(content: bytes, *, at_most: int) -> bytes:
     return unpacked
 
 
+PARQUET = (".parquet", ".parq", ".pq")
+"""Endings of Parquet files, in small letters."""
+
+
 class LabelFile(NamedTuple):
     """A label file as the lake lists it."""
 
@@ -302,7 +306,7 @@ def _day(folder: str) -> dt.date | None:
 def is_label_file(file: LabelFile) -> bool:
     """Return whether a file of a day's folder in the lake holds rows that are read."""
     folders = file.name.split("/")[:-1]
-    return file.name.endswith(".parquet") and not any(
+    return file.name.lower().endswith(PARQUET) and not any(
         part.startswith(("_", ".")) for part in folders
     )
 

@@ -12,10 +12,11 @@ from privcore.attacks import folds_of, stream_key
 from privcore.attacks.hashing import record_streams
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
+from workers.labels.batches import with_missing
 from workers.labels.columns import Batch
 from workers.labels.parquet import Footer
 from workers.lake.manifest import class_word
-from workers.scan.partial_results import Game
+from workers.scan.partial_results import Game, LabelPass
 from workers.scan.sampling_weights import SamplingWeights
 from workers.sources.scores.score_columns import read_numbers
 
@@ -54,9 +55,14 @@ class Players:
     weights: SamplingWeights
 
 
-def check_columns(game: Game, footer: Footer, path: str) -> None:
-    """Raise `NotEvaluableError` unless a file has the columns that the game needs."""
+def check_columns(shared: LabelPass, game: Game, footer: Footer, path: str) -> None:
+    """Raise `NotEvaluableError` unless a file has the columns that the game needs.
+
+    A feature is missing in all rows of a file that lacks it where another of the day's has it.
+    """
     plan = game.plan
+    features = {*game.source.context} - {game.source.label.column, *game.plan_columns}
+    footer = with_missing(shared.lake, shared.partition, footer, features)
     game.source.check_columns(footer, path, slices=plan.slices, unit=plan.privacy_unit)
     weight = None if plan.sampling is None else plan.sampling.weight
     named = dict.fromkeys(plan.other_labels, "other_labels names")

@@ -109,13 +109,13 @@ def _of_row_group(shared: LabelPass, place: tuple[str, Footer, int], file: str) 
         if len(shared.games) == 1:
             return _Draws((RowDraw(0, 0),))
         return _Draws(tuple(_of_row_group(one, place, file).found[0] for one in shared.alone))
-    return _Draws(tuple(_of_group(game, group, file) for game in shared.games))
+    return _Draws(tuple(_of_group(shared, game, group, file) for game in shared.games))
 
 
-def _of_group(game: Game, group: RowGroup, file: str) -> RowDraw:
+def _of_group(shared: LabelPass, game: Game, group: RowGroup, file: str) -> RowDraw:
     """Return a row group's rows; none where this game cannot read them, whatever others can."""
     with contextlib.suppress(NotEvaluableError):
-        check_columns(game, group.footer, group.path)
+        check_columns(shared, game, group.footer, group.path)
         return _counted(game, group, file)
     return RowDraw(0, 0)
 

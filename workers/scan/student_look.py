@@ -164,7 +164,9 @@ def _sample(asked: _Asked, file: str) -> tuple[None, _Samples]:
     columns = shared.columns(range(len(shared.games)))
     try:
         footer = read_footer(shared.lake, path, columns, listed=shared.partition.file(file))
-        able = [n for n, game in enumerate(shared.games) if _has_columns(game, footer, path)]
+        able = [
+            n for n, game in enumerate(shared.games) if _has_columns(shared, game, footer, path)
+        ]
         groups = len(footer.groups)
         places = _evenly(groups, groups if asked.row_groups is None else asked.row_groups)
         passed_over = len(places) < groups
@@ -197,9 +199,9 @@ def _each_alone(asked: _Asked, file: str) -> _Samples:
     return _Samples(parts, any(samples.passed_over for _, samples in alone))
 
 
-def _has_columns(game: Game, footer: Footer, path: str) -> bool:
+def _has_columns(shared: LabelPass, game: Game, footer: Footer, path: str) -> bool:
     try:
-        check_columns(game, footer, path)
+        check_columns(shared, game, footer, path)
     except NotEvaluableError:
         return False
     return True

@@ -124,7 +124,7 @@ def _with_columns(
     parts, able = [], []
     for number, game in enumerate(shared.games):
         try:
-            check_columns(game, footer, path)
+            check_columns(shared, game, footer, path)
         except NotEvaluableError as error:
             parts.append(all_bad(game, place, rows, error))
         else:

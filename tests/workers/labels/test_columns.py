@@ -1,7 +1,7 @@
 """Labels as class indices: a table of integers says what comparing their text says."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -9,7 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from workers.labels.columns import Batch
-from workers.lake.manifest import LabelColumn
+from workers.lake.formats import format_named
+from workers.lake.manifest import Feature, LabelColumn
 
 INTEGERS = [
     (pl.Int8, (-128, 100, 127)),
@@ -127,6 +128,24 @@ def test_the_arms_of_a_batch_are_compared_once() -> None:
     """Each model that shares a read asks for them four times."""
     rows = batch(pl.Series("split", ["train", "holdout"]))
     assert all(one is again for one, again in zip(rows.arms(), rows.arms(), strict=True))
+
+
+@pytest.mark.parametrize("name", ["catboost", "lightgbm", "onnx", "xgboost"])
+@pytest.mark.parametrize(
+    ("kind", "typed"), [("numeric", pl.Float64), ("numeric", pl.Int64), ("categorical", pl.String)]
+)
+def test_a_feature_without_a_kind_is_missing_as_one_of_its_kind_is(
+    name: str, kind: Literal["numeric", "categorical"], typed: type[pl.DataType]
+) -> None:
+    form, asked = format_named(name), Feature(name="b", kind=kind)
+    without, of_its_kind = (
+        batch(pl.Series("b", [None, None], dtype)).feature(
+            asked, numbers=form.NUMBERS, missing=form.MISSING
+        )
+        for dtype in (pl.Null, typed)
+    )
+    assert without.to_list() == of_its_kind.to_list()
+    assert without.dtype == (pl.String if kind == "categorical" else form.NUMBERS)
 
 
 def batch(column: pl.Series) -> Batch:

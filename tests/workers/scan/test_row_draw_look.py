@@ -230,9 +230,12 @@ def test_of_a_row_group_that_a_model_cannot_read_no_row_is_counted() -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise NotEvaluableError(Reason.FEATURE_INVALID, "A column is missing.")
 
-    game: Any = SimpleNamespace(plan=PLAN, source=SimpleNamespace(check_columns=refuse))
+    label = SimpleNamespace(column="late")
+    source = SimpleNamespace(check_columns=refuse, context=(), label=label)
+    shared: Any = SimpleNamespace(lake=None, partition=None)
+    game: Any = SimpleNamespace(plan=PLAN, source=source, plan_columns=())
     group: Any = SimpleNamespace(footer=None, path="part")
-    assert row_draw_look._of_group(game, group, "part") == RowDraw(0, 0)
+    assert row_draw_look._of_group(shared, game, group, "part") == RowDraw(0, 0)
 
 
 def test_a_column_that_one_model_cannot_read_moves_no_others_lots(
@@ -243,7 +246,7 @@ def test_a_column_that_one_model_cannot_read_moves_no_others_lots(
             raise NotEvaluableError(Reason.LABELS_UNREADABLE, "A page is damaged.")
         return SimpleNamespace(columns=place[-1])
 
-    def count(game: Any, group: Any, _: str) -> RowDraw:
+    def count(_: Any, game: Any, group: Any, __: str) -> RowDraw:
         return RowDraw(len(group.columns), 1, ContentDigest.of(game.columns[0]))
 
     monkeypatch.setattr(row_draw_look, "read_row_group", read)
@@ -251,7 +254,10 @@ def test_a_column_that_one_model_cannot_read_moves_no_others_lots(
     games: Any = tuple(SimpleNamespace(columns=names) for names in (("damaged", "a"), ("a", "b")))
     shared = LabelPass(cast("Any", None), cast("Any", None), games)
     found = row_draw_look._of_row_group(shared, ("part", cast("Any", None), 0), "part")
-    assert found.found == (RowDraw(0, 0), count(games[1], SimpleNamespace(columns="ab"), ""))
+    assert found.found == (
+        RowDraw(0, 0),
+        count(shared, games[1], SimpleNamespace(columns="ab"), ""),
+    )
 
 
 @pytest.mark.slow

@@ -76,8 +76,9 @@ def look(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[list[Place], in
             file=str,
         )
         nothing: Any = None
+        label = SimpleNamespace(column="clicked")
         asked, other = (
-            SimpleNamespace(columns=(name,), context=(), check_columns=check)
+            SimpleNamespace(columns=(name,), context=(), label=label, check_columns=check)
             for name, check in (("age", lambda *_, **__: None), ("gone", refuse))
         )
         shared = LabelPass(nothing, partition, (Game(asked, PLAN), Game(other, PLAN)))

@@ -14,7 +14,7 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.parquet import read_footer
 from workers.lake.checkpoints import DeclaredManifest
 from workers.lake.day_paths import split_day_path
-from workers.lake.layout import Lake
+from workers.lake.layout import LabelFile, Lake
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
 from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
@@ -155,7 +155,6 @@ def find_in_place(
         raise no_proxy(model, day, plan)
     given = dataclasses.replace(given, proxy=earlier)
     assert given.target is not None  # noqa: S101  # as find_ready returns it
-    schema = read_footer(found.root, found.files[0].name, listed=found.files[0]).schema()
     target, proxy = (
         read_model_file(
             file,
@@ -163,7 +162,7 @@ def find_in_place(
             given.labels,
             model=model,
             privacy=given.privacy,
-            kind_of=functools.partial(_stored_kind, schema, given.labels),
+            kind_of=functools.partial(_stored_kind, found, given.labels),
         )
         for file in (given.target, earlier)
     )
@@ -187,11 +186,22 @@ def _check_manifest_alone(given: InPlace, has_decoys: bool, model: str, day: dt.
             )
 
 
-def _stored_kind(schema: pa.Schema, labels: LabelTable, feature: str) -> str | None:
-    """Return the kind of a feature by how its column is stored; None where there is no such."""
-    place = schema.get_field_index(labels.columns.get(feature, feature))
-    if place < 0:
-        return None  # the reader of the rows says so
-    kind = schema.field(place).type
-    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    return "numeric" if number or pa.types.is_boolean(kind) else "categorical"
+def _stored_kind(found: TableDay, labels: LabelTable, feature: str) -> str | None:
+    """Return the kind of a feature by how its column is stored; None where there is no such.
+
+    A file that lacks the column, or holds no value of it, says no kind.
+    """
+    column = labels.columns.get(feature, feature)
+    for file in found.files:
+        schema = _schema(found.root, file)
+        kind = schema.field(column).type if schema.names.count(column) == 1 else pa.null()
+        if not pa.types.is_null(kind):
+            numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+            number = pa.types.is_boolean(kind) or any(is_one(kind) for is_one in numbers)
+            return "numeric" if number else "categorical"
+    return None  # the reader of the rows says so
+
+
+@functools.lru_cache(maxsize=8)
+def _schema(root: Lake, file: LabelFile) -> pa.Schema:
+    return read_footer(root, file.name, listed=file).schema()

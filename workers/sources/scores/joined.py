@@ -13,7 +13,7 @@ import datetime as dt
 import hashlib
 import json
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -88,7 +88,10 @@ def join(
         (part, [_footer(part, file) for file in part.found.files])
         for part in _parts(tables, found, also)
     ]
-    parts = tuple(dataclasses.replace(part, kinds=_kinds(part, each[0])) for part, each in footers)
+    parts = tuple(
+        dataclasses.replace(part, kinds=_kinds(part, each, tables.context))
+        for part, each in footers
+    )
     chunks = [
         RowGroups(number, file, start, stop)
         for number, (part, each) in enumerate(footers)
@@ -175,31 +178,34 @@ class _Counts:
 
 
 def _footer(part: JoinPart, file: LabelFile) -> Footer:
-    """Read a footer where it may crash, and see that the file has the columns."""
-    footer = read_footer(part.found.root, file.name, part.needed, listed=file)
-    missing = [name for name in part.needed if name not in footer.names]
-    if missing:
-        raise NotEvaluableError(
-            Reason.LABEL_INVALID,
-            f"{file.name} of {part.found.name} has no column {missing[0]!r}: correct "
-            f"scores in the settings; it has {', '.join(footer.names[:20])}.",
-        )
-    part.found.check_has(part.needed)
-    return footer
+    """Read a footer where it may crash."""
+    return read_footer(part.found.root, file.name, part.needed, listed=file)
 
 
-def _kinds(part: JoinPart, footer: Footer) -> pa.Schema:
-    """Return the kinds of the asked columns; what is encoded is read as what it stands for."""
-    schema = footer.schema()
-    fields = [schema.field(name) for name in part.needed]
-    return pa.schema(
-        [
-            pa.field(
-                each.name, each.type.value_type if pa.types.is_dictionary(each.type) else each.type
+def _kinds(part: JoinPart, footers: Sequence[Footer], context: Collection[str]) -> pa.Schema:
+    """Return the kinds of the asked columns; what is encoded is read as what it stands for.
+
+    Raises:
+        NotEvaluableError: a file lacks a column; of `context`, all files do.
+    """
+    for name in part.needed:
+        having = [name in footer.names for footer in footers]
+        if not (any(having) if name in context else all(having)):
+            place = having.index(False)
+            raise NotEvaluableError(
+                Reason.LABEL_INVALID,
+                f"{part.found.files[place].name} of {part.found.name} has no column {name!r}: "
+                f"correct scores in the settings; it has {', '.join(footers[place].names[:20])}.",
             )
-            for each in fields
-        ]
-    )
+    part.found.check_has(part.needed)
+    return pa.schema([(name, _kind(footers, name)) for name in part.needed])
+
+
+def _kind(footers: Sequence[Footer], name: str) -> pa.DataType:
+    """Return a column's kind in the first file that holds a value of it."""
+    kinds = (footer.schema().field(name).type for footer in footers if name in footer.names)
+    kind = next((each for each in kinds if not pa.types.is_null(each)), pa.null())
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _runs(footer: Footer) -> list[tuple[int, int]]:

@@ -442,7 +442,8 @@ class ScoreSource:
 
 
 def _kind(stored: pl.DataType) -> Literal["numeric", "categorical"]:
-    return "numeric" if stored.is_numeric() or stored == pl.Boolean else "categorical"
+    number = stored.is_numeric() or stored in {pl.Boolean, pl.Null}
+    return "numeric" if number else "categorical"
 
 
 def find_scores(model: str, day: dt.date, supplied: SuppliedScores) -> ScoreSource:
@@ -455,7 +456,8 @@ def find_scores(model: str, day: dt.date, supplied: SuppliedScores) -> ScoreSour
         here = {"day": other.day or tables.day}
         before = other.days_before if isinstance(other, EarlierTable) else 0
         of_day = day - dt.timedelta(days=before)
-        found[role] = find_day(other.model_copy(update=here), of_day)
+        place = other.model_copy(update=here)
+        found[role] = find_day(place, of_day, zone=tables.time_zone)
     pinned = tables.pinned({role: each.version for role, each in found.items()})
     others = tuple((role, each) for role, each in found.items() if role)
     older = supplied.pinned

@@ -6,7 +6,6 @@ where every value of the column is one as a program writes it, and text otherwis
 """
 
 import contextlib
-import gzip
 import io
 import re
 from collections.abc import Iterable
@@ -37,6 +36,7 @@ _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _DAY = r"^[0-9]{4}-?[0-9]{2}-?[0-9]{2}$"
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
 _SEPARATORS = (b",", b";", b"\t")
+_PACKED = {"gz": "gzip", "zst": "zstd"}
 _SHOWN, _GROUP_ROWS = 20, 1 << 20
 
 
@@ -44,18 +44,18 @@ class _RefusedError(Exception):
     """An error whose text completes "The file ..." in a sentence."""
 
 
-def convert(content: bytes, packed: bool, kinds: dict[str, str] | None, rows: int) -> Any:  # noqa: FBT001
+def convert(content: bytes, packed: str, kinds: dict[str, str] | None, rows: int) -> Any:
     """Return the columns as a Parquet file, and which features are text; or why they are refused.
 
     Args:
         content: of the file.
-        packed: whether it is compressed by gzip.
+        packed: what it is compressed by, gzip or zstd; empty where it is not.
         kinds: columns to read and their kinds; all, by what they hold, if None.
         rows: how many rows are returned at most; 0 for all.
     """
     try:
         digest = blake3(content).hexdigest()
-        table = _read(_unpacked(content) if packed else content, kinds)
+        table = _read(_unpacked(content, packed) if packed else content, kinds)
         if kinds is None:
             names = table.column_names
             columns = [_by_content(table[name]) for name in names]
@@ -81,12 +81,12 @@ def convert(content: bytes, packed: bool, kinds: dict[str, str] | None, rows: in
     return WithBytes({"text": text, "newest": newest}, sink.getvalue())
 
 
-def _unpacked(content: bytes) -> bytes:
+def _unpacked(content: bytes, how: str) -> bytes:
     try:
-        with gzip.open(io.BytesIO(content)) as stream:
-            found = stream.read(limits.CSV_BYTES + 1)
-    except (OSError, EOFError, ValueError):
-        raise _RefusedError("is damaged: it cannot be unpacked by gzip, write it again") from None
+        with pa.CompressedInputStream(pa.BufferReader(content), how) as stream:
+            found: bytes = stream.read(limits.CSV_BYTES + 1)
+    except OSError:
+        raise _RefusedError(f"is damaged: it cannot be unpacked by {how}, write it again") from None
     if len(found) > limits.CSV_BYTES:
         raise _RefusedError(
             f"unpacks to more than the {limits.CSV_BYTES:,} bytes that are read: write several "
@@ -332,7 +332,7 @@ def parquet_of(
         ) from None
     check_unchanged(root, file.name, file)
     try:
-        packed = file.name.endswith(".gz")
+        packed = _PACKED.get(file.name.lower().rpartition(".")[2], "")
         answer = _convert(content, packed=packed, kinds=kinds, rows=rows)
     except ContainedError as error:
         raise NotEvaluableError(

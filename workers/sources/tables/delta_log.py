@@ -1,6 +1,7 @@
 """Contents of a Delta table's log, as a contained child reads them (`table_child`)."""
 
 import datetime as dt
+import re
 import urllib.parse
 from typing import Any
 
@@ -10,11 +11,26 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from workers.exceptions import NotEvaluableError, Reason
 from workers.sources.tables.table_child import answering
-from workers.sources.tables.table_days import days_among, may_hold, says_day
+from workers.sources.tables.table_days import (
+    days_among,
+    days_named,
+    may_hold,
+    moment_named,
+    names_day,
+    words_of_day,
+)
+
+_ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/|/")
+"""Beginnings of a path that is not relative to the table."""
 
 
 def files_of_day(
-    table: str, version: int | None, column: str | None, day: str, arm: str | None = None
+    table: str,
+    version: int | None,
+    column: str | None,
+    day: str,
+    arm: str | None = None,
+    zone: str = "UTC",
 ) -> dict[str, Any]:
     """Return a Delta table's version, its files that may hold a day, and whether a folder says so.
 
@@ -44,14 +60,14 @@ def files_of_day(
         if column is None:
             there = True
         elif partitioned:
-            value = action.get(f"partition.{column}")
-            there = value == asked or says_day(str(value), asked)
-            if value is None:
+            words = words_of_day(_partitions(action), str(column))
+            there = any(names_day(word, asked, zone) for word in words)
+            if action.get(f"partition.{column}") is None:
                 undated.append(urllib.parse.unquote(action["path"]))
         else:
             there = may_hold(action.get(f"min.{column}"), action.get(f"max.{column}"), asked)
         if there:
-            said |= {str(action[f"partition.{column}"])} if partitioned else set()
+            said |= set(words) if partitioned else set()
             names.append(urllib.parse.unquote(action["path"]))
             least, greatest = action.get(f"min.{arm}"), action.get(f"max.{arm}")
             if isinstance(least, str) and isinstance(greatest, str):
@@ -111,6 +127,16 @@ def _actions(delta: deltalake.DeltaTable) -> list[dict[str, Any]]:
     # pa.table would import pandas, which takes a second.
     actions = pa.RecordBatchReader.from_stream(delta.get_add_actions(flatten=True))
     listed: list[dict[str, Any]] = actions.read_all().to_pylist()
+    own = f"{delta.table_uri.rstrip('/')}/"
+    for action in listed:
+        action["path"] = action["path"].removeprefix(own)
+        if _ELSEWHERE.match(action["path"]):
+            raise NotEvaluableError(
+                Reason.TABLE_UNSUPPORTED,
+                f"The log of the Delta table {delta.table_uri} names files outside of its folder "
+                f"({action['path'][:200]}), as that of a shallow clone does: name the table that "
+                "was cloned, or write a DEEP CLONE.",
+            )
     return listed
 
 
@@ -123,15 +149,33 @@ def _has_deletions(delta: deltalake.DeltaTable) -> bool:
         return True
 
 
+def _partitions(action: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what the log says of a file's partitions, as words.
+
+    Of a time deltalake gives the moment as if the log's clock were UTC's. Which clock it is, only
+    the folder's word says; where there is none, it is the zone's.
+    """
+    folders = (part.partition("=") for part in urllib.parse.unquote(action["path"]).split("/"))
+    spelled = {name: urllib.parse.unquote(word) for name, _, word in folders}
+    found = []
+    for key, value in action.items():
+        name = key.removeprefix("partition.")
+        if name == key or value is None:
+            continue
+        word = str(value)
+        if isinstance(value, dt.datetime):
+            word = str(value.replace(tzinfo=None))
+            if moment_named(spelled.get(name, ""), "UTC") == value.replace(tzinfo=None):
+                word = spelled[name]
+        found.append((name, word))
+    return found
+
+
 def _days_of_action(action: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:
     """Return a file, and the newest days that the log says of it."""
-    said = [
-        (name.removeprefix(kind), value)
-        for kind in ("partition.", "max.")
-        for name, value in action.items()
-        if name.startswith(kind)
-    ]
-    days = [(name, day.isoformat()) for name, day in days_among(said)]
+    most = ((name, value) for name, value in action.items() if name.startswith("max."))
+    named = days_among((name.removeprefix("max."), value) for name, value in most)
+    days = [(name, day.isoformat()) for name, day in (*days_named(_partitions(action)), *named)]
     return urllib.parse.unquote(action["path"]), days
 
 

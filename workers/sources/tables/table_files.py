@@ -19,19 +19,27 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import NULL, Batch
 from workers.labels.parquet import read_footer, read_row_group
 from workers.labels.shards import READERS, Partition, divide
-from workers.lake.layout import LabelFile, Lake
+from workers.lake.layout import PARQUET, LabelFile, Lake
 from workers.lake.places import check_uri, local_path, placed
+from workers.lake.table_formats import refuse_table_format
 from workers.remark import Remark
 from workers.sources.tables.day_tables import DayTable, TablePlace
 from workers.sources.tables.iceberg_places import place_of, properties_of, warehouse_of
 from workers.sources.tables.table_child import ask
-from workers.sources.tables.table_days import Named, as_day, says_day
+from workers.sources.tables.table_days import (
+    Named,
+    moment_named,
+    names_day,
+    spelled_twice,
+    words_of_day,
+)
 
 CSV = "csv"
-_CSV = (".csv", ".csv.gz")
+_CSV = (".csv", ".csv.gz", ".csv.zst")
 _ROWS = 1 << 16
 _AT_ONCE = 1_000  # files whose sizes are asked for in one request
 _NUMBER = b"PARQUET:field_id"
+_MAGIC = b"PAR1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +101,10 @@ class TableDay:
         )
 
 
-def find_day(place: TablePlace, day: dt.date) -> TableDay:
+def find_day(place: TablePlace, day: dt.date, *, zone: str | None = None) -> TableDay:
     """Return the files that hold a day of a table, at its version or its newest.
+
+    In `zone`, by default the table's own, a folder's or a partition's time falls on a day.
 
     Raises:
         NotEvaluableError: there is no such table, version or day, or it holds what is not in its
@@ -103,17 +113,20 @@ def find_day(place: TablePlace, day: dt.date) -> TableDay:
     """
     if place.catalog is not None:
         return _iceberg_day(place, day)
+    zone = zone or (place.time_zone if isinstance(place, DayTable) else "UTC")
     if local_path(place.table) is None:
         check_uri(place.table)
     root, only = table_root(place.table)
     if only is None and is_delta(root):
-        return _delta_day(place, root, day)
-    return _folder_day(place, root, only, day)
+        return _delta_day(place, root, day, zone)
+    return _folder_day(place, root, only, day, zone)
 
 
 def table_root(table: str) -> tuple[Lake, str | None]:
     """Return below which folder a table lies, and its name there if it is a single file."""
-    if not table.partition("?")[0].endswith((".parquet", *_CSV)):
+    local = local_path(table)
+    named = table.partition("?")[0].lower().endswith((*PARQUET, *_CSV))
+    if not (named or (local is not None and local.is_file())):
         return Lake(table), None
     root, name = parent_of(table)
     # Spark gives folders such names, too.
@@ -149,33 +162,49 @@ def files_of_rows(
     """Return the files of rows below a folder and all others; or `only` one.
 
     They are Parquet, or CSV where there is no Parquet. What is hidden or temporary is among the
-    others.
+    others. A file without an ending is Parquet if it begins so, as Athena, Hive and Trino write it.
 
     Raises:
-        NotEvaluableError: there is none, or the folder cannot be read.
+        NotEvaluableError: there is none, the folder is a table format's, or cannot be read.
     """
     if only is not None:
         return [root.label_file(only)._replace(name=only)], ()
     files = root.files_below("")
+    refuse_table_format(root, "", files)
     shown = [
-        file
-        for file in files
-        if file.name.endswith((".parquet", *_CSV))
-        and not any(part.startswith(("_", ".")) for part in file.name.split("/"))
+        file for file in files if not any(part[:1] in {"_", "."} for part in file.name.split("/"))
     ]
-    found = [file for file in shown if file.name.endswith(".parquet")] or shown
+    bare = [file for file in shown if "." not in posixpath.basename(file.name)]
+    with ThreadPoolExecutor(READERS) as pool:
+        begun = pool.map(lambda file: _begins_as_parquet(root, file.name), bare)
+        parquet = {file for file, is_one in zip(bare, begun, strict=True) if is_one}
+    parquet |= {file for file in shown if file.name.lower().endswith(PARQUET)}
+    found = sorted(parquet) or [file for file in shown if is_csv([file])]
     if not found:
+        what = f"none of its {len(files):,} files is one of rows" if files else "holds no file"
         raise NotEvaluableError(
             Reason.MISSING_LABELS,
-            f"{root.uri} is no Delta table and holds no .parquet or .csv file: check the address.",
+            f"{root.uri} is no Delta table, and {what}: check the address, or let files end in "
+            f"{', '.join((*PARQUET, *_CSV))} (Parquet may also have no ending).",
         )
     taken = {file.name for file in found}
     return found, tuple(file for file in files if file.name not in taken)
 
 
+def _begins_as_parquet(root: Lake, name: str) -> bool:
+    def begin() -> bytes:
+        with root.open(name) as file:
+            return bytes(file.read(len(_MAGIC)))
+
+    try:
+        return root.patiently(begin, name) == _MAGIC
+    except FileNotFoundError:
+        return False
+
+
 def is_csv(files: Iterable[LabelFile]) -> bool:
     """Return whether files of rows are CSV."""
-    return any(file.name.endswith(_CSV) for file in files)
+    return any(file.name.lower().endswith(_CSV) for file in files)
 
 
 def without_csv(found: TableDay) -> TableDay:
@@ -203,27 +232,28 @@ def no_such_day(place: TablePlace, day: dt.date) -> NotEvaluableError:
     )
 
 
-def _folder_day(place: TablePlace, root: Lake, only: str | None, day: dt.date) -> TableDay:
+def _folder_day(
+    place: TablePlace, root: Lake, only: str | None, day: dt.date, zone: str
+) -> TableDay:
     """Return files of rows below folders `day=...`, or all of a folder without such."""
     found, others = files_of_rows(root, only)
-    prefix = f"{place.day}="
 
     def said(file: LabelFile) -> list[str]:
-        folders = file.name.split("/")[:-1]
-        return [part[len(prefix) :] for part in folders if part.startswith(prefix)]
+        return words_of_day(folder_words(file.name), str(place.day))
 
     by_folder = any(map(said, found))
 
     def of(file: LabelFile, day: dt.date) -> bool:
-        return not by_folder or any(says_day(unquote(word), day) for word in said(file))
+        return not by_folder or any(names_day(word, day, zone) for word in said(file))
 
     def of_another(file: LabelFile) -> bool:
-        return any(as_day(unquote(word)) not in {None, day} for word in said(file))
+        moments = (moment_named(word, zone) for word in said(file))
+        return any(moment is not None and moment.date() != day for moment in moments)
 
     files = tuple(sorted(file for file in found if of(file, day)))
     if not files:
         raise no_such_day(place, day)
-    _check_one_spelling(place, {f"/{prefix}".join(said(file)) for file in files})
+    _check_one_spelling(place, {f"/{place.day}=".join(said(file)) for file in files}, zone)
     unread = [file for file in found if not of(file, day)]
     return TableDay(
         root,
@@ -235,9 +265,15 @@ def _folder_day(place: TablePlace, root: Lake, only: str | None, day: dt.date) -
     )
 
 
-def _check_one_spelling(place: TablePlace, spelled: Collection[str]) -> None:
+def folder_words(path: str) -> list[tuple[str, str]]:
+    """Return what the folders of a file say, as name=word."""
+    words = (part.partition("=") for part in path.split("/")[:-1])
+    return [(name, unquote(word)) for name, equals, word in words if equals]
+
+
+def _check_one_spelling(place: TablePlace, spelled: Collection[str], zone: str) -> None:
     """Refuse a day in two spellings, or in two days' folders: training will have read one."""
-    if len(spelled) > 1 or any("/" in word for word in spelled):
+    if spelled_twice(spelled, zone) or any("/" in word for word in spelled):
         raise NotEvaluableError(
             Reason.TABLE_UNSUPPORTED,
             f"{place.table} has the day twice, as {place.day} = {' and '.join(sorted(spelled))}: "
@@ -270,11 +306,11 @@ def _as_named(files: dict[str, list[tuple[str, str]]]) -> dict[str, list[Named]]
     }
 
 
-def _delta_day(place: TablePlace, root: Lake, day: dt.date) -> TableDay:
-    found = _ask_delta("files_of_day", place, **_asked(place, day))
+def _delta_day(place: TablePlace, root: Lake, day: dt.date, zone: str) -> TableDay:
+    found = _ask_delta("files_of_day", place, **_asked(place, day), zone=zone)
     if not found["files"]:
         raise no_such_day(place, day)
-    _check_one_spelling(place, found["said"])
+    _check_one_spelling(place, found["said"], zone)
     files = _listed(root, found["files"], place)
     apart = {name.casefold() for name in found["apart"] if name != place.day}
     if isinstance(place, DayTable) and place.holdout_rule.column.casefold() in apart:

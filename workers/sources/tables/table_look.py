@@ -2,10 +2,8 @@
 
 import datetime as dt
 import tempfile
-import urllib.parse
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 
@@ -14,10 +12,11 @@ from workers.labels.parquet import read_footer, read_row_group
 from workers.lake.layout import Lake
 from workers.sources.tables.csv_text import parquet_of
 from workers.sources.tables.day_tables import TablePlace
-from workers.sources.tables.table_days import Named, days_among
+from workers.sources.tables.table_days import Named, days_named
 from workers.sources.tables.table_files import (
     delta_days,
     files_of_rows,
+    folder_words,
     iceberg_days,
     is_csv,
     is_delta,
@@ -69,7 +68,7 @@ def _days_named(place: TablePlace) -> tuple[Lake, dict[str, list[Named]], tuple[
         partitions, files = delta_days(place)
         return root, files, partitions
     found, _ = files_of_rows(root, only)
-    files = {file.name: days_among(_parts(file.name)) for file in found}
+    files = {file.name: days_named(folder_words(file.name)) for file in found}
     return root, files, tuple({name for said in files.values() for name, _ in said})
 
 
@@ -110,8 +109,3 @@ def _sample(root: Lake, path: str) -> pl.DataFrame:
     sample = pl.from_arrow(footer.schema().empty_table() if first is None else first)
     assert isinstance(sample, pl.DataFrame)  # noqa: S101  # of a table, never of a column
     return sample
-
-
-def _parts(path: str) -> list[tuple[str, Any]]:
-    words = (part.partition("=") for part in path.split("/")[:-1])
-    return [(name, urllib.parse.unquote(value)) for name, equals, value in words if equals]

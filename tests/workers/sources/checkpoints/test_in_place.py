@@ -109,6 +109,25 @@ def test_the_audit_of_a_table_is_that_of_the_lake(
         assert row.dataset == table.table
 
 
+@pytest.mark.parametrize("feature", ["delay", "city"])
+def test_a_feature_that_a_file_lacks_or_has_no_value_of_is_missing(
+    models: pathlib.Path, tmp_path: pathlib.Path, feature: str
+) -> None:
+    def audited(name: str, second: pl.DataFrame) -> tuple[Any, ...]:
+        folder = tmp_path / name / f"ds={DAY}"
+        folder.mkdir(parents=True)
+        rows[:300].write_parquet(folder / "part-1.parquet")
+        second.write_parquet(folder / "part-0.parquet")
+        return counted(audit(InPlace(labels(folder.parent), paths(models), PRIVACY)).audit)
+
+    rows = stored(DAY).drop("ds")
+    rest = rows[300:].with_columns(pl.lit(None, rows.schema[feature]).alias(feature))
+    typed = audited("typed", rest)
+    assert typed[-1] == "violated"
+    assert audited("null", rest.with_columns(pl.lit(None).alias(feature))) == typed
+    assert audited("older", rest.drop(feature)) == typed
+
+
 def test_a_model_that_learned_nothing_by_heart_is_not_accused(tmp_path: pathlib.Path) -> None:
     for day in (EVE, DAY):
         shallow = train(day, max_depth=1, eta=0.01, kind="ubj")

@@ -46,6 +46,32 @@ def test_a_table_that_leaks_is_found_and_one_that_does_not_stays_silent(
     assert (record.audit.verdict, record.audit.epsilon_lower) == ("consistent", 0.0)
 
 
+@pytest.mark.parametrize("joined", [False, True])
+def test_a_context_column_that_a_file_lacks_or_has_no_value_of_is_missing(
+    tmp_path: pathlib.Path, joined: bool
+) -> None:
+    rows = scored(leak=3.0)
+    rows = rows.with_columns(age=np.random.default_rng(4).normal(size=rows.height))
+    scores = put_folder(tmp_path / "scores", rows.select("day", "event_id", "p_today"))
+
+    def audited(name: str, rest: pl.DataFrame) -> tuple[Any, ...]:
+        folder = put_folder(tmp_path / name, rows[:1_000]) / f"day={DAY}"
+        (folder / "part-0.parquet").rename(folder / "part-1.parquet")
+        rest.write_parquet(folder / "part-0.parquet")
+        target = {"table": str(scores), "column": "p_today"}
+        given = {"target": target, "record": "event_id"} if joined else {}
+        row = audit(tables(folder.parent, context=("age",), **given), privacy=declared(0.5)).audit
+        return row.verdict, row.epsilon_lower, row.records, row.reason
+
+    rest = rows[1_000:].drop("day")
+    typed = audited("typed", rest.with_columns(age=pl.lit(None, pl.Float64)))
+    assert typed[0] == "violated"
+    assert audited("null", rest.with_columns(age=None)) == typed
+    assert audited("older", rest.drop("age")) == typed
+    for column in ("clicked", "split", "p_yesterday"):
+        assert f"has no column '{column}'" in audited(column, rest.drop(column))[-1]
+
+
 @pytest.mark.slow
 def test_without_features_consistent_says_that_a_holdout_seen_in_part_is_not_noticed(
     tmp_path: pathlib.Path,
@@ -390,7 +416,9 @@ def test_every_mistake_ends_in_a_sentence_that_says_what_to_do(
 
 
 def test_a_table_that_is_not_there_and_a_day_that_it_lacks_are_said(tmp_path: pathlib.Path) -> None:
-    assert "holds no .parquet" in audit(tables(tmp_path / "nothing")).audit.reason
+    assert (
+        "and holds no file: check the address" in audit(tables(tmp_path / "nothing")).audit.reason
+    )
     eve = put_folder(tmp_path / "eve", scored(day=EVE), EVE)
     assert f"has no day = {DAY}" in audit(tables(eve)).audit.reason
     deltalake.write_deltalake(str(tmp_path / "delta"), scored(day=EVE))

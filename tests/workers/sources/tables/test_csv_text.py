@@ -4,6 +4,7 @@ import gzip
 import pathlib
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from tests.support.call_imports import imported_by_a_call
@@ -24,13 +25,13 @@ def read(folder: pathlib.Path, content: bytes, kinds: dict[str, str] | None = No
     return pl.read_parquet(made)
 
 
-@pytest.mark.parametrize("name", ["scores.csv", "scores.csv.gz"])
+@pytest.mark.parametrize("name", ["scores.csv", "scores.csv.gz", "scores.CSV.zst"])
 def test_names_keep_their_zeros_and_what_is_missing_is_null(
     tmp_path: pathlib.Path, name: str
 ) -> None:
     content = b'\xef\xbb\xbfid;p;y;f\r\n007;0.5;True;1\r\n"1""0\n";NA;;\r\nNA; .25 ;false;2e3\r\n'
-    packed = gzip.compress(content) if name.endswith("gz") else content
-    found = read(tmp_path, packed, name=name)
+    packed = {"gz": gzip.compress(content), "zst": pa.compress(content, "zstd", asbytes=True)}
+    found = read(tmp_path, packed.get(name.rpartition(".")[2], content), name=name)
     assert found["id"].to_list() == ["007", '1"0\n', "NA"]
     assert found["p"].to_list() == [0.5, None, 0.25]
     assert found["y"].to_list() == [True, None, False]
@@ -85,7 +86,7 @@ def test_every_fault_is_one_sentence(tmp_path: pathlib.Path, what: str) -> None:
 
 
 def test_reading_a_file_imports_nothing() -> None:
-    call = f"convert(content, packed=False, kinds={KINDS}, rows=0)"
+    call = f"convert(content, packed='', kinds={KINDS}, rows=0)"
     content = HEAD + b"1,0.5,1,NA\n"
     assert imported_by_a_call("workers.sources.tables.csv_text", call, content) == []
 

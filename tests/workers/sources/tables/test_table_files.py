@@ -1,7 +1,9 @@
 """The files of one day of a table: folders, Delta versions, Iceberg snapshots."""
 
 import datetime as dt
+import json
 import pathlib
+import urllib.parse
 from typing import Any
 
 import deltalake
@@ -13,6 +15,7 @@ from tests.support.lake import DAY, EVE
 from workers.exceptions import NotEvaluableError, Reason
 from workers.sources.tables.day_tables import TablePlace
 from workers.sources.tables.table_files import find_day
+from workers.sources.tables.table_look import look
 
 BOTH = pl.DataFrame({"day": [EVE] * 3 + [DAY] * 2, "x": range(5)})
 
@@ -29,6 +32,119 @@ def test_a_folder_of_the_day_is_found(tmp_path: pathlib.Path, word: str) -> None
     found = find_day(place(tmp_path), DAY)
     assert [file.name for file in found.files] == [f"{word}/part.parquet"]
     assert (found.kind, found.version, found.day_in_files) == ("parquet", None, False)
+
+
+@pytest.mark.parametrize(
+    ("folders", "zone", "found"),
+    [
+        (["day=2026-03-02 00%3A00%3A00"], "America/New_York", 1),
+        (["day=2026-03-02T05%3A00%3A00Z", "day=2026-03-02T06%3A00%3A00Z"], "America/New_York", 2),
+        (["day=2026-03-02T05%3A00%3A00Z", "day=2026-03-02T04%3A00%3A00Z"], "America/New_York", 1),
+        (["year=2026/month=03/day=02", "year=2026/month=02/day=02"], "UTC", 1),
+        (["year=2026/month=3/day=2/hour=7", "year=2026/month=3/day=12"], "UTC", 1),
+    ],
+)
+def test_folders_of_times_and_of_parts_of_a_date_are_of_their_day(
+    tmp_path: pathlib.Path, folders: list[str], zone: str, found: int
+) -> None:
+    for folder in folders:
+        (tmp_path / folder).mkdir(parents=True)
+        BOTH.write_parquet(tmp_path / folder / "part.parquet")
+    named = find_day(place(tmp_path), DAY, zone=zone)
+    assert [file.name for file in named.files] == [
+        f"{each}/part.parquet" for each in folders[:found]
+    ]
+    assert not named.day_in_files
+    assert look(str(tmp_path)).newest["day"] >= DAY
+
+
+def test_a_day_of_two_spellings_of_its_parts_is_refused(tmp_path: pathlib.Path) -> None:
+    for folder in ("year=2026/month=03/day=02", "year=2026/month=3/day=2"):
+        (tmp_path / folder).mkdir(parents=True)
+        BOTH.write_parquet(tmp_path / folder / "part.parquet")
+    with pytest.raises(NotEvaluableError, match="has the day twice, as day = 2026-03-02 and 2026"):
+        find_day(place(tmp_path), DAY)
+
+
+@pytest.mark.parametrize("spelling", ["{} 00:00:00", "{}T00:00:00.000000Z", "{} 00:00:00.000000"])
+@pytest.mark.parametrize("within", [True, False])
+def test_a_delta_partition_that_is_a_time_is_of_its_day(
+    tmp_path: pathlib.Path, spelling: str, *, within: bool
+) -> None:
+    """Both spellings of the protocol, with the partition's folder and without."""
+    table = tmp_path / "t"
+    rows = pl.DataFrame({"day": [EVE, DAY], "x": [0, 1]})
+    rows = rows.with_columns(pl.col("day").cast(pl.Datetime("us", "UTC")))
+    deltalake.write_deltalake(str(table), rows, partition_by=["day"])
+    log = table / "_delta_log" / f"{0:020d}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    for action in actions:
+        if "add" in action:
+            value = spelling.format(action["add"]["partitionValues"]["day"][:10])
+            before = table / urllib.parse.unquote(action["add"]["path"])
+            name = (
+                f"day={urllib.parse.quote(value)}/p.parquet" if within else f"{value[:10]}.parquet"
+            )
+            (table / name).parent.mkdir(exist_ok=True)
+            before.rename(table / name)
+            action["add"] |= {"partitionValues": {"day": value}, "path": urllib.parse.quote(name)}
+    log.write_text("\n".join(map(json.dumps, actions)))
+    found = find_day(place(table), DAY)
+    assert [pl.read_parquet(table / file.name)["x"].to_list() for file in found.files] == [[1]]
+    assert look(str(table)).newest == {"day": DAY}
+    of_new_york = EVE if spelling.endswith("Z") and within else DAY
+    assert find_day(place(table), of_new_york, zone="America/New_York").files == found.files
+
+
+@pytest.mark.parametrize("source", ["t", "other"])
+def test_a_shallow_clone_is_said_and_absolute_paths_of_the_table_are_its_own(
+    tmp_path: pathlib.Path, source: str
+) -> None:
+    deltalake.write_deltalake(str(tmp_path / "t"), BOTH)
+    log = tmp_path / "t" / "_delta_log" / f"{0:020d}.json"
+    log.write_text(log.read_text().replace('"path":"', f'"path":"file://{tmp_path}/{source}/'))
+    if source == "t":
+        assert len(find_day(place(tmp_path / "t"), DAY).files) == 1
+        return
+    for door in (lambda: find_day(place(tmp_path / "t"), DAY), lambda: look(str(tmp_path / "t"))):
+        with pytest.raises(NotEvaluableError, match="names files outside of its folder") as caught:
+            door()
+        assert caught.value.reason is Reason.TABLE_UNSUPPORTED
+
+
+def test_a_delta_table_by_year_month_and_day_is_read(tmp_path: pathlib.Path) -> None:
+    table = str(tmp_path / "t")
+    rows = pl.DataFrame({"year": [2026] * 2, "month": [3, 2], "day": [2, 2], "x": [1, 0]})
+    deltalake.write_deltalake(table, rows, partition_by=["year", "month", "day"])
+    (file,) = find_day(place(table), DAY).files
+    assert pl.read_parquet(tmp_path / "t" / file.name)["x"].to_list() == [1]
+    assert look(table).newest == {"day": DAY}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["PART-0.PARQUET", "part.parq", "part.pq", "20260302_144951_00037_v74wa_1ad6f92e", "000000_0"],
+)
+def test_parquet_is_known_by_its_ending_or_its_first_bytes(
+    tmp_path: pathlib.Path, name: str
+) -> None:
+    folder = tmp_path / f"day={DAY}"
+    folder.mkdir()
+    BOTH.write_parquet(folder / name)
+    (folder / "README").write_text("No rows.")
+    (folder / "rows.csv").write_text("x\n1\n")
+    found = find_day(place(tmp_path), DAY)
+    assert ([file.name for file in found.files], found.kind) == ([f"day={DAY}/{name}"], "parquet")
+    assert [file.name for file in found.unread] == [f"day={DAY}/README", f"day={DAY}/rows.csv"]
+    assert look(str(tmp_path)).sample.equals(BOTH)
+    assert look(str(folder / name)).sample.equals(BOTH)
+
+
+def test_a_folder_without_rows_is_told_which_endings_are_read(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "rows.orc").write_bytes(b"ORC")
+    with pytest.raises(NotEvaluableError, match="none of its 1 files is one of rows: check") as one:
+        find_day(place(tmp_path), DAY)
+    assert "end in .parquet, .parq, .pq, .csv, .csv.gz, .csv.zst (Parquet may" in str(one.value)
 
 
 def test_files_without_such_folders_are_read_and_each_row_is_asked(tmp_path: pathlib.Path) -> None:
