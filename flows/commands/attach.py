@@ -16,13 +16,21 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _NEW = 'lake = "lake"\nwarehouse = "warehouse"\nreport = "report"\n\n'
-_FLAGS = {"day": "--day-column", "holdout": "--split or --holdout"}
+_FLAGS = {"day": "--day-column", "time_zone": "--time-zone", "holdout": "--split or --holdout"}
 
 
 def _column(what: str) -> Any:
     return typer.Option(metavar="COLUMN", help=f"Column of {what}.")
 
 
+_TimeZone = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ZONE",
+        help="Zone in which times fall on a day, like Europe/Amsterdam: asked for "
+        "where rows carry an offset.",
+    ),
+]
 _Checkpoints = Annotated[
     str | None,
     typer.Option(
@@ -90,6 +98,7 @@ def attach(
         str | None, typer.Option(metavar="RULE", help='Holdout: "bucket(event_id, 5) = 0".')
     ] = None,
     day_column: Annotated[str | None, _column("the day, or name of its folders")] = None,
+    time_zone: _TimeZone = None,
     unit: Annotated[str | None, _column("the person that a record belongs to")] = None,
     record: Annotated[str | None, _column("the record's name, which joins tables")] = None,
     context: _Context = None,
@@ -130,7 +139,8 @@ def attach(
     from workers.plain_text import plain_text
 
     columns = _columns(feature or [], checkpoints)
-    given = {"catalog": catalog, "day": day_column, "label": label, "target": target}
+    given = {"catalog": catalog, "day": day_column, "time_zone": time_zone}
+    given |= {"label": label, "target": target}
     given |= {"proxy": proxy, "split": split, "holdout": holdout, "unit": unit, "record": record}
     asked: dict[str, Any] = given | {"context": context, "columns": columns}
     place = _place(table, catalog)

@@ -24,6 +24,7 @@ from flows.commands.gate_options import (
     SummaryOption,
     TableOption,
     TargetOption,
+    TimeZoneOption,
     UnitOption,
     VersionOption,
 )
@@ -47,6 +48,7 @@ def gate(
     split: SplitOption = None,
     holdout: HoldoutOption = None,
     day_column: DayColumnOption = None,
+    time_zone: TimeZoneOption = None,
     day: Annotated[dt.date | None, day_option("Day to audit; the newest by default.")] = None,
     unit: UnitOption = None,
     feature: FeatureOption = None,
@@ -101,7 +103,7 @@ def gate(
         _audited(
             FileGate(
                 *files,
-                Columns(label, split, holdout, day_column, unit, tuple(feature or ())),
+                Columns(label, split, holdout, day_column, time_zone, unit, tuple(feature or ())),
                 day,
                 max_epsilon,
                 declared,

@@ -29,7 +29,7 @@ from workers.versions import METHOD_VERSION
 from workers.warehouse.schema import AuditRow
 from workers.warehouse.serving_decision import Gate
 
-_FLAGS = {"label": "--label", "holdout": "--split or --holdout"}
+_FLAGS = {"label": "--label", "time_zone": "--time-zone", "holdout": "--split or --holdout"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,7 @@ class Columns:
     split: str | None
     holdout: str | None
     day: str | None
+    time_zone: str | None
     unit: str | None
     features: tuple[str, ...]
 
@@ -100,6 +101,7 @@ class FileGate:
             "split": columns.split,
             "holdout": columns.holdout,
             "day": columns.day,
+            "time_zone": columns.time_zone,
         }
         proposal = propose(seen, given, checkpoints=self.target, one_day=True)
         if proposal.missing:

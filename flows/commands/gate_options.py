@@ -45,6 +45,10 @@ HoldoutOption = Annotated[
 DayColumnOption = Annotated[
     str | None, _column("the day: the newest is audited; without it, all rows are")
 ]
+TimeZoneOption = Annotated[
+    str | None,
+    _file("ZONE", "Zone in which a time of --day-column falls on a day, like Europe/Amsterdam."),
+]
 UnitOption = Annotated[str | None, _column("the person: of each, one record is audited")]
 FeatureOption = Annotated[
     list[str] | None,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from privcore.exceptions import is_failure
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
-from workers.labels.parquet import Footer, read_footer, read_row_group
+from workers.labels.parquet import NULL, Footer, folder_word, read_footer, read_row_group
 from workers.labels.shards import Shard
 from workers.lake.formats import format_named
 from workers.lake.layout import Lake, labels_folder
@@ -27,7 +27,6 @@ SPLIT = "split"
 TRAIN, HOLDOUT = "train", "holdout"
 _TABLE = 1 << 16  # values of a label that are looked up in a table
 _DAY = re.compile(r"\d{4}-?\d\d-?\d\d")
-NULL = "__HIVE_DEFAULT_PARTITION__"
 _TRUTH = {"true": "1", "1": "1", "false": "0", "0": "0"}
 _SHOWN = 10
 """Classes, and values of a column instead of them, that a sentence shows."""
@@ -121,12 +120,11 @@ def check_columns(footer: Footer, path: str, needed: NeededColumns) -> None:
 
 def only_in_folder(path: str, name: str) -> str:
     """Say of a value that stands in a folder's name alone that it is not read there."""
-    folders = path.split("/")[:-1]
-    named = next((folder for folder in folders if folder.startswith(f"{name}=")), None)
+    word = folder_word(path, name)
     return (
         ""
-        if named is None
-        else f": the value in the folder name {named} is not read; write the column into the files"
+        if word is None
+        else f": the value in the folder name {name}={word} is not read. Write it into the files"
     )
 
 

@@ -6,6 +6,7 @@ They are digested by BLAKE3, at six times the speed of SHA-256: every byte of ev
 
 import bisect
 import functools
+import urllib.parse
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -29,6 +30,7 @@ from workers.lake.random_reads import RandomReads
 
 Result = TypeVar("Result")
 
+NULL = "__HIVE_DEFAULT_PARTITION__"
 _TAIL = 1 << 16
 _GAP = 1 << 17  # a request costs more than this many bytes that were not asked for
 
@@ -215,7 +217,7 @@ class RowGroup:
     ) -> Iterator[pa.Table]:
         """Yield the columns' values, at most `rows` rows at a time; text of `encoded` as codes.
 
-        Of a column that the file lacks, all are missing.
+        Of a column that the file lacks, all have the word of the folder that names it, or none.
 
         Raises:
             DamagedFileError: they cannot be decoded.
@@ -249,7 +251,7 @@ class RowGroup:
                 table = pa.Table.from_batches([batch])
                 _check_said(table, said, self.path)
                 for field in hollow:
-                    table = table.append_column(field, pa.nulls(len(batch), field.type))
+                    table = table.append_column(field.name, self._constant(field, len(batch)))
                 yield _decoded(table, self.path, encoded)
         except (NotEvaluableError, MemoryError, GeneratorExit):
             raise
@@ -257,6 +259,11 @@ class RowGroup:
             if not is_failure(error):
                 raise
             raise DamagedFileError(self.path) from None
+
+    def _constant(self, field: pa.Field, rows: int) -> pa.Array:
+        """Return a column that is not read, or that only a folder's name says."""
+        word = None if field.name in self.footer.names else folder_word(self.path, field.name)
+        return pa.nulls(rows, field.type) if word is None else pa.repeat(word, rows)
 
     def table(self, columns: Sequence[str]) -> pa.Table:
         """Return the columns' values of all rows; raises as `batches`."""
@@ -269,6 +276,13 @@ class RowGroup:
         return pa.schema(
             [lacking.get(name) or schema.field(name) for name in columns]
         ).empty_table()
+
+
+def folder_word(path: str, name: str) -> str | None:
+    """Return the value that a folder name=value gives a column; None where none does, or null."""
+    folders = (urllib.parse.unquote(part).partition("=") for part in path.split("/")[:-1])
+    word = next((word for key, equals, word in folders if equals and key == name), NULL)
+    return None if word == NULL else word
 
 
 @functools.lru_cache(maxsize=1)  # files are read one after the other, and a footer may be large

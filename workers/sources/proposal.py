@@ -4,9 +4,11 @@ Nothing is written, and no training is guessed: a column says which rows were he
 the user has to.
 """
 
+import contextlib
 import datetime as dt
 import re
-from collections.abc import Mapping
+import zoneinfo
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,11 +23,17 @@ _CONTEXT = (
     "keep those that the model was trained on and that were known before the label: the audit "
     "then usually proves more"
 )
-_HELD = {
+_SCALES = {
     "probability": ("probability", "probabilities"),
     "log_odds": ("log-odds", "log-odds"),
     "number": ("prediction", "predictions"),
 }
+_TRAINED = {"train", "training"}
+_HELD = ("holdout", "hold-out", "hold_out", "test", "testing", "valid", "validation", "val", "dev",
+         "eval", "evaluation")  # fmt: skip
+"""Words of splits, in small letters; of those held out, the likelier first."""
+_TRAIN_FLAG = r"((is|in)_)?train(ing|ed)?"
+_HELD_FLAG = r"((is|in)_)?(test|validation)(_?set)?"
 _HINTS = {
     "day": r"day|ds|dt|date|event_date",
     "label": r"label|y|click(ed)?|target_label|outcome|converted|churn(ed)?|is_.*|late",
@@ -77,11 +85,12 @@ def propose(
 ) -> Proposal:
     """Return what the columns seem to mean; what is `given` is taken as it is.
 
-    Keys are those of `[models.scores]`: catalog, day, label, classes or scale, target, proxy,
-    split or holdout, unit, record, context. With `checkpoints` they are those of `[models.labels]`,
-    columns among them: no column holds scores, and the models' files name the classes. `others` are
-    tables of their own, by whose scores they hold: target or proxy. With `one_day` each row plays,
-    unless a day's column is given. A column's name makes no persons the unit: it is only offered.
+    Keys are those of `[models.scores]`: catalog, day, time_zone, label, classes or scale, target,
+    proxy, split or holdout, unit, record, context. With `checkpoints` they are of
+    `[models.labels]`, columns among them: no column holds scores, and the models' files name the
+    classes. `others` are tables of their own, by whose scores they hold: target or proxy. With
+    `one_day` each row plays, unless a day's column is given. A column's name makes no persons the
+    unit: it is only offered.
     """
     others = others or {}
     settings = {key: value for key, value in given.items() if value is not None}
@@ -90,6 +99,7 @@ def propose(
     missing: dict[str, str] = {}
     if not one_day:
         _propose_day(seen, settings, why, missing)
+    _propose_zone(seen.sample, settings, why, missing)
     _propose_label(seen.sample, settings, why, missing, scored=checkpoints is not None)
     if others:
         _propose_record(seen.sample, others, settings, why, missing)
@@ -97,9 +107,8 @@ def propose(
         _propose_other(role, other, columns[role], settings, why, missing)
     if checkpoints is None:
         _propose_scores(seen.sample, settings, why, missing)
-    _propose_holdout(seen.sample, settings, why, missing)
-    day = settings.get("day")
-    newest = seen.newest.get(str(day)) or _newest(seen.sample, day)
+    _propose_holdout(seen, settings, why, missing)
+    newest = _newest(seen, settings)
     offered: dict[str, Any] = {}
     units = _named(seen.sample.columns, "unit", settings)
     if "unit" not in settings and len(units) == 1:
@@ -150,7 +159,7 @@ def _propose_label(
         for name, kind in sample.schema.items()
         if not kind.is_float() or re.fullmatch(_HINTS["label"], name, re.IGNORECASE)
         if 2 <= len(values := _classes(sample[name])) <= _CLASSES
-        if name not in settings.values() and not {"train", "holdout"} <= set(values)
+        if name not in settings.values() and _held_out_by(name, kind, values) is None
     }
     if settings.get("label") in sample.columns:
         values = _classes(sample[settings["label"]])
@@ -223,7 +232,7 @@ def _propose_scores(
         named = _named(found, role, settings)
         if len(named) == 1:
             settings[role] = named[0]
-            held = _HELD[settings.get("scale", "probability")][1]
+            held = _SCALES[settings.get("scale", "probability")][1]
             why[role] = f"it holds {held}, and its name says so"
         else:
             missing[role] = _which_score(role, named or found, settings)
@@ -312,7 +321,7 @@ def _score_columns(sample: pl.DataFrame, settings: Mapping[str, Any]) -> tuple[s
 
 
 def _which_score(role: str, candidates: tuple[str, ...], settings: Mapping[str, Any]) -> str:
-    held = _HELD[settings.get("scale", "probability")][0]
+    held = _SCALES[settings.get("scale", "probability")][0]
     what = {
         "target": f"which column holds the audited model's {held}",
         "proxy": "which column holds what a model said that never saw the day (what was served)",
@@ -325,13 +334,17 @@ def _of_numbers(settings: Mapping[str, Any]) -> bool:
 
 
 def _propose_holdout(
-    sample: pl.DataFrame, settings: dict[str, Any], why: dict[str, str], missing: dict[str, str]
+    seen: TableLook, settings: dict[str, Any], why: dict[str, str], missing: dict[str, str]
 ) -> None:
     if "split" in settings or "holdout" in settings:
         return
-    for name in sample.columns:
-        kind = sample.schema[name]
-        if kind == pl.String and {"train", "holdout"} <= set(sample[name].unique()):
+    columns = [
+        (name, kind, seen.sample[name].unique()) for name, kind in seen.sample.schema.items()
+    ]
+    columns += [(name, pl.String(), pl.Series(words)) for name, words in seen.words.items()]
+    offered = []
+    for name, kind, values in columns:
+        if kind == pl.String and {"train", "holdout"} <= set(values):
             settings["split"] = name
             why["split"] = "it says train or holdout"
             return
@@ -339,11 +352,55 @@ def _propose_holdout(
             settings["holdout"] = f"{name} = true"
             why["holdout"] = "its name says which rows were held out"
             return
-    missing["holdout"] = (
-        "which rows were held out of training: name the column that says train or holdout "
+        if (rule := _held_out_by(name, kind, values)) is not None:
+            words = ", ".join(map(str, sorted(values.drop_nulls())))
+            offered.append(
+                f"{name!r} says {words}: where training read all rows but those, give "
+                f'--holdout "{rule}"'
+            )
+    missing["holdout"] = "which rows were held out of training: " + (
+        "; ".join(offered)
+        or "name the column that says train or holdout "
         '(--split), or the rule that training followed (--holdout "bucket(event_id, 5) = 0", '
         '--holdout "fold = 4"). Where none were, hold some out from now on: without, nothing can '
         "be proved."
+    )
+
+
+def _held_out_by(name: str, kind: pl.DataType, values: Sequence[Any] | pl.Series) -> str | None:
+    """Return the rule of the rows that a column of splits calls held out; None of other columns."""
+    if kind == pl.Boolean:
+        trained = re.fullmatch(_TRAIN_FLAG, name, re.IGNORECASE)
+        held = re.fullmatch(_HELD_FLAG, name, re.IGNORECASE)
+        return f"{name} = {'true' if held else 'false'}" if trained or held else None
+    if kind != pl.String:
+        return None
+    words = {word.lower(): word for word in values[:_CLASSES] if isinstance(word, str)}
+    held_out = [word for word in _HELD if word in words]
+    return f"{name} = '{words[held_out[0]]}'" if held_out and _TRAINED & words.keys() else None
+
+
+def _propose_zone(
+    sample: pl.DataFrame, settings: dict[str, Any], why: dict[str, str], missing: dict[str, str]
+) -> None:
+    """Ask for the zone in which times with an offset fall on days, and say how many rows depend."""
+    day = settings.get("day")
+    kind = sample.schema.get(day) if isinstance(day, str) else None
+    if not isinstance(kind, pl.Datetime) or kind.time_zone is None:
+        return
+    times = sample[str(day)].drop_nulls().dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+    looked_at = f"of {times.len():,} rows looked at"
+    if "time_zone" in settings:
+        with contextlib.suppress(pl.exceptions.PolarsError):  # settings refuse it by name
+            there = sample[str(day)].drop_nulls().dt.convert_time_zone(settings["time_zone"])
+            moved = int((there.dt.date() != times.dt.date()).sum())
+            why["time_zone"] += f": {moved:,} {looked_at} are of another day than in UTC"
+        return
+    hours = (dt.timedelta(hours=hour) for hour in range(-11, 15))
+    most = max((int(((times + by).dt.date() != times.dt.date()).sum()) for by in hours), default=0)
+    missing["time_zone"] = (
+        f"in which zone days begin, like Europe/Amsterdam or UTC: {day!r} holds times with an "
+        f"offset, and up to {most:,} {looked_at} are of another day than in UTC, by the zone"
     )
 
 
@@ -405,8 +462,16 @@ def _which(what: str, candidates: tuple[str, ...]) -> str:
     return f"{what}: {', '.join(candidates) or 'no column looks like it'}"
 
 
-def _newest(sample: pl.DataFrame, name: str | None) -> dt.date | None:
-    """Return the newest day of the sample, where the column can be read as days."""
-    if name is None or name not in sample.columns or sample.is_empty():
-        return None
-    return as_day(sample[name].drop_nulls().max())
+def _newest(seen: TableLook, settings: Mapping[str, Any]) -> dt.date | None:
+    """Return the newest day, by folders, statistics or the sample; None where they say none."""
+    name = str(settings.get("day"))
+    newest = seen.newest.get(name)
+    if name not in seen.sample.columns or seen.sample.is_empty():
+        return newest
+    last = seen.sample[name].drop_nulls().max()
+    if isinstance(last, dt.datetime) and last.tzinfo is not None and "time_zone" in settings:
+        with contextlib.suppress(ValueError, KeyError):
+            last = last.astimezone(zoneinfo.ZoneInfo(settings["time_zone"]))
+        if newest is not None and abs(newest - last.date()) <= dt.timedelta(days=1):
+            return last.date()  # statistics say it in UTC
+    return newest or as_day(last)

@@ -1,7 +1,9 @@
 """Proposed settings for a table: every guess is explained, and training is never guessed."""
 
+import datetime as dt
 import pathlib
 import tomllib
+import zoneinfo
 
 import deltalake
 import numpy as np
@@ -143,6 +145,80 @@ def test_a_split_is_no_label_and_two_columns_of_few_values_are_asked(
     assert found.missing["label"].endswith(": z, kind")
     told = propose(look(str(tmp_path / "two")), {"label": "kind"})
     assert told.settings["classes"] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("column", "rule"),
+    [
+        ({"split": ["train", "test"]}, "split = 'test'"),
+        ({"fold": ["Train", "Valid", "Test"]}, "fold = 'Test'"),
+        ({"part": ["training", "val"]}, "part = 'val'"),
+        ({"is_train": [True, False]}, "is_train = false"),
+        ({"test": [True, False]}, "test = true"),
+    ],
+)
+def test_a_split_in_other_words_is_offered_by_name(
+    tmp_path: pathlib.Path, column: dict[str, list[object]], rule: str
+) -> None:
+    ((name, words),) = column.items()
+    values = pl.Series(name, [words[number % len(words)] for number in range(500)])
+    table = put(tmp_path / "scores", rows().drop("split").with_columns(values))
+    found = propose(look(table), {})
+    assert f'give --holdout "{rule}"' in found.missing["holdout"]
+    assert (set(found.missing), found.settings["label"]) == ({"holdout"}, "clicked")
+
+
+@pytest.mark.parametrize("words", [("train", "holdout"), ("train", "test"), ("NL", "DE")])
+def test_a_split_in_folders_is_read_there(tmp_path: pathlib.Path, words: tuple[str, str]) -> None:
+    for word in words:
+        folder = tmp_path / "scores" / f"ds={DAY}" / f"split={word}"
+        folder.mkdir(parents=True)
+        rows().drop("split").write_parquet(folder / "part.parquet")
+    found = propose(look(str(tmp_path / "scores")), {})
+    if words[1] == "holdout":
+        assert (found.settings["split"], found.missing) == ("split", {})
+    else:
+        offered = "--holdout \"split = 'test'\"" in found.missing["holdout"]
+        assert offered is (words[1] == "test")
+
+
+@pytest.mark.parametrize(
+    ("stored", "zone", "day"),
+    [
+        ("UTC", "UTC", DAY),
+        ("UTC", "Europe/Amsterdam", DAY + dt.timedelta(days=1)),
+        ("Asia/Tokyo", "America/New_York", EVE),
+    ],
+)
+def test_times_with_an_offset_ask_for_the_zone_and_say_what_depends_on_it(
+    tmp_path: pathlib.Path, stored: str, zone: str, day: dt.date
+) -> None:
+    start = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
+    times = [start + dt.timedelta(hours=27.999 * number / 500) for number in range(500)]
+    if zone != "America/New_York":
+        times = [time + dt.timedelta(hours=20) for time in times]
+    column = pl.Series("ds", times, pl.Datetime("us", "UTC")).dt.convert_time_zone(stored)
+    rows(ds=column).write_parquet(tmp_path / "scores.parquet")
+    seen = look(str(tmp_path / "scores.parquet"))
+    asked = propose(seen, {})
+    assert set(asked.missing) == {"time_zone"}
+    assert "of 500 rows looked at are of another day than in UTC" in asked.missing["time_zone"]
+    found = propose(seen, {"time_zone": zone})
+    assert (found.missing, found.newest) == ({}, day)
+    clock = [time.astimezone(zoneinfo.ZoneInfo(zone)).date() for time in times]
+    differing = sum(one != time.date() for one, time in zip(clock, times, strict=True))
+    assert f"as you said: {differing:,} of 500 rows looked at" in found.why["time_zone"]
+    assert max(clock) == day
+    text = as_toml("ads", "scores", found, {}, folder=FOLDER)
+    written = tomllib.loads(text)["models"][0]["scores"]
+    assert ScoreTables.model_validate(written).time_zone == zone
+
+
+def test_times_without_an_offset_ask_for_no_zone(tmp_path: pathlib.Path) -> None:
+    day = pl.lit(dt.datetime(2026, 3, 2, 12, tzinfo=dt.UTC).replace(tzinfo=None))
+    rows(ds=day).write_parquet(tmp_path / "scores.parquet")
+    found = propose(look(str(tmp_path / "scores.parquet")), {})
+    assert (found.missing, found.newest) == ({}, DAY)
 
 
 def test_an_empty_place_is_said(tmp_path: pathlib.Path) -> None:

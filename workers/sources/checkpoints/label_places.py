@@ -236,7 +236,8 @@ class TableLabels:
         named += [(feature.name, "labels.columns") for feature in needed.features]
         named += [(name, "plan.slices") for name in needed.slices]
         named += [] if needed.unit is None else [(needed.unit, "plan.privacy_unit")]
-        check_table_columns(footer, path, named)  # decoys are of labels in the lake alone
+        # Decoys are of labels in the lake alone.
+        check_table_columns(footer, path, named, arm=self.arm_column)
         self.found.check_has(name for name, _ in named)
 
     def today(self, batch: Batch) -> NDArray[np.bool_]:

@@ -290,7 +290,7 @@ class ScoreSource:
         needed += [(name, "scores.context") for name in self.context]
         needed += [(name, "plan.slices") for name in slices]
         needed += [] if unit is None else [(unit, "plan.privacy_unit")]
-        check_table_columns(footer, path, needed)
+        check_table_columns(footer, path, needed, arm=self.tables.holdout_rule.column)
         if isinstance(self.found, TableDay) and not self.joined:
             self.found.check_has(name for name, _ in needed)
 

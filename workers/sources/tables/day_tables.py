@@ -25,7 +25,8 @@ class TablePlace(StrictModel):
 
     table: Name
     """Path or URI of a Delta table, or of a folder of Parquet (or CSV) files with one folder per
-    day (day=2026-03-02); with catalog, the name of an Iceberg table."""
+    day (day=2026-03-02, its times, or year=2026/month=03/day=02); with catalog, the name of an
+    Iceberg table."""
     catalog: Name | None = None
     """Iceberg catalogue that names the table, as pyiceberg's own settings know it (.pyiceberg.yaml,
     or PYICEBERG_CATALOG__<NAME>__URI)."""
@@ -44,7 +45,8 @@ class DayTable(TablePlace):
     day: Name | None = "day"
     """Column, or folder, that says which day it is. None: each row is the day's."""
     time_zone: Annotated[str, AfterValidator(known_zone)] = "UTC"
-    """Zone in which a time falls on a day."""
+    """Zone in which a time falls on a day, in rows, folders and partitions; one without an offset
+    is its clock."""
     label_state: LabelState = None
     """What the label's column holds: secret, the labels from before any mechanism; or {
     privatised_by = { name, parameters } }; read as secret where nobody says."""

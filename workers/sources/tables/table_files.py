@@ -16,8 +16,8 @@ from urllib.parse import quote, unquote
 from pyarrow import fs
 
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.columns import NULL, Batch
-from workers.labels.parquet import read_footer, read_row_group
+from workers.labels.columns import Batch
+from workers.labels.parquet import NULL, read_footer, read_row_group
 from workers.labels.shards import READERS, Partition, divide
 from workers.lake.layout import PARQUET, LabelFile, Lake
 from workers.lake.places import check_uri, local_path, placed

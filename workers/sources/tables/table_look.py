@@ -3,7 +3,7 @@
 import datetime as dt
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
@@ -34,11 +34,13 @@ class TableLook:
         sample: some rows of its newest day, without the folders' own columns.
         folders: names of folders, or of partition columns, that say a day.
         newest: the newest day, by each column or folder that says one for whole files.
+        words: of each other name=word of a folder, the words of all files.
     """
 
     sample: pl.DataFrame
     folders: tuple[str, ...]
     newest: Mapping[str, dt.date]
+    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def look(table: str, *, catalog: str | None = None, day: str | None = None) -> TableLook:
@@ -48,7 +50,14 @@ def look(table: str, *, catalog: str | None = None, day: str | None = None) -> T
         NotEvaluableError: there is none, or its newest file is damaged.
     """
     root, files, partitions = _days_named(TablePlace(table=table, catalog=catalog))
-    return _looked_at(root, files, partitions, day)
+    seen = _looked_at(root, files, partitions, day)
+    if catalog is not None or is_delta(root):  # whose partitions are no folders
+        return seen
+    words: dict[str, set[str]] = {}
+    for name, word in (pair for path in files for pair in folder_words(path)):
+        if name not in seen.newest and name not in seen.sample.columns:
+            words.setdefault(name, set()).add(word)
+    return replace(seen, words={name: tuple(sorted(said)) for name, said in words.items()})
 
 
 def newest_day(place: TablePlace) -> dt.date | None:

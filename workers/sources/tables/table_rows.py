@@ -13,7 +13,7 @@ from privcore.attacks import ABOVE
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch, only_in_folder, unknown_label
-from workers.labels.parquet import Footer
+from workers.labels.parquet import Footer, folder_word
 from workers.lake.manifest import LabelColumn
 from workers.sources.tables.day_tables import DayTable
 from workers.sources.tables.table_days import says_day
@@ -160,19 +160,18 @@ class DayRows:
         )
 
 
-def check_table_columns(footer: Footer, path: str, needed: Iterable[tuple[str, str]]) -> None:
+def check_table_columns(
+    footer: Footer, path: str, needed: Iterable[tuple[str, str]], *, arm: str | None = None
+) -> None:
     """Raise `NotEvaluableError` unless a file has each column once.
 
-    `needed` are columns, and what of the settings names them.
+    `needed` are columns, and what of the settings names them; a folder may say that of the `arm`.
     """
     for name, said in needed:
-        if name not in footer.names:
-            near = ", ".join(footer.names[:20])
-            raise NotEvaluableError(
-                Reason.LABEL_INVALID,
-                f"{path} has no column {name!r}{only_in_folder(path, name)}: correct {said} in the "
-                f"settings; it has {near}.",
-            )
+        if name not in footer.names and not (name == arm and folder_word(path, name)):
+            there = f"it has {', '.join(footer.names[:20])}"
+            more = only_in_folder(path, name) or f": correct {said} in the settings; {there}"
+            raise NotEvaluableError(Reason.LABEL_INVALID, f"{path} has no column {name!r}{more}.")
         if footer.names.count(name) > 1:
             raise NotEvaluableError(
                 Reason.FEATURE_INVALID, f"{path} has several columns {name!r}: write one."

@@ -128,6 +128,22 @@ def test_a_feature_that_a_file_lacks_or_has_no_value_of_is_missing(
     assert audited("older", rest.drop(feature)) == typed
 
 
+@pytest.mark.parametrize("rule", [None, "arm = 'holdout'"])
+def test_a_split_that_folders_say_is_that_of_a_column(
+    models: pathlib.Path, in_the_lake: AuditRow, tmp_path: pathlib.Path, rule: str | None
+) -> None:
+    for (arm,), rows in stored(DAY).drop("ds").group_by("arm"):
+        folder = tmp_path / f"ds={DAY}" / f"arm={arm}"
+        folder.mkdir(parents=True)
+        rows.drop("arm").write_parquet(folder / "part.parquet")
+    given = InPlace(labels(tmp_path, holdout=rule), paths(models), PRIVACY)
+    assert counted(audit(given).audit) == counted(in_the_lake)
+    for folder in list(tmp_path.glob("ds=*/arm=*")):
+        folder.rename(folder.parent / folder.name.replace("arm=", "city="))
+    told = refused(InPlace(labels(tmp_path, split="city"), paths(models)), "feature_invalid")
+    assert "takes 'city' as a feature" in told
+
+
 def test_a_model_that_learned_nothing_by_heart_is_not_accused(tmp_path: pathlib.Path) -> None:
     for day in (EVE, DAY):
         shallow = train(day, max_depth=1, eta=0.01, kind="ubj")

@@ -111,5 +111,5 @@ def test_a_delta_tables_newest_day_is_told_by_partition_or_by_statistics(
 
 
 def test_where_there_is_no_table_the_newest_day_is_no_guess(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(NotEvaluableError, match=r"holds no \.parquet or \.csv file"):
+    with pytest.raises(NotEvaluableError, match="and holds no file: check the address"):
         newest_day(TablePlace(table=str(tmp_path), day="ds"))
