@@ -13,8 +13,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField, StringType
 from securesystemslib.signer import Signer, SSlibKey
 
 from privcore.exceptions import TerminalError
@@ -34,7 +32,6 @@ from workers.lake.formats.contract import LoadedModel, ModelRefusedError
 from workers.lake.layout import Lake
 from workers.lake.model_sandbox import UnreadableModelError, describe_model
 from workers.memorization.scan import count_ngrams
-from workers.sources.tables.iceberg_metadata import _ends
 from workers.warehouse.store import Warehouse
 
 
@@ -156,29 +153,6 @@ def test_a_column_that_a_delta_table_has_no_more_is_not_read(
     assert schema in text
     commit.write_text(text.replace(schema, schema.replace(column, other)), "utf-8")
     assert f"has no column '{column}', and its files hold one" in said(tmp_path, day="day")
-
-
-def test_words_that_a_delta_log_denies_are_refused(tmp_path: pathlib.Path) -> None:
-    commit = delta_table(tmp_path)
-    text = commit.read_text("utf-8")
-    denied = text.replace('\\"split\\":\\"train\\"', '\\"split\\":\\"trail\\"')
-    assert denied != text
-    commit.write_text(denied, "utf-8")
-    assert "other words than its table's log says" in said(tmp_path, day="day")
-
-
-def test_words_of_an_iceberg_manifest_are_known() -> None:
-    class Table:
-        def schema(self) -> Schema:
-            fields = (NestedField(3, "split", StringType()), NestedField(4, "n", LongType()))
-            return Schema(*fields)
-
-    class DataFile:
-        lower_bounds, upper_bounds = {3: b"holdout", 4: bytes(8)}, {3: b"train", 4: bytes(8)}
-
-    assert _ends(Table(), DataFile(), "split") == ["holdout", "train"]
-    assert _ends(Table(), DataFile(), "n") == []
-    assert _ends(Table(), DataFile(), None) == []
 
 
 def test_a_decimal_that_polars_panics_at_prints_nothing(

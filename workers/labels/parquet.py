@@ -7,7 +7,7 @@ They are digested by BLAKE3, at six times the speed of SHA-256: every byte of ev
 import bisect
 import functools
 import urllib.parse
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
@@ -23,7 +23,6 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.content_digest import ContentDigest
 from workers.labels.footers import describe_footer
 from workers.labels.page_headers import unpacked_sizes
-from workers.labels.row_statistics import Said, contradicted, said_of
 from workers.lake import limits
 from workers.lake.layout import LabelFile, Lake
 from workers.lake.random_reads import RandomReads
@@ -244,12 +243,10 @@ class RowGroup:
         try:
             metadata = _metadata(self.footer.content)
             file = pq.ParquetFile(source, metadata=metadata, read_dictionary=text)
-            said = said_of(metadata.row_group(self.index), columns)
             for batch in file.iter_batches(
                 batch_size=rows, row_groups=[self.index], columns=columns, use_threads=False
             ):
                 table = pa.Table.from_batches([batch])
-                _check_said(table, said, self.path)
                 for field in hollow:
                     table = table.append_column(field.name, self._constant(field, len(batch)))
                 yield _decoded(table, self.path, encoded)
@@ -382,17 +379,6 @@ def _too_large(path: str, what: str) -> NotEvaluableError:
         f"A row group of {path} {what}, more than the {limits.SHARD_ROWS:,} rows and "
         f"{limits.SHARD_BYTES:,} bytes that are read: write smaller row groups.",
     )
-
-
-def _check_said(table: pa.Table, said: Mapping[str, Said], path: str) -> None:
-    """Refuse values that the footer says are not there: readers that filter would miss rows."""
-    name = contradicted(table, said)
-    if name is not None:
-        raise NotEvaluableError(
-            Reason.LABELS_UNREADABLE,
-            f"{path} holds in {name!r} values that its own statistics say are not there, so that a "
-            "reader with a filter takes fewer rows than there are: write the file anew.",
-        )
 
 
 def _fetch(lake: Lake, path: str, spans: list[tuple[int, int]]) -> tuple[tuple[int, bytes], ...]:

@@ -179,7 +179,7 @@ class TableLabels:
     @property
     def rows(self) -> DayRows:
         """Reader of the rows."""
-        return DayRows(self.table, self.day, self.found.day_in_files, self.found.ends)
+        return DayRows(self.table, self.day, self.found.day_in_files)
 
     @property
     def name(self) -> str:

@@ -119,9 +119,7 @@ class ScoreSource:
     @property
     def _rows(self) -> DayRows:
         """Reader of the rows; of joined ones, all are of the day."""
-        if self.joined or not isinstance(self.found, TableDay):
-            return DayRows(self.tables, self.day, self.found.day_in_files and not self.joined)
-        return DayRows(self.tables, self.day, self.found.day_in_files, self.found.ends)
+        return DayRows(self.tables, self.day, self.found.day_in_files and not self.joined)
 
     @property
     def label(self) -> LabelColumn:

@@ -29,15 +29,13 @@ def files_of_day(
     version: int | None,
     column: str | None,
     day: str,
-    arm: str | None = None,
     zone: str = "UTC",
 ) -> dict[str, Any]:
     """Return a Delta table's version, its files that may hold a day, and whether a folder says so.
 
     Also its newest version. All files without a `column` that says the day. `undated` are files
     whose folder says no day, `said` is how folders spell the day, `apart` are columns that the log
-    holds in place of files, `columns` are the table's, and `ends` are the least and greatest word
-    that the log says of a file's column `arm`.
+    holds in place of files, and `columns` are the table's.
 
     Raises:
         NotEvaluableError: there is no such table or version, or it holds what is not in its files.
@@ -55,7 +53,6 @@ def files_of_day(
         )
     partitioned = column in delta.metadata().partition_columns
     names, undated, said = [], [], set[str]()
-    ends: dict[str, tuple[str, str]] = {}
     for action in _actions(delta):
         if column is None:
             there = True
@@ -69,9 +66,6 @@ def files_of_day(
         if there:
             said |= set(words) if partitioned else set()
             names.append(urllib.parse.unquote(action["path"]))
-            least, greatest = action.get(f"min.{arm}"), action.get(f"max.{arm}")
-            if isinstance(least, str) and isinstance(greatest, str):
-                ends[names[-1]] = least, greatest
     return {
         "version": delta.version(),
         "newest": delta.version() if version is None else _newest(table),
@@ -80,7 +74,6 @@ def files_of_day(
         "undated": undated,
         "said": sorted(said),
         "apart": delta.metadata().partition_columns,
-        "ends": ends,
         "columns": [field.name for field in delta.schema().fields],
     }
 

@@ -116,13 +116,12 @@ def files_of_day(
     version: int | None,
     column: str | None,
     day: str,
-    arm: str | None = None,
 ) -> dict[str, Any]:
     """Return where an Iceberg table lies, its snapshot, and that one's files that may hold a day.
 
     All files without a `column` that says the day. Also the newest snapshot, what the manifests say
-    of whole columns of a file, the columns' numbers, by name, whether a property gives these to
-    files without any, and the least and greatest word of a file's column `arm`.
+    of whole columns of a file, the columns' numbers, by name, and whether a property gives these to
+    files without any.
 
     Raises:
         NotEvaluableError: there is no such table, snapshot or column, it cannot be read, or it
@@ -139,7 +138,7 @@ def files_of_day(
                 "it, or keep snapshots longer.",
             )
         _check_no_renamed(found, table)
-        names, said, ends = [], {}, {}
+        names, said = [], {}
         for task in _tasks(found, table, snapshot.snapshot_id, column, dt.date.fromisoformat(day)):
             if task.delete_files:
                 raise NotEvaluableError(
@@ -151,15 +150,12 @@ def files_of_day(
             names.append(task.file.file_path)
             if words := list(_said(found, task.file)):
                 said[task.file.file_path] = words
-            if words := _ends(found, task.file, arm):
-                ends[task.file.file_path] = words
         return {
             "location": found.location(),
             "snapshot": snapshot.snapshot_id,
             "newest": getattr(found.current_snapshot(), "snapshot_id", None),
             "files": names,
             "said": said,
-            "ends": ends,
             "ids": {field.name: field.field_id for field in found.schema().fields},
             "mapped": found.name_mapping() is not None,
         }
@@ -199,20 +195,6 @@ def _greatest(fields: Any, bounds: dict[int, bytes]) -> Iterator[tuple[str, Any]
         elif isinstance(kind, TimestampType | TimestamptzType):
             value = micros_to_timestamp(value)
         yield field.name, value
-
-
-def _ends(found: Any, file: Any, column: str | None) -> list[Any]:
-    """Return the least and greatest word that a manifest says of a column; none where it does not.
-
-    Iceberg cuts a long word off, the greatest one upwards.
-    """
-    fields = [field for field in found.schema().fields if field.name == column]
-    if not fields or not isinstance(fields[0].field_type, StringType):
-        return []
-    number = fields[0].field_id
-    both = [each or {} for each in (file.lower_bounds, file.upper_bounds)]
-    known = [each[number] for each in both if number in each]
-    return [from_bytes(StringType(), bound) for bound in known] if len(known) > 1 else []
 
 
 def _said(found: Any, file: Any) -> Iterator[tuple[str, str | None]]:

@@ -7,7 +7,7 @@ such is refused, with the way out. A contained child reads Delta's logs and Iceb
 
 import datetime as dt
 import posixpath
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,7 +56,6 @@ class TableDay:
         called: what sentences call it; its address if left out.
         newest: its newest version or snapshot; None of a folder, and where it cannot be opened.
         columns: the table's by its log or catalogue; None where only files say it.
-        ends: the least and the greatest word that these say of a file's column of arms.
     """
 
     root: Lake
@@ -68,7 +67,6 @@ class TableDay:
     called: str | None = None
     newest: int | None = field(default=None, compare=False)
     columns: frozenset[str] | None = field(default=None, compare=False)
-    ends: Mapping[str, Sequence[str]] = field(default_factory=dict, compare=False)
 
     @property
     def name(self) -> str:
@@ -329,14 +327,12 @@ def _delta_day(place: TablePlace, root: Lake, day: dt.date, zone: str) -> TableD
         unread=undated,
         newest=found["newest"],
         columns=frozenset(found["columns"]),
-        ends=found["ends"],
     )
 
 
 def _asked(place: TablePlace, day: dt.date) -> dict[str, str | None]:
-    """Return the day that is asked for, its column, and that of a row's arm where there is one."""
-    arm = place.holdout_rule.column if isinstance(place, DayTable) else None
-    return {"column": place.day, "day": day.isoformat(), "arm": arm}
+    """Return the day that is asked for, and its column."""
+    return {"column": place.day, "day": day.isoformat()}
 
 
 def _check_apart(root: Lake, file: LabelFile, apart: set[str], place: TablePlace) -> None:
@@ -375,7 +371,6 @@ def _iceberg_day(place: TablePlace, day: dt.date) -> TableDay:
         day_in_files=in_files,
         newest=newest,
         columns=frozenset(found["ids"]),
-        ends={_below(found["location"], path): words for path, words in found["ends"].items()},
     )
 
 

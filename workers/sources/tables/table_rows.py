@@ -2,8 +2,8 @@
 
 import datetime as dt
 import zoneinfo
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -23,12 +23,11 @@ _WORDS_TOLD = 3
 
 @dataclass(frozen=True, slots=True)
 class DayRows:
-    """Reader of a table's rows for one day; `ends` are those of the table's files (`TableDay`)."""
+    """Reader of a table's rows for one day; each row is asked for its day where files mix them."""
 
     table: DayTable
     day: dt.date
     asked: bool
-    ends: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -97,7 +96,6 @@ class DayRows:
         """
         table, rule = self.table, self.table.holdout_rule
         column = batch.column(rule.column)
-        self._check_ends(column, batch.path)
         try:
             train, holdout = rule.arms(column)
         except TypeError:
@@ -113,22 +111,6 @@ class DayRows:
             train, holdout = train & early, holdout & early
         dated = ~self._of_no_day(batch)
         return train & dated, holdout & dated
-
-    def _check_ends(self, column: pl.Series, path: str) -> None:
-        """Refuse words that the table's log denies: readers with a filter pass over such a file."""
-        if path not in self.ends or not isinstance(
-            column.dtype, pl.String | pl.Categorical | pl.Enum
-        ):
-            return
-        least, greatest = self.ends[path]
-        words = column.cast(pl.String).unique().drop_nulls()
-        if bool(((words < least) | (words > greatest)).any()):
-            raise NotEvaluableError(
-                Reason.LABELS_UNREADABLE,
-                f"{path} holds in {column.name!r} other words than its table's log says of it "
-                f"({least[:50]!r} to {greatest[:50]!r}), so that a reader with a filter passes "
-                "over rows: write the file anew.",
-            )
 
     def hashed_kind(self, batch: Batch) -> str:
         """Return how a batch stores the column that a hash rule reads; "" without such a rule."""
