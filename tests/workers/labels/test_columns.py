@@ -9,7 +9,6 @@ import pytest
 from pydantic import ValidationError
 
 from workers.labels.columns import Batch
-from workers.lake.formats import format_named
 from workers.lake.manifest import Feature, LabelColumn
 
 INTEGERS = [
@@ -130,22 +129,26 @@ def test_the_arms_of_a_batch_are_compared_once() -> None:
     assert all(one is again for one, again in zip(rows.arms(), rows.arms(), strict=True))
 
 
-@pytest.mark.parametrize("name", ["catboost", "lightgbm", "onnx", "xgboost"])
+@pytest.mark.parametrize("numbers", [pl.Float32, pl.Float64])
 @pytest.mark.parametrize(
     ("kind", "typed"), [("numeric", pl.Float64), ("numeric", pl.Int64), ("categorical", pl.String)]
 )
+@pytest.mark.parametrize("as_text", [False, True])
 def test_a_feature_without_a_kind_is_missing_as_one_of_its_kind_is(
-    name: str, kind: Literal["numeric", "categorical"], typed: type[pl.DataType]
+    kind: Literal["numeric", "categorical"],
+    typed: type[pl.DataType],
+    numbers: type[pl.DataType],
+    *,
+    as_text: bool,
 ) -> None:
-    form, asked = format_named(name), Feature(name="b", kind=kind)
     without, of_its_kind = (
         batch(pl.Series("b", [None, None], dtype)).feature(
-            asked, numbers=form.NUMBERS, missing=form.MISSING
+            Feature(name="b", kind=kind), numbers=numbers, as_text=as_text
         )
         for dtype in (pl.Null, typed)
     )
     assert without.to_list() == of_its_kind.to_list()
-    assert without.dtype == (pl.String if kind == "categorical" else form.NUMBERS)
+    assert without.dtype == (pl.String if kind == "categorical" else numbers)
 
 
 def batch(column: pl.Series) -> Batch:

@@ -50,7 +50,7 @@ def _codes(column: pl.Series, known: tuple[tuple[Category, int], ...] | None) ->
     if not (text or column.dtype.is_numeric() or column.dtype == pl.Boolean):
         raise InputsRefusedError(written_otherwise(column, "text or numbers"))
     if known is None:
-        if text:
+        if text and column.null_count() < len(column):
             raise InputsRefusedError(
                 f"{column.name!r} holds text, and the model's file does not say which codes "
                 "training gave its categories: write the codes, or train on a table whose columns "

@@ -280,3 +280,27 @@ def changed(frame: pd.DataFrame, trainer: str) -> Iterator[pd.DataFrame]:
         values[::5] = None
         gaps = {"b": "boolean", "i": "Int64", "u": "UInt64"}.get(kind.kind, kind)
         yield frame.assign(c=pd.Series(values, dtype=gaps))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("trainer", "name"),
+    [
+        ("lightgbm", "whole with gaps"),
+        ("lightgbm", "words"),
+        ("lightgbm of codes", "float with gaps"),
+        ("catboost", "words"),
+    ],
+)
+def test_a_column_without_a_kind_is_of_missing_values(
+    tmp_path: pathlib.Path, trainer: str, name: str
+) -> None:
+    """Parquet has a kind of its own for a column in which every value is missing."""
+    frame, label = frame_of(column(name))
+    content, says = TRAINERS[trainer](frame, label)
+    nothing = pd.Series([None] * ROWS)
+    found = as_audited(trainer.split(maxsplit=1)[0], content, frame.assign(c=nothing), tmp_path)
+    missing = {"catboost": "", "lightgbm": pd.Series(nothing, dtype="Int64")}
+    missing["lightgbm of codes"] = np.nan
+    expected = says(frame.assign(c=missing.get(trainer, nothing)))
+    np.testing.assert_allclose(found, expected, atol=1e-6, rtol=0)
