@@ -139,10 +139,9 @@ def attach(
     from workers.plain_text import plain_text
 
     columns = _columns(feature or [], checkpoints)
-    given = {"catalog": catalog, "day": day_column, "time_zone": time_zone}
-    given |= {"label": label, "target": target}
-    given |= {"proxy": proxy, "split": split, "holdout": holdout, "unit": unit, "record": record}
-    asked: dict[str, Any] = given | {"context": context, "columns": columns}
+    given = {"catalog": catalog, "day": day_column, "time_zone": time_zone, "label": label}
+    given |= {"target": target, "proxy": proxy, "split": split, "holdout": holdout, "unit": unit}
+    asked: dict[str, Any] = given | {"record": record, "context": context, "columns": columns}
     place = _place(table, catalog)
     others = _places(catalog, target=target_table, proxy=proxy_table)
     proposal = _proposed(place, asked, checkpoints and _whole_path(checkpoints), others)
