@@ -18,6 +18,7 @@ from typing import Any
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.lake.day_paths import registry_address
+from workers.lake.formats import NAMES
 from workers.lake.layout import Lake
 from workers.lake.mlflow_server import asked, get, server_address
 from workers.lake.mlmodel import Flavor, UnreadableMLmodelError, read_flavors
@@ -31,6 +32,13 @@ _ENDINGS = {
     "catboost": (".cb", ".cbm"),
     "onnx": (".onnx",),
 }
+_LOGGED = {
+    "xgboost": 'log it with mlflow.xgboost and model_format="ubj"',
+    "lightgbm": "log model.booster_, and not the LGBMClassifier, with mlflow.lightgbm",
+    "catboost": "log the CatBoostClassifier with mlflow.catboost",
+    "onnx": "log it with mlflow.onnx as one file",
+}
+"""How a model is logged in its framework's own format."""
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _VERSION, _RUN = re.compile(r"[0-9]{1,19}"), re.compile(r"[A-Za-z0-9._-]{1,100}")
 _SHOWN = 10
@@ -193,9 +201,13 @@ def _mlmodel(folder: str, who: str) -> dict[str, Flavor]:
 def _native(flavors: dict[str, Flavor], who: str) -> tuple[str, str]:
     """Return the model's own file, and its format; by which MLflow serves it, where it does."""
     served = flavors.get("python_function", Flavor(None))
+    held: tuple[str, str] | None = None
     for form in _FLAVORS:
         data = flavors.get(form, Flavor(None)).data
-        if data is None or not (_PLAIN.fullmatch(data) and data.endswith(_ENDINGS[form])):
+        if data is None:
+            continue
+        if not (_PLAIN.fullmatch(data) and data.endswith(_ENDINGS[form])):
+            held = held or (form, data[:100])
             continue
         if served.loader in {None, f"mlflow.{form}"} and served.data in {None, data}:
             return data, form
@@ -204,6 +216,13 @@ def _native(flavors: dict[str, Flavor], who: str) -> tuple[str, str]:
             f"{who} holds {data[:100]} of {form}, and MLflow serves {str(served.data)[:100]} by "
             f"{str(served.loader)[:100]}, which may answer otherwise: log one model, with "
             f"mlflow.{form}.",
+        )
+    if held is not None:
+        raise NotEvaluableError(
+            Reason.CHECKPOINT_INVALID,
+            f"{who} holds {held[1]!r}, which is no file in {NAMES[held[0]]}'s own format: what is "
+            f"pickled may hold code and is never read; {_LOGGED[held[0]]}, or give its "
+            "probabilities as a table ([models.scores]).",
         )
     named = ", ".join(sorted(flavor[:40] for flavor in flavors)[:_SHOWN])
     named += f" and {len(flavors) - _SHOWN:,} more" if len(flavors) > _SHOWN else ""

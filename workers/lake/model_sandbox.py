@@ -21,6 +21,22 @@ from workers.strict_model import StrictModel
 
 _CODE = {b"\x80": "a pickle", b"PK\x03\x04": "a zip archive, as of skops or TorchScript"}
 """First bytes of files that can hold code."""
+_SAVED = {
+    "CatBoost": 'save_model("model.cbm")',
+    "XGBoost": 'save_model("model.ubj")',
+    "LightGBM": 'booster_.save_model("model.txt")',
+    "ONNX": 'onnx.save(model, "model.onnx")',
+}
+"""How a model is saved so that it can be read."""
+_BEGIN = 4096
+_BEGINS = {"catboost": b"CBM1", "lightgbm": b"tree\n", "xgboost dump of trees": b"booster[0]",
+           "xgboost dump of trees as JSON": b"["}  # fmt: skip
+_JSON = {
+    "catboost export as JSON": (b'"features_info"', b'"scale_and_bias"'),
+    "lightgbm dump as JSON": (b'"tree_info"', b'"max_feature_idx"'),
+    "xgboost": (b"learner", b"gradient_booster"),
+}
+"""How files of each framework begin, or which words their JSON holds."""
 _NOT_NEEDED = {"xgboost": ("sklearn",), "lightgbm": ("pandas", "sklearn")}
 """Modules that a framework imports if they exist, unused by its reader: 80 of 130 MB each."""
 _MOST, _MOST_ROWS = 1 << 20, 1 << 53
@@ -81,7 +97,9 @@ def describe_model(content: bytes, *, format: str = "catboost") -> ModelDescript
     try:
         found = _contained(format)(content)
     except ContainedError as error:
-        raise UnreadableModelError(why_unread(error, name)) from None
+        other = _other_file(content, format) if error.kind == "raised" else ""
+        why = f"cannot be read: it is {other}" if other else why_unread(error, name)
+        raise UnreadableModelError(why) from None
     anew = None
     if isinstance(found, WithBytes):
         found, anew = found.value, found.content
@@ -126,8 +144,29 @@ def _answered(found: Any, name: str) -> _Answer:
 
 def why_unread(error: ContainedError, name: str) -> str:
     """Return in words how a format's reader ended; completes "the file ..."."""
-    why = f"is not in {name}'s format" if error.kind == "raised" else "cannot be read"
-    return f"{why}: {name} {error.why}"
+    if error.kind == "raised":
+        return f"is not in {name}'s format, or is damaged: save it again, by {_SAVED[name]}"
+    return f"cannot be read: {name} {error.why}"
+
+
+def _other_file(content: bytes, format: str) -> str:  # noqa: A002
+    """Return what a file is that is none of the format, and what to do; "" where nothing tells."""
+    begin = content[:_BEGIN].lstrip()
+    if begin.startswith(b"{"):
+        found = next((one for one, words in _JSON.items() if all(w in content for w in words)), "")
+    elif format == "xgboost" and (begin.startswith((b"binf", b"bs64")) or b"gbtree" in begin):
+        return (
+            "XGBoost's old binary format, which XGBoost 3.1 and newer do not read: load it with "
+            'an older XGBoost, and save it as save_model("model.ubj")'
+        )
+    else:
+        found = next((one for one, word in _BEGINS.items() if begin.startswith(word)), "")
+    if found == format:
+        return ""
+    if found in NAMES:
+        return f"a file of {NAMES[found]}: give it the format, or the ending, of {NAMES[found]}"
+    form = found.partition(" ")[0]
+    return found and f"{NAMES[form]}'s {found.partition(' ')[2]}: save it by {_SAVED[NAMES[form]]}"
 
 
 @functools.cache

@@ -192,8 +192,6 @@ def test_region_and_endpoint_are_those_of_the_settings(registry: Registry) -> No
     "flavors",
     [
         "flavors:\n  sklearn:\n    pickled_model: model.pkl\n  python_function: {}\n",
-        "flavors:\n  lightgbm:\n    data: model.skops\n  sklearn: {}\n",
-        "flavors:\n  xgboost:\n    data: ../model.ubj\n  sklearn: {}\n",
         "flavors:\n  xgboost:\n    data: [model.ubj]\n  sklearn: {}\n",
         "flavors:\n  xgboost: model.ubj\n  sklearn: 2026-03-02\n  9: {}\n",
     ],
@@ -312,6 +310,33 @@ def test_a_version_or_a_run_that_is_none_is_refused(registry: Registry, wrong: d
     register(registry)
     registry.versions["ads"]["2026-03-02"] |= wrong
     assert "a version or a run that is none" in refused().sentence
+
+
+@pytest.mark.parametrize(
+    ("flavor", "data", "what_to_do"),
+    [
+        ("lightgbm", "model.pkl", "log model.booster_, and not the LGBMClassifier"),
+        ("lightgbm", "model.skops", "log model.booster_"),
+        ("xgboost", "model.None", 'with mlflow.xgboost and model_format="ubj"'),
+        ("xgboost", "../model.ubj", "log it with mlflow.xgboost"),
+        ("catboost", "model.pkl", "log the CatBoostClassifier with mlflow.catboost"),
+        ("onnx", "model.pt", "log it with mlflow.onnx as one file"),
+    ],
+)
+def test_what_a_flavor_holds_is_named_with_what_to_log_instead(
+    registry: Registry, flavor: str, data: str, what_to_do: str
+) -> None:
+    registry.register("ads", "2026-03-02", f"flavors:\n  {flavor}:\n    data: {data}\n", b"")
+    error = refused()
+    assert error.reason is Reason.CHECKPOINT_INVALID
+    assert f"holds {data!r}" in error.sentence
+    assert what_to_do in error.sentence
+    registry.register(
+        "ads", "2026-03-02", f"flavors:\n  {flavor}:\n    data: {data}\n"
+        f"  {'onnx' if flavor != 'onnx' else 'xgboost'}:\n    data: "
+        f"{'m.onnx' if flavor != 'onnx' else 'm.ubj'}\n", b"", data="m.onnx",
+    )  # fmt: skip
+    assert find_registered(ADDRESS) is not None
 
 
 def test_a_sentence_names_few_of_many_flavors(registry: Registry) -> None:

@@ -9,12 +9,14 @@ from typing import Any
 import catboost
 import lightgbm
 import numpy as np
+import onnx
 import pytest
 import xgboost
 
 from tests.support.call_imports import imported_by_a_call
 from tests.support.frameworks import rows_with_gaps, train_xgboost
 from tests.support.lake import DAY, PLAN, clone_model, label_rows, model_path, replace_model
+from tests.support.onnx_files import onnx_file
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.checkpoints import read_checkpoint
@@ -79,10 +81,45 @@ def test_a_file_that_crashes_catboost_ends_as_a_record_and_the_next_audit_goes_o
     assert run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit.status == "evaluated"
 
 
+def onnx_of(ir: int = 9, opset: int = 13) -> bytes:
+    """Return a file of another version of the standard."""
+    made = onnx.load_model_from_string(onnx_file([onnx.helper.make_node("Softmax", ["X"], ["Y"])]))
+    made.ir_version, made.opset_import[0].version = ir, opset
+    return made.SerializeToString()
+
+
 @pytest.mark.parametrize("content", [b"", b"\0", b"CBM1", b"not a model", os.urandom(4096)])
 def test_what_is_no_model_is_said_to_be_none(content: bytes) -> None:
     with pytest.raises(UnreadableModelError, match="is not in CatBoost's format"):
         describe_model(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "asked", "what"),
+    [
+        (b"binf\0\1" + b"\0" * 99, "xgboost", "old binary format, which XGBoost 3.1"),
+        (b"\0" * 99 + b"binary:logistic\0gbtree", "xgboost", "XGBoost's old binary format"),
+        (b'[ { "nodeid": 0 } ]', "xgboost", "XGBoost's dump of trees as JSON: save it by"),
+        (b"booster[0]:\n0:[f0<1]", "lightgbm", "XGBoost's dump of trees: save it by save_model"),
+        (b'{"tree_info": [], "max_feature_idx": 1}', "lightgbm", "LightGBM's dump as JSON"),
+        (b'{"features_info": {}, "scale_and_bias": []}', "xgboost", "CatBoost's export as JSON"),
+        (b"tree\nversion=v4\n", "xgboost", "a file of LightGBM: give it the format, or the"),
+        (b"CBM1\0\0", "lightgbm", "a file of CatBoost: give it the format"),
+        (b'{"learner": {"gradient_booster": {}}}', "catboost", "a file of XGBoost"),
+        (b'{"a": 1}', "xgboost", "is damaged: save it again, by save_model"),
+        (b"\1", "onnx", "is damaged: save it again, by onnx.save"),
+        (onnx_of(ir=99), "onnx", "has the IR version 99, and onnxruntime "),
+        (onnx_of(opset=99), "onnx", "has the opset 99 of ai.onnx, and onnxruntime "),
+    ],
+)  # fmt: skip
+def test_a_file_of_another_form_is_named_with_what_to_do(
+    content: bytes, asked: str, what: str
+) -> None:
+    with pytest.raises(UnreadableModelError) as raised:
+        describe_model(content, format=asked)
+    assert what in raised.value.why
+    assert "raised" not in raised.value.why
+    assert "Error" not in raised.value.why
 
 
 def test_nobody_else_reads_what_catboost_was_given_but_what_it_wrote(

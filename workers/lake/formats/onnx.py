@@ -68,7 +68,15 @@ def describe(content: bytes) -> dict[str, Any]:
     given = loaded.model.get_inputs()
     names = None if _is_matrix(given) else [each.name for each in given]
     width = given[0].shape[1] if names is None else len(names)
-    found = _tried(loaded, given)
+    try:
+        found = _tried(loaded, given)
+    except ModelRefusedError:
+        raise
+    except ERRORS:
+        raise ModelRefusedError(
+            f"fails as it scores trial rows, in {most_memory() / 2**30:.3g} GiB of memory: see that "
+            "onnxruntime scores rows of small numbers and unknown words with it"
+        ) from None
     if not np.isfinite(found).all() or found.min() < 0.0 or abs(found.sum() - 1.0) > _ADD_UP:
         raise ModelRefusedError(
             "gives no probabilities of classes: export the model with its softmax or sigmoid"

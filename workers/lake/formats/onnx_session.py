@@ -5,6 +5,7 @@ are refused.
 """
 
 import functools
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,10 @@ from workers.lake.formats.contract import ModelRefusedError
 from workers.memory import bounded_memory
 
 _STANDARD = {"", "ai.onnx", "ai.onnx.ml"}
+_NEWER_IR = re.compile(r"IR version: (\d+), max supported IR version: (\d+)")
+_NEWER_OPSET = re.compile(
+    r"Opset (\d+) is under.{0,999}domain (\S+) is till opset (\d+)", re.DOTALL
+)
 _RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
            "RandomUniformLike"}  # fmt: skip
 
@@ -30,7 +35,26 @@ def open_session(content: bytes) -> Any:
     options.add_session_config_entry("session.use_env_allocators", "1")
     # It also knows a format of its own, and a file can be of both: what was checked is what is run.
     options.add_session_config_entry("session.load_model_format", "ONNX")
-    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    try:
+        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # a dozen of its own, and no class above them
+        _check_newer(str(error))
+        raise
+
+
+def _check_newer(said: str) -> None:
+    """Refuse a file that is newer than this onnxruntime, by the numbers that it says."""
+    own = f"and onnxruntime {onnxruntime.__version__} reads up to"
+    if found := _NEWER_IR.search(said):
+        raise ModelRefusedError(
+            f"has the IR version {found[1]}, {own} {found[2]}: set ir_version = {found[2]} in "
+            "onnx, and save it again; or upgrade onnxruntime"
+        )
+    if found := _NEWER_OPSET.search(said):
+        raise ModelRefusedError(
+            f"has the opset {found[1]} of {found[2]}, {own} {found[3]}: convert it with a target "
+            "opset of that; or upgrade onnxruntime"
+        )
 
 
 @functools.cache

@@ -207,7 +207,7 @@ def test_damaged_files_end_in_a_sentence(models: dict[str, Trained], kind: str) 
         try:
             describe_model(content, format=kind)
         except UnreadableModelError as error:
-            ends.add(re.sub(r"\(.*\)|raised \w+", "", error.why))
+            ends.add(re.sub(r"\(.*\)", "", error.why))
         else:
             ends.add("read")
     assert len(ends) > 1
@@ -400,7 +400,7 @@ def softmax_file(kind: str) -> bytes:  # noqa: PLR0911  # one each
         ("hidden operator", "has the operator 'Fetch' of 'com.example'"),
         ("loop", "has a loop"),
         ("no softmax", "gives no probabilities"),
-        ("huge", "GiB of memory|raised"),
+        ("huge", "GiB of memory"),
     ],
 )
 def test_onnx_files_that_ask_for_more_than_rows_are_refused(kind: str, said: str) -> None:
