@@ -79,8 +79,8 @@ BELOW_IN_WORKERS = {
         "exceptions", "contained", "contained_child", "strict_model", "versions", "patience",
         "executors", "lake", "warehouse",
     },
-    "publication": {"secret_files", "lake", "warehouse"},
-    "evidence": {"secret_files", "plain_text", "strict_model", "publication"},
+    "publication": {"secret_files", "versions", "lake", "warehouse"},
+    "evidence": {"secret_files", "plain_text", "strict_model", "warehouse", "publication"},
     "audit": {
         "exceptions", "logs", "versions", "plan", "executors", "plain_text", "contained", "lake",
         "labels",
@@ -102,6 +102,7 @@ BELOW_IN_FLOWS = {
     "notify": {"files", "settings", "progress", "next_steps"},
     "run": {"settings", "progress", "ledger", "failures", "report", "notify"},
     "learn": {"settings", "progress", "report", "run", "next_steps"},
+    "publication": {"settings", "report"},
     "commands": {
         "files",
         "prefect_settings",
@@ -114,6 +115,7 @@ BELOW_IN_FLOWS = {
         "notify",
         "run",
         "learn",
+        "publication",
     },
     "cli": {"commands", "failures", "lasting_output", "ledger"},
     "supervisor": {"cli", "run", "lasting_output", "ledger", "failures"},
@@ -261,6 +263,33 @@ def test_every_room_has_its_place_in_the_order(package: str) -> None:
     folders = {path.name for path in (ROOT / package).iterdir() if (path / "__init__.py").exists()}
     files = {path.stem for path in (ROOT / package).glob("*.py")} - {"__init__"}
     assert folders | files == set(ROOMS[package])
+
+
+# The hand-over to people who may not read labels is a leaf: who may import what of it.
+HAND_OVER = ("privcore.publication", "workers.publication", "workers.evidence", "flows.publication")
+KNOW_THE_HAND_OVER = {
+    "privcore/publication": {"privcore.publication"},
+    "workers/audit/exact_statement.py": {"privcore.publication"},
+    "workers/publication": {"privcore.publication", "workers.publication"},
+    "workers/evidence": {"workers.publication", "workers.evidence"},
+    "flows/publication": {"workers.publication", "flows.publication"},
+    "flows/commands": {"workers.publication", "workers.evidence", "flows.publication"},
+}
+
+
+def test_nothing_but_the_leaf_knows_of_the_hand_over() -> None:
+    """Report, notify and run import nothing of it; the night, one look that stores ingredients."""
+    strange, seen = [], set()
+    for path, name in (each for package in PACKAGES for each in of_package(package)):
+        part = next((one for one in HAND_OVER if f"{name}.".startswith(f"{one}.")), None)
+        if part is None:
+            continue
+        where = next((one for one in KNOW_THE_HAND_OVER if path.startswith(one)), None)
+        seen.add(where)
+        if where is None or part not in KNOW_THE_HAND_OVER[where]:
+            strange.append(f"{path} imports {name}")
+    assert strange == []
+    assert seen == set(KNOW_THE_HAND_OVER)
 
 
 def test_privcore_is_mathematics_alone() -> None:

@@ -37,7 +37,6 @@ SHOWN = sorted(
 TYPED_BY_TESTS = {
     "how-to/walks.md": "tests/flows/test_walks.py",
     "tutorial/first-audit.md": "tests/flows/test_first_hour.py",
-    "how-to/hand-over-evidence.md": "tests/workers/evidence/test_log_heads.py",
 }
 OTHER_PROGRAMS = {
     "cp", "curl", "export", "for", "make", "mkdir", "openssl", "prefect", "python", "python3",

@@ -82,7 +82,6 @@ ELSEWHERE = {
     ),
     "workers/lake/test_output_correction.py": "workers.lake.checkpoints",
     "workers/lake/test_places.py": "workers.lake.layout",
-    "workers/publication/test_recurring.py": "workers.publication.threshold_night",
     "workers/publication/test_statement_store.py": "workers.publication.charges",
     "workers/sources/checkpoints/test_in_place.py": (
         "workers.sources.external_inputs workers.sources.checkpoints.label_places "
@@ -93,14 +92,13 @@ ELSEWHERE = {
     "workers/sources/scores/test_score_tables.py": "workers.sources.tables.day_tables",
     "workers/sources/scores/test_supplied.py": "workers.sources.tables.table_rows",
     "workers/publication/test_publish.py": (
-        "workers.publication.statement_conclusion workers.publication.erased "
-        "workers.publication.statement_row"
+        "workers.publication.statement_conclusion workers.publication.statement_row"
     ),
     "flows/commands/test_locate.py": "flows.commands.stored",
-    "flows/run/test_statements.py": (
+    "flows/commands/test_attest.py": "flows.commands.verify_bundle",
+    "flows/publication/test_publishing.py": (
         "flows.commands.publication flows.settings.publication_settings"
     ),
-    "flows/report/test_public_site.py": "flows.files flows.report.pages",
     "workers/warehouse/test_store.py": (
         "workers.lake.probe workers.warehouse.schema workers.warehouse.table_row "
         "workers.warehouse.tables"
@@ -163,7 +161,7 @@ ELSEWHERE = {
     ),
     "flows/learn/test_explain.py": "flows.commands.explain",
     "flows/notify/test_alerts.py": "flows.notify.naming",
-    "flows/report/test_hostile_rows.py": "flows.report.canvas",
+    "flows/report/test_hostile_rows.py": "flows.files flows.report.canvas flows.report.pages",
     "flows/report/test_report.py": (
         "flows.commands.report flows.report.evidence_sentences flows.report.explanations "
         "flows.report.figures flows.report.history flows.report.index_page "

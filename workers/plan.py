@@ -16,8 +16,6 @@ Probability = Annotated[float, Field(gt=0.0, le=1.0)]
 SECRET_FIELDS = {"secret", "attribute"}
 """Fields that make a plan that of another secret than the label."""
 MOST_DAYS = 31
-MOST_NIGHTS = 3660
-"""The most nights of one public test over nights: ten years."""
 Name = Annotated[str, Field(min_length=1)]
 
 
@@ -134,10 +132,6 @@ class Plan(StrictModel):
     epsilon_public: float | None = Field(default=None, gt=0.0, le=10.0)
     """Privacy loss for one label of the public statement that is made of the audit. None: none is
     made."""
-    nights_per_test: int | None = Field(default=None, ge=1, le=MOST_NIGHTS)
-    """Where labels recur: instead of a public statement a night, one question over up to so many
-    nights, whether the declaration is refuted. It costs epsilon_public once. None: a statement a
-    night."""
 
     secret: Secret = Secret.LABEL
     """What of a record is told: its label, an attribute, or its membership."""
@@ -163,12 +157,6 @@ class Plan(StrictModel):
     def nights_share_labels(self) -> bool:
         """True if a label may play on several nights, so that nights are averaged."""
         return self.labels_recur or self.days > 1
-
-    @property
-    def asks_over_nights(self) -> bool:
-        """True if the public hears of one test over many nights instead of a statement a night."""
-        public = self.epsilon_public is not None and self.secret is Secret.LABEL
-        return public and self.labels_recur and self.nights_per_test is not None
 
     @model_validator(mode="after")
     def _secret_fits(self) -> "Plan":

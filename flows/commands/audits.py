@@ -32,16 +32,11 @@ if TYPE_CHECKING:
     import polars as pl
     from prefect import Flow
 
-    from flows.notify.public import PublicNight
     from flows.settings import Settings
     from workers.warehouse.schema import AuditRow
     from workers.warehouse.store import Warehouse
 
 app = typer.Typer()
-_EXACT = (
-    "Only public statements are shown, since [publication] is set. People who may read the labels "
-    "see the exact records by privaudit show."
-)
 
 
 @app.command(rich_help_panel=AUDIT)
@@ -60,9 +55,7 @@ def run(
     """Audit one model on one day, on demand, and commit the record.
 
     Exit code: 0 consistent or undeclared, 1 violated by this night or by all nights together,
-    2 no conclusion or no figure, 3 error. With [publication] in the settings, output and
-    exit code are those of the public statement: 0 not refuted, 1 violated, 2 no conclusion or no
-    statement, 3 error.
+    2 no conclusion or no figure, 3 error.
 
     Examples: privaudit run --model delays-private --day 2013-02-03;
     privaudit run --model delays-private --day 2013-02-03 --seed 7
@@ -215,14 +208,15 @@ def _audit(
         typer.echo(f"privaudit: {error}", err=True)
     except (AlertsUndeliveredError, ReportUnpublishedError) as error:
         rows, incomplete = error.rows, error
-    printed = _print_exact if settings.publication is None else _print_public
-    code = printed(rows, settings, form, one=one)
+    code = _print_committed(rows, settings, form, one=one)
     if incomplete is not None:
         raise incomplete
     raise typer.Exit(code if rows else nothing)
 
 
-def _print_exact(rows: "Sequence[AuditRow]", settings: "Settings", form: Form, *, one: bool) -> int:
+def _print_committed(
+    rows: "Sequence[AuditRow]", settings: "Settings", form: Form, *, one: bool
+) -> int:
     """Print what was committed, and return the exit code of the worst verdict."""
     import polars as pl
 
@@ -259,37 +253,6 @@ def _verdicts_of_days(stored: "pl.DataFrame", warehouse: "Warehouse") -> list[st
     return current.join(stored, on=named, how="semi")["verdict"].to_list()
 
 
-def _print_public(
-    rows: "Sequence[AuditRow]", settings: "Settings", form: Form, *, one: bool
-) -> int:
-    """Print what was published, and return the exit code of that.
-
-    Schedulers show output and exit code to more people than may read the labels.
-    """
-    import polars as pl
-
-    from flows.run.conclusion import public_exit_code
-    from flows.run.statements import published_nights
-
-    nights = sorted(published_nights(rows, settings), key=lambda night: (night.day, night.model))
-    with suppress(BrokenPipeError):
-        print_rows(
-            pl.DataFrame([_shown(night) for night in nights], infer_schema_length=None), form
-        )
-        said = [night.conclusion for night in nights] if one else []
-        for line in (*said, _EXACT):
-            typer.echo(line, err=form is not Form.TABLE)
-    return public_exit_code(rows, nights)
-
-
-def _shown(night: "PublicNight") -> dict[str, Any]:
-    """Return the public columns of a model's day."""
-    columns = ("epsilon_declared", "epsilon_ceiling", "pvalue", "epsilon_public", "statement_id")
-    return {"day": night.day, "model": night.model, "verdict": str(night.word)} | {
-        name: getattr(night.statement, name, None) for name in columns
-    }
-
-
 def _connected(ray_address: str | None, settings: "Settings") -> AbstractContextManager[object]:
     """Connect to Ray before the flow, which finds it connected: what refuses is one sentence.
 
@@ -315,7 +278,6 @@ def _print_plan(
 ) -> None:
     import polars as pl
 
-    from flows.commands.printing import print_rows
     from flows.run.backfill import plan_backfill
 
     jobs = plan_backfill(settings, first, last, models=models, force=force)

@@ -151,10 +151,10 @@ def _warehouse(uri: str) -> str:
 
 
 def _publication(settings: Settings) -> str:
-    from flows.run.statements import publication_key
+    from flows.publication.publishing import key_of
 
     assert settings.publication is not None  # noqa: S101
-    publication_key(settings)
+    key_of(settings)
     place = settings.publication.statements
     Statements(place).check_place()
     return f"{place} can be written, and the key can be read"

@@ -1,12 +1,11 @@
-"""`privaudit publish` and `privaudit publication-key`: what may leave the lake's side."""
+"""`privaudit publish` and `privaudit publication-key`: results for people without labels."""
 
-import datetime as dt
 import pathlib
 from typing import Annotated
 
 import typer
 
-from flows.commands.options import LOOK, OPERATE, ConfigOption, parse_day
+from flows.commands.options import LOOK, OPERATE, ConfigOption
 from flows.commands.printing import working
 
 app = typer.Typer()
@@ -31,52 +30,25 @@ def publication_key(
 
 
 @app.command(rich_help_panel=LOOK)
-def publish(
-    model: Annotated[str, typer.Argument(help="Name of the model.")],
-    day: Annotated[dt.date, typer.Argument(parser=parse_day, metavar="DAY", help="YYYY-MM-DD.")],
-    *,
-    again: Annotated[
-        bool,
-        typer.Option(
-            "--again",
-            help="Publish another revision, say after labels were corrected. It has noise of its "
-            "own and costs each label as much as the first.",
-        ),
-    ] = False,
-    config: ConfigOption = None,
-) -> None:
-    """Publish the statement of a day's current audit; once published, it is returned as it is.
+def publish(config: ConfigOption = None) -> None:
+    """Publish a statement of every audited day that has none yet, and write their page anew.
 
-    Audits publish theirs themselves. This is for days that were audited before [publication] was
-    set, with a plan that has epsilon_public, and for a revision.
+    A statement is differentially private for labels, and is charged to them. Run it after each
+    night. A day whose labels were audited again keeps its first statement.
 
-    Examples: privaudit publish ads-ctr 2026-03-02; privaudit publish ads-ctr 2026-03-02 --again
+    Exit code: 0 all is published, 2 some statement would cost a label too much, 3 error.
+
+    Example: privaudit publish --config demo/privaudit.toml
     """
-    with working("Publishing the statement"):
-        from flows.run.statements import publish_current
+    with working("Publishing"):
+        from flows.publication.publishing import publish_all
         from flows.settings import load_settings
         from workers.publication.statement_conclusion import conclusion_of
 
-        settings = load_settings(config)
-        settings.check_listed([model])
-        made = publish_current(model, day, settings, again=again)
-    typer.echo(f"{made.statement_id} (revision {made.revision}): {conclusion_of(made)}")
-
-
-@app.command(rich_help_panel=LOOK)
-def opening(
-    model: Annotated[str, typer.Argument(help="Name of the model.")],
-    day: Annotated[dt.date, typer.Argument(parser=parse_day, metavar="DAY", help="YYYY-MM-DD.")],
-    config: ConfigOption = None,
-) -> None:
-    """Print the secret by which an auditor recomputes the day's statement from its exact record.
-
-    Give it only to people who may read the labels: with it the noise can be taken away. It opens
-    this statement and no other.
-
-    Example: privaudit opening ads-ctr 2026-03-02
-    """
-    from flows.run.statements import opening_of_current
-    from flows.settings import load_settings
-
-    typer.echo(opening_of_current(model, day, load_settings(config)))
+        done = publish_all(load_settings(config))
+    for made in done.made:
+        typer.echo(f"{made.day} {made.model}: {conclusion_of(made)} Statement {made.statement_id}.")
+    for error in done.refused:
+        typer.echo(str(error), err=True)
+    typer.echo(f"{len(done.made)} new statements. Page: {done.page}")
+    raise typer.Exit(2 if done.refused else 0)

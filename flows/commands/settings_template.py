@@ -100,15 +100,13 @@ name = "ads-ctr"
 address = "local"  # local, auto (a cluster that runs already), or ray://host:port
 # cpus = 4         # of a local Ray; all by default
 
-# Statements that are differentially private for labels themselves: with them report and alerts are
-# made of these alone. privaudit init --publication writes them and makes the key.
+# Statements that are differentially private for labels themselves, for people who may not read
+# results about labels: privaudit publish makes them. privaudit init --publication makes the key.
 {#}[publication]
 {#}statements = "statements"         # a place of its own, which more people may read
 {#}key_file = "publication.key"      # of mode 600; or PRIVAUDIT_PUBLICATION__KEY in the environment
 # epsilon = 0.1                     # of one statement; audits of some thousand records need 0.5
 # epsilon_per_label = 1.0           # of all statements in which a label takes part
-# nights_per_test = 90              # where plan.labels_recur: instead of a statement a night, one
-#                                   # question over up to 90 nights, which costs epsilon once
 
 # A POST per alert, signed with HMAC-SHA256. Keep the secret in PRIVAUDIT_WEBHOOK__SECRET.
 # [webhook]

@@ -3,7 +3,6 @@
 import dataclasses
 import datetime as dt
 import pathlib
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +12,6 @@ from flows.commands.printing import Form, console, form_of, json_text, print_row
 from flows.commands.stored import not_the_days, stored_audit
 from flows.commands.verify_bundle import AtOption, BundleOption, TrustOption, verify_evidence
 from workers.plain_text import plain_text
-from workers.secret_files import read_secret
 
 if TYPE_CHECKING:
     from flows.settings import Settings
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
 app = typer.Typer()
 _CODES = {"reproduced": 0, "intact": 0, "altered": 1, "different": 1, "incomplete": 1}
 _SHOWN = 20
-_DIGITS = 128
-"""The most characters that are read of an opening."""
 
 
 @app.command(rich_help_panel=LOOK)
@@ -43,14 +39,6 @@ def verify(
     bundle: BundleOption = None,
     trust: TrustOption = None,
     at: AtOption = None,
-    opening: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Recompute the published statement of this audit, too, by its opening, which the "
-            "file holds (privaudit opening; - is standard input).",
-        ),
-    ] = None,
     as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -63,7 +51,6 @@ def verify(
     expired, 3 error.
 
     Examples: privaudit verify 0f3c2a91; privaudit verify --stored;
-    privaudit opening ads-ctr 2026-03-02 | privaudit verify 0f3c2a91 --opening -;
     privaudit verify --bundle ads-ctr-2026-03-02.bundle.json --trust evidence.pem.pub
     """
     if bundle is not None:
@@ -76,35 +63,18 @@ def verify(
     if trust or at is not None:
         raise typer.BadParameter("--trust and --at go with --bundle.")
     form = form_of(as_csv=as_csv, as_json=as_json)
-    if opening is not None and (audit_id is None or stored):
-        raise typer.BadParameter("--opening goes with an AUDIT_ID, without --stored.")
     if audit_id is None and not stored:
         raise typer.BadParameter("Give an AUDIT_ID, or --stored for all records.")
-    given = None if opening is None else _read_opening(opening)
     with working("Verifying"):
         found, record, settings = _verified(audit_id, config, stored=stored)
     _print(found, form)
     codes = {_CODES.get(one.finding, 2) for one in found}
-    if given is not None and record is not None:
-        from flows.run.statements import check_opening
-
-        follows, sentence = check_opening(record, given, settings)
-        typer.echo(sentence, err=form is not Form.TABLE)
-        codes |= {0 if follows else 1}
     if record is not None:
         from workers.warehouse.store import Warehouse
 
         if remark := not_the_days(Warehouse(settings.warehouse), record.audit.audit_id):
             typer.echo(remark, err=form is not Form.TABLE)
     raise typer.Exit(next((code for code in (1, 2) if code in codes), 0))
-
-
-def _read_opening(file: str) -> str:
-    """Return an opening. It is no argument, which every user of the machine sees in `/proc`."""
-    if file == "-":
-        return sys.stdin.readline(_DIGITS).strip()
-    content = read_secret(pathlib.Path(file), "opening", make="privaudit opening")
-    return content[:_DIGITS].decode("ascii", "replace").strip()
 
 
 def _verified(

@@ -22,8 +22,7 @@ BundleOption = Annotated[
     typer.Option(
         "--bundle",
         metavar="FILE",
-        help="Verify signed evidence without warehouse, lake or settings: a bundle of privaudit "
-        "attest, or the PDF of privaudit attest-page.",
+        help="Verify a bundle of privaudit attest, without warehouse, lake or settings.",
     ),
 ]
 TrustOption = Annotated[
@@ -91,7 +90,6 @@ def check_evidence(
     """
     from workers.evidence.bundle import LARGEST, verify_bundle
     from workers.evidence.envelope import UntrustedSignatureError, read_public_key
-    from workers.evidence.page import MAGIC, verify_page
     from workers.versions import METHOD_VERSION
 
     trusted = [read_public_key(path) for path in trust]
@@ -102,9 +100,8 @@ def check_evidence(
         raise TerminalError(
             f"The bundle {bundle} cannot be read ({error.strerror}): check the path."
         ) from None
-    verify = verify_page if data.startswith(MAGIC) else verify_bundle
     try:
-        verified = verify(data, trusted, method_version=METHOD_VERSION)
+        verified = verify_bundle(data, trusted, method_version=METHOD_VERSION)
     except UntrustedSignatureError as error:
         return BundleFinding(error.what, error.sentence)
     if verified.recomputed is False:
@@ -117,7 +114,7 @@ def check_evidence(
     if verified.expired(at):
         return BundleFinding(
             "expired",
-            f"The bundle is signed and unchanged, but its statement expired on "
+            f"The bundle is signed and unchanged, but it expired on "
             f"{verified.expires_at:%Y-%m-%d %H:%M} UTC, or it begins later: ask the signer "
             "for another one.",
             verified,
@@ -129,52 +126,42 @@ def check_evidence(
 
 def _lines(bundle: "VerifiedBundle") -> list[str]:
     """Return what a bundle proves, line by line."""
-    columns, words = bundle.columns, bundle.words
+    from workers.publication.statement_row import Statement
+
+    made, words = bundle.made, bundle.words
     again = {True: "follow from", False: "do not follow from", None: "were not computed again from"}
-    logged = (
-        f"statement {bundle.index + 1} of {bundle.head.size} in the log of "
-        f"{bundle.head.time:%Y-%m-%d %H:%M} UTC, root {bundle.head.root}"
-    )
-    lines = [
-        f"{columns['model']} on {columns['day']}: {bundle.result}. {words['conclusion']}",
-        f"{_tested(columns)}; they {again[bundle.recomputed]} the signed figures",
-        f"published {columns['published_at']}, expires {bundle.expires_at:%Y-%m-%d %H:%M} UTC",
-        logged,
-    ]
-    if bundle.earlier is not None:
-        lines.append(
-            f"the log has only grown since {bundle.earlier.time:%Y-%m-%d %H:%M} UTC, when it had "
-            f"{bundle.earlier.size} statements"
+    expires = f"expires {bundle.expires_at:%Y-%m-%d %H:%M} UTC"
+    if isinstance(made, Statement):
+        tested = (
+            f"p-values: {made.pvalue:.4g} of the claim at significance {made.significance:g}, "
+            f"{made.premises_pvalue:.4g} of what the test assumes; they "
+            f"{again[bundle.recomputed]} the signed figures"
         )
+        lines = [
+            f"public statement: {made.model} on {made.day}: {bundle.result}. {words['conclusion']}",
+            tested,
+            f"published {made.published_at:%Y-%m-%d %H:%M} UTC, {expires}",
+        ]
+    else:
+        audit = made.audit
+        lines = [
+            f"exact record: {audit.model} on {audit.day}: {audit.verdict}. {words['conclusion']}",
+            f"audit {audit.audit_id}, record {audit.record_digest}",
+            f"recorded {audit.recorded_at:%Y-%m-%d %H:%M} UTC, {expires}",
+        ]
     lines += [f"assumed: {each}" for each in words["assumptions"]]
     return lines + [f"not tested: {each}" for each in words["not_tested"]]
-
-
-def _tested(columns: dict[str, Any]) -> str:
-    """Return what the test said, in words that end in a plural."""
-    if "test_id" not in columns:
-        return (
-            f"p-values: {columns['pvalue']:.4g} of the claim at significance "
-            f"{columns['significance']:g}, {columns['premises_pvalue']:.4g} of what the test "
-            "assumes"
-        )
-    return (
-        f"night {columns['test_night']} of at most {columns['test_nights']} of the test "
-        f"{columns['test_id']}: {'an alarm' if columns['alarm'] else 'no alarm'}, at significance "
-        f"{columns['significance']:g} of all nights; verdict and threshold"
-    )
 
 
 def _as_object(found: BundleFinding) -> dict[str, Any]:
     shown: dict[str, Any] = {"finding": found.finding, "sentence": found.sentence}
     if (bundle := found.bundle) is None:
         return shown
+    kind = "record" if hasattr(bundle.made, "audit") else "statement"
     return shown | {
         "result": bundle.result,
         "recomputed": bundle.recomputed,
         "expires_at": bundle.expires_at.isoformat(),
-        "log": bundle.head.model_dump(mode="json") | {"index": bundle.index},
-        "earlier_log": None if bundle.earlier is None else bundle.earlier.model_dump(mode="json"),
-        "statement": bundle.columns,
+        kind: bundle.made.model_dump(mode="json"),
         "words": bundle.words,
     }

@@ -80,9 +80,8 @@ def export(
 ) -> None:
     """Write every table and view of the warehouse to a file of its name.
 
-    The files copy exact figures, which labels change: let only those read them who may read the
-    labels.
-    With [publication] too, what everyone may read is the public site, and none of these tables.
+    The files copy exact figures, which labels change: let only those read them who may read
+    results about labels.
 
     Example: privaudit export --format csv --output audits
     """
@@ -115,7 +114,7 @@ def compact(
 ) -> None:
     """Rewrite the warehouse's small files as large ones, and delete files replaced long ago.
 
-    No audit is deleted unless --delete-before asks for it, and no public statement ever.
+    No audit is deleted unless --delete-before asks for it.
 
     Example: privaudit compact --retain 30
     """
@@ -123,7 +122,6 @@ def compact(
     import polars as pl
 
     from flows.settings import load_settings
-    from workers.publication.statement_store import Statements
     from workers.warehouse import maintenance
     from workers.warehouse.store import Warehouse
 
@@ -138,8 +136,6 @@ def compact(
     with working("Compacting"):
         tables = maintenance.compact(warehouse, kept_days=retain)
         done = [dataclasses.asdict(table) for table in tables]
-        if settings.publication is not None:
-            Statements(settings.publication.statements).compact(kept_days=retain)
     print_rows(pl.DataFrame(done), form)
     _check_delivered(undelivered)
 

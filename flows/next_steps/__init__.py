@@ -2,11 +2,9 @@
 
 from flows.next_steps.card import Card, Conclusion, card_of, conclusion_of
 from flows.next_steps.rows import cards_of, next_steps_table
-from flows.next_steps.statement_card import NO_STATEMENT, statement_card
 from flows.next_steps.steps import Effort, Role, Step
 
 __all__ = [
-    "NO_STATEMENT",
     "Card",
     "Conclusion",
     "Effort",
@@ -16,5 +14,4 @@ __all__ = [
     "cards_of",
     "conclusion_of",
     "next_steps_table",
-    "statement_card",
 ]

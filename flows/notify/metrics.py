@@ -9,7 +9,7 @@ import datetime as dt
 import math
 import pathlib
 import zoneinfo
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import polars as pl
@@ -18,10 +18,7 @@ from flows.files import replace_file
 from flows.notify.alerts import without_markup
 from flows.settings import Settings
 from privcore.lower_bounds import Verdict
-from workers.publication.erased import Entry, ErasedStatement
-from workers.publication.published_nights import nights_of
-from workers.publication.statement_store import Statements
-from workers.warehouse.acknowledgements import last_days, with_acknowledgements
+from workers.warehouse.acknowledgements import with_acknowledgements
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.store import COUNTED_WITH_OTHERS, POSSIBLE_DAY, Warehouse
 from workers.warehouse.with_windows import Windows
@@ -39,7 +36,6 @@ HELP = {
     "audited_day_end_seconds": "End of the latest audited day, in seconds since 1970.",
 }
 _FIGURES = ("epsilon_lower", "epsilon_ceiling", "epsilon_declared")
-_ERASED = "erased"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +46,7 @@ class Latest:
         model: its name.
         secret: what the attack inferred: `label`, `membership` or `attribute:<column>`.
         day: the audited day.
-        verdict: of the record, or of the public statement.
+        verdict: of the record.
         stands_violated: whether all nights together refute the declarations; None if unknown.
         figures: by the names of `HELP`; what there is not, is None.
         acknowledged_until: last day of the acknowledgement that covers its violation, if one does.
@@ -69,22 +65,13 @@ def write_metrics(settings: Settings, windows: Windows = epsilon_windows) -> Non
     """Replace the file that the settings name with each model's latest result, if they name one.
 
     `windows` gives what the nights of a model prove together.
-
-    Where statements are published, the file is made of these alone, so no label decides what
-    Prometheus sees beyond what was published.
     """
     if settings.metrics is None:
         return
     listed = [model.name for model in settings.models]
     zone = zoneinfo.ZoneInfo(settings.night.time_zone)
-    if settings.publication is None:
-        latest = latest_records(Warehouse(settings.warehouse), listed, windows)
-        text = metrics_text(latest, zone, listed)
-    else:
-        entries = Statements(settings.publication.statements).all()
-        # A model that declares nothing has no statement, and that is no failure: none is expected.
-        known = last_days(Warehouse(settings.warehouse))
-        text = metrics_text(latest_statements(entries, listed, known), zone)
+    latest = latest_records(Warehouse(settings.warehouse), listed, windows)
+    text = metrics_text(latest, zone, listed)
     replace_file(pathlib.Path(settings.metrics), text.encode())
 
 
@@ -139,44 +126,6 @@ def latest_records(
 
 def _violated(standing: str | None) -> bool | None:
     return None if standing is None else standing == Verdict.VIOLATED
-
-
-def latest_statements(
-    statements: Sequence[Entry],
-    models: Iterable[str],
-    acknowledged: Mapping[tuple[str, dt.date], dt.date],
-) -> list[Latest]:
-    """Return the latest published night of each of these models, by its first statement.
-
-    A statement proves no figure: it has a ceiling and what was declared. So an acknowledgement
-    covers the one night that it names.
-    """
-    found = []
-    for model in sorted(models):
-        nights = nights_of(statements, model)
-        if not nights:
-            continue
-        made = nights[-1].first
-        verdict, ceiling = (
-            (_ERASED, None)
-            if isinstance(made, ErasedStatement)
-            else (str(made.verdict), made.epsilon_ceiling)
-        )
-        found.append(
-            Latest(
-                model=model,
-                secret="label",  # noqa: S106  # what is tested, no password
-                day=made.day,
-                verdict=verdict,
-                stands_violated=nights[-1].standing,
-                figures={
-                    "epsilon_ceiling": ceiling,
-                    "epsilon_declared": made.epsilon_declared,
-                },
-                acknowledged_until=acknowledged.get((model, made.day)),
-            )
-        )
-    return found
 
 
 def metrics_text(latest: Iterable[Latest], zone: dt.tzinfo, listed: Iterable[str] = ()) -> str:

@@ -22,7 +22,7 @@ FOLDER = pathlib.Path(__file__).with_name("templates")
 
 def rendered(template: str, **content: Any) -> str:
     """Return one page as text."""
-    return _environment().get_template(template).render(**content)
+    return environment().get_template(template).render(**content)
 
 
 def _sign_of(night: AuditRow) -> Sign:
@@ -36,7 +36,7 @@ def _shown(value: object) -> object:
 
 
 @functools.cache
-def _environment() -> jinja2.Environment:
+def environment() -> jinja2.Environment:
     """Return the environment, made once."""
     script = (FOLDER / "search.js").read_text(encoding="utf-8")
     digest = hashlib.sha256(script.encode()).digest()

@@ -14,7 +14,6 @@ from flows.ledger import Ledger
 from flows.run.auditing import Audited, announce, as_asked, identity
 from flows.run.conclusion import AlertsUndeliveredError, AuditsFailedError, conclude
 from flows.run.night_plan import Job
-from flows.run.statements import statement_of_record
 from flows.settings import Settings, load_settings
 from privcore.exceptions import TerminalError, TransientError
 from workers.audit.record import error_record
@@ -62,13 +61,9 @@ def record_lost(ledger: Ledger, why: str) -> list[str]:
 
 def _told(row: AuditRow, withdrawn: set[str], ledger: Ledger, settings: Settings) -> Audited:
     """Return what came of a committed audit; announce it where the run did not."""
-    announced = row.audit_id in ledger.announced
-    if announced and settings.publication is None:
+    if row.audit_id in ledger.announced:
         return Audited(row)
-    record = Warehouse(settings.warehouse).record(row.audit_id)
-    if announced:
-        return Audited(row, statement=statement_of_record(record, settings))
-    return announce(record, settings, withdrawn=row.audit_id in withdrawn)
+    return announce(AuditRecord(audit=row), settings, withdrawn=row.audit_id in withdrawn)
 
 
 def _errors(ledger: Ledger, settings: Settings, why: str) -> Iterator[AuditRecord]:

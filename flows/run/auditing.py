@@ -4,7 +4,6 @@ They share one read of the labels; each has a record of its own. Flows differ in
 when; how audits run, commit, alert and fail is here.
 """
 
-import dataclasses
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +20,6 @@ from flows.notify.alerts import Alert, Event, alert_of, deliver_all, emit, in_in
 from flows.notify.artifacts import progress_bar
 from flows.notify.incidents import incidents_before
 from flows.notify.prefect_context import log_failure, run_log
-from flows.notify.public import PublicNight, public_alert
 from flows.progress import Advance
 from flows.report.known_windows import stored_windows
 from flows.run import attempts
@@ -29,10 +27,8 @@ from flows.run.earlier_start import audited_before
 from flows.run.night_plan import Job, Planned
 from flows.run.own_run import asked_by
 from flows.run.slots import set_limit, slot
-from flows.run.statements import publication_key, statement_of_record
 from flows.settings import Settings
 from privcore.exceptions import AuditError, TerminalError, TransientError, is_failure
-from privcore.lower_bounds.secret import Secret
 from workers.audit.record import error_record
 from workers.audit.request import Request
 from workers.audit.run import run_batches
@@ -40,8 +36,6 @@ from workers.executors import Executor, LostWorkerError
 from workers.lake.layout import Lake
 from workers.memory import return_freed_memory
 from workers.plan import Plan
-from workers.publication.erased import Published
-from workers.publication.statement_store import Statements
 from workers.warehouse.schema import AuditRecord, AuditRow, Status
 from workers.warehouse.store import Warehouse
 
@@ -58,19 +52,11 @@ class Audited:
         row: of its record.
         undelivered: why its alert was not delivered, if it was not.
         uncommitted: why its record could not be committed, if it could not.
-        statement: what was published of it; None where nothing was.
     """
 
     row: AuditRow
     undelivered: str | None = None
     uncommitted: str | None = None
-    statement: Published | None = None
-
-    @property
-    def in_public(self) -> PublicNight:
-        """Public result of the audit."""
-        silent = bool(self.row.declares_nothing)
-        return PublicNight(self.row.model, self.row.day, self.statement, declares_nothing=silent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +90,6 @@ def begin(settings: Settings) -> None:
             "logs for why (memory, mostly), then start a run anew."
         )
     Warehouse(settings.warehouse).check_place()
-    if settings.publication is not None:
-        publication_key(settings)
-        Statements(settings.publication.statements).check_place()
     set_limit(settings.night.concurrency)
 
 
@@ -284,7 +267,7 @@ def _commit(
 
 
 def _tell(stored: Sequence[AuditRecord], settings: Settings) -> Iterator[Audited]:
-    """Keep that these are committed; then publish and alert one by one."""
+    """Keep that these are committed; then alert one by one."""
     if not stored:
         return
     for record in stored:
@@ -315,28 +298,16 @@ def identity(row: AuditRow) -> tuple[str, str, str, str]:
 
 
 def announce(record: AuditRecord, settings: Settings, *, withdrawn: bool) -> Audited:
-    """Publish the statement of a committed record, then deliver its alert, if it has one."""
+    """Deliver the alert of a committed record, if it has one."""
     row = record.audit
     if withdrawn:
         run_log().warning("An audit of %s was withdrawn: nobody is notified.", row.model)
         return Audited(row)
-    done = Audited(row, statement=statement_of_record(record, settings))
-    alert = _alert(done, settings)
+    if row.status is Status.EVALUATED:
+        emit(Event.EVALUATED, row.model, row.day, payload={"verdict": row.verdict})
+    alert = _of_incident(alert_of(row, settings), row, settings)
     undelivered = deliver_all([] if alert is None else [alert], settings)
-    return dataclasses.replace(done, undelivered=undelivered[0]) if undelivered else done
-
-
-def _alert(done: Audited, settings: Settings) -> Alert | None:
-    """Emit that an audit is done, and return its alert: of its statement where these are public."""
-    row, told = done.row, done.in_public
-    if settings.publication is None:
-        if row.status is Status.EVALUATED:
-            emit(Event.EVALUATED, row.model, row.day, payload={"verdict": row.verdict})
-        return _of_incident(alert_of(row, settings), row, settings)
-    if row.secret != Secret.LABEL or row.exploratory:
-        return None
-    emit(Event.EVALUATED, row.model, row.day, payload={"verdict": told.word})
-    return public_alert(told, settings)
+    return Audited(row, undelivered=undelivered[0] if undelivered else None)
 
 
 def _of_incident(alert: Alert | None, row: AuditRow, settings: Settings) -> Alert | None:

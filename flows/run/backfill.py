@@ -95,8 +95,7 @@ def plan_backfill(
     """Return the audits to do, ordered by day: all, less those that are committed with figures.
 
     An audit under another plan or method version does not count as committed, and neither does one
-    that came to no figures: its inputs may be there by now. Where statements are published, one
-    that came to none by its labels counts: give `force` where labels were corrected.
+    that came to no figures: its inputs may be there by now.
 
     Raises:
         InvalidInputError: `first` is after `last` or before the first checkpoint's year, or `last`
@@ -109,7 +108,7 @@ def plan_backfill(
     names = models or [model.name for model in settings.models]
     check_days(settings, names, first, last)
     check_inputs(settings, names, last)
-    known = set() if force else _committed(Warehouse(settings.warehouse), settings)
+    known = set() if force else _committed(Warehouse(settings.warehouse))
     plans = {name: [plan.model_dump_json() for plan in settings.plans_of(name)] for name in names}
     days = [first + dt.timedelta(days=step) for step in range((last - first).days + 1)]
     return [
@@ -120,13 +119,13 @@ def plan_backfill(
     ]
 
 
-def _committed(warehouse: Warehouse, settings: Settings) -> set[tuple[str, dt.date, str]]:
+def _committed(warehouse: Warehouse) -> set[tuple[str, dt.date, str]]:
     """Return what is done; less what this run committed itself, and may not have alerted.
 
     Less what was withdrawn, too: its day is to be audited again.
     """
     withdrawn = warehouse.scan("audit_withdrawals")
-    evaluated, started = warehouse.scan("audits").filter(is_done(settings)), first_start()
+    evaluated, started = warehouse.scan("audits").filter(is_done()), first_start()
     if started is not None:
         evaluated = evaluated.filter(pl.col("recorded_at") < started)
     kept = evaluated.join(withdrawn, on="audit_id", how="anti").select("model", "day", "plan")

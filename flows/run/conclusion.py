@@ -27,28 +27,18 @@ from flows.notify.artifacts import counted, leave_summary, summary
 from flows.notify.incidents import Incident, incidents_before, new_remarks
 from flows.notify.notified import names_taken_out
 from flows.notify.prefect_context import log_failure
-from flows.notify.public import (
-    PublicNight,
-    public_change_alerts,
-    public_counted,
-    public_summary,
-)
 from flows.report.known_windows import NightWindows, lost_nights
 from flows.run.auditing import Audited
 from flows.run.publish_report import publish
 from flows.settings import Settings
 from privcore.exceptions import AuditError, TransientError, is_failure
-from privcore.lower_bounds.secret import Secret
 from privcore.lower_bounds.verdicts import Verdict
 from workers.audit.rows_again import RowsAgain
 from workers.lake.layout import Lake
-from workers.publication.statement_row import PublicVerdict
-from workers.publication.training_again import recurrences
 from workers.warehouse.asked import passed_over
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.late_labels import late_labels
 from workers.warehouse.maintenance import compact_crowded
-from workers.warehouse.public_changes import public_changes
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
 from workers.warehouse.together import together
@@ -120,10 +110,6 @@ def _compact(settings: Settings) -> None:
         log_failure(error, "The warehouse was not compacted.")
 
 
-def _in_public(audited: Sequence[Audited]) -> list[PublicNight]:
-    return [one.in_public for one in audited if one.row.secret == Secret.LABEL]
-
-
 def exit_code(audits: Iterable[AuditRow], standings: Iterable[str | None] = ()) -> int:
     """Return 0 consistent or undeclared, 1 violated, 2 no conclusion, 3 error: the worst of all.
 
@@ -151,23 +137,6 @@ def exit_code(audits: Iterable[AuditRow], standings: Iterable[str | None] = ()) 
     return next((code for code in (3, 1, 2) if code in codes), 0)
 
 
-def public_exit_code(audits: Iterable[AuditRow], nights: Iterable[PublicNight]) -> int:
-    """Return what an exit code tells where statements are published: of statements alone.
-
-    0 not refuted or nothing declared, 1 violated, 2 no conclusion or no statement, 3 error: the
-    worst of all. Whether a model declares anything depends on no label.
-    """
-    codes = {3 for audit in audits if audit.status is Status.ERROR}
-    for night in nights:
-        known = {
-            str(PublicVerdict.VIOLATED): 1,
-            str(PublicVerdict.NOT_REFUTED): 0,
-            str(Verdict.UNDECLARED): 0,
-        }
-        codes.add(known.get(night.word, 2))
-    return next((code for code in (3, 1, 2) if code in codes), 0)
-
-
 def conclude(
     key: str, title: str, audited: Sequence[Audited], settings: Settings, *, note: str = ""
 ) -> State[list[AuditRow]]:
@@ -183,12 +152,8 @@ def conclude(
     unheard = _alert_of_nights(rows, settings, windows)
     _compact(settings)
     report, unpublished = _published(settings, windows)
-    if settings.publication is None:
-        said, told = counted(rows), summary(title, rows, report=report)
-    else:
-        nights = _in_public(audited)
-        said, told = public_counted(nights), public_summary(title, nights, report=report)
-    leave_summary(key, told, said, report=report)
+    said = counted(rows)
+    leave_summary(key, summary(title, rows, report=report), said, report=report)
     failed = [row.model for row in rows if row.status is Status.ERROR]
     if failed:
         uncommitted = [audit.uncommitted for audit in audited if audit.uncommitted is not None]
@@ -223,17 +188,11 @@ def _beside(
 ) -> Iterator[Alert]:
     """Yield alerts of violated standings, resolved incidents, new remarks, and changed inputs.
 
-    A night that is violated by itself has its own alert. Where statements are published, changes of
-    declarations and settings alone are reported: what labels decide is not.
+    A night that is violated by itself has its own alert.
     """
     known = {row.audit_id: row for row in rows}
     named = warehouse.scan("audits").filter(pl.col("audit_id").is_in(list(known)))
     audits = warehouse.collect(named)
-    if settings.publication is not None:
-        recurring = recurrences(warehouse, known)
-        for change in itertools.chain(public_changes(warehouse, audits), recurring):
-            yield from public_change_alerts(change, settings)
-        return
     changed = ((known[one], told) for one, told in input_changes(warehouse, audits).items())
     lake = Lake(settings.lake)
     late = late_labels(rows, lake, warehouse, RowsAgain(lake).same)
@@ -274,27 +233,21 @@ def _changed(
 def _exceeding(
     rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings
 ) -> Iterator[Alert]:
-    """Yield alerts of labels whose models together exceed the total, if the settings have one.
-
-    Where statements are published, declarations alone count: they depend on no label.
-    """
+    """Yield alerts of labels whose models together exceed the total, if the settings have one."""
     total = settings.together
     if total is None:
         return
-    public = settings.publication is not None
     for day in sorted({row.day for row in rows}):
-        for found in together(warehouse, day=day, delta=total.delta, public=public):
+        for found in together(warehouse, day=day, delta=total.delta):
             if found.exceeds(total.epsilon):
                 yield total_alert(found, found.sentence(total.epsilon), settings)
 
 
 def _lost(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) -> Iterator[Alert]:
-    """Yield the alert that nights are gone which the report knows; a public one knows none.
+    """Yield the alert that nights are gone which the report knows.
 
     Of listed models: of one that was retired, even the newest night is deleted some day.
     """
-    if settings.publication is not None:
-        return
     listed = {model.name for model in settings.models}
     lost = [one for one in lost_nights(settings.report, warehouse).rows() if one[0] in listed]
     if lost:

@@ -12,40 +12,21 @@ from pydantic import ValidationError
 from flows.run.night_plan import Planned
 from flows.run.own_run import first_start
 from flows.settings import Settings
-from workers.exceptions import Reason
 from workers.versions import METHOD_VERSION
 from workers.warehouse.schema import AuditRecord, AuditRow, Status
 from workers.warehouse.store import Warehouse
 from workers.warehouse.table_row import AS_STORED
 
-_BY_LABELS = (
-    Reason.LABEL_INVALID,
-    Reason.TOO_FEW_RECORDS,
-    Reason.PROXY_SAW_THE_DAY,
-    Reason.DECOYS_CHANGED,
-    Reason.LABEL_STATE,
-    Reason.ARMS_DIFFER,
-    Reason.HELD_OUT_TOGETHER,
-)
-"""Why an audit has no figures where its labels decide that."""
 
-
-def is_done(settings: Settings) -> pl.Expr:
-    """Return whether a record needs no other one under this method: what failed may succeed by now.
-
-    Where statements are published, which audits are done again must not tell what labels decide.
-    """
-    done = pl.col("status") == Status.EVALUATED
-    if settings.publication is not None:
-        done |= pl.col("reason_code").is_in([str(reason) for reason in _BY_LABELS])
-    return done & (pl.col("method_version") == METHOD_VERSION)
+def is_done() -> pl.Expr:
+    """Return whether a record needs no other one under this method; a failed audit may succeed."""
+    return (pl.col("status") == Status.EVALUATED) & (pl.col("method_version") == METHOD_VERSION)
 
 
 def audited_before(planned: Sequence[Planned], settings: Settings) -> dict[str, list[AuditRecord]]:
     """Return, by model, the records of one day that an earlier start of this run committed.
 
-    Only of models of which every secret's record is done under these plans. Rows beside a
-    record are read where something is published of them.
+    Only of models of which every secret's record is done under these plans.
     """
     since = first_start()
     if since is None:
@@ -58,7 +39,7 @@ def audited_before(planned: Sequence[Planned], settings: Settings) -> dict[str, 
         for each in planned
     }
     known = warehouse.scan("audits").filter(
-        is_done(settings),
+        is_done(),
         pl.col("day") == planned[0].job.day,
         pl.col("recorded_at") >= since,
         pl.col("model").is_in(list(plans)),
@@ -71,13 +52,7 @@ def audited_before(planned: Sequence[Planned], settings: Settings) -> dict[str, 
             except ValidationError:  # no audit wrote it
                 continue
     return {
-        model: [_record(warehouse, row, settings) for row in rows.values()]
+        model: [AuditRecord(audit=row) for row in rows.values()]
         for model, rows in found.items()
         if rows.keys() == plans[model]
     }
-
-
-def _record(warehouse: Warehouse, row: AuditRow, settings: Settings) -> AuditRecord:
-    if settings.publication is None:
-        return AuditRecord(audit=row)
-    return warehouse.record(row.audit_id)

@@ -3,7 +3,6 @@
 import prefect
 
 from flows.settings import load_settings
-from workers.publication.statement_store import Statements
 from workers.warehouse.maintenance import KEPT_DAYS, Compacted, compact
 from workers.warehouse.store import Warehouse
 
@@ -14,7 +13,7 @@ from workers.warehouse.store import Warehouse
     persist_result=False,
 )
 def maintain_warehouse(settings: str | None = None, kept_days: int = KEPT_DAYS) -> list[Compacted]:
-    """Compact every table, that of public statements too; no row is changed or deleted.
+    """Compact every table; no row is changed or deleted.
 
     Args:
         settings: path of the settings file; `PRIVAUDIT_CONFIG` or ./privaudit.toml by default.
@@ -22,13 +21,8 @@ def maintain_warehouse(settings: str | None = None, kept_days: int = KEPT_DAYS) 
     """
     loaded = load_settings(settings)
     done = compact(Warehouse(loaded.warehouse), kept_days=kept_days)
-    if loaded.publication is not None:
-        Statements(loaded.publication.statements).compact(kept_days=kept_days)
     logger = prefect.get_run_logger()
     for table in done:
-        # How many files the others have tells which nights have figures, as labels decide.
-        if loaded.publication is not None and table.table != "audits":
-            continue
         logger.info(
             "%s: %d files became %d; %d old ones deleted.",
             table.table,

@@ -8,12 +8,9 @@ from prefect.artifacts import create_link_artifact, create_markdown_artifact
 from flows.notify.artifacts import markdown_text
 from flows.notify.metrics import write_metrics
 from flows.report.known_windows import NightWindows
-from flows.report.public_site import write_public_report
 from flows.report.shared_labels import LabelTotal
 from flows.report.site import write_report
 from flows.settings import Settings, load_settings
-from workers.publication.statement_store import Statements
-from workers.warehouse.acknowledgements import last_days
 from workers.warehouse.store import Warehouse
 
 
@@ -24,25 +21,15 @@ def publish(settings: Settings, windows: NightWindows | None = None) -> str:
 
 
 def write(settings: Settings, windows: NightWindows | None = None) -> pathlib.Path:
-    """Write metrics and report; return its first page: of statements where these are published."""
+    """Write metrics and report; return its first page."""
     windows = windows or NightWindows(settings.report)
     # First: an alert rule must not wait for pages.
     write_metrics(settings, windows)
-    if settings.publication is None:
-        return write_exact(settings, settings.report, windows)
-    statements = Statements(settings.publication.statements).all()
-    until = last_days(Warehouse(settings.warehouse))
-    return write_public_report(statements, settings.report, acknowledged=until)
-
-
-def write_exact(
-    settings: Settings, folder: str | pathlib.Path, windows: NightWindows | None = None
-) -> pathlib.Path:
-    """Write the report of exact records into a folder, and return its first page."""
     limit = settings.together
     total = None if limit is None else LabelTotal(limit.epsilon, limit.delta)
-    derived = () if windows is None else windows.derived
-    return write_report(Warehouse(settings.warehouse), folder, total=total, derived=derived)
+    return write_report(
+        Warehouse(settings.warehouse), settings.report, total=total, derived=windows.derived
+    )
 
 
 @prefect.flow(name="publish-report", validate_parameters=True, persist_result=False)

@@ -7,7 +7,6 @@ import polars as pl
 
 from flows.notify.alerts import Alert, deletion_alert, deliver_all, withdrawal_alert
 from flows.notify.metrics import latest_records
-from flows.notify.public import public_withdrawal_alert
 from flows.run.own_run import asked_by
 from flows.settings import Settings
 from workers.warehouse.maintenance import Deleted, delete_before
@@ -16,9 +15,6 @@ from workers.warehouse.store import REFUTES, Warehouse
 
 def withdraw_audit(settings: Settings, audit_id: str, *, why: str) -> tuple[str, ...]:
     """Take an audit back, and send the alert that says so.
-
-    Where statements are published, the alert says neither what the audit came to nor why it was
-    taken back, since labels decide the one, and a person may have written a figure into the other.
 
     Returns:
         Why the alert was not delivered, if it was not.
@@ -29,26 +25,17 @@ def withdraw_audit(settings: Settings, audit_id: str, *, why: str) -> tuple[str,
     warehouse = Warehouse(settings.warehouse)
     made = warehouse.withdraw(audit_id, why)
     row = warehouse.record(audit_id).audit
-    alert = (
-        withdrawal_alert(made, row, _who(), settings)
-        if settings.publication is None
-        else public_withdrawal_alert(
-            row.model, row.day, moment=made.withdrawn_at, settings=settings
-        )
-    )
-    return deliver_all([alert], settings)
+    return deliver_all([withdrawal_alert(made, row, _who(), settings)], settings)
 
 
 def delete_audits(settings: Settings, day: dt.date) -> tuple[Deleted, tuple[str, ...]]:
     """Delete the audits of all days before one, and alert of each model whose refutations go.
 
-    Where statements are published there is no alert, since labels decide it; the statements stay.
-
     Returns:
         What was deleted, and why alerts were not delivered, if some were not.
     """
     warehouse = Warehouse(settings.warehouse)
-    alerts = [] if settings.publication else list(_deletions(warehouse, day, settings))
+    alerts = list(_deletions(warehouse, day, settings))
     return delete_before(warehouse, day), deliver_all(alerts, settings)
 
 

@@ -166,7 +166,6 @@ class Settings(BaseSettings):
         model, merged = self.model_named(name), dict[str, Any]()
         if self.publication is not None:
             merged["epsilon_public"] = self.publication.epsilon
-            merged["nights_per_test"] = self.publication.nights_per_test
         table = model.scores or model.labels
         unit = None if table is None else table.unit
         for plan in (self.plan, model.plan):
@@ -194,7 +193,6 @@ class Settings(BaseSettings):
             "other_labels": (),
             "policy_epsilon": None,
             "epsilon_public": None,
-            "nights_per_test": None,
         }
         plans = [plan]
         try:

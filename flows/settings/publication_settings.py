@@ -6,7 +6,6 @@ from typing import Self
 from pydantic import ConfigDict, Field, SecretStr
 
 from flows.settings.model import absolute
-from workers.plan import MOST_NIGHTS
 from workers.strict_model import StrictModel
 
 
@@ -23,10 +22,6 @@ class PublicationSettings(StrictModel):
     some thousand records need 0.5."""
     epsilon_per_label: float = Field(default=1.0, gt=0.0, le=100.0)
     """What all statements in which a label takes part may cost together."""
-    nights_per_test: int | None = Field(default=None, ge=1, le=MOST_NIGHTS)
-    """For models whose labels recur (plan.labels_recur): instead of a statement a night, one
-    question over up to so many nights, which costs epsilon once. plan.nights_per_test of a model
-    wins."""
     key_file: str | None = None
     """File of mode 600 with the key of the noise."""
     key: SecretStr | None = None

@@ -15,7 +15,6 @@ from .holdout_sketch import (
     HoldoutSketch,
     hashed_numbers,
     hashed_words,
-    nights_alike,
     same_holdout,
 )
 from .holdout_suspicion import (
@@ -234,7 +233,6 @@ __all__ = [
     "membership_inference",
     "membership_tallies",
     "nearness",
-    "nights_alike",
     "odds_cells",
     "odds_tally",
     "own_label",

@@ -172,13 +172,6 @@ def same_holdout(sketches: Sequence[str | None]) -> NDArray[np.int64]:
     return found
 
 
-def nights_alike(sketches: Sequence[str], one: str) -> NDArray[np.bool_]:
-    """Return which of some nights have the rows of `one`, shape (nights,), as `same_holdout`."""
-    stacked = np.frombuffer(bytes.fromhex("".join(sketches)), np.uint8).reshape(-1, _PLACES)
-    same: NDArray[np.bool_] = (stacked == list(bytes.fromhex(one))).mean(axis=1) >= _SAME
-    return same
-
-
 @njit(cache=True, nogil=True)
 def _mixed(words: NDArray[np.uint64], salt: np.uint64) -> NDArray[np.uint64]:
     mixed = np.empty(words.size, dtype=np.uint64)

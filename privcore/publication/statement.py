@@ -8,8 +8,13 @@ are known without labels. It is differentially private for labels, and its verdi
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
 
 from privcore.attacks import Matched, Tallies, match_everyone
 from privcore.exceptions import InvalidInputError
@@ -26,17 +31,15 @@ from privcore.publication.noisy_wealth import (
     with_noise,
 )
 from privcore.publication.premises import premise_bets, premises_log_wealth
-from privcore.publication.reach import (
-    PublicTest,
-    chance_right,
-    largest_refuted,
-    least_leak_seen,
-)
 
 DOUBTFUL = 0.1
 """P-value up to which a statement refutes nothing. A mistake costs silence, so it is large."""
 _PARTS = 2
 """The two figures of a statement: against the claim, and against what its test assumes."""
+_STEP = 0.01
+_LARGEST_CEILING = 20.0
+_LARGEST_LEAK = 12.0
+_FAIR = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,34 +153,25 @@ def exact_statement(
     if epsilon_public <= 0:
         raise InvalidInputError("epsilon_public", str(epsilon_public), "it is positive")
     each = Fraction(epsilon_public) / _PARTS
-    epsilon, tables, stakes = tested(tallies, claim, nights=1)
-    test = PublicTest(
-        lambda filled, declared: evidence_of(filled, declared, stakes, each),
-        lambda wealth: wealth.pvalue(claim.significance) <= claim.significance,
-        deviation=math.sqrt(2.0) * SENSITIVITY / float(each),
-    )
+    epsilon, tables, stakes = _tested(tallies, claim)
+    bet = Bet(stakes, each, claim.significance)
     return ExactStatement(
         significance=claim.significance,
         records=int(tables.records.sum()),
         control=int(tables.control.sum()),
-        epsilon_ceiling=largest_refuted(tables, test),
+        epsilon_ceiling=largest_refuted(tables, bet),
         epsilon_detectable=least_leak_seen(
-            tables, test, epsilon=epsilon, stakes=stakes, right=chance_right(tallies)
+            tables, bet, epsilon=epsilon, right=chance_right(tallies)
         ),
-        evidence=evidence_of(tables, epsilon, stakes, each),
+        evidence=bet.against(tables, epsilon),
         premises=premises_of(
             premise_bets(tallies), each, unread=tallies.unread_records - unread_allowed
         ),
     )
 
 
-def tested(tallies: Tallies, claim: Claim, *, nights: int) -> tuple[float, Matched, Stakes]:
+def _tested(tallies: Tallies, claim: Claim) -> tuple[float, Matched, Stakes]:
     """Return the declared epsilon, the tables and the stakes of the bet against a claim.
-
-    Args:
-        tallies: of the whole audit.
-        claim: what was declared, with the significance of the test.
-        nights: how many nights share the significance, and so what delta may take of it.
 
     Raises:
         InvalidInputError: nothing was declared; decoys or membership, of which labels decide more
@@ -203,7 +197,6 @@ def tested(tallies: Tallies, claim: Claim, *, nights: int) -> tuple[float, Match
         choices=tallies.choices,
         classes=tallies.classes,
         control=held,
-        nights=nights,
     )
     return claim.epsilon, tables, stakes
 
@@ -235,15 +228,121 @@ def publish_statement(
     )
 
 
-def evidence_of(
-    tables: Matched, epsilon: float, stakes: Stakes, epsilon_public: Fraction
-) -> NoisyWealth:
-    """Return the exact figure against a declared epsilon."""
-    replaced = stakes.replacement(epsilon)
-    gap = min(gap_for(tables, epsilon_public), stakes.log_cap(replaced) * UNITS / SENSITIVITY)
-    wealth = log_wealth(tables, epsilon=replaced, gap=gap)
-    figure = in_units(wealth, gap=gap, tables=tables.records.size)
-    return NoisyWealth(epsilon_public, gap, figure, stakes.price(replaced))
+@dataclass(frozen=True, slots=True)
+class Bet:
+    """The bet against a declared epsilon.
+
+    Attributes:
+        stakes: of the claim.
+        epsilon_public: privacy loss of its figure.
+        significance: at which it is read.
+    """
+
+    stakes: Stakes
+    epsilon_public: Fraction
+    significance: float
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the figure's noise, in its units."""
+        return math.sqrt(2.0) * SENSITIVITY / float(self.epsilon_public)
+
+    def against(self, tables: Matched, epsilon: float) -> NoisyWealth:
+        """Return the exact figure against a declared epsilon."""
+        stakes, replaced = self.stakes, self.stakes.replacement(epsilon)
+        most = stakes.log_cap(replaced) * UNITS / SENSITIVITY
+        gap = min(gap_for(tables, self.epsilon_public), most)
+        wealth = log_wealth(tables, epsilon=replaced, gap=gap)
+        figure = in_units(wealth, gap=gap, tables=tables.records.size)
+        return NoisyWealth(self.epsilon_public, gap, figure, stakes.price(replaced))
+
+    def refutes(self, wealth: NoisyWealth) -> bool:
+        """Return whether a figure refutes, read as if it held its noise."""
+        return wealth.pvalue(self.significance) <= self.significance
+
+
+def largest_refuted(tables: Matched, bet: Bet) -> float:
+    """Return the largest declared epsilon that these numbers of records could refute.
+
+    Every prediction on a training record is then right and half of those on holdout records are;
+    the noise is 0. No label is read. The answer is a multiple of 0.01, rounded down, and at most
+    20.
+    """
+    best = replace(tables, right=tables.records, control_right=tables.control // 2)
+    low, high = 0.0, _LARGEST_CEILING
+    if not bet.refutes(bet.against(best, low)):
+        return 0.0
+    while high - low > _STEP / 2.0:
+        between = (low + high) / 2.0
+        refuted = bet.refutes(bet.against(best, between))
+        low, high = (between, high) if refuted else (low, between)
+    return int(low / _STEP) * _STEP
+
+
+def least_leak_seen(tables: Matched, bet: Bet, *, epsilon: float, right: float) -> float | None:
+    """Return about the least leak of every label with which the statement refutes the declaration.
+
+    A leak is what the target tells of each training label, in the declaration's terms: the odds
+    that a prediction is right are e^leak times those on holdout records. The figure is lowered by
+    one standard deviation, in which both the labels and the noise have a part. So about five of six
+    statements of such a leak refute. None if a leak of 12 is not seen. It is an expectation, and no
+    verdict rests on it.
+
+    Args:
+        tables: of the audit; of them, numbers of records and offsets are read, and no label.
+        bet: of the claim.
+        epsilon: what is declared.
+        right: chance that a prediction on a holdout record is right (`chance_right`).
+
+    *Assumes* a leak of all labels alike. A leak of few labels has to be larger to be seen.
+    """
+
+    def seen(leak: float) -> bool:
+        figures = [
+            bet.against(_leaking(tables, bet.stakes.replacement(leak), right, lucky), epsilon)
+            for lucky in (0.0, -1.0)
+        ]
+        lowered = math.hypot(figures[0].figure - figures[1].figure, bet.deviation)
+        return bet.refutes(replace(figures[0], figure=math.floor(figures[0].figure - lowered)))
+
+    if not tables.records.size or not seen(_LARGEST_LEAK):
+        return None
+    low, high = epsilon, _LARGEST_LEAK
+    while high - low > _STEP:
+        middle = (low + high) / 2.0
+        low, high = (low, middle) if seen(middle) else (middle, high)
+    return math.ceil(high / _STEP) * _STEP
+
+
+def chance_right(tallies: Tallies) -> float:
+    """Return the chance of a right prediction on holdout records as the proxy expects it.
+
+    It is the chance r of at least one half for which r(1 - r), what a comparison gains of a
+    record, is the mean of p(1 - p), with p the proxy's probability of the looked-at class. Where an
+    order stands for the proxy's probabilities it is one half. No label is read.
+    """
+    cells = [tally.cells() for tally in tallies.bet_on.with_unread().control_odds]
+    weights = np.concatenate([one.made for one in cells])
+    if tallies.ordered or not weights.sum():
+        return _FAIR
+    chances = expit(np.concatenate([one.proxy for one in cells]))
+    spread = float(weights @ (chances * (1.0 - chances))) / float(weights.sum())
+    return _FAIR + math.sqrt(max(_FAIR**2 - spread, 0.0))
+
+
+def _leaking(tables: Matched, leak: float, right: float, lucky: float) -> Matched:
+    """Return tables as a leaking target leaves them, luckier by a number of standard deviations."""
+    odds = float(logit(np.clip(right, _FAIR, 1.0 - 1e-6)))
+    error = lucky / math.sqrt(max(tables.effective * right * (1.0 - right), 1e-9))
+    chance = expit(odds + tables.offset + leak + error)
+    return replace(
+        tables, right=_whole(tables.records * chance), control_right=_whole(tables.control * right)
+    )
+
+
+def _whole(expected: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+    """Return integers with the same sum, rounded down, each within one of what is expected."""
+    return np.diff(np.floor(np.cumsum(expected)), prepend=0.0).astype(np.int64)
 
 
 def premises_of(

@@ -20,7 +20,7 @@ from privcore.guarantees import PureDP
 from privcore.lower_bounds import Claim
 from privcore.lower_bounds.stakes import stakes_for
 from privcore.publication.noisy_wealth import GAP, log_wealth, with_noise
-from privcore.publication.statement import evidence_of
+from privcore.publication.statement import Bet
 from tests.benchmarks.measure import arguments, report
 
 CELLS = ((1_000, 2.0), (20_000, 0.5), (20_000, 1.0), (20_000, 2.0), (20_000, 4.0), (10**6, 2.0))
@@ -53,7 +53,7 @@ def refuted_by(tables: Matched, loss: Fraction, audit: int) -> Callable[[float],
     def refuted(epsilon: float) -> bool:
         claim = Claim(PureDP(), 0.0, SIGNIFICANCE, epsilon=epsilon)
         stakes = stakes_for(claim, records=records, classes=2, control=control)
-        exact = evidence_of(tables, epsilon, stakes, loss / 2)
+        exact = Bet(stakes, loss / 2, SIGNIFICANCE).against(tables, epsilon)
         return with_noise(exact, _KEY, audit).pvalue(SIGNIFICANCE) <= SIGNIFICANCE
 
     return refuted

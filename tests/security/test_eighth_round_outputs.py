@@ -1,7 +1,6 @@
 """The eighth round, by strangers at what an audit writes and at its machine: what broke of 25."""
 
 import datetime as dt
-import io
 import logging
 import os
 import pathlib
@@ -16,16 +15,14 @@ import pytest
 import typer
 
 from flows.commands.options import parse_moment
-from flows.commands.verify import _read_opening
 from flows.failures import without_data
 from flows.notify import prefect_context
 from flows.notify.alerts import Alert, Event
 from flows.notify.metrics import latest_records, metrics_text
 from flows.notify.prefect_context import log_failure
 from flows.report.pages import MARK, MODELS
-from flows.report.public_site import write_public_report
+from flows.report.site import write_report
 from privcore.exceptions import TerminalError
-from tests.support.statements import statement
 from tests.support.warehouse import START, evaluated, failed, forged_version, put_rows
 from workers import isolation
 from workers.warehouse import sql
@@ -156,31 +153,6 @@ def test_an_export_follows_nothing_that_lies_in_its_folder(
     assert mine.read_text("utf-8") == "precious"
 
 
-def test_a_report_is_not_written_behind_a_link(tmp_path: pathlib.Path) -> None:
-    """Pages were written into the folder that it led to, and others' taken away there."""
-    other, report = tmp_path / "other", tmp_path / "report"
-    other.mkdir()
-    report.mkdir()
-    (other / "page.html").write_text(MARK, "utf-8")
-    (report / MODELS).symlink_to(other)
-    write_public_report([statement()], report)
-    assert [file.name for file in other.iterdir()] == ["page.html"]
-    assert list((report / MODELS).iterdir())
-
-
-def test_unfinished_exact_pages_are_gone_once_statements_are_public(tmp_path: pathlib.Path) -> None:
-    """A run that was killed left them, and the folder became everybody's."""
-    (tmp_path / MODELS).mkdir()
-    left = [tmp_path / MODELS / ".good.html.4711", tmp_path / ".windows.4711"]
-    kept = [tmp_path / MODELS / ".good.html.4712", tmp_path / ".htaccess"]
-    for file in (*left, *kept):
-        file.write_text("epsilon 1.70", "utf-8")
-    for file in left:
-        os.utime(file, (0, 0))
-    write_public_report([statement()], tmp_path)
-    assert [file.exists() for file in (*left, *kept)] == [False, False, True, True]
-
-
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "ALL_PROXY", "http_proxy"])
 @pytest.mark.parametrize("said", ["", "intern.example"])
 def test_what_is_sent_to_this_machine_passes_no_proxy(
@@ -222,21 +194,6 @@ def test_a_moment_that_is_none_in_utc_is_refused(text: str) -> None:
         parse_moment(text)
 
 
-def test_an_opening_is_no_argument(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every user of the machine saw it in `/proc`, and could take a statement's noise away."""
-    with pytest.raises(TerminalError, match="cannot be read"):
-        _read_opening("5d" * 32)
-    file = tmp_path / "opening"
-    file.write_text("5d" * 32 + "\n", "utf-8")
-    file.chmod(0o600)
-    assert _read_opening(str(file)) == "5d" * 32
-    file.chmod(0o644)
-    with pytest.raises(TerminalError, match="mode 644"):
-        _read_opening(str(file))
-    monkeypatch.setattr(sys, "stdin", io.StringIO("5d" * 32 + "\n"))
-    assert _read_opening("-") == "5d" * 32
-
-
 def test_prefects_pages_quote_no_label(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -261,3 +218,17 @@ def test_no_field_of_an_alert_calls_anybody() -> None:
     alert = Alert(Event.TOTAL_EXCEEDED, "good", DAY, "A total.", "Why.", (), None, audit_id=named)
     assert not set("<>\x1b") & set(str(alert.payload()["audit_id"]))
     assert "](" not in str(alert.payload()["audit_id"])
+
+
+def test_a_report_is_not_written_behind_a_link(tmp_path: pathlib.Path) -> None:
+    """Pages were written into the folder that it led to, and others' taken away there."""
+    other, report = tmp_path / "other", tmp_path / "report"
+    other.mkdir()
+    report.mkdir()
+    (other / "page.html").write_text(MARK, "utf-8")
+    (report / MODELS).symlink_to(other)
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    warehouse.commit(evaluated("ads", DAY))
+    write_report(warehouse, report)
+    assert [file.name for file in other.iterdir()] == ["page.html"]
+    assert list((report / MODELS).iterdir())

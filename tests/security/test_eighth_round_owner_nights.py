@@ -12,7 +12,6 @@ import pytest
 from flows.commands.stored import not_the_days
 from flows.notify.alerts import Event, alert_of, inputs_alert, settings_alert, unlisted_alert
 from flows.notify.notified import names_taken_out, notified_lately
-from flows.notify.public import public_change_alerts
 from flows.run.auditing import _of_incident
 from flows.run.backfill import plan_backfill
 from flows.run.overdue import overdue_models
@@ -27,7 +26,6 @@ from workers.versions import METHOD_VERSION
 from workers.warehouse.asked import asked_again, every_audit
 from workers.warehouse.declaration_changes import declaration_change
 from workers.warehouse.input_changes import input_changes
-from workers.warehouse.public_changes import PublicChange
 from workers.warehouse.store import Warehouse
 from workers.warehouse.together import together
 from workers.warehouse.unlisted import Unlisted
@@ -97,34 +95,22 @@ def test_an_exploratory_refutation_stays_no_nights_verdict(warehouse: Warehouse)
     assert STAYS not in told[own]
 
 
-def test_no_refutation_decides_which_record_the_public_hears_of(warehouse: Warehouse) -> None:
-    """A changed declaration of a day that is audited again is told, whatever its first came to."""
-    first = put(warehouse, "violated", dataset="clicks")
-    again = put(warehouse, "consistent", labels_digest="x" * 64, dataset="clicks")
-    put(warehouse, "not_evaluable", status="not_evaluable")  # it read no labels
-    assert warehouse.current(public=True)["audit_id"].to_list() == [again]
-    assert warehouse.current()["audit_id"].to_list() == [first]
-
-
-@pytest.mark.parametrize("public", [False, True])
 def test_whoever_takes_an_audit_back_is_told_of(
     warehouse: Warehouse,
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
     alerts: list[Any],
-    public: bool,
 ) -> None:
     """Only the first page said so, and an operator's act turned a standing."""
     monkeypatch.setattr("pwd.getpwuid", lambda _: types.SimpleNamespace(pw_name="anna"))
     first = put(warehouse, "violated", notify='["anna"]')
-    if public:
-        settings = settings.model_copy(update={"publication": SimpleNamespace()})
     assert withdraw_audit(settings, first, why="It proved 0.93.") == ()
     (alert,) = alerts
     assert (alert.event, alert.model, alert.day) == (Event.WITHDRAWN, "ads", DAY)
-    said = f"user anna took back the audit {first[:8]}, which was violated: It proved 0.93."
-    assert (alert.reason == said) is not public
-    assert public is not any(word in str(alert.payload()) for word in ("0.93", "violated", first))
+    assert (
+        alert.reason
+        == f"user anna took back the audit {first[:8]}, which was violated: It proved 0.93."
+    )
 
 
 def test_refutations_that_are_deleted_are_told_of(
@@ -165,8 +151,6 @@ def test_two_changes_of_one_night_are_two_alerts(settings: Settings) -> None:
     row = evaluated("ads", DAY).audit
     told = ["A manifest changed.", "Labels came late.", "A manifest changed."]
     assert len({inputs_alert(row, one, settings).id for one in told}) == 2
-    change = PublicChange("ads", DAY, settings="Another plan.", training="They come again.")
-    assert len({alert.id for alert in public_change_alerts(change, settings)}) == 2
 
 
 def test_a_day_lacks_what_was_withdrawn_and_each_secret_that_is_asked_for(

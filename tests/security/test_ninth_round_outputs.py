@@ -3,7 +3,6 @@
 import contextlib
 import datetime as dt
 import json
-import logging
 import os
 import pathlib
 import re
@@ -21,26 +20,17 @@ from flows.commands import checks
 from flows.commands.printing import as_csv, json_text
 from flows.notify.alerts import Alert, Event
 from flows.notify.metrics import Latest, metrics_text
-from flows.report.pages import MARK
-from flows.report.public_site import write_public_report
-from flows.run.earlier_start import is_done
-from flows.run.maintain_warehouse import maintain_warehouse
-from flows.settings import load_settings
 from flows.study.runner import Shown, write_shown
 from privcore.exceptions import TerminalError
-from tests.support.lake import write_settings
-from tests.support.statements import statement
 from tests.support.warehouse import forged_version
 from workers import executors
 from workers.databases import unverified_databases
 from workers.plain_text import plain_text
-from workers.versions import METHOD_VERSION
 from workers.warehouse.sql import _connect, _guarded, query
 from workers.warehouse.store import Warehouse
 from workers.warehouse.unlisted import unlisted_models
 
 DAY = dt.date(2026, 4, 1)
-PUBLISHED = '[publication]\nstatements = "statements"\nkey_file = "key"\n'
 ROOT = pathlib.Path(__file__).parents[2]
 
 
@@ -180,17 +170,6 @@ def test_no_name_of_a_column_is_a_command_of_a_build_server(sign: str) -> None:
         assert json.loads(json_text({"column": sign})) == {"column": sign}
 
 
-def test_studies_that_stay_in_a_public_folder_are_told(
-    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Their figures are exact, and what `[publication]` does to a report says nothing of them."""
-    page = tmp_path / "studies" / "mine" / "index.html"
-    page.parent.mkdir(parents=True)
-    page.write_text(f"{MARK}<title>What we found</title>", "utf-8")
-    write_public_report([statement()], tmp_path)
-    assert "holds studies (1 in" in caplog.text
-
-
 @pytest.mark.parametrize(
     ("address", "told"),
     [
@@ -222,31 +201,9 @@ def test_a_study_follows_no_link_in_the_place_of_its_page(tmp_path: pathlib.Path
     assert own.read_text("utf-8") == "mine"
 
 
-def test_which_audits_are_made_again_tells_nothing_that_labels_decide(
-    tmp_path: pathlib.Path,
-) -> None:
-    """How many audits a backfill had to do stood in Prefect, and told that the arms differ."""
-    why = [None, "arms_differ", "label_invalid", "missing_labels", "deadline"]
-    status = ["evaluated", *["not_evaluable"] * 4]
-    rows = pl.DataFrame({"status": status, "reason_code": why, "method_version": METHOD_VERSION})
-    for more, done in (("", why[:1]), (PUBLISHED, why[:3])):
-        settings = load_settings(write_settings(tmp_path, ["good"], more=more))
-        assert rows.filter(is_done(settings))["reason_code"].to_list() == done
-
-
 def test_no_example_runs_an_action_that_a_tag_alone_names() -> None:
     """Who may move the tag had code run beside the registry's token."""
     texts = (file.read_text("utf-8") for file in (ROOT / "deploy").rglob("*.yml"))
     used = [one for text in texts for one in re.findall(r"uses: (\S+)", text)]
     assert used
     assert all(re.search("@[0-9a-f]{40}$", one) for one in used)
-
-
-def test_maintenance_tells_prefect_nothing_that_labels_decide(
-    stored: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Its log said how many files each table had: a night without figures adds none to most."""
-    monkeypatch.setattr(prefect, "get_run_logger", lambda: logging.getLogger("a_run"))
-    with caplog.at_level(logging.INFO, "a_run"):
-        maintain_warehouse.fn(str(write_settings(stored.parent, ["good"], more=PUBLISHED)))
-    assert [line.partition(":")[0] for line in caplog.messages] == ["audits"]

@@ -3,7 +3,6 @@
 import datetime as dt
 import pathlib
 import random
-from collections.abc import Callable
 
 import catboost
 import deltalake
@@ -12,32 +11,25 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from polars.testing import assert_frame_equal
-from pydantic import SecretStr, ValidationError
+from pydantic import ValidationError
 
-from flows.notify.alerts import Event
 from flows.notify.incidents import Stage, incidents_before
 from flows.report.known_windows import NightWindows
 from flows.report.site import write_report
 from flows.run.conclusion import _beside
-from flows.run.statements import check_follows
 from flows.settings import Settings, SettingsError, load_settings
-from flows.settings.publication_settings import PublicationSettings
 from privcore import audit_models
 from privcore.exceptions import InvalidInputError, TerminalError
 from privcore.lower_bounds.windows import WINDOW_EPSILONS
-from tests.support.lake import PLAN
 from tests.support.statements import statement
-from tests.support.warehouse import START, evaluated, failed, put_rows
+from tests.support.warehouse import START, evaluated, put_rows
 from tests.workers.publication.conftest import exact
 from workers.lake.model_sandbox import UnreadableModelError, describe_model
 from workers.plan import Plan
-from workers.publication.erased import NoStatementError, entry_of
-from workers.publication.publish import statement_of
+from workers.publication.statement_row import NoStatementError, statement_from
 from workers.publication.statement_store import Statements
-from workers.versions import METHOD_VERSION
 from workers.warehouse.acknowledgements import acknowledge
 from workers.warehouse.commit import insert_rows, shared
-from workers.warehouse.exact_statement_row import ExactStatementRow
 from workers.warehouse.later_rows import AcknowledgementRow
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import AuditRecord, AuditRow, WealthRow
@@ -111,8 +103,8 @@ def test_an_entry_that_gives_charges_back_is_no_statement(charge: float) -> None
     """With -1000 as its price, a label could be charged without end."""
     made = statement(1)
     with pytest.raises(NoStatementError):
-        entry_of(made.model_copy(update={"epsilon_public": charge}).content())
-    assert entry_of(made.content()) == made
+        statement_from(made.model_copy(update={"epsilon_public": charge}).content())
+    assert statement_from(made.content()) == made
 
 
 @pytest.mark.parametrize(
@@ -123,7 +115,7 @@ def test_a_statement_is_found_under_its_own_name_alone(
 ) -> None:
     """By the columns beside it, a statement was another model's, or was charged to no label."""
     statements, made = Statements(str(tmp_path)), statement(1)
-    statements.append(lambda _: (made, True), dataset=made.dataset, epsilon_per_label=1.0)
+    statements.append(lambda _: [made])
     assert statements.all() == [made]
     row = {"position": 1, "content": made.content()} | {
         name: getattr(made, name) for name in ("statement_id", "model", "day", "dataset")
@@ -132,7 +124,6 @@ def test_a_statement_is_found_under_its_own_name_alone(
     deltalake.write_deltalake(str(tmp_path / "statements"), table, mode="append")
     with pytest.raises(NoStatementError, match="beside another"):
         statements.all()
-    assert len(statements.contents()) == 2
 
 
 def test_a_forged_acknowledgement_ends_as_others_do(tmp_path: pathlib.Path) -> None:
@@ -192,68 +183,6 @@ def test_a_classifier_of_several_labels_is_refused() -> None:
     model.fit(rows, labels)
     with pytest.raises(UnreadableModelError, match="do not add up to one"):
         describe_model(model._serialize_model())
-
-
-@pytest.mark.parametrize("evaluable", [True, False])
-def test_changed_settings_are_alerted_where_statements_are_published(
-    tmp_path: pathlib.Path, evaluable: bool
-) -> None:
-    """Another significance or column was no alert there, and no label may decide whether it is."""
-    key = {"statements": "s", "key_file": "k"}
-    settings = settings_in().model_copy(
-        update={"warehouse": str(tmp_path), "publication": PublicationSettings(**key)}
-    )
-    made = [evaluated("ads", FIRST), evaluated("ads", FIRST + dt.timedelta(days=1))]
-    if not evaluable:
-        made = [failed(one.audit.model, one.audit.day) for one in made]
-    plans = [PLAN, PLAN.model_copy(update={"significance": 1e-9})]
-    made = [
-        one.model_copy(
-            update={
-                "audit": one.audit.model_copy(
-                    update={"plan": plan.model_dump_json(), "dataset": "clicks"}
-                )
-            }
-        )
-        for one, plan in zip(made, plans, strict=True)
-    ]
-    warehouse = Warehouse(str(tmp_path))
-    put_rows(warehouse, made)
-    windows = NightWindows(settings.report)
-    assert not list(_beside([made[0].audit], warehouse, settings, windows))
-    (alert,) = _beside([made[1].audit], warehouse, settings, windows)
-    assert alert.event is Event.SETTINGS_CHANGED
-    assert "plan.significance" in alert.reason
-    assert (alert.audit_id, alert.figures) == (None, ())
-
-
-def test_nobody_vouches_for_a_statement_that_was_changed(
-    tmp_path: pathlib.Path, stated: Callable[..., ExactStatementRow]
-) -> None:
-    """A writer of the statements' place, without the key, had a forged verdict signed."""
-    key = "0f" * 32
-    given = PublicationSettings(statements=str(tmp_path / "s"), key=SecretStr(key))
-    settings = settings_in().model_copy(
-        update={"warehouse": str(tmp_path / "w"), "publication": given}
-    )
-    row = stated(model="ads", day=FIRST, method_version=METHOD_VERSION)
-    record = evaluated("ads", FIRST, method_version=METHOD_VERSION)
-    row = row.model_copy(update={"audit_id": record.audit.audit_id})
-    made = statement_of(row, 1, bytes.fromhex(key))
-    check_follows(made, settings)  # there are no exact records to hold it against
-    put_rows(Warehouse(settings.warehouse), [record.model_copy(update={"statements": (row,)})])
-    check_follows(made, settings)
-    for change in (
-        {"verdict": "not_refuted"},
-        {"evidence_figure": made.evidence_figure - 1},
-        {"epsilon_declared": 9.0},
-        {"statement_id": "0" * 32},
-    ):
-        with pytest.raises(TerminalError, match="follows from no audit"):
-            check_follows(made.model_copy(update=change), settings)
-    silent = given.model_copy(update={"key": None})
-    elsewhere = settings.model_copy(update={"publication": silent})
-    check_follows(made.model_copy(update={"verdict": "not_refuted"}), elsewhere)
 
 
 def test_settings_without_end_are_refused(tmp_path: pathlib.Path) -> None:

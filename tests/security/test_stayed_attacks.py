@@ -13,7 +13,7 @@ import pytest
 from flows.settings import load_settings
 from flows.settings.problems import SettingsError
 from tests.support.lake import DAY, PLAN, write_settings
-from tests.support.warehouse import START, evaluated
+from tests.support.warehouse import START
 from workers.audit.label_state import check_privatised
 from workers.audit.remarks import _persons
 from workers.exceptions import NotEvaluableError
@@ -27,11 +27,7 @@ from workers.memorization.scan import _tokens, count_ngrams
 from workers.plan import Plan
 from workers.remark import sentences_of
 from workers.warehouse.model_nights import ModelNights
-from workers.warehouse.night_columns import CONTRADICTORY
 from workers.warehouse.night_windows import _audited_afterwards
-from workers.warehouse.public_changes import public_changes
-from workers.warehouse.schema import AuditRecord
-from workers.warehouse.store import Warehouse
 
 
 def refusal(mechanism: dict[str, Any], *, classes: int, allowed: Any = True) -> str:
@@ -151,21 +147,3 @@ def test_sequences_that_are_none_are_bad_records(values: pa.Array, tokens: list[
     batch = Batch(pa.table({"text": values}), "p", ("f", 0, 0))
     found = _tokens(batch, "text", np.arange(2))
     assert [None if one is None else one.tolist() for one in found] == tokens
-
-
-@pytest.mark.parametrize("plan", ["{x", "[" * 100_000, "3"])
-def test_a_night_that_cannot_be_compared_costs_no_other_model_its_alerts(
-    tmp_path: pathlib.Path, plan: str
-) -> None:
-    """Where statements are published, one forged row of one model took the alerts of all."""
-    warehouse = Warehouse(str(tmp_path))
-    eve = DAY - dt.timedelta(days=1)
-    forged = evaluated("ads", eve, dataset="clicks").audit.model_copy(update={"plan": plan})
-    told = [evaluated("other", day, dataset="clicks") for day in (eve, DAY)]
-    other = told[1].audit.model_copy(update={"dataset": "views"})
-    rows = [AuditRecord(audit=forged), evaluated("ads", DAY, dataset="clicks")]
-    warehouse.commit_all([*rows, told[0], AuditRecord(audit=other)])
-    found = public_changes(warehouse, warehouse.current(days=[DAY]))
-    said = {change.model: change.settings or change.declaration for change in found}
-    assert said["ads"] == CONTRADICTORY
-    assert "those of views" in (said["other"] or "")

@@ -14,7 +14,6 @@ import pytest
 from rich.console import Console
 
 import workers.release.table
-from flows.commands.attest import _bytes_of
 from flows.commands.printing import as_csv
 from flows.commands.release import _print
 from flows.commands.stored import stored_audit
@@ -30,10 +29,8 @@ from tests.support.warehouse import evaluated, put_rows, release
 from workers import contained
 from workers.contained import Contained, _read
 from workers.contained_child import WithBytes
-from workers.evidence.page import _streams
 from workers.lake import limits, model_sandbox
 from workers.lake.layout import open_filesystem
-from workers.publication.statement_store import _delete_files
 from workers.release.table import as_columns, as_table, read_frame
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.scores.supplied import SuppliedScores
@@ -177,20 +174,6 @@ def test_a_commit_that_is_a_pipe_is_not_waited_for(place: pathlib.Path) -> None:
     assert commit_times(str(place), "audits") == []
 
 
-def test_a_file_that_is_no_statement_keeps_no_statement_from_being_erased(
-    tmp_path: pathlib.Path,
-) -> None:
-    erased, folder = "a" * 32, tmp_path / "statements"
-    folder.mkdir()
-    rows = pl.DataFrame({"statement_id": [erased], "content": ["the statement"]})
-    rows.write_parquet(folder / "z.parquet")
-    (folder / "a.parquet").write_bytes(b"no Parquet")
-    (folder / "b.parquet").mkdir()
-    pl.DataFrame({"x": [1]}).write_parquet(folder / "c.parquet")
-    assert _delete_files(str(tmp_path), set(), {erased}) == ["a.parquet", "c.parquet"]
-    assert not (folder / "z.parquet").exists()
-
-
 def test_ids_that_no_audit_has_are_left_out(tmp_path: pathlib.Path) -> None:
     """7 kB that unpacked to 60 GB of ids took two minutes."""
     pl.DataFrame({"audit_id": ["a" * 32, "x" * 20_000]}).write_parquet(tmp_path / "a.parquet")
@@ -223,15 +206,9 @@ def test_what_is_no_plain_file_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     os.mkfifo("pipe")
-    for read in (_bytes_of, file_sha256):
+    for read in (file_sha256,):
         with pytest.raises(TerminalError, match=r"no plain file|cannot be read"):
             read(pathlib.Path(place))
-
-
-def test_a_pdf_of_streams_without_an_end_is_read_in_one_pass() -> None:
-    """1 MB of them took hours."""
-    assert list(_streams(b"stream\n" * 150_000)) == []
-    assert list(_streams(b"stream\na\nendstream\nx stream\r\nb\r\nendstream")) == [b"a", b"b"]
 
 
 def test_a_table_to_attack_is_read_within_bounds(

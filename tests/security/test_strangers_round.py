@@ -178,7 +178,7 @@ def test_a_key_for_which_anyone_can_sign_is_no_trusted_key(tmp_path: pathlib.Pat
         assert verifies_all(key)
         with pytest.raises(TerminalError, match="signs no evidence"):
             read_public_key(path)
-    assert read_public_key(make_key_pair(tmp_path / "good")).keytype == "ed25519"
+    read_public_key(make_key_pair(tmp_path / "good"))
 
 
 def append(warehouse: Warehouse, table: str, row: dict[str, object]) -> None:

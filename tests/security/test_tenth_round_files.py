@@ -1,7 +1,6 @@
 """The tenth round, strangers who write files (2026-11-27): what broke of 25 attacks."""
 
 import gzip
-import json
 import pathlib
 import secrets
 from collections.abc import Callable
@@ -13,18 +12,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from securesystemslib.signer import Signer, SSlibKey
 
 from privcore.exceptions import TerminalError
 from tests.support.frameworks import rows_with_gaps, train_lightgbm, train_xgboost
 from tests.support.lake import DAY, put_labels
 from tests.support.score_tables import audit, put_folder, score_rows, tables
 from tests.support.warehouse import failed, forged_version
-from tests.workers.evidence.test_bundle import keys as keys  # noqa: PLC0414  # a fixture
-from tests.workers.evidence.test_bundle import signed, verified
-from tests.workers.evidence.test_bundle import signer as signer  # noqa: PLC0414
-from tests.workers.evidence.test_bundle import trusted as trusted  # noqa: PLC0414
-from workers.evidence.envelope import UntrustedSignatureError
 from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
 from workers.labels.shards import find_partition
@@ -220,24 +213,6 @@ def test_a_warehouse_file_has_no_word_of_gigabytes(tmp_path: pathlib.Path) -> No
     put_data_file(tmp_path, pa.table({"audit_id": ["x"], "reason": ["x" * (16 << 20)]}))
     with pytest.raises(TerminalError, match=r"'forged.parquet' has 16,77\d,\d{3} bytes in"):
         warehouse.current()
-
-
-@pytest.mark.parametrize("spelled", ["twice", "spaces", "escapes"])
-def test_a_signed_statement_has_one_form(
-    signer: Signer, trusted: list[SSlibKey], spelled: str
-) -> None:
-    """Of a field that stands there twice, verifiers read one or the other."""
-
-    def other(found: dict[str, Any]) -> bytes:
-        text = json.dumps(found, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        if spelled == "twice":
-            return f'{{"predicate":{{}},{text[1:]}'.encode()
-        if spelled == "spaces":
-            return json.dumps(found, sort_keys=True).encode()
-        return text.replace('"predicate"', '"\\u0070redicate"', 1).encode()
-
-    with pytest.raises(UntrustedSignatureError, match="says a field twice"):
-        verified(signed(signer, other), trusted)
 
 
 def test_fit_says_which_ids_are_none(tmp_path: pathlib.Path) -> None:

@@ -208,7 +208,7 @@ def test_figures_after_a_hebrew_or_arabic_name_keep_their_places() -> None:
             out = Console(width=200, file=io.StringIO())
             out.print(table)
             assert f"{name}\u200e" in out.file.getvalue()  # type: ignore[attr-defined]
-    shown = templating._environment().from_string("<p>{{ name }} 1.61 0.5</p>")
+    shown = templating.environment().from_string("<p>{{ name }} 1.61 0.5</p>")
     assert shown.render(name="<שלום>") == "<p>&lt;שלום\u200e&gt; 1.61 0.5</p>"
 
 

@@ -31,11 +31,8 @@ from tests.support.mlflow_stub import Registry
 from tests.support.onnx_files import onnx_file
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated, put_rows
-from tests.workers.evidence.test_page import bundle
 from tests.workers.lake.test_mlflow_registry import ADDRESS, XGBOOST, refused, registry
 from workers.audit.run import run_audit
-from workers.evidence.bundle import verify_bundle
-from workers.evidence.envelope import UntrustedSignatureError, read_public_key
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
 from workers.lake.layout import Lake
@@ -158,18 +155,6 @@ def test_a_strange_value_of_the_environment_is_refused_without_its_secret(
         load_settings(None)
     assert SECRET not in str(refused.value)
     assert len(str(refused.value)) < 1_000
-
-
-def test_a_bundle_with_a_field_twice_is_altered() -> None:
-    """Two readers could take two values, whichever comes first."""
-    data, _ = bundle("version-1")
-    trusted = [read_public_key(pathlib.Path("tests/fixtures/bundles/version-1.pub"))]
-    field = b'"index":0'
-    assert data.count(field) == 1
-    for twice in (b'"index":0,"index":0', b'"index":0,"index":1', b'"index":1,"index":0'):
-        with pytest.raises(UntrustedSignatureError) as refused:
-            verify_bundle(data.replace(field, twice), trusted, method_version="0")
-        assert refused.value.what == "altered"
 
 
 def test_quotes_and_line_breaks_in_labels_end_no_metric() -> None:

@@ -61,11 +61,6 @@ _OWN: dict[str, tuple[str, ...]] = {
     "privcore/attacks/arms.py": ("tests/privcore/attacks/test_arms.py",),
     "privcore/lower_bounds/declarations.py": (f"{_BOUNDS}/test_declarations.py",),
     "privcore/lower_bounds/misled.py": ("tests/privcore/lower_bounds/test_misled.py",),
-    "workers/publication/published_nights.py": (
-        "tests/workers/publication/test_published_nights.py",
-    ),
-    "workers/publication/recurring.py": ("tests/workers/publication/test_recurring.py",),
-    "workers/evidence/merkle_log.py": ("tests/workers/evidence/test_merkle_log.py",),
     "workers/scan/fitted_student.py": ("tests/workers/scan/test_fitted_student.py",),
     "workers/scan/student_look.py": (
         "tests/workers/scan/test_student_look_rows.py",
@@ -120,17 +115,9 @@ _WITHOUT_NUMBERS = {
     "privcore/publication/statement.py": (
         f"{_PUBLICATION}/test_statement_numbers.py",
         f"{_PUBLICATION}/test_numbers.py",
+        f"{_PUBLICATION}/test_statement_seeing.py",
         f"{_PUBLICATION}/test_statement.py::test_what_makes_no_statement_is_refused",
     ),
-    "privcore/publication/reach.py": (
-        f"{_PUBLICATION}/test_reach.py",
-        f"{_PUBLICATION}/test_numbers.py",
-    ),
-    "privcore/publication/recurring_labels.py": (
-        f"{_PUBLICATION}/test_recurring_labels.py",
-        f"{_PUBLICATION}/test_numbers.py",
-    ),
-    "privcore/publication/above_threshold.py": (f"{_PUBLICATION}/test_above_threshold.py",),
     "privcore/attacks/student.py": (
         "tests/privcore/attacks/test_student_numbers.py",
         "tests/privcore/attacks/test_student.py",

@@ -41,8 +41,7 @@ lists the events, [before release](../how-to/before-release.md) the codes of `pr
 _REMARKS = """\
 Fixed words of the column `remarks`, for what the sentence says beside the verdict. None accuses
 anybody, since an honest night may show each. A doubt is a sign of a mistake that may hide a leak:
-beside one, `consistent` becomes `doubtful`. Where statements are published, remarks stay in the
-exact record."""
+beside one, `consistent` becomes `doubtful`."""
 _PYTHON = """\
 This page is for notebooks and pipelines that use `privcore`, the mathematics, alone. After it you
 can audit a model without a lake, and know on which names you may rely. It is made by `make docs`.

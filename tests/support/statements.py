@@ -2,14 +2,12 @@
 
 import datetime as dt
 import hashlib
-import hmac
 from fractions import Fraction
 from typing import Any
 
-from privcore.publication import NightAnswer, NoisyWealth, RecurringTest
+from privcore.publication import NoisyWealth
 from privcore.publication.statement import DOUBTFUL
 from workers.publication.statement_row import PublicVerdict, Statement
-from workers.publication.threshold_night import ThresholdNight, night_verdict
 from workers.versions import METHOD_VERSION
 
 PUBLISHED = dt.datetime(2026, 11, 2, 4, 30, tzinfo=dt.UTC)
@@ -17,10 +15,6 @@ PUBLISHED = dt.datetime(2026, 11, 2, 4, 30, tzinfo=dt.UTC)
 
 def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def commitment(text: str) -> str:
-    return hmac.new(b"nonce", text.encode(), hashlib.sha256).hexdigest()
 
 
 def statement(
@@ -35,7 +29,6 @@ def statement(
         verdict = PublicVerdict.DOUBTFUL
     columns = {
         "statement_id": digest(f"statement {number}")[:32],
-        "revision": 1,
         "published_at": PUBLISHED + dt.timedelta(minutes=number),
         "model": f"model-{number}",
         "day": dt.date(2026, 11, 1),
@@ -47,8 +40,6 @@ def statement(
         "code_version": "0.1.0",
         "target_sha256": digest(f"target {number}"),
         "proxy_sha256": digest(f"proxy {number}"),
-        "labels_commitment": commitment(f"labels {number}"),
-        "audit_commitment": commitment(f"audit {number}"),
         "family": "pure_dp",
         "epsilon_declared": 1.0,
         "delta_declared": 0.0,
@@ -73,24 +64,3 @@ def statement(
         "premises_pvalue": premises_pvalue,
     }
     return Statement(**columns | changed)
-
-
-def night(
-    number: int = 0, *, alarm: bool = False, premises: int = 0, **changed: Any
-) -> ThresholdNight:
-    """Return an answer of a test over 30 nights, silent unless told."""
-    test = RecurringTest(Fraction(1, 10), 0.05, 30)
-    answer = NightAnswer(alarm, NoisyWealth(test.each, 0.02, premises) if alarm else None)
-    shared = statement(number).model_dump(include=set(ThresholdNight.model_fields))
-    columns = shared | {
-        "labels_recur": True,
-        "test_id": digest(f"test {number}")[:32],
-        "test_nights": 30,
-        "test_night": 3,
-        "threshold": test.alarms.threshold(0.02),
-        "alarm": alarm,
-        "premises_figure": premises if alarm else None,
-        "premises_pvalue": answer.premises_pvalue,
-        "verdict": night_verdict(alarm=alarm, doubtful=answer.doubtful, vacuous=False),
-    }
-    return ThresholdNight(**columns | changed)

@@ -24,7 +24,13 @@ from workers.audit.enough import check_scanned, countable
 from workers.audit.exact_statement import with_statement
 from workers.audit.hints import hints_of
 from workers.audit.label_state import check_privatised, label_column_holds
-from workers.audit.record import Inputs, error_record, evaluated_record, failed_record
+from workers.audit.record import (
+    Inputs,
+    error_record,
+    evaluated_record,
+    failed_record,
+    known_without_labels,
+)
 from workers.audit.remarks import unread_rows
 from workers.audit.request import Request
 from workers.audit.trained_rows import trained_rows
@@ -136,6 +142,9 @@ def _proved(
         record = failure_record(request, day, error)
         if record.audit.status is Status.ERROR:
             told(f"The audit of {request.model} for {day} failed.", error)
+    if record.audit.status is not Status.EVALUATED:
+        known = known_without_labels(inputs, request.plan, result, record.audit.audit_id)
+        record = record.model_copy(update={"audit": record.audit.model_copy(update=known)})
     record = with_statement(record, inputs, result, request.plan, counted=counted, told=told)
     return Proved(record, tuple(unexpected))
 

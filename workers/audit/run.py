@@ -117,11 +117,11 @@ def _audit_group(
             except NotEvaluableError as error:
                 # What is staged stays, for the run that goes on after the deadline.
                 failed = (_failed(request, day, error) for request, _ in audits)
-                yield list(_logged(key, failed, in_public=shared.in_public))
+                yield list(_logged(key, failed))
                 continue
             proved = prove(audits, scan, root=root, partition=partition)
             records = _with_errors_logged(proved)
-            yield list(_logged(key, records, in_public=shared.in_public))
+            yield list(_logged(key, records))
             if area is not None:
                 area.sweep()
 
@@ -215,22 +215,19 @@ def _in_time(
         ) from None
 
 
-def _logged(key: str, records: Iterable[AuditRecord], *, in_public: bool) -> Iterator[AuditRecord]:
-    """Log what a pass came to; in public nothing that labels change: no id or verdict."""
+def _logged(key: str, records: Iterable[AuditRecord]) -> Iterator[AuditRecord]:
+    """Log what a pass came to."""
     for record in records:
         audit = record.audit
         fields = {
             "event": "audit_done",
             "model": audit.model,
             "day": str(audit.day),
+            "pass": key,
+            "audit_id": audit.audit_id,
+            "status": str(audit.status),
+            "verdict": str(audit.verdict),
         }
-        if not in_public:
-            fields |= {
-                "pass": key,
-                "audit_id": audit.audit_id,
-                "status": str(audit.status),
-                "verdict": str(audit.verdict),
-            }
         log_event(_log, fields)
         yield record
 

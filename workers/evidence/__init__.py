@@ -1,1 +1,1 @@
-"""Statements signed and handed over: attestations, envelopes, the log of statements, bundles."""
+"""Statements and exact records signed and handed over: attestations, envelopes, bundles."""

@@ -1,16 +1,37 @@
-"""The public statement as it is stored, served and signed: one row of facts, two noisy figures."""
+"""The public statement as it is stored, shown and signed: public facts, two noisy figures."""
 
-from collections.abc import Mapping
+import hashlib
+import json
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
+from privcore.exceptions import TerminalError
 from privcore.lower_bounds.seen_leaks import sensitive
 from privcore.publication import NoisyWealth, PublicStatement, exactly
 from workers.warehouse.exact_statement_row import StatementFacts
 from workers.warehouse.table_row import Moment
+
+_SAME = (
+    "model",
+    "day",
+    "dataset",
+    "label_days",
+    "method_version",
+    "target_sha256",
+    "proxy_sha256",
+    "family",
+    "epsilon_declared",
+    "delta_declared",
+    "neighbors",
+    "unit",
+    "by_policy",
+    "epsilon_public",
+)
+"""Fields that make two audits the same to the public: none that a label changes."""
+_SHOWN = 60
+"""Letters of a strange entry that an error shows."""
 
 
 class PublicVerdict(StrEnum):
@@ -22,51 +43,19 @@ class PublicVerdict(StrEnum):
     VACUOUS = "vacuous"
 
 
-def would_be_seen(columns: Mapping[str, Any]) -> bool:
-    """Return whether a false declaration would probably have been refuted, as a gate asks it.
-
-    The answer comes from columns that no label changes.
-    """
-    return sensitive(
-        epsilon=columns["epsilon_declared"],
-        epsilon_ceiling=columns["epsilon_ceiling"],
-        epsilon_detectable=columns["epsilon_detectable"],
-    )
+class NoStatementError(TerminalError):
+    """An entry of the statements' table is no statement of this version."""
 
 
-class PublishedRow(StatementFacts):
-    """Publication of one night: a statement, or an answer of a test over nights."""
+class Statement(StatementFacts):
+    """One public statement. Of its columns the two figures alone, and what follows, read labels."""
 
     statement_id: str = Field(description="Name of the statement, 32 random hexadecimal digits.")
-    revision: int = Field(description="How many statements there are of the same, this included.")
     published_at: Moment = Field(description="When it was published, UTC.")
     method_version: str = Field(description="Version of the method.")
     code_version: str = Field(description="Version of privaudit that computed it.")
     target_sha256: str | None = Field(description="Digest of the audited model's file.")
     proxy_sha256: str | None = Field(description="Digest of the proxy's file.")
-    labels_commitment: str = Field(
-        description="HMAC-SHA256 of the labels' digest under a nonce that the lake's side can give."
-    )
-    audit_commitment: str = Field(description="HMAC-SHA256 of the exact audit's id, likewise.")
-
-    @property
-    def charge(self) -> Fraction:
-        """Privacy loss that publishing it adds for each label."""
-        return exactly(self.epsilon_public)
-
-    def content(self) -> str:
-        """Return it as the one text that is stored, hashed and signed."""
-        return self.model_dump_json()
-
-    @property
-    def seeing(self) -> bool:
-        """True if a false declaration would probably have been refuted (`would_be_seen`)."""
-        return would_be_seen(self.model_dump())
-
-
-class Statement(PublishedRow):
-    """One public statement. Of its columns the two figures alone, and what follows, read labels."""
-
     evidence_figure: int = Field(description="Its log-wealth in units of gap/64, with noise.")
     premises_figure: int = Field(description="Their log-wealth in units of gap/64, with noise.")
     verdict: PublicVerdict = Field(
@@ -81,22 +70,36 @@ class Statement(PublishedRow):
     )
 
     @property
-    def _each(self) -> Fraction:
-        """Privacy loss of one of the two figures."""
-        return exactly(self.epsilon_public) / 2
+    def charge(self) -> Fraction:
+        """Privacy loss that publishing it adds for each label."""
+        return exactly(self.epsilon_public)
+
+    def content(self) -> str:
+        """Return it as the one text that is stored."""
+        return self.model_dump_json()
+
+    @property
+    def seeing(self) -> bool:
+        """True if a false declaration would probably have been refuted; no label decides it."""
+        return sensitive(
+            epsilon=self.epsilon_declared,
+            epsilon_ceiling=self.epsilon_ceiling,
+            epsilon_detectable=self.epsilon_detectable,
+        )
 
     @property
     def figures(self) -> PublicStatement:
         """The statement's figures, from which verdict and p-values follow."""
+        each = self.charge / 2
         return PublicStatement(
             significance=self.significance,
             records=self.records,
             control=self.control_records,
             epsilon_ceiling=self.epsilon_ceiling,
             evidence=NoisyWealth(
-                self._each, self.evidence_gap, self.evidence_figure, self.evidence_price
+                each, self.evidence_gap, self.evidence_figure, self.evidence_price
             ),
-            premises=NoisyWealth(self._each, self.premises_gap, self.premises_figure),
+            premises=NoisyWealth(each, self.premises_gap, self.premises_figure),
         )
 
 
@@ -107,3 +110,30 @@ def verdict_of(figures: PublicStatement, *, vacuous: bool) -> PublicVerdict:
     if figures.doubtful:
         return PublicVerdict.DOUBTFUL
     return PublicVerdict.VIOLATED if figures.refuted else PublicVerdict.NOT_REFUTED
+
+
+def statement_from(content: str) -> Statement:
+    """Return the statement that a stored text holds.
+
+    Raises:
+        NoStatementError: it holds none that this version knows.
+    """
+    try:
+        return Statement.model_validate_json(content)
+    except ValidationError as error:
+        where = ".".join(map(str, error.errors()[0]["loc"])) or "all of it"
+        raise NoStatementError(
+            f"The statements' table holds {content[:_SHOWN]!a}, which is no statement ({where} is "
+            "wrong): restore the table from a copy, since the audit alone writes there, or use the "
+            "newer version of privaudit that wrote it."
+        ) from None
+
+
+def named_by(row: StatementFacts) -> list[str]:
+    """Return what makes two audits the same to the public, each as text."""
+    return [str(getattr(row, name)) for name in _SAME]
+
+
+def subject_of(row: StatementFacts) -> str:
+    """Return the digest of what makes two audits the same to the public, 64 hexadecimal digits."""
+    return hashlib.sha256(json.dumps(named_by(row)).encode()).hexdigest()

@@ -170,11 +170,11 @@ def scan_or_find(staged: Staged, unit: WorkUnit) -> tuple[Cost, PartialResults]:
 
 
 def _fields(shared: LabelPass, key: str, cost: Cost) -> dict[str, object]:
-    """Return what is logged of a work unit; in public no sizes of files, which labels change."""
-    sizes = {} if shared.in_public else {"pass": key, "bytes_read": cost.bytes_read}
+    """Return what is logged of a work unit."""
     return {
         "event": "work_unit_done",
-        **sizes,
+        "pass": key,
+        "bytes_read": cost.bytes_read,
         "models": [game.source.model for game in shared.games],
         "dataset": shared.partition.dataset,
         "day": str(shared.partition.day),

@@ -85,10 +85,10 @@ class Game:
         """The columns of which rows are digested; none where no later night could ask for it.
 
         Only labels of the lake are looked at again, once a model, where training reads earlier
-        days' as well. Where statements are published, no alert may depend on labels.
+        days' as well.
         """
         facts, plan = self.source.facts, self.plan
-        if "trained_since" not in facts or "source" in facts or plan.epsilon_public is not None:
+        if "trained_since" not in facts or "source" in facts:
             return ()
         if plan.days > 1 or plan.secret is not Secret.LABEL:
             return ()
@@ -206,11 +206,6 @@ class LabelPass:
     games: tuple[Game, ...]
 
     @property
-    def in_public(self) -> bool:
-        """True if a statement is published of a game: then logs hold nothing that labels change."""
-        return any(game.plan.epsilon_public is not None for game in self.games)
-
-    @property
     def alone(self) -> tuple["LabelPass", ...]:
         """The pass of each game by itself: a column that is damaged is not every game's."""
         return tuple(dataclasses.replace(self, games=(game,)) for game in self.games)
@@ -248,7 +243,6 @@ class PartialResult:
         unread_units: candidates of each privacy unit among training and holdout rows with
             unreadable labels, which play in public alone; None where each record is its own unit.
         holdout: sketch of the holdout rows, by which nights know whether it comes again.
-        training: likewise; of none where nothing is published, or labels recur.
         hashed: how files store the column whose hash divides the records; of no rule, none.
         weights: of sampled rows; of none where no column of weights says what training kept.
         table_training_rows: training rows of the table, whatever their labels and persons are.
@@ -273,7 +267,6 @@ class PartialResult:
     unread_labels: int = 0
     unread_units: tuple[UnitChoices, UnitChoices] | None = None
     holdout: HoldoutSketch = field(default_factory=HoldoutSketch.zero)
-    training: HoldoutSketch = field(default_factory=HoldoutSketch.zero)
     hashed: frozenset[str] = frozenset()
     table_training_rows: int = 0
     weights: SamplingWeights = field(default_factory=SamplingWeights)
@@ -328,7 +321,6 @@ class PartialResult:
             self.unread_labels + other.unread_labels,
             add_units(self.unread_units, other.unread_units),
             self.holdout + other.holdout,
-            self.training + other.training,
             self.hashed | other.hashed,
             self.table_training_rows + other.table_training_rows,
             self.weights + other.weights,

@@ -32,7 +32,6 @@ class Players:
         training: shape (training rows,), their places in the batch.
         holdout: shape (holdout rows,).
         held: shape (rows that were held out,), whatever their labels are and sampling would do.
-        trained: likewise, of the rows that training saw.
         people: shape (rows of the batch,), whose each row is; None where rows play.
         excluded: rows with a label that are in neither arm.
         bad: records that could not take part.
@@ -46,7 +45,6 @@ class Players:
     training: NDArray[np.int64]
     holdout: NDArray[np.int64]
     held: NDArray[np.int64]
-    trained: NDArray[np.int64]
     people: NDArray[np.str_] | None
     excluded: int
     bad: BadRecords
@@ -99,7 +97,6 @@ def players(game: Game, batch: Batch) -> Players:
     if others is not None:
         known &= others < 0  # what a coin chose is no fresh label: it is a decoy alone
     excluded = int(np.count_nonzero(known & ~(train | holdout)))
-    trained = np.flatnonzero(train & present)
     if game.draw is not None:
         drawn_from = game.draw.content.hexdigest()
         lots = _lots(game, batch, f"draw {source.digests().target} {drawn_from}")
@@ -119,7 +116,6 @@ def players(game: Game, batch: Batch) -> Players:
         np.flatnonzero(train & known),
         np.flatnonzero(holdout & known),
         held,
-        trained,
         people,
         excluded,
         bad,

@@ -227,7 +227,6 @@ def _arrays(result: PartialResult) -> Arrays:
         "excluded": result.excluded_records,
         "trained": result.table_training_rows,
         "holdout": [result.holdout.rows, result.holdout.total],
-        "training": [result.training.rows, result.training.total],
         "slices": [
             None if part is None else [part.values, part.repetitions, part.student]
             for part in result.slices
@@ -254,7 +253,6 @@ def _arrays(result: PartialResult) -> Arrays:
         "committed": result.committed.lanes,
         "rows": result.rows.lanes,
         "holdout": result.holdout.hashes,
-        "training": result.training.hashes,
         **result.alike.arrays(),
     }
     arrays |= _tally_arrays(tallies)
@@ -400,7 +398,6 @@ def _result(arrays: Arrays) -> PartialResult:
         diagnostics=ScoreDiagnostics.from_json(facts["diagnostics"]),
         unread_labels=facts["unread_labels"],
         holdout=HoldoutSketch(arrays["holdout"], *facts["holdout"]),
-        training=HoldoutSketch(arrays["training"], *facts["training"]),
         hashed=frozenset(facts["hashed"]),
         table_training_rows=facts["trained"],
         weights=SamplingWeights(*facts["weights"]),

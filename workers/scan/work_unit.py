@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from privcore.attacks import (
-    HoldoutSketch,
     OddsTally,
     decoy_tally,
     fidelity,
@@ -185,7 +184,6 @@ def _scan_batches(
                     copies = _copies(shared, game, batch)
                     alike = _alike(game, batch, asked, looked)
                     held = sketched_rows(game.source, batch, playing.held)
-                    trained = _trained(game, batch, playing)
                     digest = _rows(shared, game, batch, scores)
                 decoys = _decoys(game.source, batch, scores)
                 result = dataclasses.replace(
@@ -193,7 +191,6 @@ def _scan_batches(
                     copies=copies,
                     alike=alike,
                     holdout=held,
-                    training=trained,
                     rows=digest,
                     hashed=frozenset(filter(None, [game.source.hashed_kind(batch)])),
                     table_training_rows=int(np.count_nonzero(game.source.arms(batch)[0])),
@@ -220,13 +217,6 @@ def _asked(
     for rows in (playing.training, playing.holdout, *playing.unread):
         asked[rows] = True
     return SharedScores(scores.stage, asked=asked)
-
-
-def _trained(game: Game, batch: Batch, playing: Players) -> HoldoutSketch:
-    """Return the sketch of the training rows, where the ledger of statements needs it."""
-    if game.plan.epsilon_public is None or game.plan.labels_recur:
-        return HoldoutSketch.zero()
-    return sketched_rows(game.source, batch, playing.trained)
 
 
 def _scan_batch(

@@ -207,12 +207,6 @@ def _typed(row: Mapping[str, Any]) -> Acknowledgement:
     )
 
 
-def last_days(warehouse: Warehouse) -> dict[tuple[str, dt.date], dt.date]:
-    """Return the last day of the last acknowledgement about labels, by model and day."""
-    known = acknowledgements(warehouse)
-    return {(one.model, one.day): one.row.until for one in known if one.of_labels}
-
-
 def latest_of(
     known: Sequence[Acknowledgement], row: AuditRow | Mapping[str, Any]
 ) -> Acknowledgement | None:

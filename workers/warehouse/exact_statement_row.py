@@ -40,7 +40,7 @@ class StatementFacts(PlainRow):
     """Epsilon computed from the declared mechanism's parameters. Null where no mechanism is
     declared."""
     significance: float
-    """Allowed probability that a refutation is wrong; of each revision half of it."""
+    """Allowed probability that a refutation is wrong."""
     records: int
     """Training records in the tables."""
     control_records: int
@@ -51,8 +51,7 @@ class StatementFacts(PlainRow):
     """About the least leak of every training label that such an audit would have refuted in five of
     six cases. Null where a leak of 12 would not."""
     epsilon_public: float = Field(gt=0.0, allow_inf_nan=False)
-    """Privacy loss of one label by the publication of this statement, or of all nights of its
-    test."""
+    """Privacy loss of one label by the publication of this statement."""
     evidence_gap: float
     """Gap of the bet against the claim, in log-odds."""
     evidence_price: float
@@ -67,15 +66,6 @@ class ExactStatementRow(TableRow, StatementFacts):
     Whether there is a row depends on no label.
     """
 
-    training_sketch: str | None = None
-    """Sketch of the training rows, like holdout_sketch. Where they come again from a night of other
-    days, labels are charged on both. Null where `labels_recur`."""
-    test_nights: int | None = None
-    """Largest number of nights of the public test that this night belongs to. Such a night has an
-    answer of the test in place of a statement. Null where it has one."""
-    threshold: int | None = None
-    """Threshold with which that test compares the evidence, before noise. Null without such a test,
-    and where delta allows no alarm."""
     vacuous: bool
     """Whether the claim allows any loss: no labels could refute it."""
     evidence_figure: int

@@ -199,9 +199,6 @@ class AuditRow(TableRow):
     """Person or team that made the declaration. Null where nothing is declared."""
     declared_at: Moment | None = None
     """Time of the declaration, UTC. Null where nothing is declared."""
-    declares_nothing: bool | None = None
-    """Whether the owner declares nothing and the house has no policy: known once labels were read,
-    also where the audit came to no figure. No label changes it."""
     plan: str
     """The plan of the game, as JSON."""
     exploratory: bool | None = None
@@ -219,8 +216,7 @@ class AuditRow(TableRow):
     rows_digest: str | None = None
     """Digest of the day's rows, whatever files they lie in, as JSON with its columns. Null unless
     training reads earlier days again, so that later nights ask whether rows came after the audit.
-    Null also outside of the lake, where several days play or a statement is published, and of days
-    above 128 MiB."""
+    Null also outside of the lake, where several days play, and of days above 128 MiB."""
     target_manifest_sha256: str | None = None
     """Digest of the audited checkpoint's manifest."""
     proxy_manifest_sha256: str | None = None

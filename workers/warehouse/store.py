@@ -279,7 +279,6 @@ class Warehouse:
         models: pl.Series | None = None,
         columns: Sequence[str] | None = None,
         in_order: bool = True,
-        public: bool = False,
     ) -> pl.DataFrame:
         """Return the current record of every model and day, ordered by day and model.
 
@@ -294,15 +293,14 @@ class Warehouse:
         another seed or another plan, turns no verdict; and an exploratory one counts only where
         there is no other. One that refutes counts before later ones of other inputs by the same
         method: labels that are rewritten, or another checkpoint, take no refutation back. What was
-        withdrawn is passed over. For the `public` it is the last one that is not exploratory
-        and read its labels, whatever it came to, since labels decide that.
+        withdrawn is passed over.
         """
         audits = self.scan("audits")
         if days is not None:
             audits = audits.filter(pl.col("day").is_in(list(days)))
         if models is not None:
             audits = audits.filter(pl.col("model").is_in(models.implode()))
-        latest = self._latest(audits, public=public)
+        latest = self._latest(audits)
         if not every_secret:
             latest = latest.filter(pl.col("secret") == "label")
         ordered = latest.sort(_ORDER) if in_order else latest
@@ -362,7 +360,7 @@ class Warehouse:
         withdrawn = self.collect(self.scan("audit_withdrawals").select("audit_id"))["audit_id"]
         return audits.filter(~pl.col("audit_id").is_in(withdrawn.implode(), nulls_equal=True))
 
-    def _latest(self, audits: pl.LazyFrame, *, public: bool = False) -> pl.LazyFrame:
+    def _latest(self, audits: pl.LazyFrame) -> pl.LazyFrame:
         """Return the current audit of each model, day and secret, in no order.
 
         Most have one audit, which is it: only where there are several are their inputs compared.
@@ -374,21 +372,14 @@ class Warehouse:
         several = known.filter(known.select(key).is_duplicated())["audit_id"]
         if several.len():
             rivals = kept.filter(pl.col("audit_id").is_in(several.implode()))
-            chosen = self.collect(self._chosen(rivals, public=public))["audit_id"]
+            chosen = self.collect(self._chosen(rivals))["audit_id"]
             passed_over = several.filter(~several.is_in(chosen.implode()))
             kept = kept.filter(~pl.col("audit_id").is_in(passed_over.implode()))
         return kept
 
-    def _chosen(self, audits: pl.LazyFrame, *, public: bool) -> pl.LazyFrame:
+    def _chosen(self, audits: pl.LazyFrame) -> pl.LazyFrame:
         """Return the id of the current audit of each model, day and secret."""
         key, late = ("model", "day", "of"), ("latest_revision", "latest_seen", "audit_id")
-        if public:
-            read = pl.col("dataset").is_not_null()
-            ordered = self._with_order(audits).with_columns(read=read)
-            last = ordered.sort("configured", "read", *late).unique(
-                key, keep="last", maintain_order=True
-            )
-            return last.select("audit_id")
         come_to = ("configured", "evaluated")
         newest = pl.col("method_version").sort_by(*come_to, *late).last().over(key)
         refutes = REFUTES & pl.col("configured") & (pl.col("method_version") == newest)

@@ -1,9 +1,8 @@
 """Joint promise of all models that were trained on the same labels."""
 
 import datetime as dt
-import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ import polars as pl
 
 from privcore.guarantees import Relation, implied
 from privcore.guarantees.composed import composed_epsilon
-from privcore.lower_bounds import Verdict, says_nothing
+from privcore.lower_bounds import Verdict
 from privcore.rounding import exact, guarantee
 from workers.lake.manifest import POLICY
 from workers.warehouse.model_nights import first_of
@@ -93,7 +92,6 @@ def together(
     *,
     day: dt.date | None = None,
     delta: float = 0.0,
-    public: bool = False,
 ) -> list[Together]:
     """Return what models promise together, for each label partition and unit.
 
@@ -106,10 +104,8 @@ def together(
         day: of whose audits alone, with others on the same labels; then each dataset's day of
             labels that promises most. All days and partitions by default.
         delta: at which declarations are composed.
-        public: only what follows from declarations and plans, which no label decides.
     """
-    audits = _audits(warehouse, day, public=public)
-    promises = _promises_in_public if public else _promises
+    audits = _audits(warehouse, day)
     found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in audits.sort("day", "dataset", "model").iter_rows(named=True):
         for labels in _label_days(row):
@@ -117,24 +113,24 @@ def together(
     _add_promises_for_persons(found)
     if day is not None:
         asked = (key for key, rows in found.items() if day in {row["day"] for row in rows})
-        found = {key: found[key] for key in _promised_most(asked, found, promises)}
-    return [_partition(key, found[key], delta, promises) for key in sorted(found, key=str)]
+        found = {key: found[key] for key in _promised_most(asked, found)}
+    return [_partition(key, found[key], delta) for key in sorted(found, key=str)]
 
 
-def _audits(warehouse: Warehouse, day: dt.date | None, *, public: bool) -> pl.DataFrame:
+def _audits(warehouse: Warehouse, day: dt.date | None) -> pl.DataFrame:
     """Return the audits of a day, or of all, with all others that may share labels with them.
 
     Later ones, too, where the day was audited after them.
     """
     named = pl.col("dataset").is_not_null()
     days = None if day is None else [day]
-    audits = warehouse.current(days=days, columns=_AUDIT, public=public).filter(named)
+    audits = warehouse.current(days=days, columns=_AUDIT).filter(named)
     since = min((_label_days(row)[0] for row in audits.iter_rows(named=True)), default=day)
     if day is None or since is None:
         return audits
     if since == day and not _read_later(warehouse, day):
         return audits
-    others = warehouse.current(columns=_AUDIT, public=public).filter(named)
+    others = warehouse.current(columns=_AUDIT).filter(named)
     return others.filter(pl.col("day") >= since)
 
 
@@ -169,7 +165,6 @@ def _add_promises_for_persons(found: dict[tuple[Any, ...], list[dict[str, Any]]]
 def _promised_most(
     keys: Iterable[tuple[Any, ...]],
     found: Mapping[tuple[Any, ...], Sequence[Mapping[str, Any]]],
-    promises: Callable[[Mapping[str, Any]], bool],
 ) -> list[tuple[Any, ...]]:
     """Return of each dataset and unit the day of labels that promises most, the latest such.
 
@@ -179,7 +174,7 @@ def _promised_most(
     """
 
     def promised(key: tuple[Any, ...]) -> float:
-        each = [_implied(row) if promises(row) else None for row in found[key]]
+        each = [_implied(row) if _promises(row) else None for row in found[key]]
         return sum(math.inf if one is None else one[0] for one in each)
 
     most: dict[tuple[Any, ...], tuple[Any, ...]] = {}
@@ -226,12 +221,11 @@ def _partition(
     key: tuple[Any, ...],
     rows: Sequence[Mapping[str, Any]],
     delta: float,
-    promises: Callable[[Mapping[str, Any]], bool],
 ) -> Together:
-    promising = [(row["model"], one) for row in rows if promises(row) and (one := _implied(row))]
+    promising = [(row["model"], one) for row in rows if _promises(row) and (one := _implied(row))]
     promised = [one for _, one in promising]
     of_each = {model: epsilon for model, (epsilon, _) in sorted(promising)}
-    undeclared = tuple(sorted({row["model"] for row in rows if not promises(row)}))
+    undeclared = tuple(sorted({row["model"] for row in rows if not _promises(row)}))
     composed = math.inf if undeclared else composed_epsilon(promised, delta=delta)
     return Together(
         day=key[0],
@@ -249,24 +243,6 @@ def _partition(
 def _promises(row: Mapping[str, Any]) -> bool:
     """Return whether an owner promises something for these labels; house policy is no promise."""
     return _declares(row) and row["verdict"] not in _NO_PROMISE
-
-
-def _promises_in_public(row: Mapping[str, Any]) -> bool:
-    """Return the same as far as no label decides it, as labels decide a verdict.
-
-    A delta of 1 over the records or more promises nothing, too. Which records played depends on
-    labels; such a delta exceeds that of a total instead, where the total's is smaller.
-    """
-    if not _declares(row):
-        return False
-    plan = json.loads(row["plan"])  # of a row that no audit wrote it may name anything
-    return not says_nothing(
-        row["epsilon_declared"],
-        row["delta_declared"] or 0.0,
-        records=1,
-        limit=plan.get("delta_limit"),
-        policy=plan.get("policy_epsilon"),
-    )
 
 
 def _declares(row: Mapping[str, Any]) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from tests.support.lake import write_settings
 from tests.support.statements import statement
 from workers.evidence.envelope import make_key_pair
-from workers.publication.statement_row import Statement
+from workers.publication.key import make_key
 from workers.publication.statement_store import Statements
 
 NOW = dt.datetime.now(dt.UTC).replace(microsecond=123000)
@@ -25,15 +25,7 @@ def publish(folder: pathlib.Path, *numbers: int, published_at: dt.datetime = NOW
             dataset=f"clicks-{number}",
         )
 
-        def same(other: Statement, made: Statement = made) -> bool:
-            return other.statement_id == made.statement_id
-
-        Statements(str(folder / "statements")).publish(
-            lambda _revision, made=made: made,
-            dataset=made.dataset,
-            same=same,
-            epsilon_per_label=10.0,
-        )
+        Statements(str(folder / "statements")).append(lambda _, made=made: [made])
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +33,10 @@ def published_project(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """Return a project's folder with three statements and a key; it stays as it is."""
     folder: pathlib.Path = tmp_path_factory.mktemp("published") / "project"
     folder.mkdir()
-    write_settings(folder, ["model-0"], more='[publication]\nstatements = "statements"\n')
+    write_settings(
+        folder, ["model-0"], more='[publication]\nstatements = "statements"\nkey_file = "key"\n'
+    )
+    make_key(folder / "key")
     publish(folder, 0, 1, 2)
     make_key_pair(folder / "evidence.pem")
     return folder

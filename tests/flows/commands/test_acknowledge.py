@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from flows.run.acknowledging import acknowledge_violation
 from flows.run.publish_report import write
 from flows.settings import load_settings
-from privcore.exceptions import TerminalError
 from tests.flows.conftest import Command
 from tests.support.lake import DAY, write_settings
 from tests.support.warehouse import evaluated
@@ -76,15 +74,3 @@ def test_without_an_end_it_is_wrong_usage(privaudit: Command, audit_id: str) -> 
     assert privaudit("acknowledge", audit_id, "--until", str(UNTIL)).code == 64
     wrong = privaudit("acknowledge", audit_id, "--why", WHY, "--until", "9999-12-31")
     assert (wrong.code, "28 days" in wrong.err) == (3, True)
-
-
-def test_with_publication_only_what_a_statement_refutes_is_acknowledged(
-    audit_id: str, alerts: list[Any], tmp_path: pathlib.Path
-) -> None:
-    """Otherwise alert and page would tell what the exact record says."""
-    more = '[publication]\nstatements = "statements"\nkey_file = "key"\nepsilon = 0.5\n'
-    settings = load_settings(write_settings(tmp_path, ["good"], more=more))
-    with pytest.raises(TerminalError, match="No published statement refutes"):
-        acknowledge_violation(settings, audit_id, why=WHY, until=UNTIL)
-    assert alerts == []
-    assert Warehouse(settings.warehouse).scan("audit_acknowledgements").collect().is_empty()

@@ -10,22 +10,17 @@ import polars as pl
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-import flows.notify.metrics
 from flows.notify.metrics import (
     HELP,
     Latest,
     latest_records,
-    latest_statements,
     metrics_text,
     write_metrics,
 )
 from flows.run.publish_report import write
 from flows.settings import Settings, load_settings
-from flows.settings.publication_settings import PublicationSettings
 from tests.support.lake import DAY
-from tests.support.statements import statement
 from tests.support.warehouse import evaluated, failed
-from workers.publication.erased import erased
 from workers.warehouse.acknowledgements import acknowledge
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.store import Warehouse
@@ -127,57 +122,11 @@ def test_an_acknowledgement_is_written_until_a_night_proves_more(settings: Setti
     assert latest.acknowledged_until is None
 
 
-def test_an_acknowledgement_of_a_published_night_covers_that_night_alone() -> None:
-    made = statement(1, evidence=40_000, model="ads")
-    until = made.day + dt.timedelta(days=3)
-    (latest,) = latest_statements([made], ["ads"], {("ads", made.day): until})
-    assert latest.acknowledged_until == until
-    eve = made.day - dt.timedelta(days=1)
-    (latest,) = latest_statements([made], ["ads"], {("ads", eve): until})
-    assert latest.acknowledged_until is None
-
-
 def test_a_warehouse_without_records_lists_models_alone(settings: Settings) -> None:
     write_metrics(settings)
     assert settings.metrics is not None
     found = samples(pathlib.Path(settings.metrics).read_text())
     assert found == {("model_listed", "ads"): 1.0, ("model_listed", "new"): 1.0}
-
-
-def test_statements_give_no_exact_figure_and_records_are_not_read(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Warehouse(settings.warehouse).commit(evaluated("ads", DAY, epsilon_lower=0.123456))
-    first = statement(1, evidence=40_000, model="ads")
-    made = [statement(0, model="ads", day=first.day - dt.timedelta(days=1)), first,
-            statement(2, model="ads", revision=2)]  # fmt: skip
-
-    class Stored:
-        def __init__(self, _: str) -> None:
-            pass
-
-        def all(self) -> list[Any]:
-            return made
-
-    monkeypatch.setattr(flows.notify.metrics, "Statements", Stored)
-    published = PublicationSettings(statements="statements")
-    write_metrics(settings.model_copy(update={"publication": published}))
-    assert settings.metrics is not None
-    text = pathlib.Path(settings.metrics).read_text()
-    found = samples(text)
-    assert "epsilon_lower" not in text
-    assert found["verdict", "ads", "label", "violated"] == 1.0
-    assert found["epsilon_ceiling", "ads", "label"] == first.epsilon_ceiling
-    assert found["epsilon_declared", "ads", "label"] == 1.0
-
-
-def test_an_erased_statement_is_neither_a_verdict_nor_a_standing() -> None:
-    gone = erased(statement(1, evidence=40_000, model="ads"), tombstone="{}", reason="Asked.",
-                  time=dt.datetime(2026, 11, 3, tzinfo=dt.UTC))  # fmt: skip
-    (latest,) = latest_statements([gone], ["ads"], {})
-    found = samples(metrics_text([latest], UTC))
-    assert found["verdict", "ads", "label", "erased"] == 1.0
-    assert not {name for name, *_ in found} & {"stands_violated", "epsilon_ceiling"}
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\\nb", "a\nb", "a\\", "ä} 1"])

@@ -8,11 +8,9 @@ import pytest
 
 from flows.notify.alerts import declaration_alert, settings_alert
 from flows.notify.notified import notified_lately
-from flows.notify.public import public_change_alerts
 from flows.settings import Settings, load_settings
 from tests.support.lake import write_settings
 from tests.support.warehouse import evaluated
-from workers.warehouse.public_changes import PublicChange
 from workers.warehouse.schema import AuditRow
 from workers.warehouse.store import Warehouse
 
@@ -54,6 +52,3 @@ def test_the_alert_of_changed_settings_alone_goes_to_them(settings: Settings) ->
     row = committed(settings, (1, ["anna", "#ads"]), (0, ["#ads"]))
     assert settings_alert(row, "Another plan.", settings).notify == ("#ads", "anna")
     assert declaration_alert(row, "It declares 2.", settings).notify == ("#ads",)
-    change = PublicChange("ads", DAY, declaration="Another.", settings="Another plan.")
-    told = [alert.notify for alert in public_change_alerts(change, settings)]
-    assert told == [("#ads",), ("#ads", "anna")]

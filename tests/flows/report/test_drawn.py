@@ -7,8 +7,6 @@ import pytest
 
 from flows.report import site
 from flows.report.drawn import LIST, Drawn, read_drawn, write_drawn
-from flows.report.known_windows import WINDOWS
-from flows.report.public_site import write_public_report
 from flows.report.site import write_pages
 from tests.support.report import everything_beside, record, tables
 from workers.secret_files import state_key
@@ -121,17 +119,6 @@ def test_without_a_key_no_list_is_kept(tmp_path: pathlib.Path, drawn: list[str])
     write(tmp_path, key=None)
     assert drawn == ["ads", "loans"] * 2
     assert not (tmp_path / LIST).exists()
-
-
-def test_a_public_report_takes_the_list_of_the_exact_one_away(
-    tmp_path: pathlib.Path, drawn: list[str]
-) -> None:
-    write(tmp_path)
-    (tmp_path / WINDOWS).touch()
-    assert drawn
-    write_public_report([], tmp_path)
-    assert not (tmp_path / LIST).exists()
-    assert not (tmp_path / WINDOWS).exists()
 
 
 def test_the_key_is_made_once_and_is_its_owners_alone(

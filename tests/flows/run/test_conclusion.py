@@ -14,7 +14,6 @@ from flows.run.conclusion import ReportUnpublishedError, _exceeding
 from flows.run.nightly import nightly_audit
 from flows.run.start import start
 from flows.settings import load_settings
-from flows.settings.publication_settings import PublicationSettings
 from flows.settings.together_settings import TogetherSettings
 from tests.support.lake import DAY, clone_model, edit_manifest, model_path, write_settings
 from tests.support.warehouse import evaluated
@@ -109,6 +108,3 @@ def test_models_that_exceed_the_total_of_their_labels_are_alerted(tmp_path: path
     (alert,) = _exceeding(rows, warehouse, limited)
     assert alert.event == "privaudit.labels.total_exceeded"
     assert "compose to 2. The largest, under replacement: a (1), b (1). The total" in alert.reason
-    public = limited.model_copy(update={"publication": PublicationSettings(statements="s")})
-    (alert,) = _exceeding(rows, warehouse, public)
-    assert "prove" not in alert.reason

@@ -3,6 +3,8 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,17 +14,10 @@ from privcore.attacks import Matched, Tallies, holdout_sides, match_everyone
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP
 from privcore.lower_bounds.stakes import Stakes, stakes_for
-from privcore.publication import (
-    PublicStatement,
-    RecurringTest,
-    exact_night,
-    exact_statement,
-    recurring_labels,
-    statement,
-)
+from privcore.publication import PublicStatement, exact_statement, statement
 from privcore.publication.noisy_wealth import NoisyWealth, log_wealth
 from privcore.publication.premises import premise_bets, premises_log_wealth
-from privcore.publication.reach import PublicTest, chance_right, largest_refuted, least_leak_seen
+from privcore.publication.statement import Bet, chance_right, largest_refuted, least_leak_seen
 from tests.privcore.publication.test_statement import claim, tallies_of, world
 
 
@@ -122,16 +117,11 @@ def test_a_statement_says_these_figures(delta: float) -> None:
         Fraction(1, 4), pytest.approx(gap, rel=1e-12),
         figure(bets[0], premises_log_wealth(bets, made.premises.gap), gap),
     )  # fmt: skip
-    test = PublicTest(
-        lambda filled, declared: statement.evidence_of(filled, declared, stakes, Fraction(1, 4)),
-        lambda wealth: wealth.pvalue(0.05) <= 0.05,
-        deviation=math.sqrt(2.0) * 65 / 0.25,
-    )
+    test = Bet(stakes, Fraction(1, 4), 0.05)
+    assert test.deviation == math.sqrt(2.0) * 65 / 0.25
     right = chance_right(tallies)
     assert made.epsilon_ceiling == largest_refuted(tables, test)
-    assert made.epsilon_detectable == least_leak_seen(
-        tables, test, epsilon=0.5, stakes=stakes, right=right
-    )
+    assert made.epsilon_detectable == least_leak_seen(tables, test, epsilon=0.5, right=right)
     if not delta:
         assert made.epsilon_detectable is not None
     assert statement.DOUBTFUL == 0.1
@@ -160,41 +150,6 @@ def test_a_bet_of_so_many_tables_that_rounding_counts_is_refused() -> None:
         statement.premises_of((*(one,) * 4, three), loss)
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-7])
-def test_a_night_of_many_says_these_figures(delta: float) -> None:
-    """Alarms have a half of the loss: of 4, the figure is read as if it held both noises."""
-    tallies, test = two_groups(2_000), RecurringTest(Fraction(4), 0.05, 7)
-    tested = claim(0.5, family=ApproxDP(), delta=delta)
-    made = exact_night(tallies, claim=tested, test=test)
-    tables = match_everyone(tallies.odds, tallies.control_odds)
-    assert (made.records, made.control) == (tables.records.sum(), tables.control.sum())
-    stakes = stakes_for(
-        tested, records=tallies.game.records, classes=2, control=made.control, nights=7
-    )  # fmt: skip
-    alarms = test.alarms
-    assert alarms.epsilon_public == test.each == Fraction(2)
-
-    def evidence(filled: Matched, declared: float) -> NoisyWealth:
-        return statement.evidence_of(filled, declared, stakes, alarms.epsilon_alike)
-
-    assert made.evidence == evidence(tables, 0.5)
-    assert made.premises == statement.premises_of(premise_bets(tallies), Fraction(2))
-    assert made.threshold == alarms.threshold(made.evidence.gap, made.evidence.price)
-    # The least figure that alarms is the threshold itself.
-    public = PublicTest(
-        evidence,
-        lambda wealth: wealth.figure >= alarms.threshold(wealth.gap, wealth.price),  # type: ignore[operator]
-        deviation=math.sqrt(2.0 * (65 / 0.8) ** 2 + 2.0 * (130 / 1.2) ** 2),
-    )
-    assert made.epsilon_ceiling == largest_refuted(tables, public)
-    right = chance_right(tallies)
-    assert made.epsilon_detectable == least_leak_seen(
-        tables, public, epsilon=0.5, stakes=stakes, right=right
-    )
-    assert made.epsilon_detectable is not None
-    assert recurring_labels.DOUBTFUL == statement.DOUBTFUL
-
-
 def some_stakes() -> Stakes:
     return stakes_for(claim(1.0), records=1_000, classes=2, control=300)
 
@@ -205,14 +160,14 @@ TABLES = Matched(
 )
 
 
-def asked(limit: float, seen: list[Matched]) -> PublicTest:
+def asked(limit: float, seen: list[Matched]) -> Any:
     """A test that refutes declarations up to a limit, and keeps the tables that it was asked."""
 
     def evidence(tables: Matched, epsilon: float) -> NoisyWealth:
         seen.append(tables)
         return NoisyWealth(Fraction(1), 1.0, int(epsilon <= limit))
 
-    return PublicTest(evidence, lambda wealth: wealth.figure == 1, deviation=1.0)
+    return SimpleNamespace(against=evidence, refutes=lambda wealth: wealth.figure == 1)
 
 
 @pytest.mark.parametrize("limit", [-0.1, 0.0, 0.004, 0.0153, 1.0, 3.4512, 7.77, 19.99, 25.0])
@@ -250,8 +205,13 @@ def test_the_least_leak_seen_is_looked_for_by_halves(right: float, least: int) -
         tables_asked.append((tables.right.tolist(), tables.control_right.tolist()))
         return NoisyWealth(Fraction(1), 1.0, 10 * int(tables.right.sum()))
 
-    test = PublicTest(evidence, lambda wealth: wealth.figure >= 10 * least, deviation=45.5)
-    found = least_leak_seen(TABLES, test, epsilon=1.0, stakes=some_stakes(), right=right)
+    test: Any = SimpleNamespace(
+        against=evidence,
+        refutes=lambda wealth: wealth.figure >= 10 * least,
+        deviation=45.5,
+        stakes=some_stakes(),
+    )
+    found = least_leak_seen(TABLES, test, epsilon=1.0, right=right)
 
     expected: list[tuple[list[int], list[int]]] = []
 
@@ -273,8 +233,8 @@ def test_the_least_leak_seen_is_looked_for_by_halves(right: float, least: int) -
 
 def test_no_tables_see_no_leak() -> None:
     none = Matched(*(np.zeros(0, dtype=np.int64) for _ in range(4)), offset=np.zeros(0))
-    always = PublicTest(lambda *_: NoisyWealth(Fraction(1), 1.0, 0), lambda _: True, deviation=0.0)
-    assert least_leak_seen(none, always, epsilon=1.0, stakes=some_stakes(), right=0.5) is None
+    always = Bet(some_stakes(), Fraction(1), 1.0)
+    assert least_leak_seen(none, always, epsilon=1.0, right=0.5) is None
 
 
 def test_the_chance_of_a_right_prediction_is_that_of_the_mean_gain() -> None:

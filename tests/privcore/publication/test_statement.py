@@ -27,7 +27,7 @@ from privcore.publication import (
 from privcore.publication.keyed_noise import KeyedBits
 from privcore.publication.noisy_wealth import with_noise
 from privcore.publication.premises import premise_bets
-from privcore.publication.statement import DOUBTFUL, evidence_of, premises_of
+from privcore.publication.statement import DOUBTFUL, Bet, premises_of
 from tests.support.tiers import rest_slow, tiered
 
 KEY = bytes(range(32))
@@ -51,7 +51,7 @@ def of_tables(
         control=held,
         epsilon_ceiling=0.0,
         epsilon_detectable=None,
-        evidence=evidence_of(tables, tested.epsilon or 0.0, stakes, each),
+        evidence=Bet(stakes, each, tested.significance).against(tables, tested.epsilon or 0.0),
         premises=premises_of((tables,) * 5, each),
     )
 

@@ -2,6 +2,8 @@
 
 import math
 from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,7 @@ from privcore.lower_bounds.stakes import stakes_for
 from privcore.publication import NoisyWealth, PublicStatement, exact_statement, publish_statement
 from privcore.publication.noisy_wealth import gap_for, log_wealth, with_noise
 from privcore.publication.premises import premise_bets, premises_log_wealth
-from privcore.publication.reach import PublicTest, chance_right, largest_refuted, least_leak_seen
+from privcore.publication.statement import chance_right, largest_refuted, least_leak_seen
 from tests.privcore.publication.test_statement import UNREAD, claim, tallies_of, world
 
 KEY = bytes(range(32))
@@ -38,14 +40,15 @@ def test_figures_are_these(tested: Claim) -> None:
 
     assert exact.evidence == evidence(tables, 0.5)
     assert (exact.evidence.price > 0.0) == (tested.delta > 0.0)
-    test = PublicTest(
-        evidence,
-        lambda wealth: not wealth.pvalue(0.05) > 0.05,
+    test: Any = SimpleNamespace(
+        against=evidence,
+        refutes=lambda wealth: not wealth.pvalue(0.05) > 0.05,
         deviation=65 / math.sqrt(2.0),  # of a Laplace variable of the scale 65/2
+        stakes=stakes,
     )
     assert exact.epsilon_ceiling == largest_refuted(tables, test) > 0.5
     right = chance_right(tallies)
-    seen = least_leak_seen(tables, test, epsilon=0.5, stakes=stakes, right=right)
+    seen = least_leak_seen(tables, test, epsilon=0.5, right=right)
     assert exact.epsilon_detectable == seen is not None
 
 

@@ -85,10 +85,10 @@ def test_hidden_labels_are_no_acquittal(lake: Lake) -> None:
     """An owner hides every label: the statement appears, and calls itself doubtful."""
     relabel(lake, pl.lit(None, pl.Int64))
     row = statement(lake, epsilon_public=8.0)
-    assert statement_of(row, 1, bytes(32)).verdict == PublicVerdict.DOUBTFUL
+    assert statement_of(row, bytes(32)).verdict == PublicVerdict.DOUBTFUL
     most = pl.read_parquet(label_path(lake, "flights")).height
     allowed = statement(lake, epsilon_public=8.0, max_bad_records=most)
-    assert statement_of(allowed, 1, bytes(32)).verdict == PublicVerdict.NOT_REFUTED
+    assert statement_of(allowed, bytes(32)).verdict == PublicVerdict.NOT_REFUTED
 
 
 @pytest.mark.slow
@@ -135,26 +135,7 @@ def test_an_audit_that_fails_by_its_labels_has_its_statement_nevertheless(lake: 
     assert row.audit_id == record.audit.audit_id
 
 
-@pytest.mark.slow
-def test_training_rows_that_come_again_have_one_sketch_whatever_their_labels_are(
-    lake: Lake,
-) -> None:
-    """Other labels, some of which cannot be read, and another holdout."""
-    path = label_path(lake, "flights")
-    rows = pl.read_parquet(path)
-    first = statement(lake)
-    late = pl.when(pl.int_range(pl.len()) % 50 > 0).then(1 - pl.col("late"))
-    path.unlink()
-    moved = pl.when(pl.col("split") == "holdout").then(pl.col("delay") + 0.01)
-    put_labels(lake, DAY, rows.with_columns(late, moved.otherwise(pl.col("delay")).alias("delay")))
-    again = statement(lake, max_bad_records=100)
-    assert again.training_sketch == first.training_sketch is not None
-    assert again.holdout_sketch != first.holdout_sketch
-    assert statement(lake, max_bad_records=100, labels_recur=True).training_sketch is None
-
-
 def test_a_record_without_figures_says_what_no_label_decides(lake: Lake) -> None:
-    """The public is told of changes of these, and a night without them was compared with none."""
     before = audited(lake).audit
     relabel(lake, pl.when(pl.int_range(pl.len()) > 0).then("late"))
     after = audited(lake).audit

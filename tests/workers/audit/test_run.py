@@ -305,7 +305,6 @@ def id_of(template: Lake) -> Iterator[Callable[..., str]]:
         {"minimum_records": 100},
         {"minimum_control_records": 10},
         {"epsilon_public": 0.1},
-        {"nights_per_test": 30, "labels_recur": True, "epsilon_public": 0.1},
         {"proxy_within_days": 3},
         {"secrets": {"pin": 1e-4}},
         {"advantage": 0.1},
@@ -334,8 +333,7 @@ def test_every_part_of_the_plan_is_in_the_list_above() -> None:
         "minimum_records", "minimum_control_records", "proxy_within_days",
         "secrets", "advantage", "score", "slices", "minimum_slice_records", "max_bad_records",
         "privacy_unit", "policy_epsilon", "secret", "attribute", "days",
-        "sampling", "privatised_labels", "delta_limit", "epsilon_public", "nights_per_test",
-        "other_labels",
+        "sampling", "privatised_labels", "delta_limit", "epsilon_public", "other_labels",
     }  # fmt: skip
     assert set(Plan.model_fields) == parts
 

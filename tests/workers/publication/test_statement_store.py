@@ -1,6 +1,5 @@
-"""The ledger: what a label is charged, by one writer or by many at once."""
+"""The ledger: what a label is charged, by one writer or by many at once; and the page beside."""
 
-import concurrent.futures
 import datetime as dt
 import pathlib
 import threading
@@ -13,11 +12,9 @@ import pytest
 
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY
-from workers.publication import statement_store
 from workers.publication.charges import OverspentError
-from workers.publication.erased import NoStatementError
 from workers.publication.publish import publish
-from workers.publication.statement_row import Statement
+from workers.publication.statement_row import NoStatementError, Statement
 from workers.publication.statement_store import Statements
 
 KEY = bytes(range(32))
@@ -29,44 +26,43 @@ def statements(tmp_path: pathlib.Path) -> Statements:
     return Statements(str(tmp_path / "statements"))
 
 
-def put(statements: Statements, row: Any, limit: float = 1.0, **more: Any) -> Statement:
-    return publish(row, statements=statements, key=KEY, epsilon_per_label=limit, **more)
+def put(statements: Statements, row: Any, limit: float = 1.0) -> list[Statement]:
+    made, refused = publish([row], statements=statements, key=KEY, epsilon_per_label=limit)
+    for error in refused:
+        raise error
+    return made
 
 
-def test_what_was_published_is_served_again_byte_for_byte(
-    statements: Statements, exact: Maker
-) -> None:
-    first = put(statements, exact())
-    before = statements.contents()
-    assert put(statements, exact()) == first
-    assert statements.contents() == before == [first.content()]
-    assert statements.of("ads", DAY) == first
-    assert statements.of("ads", DAY - dt.timedelta(days=1)) is None
+def test_a_day_is_published_once(statements: Statements, exact: Maker) -> None:
+    (first,) = put(statements, exact())
+    assert statements.all() == [first]
+    assert put(statements, exact()) == []
+    assert statements.all() == [first]
     assert Statements(f"{statements.uri}-none").all() == []
-    assert Statements(f"{statements.uri}-none").of("ads", DAY) is None
 
 
 def test_labels_that_changed_publish_nothing_of_themselves(
     statements: Statements, exact: Maker
 ) -> None:
     """That there is a second statement would tell that labels changed."""
-    first = put(statements, exact())
+    put(statements, exact())
     changed = exact(labels_digest="e" * 64, audit_id="f" * 32, evidence_figure=1)
-    assert put(statements, changed) == first
+    assert put(statements, changed) == []
     assert len(statements.all()) == 1
 
 
-def test_a_revision_is_asked_for_and_charged_and_has_noise_of_its_own(
+def test_a_night_is_one_append_and_what_costs_too_much_is_left_out_alone(
     statements: Statements, exact: Maker
 ) -> None:
-    first = put(statements, exact())
-    second = put(statements, exact(), again=True)
-    assert (first.revision, second.revision) == (1, 2)
-    assert first.statement_id != second.statement_id
-    assert first.evidence_figure != second.evidence_figure
-    assert first.labels_commitment != second.labels_commitment
-    assert statements.of("ads", DAY) == first, "who asks again knows what the first concluded"
-    assert put(statements, exact()) == first
+    rows = [exact(model=f"m{number}") for number in range(4)]
+    rows += [exact(model="m5", day=DAY + dt.timedelta(days=1)), rows[0]]
+    made, refused = publish(rows, statements=statements, key=KEY, epsilon_per_label=0.25)
+    assert [one.model for one in made] == ["m0", "m1", "m5"]
+    assert ["m2" in str(refused[0]), "m3" in str(refused[1]), len(refused)] == [True, True, 2]
+    assert statements.all() == made
+    table = deltalake.DeltaTable(f"{statements.uri}/statements")
+    assert len(table.file_uris()) == 1
+    assert table.to_pyarrow_table()["position"].to_pylist() == [0, 1, 2]
 
 
 def test_a_label_is_charged_for_every_statement_that_it_takes_part_in(
@@ -80,7 +76,7 @@ def test_a_label_is_charged_for_every_statement_that_it_takes_part_in(
     assert len(statements.all()) == 10
     put(statements, exact(dataset="other"))
     put(statements, exact(day=DAY + dt.timedelta(days=1)))
-    assert put(statements, exact(model="m3")).model == "m3"  # what is there costs nothing
+    assert put(statements, exact(model="m3")) == []  # what is there costs nothing
 
 
 def test_days_that_share_labels_are_charged_together(statements: Statements, exact: Maker) -> None:
@@ -162,7 +158,7 @@ def test_another_model_file_or_claim_is_another_statement(
     put(statements, exact(epsilon_declared=2.0))
     put(statements, exact(epsilon_public=0.2))
     put(statements, exact(significance=0.01))  # no reason to draw noise again
-    assert [one.revision for one in statements.all()] == [1, 1, 1, 1]
+    assert len(statements.all()) == 4
 
 
 def test_many_writers_at_once_never_charge_more_than_a_label_may_cost(
@@ -186,72 +182,6 @@ def test_many_writers_at_once_never_charge_more_than_a_label_may_cost(
     assert len(refused) == 7
 
 
-def test_compaction_changes_no_statement(statements: Statements, exact: Maker) -> None:
-    for number in range(6):
-        put(statements, exact(model=f"m{number}"))
-    before = statements.contents()
-    statements.compact(kept_days=1)
-    assert statements.contents() == before
-    put(statements, exact(model="m6"))
-    assert statements.contents()[:6] == before
-    Statements(f"{statements.uri}-none").compact(kept_days=1)
-
-
-def test_two_compactions_at_once_leave_each_statement_once(
-    statements: Statements, exact: Maker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Both have opened the table: `optimize.compact` of deltalake 1.6 doubled its rows here."""
-    for revised in (False, True, True):
-        put(statements, exact(), limit=9.0, again=revised)
-    before = statements.contents()
-    rewrite, others = statement_store.rewrite, []
-
-    def overtaken(table: deltalake.DeltaTable, *how: Any) -> None:
-        if not others:
-            others.append(())
-            rewrite(deltalake.DeltaTable(table.table_uri), *how)  # it has come as far as this one
-        rewrite(table, *how)
-
-    monkeypatch.setattr(statement_store, "rewrite", overtaken)
-    statements.compact(kept_days=1)
-    assert others
-    assert len(before) == 3
-    assert statements.contents() == before
-    assert len(deltalake.DeltaTable(f"{statements.uri}/statements").file_uris()) == 1
-
-
-def test_a_publication_during_a_compaction_is_kept(
-    statements: Statements, exact: Maker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put(statements, exact(), limit=9.0)
-    put(statements, exact(), limit=9.0, again=True)
-    rewrite, late = statement_store.rewrite, []
-
-    def overtaken(table: deltalake.DeltaTable, *how: Any) -> None:
-        if not late:
-            late.append(put(Statements(statements.uri), exact(), limit=9.0, again=True))
-        rewrite(table, *how)
-
-    monkeypatch.setattr(statement_store, "rewrite", overtaken)
-    statements.compact(kept_days=1)
-    assert [one.revision for one in statements.all()] == [1, 2, 3]
-    assert late[0] in statements.all()
-
-
-def test_compactions_and_publications_in_threads_leave_each_statement_once(
-    statements: Statements, exact: Maker
-) -> None:
-    for revised in (False, True, True):
-        put(statements, exact(), limit=9.0, again=revised)
-    before = statements.contents()
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        work = [pool.submit(Statements(statements.uri).compact, kept_days=1) for _ in range(3)]
-        made = pool.submit(put, Statements(statements.uri), exact(), 9.0, again=True)
-        for one in work:
-            one.result()
-    assert sorted(statements.contents()) == sorted([*before, made.result().content()])
-
-
 def test_a_place_that_cannot_be_written_is_said(tmp_path: pathlib.Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(TerminalError):
@@ -265,8 +195,6 @@ GARBLED = {
     "a list": "[1, 2]",
     "empty": "",
     "null": None,
-    "a strange tombstone": '{"tombstone":{},"statement_id":"x"}',
-    "a strange night": '{"test_id":"x","alarm":"perhaps"}',
     "terminal codes": '\x1b[2J{"model":"ads"}',
 }
 
@@ -275,21 +203,14 @@ GARBLED = {
 def test_a_row_that_is_no_statement_is_said_in_a_sentence(
     content: str | None, statements: Statements, exact: Maker
 ) -> None:
-    """Questions to the store: all statements, one day's, an erasure, the ledger, a compaction."""
+    """Of both who reads and who publishes."""
     put(statements, exact())
     column = pa.array([content], type=pa.string())
     table = deltalake.DeltaTable(f"{statements.uri}/statements")
     row = pa.table(table.to_pyarrow_table().to_pydict() | {"content": column, "day": [DAY]})
     garbled = row.set_column(2, "model", pa.array(["other"]))
     deltalake.write_deltalake(table, garbled, mode="append")
-    kept = statements.of("ads", DAY)
-    assert kept is not None
-    for ask in (
-        statements.all,
-        lambda: statements.of("other", DAY),
-        lambda: put(statements, exact(model="third")),
-        lambda: statements.compact(kept_days=1),
-    ):
+    for ask in (statements.all, lambda: put(statements, exact(model="third"))):
         with pytest.raises(NoStatementError, match=r"which is no statement \(.*restore") as said:
             ask()
         assert "\x1b" not in str(said.value)
@@ -308,3 +229,11 @@ def test_a_row_of_a_day_that_python_has_not_is_said_in_a_sentence(
     deltalake.write_deltalake(table, forged, mode="append")
     with pytest.raises(NoStatementError, match="beside another day, None"):
         statements.all()
+
+
+def test_the_page_lies_beside_the_statements_and_is_replaced(statements: Statements) -> None:
+    statements.check_place()
+    for text in ("first, and long", "second"):
+        assert statements.write_page(text) == f"{statements.uri}/index.html"
+        assert pathlib.Path(f"{statements.uri}/index.html").read_text("utf-8") == text
+    assert statements.all() == []

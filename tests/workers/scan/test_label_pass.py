@@ -340,15 +340,12 @@ def test_a_pass_tells_its_progress_and_scans_what_was_prepared() -> None:
     assert label_pass.scan_labels(PASS, executor=executor).total == (scan_or_find, PASS, nothing)
 
 
-def test_a_log_line_has_the_cost_of_a_unit_and_in_public_no_sizes() -> None:
+def test_a_log_line_has_the_cost_of_a_unit() -> None:
     source: Any = SimpleNamespace(model="ads")
-    private, public = (
-        dataclasses.replace(PASS, games=(Game(source, PLAN.model_copy(update=given)),))
-        for given in ({}, {"epsilon_public": 1.0})
-    )
-    whole = label_pass._fields(private, "key", COST)
-    sizes = {"pass": "key", "bytes_read": 400}
-    assert whole == sizes | {
+    shared = dataclasses.replace(PASS, games=(Game(source, PLAN),))
+    assert label_pass._fields(shared, "key", COST) == {
+        "pass": "key",
+        "bytes_read": 400,
         "event": "work_unit_done",
         "models": ["ads"],
         "dataset": "flights",
@@ -359,9 +356,6 @@ def test_a_log_line_has_the_cost_of_a_unit_and_in_public_no_sizes() -> None:
         "cpu_seconds": {"read": 0.123},
         "reused": False,
         "worker": "here:1",
-    }
-    assert label_pass._fields(public, "key", COST) == {
-        name: value for name, value in whole.items() if name not in sizes
     }
 
 

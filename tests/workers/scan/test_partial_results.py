@@ -169,9 +169,6 @@ def test_a_game_names_each_column_once() -> None:
     nothing: Any = None
     shared = LabelPass(nothing, nothing, (game(columns=("split", "age")), asked))
     assert shared.columns((0, 1)) == ("split", "age", "label", "city", "person", "weight")
-    assert not shared.in_public
-    stated = game(more=planned(epsilon_public=1.0))
-    assert dataclasses.replace(shared, games=(asked, stated)).in_public
 
 
 def test_a_days_odds_stand_at_its_place() -> None:

@@ -1,4 +1,4 @@
-"""Series of nights beside one holdout accuse no model that leaks nothing, exact and in public.
+"""Series of nights beside one holdout accuse no model that leaks nothing.
 
 Yesterday's model knows the labels of 300 holdout rows by 0.05 in log-odds, which no test of a night
 sees. Training reads no label. Each series has 28 nights of 3,000 training rows; the same holdout is
@@ -6,10 +6,8 @@ drawn on every night, or a new one.
 """
 
 import dataclasses
-import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -34,14 +32,9 @@ from privcore.lower_bounds import (
     standing_epsilons,
     window_epsilon_lower,
 )
-from privcore.publication import exact_statement, publish_statement
-from tests.support.statements import statement
 from tests.worlds import both, drawn
-from workers.publication.publish import sketch_under
-from workers.publication.published_nights import nights_of
 from workers.warehouse.standings import by_recurrence, recurs_from
 
-KEY = bytes(range(32))
 CLAIM = Claim(family=PureDP(), delta=0.0, epsilon=0.05, significance=0.04)
 Rows = tuple[NDArray[np.float64], NDArray[np.int64]]
 Change = Callable[[Rows, np.random.Generator], Rows]
@@ -49,12 +42,11 @@ Change = Callable[[Rows, np.random.Generator], Rows]
 
 @dataclass(frozen=True)
 class SeriesNight:
-    """A night's exact evidence and sketch, and its public statement."""
+    """A night's evidence and sketch."""
 
     night: Night
     standing: Night
     sketch: str | None
-    public: Any
 
 
 def rows(many: int, random: np.random.Generator) -> Rows:
@@ -96,30 +88,14 @@ def series(
             paper_delta=1e-5,
             random=generator(seed, number),
         )
-        exact = exact_statement(tallies, claim=CLAIM, epsilon_public=Fraction(2))
-        said = publish_statement(exact, key=KEY, named=(seed, number))
         sketch = HoldoutSketch.of([hashed_numbers(own[0], "truth")]).text()
-        public = statement(
-            number,
-            model="ads",
-            day=dt.date(2026, 11, 1) + dt.timedelta(days=number),
-            epsilon_declared=0.05,
-            log_evalue=said.evidence.log_evalue,
-            premises_pvalue=said.premises_pvalue,
-            holdout_sketch=sketch_under(KEY, sketch),
-        )
-        night = SeriesNight(evidence.window_night, evidence.standing_night, sketch, public)
+        night = SeriesNight(evidence.window_night, evidence.standing_night, sketch)
         made.append(night)
     return made
 
 
 def without_sketches(nights: list[SeriesNight]) -> list[SeriesNight]:
-    return [
-        dataclasses.replace(
-            one, sketch=None, public=one.public.model_copy(update={"holdout_sketch": None})
-        )
-        for one in nights
-    ]
+    return [dataclasses.replace(one, sketch=None) for one in nights]
 
 
 def accused(nights: list[SeriesNight]) -> dict[str, list[float]]:
@@ -140,14 +116,10 @@ def accused(nights: list[SeriesNight]) -> dict[str, list[float]]:
     stood = by_recurrence(
         lambda *, recurring: standing(recurring), recurs_from([one.sketch for one in nights])
     )
-    public = nights_of([one.public for one in nights], "ads")
     return {
         "weeks": [window(week) for week in weeks],
         "whole": [window(nights)],
         "standing": [float(stood.max())],
-        "public weeks": [float(7 in one.windows) for one in public[6::7]],
-        "public whole": [float(28 in public[-1].windows)],
-        "public standing": [float(any(one.standing for one in public))],
     }
 
 
@@ -156,7 +128,7 @@ def test_nights_beside_a_golden_holdout_accuse_nobody() -> None:
     """Four series, seeds 0 to 3: 16 windows of 7, 4 of 28, 4 standings, each exact and public.
 
     None is above 0. As products, without sketches, some of each kind are: of 16 series (seeds 0 to
-    15) 20 of 64 windows of 7, 14 of 28 and 12 standings, in public 32, 12 and 11.
+    15) 20 of 64 windows of 7, 14 of 28 and 12 standings.
     """
     products = []
     for seed in range(4):
@@ -171,7 +143,7 @@ def test_nights_beside_a_golden_holdout_accuse_nobody() -> None:
 def test_nights_with_fresh_holdouts_lose_nothing() -> None:
     """Two series in which the target knows labels by 0.15, seeds 10 and 11: the same to the bit.
 
-    All are found by the window of 28 nights and by the standing, exact and public.
+    All are found by the window of 28 nights and by the standing.
     """
     for seed in (10, 11):
         nights = series(seed, golden=False, leak=0.15)
@@ -206,7 +178,6 @@ def test_an_owner_who_changes_a_golden_holdout_a_little_harms_nobody_else() -> N
     nights = series(0, golden=True, change=blurred)
     assert not recurs_from([one.sketch for one in nights]).any()
     assert accused(nights)["whole"][0] > 0.0
-    assert accused(nights)["public whole"][0] > 0.0
 
 
 @pytest.mark.slow

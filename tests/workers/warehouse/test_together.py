@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests.support.warehouse import evaluated, failed
-from workers.plan import Plan
 from workers.warehouse.store import Warehouse
 from workers.warehouse.together import Together, together, together_table
 
@@ -73,30 +72,6 @@ def test_relations_and_deltas_are_composed_under_replacement(warehouse: Warehous
     assert "promise nothing together at delta 0" in found.sentence()
     found = only(together(warehouse, delta=1e-6))
     assert found.epsilon_composed == pytest.approx(2.0, abs=1e-3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("verdict", ["consistent", "violated", "vacuous", "not_evaluable"])
-def test_no_verdict_decides_what_models_promise_in_public(
-    warehouse: Warehouse, verdict: str
-) -> None:
-    """Labels decide verdicts, that of a declaration that says nothing among them."""
-    put(warehouse, "a")
-    put(warehouse, "b", verdict=verdict, delta_declared=1e-3)
-    put(warehouse, "c", verdict=verdict, epsilon_declared=2.0)
-    found = only(together(warehouse, delta=1e-3, public=True))
-    assert (found.undeclared, found.exceeds(4.5)) == ((), False)
-    assert only(together(warehouse, delta=1e-6, public=True)).exceeds(100.0)
-
-
-def test_a_plan_decides_in_public_which_declarations_say_nothing(warehouse: Warehouse) -> None:
-    plan = Plan(policy_epsilon=4.0, delta_limit=1e-4).model_dump_json()
-    put(warehouse, "a", plan=plan)
-    put(warehouse, "large", plan=plan, epsilon_declared=5.0)
-    put(warehouse, "loose", plan=plan, delta_declared=1e-4)
-    put(warehouse, "policy", plan=plan, declared_by="policy")
-    found = only(together(warehouse, delta=1e-3, public=True))
-    assert found.undeclared == ("large", "loose", "policy")
 
 
 def test_rows_and_persons_are_told_apart(warehouse: Warehouse) -> None:
