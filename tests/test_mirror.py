@@ -133,7 +133,7 @@ ELSEWHERE = {
     "security/test_owner_attacks.py": (
         "workers.audit.reversed_labels workers.audit.worse_than_shares"
     ),
-    "security/test_sixth_round.py": "workers.audit.unlike_arms",
+    "security/test_sixth_round.py": "privcore.attacks.unlike_arms",
     "security/test_sizes.py": "workers.lake.limits",
     "security/test_tenth_round_outputs.py": "flows.lasting_output",
     "deploy/test_deploy.py": "flows.run.publish_report",

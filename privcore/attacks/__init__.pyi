@@ -128,6 +128,7 @@ from .unit_records import (
     unit_records,
     unit_tallies,
 )
+from .unlike_arms import unlike_arms
 
 __all__ = [
     "ABOVE",
@@ -264,6 +265,7 @@ __all__ = [
     "tuned_training",
     "unit_records",
     "unit_tallies",
+    "unlike_arms",
     "unread_odds",
     "variance_statistic",
 ]

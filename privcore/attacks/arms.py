@@ -46,6 +46,12 @@ MODELS_KNOWN = 0.2
 """Chance up to which the mean of earlier models seems to know the holdout's labels: bets against it
 may then not win. With its small error it shows what they know sooner than the proxy does."""
 
+REMEDY_OF_HELD_BACK = (
+    "Draw a new holdout every day, and give the features: bound and ceiling rest on the student "
+    "alone, and are 0 where there is none."
+)
+"""Sentence after one that says why bets against the proxy could not win."""
+
 _OF_STUDENT = 8  # bins of the odds tally to one of the student's: half a log-odds
 _APART = 12  # quarters of log-odds that the proxy may lie above or below the student
 _SIDES = 2 * _APART + 1
@@ -142,10 +148,9 @@ class ArmsComparison:
         if not self.doubtful:
             return ""
         return (
-            f"Given what the earlier model says, chance alone seldom divides labels so (p = "
-            f"{self.doubt:.1g}): it may know labels of one side. So bets against it could not win, "
-            "and bound and ceiling rest on the student alone, or are 0 where there is none. If the "
-            "holdout is fixed, draw a new one every day."
+            "Bets against the earlier model could not win, as it may know labels of one side: "
+            f"given what it says, chance alone seldom divides labels so (p = {self.doubt:.1g}). "
+            f"{REMEDY_OF_HELD_BACK}"
         )
 
     def sentence(self, label: str) -> str:

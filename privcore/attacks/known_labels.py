@@ -15,6 +15,13 @@ from numpy.typing import NDArray
 from privcore.attacks.checks import check_labels
 from privcore.exceptions import InvalidInputError
 
+PROXY_ADVANTAGE = 3.0
+"""Standard errors by which a proxy may fit training labels better than the holdout's; by chance
+more is seen in one of 740 audits."""
+_FITS_BETTER = 5.0
+"""Standard errors by which another order of the classes fits the labels better."""
+_MOST_CLASSES = 50
+_SMALLEST = 1e-6
 _STEP = 2.0**-24  # whole multiples add to the bit
 
 
@@ -98,3 +105,64 @@ def advantage(strata: Sequence[tuple[LabelFit, LabelFit]]) -> float:
     if variance == 0.0:
         return 0.0 if difference == 0.0 else math.copysign(math.inf, difference)
     return difference / math.sqrt(variance)
+
+
+def proxy_sentence(fits: Sequence[tuple[LabelFit, LabelFit]], whose: str) -> str:
+    """Say that the proxy knows training labels; "" where it does not.
+
+    What it knows would be taken for the target's. So does a target that was given as the proxy.
+
+    Args:
+        fits: as `advantage` takes them.
+        whose: the labels that the proxy knows.
+    """
+    found = advantage(fits)
+    if found <= PROXY_ADVANTAGE:
+        return ""
+    training, control = (sum(side, start=LabelFit()) for side in zip(*fits, strict=True))
+    return (
+        f"The proxy knows labels of {whose}: it gives those of training records the mean "
+        f"probability {training.mean:.4f}, those of holdout records {control.mean:.4f}, "
+        f"{found:.1f} standard errors apart. It must be a model that was trained before these "
+        "labels: see that target and proxy are not swapped, and hold records out at random."
+    )
+
+
+def better_order(
+    predicted: NDArray[np.float64], labels: NDArray[np.integer]
+) -> tuple[int, ...] | None:
+    """Return the class that each column of probabilities fits, if that is not its own.
+
+    Args:
+        predicted: shape (records, classes), probabilities.
+        labels: shape (records,), class indices from 0.
+
+    *Does not say* that the order is right where it is None: few labels, or a model that knows none.
+    """
+    classes = predicted.shape[1]
+    if classes > _MOST_CLASSES:
+        return None
+    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  # few audits are of tables
+
+    held = np.log(np.maximum(predicted, _SMALLEST))
+    fit = np.zeros((classes, classes))
+    np.add.at(fit, labels, held)
+    columns = linear_sum_assignment(fit, maximize=True)[1]  # of each class
+    gain = held[np.arange(labels.size), columns[labels]] - held[np.arange(labels.size), labels]
+    error = gain.std() / math.sqrt(gain.size)
+    if not gain.mean() > _FITS_BETTER * error > 0.0:
+        return None
+    return tuple(int(each) for each in np.argsort(columns))
+
+
+def exchanged_words(roles: Sequence[str], classes: Sequence[str]) -> str:
+    """Return that probabilities fit the labels in another order, up to the advice that follows.
+
+    Args:
+        roles: whose: "target's", "proxy's" or both.
+        classes: in the order that fits.
+    """
+    return (
+        f"The {' and the '.join(roles)} probabilities fit the labels far better if their classes "
+        f"are in the order {', '.join(classes)}: "
+    )

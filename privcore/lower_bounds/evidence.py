@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcore.attacks import Matched, OddsTally, Tallies, match, pair
-from privcore.attacks.arms import MODELS_KNOWN
+from privcore.attacks.arms import MODELS_KNOWN, REMEDY_OF_HELD_BACK
 from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds.betting import bets_epsilon_lower
 from privcore.lower_bounds.choices import Grid
@@ -101,11 +101,9 @@ class Evidence:
         if not self.misled:
             return ""
         return (
-            f"On holdout records the model moves away from the truth (p = {self.misled_pvalue:.1g})"
-            ": an earlier model may have been trained on them, and then training records look "
-            "remembered without being so. So bets against the earlier model could not win, and "
-            "bound and ceiling rest on the student alone, or are 0 where there is none. If the "
-            "holdout is fixed, draw a new one every day."
+            "Bets against the earlier model could not win, as it may know labels of the holdout: "
+            f"there the model moves away from the truth (p = {self.misled_pvalue:.1g}), and "
+            f"training records look remembered without being so. {REMEDY_OF_HELD_BACK}"
         )
 
 

@@ -18,6 +18,7 @@ from privcore.attacks import (
     odds_cells,
     stream_key,
     suspect_sentence,
+    unlike_arms,
 )
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, PureDP
@@ -32,6 +33,8 @@ from privcore.lower_bounds.notebook_input import (
     aligned,
     check_number,
     checked_arm,
+    exchanged_sentence,
+    knowing_sentence,
     known_better,
     swapped_sentence,
     value_groups,
@@ -43,7 +46,7 @@ from privcore.lower_bounds.notebook_rows import (
     twice_sentence,
 )
 from privcore.lower_bounds.notebook_student import second_reference
-from privcore.lower_bounds.verdicts import Verdict, doubted, verdict
+from privcore.lower_bounds.verdicts import Verdict, doubted, says_nothing, verdict
 
 _PAPER_DELTA = 1e-5
 
@@ -123,21 +126,49 @@ def audit_probabilities(
         random=generator(seed, "evidence"),
         proxy_doubtful=arms.doubtful,
     )
-    conclusion, reason = verdict(evidence, epsilon_declared=epsilon_declared)
-    better = "" if conclusion is Verdict.VIOLATED else swapped_sentence(known_better(seen, held))
-    twice = twice_sentence(seen, held)
+    vacuous = "" if epsilon_declared is None else _says_nothing(epsilon_declared, delta, seen)
+    conclusion, reason = verdict(
+        evidence,
+        epsilon_declared=epsilon_declared,
+        vacuous=vacuous,
+        held_back=arms.doubt_sentence,
+    )
     suspect = suspect_sentence(suspicion or 0.0)
     untested = _holdout_untested(conclusion) if suspicion is None else ""
-    if twice or suspect or better:
-        conclusion, reason = doubted(conclusion, reason)
-    more = (twice, suspect, untested, arms.doubt_sentence, evidence.misled_sentence, better)
-    reason = " ".join((reason, *filter(None, more)))
+    violated = conclusion is Verdict.VIOLATED
+    twice = twice_sentence(seen, held)
+    doubts = (  # the likeliest cause of others first
+        ("classes_exchanged", "" if violated else exchanged_sentence(seen, held)),
+        ("rows_repeated", twice),
+        ("arms_unlike", unlike_arms(tallies)),
+        ("arms_swapped", "" if violated else swapped_sentence(known_better(seen, held))),
+        ("holdout_suspect", suspect),
+    )
+    conclusion, reason = doubted(
+        evidence,
+        conclusion,
+        reason,
+        doubts=[each for each in doubts if each[1]],
+        notes=[("holdout_untested", untested)] if untested else [],
+    )
     looked_at = arms.place if seen.target.shape[1] > 2 else 1
     differ = arms.sentence(f"class {looked_at}") if arms.differ else ""
-    together = "" if twice else held_together_sentence(seen, held)  # copies are together, too
-    distinct = made_distinct_sentence(seen, held)
-    same = one_model_sentence(seen, held)
-    refused = same or " ".join(filter(None, (_too_few(seen, held), together, distinct, differ)))
+    # Sampling by labels looks like a proxy that knows those of training: base rates come first.
+    knows = "" if differ and not arms.leans else knowing_sentence(seen, held)
+    refused = next(
+        filter(
+            None,
+            (
+                one_model_sentence(seen, held),
+                _too_few(seen, held),
+                "" if twice else held_together_sentence(seen, held),  # copies are together, too
+                made_distinct_sentence(seen, held),
+                knows,
+                differ,
+            ),
+        ),
+        "",
+    )
     return AuditAnswer(
         epsilon_lower=math.nan if refused else evidence.epsilon_lower,
         epsilon_if_proxy_right=evidence.epsilon_if_proxy_right,
@@ -247,6 +278,11 @@ def _classes_of(name: str, model: Any) -> list[Any] | None:
     if len(set(found)) < len(found):
         raise InvalidInputError(f"classes of {name}", found, "each class is named once")
     return found
+
+
+def _says_nothing(epsilon: float, delta: float, training: CheckedArm) -> str:
+    records = len(training.labels)
+    return says_nothing(epsilon, delta, records=records, limit=None, policy=None)
 
 
 def _holdout_untested(conclusion: Verdict) -> str:

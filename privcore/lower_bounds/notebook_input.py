@@ -8,12 +8,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privcore.attacks.checks import check_labels, check_pair
+from privcore.attacks.known_labels import (
+    better_order,
+    exchanged_words,
+    label_fit,
+    proxy_sentence,
+)
 from privcore.attacks.odds import MOST_GROUPS
 from privcore.exceptions import InvalidInputError
 
 SWAPPED = 5.0
 """Standard errors by which the target may be right about the control's labels oftener."""
 _SMALLEST = 1e-6  # a probability below this says no more than this
+_LOOKED_AT = 1 << 16
+"""Rows of an arm whose probabilities are compared with labels in other orders of the classes."""
 _SINGLE = ("target", "proxy", "labels", "context", "other_labels")
 
 
@@ -215,11 +223,35 @@ def swapped_sentence(standard_errors: float) -> str:
     if standard_errors <= SWAPPED:
         return ""
     return (
-        f"This concludes nothing yet: the target is right about the control's labels oftener than "
-        f"about the training records' ({standard_errors:.0f} standard errors). Look whether the "
-        "two arms, or target and proxy, are swapped, whether the target was trained on the "
-        "control, and whether the labels are those that training saw."
+        f"The two arms may be swapped: the target is right about the control's labels oftener than "
+        f"about the training records' ({standard_errors:.0f} standard errors). See that training "
+        "saw the training records, with these labels, and no control record."
     )
+
+
+def exchanged_sentence(training: CheckedArm, control: CheckedArm) -> str:
+    """Say that probabilities fit the labels in another order of the classes; "" where they don't.
+
+    The first rows of each arm are looked at.
+    """
+    labels = np.concatenate([training.labels[:_LOOKED_AT], control.labels[:_LOOKED_AT]])
+    orders = {}
+    for role in ("target", "proxy"):
+        both = [getattr(arm, role)[:_LOOKED_AT] for arm in (training, control)]
+        orders[role] = better_order(np.concatenate(both), labels)
+    roles = [f"{role}'s" for role, order in orders.items() if order is not None]
+    if not roles:
+        return ""
+    order = orders["target"] or orders["proxy"] or ()
+    return exchanged_words(roles, [str(place) for place in order]) + (
+        "give columns and labels that name the classes in one order."
+    )
+
+
+def knowing_sentence(training: CheckedArm, control: CheckedArm) -> str:
+    """Say that the proxy knows training labels (target and proxy swapped, say); "" where not."""
+    fits = [label_fit(arm.proxy, arm.labels) for arm in (training, control)]
+    return proxy_sentence([(fits[0], fits[1])], "the training records")
 
 
 def _in_one_order(name: str, arm: Arm) -> Arm:

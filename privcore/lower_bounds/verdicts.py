@@ -1,5 +1,7 @@
 """Verdict on a declaration, from evidence."""
 
+import math
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,8 @@ class Verdict(StrEnum):
     NOT_EVALUABLE = "not_evaluable"
 
 
+_ANY_CHANGED = 0.01
+"""Labels that randomized response changes on average, below which it changes none of them."""
 _UNDECLARED = {
     Secret.LABEL: "nothing was declared",
     Secret.ATTRIBUTE: "nothing was declared of features",
@@ -42,8 +46,9 @@ def verdict(
     by_policy: bool = False,
     undeclared: str = "",
     vacuous: str = "",
+    held_back: str = "",
 ) -> tuple[Verdict, str]:
-    """Return the verdict and the sentence that explains it.
+    """Return the verdict and the sentences that explain it, the cause first.
 
     Args:
         evidence: what the tallies prove.
@@ -54,6 +59,9 @@ def verdict(
             one than that nothing was declared; without a full stop.
         vacuous: why the declaration says nothing, as `says_nothing` returns it; "" where it says
             something.
+        held_back: why bets against the proxy could not win (`ArmsComparison.doubt_sentence`), ""
+            where they could. It is the cause where nothing at all could be proved, and is said
+            last where the student could.
 
     The verdicts:
 
@@ -68,12 +76,26 @@ def verdict(
       delta allows on as many records.
     - `consistent`: it does not. This refutes nothing and proves nothing: the ceiling says how much
       could have been found.
-      Beside signs that a leak may be hidden, callers make it `doubtful` (`doubted`).
+      Beside signs that a leak may be hidden, `doubted` makes it `doubtful`.
     - `proxy_unfaithful`: no conclusion. The holdout is too small to refute the declaration whatever
       happened, bets that believe the proxy exceed it, and the same bets on the holdout show that
       the proxy is wrong. Never with decoys, whose test asks no proxy.
     - `undeclared`: a bound, and nothing to hold it against.
     """
+    why = evidence.misled_sentence or held_back
+    conclusion, reason = _judged(evidence, epsilon_declared, by_policy, undeclared, vacuous, why)
+    return conclusion, reason if why in reason else f"{reason} {why}"
+
+
+def _judged(
+    evidence: "Evidence",
+    epsilon_declared: float | None,
+    by_policy: bool,  # noqa: FBT001  # as of `verdict`
+    undeclared: str,
+    vacuous: str,
+    held_back: str,
+) -> tuple[Verdict, str]:
+    """Return the verdict and its sentences, as `verdict` states them."""
     lower, ceiling = evidence.epsilon_lower, evidence.epsilon_ceiling
     if epsilon_declared is None:
         what = undeclared or _UNDECLARED[evidence.claim.secret]
@@ -94,22 +116,44 @@ def verdict(
             f"{_proved(lower)}, which {beside} {declared}; at most {down(ceiling)} could have "
             "been proved."
         )
-    return _unable(evidence, epsilon_declared, declared)
+    return _unable(evidence, epsilon_declared, declared, held_back)
 
 
-def doubted(conclusion: Verdict, reason: str) -> tuple[Verdict, str]:
-    """Return the verdict and its sentence where signs say that a leak may be hidden.
+def doubted(
+    evidence: "Evidence",
+    conclusion: Verdict,
+    reason: str,
+    *,
+    doubts: Sequence[tuple[str, str]],
+    notes: Sequence[tuple[str, str]] = (),
+) -> tuple[Verdict, str]:
+    """Return the verdict and its sentences with signs that a leak may be hidden, and with notes.
 
-    A `consistent` would be an acquittal that somebody can arrange: by another table, another
-    holdout or other answers than those of every day. No sign accuses, so that other verdicts stay.
+    `consistent` beside a doubt would acquit a model of which nothing is known. No sign accuses, so
+    that other verdicts stay. Where nothing is concluded, the first doubt is the cause, and its
+    sentences come first; the others are named by their words.
+
+    Args:
+        evidence: what the tallies prove.
+        conclusion: without these signs, as `verdict` returns it with its `reason`.
+        reason: see there.
+        doubts: each doubt's word and its sentences, the likeliest cause of others first.
+        notes: the same of what is no doubt.
     """
-    if conclusion is not Verdict.CONSISTENT:
-        return conclusion, reason
-    told = "But signs that follow say that a leak may be hidden: nothing is concluded."
-    return Verdict.DOUBTFUL, f"{reason} {told}"
+    if not doubts or conclusion not in {Verdict.CONSISTENT, Verdict.PROXY_UNFAITHFUL}:
+        return conclusion, " ".join([reason, *(said for _, said in (*doubts, *notes))])
+    (word, cause), *others = *doubts, *notes
+    proved = _proved(evidence.epsilon_lower)
+    nothing = f"So nothing is concluded: {proved[0].lower()}{proved[1:]}."
+    more = ", ".join(dict.fromkeys(other for other, _ in others if other != word))
+    sentences = (cause, nothing, f"Also seen: {more}." if more else "")
+    changed = Verdict.DOUBTFUL if conclusion is Verdict.CONSISTENT else conclusion
+    return changed, " ".join(filter(None, sentences))
 
 
-def _unable(evidence: "Evidence", epsilon: float, declared: str) -> tuple[Verdict, str]:
+def _unable(
+    evidence: "Evidence", epsilon: float, declared: str, held_back: str
+) -> tuple[Verdict, str]:
     """Return the verdict where not even a perfect attack could have refuted the declaration."""
     believed, control = evidence.epsilon_if_proxy_right, evidence.control_epsilon_if_proxy_right
     ceiling, decoys = evidence.epsilon_ceiling, evidence.decoy_records
@@ -122,6 +166,8 @@ def _unable(evidence: "Evidence", epsilon: float, declared: str) -> tuple[Verdic
         f"With {enough} {f'at most {down(ceiling)}' if ceiling else 'nothing'} can be proved, "
         f"so no attack could refute {declared}: {more}."
     )
+    if held_back and ceiling == 0.0:
+        unable = f"{held_back} So nothing could refute {declared}."
     if decoys is not None or believed is None or control is None:
         return Verdict.CONSISTENT, unable
     if believed > epsilon and control > 0.0:
@@ -139,7 +185,8 @@ def says_nothing(
     """Return why a declaration says nothing of these records, in one sentence; "" where it does.
 
     At delta a mechanism may publish each record's label with that probability. With a delta of
-    1/records or more it may publish one label every night, and keep its guarantee.
+    1/records or more it may publish one label every night, and keep its guarantee. At an epsilon
+    above the logarithm of 100 times the records it may publish all labels nearly every night.
 
     Args:
         epsilon: declared.
@@ -148,6 +195,8 @@ def says_nothing(
         limit: the delta from which on a declaration says nothing; 1/records where None.
         policy: the largest epsilon that the house allows; None where it sets none.
 
+    >>> says_nothing(100.0, 0.0, records=1000, limit=None, policy=None)[:61]
+    'The declaration says nothing: at its epsilon of 100, randomiz'
     >>> says_nothing(1.0, 1e-6, records=1000, limit=None, policy=2.0)
     ''
     """
@@ -160,6 +209,11 @@ def says_nothing(
         return (
             f"The declaration says nothing: its delta of {delta:g} is not below {most}, so whole "
             "labels may be published under it. Declare a smaller delta."
+        )
+    if records * math.exp(-epsilon) < _ANY_CHANGED:
+        return (
+            f"The declaration says nothing: at its epsilon of {epsilon:g}, randomized response "
+            f"changes none of {records:,} labels in 99 of 100 nights. Declare a smaller epsilon."
         )
     if policy is not None and epsilon > policy:
         return (

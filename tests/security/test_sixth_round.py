@@ -16,12 +16,11 @@ from flows.failures import in_one_sentence
 from flows.notify.webhook import WebhookError, send
 from flows.settings import WebhookSettings, load_settings
 from flows.settings.problems import SettingsError
-from privcore.attacks import LabelCounts, OddsTally
+from privcore.attacks import LabelCounts, OddsTally, unlike_arms
 from privcore.exceptions import InvalidInputError, TerminalError
 from privcore.lower_bounds import Arm, audit_probabilities
 from tests.support.lake import write_settings
 from tests.worlds import both
-from workers.audit.unlike_arms import unlike_arms
 from workers.exceptions import NotEvaluableError
 from workers.labels.batches import Batch
 from workers.lake import limits

@@ -10,6 +10,9 @@ from workers.labels.columns import SPLIT
 from workers.plan import Plan
 from workers.scan.partial_results import Game, PartialResult
 
+_COPIES = 0.5
+"""Share of rows that are copies, above which these are why a column's rows are in one arm."""
+
 
 def check_scanned(
     game: Game,
@@ -69,6 +72,14 @@ def _check_held_together(game: Game, result: PartialResult) -> None:
     if game.plan.privacy_unit is not None or game.source.decoys is not None:
         return
     column = result.alike.held_together()
+    share = result.alike.twins.repeated()
+    if column is not None and share > _COPIES:
+        raise NotEvaluableError(
+            Reason.HELD_OUT_TOGETHER,
+            f"Rows are logged twice: {share:.0%} of the rows that were looked at have the features "
+            f"and the label of another row, and all of one {column!r} are in one arm. Keep one row "
+            f'of each event, or set plan.privacy_unit to "{column}".',
+        )
     if column is not None:
         raise NotEvaluableError(
             Reason.HELD_OUT_TOGETHER,

@@ -4,14 +4,13 @@ import math
 
 import numpy as np
 
-from privcore.attacks import Tallies, generator
+from privcore.attacks import Tallies, generator, unlike_arms
 from privcore.attacks.arms import MOST_COUNTED
 from privcore.attacks.student import MOST_CLASSES
 from privcore.lower_bounds import Evidence, Secret
 from workers.audit.declaration import names_holder
 from workers.audit.label_state import declaration_location, label_column_warning
 from workers.audit.reversed_labels import reversed_labels
-from workers.audit.unlike_arms import unlike_arms
 from workers.audit.worse_than_shares import worse_than_shares
 from workers.lake.manifest import OutputCorrection, Privacy
 from workers.plan import Plan

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from privcore.attacks import ArmsComparison, LabelFit, Tallies, generator
 from privcore.attacks.decoy_labels import coin_pvalue
-from privcore.attacks.known_labels import advantage
+from privcore.attacks.known_labels import proxy_sentence
 from privcore.exceptions import TransientError, is_failure
 from privcore.lower_bounds import Evidence, Grid, Secret, read_evidence
 from workers.audit.declaration import claim_of, held_against
@@ -45,11 +45,6 @@ from workers.scan.label_pass import KnownBefore, Scan, whole_result
 from workers.scan.partial_results import Game, PartialResult, PartialResults
 from workers.sources.source import Source
 from workers.warehouse.schema import AuditRecord, Status
-
-PROXY_ADVANTAGE = 3.0
-"""Standard errors by which a supplied proxy may fit training labels better than the holdout's; by
-chance more is seen in one of 740 audits."""
-
 
 _TOGETHER = 4
 """Audits of one task: fewer cost more for tasks, more leave workers idle at the end."""
@@ -264,16 +259,8 @@ def check_result(
 
 def _check_proxy(fits: Sequence[tuple[LabelFit, LabelFit]], day: dt.date) -> None:
     """Refuse a proxy that knows training labels: what it knows would be taken for the target's."""
-    found = advantage(fits)
-    if found > PROXY_ADVANTAGE:
-        training, control = (sum(side, start=LabelFit()) for side in zip(*fits, strict=True))
-        raise NotEvaluableError(
-            Reason.PROXY_SAW_THE_DAY,
-            f"The proxy knows labels of {day}: it gives those of training records the mean "
-            f"probability {training.mean:.4f}, those of holdout records {control.mean:.4f}, "
-            f"{found:.1f} standard errors apart. The proxy must be a model that was trained before "
-            "that day; and hold records out at random.",
-        )
+    if sentence := proxy_sentence(fits, str(day)):
+        raise NotEvaluableError(Reason.PROXY_SAW_THE_DAY, sentence)
 
 
 def _compare_arms(source: Source, tallies: Tallies, plan: Plan) -> ArmsComparison | None:

@@ -32,7 +32,7 @@ from workers.audit.remarks import holdout_untested, remarks_of, what_played
 from workers.lake import limits
 from workers.lake.manifest import Privacy, PrivatisedBy, guarantee_of
 from workers.plan import Plan
-from workers.remark import Remark, RemarkKind, doubts_among, remarked, sentences_of
+from workers.remark import Remark, RemarkKind, remarked
 from workers.scan.partial_results import Game, PartialResult
 from workers.sources.source import Source
 from workers.versions import CODE_VERSION, METHOD_VERSION
@@ -234,30 +234,35 @@ def _said_of(
 ) -> dict[str, Any]:
     """Return the verdict, its sentence and what that remarks on, as columns."""
     source = inputs.source
-    conclusion, concluded = _concluded(source, evidence, plan, result)
-    untested = holdout_untested(source, result) if conclusion is Verdict.CONSISTENT else ""
+    held_back = "" if arms is None else arms.doubt_sentence
+    concluded = _concluded(source, evidence, plan, result, held_back)
+    untested = holdout_untested(source, result) if concluded[0] is Verdict.CONSISTENT else ""
     remarks = (
         *remarked(RemarkKind.HOLDOUT_UNTESTED, untested),
         *remarks_of(evidence, result, source, plan),
         *hints,
     )
-    if doubts_among(each.kind for each in remarks):
-        conclusion, concluded = doubted(conclusion, concluded)
-    # One of a hundred honest nights shows these by chance: their p-values are columns.
-    chance = "" if arms is None else arms.doubt_sentence, evidence.misled_sentence
-    played = what_played(evidence, result, source, plan)
-    parts = (concluded, played, sentences_of(remarks), *chance)
+    # Classes in another order make other signs, too.
+    first = sorted(remarks, key=lambda each: each.kind is not RemarkKind.CLASSES_EXCHANGED)
+    doubts, notes = (
+        [(str(each.kind), each.sentence) for each in first if each.kind.is_doubt is doubt]
+        for doubt in (True, False)
+    )
+    conclusion, reason = concluded
+    if played := what_played(evidence, result, source, plan):
+        reason = f"{reason} {played}"
+    conclusion, reason = doubted(evidence, conclusion, reason, doubts=doubts, notes=notes)
     return {
         "verdict": conclusion,
-        "reason": " ".join(filter(None, parts)),
+        "reason": reason,
         "remarks": tuple(dict.fromkeys(each.kind for each in remarks)),
     }
 
 
 def _concluded(
-    source: Source, evidence: Evidence, plan: Plan, result: PartialResult
+    source: Source, evidence: Evidence, plan: Plan, result: PartialResult, held_back: str
 ) -> tuple[Verdict, str]:
-    """Return the verdict and its sentence."""
+    """Return the verdict and its sentences."""
     rows = result.training_rows(evidence.records)
     if isinstance(source.label_state, PrivatisedBy):
         if told := says_nothing_of(source, guarantee_of(source.privacy), plan, rows):
@@ -272,6 +277,7 @@ def _concluded(
         by_policy=source.privacy is None,
         undeclared=other_unit(source, plan, result),
         vacuous=says_nothing_of(source, privacy, plan, rows),
+        held_back=held_back,
     )
 
 

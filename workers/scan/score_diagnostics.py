@@ -5,7 +5,6 @@ traces, which are not certain: an honest model may leave them too. So they are s
 verdict, which say what to look at.
 """
 
-import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privcore.attacks.known_labels import better_order, exchanged_words
 from workers.labels.columns import Batch
 from workers.remark import Remark, RemarkKind, remarked
 from workers.sources.scores.score_columns import sums_vary
@@ -23,10 +23,6 @@ _LOOKED_AT = 4096
 """Rows of a row group that are looked at, at equal distances."""
 _LEAST = 100
 """Records, without which nothing can be said."""
-_MOST_CLASSES = 50
-_FITS_BETTER = 5.0
-"""Standard errors by which another order of the classes fits the labels better."""
-_SMALLEST = 1e-6
 _UNEVEN = (
     "The target's probabilities do not add up to one in all rows: what is added to all classes of "
     "a row, or multiplies them, is taken out before the audit. If anyone gets the columns as they "
@@ -69,14 +65,14 @@ class ScoreDiagnostics:
         """Return what was seen in most row groups."""
         uneven = _UNEVEN if 2 * self.uneven > self.looked else ""
         told = [*remarked(RemarkKind.SERVED_OTHERWISE, uneven)]
-        for (role, order), groups in sorted(self.orders.items()):
+        roles: dict[tuple[int, ...], list[str]] = {}
+        for (role, order), groups in sorted(self.orders.items(), reverse=True):
             if 2 * groups > self.looked:
-                known = [str(source.label.classes[place]) for place in order]
-                told += remarked(
-                    RemarkKind.CLASSES_EXCHANGED,
-                    f"The {role}'s probabilities fit the labels far better if their classes are "
-                    f"in the order {', '.join(known)}: see scores.classes.",
-                )
+                roles.setdefault(order, []).append(f"{role}'s")
+        for order, whose in roles.items():
+            known = [str(source.label.classes[place]) for place in order]
+            sentence = f"{exchanged_words(whose, known)}see scores.classes."
+            told += remarked(RemarkKind.CLASSES_EXCHANGED, sentence)
         return tuple(told)
 
 
@@ -98,7 +94,7 @@ def diagnose(source: Source, batch: Batch, shared: SharedScores) -> ScoreDiagnos
     played = (labels >= 0) & (training | control)[chosen]
     if np.count_nonzero(played) < _LEAST:
         return ScoreDiagnostics()
-    found = (_better_order(model[chosen][played], labels[played]) for model in scored)
+    found = (better_order(model[chosen][played], labels[played]) for model in scored)
     roles = zip(("target", "proxy"), found, strict=True)
     orders = Counter({(role, order): 1 for role, order in roles if order is not None})
     even = source.tables.scale == "log_odds" or not sums_vary(
@@ -111,23 +107,3 @@ def _some(rows: int) -> NDArray[np.int64]:
     """Return the places of as many of some rows as are looked at, at equal distances."""
     places = np.linspace(0, max(rows - 1, 0), min(_LOOKED_AT, rows))
     return np.unique(places.astype(np.int64))
-
-
-def _better_order(
-    predicted: NDArray[np.float64], labels: NDArray[np.int64]
-) -> tuple[int, ...] | None:
-    """Return the class that each column of probabilities fits, if that is not its own."""
-    classes = predicted.shape[1]
-    if classes > _MOST_CLASSES:
-        return None
-    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  # few audits are of tables
-
-    held = np.log(np.maximum(predicted, _SMALLEST))
-    fit = np.zeros((classes, classes))
-    np.add.at(fit, labels, held)
-    columns = linear_sum_assignment(fit, maximize=True)[1]  # of each class
-    gain = held[np.arange(labels.size), columns[labels]] - held[np.arange(labels.size), labels]
-    error = gain.std() / math.sqrt(gain.size)
-    if not gain.mean() > _FITS_BETTER * error > 0.0:
-        return None
-    return tuple(int(each) for each in np.argsort(columns))

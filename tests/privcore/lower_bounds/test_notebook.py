@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from privcore.exceptions import InvalidInputError
 from privcore.lower_bounds import (
@@ -346,18 +346,89 @@ def test_arms_are_taken_as_people_have_them(way):
     assert given.verdict is Verdict.VIOLATED
 
 
-@pytest.mark.parametrize("swap", ["arms", "models"])
-def test_what_is_swapped_is_said_and_proves_nothing(swap):
-    training, control = (Arm(*arm) for arm in one_column())
-    if swap == "arms":
-        training, control = control, training
-    else:
-        training, control = (arm._replace(target=arm.proxy, proxy=arm.target)
-                             for arm in (training, control))  # fmt: skip
-    answer = audit_probabilities(training, control, epsilon_declared=1.0)
-    assert "are swapped" in answer.reason
+def _golden(arm):
+    sure = np.abs(arm.context[:, 0]) > 0.8
+    return Arm(*(values[sure] for values in arm[:4]))
+
+
+def _twice(arm):
+    return Arm(*(np.concatenate([values, values]) for values in arm[:4]))
+
+
+def day(seed=0, *, leak=1.0):
+    """Return arms of models that learned what holds, and a target that remembers, besides."""
+    random = np.random.default_rng([58, seed])
+    arms = []
+    for records, seen in ((5_000, True), (2_500, False)):
+        context = random.normal(size=(records, 3))
+        log_odds = 1.2 * context[:, 0] + 0.8 * context[:, 1]
+        labels = (random.random(records) < expit(log_odds)).astype(int)
+        memory = leak * seen * (2 * labels - 1)
+        target = expit(log_odds + random.normal(0.0, 0.3, records) + memory)
+        proxy = expit(log_odds + random.normal(0.0, 0.7, records))
+        arms.append(Arm(target, proxy, labels, context))
+    return arms
+
+
+CAUSES = {
+    "inverted labels": (
+        lambda one, two: [arm._replace(labels=1 - arm.labels) for arm in (one, two)],
+        "The target's and the proxy's probabilities fit the labels far better if their classes",
+    ),
+    "the other class's column": (
+        lambda one, two: [arm._replace(target=1.0 - arm.target) for arm in (one, two)],
+        "The target's probabilities fit the labels far better if their classes are in the order 1",
+    ),
+    "swapped arms": (lambda one, two: [two, one], "The two arms may be swapped: the target is"),
+    "swapped models": (
+        lambda one, two: [arm._replace(target=arm.proxy, proxy=arm.target) for arm in (one, two)],
+        "The proxy knows labels of the training records: it gives those of training records the",
+    ),
+    "a golden holdout": (
+        lambda one, two: [one, _golden(two)],
+        "The earlier model answers otherwise of the holdout than of the training records",
+    ),
+    "doubled rows": (lambda one, two: [_twice(one), _twice(two)], "Records may be logged twice"),
+    "a proxy that saw all": (
+        lambda one, two: [
+            arm._replace(proxy=expit(logit(arm.proxy) + 2 * arm.labels - 1)) for arm in (one, two)
+        ],
+        "Bets against the earlier model could not win, as it may know labels of the holdout",
+    ),
+}
+
+
+@pytest.mark.parametrize("features", [False, True])
+@pytest.mark.parametrize("what", CAUSES)
+def test_the_first_sentence_names_the_cause(what, features):
+    change, cause = CAUSES[what]
+    leak = 0.0 if what in {"a golden holdout", "doubled rows"} else 1.0
+    if what == "a proxy that saw all" and features:
+        return  # the student then proves the leak
+    arms = change(*day(leak=leak))
+    if not features:
+        arms = [arm._replace(context=None) for arm in arms]
+    answer = audit_probabilities(*arms, epsilon_declared=1.0)
+    assert answer.reason.startswith(cause), answer.reason
     assert answer.verdict is not Verdict.VIOLATED
-    assert not answer.epsilon_lower > 0.0
+    assert not answer.epsilon_lower > 1.0
+    assert "hold out more" not in answer.reason
+    assert answer.reason.count(". ") <= 4
+
+
+def test_an_epsilon_of_100_is_said_to_promise_nothing():
+    answer = audit_probabilities(*day(), epsilon_declared=100.0)
+    assert answer.verdict is Verdict.VACUOUS
+    assert answer.reason.startswith("The declaration says nothing: at its epsilon of 100")
+
+
+@pytest.mark.slow
+def test_honest_days_have_no_cause_but_chance():
+    """Seeds 0 to 59: each is refused with a chance of 1 in 700, and never called doubtful."""
+    answers = [audit_probabilities(*day(seed, leak=0.0), epsilon_declared=1.0)
+               for seed in range(60)]  # fmt: skip
+    assert sum(answer.verdict is not Verdict.CONSISTENT for answer in answers) <= 2
+    assert not any(answer.verdict is Verdict.DOUBTFUL for answer in answers)
 
 
 def test_honest_arms_are_never_called_swapped():

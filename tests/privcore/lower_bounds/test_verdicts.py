@@ -272,10 +272,50 @@ def test_a_mechanism_that_keeps_its_declaration_seldom_stands_by_its_delta_alone
 
 
 def test_a_doubt_takes_back_an_acquittal_and_nothing_else() -> None:
+    """Where nothing is concluded its sentence comes first; of the same kind one is said."""
+    doubts = [("one", "Cause."), ("one", "Cause, too."), ("two", "Sign.")]
+    found = evidence(lower=0.0)
     for conclusion in Verdict:
-        found, sentence = doubted(conclusion, "It is so.")
-        if conclusion is Verdict.CONSISTENT:
-            assert found is Verdict.DOUBTFUL
-            assert sentence.startswith("It is so. But signs that follow say that a leak may")
+        given = found, conclusion, "It is so."
+        notes = [("note", "Noted.")]
+        assert doubted(*given, doubts=[], notes=notes) == (conclusion, "It is so. Noted.")
+        changed, reason = doubted(*given, doubts=doubts, notes=notes)
+        if conclusion in {Verdict.CONSISTENT, Verdict.PROXY_UNFAITHFUL}:
+            assert reason == (
+                "Cause. So nothing is concluded: no privacy loss is proved. Also seen: two, note."
+            )
         else:
-            assert (found, sentence) == (conclusion, "It is so.")
+            assert reason == "It is so. Cause. Cause, too. Sign. Noted."
+        assert (changed is Verdict.DOUBTFUL) == (
+            conclusion in {Verdict.CONSISTENT, Verdict.DOUBTFUL}
+        )
+
+
+def test_why_bets_could_not_win_is_the_cause_where_nothing_could_be_proved() -> None:
+    why = "Bets could not win. Draw anew."
+    small = (
+        "With 1000 holdout records at most 0.30 can be proved, so no attack could refute the "
+        f"declared 1: hold out more. {why}"
+    )
+    for ceiling, expected in (
+        (0.0, f"{why} So nothing could refute the declared 1."),
+        (0.3, small),
+    ):
+        found = evidence(lower=0.0, ceiling=ceiling)
+        assert verdict(found, epsilon_declared=1.0, held_back=why)[1] == expected
+    misled = dataclasses.replace(evidence(lower=0.0, ceiling=0.0), misled_pvalue=1e-6)
+    assert verdict(misled, epsilon_declared=1.0, held_back=why)[1].startswith(
+        misled.misled_sentence
+    )
+    assert verdict(evidence(lower=0.0), epsilon_declared=1.0, held_back=why)[1].endswith(why)
+    assert "So nothing could" not in verdict(evidence(lower=2.0), epsilon_declared=1.0)[1]
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "records", "says"),
+    [(100.0, 1_000, True), (11.6, 1_000, True), (11.4, 1_000, False), (11.6, 10_000, False)],
+)
+def test_an_epsilon_at_which_no_label_would_change_says_nothing(epsilon, records, says):
+    found = says_nothing(epsilon, 0.0, records=records, limit=None, policy=None)
+    assert bool(found) is says
+    assert not says or f"its epsilon of {epsilon:g}, randomized response changes none" in found

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from privcore.attacks import Tallies
+from privcore.attacks.tallies import Tallies
 
 _BINS, _FEWEST = 10, 100
 _UNLIKE = 0.1
