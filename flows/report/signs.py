@@ -59,8 +59,8 @@ SIGNS = {
     ),
     Verdict.VACUOUS: Sign(
         word="vacuous",
-        meaning="The declaration says nothing: its delta lets whole labels be published, or its "
-        "epsilon is larger than policy allows.",
+        meaning="The declaration says nothing: its delta lets whole labels be published, its "
+        "epsilon is larger than policy allows, or randomized response at it changes no label.",
         path="M-0.7,-0.7L0.7,-0.7L0.7,0.7L-0.7,0.7ZM-0.7,0.7L0.7,-0.7",
         color="control",
         rank=2,
