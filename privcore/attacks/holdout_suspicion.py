@@ -73,8 +73,7 @@ def suspect_sentence(suspicion: float) -> str:
         return ""
     return (
         "holdout_suspect: the target knows labels of holdout records that neither the earlier "
-        f"model nor a student of the target knows ({suspicion:.1f} standard errors). Training may "
-        "have seen the holdout. Then the model remembers both sides alike, and a small bound "
-        "concludes nothing: see that training leaves out exactly the rows that are called holdout "
-        "here."
+        f"model nor a student of the target knows ({suspicion:.1f} standard errors), so training "
+        "may have seen the holdout. See that training leaves out exactly the rows that are called "
+        "holdout here, and that the two arms are not swapped."
     )

@@ -248,13 +248,11 @@ def _said_of(
         [(str(each.kind), each.sentence) for each in first if each.kind.is_doubt is doubt]
         for doubt in (True, False)
     )
-    conclusion, reason = concluded
-    if played := what_played(evidence, result, source, plan):
-        reason = f"{reason} {played}"
-    conclusion, reason = doubted(evidence, conclusion, reason, doubts=doubts, notes=notes)
+    conclusion, reason = doubted(evidence, *concluded, doubts=doubts, notes=notes)
+    played = what_played(evidence, result, source, plan)
     return {
         "verdict": conclusion,
-        "reason": reason,
+        "reason": " ".join(filter(None, (reason, played))),
         "remarks": tuple(dict.fromkeys(each.kind for each in remarks)),
     }
 

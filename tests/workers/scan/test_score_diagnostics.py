@@ -53,9 +53,10 @@ def test_classes_in_another_order_are_said(tmp_path: pathlib.Path) -> None:
     right = reason(place, frame, classes=("no", "yes", "never"), **names)
     assert "order" not in right
     wrong = audit(tables(place, classes=("never", "no", "yes"), **names)).audit
-    for role in ("target", "proxy"):
-        found = f"The {role}'s probabilities fit the labels far better if their classes are in the"
-        assert f"{found} order no, yes, never" in str(wrong.reason)
+    found = (
+        "The target's and the proxy's probabilities fit the labels far better if their classes are"
+    )
+    assert f"{found} in the order no, yes, never: see scores.classes." in str(wrong.reason)
 
 
 def test_the_class_that_was_not_meant_is_said(tmp_path: pathlib.Path) -> None:

@@ -540,3 +540,34 @@ def test_other_labels_that_training_read_are_conditioned_on(tmp_path: pathlib.Pa
     many = put_folder(tmp_path / "many", frame.with_columns(bought=pl.int_range(pl.len()) % 40))
     refused = audit(tables(many), plan=Plan(repetitions=4, other_labels=named)).audit
     assert (refused.reason_code, "more than 32 values" in refused.reason) == ("label_invalid", True)
+
+
+def _not_the_labels(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.with_columns(clicked=1 - pl.col("clicked"))
+
+
+def _models_swapped(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.with_columns(p_today="p_yesterday", p_yesterday="p_today")
+
+
+def _twice(frame: pl.DataFrame) -> pl.DataFrame:
+    return pl.concat([frame, frame])
+
+
+@pytest.mark.parametrize(
+    ("change", "epsilon", "cause"),
+    [
+        (_not_the_labels, 0.5, "The target's and the proxy's probabilities fit the labels far"),
+        (_models_swapped, 0.5, f"The proxy knows labels of {DAY}: it gives those of training"),
+        (_twice, 0.5, "Rows are logged twice: 100% of the rows that were looked at have the"),
+        (lambda frame: frame, 100.0, "The declaration says nothing: at its epsilon of 100, random"),
+    ],
+)
+def test_the_first_sentence_names_the_cause(
+    tmp_path: pathlib.Path, change: Any, epsilon: float, cause: str
+) -> None:
+    place = put_folder(tmp_path, change(scored(leak=2.0)))
+    row = audit(tables(place), privacy=declared(epsilon)).audit
+    assert row.reason.startswith(cause), row.reason
+    assert row.verdict in {"doubtful", "not_evaluable", "vacuous"}
+    assert "hold out more" not in row.reason
