@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privcore.attacks import (
+    ArmsComparison,
     LabelCounts,
     PaperScore,
     Tallies,
@@ -151,24 +152,7 @@ def audit_probabilities(
         doubts=[each for each in doubts if each[1]],
         notes=[("holdout_untested", untested)] if untested else [],
     )
-    looked_at = arms.place if seen.target.shape[1] > 2 else 1
-    differ = arms.sentence(f"class {looked_at}") if arms.differ else ""
-    # Sampling by labels looks like a proxy that knows those of training: base rates come first.
-    knows = "" if differ and not arms.leans else knowing_sentence(seen, held)
-    refused = next(
-        filter(
-            None,
-            (
-                one_model_sentence(seen, held),
-                _too_few(seen, held),
-                "" if twice else held_together_sentence(seen, held),  # copies are together, too
-                made_distinct_sentence(seen, held),
-                knows,
-                differ,
-            ),
-        ),
-        "",
-    )
+    refused = _refusal(seen, held, arms, copies=bool(twice))
     return AuditAnswer(
         epsilon_lower=math.nan if refused else evidence.epsilon_lower,
         epsilon_if_proxy_right=evidence.epsilon_if_proxy_right,
@@ -278,6 +262,23 @@ def _classes_of(name: str, model: Any) -> list[Any] | None:
     if len(set(found)) < len(found):
         raise InvalidInputError(f"classes of {name}", found, "each class is named once")
     return found
+
+
+def _refusal(
+    training: CheckedArm, control: CheckedArm, arms: ArmsComparison, *, copies: bool
+) -> str:
+    """Return the first cause why nothing can be concluded; "" where there is none."""
+    place = arms.place if training.target.shape[1] > 2 else 1
+    causes = (
+        one_model_sentence(training, control),
+        _too_few(training, control),
+        "" if copies else held_together_sentence(training, control),  # copies are together, too
+        made_distinct_sentence(training, control),
+        # Sampling by labels looks like a proxy that knows those of training: base rates come first.
+        "" if arms.differ and not arms.leans else knowing_sentence(training, control),
+        arms.sentence(f"class {place}") if arms.differ else "",
+    )
+    return next(filter(None, causes), "")
 
 
 def _says_nothing(epsilon: float, delta: float, training: CheckedArm) -> str:
