@@ -127,30 +127,24 @@ def audit_probabilities(
         random=generator(seed, "evidence"),
         proxy_doubtful=arms.doubtful,
     )
-    vacuous = "" if epsilon_declared is None else _says_nothing(epsilon_declared, delta, seen)
     conclusion, reason = verdict(
         evidence,
         epsilon_declared=epsilon_declared,
-        vacuous=vacuous,
+        vacuous=_says_nothing(epsilon_declared, delta, seen),
         held_back=arms.doubt_sentence,
     )
-    suspect = suspect_sentence(suspicion or 0.0)
     untested = _holdout_untested(conclusion) if suspicion is None else ""
-    violated = conclusion is Verdict.VIOLATED
     twice = twice_sentence(seen, held)
+    violated = conclusion is Verdict.VIOLATED
     doubts = (  # the likeliest cause of others first
         ("classes_exchanged", "" if violated else exchanged_sentence(seen, held)),
         ("rows_repeated", twice),
         ("arms_unlike", unlike_arms(tallies)),
         ("arms_swapped", "" if violated else swapped_sentence(known_better(seen, held))),
-        ("holdout_suspect", suspect),
+        ("holdout_suspect", suspect_sentence(suspicion or 0.0)),
     )
     conclusion, reason = doubted(
-        evidence,
-        conclusion,
-        reason,
-        doubts=[each for each in doubts if each[1]],
-        notes=[("holdout_untested", untested)] if untested else [],
+        evidence, conclusion, reason, doubts=doubts, notes=[("holdout_untested", untested)]
     )
     refused = _refusal(seen, held, arms, copies=bool(twice))
     return AuditAnswer(
@@ -281,8 +275,10 @@ def _refusal(
     return next(filter(None, causes), "")
 
 
-def _says_nothing(epsilon: float, delta: float, training: CheckedArm) -> str:
+def _says_nothing(epsilon: float | None, delta: float, training: CheckedArm) -> str:
     records = len(training.labels)
+    if epsilon is None:
+        return ""
     return says_nothing(epsilon, delta, records=records, limit=None, policy=None)
 
 

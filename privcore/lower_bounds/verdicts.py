@@ -137,9 +137,11 @@ def doubted(
         evidence: what the tallies prove.
         conclusion: without these signs, as `verdict` returns it with its `reason`.
         reason: see there.
-        doubts: each doubt's word and its sentences, the likeliest cause of others first.
+        doubts: each doubt's word and its sentences, "" where there is none; the likeliest cause of
+            others first.
         notes: the same of what is no doubt.
     """
+    doubts, notes = ([each for each in some if each[1]] for some in (doubts, notes))
     if not doubts or conclusion not in {Verdict.CONSISTENT, Verdict.PROXY_UNFAITHFUL}:
         return conclusion, " ".join([reason, *(said for _, said in (*doubts, *notes))])
     (word, cause), *others = *doubts, *notes
