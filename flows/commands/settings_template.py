@@ -24,6 +24,7 @@ report = "report"        # folder of the report
 time_zone = "UTC"   # of every time of day: a name like Europe/Amsterdam
 deadline = 09:00:00 # on the day after the audited one: then every verdict must be there
 concurrency = 4     # audits at the same time, over all flow runs
+fail_on = "violation"   # a run with a new violation fails in Prefect (state Violated), or "never"
 
 # Every audited model. Only `name` is needed.
 [[models]]

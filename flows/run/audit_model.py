@@ -7,10 +7,11 @@ import prefect
 from prefect.runtime import flow_run
 from pydantic import Field, create_model
 
+from flows.notify.prefect_context import tell_as_failed
 from flows.run.auditing import RUNNER, begin, gather, submit
 from flows.run.choose_executor import choose_executor
 from flows.run.conclusion import conclude
-from flows.run.days import check_days, check_inputs
+from flows.run.days import audited_day, check_days, check_inputs
 from flows.run.night_plan import Job, plan_night, report_planned
 from flows.settings import load_settings
 from workers.lake.layout import Lake
@@ -41,13 +42,13 @@ else:
 
 
 def _run_name() -> str:
-    given = flow_run.parameters
-    return f"{given['model']} {given['day'] or 'yesterday'}"
+    return f"run {flow_run.parameters['model']} {audited_day()}"
 
 
 @prefect.flow(
     name="audit-model",
     flow_run_name=_run_name,
+    on_failure=[tell_as_failed],
     task_runner=RUNNER,
     validate_parameters=True,
     persist_result=False,

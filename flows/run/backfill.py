@@ -14,7 +14,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
 from flows.notify.artifacts import markdown_text
-from flows.notify.prefect_context import in_prefect
+from flows.notify.prefect_context import in_prefect, tell_as_failed
 from flows.progress import announce
 from flows.run.auditing import RUNNER, Audited, begin, gather, submit
 from flows.run.conclusion import conclude
@@ -33,7 +33,14 @@ BACKFILL = "Backfill"
 """Name under which progress is announced."""
 
 
-@prefect.flow(name="backfill", task_runner=RUNNER, validate_parameters=True, persist_result=False)
+@prefect.flow(
+    name="backfill",
+    flow_run_name="backfill {first} to {last}",
+    on_failure=[tell_as_failed],
+    task_runner=RUNNER,
+    validate_parameters=True,
+    persist_result=False,
+)
 def backfill(
     first: dt.date,
     last: dt.date,

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 from prefect.client.schemas.objects import State
-from prefect.states import Completed
+from prefect.states import Completed, Failed
 
 from flows.failures import without_data
 from flows.notify.alerts import (
@@ -26,7 +26,7 @@ from flows.notify.alerts import (
 from flows.notify.artifacts import counted, leave_summary, summary
 from flows.notify.incidents import Incident, incidents_before, new_remarks
 from flows.notify.notified import names_taken_out
-from flows.notify.prefect_context import log_failure
+from flows.notify.prefect_context import VIOLATED, log_failure
 from flows.report.known_windows import NightWindows, lost_nights
 from flows.run.auditing import Audited
 from flows.run.publish_report import publish
@@ -164,7 +164,37 @@ def conclude(
         raise AlertsUndeliveredError(undelivered, rows)
     if unpublished is not None:
         raise ReportUnpublishedError(unpublished, rows)
+    new = [] if settings.night.fail_on == "never" else _newly_violated(rows, settings, windows)
+    if new:
+        message = f"The declaration of {', '.join(new)} is refuted. {said}{note}"
+        return Failed(name=VIOLATED, message=message, data=rows)
     return Completed(message=f"{said}{note}", data=rows)
+
+
+def _newly_violated(
+    rows: Sequence[AuditRow], settings: Settings, windows: Windows
+) -> Sequence[str]:
+    """Return the models whose violation begins here, or is worse than was known or acknowledged."""
+    warehouse = Warehouse(settings.warehouse)
+    known = {row.audit_id: row for row in rows if not row.exploratory}
+    if not known:
+        return ()
+    named = pl.col("audit_id").is_in(set(known) - warehouse.withdrawn(known))
+    audits = warehouse.collect(warehouse.scan("audits").filter(named))
+    bounds = {}
+    for found in windows(warehouse, audits).sort("day", "model").iter_rows(named=True):
+        row = known[found["audit_id"]]
+        if row.verdict == Verdict.VIOLATED:
+            bounds[row.audit_id] = row.epsilon_lower or 0.0
+        elif found["standing"] == Verdict.VIOLATED:
+            bounds[row.audit_id] = found["epsilon_standing"]
+    incidents = incidents_before(warehouse, [known[one] for one in bounds], windows)
+    new = (
+        known[one]
+        for one, bound in bounds.items()
+        if incidents[one].stage(known[one], bound).notifies
+    )
+    return tuple(dict.fromkeys(row.model for row in new))
 
 
 def _alert_of_nights(

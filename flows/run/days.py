@@ -4,9 +4,11 @@ import datetime as dt
 import zoneinfo
 from collections.abc import Sequence
 
+from prefect.runtime import flow_run
+
 from flows.run.night_plan import external_inputs_of
-from flows.settings import Settings
-from privcore.exceptions import InvalidInputError, is_failure
+from flows.settings import Settings, load_settings
+from privcore.exceptions import AuditError, InvalidInputError, is_failure
 from workers.lake.checkpoints import read_manifest
 from workers.lake.layout import Lake, checkpoint_folder
 from workers.sources.checkpoints.in_place import InPlace
@@ -16,6 +18,16 @@ from workers.sources.tables.table_look import newest_day
 
 EARLIEST = dt.date(1970, 1, 1)
 """Proxies, windows and plots reach back from a day: so far nothing can overflow."""
+
+
+def audited_day() -> dt.date | str:
+    """Return the day that this run of Prefect's audits, for its name."""
+    given = flow_run.parameters
+    try:
+        began = flow_run.scheduled_start_time or dt.datetime.now(dt.UTC)
+        return given.get("day") or load_settings(given.get("settings")).yesterday(began)
+    except AuditError:  # the run itself says what is wrong with the settings
+        return "of unknown day"
 
 
 def check_days(settings: Settings, models: Sequence[str], first: dt.date, last: dt.date) -> None:

@@ -7,11 +7,11 @@ import prefect
 from prefect.runtime import flow_run
 
 from flows.ledger import report_to_watcher
-from flows.notify.prefect_context import run_log
+from flows.notify.prefect_context import run_log, tell_as_failed
 from flows.progress import Wait, announce_waits
 from flows.run.auditing import RUNNER, Submitted, begin, gather, submit
 from flows.run.conclusion import conclude
-from flows.run.days import check_days
+from flows.run.days import audited_day, check_days
 from flows.run.night_plan import Job, Lookups, Planned, report_planned
 from flows.settings import Settings, load_settings
 from workers.executors import Executor, on_ray
@@ -25,7 +25,12 @@ _AFTERWARDS = 3600.0
 
 
 @prefect.flow(
-    name="nightly-audit", task_runner=RUNNER, validate_parameters=True, persist_result=False
+    name="nightly-audit",
+    flow_run_name=lambda: f"night {audited_day()}",
+    on_failure=[tell_as_failed],
+    task_runner=RUNNER,
+    validate_parameters=True,
+    persist_result=False,
 )
 def nightly_audit(
     day: dt.date | None = None,

@@ -14,6 +14,7 @@ from prefect import Flow
 from prefect.client.schemas.objects import State
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from flows.notify.prefect_context import VIOLATED
 from flows.run.attempts import stoppable
 
 _PATIENCE = 10.0
@@ -33,7 +34,8 @@ def start(flow: Flow[..., Any], **parameters: Any) -> Any:
     url = PREFECT_API_URL.value()
     away = _why_away() if url else None
     if url and away is None:
-        return flow(**parameters)
+        there: State[Any] = flow(**parameters, return_state=True)  # type: ignore[assignment]
+        return there.result(raise_on_failure=there.name != VIOLATED)
     if away is not None:
         _log.warning(
             "Prefect's server at %s does not answer (%s): this run goes on without it, and no "

@@ -6,7 +6,7 @@ import pathlib
 import tomllib
 import zoneinfo
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pydantic_settings
 from pydantic import (
@@ -61,6 +61,8 @@ class NightSettings(StrictModel):
     """Time of the day after the audited one at which a verdict must be there."""
     concurrency: int = Field(default=4, ge=1, le=1000)
     """Audits at the same time, over all flow runs."""
+    fail_on: Literal["violation", "never"] = "violation"
+    """Whether a run with a new violation ends as failed in Prefect, in a state named Violated."""
 
 
 class WebhookSettings(StrictModel):

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 import flows.notify.alerts
 from flows.commands.audits import app
-from flows.run.conclusion import ReportUnpublishedError, _exceeding
+from flows.run.auditing import Audited
+from flows.run.conclusion import ReportUnpublishedError, _exceeding, conclude
 from flows.run.nightly import nightly_audit
 from flows.run.start import start
 from flows.settings import load_settings
@@ -108,3 +109,28 @@ def test_models_that_exceed_the_total_of_their_labels_are_alerted(tmp_path: path
     (alert,) = _exceeding(rows, warehouse, limited)
     assert alert.event == "privaudit.labels.total_exceeded"
     assert "compose to 2. The largest, under replacement: a (1), b (1). The total" in alert.reason
+
+
+REFUTED = {"verdict": "violated", "epsilon_lower": 0.9}
+
+
+@pytest.mark.usefixtures("no_pages")
+@pytest.mark.parametrize("fail_on", ["violation", "never"])
+def test_a_new_violation_fails_its_run_and_a_known_one_does_not(
+    tmp_path: pathlib.Path, fail_on: str
+) -> None:
+    more = f'[night]\nfail_on = "{fail_on}"\n'
+    settings = load_settings(write_settings(tmp_path, ["ads", "loans"], more=more))
+    found = []
+    for number, changes in enumerate(({}, REFUTED, REFUTED, {"epsilon_lower": 0.1})):
+        night = DAY + dt.timedelta(days=number)
+        records = [evaluated("ads", night, **changes), evaluated("loans", night)]
+        Warehouse(settings.warehouse).commit_all(records)
+        rows = [record.audit for record in records]
+        state = conclude("night", "A night", [Audited(row) for row in rows], settings)
+        assert state.data == rows
+        found.append((state.name, state.type.value))
+        if number == 1 and fail_on == "violation":
+            assert (state.message or "").startswith("The declaration of ads is refuted. 1 violated")
+    new = ("Violated", "FAILED") if fail_on == "violation" else ("Completed", "COMPLETED")
+    assert found == [("Completed", "COMPLETED"), new, *[("Completed", "COMPLETED")] * 2]

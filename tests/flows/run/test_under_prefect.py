@@ -6,10 +6,12 @@ from typing import Any
 
 import prefect
 import pytest
+from prefect.client.schemas.sorting import FlowRunSort
 from prefect.exceptions import ParameterTypeError
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 import flows.run.auditing
+from flows.notify import prefect_context
 from flows.notify.prefect_context import in_prefect
 from flows.run.auditing import audit
 from flows.run.backfill import backfill
@@ -21,6 +23,7 @@ from flows.run.start import start
 from privcore.exceptions import TransientError
 from tests.flows.run.test_slots import most_at_once
 from tests.support.lake import DAY, clone_model, figures, write_settings
+from tests.support.warehouse import evaluated
 from workers.lake.layout import Lake
 from workers.warehouse.schema import AuditRow
 from workers.warehouse.store import Warehouse
@@ -63,6 +66,26 @@ def test_the_record_is_the_one_without_prefect(
     (row,) = start(nightly_audit, **given)  # a server is named: Prefect carries it
     assert carried == [False, True]
     assert stored(settings, row) == alone
+
+
+def test_a_run_is_named_and_a_new_violation_fails_it_as_teams_expect(
+    settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Automations on `prefect.flow-run.Failed` hear of it, though its state has another name."""
+    refuted = evaluated("good", DAY, verdict="violated", epsilon_lower=0.9)
+    monkeypatch.setattr(flows.run.auditing, "run_batches", lambda *_, **__: iter([[refuted]]))
+    emitted: list[dict[str, Any]] = []
+    monkeypatch.setattr(prefect_context, "emit_event", lambda **event: emitted.append(event))
+    (row,) = start(nightly_audit, day=DAY, models=["good"], settings=str(settings))
+    assert row.verdict == "violated"
+    with prefect.get_client(sync_client=True) as client:
+        (run, *_) = client.read_flow_runs(sort=FlowRunSort.START_TIME_DESC)
+    assert run.state is not None
+    assert (run.name, run.state.name, run.state.is_failed()) == (f"night {DAY}", "Violated", True)
+    (event,) = emitted
+    assert event["event"] == "prefect.flow-run.Failed"
+    assert event["resource"]["prefect.resource.id"] == f"prefect.flow-run.{run.id}"
+    assert event["related"][0]["prefect.resource.id"] == f"prefect.flow.{run.flow_id}"
 
 
 @pytest.mark.parametrize("failures", [2, 4])
