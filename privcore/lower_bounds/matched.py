@@ -60,7 +60,7 @@ def matched_epsilon_lower(
 
     has expectation at most 1 (Turner and Gruenwald 2023, arXiv:2302.11401, conditional on the
     margins). It grows with each training record that is right, which makes the composite null its
-    border, and it is convex in k1 and in k0 (proved in `docs/evidence/statistics.md`; epsilon and
+    border, and it is convex in k1 and in k0 (proved in `log_wealth_of_tables`; epsilon and
     offset are at least 0), so that records of unequal rates make it smaller (Hoeffding 1956): no
     stratum has to be homogeneous. The product over strata and the mean over gaps and shares are
     e-values again; Markov's inequality gives the bound. With fixed stakes it falls as epsilon

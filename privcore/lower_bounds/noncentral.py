@@ -42,6 +42,37 @@ def log_wealth_of_tables(
     Terms are summed from the largest outwards until what is left, which falls faster than a
     geometric series since the terms are log-concave, is below 1e-14 of the sum: it is left out of
     Z(a) and added, as that series, to Z(a + gap).
+
+    A stratum's wealth is e^(gap k1) Z(a)/Z(a + gap), with Z(a) the coefficient of x^t in (1 +
+    e^a x)^n1 (1 + x)^n0, t = k1 + k0, a >= 0 and gap > 0. It is convex in k1 and in k0.
+
+    *Lemma.* Independent coins show heads with odds w_1 >= w_2 >= ... >= w_N > 0. Given t heads
+    in all, the chance that the first shows tails is convex in t.
+
+    *Proof.* Only ratios of odds matter given t, so let w_1 = 1. With E(x) = prod (1 + w_j x) =
+    sum e_t x^t and C(x) = E(x)/(1 + x) = sum c_t x^t the chance is a_t = c_t/e_t. Given a line
+    A + Bt, the coefficients of S = C - A E - B x E' have the signs of a_t - A - Bt, and S/E =
+    1/(1 + x) - A - B sum w_j x/(1 + w_j x). Its poles are -1/w_j, all at most -1, with residue
+    Bm/w_j, m how many coins share the odds; but 1 + Bm at -1. Between neighbouring poles whose
+    residues have one sign S/E has a zero, and of m equal odds S keeps m - 1 zeros (all m where
+    the residue vanishes). So if B >= 0 or B <= -1/m (m for the odds 1), S has at least N - 1
+    negative zeros, and by Descartes' rule, for a polynomial of degree at most N, its
+    coefficients change sign at most once. Else it has at least N - 2, and they change sign at
+    most twice. If a_t were not convex, some A < 1 or A > 1 and B would put a_t above the line
+    at one t and below it at both neighbours: two changes, so B is of the latter kind. If A < 1
+    = a_0, the first sign is +, which makes three changes. If A > 1, S/E falls from +infinity at
+    -1 to 1 - A < 0 at 0, which is one more negative zero and leaves one change. Neither can be.
+    ∎
+
+    *Theorem.* Let u = e^a and v = e^(a + gap). Turn the odds of the n1 coins from u to v one
+    after the other: Z(a)/Z(a + gap) is a product of n1 factors (c_t + u c_{t-1})/(c_t + v
+    c_{t-1}) = u/v + (1 - u/v) a_t, a_t the chance that a coin of odds v shows tails where no
+    coin has larger odds (v >= u >= 1). Each factor is positive, falls in t (Newton: c_{t-1}/c_t
+    rises) and is convex, and products of such are so too: that is k0. For k1 multiply by e^(gap
+    t), that is, divide all odds by those of the first arm: now the n0 coins turn from 1/u to
+    1/v, each factor is 1 + (v/u - 1) b_t, b_t the chance that a coin of odds 1/v shows heads
+    where no coin has smaller odds; the lemma with heads and tails exchanged says that b_t is
+    convex, and it rises. ∎
     """
     wealth = np.zeros((log_odds.size, gaps.size))
     for table in range(first.size):

@@ -156,7 +156,7 @@ def bends_upwards(values):
 
 
 def test_of_coins_with_a_known_sum_the_likeliest_bends_upwards_and_a_middle_one_need_not():
-    """The lemma of docs/evidence/statistics.md, exact: 300 sets of at most 12 coins, seed 6."""
+    """The lemma of `log_wealth_of_tables`, exact: 300 sets of at most 12 coins, seed 6."""
     random = np.random.default_rng(6)
     for _ in range(300):
         numbers = random.integers(1, [40, 3][random.integers(2)] + 1, random.integers(2, 13))
