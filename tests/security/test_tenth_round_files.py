@@ -55,29 +55,6 @@ def with_false_counts(file: pathlib.Path, true: int, false: int, *, which: int) 
     file.write_bytes(content[:start] + changed)
 
 
-@pytest.mark.parametrize("which", [0, -1])
-def test_counts_of_rows_that_differ_are_refused(tmp_path: pathlib.Path, which: int) -> None:
-    """Half of a file's rows did not play, or readers differed in how many it has."""
-    put_folder(tmp_path, rows())
-    file = next(tmp_path.rglob("*.parquet"))
-    pq.write_table(rows().drop("day").to_arrow(), file, store_schema=False)
-    assert said(tmp_path) == "4.9"
-    with_false_counts(file, 2_000, 1_000, which=which)
-    assert "cannot be read as Parquet: it is damaged" in said(tmp_path)
-
-
-def test_a_column_that_lies_in_another_file_is_refused(tmp_path: pathlib.Path) -> None:
-    """Some readers follow `file_path`, and others read the file itself."""
-    put_folder(tmp_path, rows())
-    file = next(tmp_path.rglob("*.parquet"))
-    metadata = pq.read_metadata(file)
-    metadata.set_file_path("other.parquet")
-    metadata.write_metadata_file(tmp_path / "footer")
-    content, footer = file.read_bytes(), (tmp_path / "footer").read_bytes()[4:]
-    file.write_bytes(content[: -int.from_bytes(content[-8:-4], "little") - 8] + footer)
-    assert "cannot be read as Parquet: it is damaged" in said(tmp_path)
-
-
 def csv_lines() -> list[str]:
     """Return the lines of a day's scores, with a record's name first."""
     frame = rows().drop("day").with_columns(id=pl.format("r{}", pl.int_range(2_000)))

@@ -23,7 +23,6 @@ def describe(content: bytes, columns: list[str]) -> dict[str, Any]:
     metadata = pq.read_metadata(pa.BufferReader(content))
     schema = metadata.schema
     owners = _owners(schema, set(columns))
-    _check_counts(metadata)
     groups = []
     for index in range(metadata.num_row_groups):
         group = metadata.row_group(index)
@@ -62,26 +61,6 @@ def describe(content: bytes, columns: list[str]) -> dict[str, Any]:
             }
         ),
     }
-
-
-def _check_counts(metadata: pq.FileMetaData) -> None:
-    """Refuse a footer by which readers take different rows: they believe one count or another.
-
-    Raises:
-        ValueError: its counts of rows differ, or it names another file.
-    """
-    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
-    flat = [
-        place
-        for place in range(metadata.num_columns)
-        if metadata.schema.column(place).max_repetition_level == 0
-    ]
-    if metadata.num_rows != sum(group.num_rows for group in groups) or any(
-        group.column(place).num_values != group.num_rows for group in groups for place in flat
-    ):
-        raise ValueError("its counts of rows differ")
-    if any(group.column(place).file_path for group in groups for place in range(group.num_columns)):
-        raise ValueError("it names another file")
 
 
 def _unbounded(metadata: pq.FileMetaData, place: int, owner: str) -> str:

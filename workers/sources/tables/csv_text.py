@@ -5,10 +5,8 @@ records and persons stay text, so that leading zeros count. Only features may be
 where every value of the column is one as a program writes it, and text otherwise.
 """
 
-import contextlib
 import io
 import re
-from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -101,7 +99,7 @@ def _read(content: bytes, kinds: dict[str, str] | None) -> pa.Table:
         raise _RefusedError("holds bytes of zero, as text of 16 bits does: write it in UTF-8")
     content_start = content[: limits.CSV_HEADER_BYTES + 1].removeprefix(b"\xef\xbb\xbf")
     header = content_start.partition(b"\n")[0].rstrip(b"\r")
-    separator, *others = sorted(_SEPARATORS, key=header.count, reverse=True)
+    separator = max(_SEPARATORS, key=header.count)
     if len(header) > limits.CSV_HEADER_BYTES or header.count(separator) >= limits.CSV_COLUMNS:
         raise _RefusedError(
             f"has more than the {limits.CSV_COLUMNS:,} columns that are read: write those that "
@@ -121,12 +119,6 @@ def _read(content: bytes, kinds: dict[str, str] | None) -> pa.Table:
             f"has no column {missing[0]!r}: correct scores in the settings, or write it; it has "
             f"{', '.join(names[:_SHOWN])}"
         )
-    for other in filter(header.count, others if kinds else ()):
-        if _has_names(content, other.decode(), kinds or ()):
-            raise _RefusedError(
-                f"has all columns by the separator {separator.decode()!r} and by "
-                f"{other.decode()!r}, so that readers may take other columns: write one separator"
-            )
     wanted = names if kinds is None else list(kinds)
     table = _parsed(content, wanted, separator.decode())
     if b'\\"' in content:
@@ -200,12 +192,6 @@ def _names(content: bytes, separator: str) -> list[str]:
             return list(reader.schema.names)
     except pa.ArrowInvalid as error:
         raise _RefusedError(_why(str(error), [])) from None
-
-
-def _has_names(content: bytes, separator: str, wanted: Iterable[str]) -> bool:
-    with contextlib.suppress(_RefusedError):
-        return set(wanted) <= set(_names(content, separator))
-    return False
 
 
 def _why(said: str, wrong: list[Any]) -> str:

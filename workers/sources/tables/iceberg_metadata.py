@@ -15,7 +15,6 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.conversions import from_bytes
 from pyiceberg.exceptions import NoSuchTableError, ValidationError
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
-from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import (
     DateType,
     PrimitiveType,
@@ -138,7 +137,7 @@ def files_of_day(
                 "it, or keep snapshots longer.",
             )
         _check_no_renamed(found, table)
-        names, said = [], {}
+        names = []
         for task in _tasks(found, table, snapshot.snapshot_id, column, dt.date.fromisoformat(day)):
             if task.delete_files:
                 raise NotEvaluableError(
@@ -148,14 +147,11 @@ def files_of_day(
                     "delete-file-threshold 1).",
                 )
             names.append(task.file.file_path)
-            if words := list(_said(found, task.file)):
-                said[task.file.file_path] = words
         return {
             "location": found.location(),
             "snapshot": snapshot.snapshot_id,
             "newest": getattr(found.current_snapshot(), "snapshot_id", None),
             "files": names,
-            "said": said,
             "ids": {field.name: field.field_id for field in found.schema().fields},
             "mapped": found.name_mapping() is not None,
         }
@@ -195,15 +191,6 @@ def _greatest(fields: Any, bounds: dict[int, bytes]) -> Iterator[tuple[str, Any]
         elif isinstance(kind, TimestampType | TimestamptzType):
             value = micros_to_timestamp(value)
         yield field.name, value
-
-
-def _said(found: Any, file: Any) -> Iterator[tuple[str, str | None]]:
-    """Yield the columns of which a file's partition is the value, and that in words."""
-    for field, value in zip(found.specs()[file.spec_id].fields, file.partition, strict=True):
-        if isinstance(field.transform, IdentityTransform):
-            column = found.schema().find_field(field.source_id)
-            plain = field.transform.to_human_string(column.field_type, value)
-            yield column.name, None if value is None else plain
 
 
 @contextmanager

@@ -11,13 +11,12 @@ from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from pyarrow import fs
 
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.columns import Batch
-from workers.labels.parquet import NULL, read_footer, read_row_group
+from workers.labels.parquet import read_footer
 from workers.labels.shards import READERS, Partition, divide
 from workers.lake.layout import PARQUET, LabelFile, Lake
 from workers.lake.places import check_uri, local_path, placed
@@ -357,10 +356,8 @@ def _iceberg_day(place: TablePlace, day: dt.date) -> TableDay:
         raise no_such_day(place, day)
     root = Lake(_iceberg_root(place, found["location"]))
     files = _listed(root, names, place)
-    said = {_below(found["location"], path): words for path, words in found["said"].items()}
     with ThreadPoolExecutor(READERS) as pool:
         list(pool.map(lambda file: _check_numbers(root, file, found, place), files))
-        list(pool.map(lambda file: _check_said(root, file, said.get(file.name, ()), place), files))
     in_files = place.day is not None
     version, newest = found["snapshot"], found["newest"]
     return TableDay(
@@ -397,26 +394,6 @@ def _check_numbers(
                 f"and the table {numbers.get(name, 'has no such column')}, so that readers may "
                 "take another column: write the file anew through the table.",
             )
-
-
-def _check_said(
-    root: Lake, file: LabelFile, said: Iterable[tuple[str, str | None]], place: TablePlace
-) -> None:
-    """Refuse a file with other values than its manifest says: Spark takes the manifest's word.
-
-    Of the day, each row is asked.
-    """
-    words = {name: NULL if word is None else word for name, word in said if name != place.day}
-    if not words:
-        return
-    footer = read_footer(root, file.name, words, listed=file)
-    names = [name for name in words if name in footer.names]
-    for index in range(len(footer.groups)):
-        group = read_row_group(root, file.name, footer, index, names)
-        for table in group.batches(names, rows=_ROWS):
-            for name in names:
-                folder = f"{quote(name)}={quote(words[name])}"
-                Batch(table, f"{folder}/{file.name}", (file.name, index, 0)).column(name)
 
 
 def _ask_delta(question: str, place: TablePlace, **about: Any) -> Any:

@@ -126,11 +126,3 @@ def test_a_row_as_long_as_is_promised_is_read_wherever_it_begins(
             continue
         with pytest.raises(NotEvaluableError, match="a row of more than 16,777,216 bytes"):
             read(tmp_path, content, kinds)
-
-
-def test_a_file_that_two_separators_read_otherwise_is_refused(tmp_path: pathlib.Path) -> None:
-    """Training, which takes commas, read other labels than the audit, which counted signs."""
-    content = b"x;id;p;y;f;v;w,id,p,y,f\na;1;0.5;true;1;b;c,1,0.5,false,1\n"
-    with pytest.raises(NotEvaluableError, match="by the separator ';' and by ','"):
-        read(tmp_path, content)
-    assert read(tmp_path, b'id;p;y;f\n"1,2";0.5;true;1\n')["id"].to_list() == ["1,2"]
