@@ -130,7 +130,7 @@ def _propose_day(
     named = seen.folders or tuple(name for name in alike if _holds_days(seen, name))
     if not named:
         kinds = seen.sample.schema.items()
-        named = tuple(name for name, kind in kinds if kind in {pl.Date, pl.Datetime})
+        named = tuple(name for name, kind in kinds if isinstance(kind, pl.Date | pl.Datetime))
     if len(named) == 1:
         settings["day"] = named[0]
         why["day"] = (

@@ -198,7 +198,7 @@ def test_times_with_an_offset_ask_for_the_zone_and_say_what_depends_on_it(
     if zone != "America/New_York":
         times = [time + dt.timedelta(hours=20) for time in times]
     column = pl.Series("ds", times, pl.Datetime("us", "UTC")).dt.convert_time_zone(stored)
-    rows(ds=column).write_parquet(tmp_path / "scores.parquet")
+    rows(happened=column).write_parquet(tmp_path / "scores.parquet")
     seen = look(str(tmp_path / "scores.parquet"))
     asked = propose(seen, {})
     assert set(asked.missing) == {"time_zone"}
@@ -216,7 +216,7 @@ def test_times_with_an_offset_ask_for_the_zone_and_say_what_depends_on_it(
 
 def test_times_without_an_offset_ask_for_no_zone(tmp_path: pathlib.Path) -> None:
     day = pl.lit(dt.datetime(2026, 3, 2, 12, tzinfo=dt.UTC).replace(tzinfo=None))
-    rows(ds=day).write_parquet(tmp_path / "scores.parquet")
+    rows(happened=day).write_parquet(tmp_path / "scores.parquet")
     found = propose(look(str(tmp_path / "scores.parquet")), {})
     assert (found.missing, found.newest) == ({}, DAY)
 

@@ -258,27 +258,6 @@ def test_a_property_that_gives_a_number_to_another_column_is_refused(
         assert len(find_day(PLACE, DAY).files) == 1
 
 
-@pytest.mark.parametrize(("values", "told"), [([3, 3], False), ([3, 4], True)])
-def test_a_file_that_its_partition_contradicts_is_refused(
-    catalog: SqlCatalog, values: list[int], told: bool
-) -> None:
-    """Spark takes the manifest's word for a whole column, and the audit took the file's."""
-    rows = pl.DataFrame({"day": [DAY] * 2, "x": [3, 3]}).to_arrow()
-    table = catalog.create_table("ads.scores", schema=rows.schema)
-    with table.update_spec() as spec:
-        spec.add_identity("day")
-        spec.add_identity("x")
-    table.append(rows)
-    (file,) = table.inspect.files()["file_path"].to_pylist()
-    written = pq.read_table(place := file.removeprefix("file://"))
-    pq.write_table(written.set_column(1, written.schema.field("x"), pa.array(values)), place)
-    if told:
-        with pytest.raises(NotEvaluableError, match="other values than its folder x=3 says"):
-            find_day(PLACE, DAY)
-    else:
-        assert len(find_day(PLACE, DAY).files) == 1
-
-
 def long_of(number: int) -> bytes:
     """Return a long as Avro writes it."""
     zigzag, content = number << 1, bytearray()
