@@ -42,7 +42,7 @@ OTHER_PROGRAMS = {
     "cp", "curl", "export", "for", "make", "mkdir", "openssl", "prefect", "python", "python3",
     "ray", "touch",
 }  # fmt: skip
-RUN_IN_THE_DEMO = {"audits", "explain", "report", "show", "sql"}
+RUN_IN_THE_DEMO = {"explain", "report", "show", "sql"}
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -223,7 +223,6 @@ def _print_committed(
     from flows.commands.stored import not_the_days
     from flows.report.known_windows import stored_windows
     from flows.run.conclusion import exit_code
-    from workers.warehouse.asked import passed_over
     from workers.warehouse.store import Warehouse
     from workers.warehouse.with_windows import with_windows
 
@@ -232,25 +231,26 @@ def _print_committed(
     stored = warehouse.collect(warehouse.scan("audits").filter(pl.col("audit_id").is_in(committed)))
     windows = stored_windows(settings.report)  # the report of these was written before
     audits = with_windows(warehouse, stored.sort("day", "model"), windows=windows)
+    counting = _counting(stored, warehouse)
+    counts = pl.col("audit_id").is_in(counting["audit_id"].implode())
+    asked = stored.filter(pl.col("exploratory").fill_null(value=False) | ~counts)
     with suppress(BrokenPipeError):  # the exit code is for a caller that does not read
         print_audits(audits, form)
         if one:
             for row in rows:
                 typer.echo(row.reason, err=form is not Form.TABLE)
-        asked = stored.filter(stored["exploratory"])["audit_id"]
-        others = (not_the_days(warehouse, audit_id) for audit_id in asked)
-        first = passed_over(warehouse, stored).values()
-        for sentence in filter(None, (*audits["inputs_changed"], *others, *first)):
+        others = (not_the_days(warehouse, audit_id) for audit_id in asked["audit_id"])
+        for sentence in filter(None, (*audits["inputs_changed"], *others)):
             typer.echo(plain_text(sentence), err=form is not Form.TABLE)
-    return exit_code(rows, [*audits["standing"], *_verdicts_of_days(stored, warehouse)])
+    return exit_code(rows, [*audits["standing"], *counting["verdict"]])
 
 
-def _verdicts_of_days(stored: "pl.DataFrame", warehouse: "Warehouse") -> list[str]:
-    """Return the verdicts that count of the audited days: those of other audits may stay."""
+def _counting(stored: "pl.DataFrame", warehouse: "Warehouse") -> "pl.DataFrame":
+    """Return the audits that count of the audited days: other ones may stay."""
     named = ("model", "day", "secret")
-    models = stored["model"].unique()
-    current = warehouse.current(every_secret=True, models=models, columns=(*named, "verdict"))
-    return current.join(stored, on=named, how="semi")["verdict"].to_list()
+    models, columns = stored["model"].unique(), (*named, "audit_id", "verdict")
+    current = warehouse.current(every_secret=True, models=models, columns=columns)
+    return current.join(stored, on=named, how="semi")
 
 
 def _connected(ray_address: str | None, settings: "Settings") -> AbstractContextManager[object]:

@@ -1,6 +1,5 @@
 """`privaudit show`, `audits`."""
 
-import datetime as dt
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +11,6 @@ from flows.commands.options import (
     ConfigOption,
     CsvOption,
     JsonOption,
-    day_option,
 )
 from flows.commands.printing import form_of, print_audits, print_rows, working
 
@@ -111,31 +109,3 @@ def _last_audits(warehouse: "Warehouse", model: str | None) -> "pl.DataFrame":
             "`privaudit show --all` prints the models that it has."
         )
     return last
-
-
-@app.command(rich_help_panel=LOOK)
-def audits(
-    model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
-    day: Annotated[dt.date | None, day_option("Only this day.")] = None,
-    config: ConfigOption = None,
-    *,
-    as_csv: CsvOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Print every audit that was asked for: how often, under which plan, by whom.
-
-    `show` prints the records that count. This prints all: those of another seed or plan, those that
-    were superseded, and those that were withdrawn.
-
-    Examples: privaudit audits --model delays-private; privaudit audits --day 2013-02-03 --csv
-    """
-    form = form_of(as_csv=as_csv, as_json=as_json)
-    with working("Reading the warehouse"):
-        from flows.settings import load_settings
-        from workers.warehouse.asked import every_audit
-        from workers.warehouse.store import Warehouse
-
-        warehouse = Warehouse(load_settings(config).warehouse)
-        warehouse.check_exists()
-        rows = every_audit(warehouse, model=model, day=day)
-    print_rows(rows, form)

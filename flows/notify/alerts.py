@@ -21,7 +21,6 @@ from prefect.settings import PREFECT_API_URL
 from flows.next_steps import card_of
 from flows.notify.incidents import REACH, Incident, Stage, incident_id
 from flows.notify.naming import named
-from flows.notify.notified import notified_lately
 from flows.notify.prefect_context import in_prefect, run_log
 from flows.notify.webhook import WebhookError, send
 from flows.settings import Settings
@@ -80,7 +79,6 @@ class Event(StrEnum):
     VIOLATED_AS_KNOWN = "privaudit.claim.violated_as_known"
     RESOLVED = "privaudit.claim.resolved"
     DECLARATION_CHANGED = "privaudit.claim.declaration_changed"
-    SETTINGS_CHANGED = "privaudit.claim.settings_changed"
     DECLARATION_WITHDRAWN = "privaudit.claim.declaration_withdrawn"
     VACUOUS = "privaudit.claim.vacuous"
     INPUTS_CHANGED = "privaudit.claim.inputs_changed"
@@ -266,7 +264,6 @@ def acknowledgement_alert(made: Acknowledgement, row: AuditRow, settings: Settin
         event=Event.ACKNOWLEDGED,
         what=f"its violation is acknowledged until {made.row.until}",
         reason=f"{made.sentence()} The verdict stays.",
-        notify=notified_lately(row.model, row.day, settings),
         incident=incident_id(row),
         moment=made.row.acknowledged_at.isoformat(),
     )
@@ -280,7 +277,6 @@ def withdrawal_alert(made: WithdrawalRow, row: AuditRow, by: str, settings: Sett
         event=Event.WITHDRAWN,
         what="its audit was withdrawn",
         reason=f"{by} took back the audit {row.audit_id[:8]}, which was {row.verdict}: {made.why}",
-        notify=notified_lately(row.model, row.day, settings),
         moment=made.withdrawn_at.isoformat(),
     )
 
@@ -297,7 +293,7 @@ def deletion_alert(model: str, day: dt.date, what: str, by: str, settings: Setti
         subject=f"{model}: its audits before {day} are deleted",
         reason=f"{by} deletes the audits of all days before {day}, {what}. No standing "
         "will know of these.",
-        notify=notified_lately(model, day, settings),
+        notify=settings.model_named(model).notify,
         report=report_link(settings),
         moment=dt.datetime.now(dt.UTC).isoformat(),
     )
@@ -367,18 +363,6 @@ def remarks_alert(row: AuditRow, words: Sequence[str], settings: Settings) -> Al
     )
 
 
-def settings_alert(row: AuditRow, change: str, settings: Settings) -> Alert:
-    """Return the alert that a model is audited or alerted of otherwise, also to names taken out."""
-    alert = _about(
-        row,
-        settings,
-        event=Event.SETTINGS_CHANGED,
-        what="the settings of its audit changed",
-        reason=f"{change} See that an operator wanted this: verdict or alerts may depend on it.",
-    )
-    return dataclasses.replace(alert, notify=notified_lately(row.model, row.day, settings))
-
-
 def missing_alert(model: str, day: dt.date, settings: Settings) -> Alert:
     """Return the alert that a model has no audit at its deadline."""
     deadline = settings.deadline_of(model, day)
@@ -415,7 +399,7 @@ def unlisted_alert(missed: Unlisted, day: dt.date, settings: Settings) -> Alert:
         day=day,
         subject=f"{missed.model} on {day}: the settings no longer list {what}",
         reason=missed.sentence(),
-        notify=tuple(dict.fromkeys((*notified_lately(missed.model, day, settings), *others))),
+        notify=tuple(dict.fromkeys(others)),
         report=report_link(settings),
         moment=missed.secret or "",
     )

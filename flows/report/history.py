@@ -33,7 +33,7 @@ class AuditedNight(AuditRow):
     else consistent, doubtful where the night is, or None where nothing is declared."""
     declaration_change: str | None = None
     """How the declaration differs from that of the night before."""
-    settings_change: str | None = None
+    nights_remark: str | None = None
     """How the audit's settings differ from those of the night before."""
     inputs_changed: str | None = None
     """What of its inputs an earlier record had otherwise."""

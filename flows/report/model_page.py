@@ -62,7 +62,6 @@ def model_page(
     *,
     night: dt.date,
     secrets: Sequence[AuditedNight] = (),
-    asked: Sequence[str] = (),
     acknowledged: Sequence[str] = (),
 ) -> str:
     """Return the page of one model as text."""
@@ -83,12 +82,11 @@ def model_page(
         changes=[
             change
             for night in history.nights
-            for change in (night.declaration_change, night.settings_change)
+            for change in (night.declaration_change, night.nights_remark)
             if change
         ],
         inputs=[night.inputs_changed for night in history.nights if night.inputs_changed],
         secrets=secrets,
-        asked=asked,
         acknowledged=acknowledged,
         rows=_night_rows(history),
         promises=promise_sentences(history.latest, details.promises),

@@ -9,7 +9,6 @@ import polars as pl
 from flows.report.history import AuditedNight
 from flows.report.shared_labels import SharedLabels
 from workers.warehouse.acknowledgements import acknowledgements
-from workers.warehouse.asked import SCHEMA, every_audit
 from workers.warehouse.night_columns import OF_WINDOWS
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.release_row import ReleaseRow
@@ -57,7 +56,6 @@ class Tables:
         releases: rows of `release_audits`, all.
         withdrawals: model, day, when and why of each record that was taken back, newest first.
         acknowledged: model and sentence of each acknowledgement of a violation, oldest first.
-        asked: the audits of what was audited more than once, as `every_audit` returns them.
         secrets: the current record of each model, day and other secret than the label, likewise.
         shared: labels of the newest night on which several models were trained.
     """
@@ -71,7 +69,6 @@ class Tables:
     releases: pl.DataFrame = field(default_factory=pl.DataFrame)
     withdrawals: pl.DataFrame = field(default_factory=pl.DataFrame)
     acknowledged: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_ACKNOWLEDGED))
-    asked: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SCHEMA))
     secrets: pl.DataFrame = field(default_factory=pl.DataFrame)
     shared: tuple[SharedLabels, ...] = ()
 
@@ -96,7 +93,6 @@ class Tables:
             reliability=_some(self.reliability, mine),
             scores=_some(self.scores, mine),
             acknowledged=_some(self.acknowledged, theirs),
-            asked=_some(self.asked, theirs),
             secrets=self._secrets_of(models),
         )
 
@@ -110,7 +106,6 @@ class Tables:
             self.reliability,
             self.scores,
             self.acknowledged,
-            self.asked,
             self.secrets,
         )
 
@@ -188,7 +183,6 @@ def read_tables(
             schema=_ACKNOWLEDGED,
             orient="row",
         ),
-        asked=every_audit(warehouse, repeated=True),
         secrets=secrets,
         **details,
     )

@@ -52,7 +52,6 @@ from flows.report.templating import rendered
 from workers.plain_text import plain_text
 from workers.secret_files import state_key
 from workers.versions import CODE_VERSION
-from workers.warehouse.asked import asked_again
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.store import POSSIBLE_DAY, Warehouse
 
@@ -232,7 +231,6 @@ def _page(history: History, tables: Tables, night: dt.date) -> str:
         Details() if last is None else tables.details(last),
         night=night,
         secrets=tables.told_of([history.nights[0].model]),
-        asked=asked_again(tables.asked),
         acknowledged=tables.acknowledged["sentence"].to_list(),
     )
 

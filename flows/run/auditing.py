@@ -4,7 +4,6 @@ They share one read of the labels; each has a record of its own. Flows differ in
 when; how audits run, commit, alert and fail is here.
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -286,8 +285,6 @@ def as_asked(record: AuditRecord, job: Job, settings: Settings) -> AuditRecord:
     asked = {
         "exploratory": settings.plan_of(job.model, job.overrides) != settings.plan_of(job.model),
         "asked_by": asked_by(),
-        "notify": json.dumps(settings.model_named(job.model).notify),
-        "deadline": settings.deadline_text(job.model),
     }
     return record.model_copy(update={"audit": record.audit.model_copy(update=asked)})
 

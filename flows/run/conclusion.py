@@ -1,6 +1,5 @@
 """End of a flow of audits: report, summary, and the state in which Prefect shows it."""
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,14 +17,12 @@ from flows.notify.alerts import (
     lost_alert,
     remarks_alert,
     resolved_alert,
-    settings_alert,
     standing_alert,
     total_alert,
     unlisted_alert,
 )
 from flows.notify.artifacts import counted, leave_summary, summary
 from flows.notify.incidents import Incident, incidents_before, new_remarks
-from flows.notify.notified import names_taken_out
 from flows.notify.prefect_context import VIOLATED, log_failure
 from flows.report.known_windows import NightWindows, lost_nights
 from flows.run.auditing import Audited
@@ -33,11 +30,7 @@ from flows.run.publish_report import publish
 from flows.settings import Settings
 from privcore.exceptions import AuditError, TransientError, is_failure
 from privcore.lower_bounds.verdicts import Verdict
-from workers.audit.rows_again import RowsAgain
-from workers.lake.layout import Lake
-from workers.warehouse.asked import passed_over
 from workers.warehouse.input_changes import input_changes
-from workers.warehouse.late_labels import late_labels
 from workers.warehouse.maintenance import compact_crowded
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
@@ -223,14 +216,8 @@ def _beside(
     known = {row.audit_id: row for row in rows}
     named = warehouse.scan("audits").filter(pl.col("audit_id").is_in(list(known)))
     audits = warehouse.collect(named)
-    changed = ((known[one], told) for one, told in input_changes(warehouse, audits).items())
-    lake = Lake(settings.lake)
-    late = late_labels(rows, lake, warehouse, RowsAgain(lake).same)
-    for row, told in itertools.chain(changed, late):
-        yield inputs_alert(row, told, settings)
-    others = ((known[one], told) for one, told in passed_over(warehouse, audits).items())
-    for row, told in itertools.chain(names_taken_out(rows, settings), others):
-        yield settings_alert(row, told, settings)
+    for audit_id, told in input_changes(warehouse, audits).items():
+        yield inputs_alert(known[audit_id], told, settings)
     incidents = incidents_before(warehouse, list(known.values()), windows)
     for found in windows(warehouse, audits).sort("day", "model").iter_rows(named=True):
         row, incident = known[found["audit_id"]], incidents[found["audit_id"]]
@@ -256,8 +243,8 @@ def _changed(
         yield remarks_alert(row, words, settings)
     if found["declaration_change"] is not None:
         yield declaration_alert(row, found["declaration_change"], settings)
-    if found["settings_change"] is not None:
-        yield settings_alert(row, found["settings_change"], settings)
+    if found["nights_remark"] is not None:
+        yield inputs_alert(row, found["nights_remark"], settings)
 
 
 def _exceeding(

@@ -134,7 +134,7 @@ def test_json_is_a_list_of_objects_with_the_columns_of_audits(privaudit: Command
         "epsilon_standing",
         "standing",
         "declaration_change",
-        "settings_change",
+        "nights_remark",
         "claim_qvalue",
         "inputs_changed",
         "acknowledged_until",

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from flows.commands.stored import not_the_days
-from flows.notify.alerts import Event, alert_of, inputs_alert, settings_alert, unlisted_alert
-from flows.notify.notified import names_taken_out, notified_lately
+from flows.notify.alerts import Event, alert_of, inputs_alert
 from flows.run.auditing import _of_incident
 from flows.run.backfill import plan_backfill
 from flows.run.overdue import overdue_models
@@ -23,14 +22,9 @@ from tests.support.tiers import rest_slow
 from tests.support.warehouse import INPUTS, evaluated
 from workers.audit.remarks import _same_answers
 from workers.versions import METHOD_VERSION
-from workers.warehouse.asked import asked_again, every_audit
 from workers.warehouse.declaration_changes import declaration_change
-from workers.warehouse.input_changes import input_changes
 from workers.warehouse.store import Warehouse
 from workers.warehouse.together import together
-from workers.warehouse.unlisted import Unlisted
-
-STAYS = "refutes what was declared for 2026-03-02, and stays the day's."
 
 
 def put(warehouse: Warehouse, verdict: str, *, day: dt.date = DAY, **changes: Any) -> str:
@@ -56,43 +50,14 @@ def test_later_inputs_take_no_refutation_back(
 ) -> None:
     """Three violated days that were audited again made a violated standing consistent."""
     first = put(warehouse, "violated")
-    again = put(warehouse, **{"verdict": "consistent"} | changes)
+    put(warehouse, **{"verdict": "consistent"} | changes)
     assert warehouse.current()["audit_id"].to_list() == [first]
-    told = input_changes(warehouse, warehouse.scan("audits").collect())
-    assert f"The record {first[:8]} {STAYS}" in told[again]
-    assert first not in told
-
-
-@pytest.mark.slow
-def test_the_way_out_of_a_refutation_is_told(warehouse: Warehouse) -> None:
-    first = put(warehouse, "violated")
-    again = put(warehouse, "consistent", labels_digest="x" * 64)
-    (said,) = asked_again(every_audit(warehouse))
-    assert said.endswith("A later one takes no refutation back: withdrawing does.")
-    warehouse.withdraw(first, "The labels of that audit were damaged.")
-    assert warehouse.current()["audit_id"].to_list() == [again]
-    told = input_changes(warehouse, warehouse.scan("audits").collect())
-    assert STAYS not in told.get(again, "")
-
-
-@pytest.mark.parametrize(("proved", "told"), [(0.25, False), (0.0, True)])
-def test_a_slice_hides_no_labels_that_were_rewritten(
-    warehouse: Warehouse, proved: float, told: bool
-) -> None:
-    """A backfill audits the day again, and the digests are of other columns: no alert came."""
-    put(warehouse, "consistent")
-    sliced = PLAN.model_copy(update={"slices": ("city",)}).model_dump_json()
-    again = put(warehouse, "consistent", plan=sliced, labels_digest="x" * 64, epsilon_lower=proved)
-    found = input_changes(warehouse, warehouse.scan("audits").collect())
-    assert ("Rows or labels of 2026-03-02 changed" in found.get(again, "")) is told
 
 
 def test_an_exploratory_refutation_stays_no_nights_verdict(warehouse: Warehouse) -> None:
     put(warehouse, "violated", exploratory=True, labels_digest="x" * 64)
     own = put(warehouse, "consistent")
     assert warehouse.current()["audit_id"].to_list() == [own]
-    told = input_changes(warehouse, warehouse.scan("audits").collect())
-    assert STAYS not in told[own]
 
 
 def test_whoever_takes_an_audit_back_is_told_of(
@@ -103,7 +68,7 @@ def test_whoever_takes_an_audit_back_is_told_of(
 ) -> None:
     """Only the first page said so, and an operator's act turned a standing."""
     monkeypatch.setattr("pwd.getpwuid", lambda _: types.SimpleNamespace(pw_name="anna"))
-    first = put(warehouse, "violated", notify='["anna"]')
+    first = put(warehouse, "violated")
     assert withdraw_audit(settings, first, why="It proved 0.93.") == ()
     (alert,) = alerts
     assert (alert.event, alert.model, alert.day) == (Event.WITHDRAWN, "ads", DAY)
@@ -117,33 +82,12 @@ def test_refutations_that_are_deleted_are_told_of(
     warehouse: Warehouse, settings: Settings, alerts: list[Any]
 ) -> None:
     """Deleting the days that accuse turned a standing, and nobody heard of it."""
-    put(warehouse, "violated", day=EVE, notify='["anna"]')
+    put(warehouse, "violated", day=EVE)
     deleted, undelivered = delete_audits(settings, DAY)
     assert (deleted.audits, undelivered) == (1, ())
     (alert,) = alerts
-    assert (alert.event, alert.model, alert.notify) == (Event.WITHDRAWN, "ads", ("anna",))
+    assert (alert.event, alert.model, alert.notify) == (Event.WITHDRAWN, "ads", ())
     assert "of which 1 refute what ads declared" in alert.reason
-
-
-def test_names_that_are_taken_out_hear_of_it_after_nights_without_figures(
-    warehouse: Warehouse, settings: Settings
-) -> None:
-    """After eight such nights the alert of changed settings went to nobody."""
-    put(warehouse, "consistent", day=DAY - dt.timedelta(days=9), notify='["anna"]')
-    silent = {"status": "not_evaluable", "notify": "[]"}
-    for before in (8, 1):
-        put(warehouse, "not_evaluable", day=DAY - dt.timedelta(days=before), **silent)
-    assert notified_lately("ads", DAY, settings) == ("anna",)
-    nights = [
-        evaluated("ads", DAY - dt.timedelta(days=before), **INPUTS | silent).audit
-        for before in (8, 1)
-    ]
-    (told,) = names_taken_out(nights, settings)
-    assert told[0].day == DAY - dt.timedelta(days=8)
-    assert "named anna, and does not now" in told[1]
-    assert settings_alert(*told, settings).notify == ("anna",)
-    missed = Unlisted("ads", DAY - dt.timedelta(days=1))
-    assert unlisted_alert(missed, DAY, settings).notify == ("anna",)
 
 
 def test_two_changes_of_one_night_are_two_alerts(settings: Settings) -> None:

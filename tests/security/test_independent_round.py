@@ -31,7 +31,6 @@ from tests.support.lake import (
     small_lake,
 )
 from tests.support.onnx_files import onnx_file
-from tests.support.warehouse import evaluated, put_rows
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.checkpoints import write_checkpoint
@@ -42,9 +41,7 @@ from workers.lake.manifest import Privacy
 from workers.plan import Plan
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.scores.supplied import SuppliedScores
-from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import AuditRow
-from workers.warehouse.store import Warehouse
 
 ROWS = 800
 
@@ -352,20 +349,6 @@ def test_a_file_of_two_formats_is_run_as_what_was_checked(tmp_path: pathlib.Path
     wanted = onnx_format.load(shown).model.run(["Y"], rows)[0]
     found = onnx_format.load(of_two_formats(shown, hidden, tmp_path)).model
     assert all(np.array_equal(found.run(["Y"], rows)[0], wanted) for _ in range(3))
-
-
-def test_settings_that_change_behind_an_exploratory_night_are_told(tmp_path: pathlib.Path) -> None:
-    """Somebody asks for a night with a plan of their own; the next one was compared with none."""
-    warehouse = Warehouse(str(tmp_path / "w"))
-    plans = (Plan(), Plan(seed=5), Plan(significance=1e-9))
-    for number, plan in enumerate(plans):
-        record = evaluated("ads", DAY + dt.timedelta(days=number))
-        changes = {"plan": plan.model_dump_json(), "exploratory": number == 1}
-        audit = record.audit.model_copy(update=changes)
-        put_rows(warehouse, [record.model_copy(update={"audit": audit})])
-    told = epsilon_windows(warehouse, warehouse.current()).sort("day")["settings_change"].to_list()
-    assert told[0] is None
-    assert f"changed after {DAY}: plan.significance was 0.05" in told[1]
 
 
 def test_what_others_leave_in_the_reports_folder_ends_no_report(tmp_path: pathlib.Path) -> None:

@@ -1,8 +1,6 @@
 """The ninth round of new attacks: an owner, and an operator with them, over many nights."""
 
 import datetime as dt
-import json
-import os
 import pathlib
 from typing import Any
 
@@ -16,21 +14,17 @@ from flows.notify.alerts import Alert, Event, alert_of, total_alert
 from flows.report.known_windows import known_windows
 from flows.run.auditing import _of_incident
 from flows.run.conclusion import _beside, _lost
-from flows.run.withdrawing import delete_audits, withdraw_audit
+from flows.run.withdrawing import delete_audits
 from flows.settings import Settings
 from privcore.lower_bounds import WINDOW_EPSILONS
-from tests.support.lake import DAY, PLAN, label_path, label_rows, put_labels
+from tests.support.lake import DAY
 from tests.support.tiers import rest_slow
-from tests.support.warehouse import INPUTS, START, evaluated, failed, put_rows
-from workers.audit.rows_again import RowsAgain
-from workers.lake.layout import Lake
+from tests.support.warehouse import INPUTS, evaluated, failed, put_rows
 from workers.secret_files import state_key
 from workers.warehouse.input_changes import input_changes
-from workers.warehouse.late_labels import late_labels
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.serving_decision import Gate, audits_of, gate
-from workers.warehouse.settings_changes import settings_change
 from workers.warehouse.store import Warehouse
 from workers.warehouse.together import together
 from workers.warehouse.with_windows import with_windows
@@ -96,28 +90,6 @@ def test_nights_that_refute_together_are_not_deleted_in_silence(
     assert "with its other nights those of ads refute what it declared" in alert.reason
 
 
-def test_names_that_are_taken_out_for_an_hour_hear_of_a_withdrawal(
-    warehouse: Warehouse, settings: Settings, alerts: list[Alert]
-) -> None:
-    """The names are compared between nights, and are back before the next one."""
-    one = night(0, verdict="violated", notify='["anna"]')
-    put_rows(warehouse, [one])
-    withdraw_audit(settings, one.audit.audit_id, why="Damaged labels.")
-    assert [alert.notify for alert in alerts] == [("anna",)]
-
-
-@pytest.mark.parametrize("beside", [{"advantage": 0.1}, {"secrets": {"fair label": 0.5}}])
-def test_what_no_verdict_depends_on_hides_no_labels_that_were_rewritten(
-    warehouse: Warehouse, beside: dict[str, Any]
-) -> None:
-    """With a slice the digests are of other columns, and the plans differed in more than slices."""
-    plan = PLAN.model_copy(update={"slices": ("city",)} | beside).model_dump_json()
-    again = night(0, hour=1, plan=plan, labels_digest="x" * 64, epsilon_lower=0.0)
-    put_rows(warehouse, [night(0), again])
-    found = input_changes(warehouse, warehouse.scan("audits").collect())
-    assert "Rows or labels of 2026-03-02 changed" in found[again.audit.audit_id]
-
-
 def test_units_of_other_names_take_no_model_out_of_the_total_of_rows(warehouse: Warehouse) -> None:
     """Where no audit was of rows, each column of persons had a total of its own."""
     given = {
@@ -132,24 +104,6 @@ def test_units_of_other_names_take_no_model_out_of_the_total_of_rows(warehouse: 
     assert set(found) == {None, "who", "user"}
     assert found[None].models == ("user", "who")
     assert found[None].epsilon_composed == pytest.approx(12.0)
-
-
-@pytest.mark.parametrize(("since", "told"), [(None, 1), (DAY - dt.timedelta(days=3), 0)])
-def test_a_night_that_reads_its_own_day_alone_hides_no_late_labels(
-    warehouse: Warehouse, tmp_path: pathlib.Path, since: dt.date | None, told: int
-) -> None:
-    """What the night before could have told was not told again, whatever that one had read."""
-    lake, given = Lake(str(tmp_path / "lake")), {"dataset": "flights"}
-    day = DAY - dt.timedelta(days=3)
-    last = night(0, hour=72, trained_since=day, **given)
-    put_rows(
-        warehouse,
-        [night(-3, **given), night(-1, hour=48, trained_since=since, **given), last],
-    )
-    put_labels(lake, day, label_rows(20, seed=1))
-    written = (START + dt.timedelta(hours=24)).timestamp()
-    os.utime(label_path(lake, "flights", day), (written, written))
-    assert len([*late_labels([last.audit], lake, warehouse, RowsAgain(lake).same)]) == told
 
 
 @pytest.mark.parametrize("later", rest_slow([((3,),), ((),)]))
@@ -216,34 +170,6 @@ def test_a_day_that_is_audited_afterwards_is_in_the_total_of_its_labels(
     put_rows(warehouse, [first, evaluated("ads", DAY, hour=90, **given)])
     (found,) = together(warehouse, day=DAY)
     assert (found.day, found.models) == (DAY, ("ads", "loud"))
-
-
-@pytest.mark.parametrize(
-    ("before", "told"), rest_slow([("not_evaluable", True), ("consistent", False)])
-)
-def test_a_day_that_had_no_figures_begins_no_standing_earlier_unsaid(
-    warehouse: Warehouse, before: str, told: bool
-) -> None:
-    """The look at days that are audited afterwards was for days without any record."""
-    day = DAY - dt.timedelta(days=1)
-    earlier = night(-1) if before == "consistent" else failed("ads", day)
-    for record in (earlier, night(0, hour=24), night(-1, hour=72, labels_digest="x" * 64)):
-        warehouse.commit(record)
-    found = epsilon_windows(warehouse, warehouse.current()).sort("day")["settings_change"][0]
-    assert ("was audited after nights that follow it" in (found or "")) is told
-
-
-@pytest.mark.parametrize("feature", ["version", "privacy", "hour"])
-def test_a_feature_may_be_called_as_what_changes_each_night(feature: str) -> None:
-    """Settings may name its column: another one for `version` was no change."""
-    before, now = (
-        {"day": DAY, "plan": "{}", "exploratory": False, "notify": None, "deadline": None}
-        | dict.fromkeys(("decoy_commitment", "output_correction"))
-        | {"source": json.dumps({"labels": {"version": 3, "columns": {feature: column}}})}
-        for column in ("os_version", "noise")
-    )
-    told = settings_change(before, now | {"day": DAY + dt.timedelta(days=1)})
-    assert f'labels.columns.{feature} was "os_version" and is "noise"' in (told or "")
 
 
 def test_a_run_under_another_plan_is_not_taken_for_the_nights(

@@ -68,17 +68,17 @@ def test_a_holdout_that_comes_again_is_told_once_and_takes_back_nothing(
     """
     fresh = nights(tmp_path / "fresh", list(range(14)))
     assert fresh["standing"].count("violated") == 8
-    assert fresh["settings_change"] == [None] * 14
+    assert fresh["nights_remark"] == [None] * 14
     early = nights(tmp_path / "early", [0, 0, *range(2, 14)])
     assert early["standing"].count("violated") == 0
-    told = [change for change in early["settings_change"] if change]
-    assert told == [early["settings_change"][1]]
+    told = [change for change in early["nights_remark"] if change]
+    assert told == [early["nights_remark"][1]]
     assert str(told[0]).startswith("The holdout of 2026-04-02 is that of 2026-04-01: from now on")
     late = nights(tmp_path / "late", [*range(12), 3, 13])
     assert late["standing"] == fresh["standing"]
     assert late["epsilon_standing"][:12] == fresh["epsilon_standing"][:12]
     assert late["epsilon_standing"][12:] == [fresh["epsilon_standing"][11]] * 2
-    assert "is that of 2026-04-04" in str(late["settings_change"][12])
+    assert "is that of 2026-04-04" in str(late["nights_remark"][12])
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_rows_that_no_audit_writes_cost_no_other_model_its_report(tmp_path: path
     for model in NO_AUDIT_WRITES:
         row = found.filter(pl.col("model") == model).sort("day").row(-1, named=True)
         if row["epsilon_standing"] is None:
-            assert "contradict each other" in row["settings_change"], model
+            assert "contradict each other" in row["nights_remark"], model
     index = write_report(warehouse, tmp_path / "report")
     assert "good" in index.read_text(encoding="utf-8")
     assert (index.parent / "models" / "good.html").exists()

@@ -1,6 +1,5 @@
 """Attacks that stayed after six rounds, and are closed or told since 2026-11-27."""
 
-import datetime as dt
 import pathlib
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,7 +12,6 @@ import pytest
 from flows.settings import load_settings
 from flows.settings.problems import SettingsError
 from tests.support.lake import DAY, PLAN, write_settings
-from tests.support.warehouse import START
 from workers.audit.label_state import check_privatised
 from workers.audit.remarks import _persons
 from workers.exceptions import NotEvaluableError
@@ -26,8 +24,6 @@ from workers.lake.manifest import PrivatisedBy
 from workers.memorization.scan import _tokens, count_ngrams
 from workers.plan import Plan
 from workers.remark import sentences_of
-from workers.warehouse.model_nights import ModelNights
-from workers.warehouse.night_windows import _audited_afterwards
 
 
 def refusal(mechanism: dict[str, Any], *, classes: int, allowed: Any = True) -> str:
@@ -75,23 +71,6 @@ def test_a_total_of_datasets_that_owners_name_is_refused(tmp_path: pathlib.Path)
     named = path.read_text("utf-8").replace('name = "good"', 'name = "good"\ndataset = "flights"')
     path.write_text(named, "utf-8")
     assert load_settings(path).together is not None
-
-
-@pytest.mark.parametrize(
-    ("hours", "begun_again", "told"),
-    [([30, 31, 1, 0], False, True), ([30, 31, 1, 0], True, False), ([1, 0, 2, 30], False, False)],
-)
-def test_older_days_that_are_audited_afterwards_are_told(
-    hours: list[int], begun_again: bool, told: bool
-) -> None:
-    """Five of them ended a violated standing earlier, and nothing was said."""
-    at = [START + dt.timedelta(hours=hour) for hour in hours]
-    rows = pl.DataFrame({"recorded_at": at, "revision": 1})
-    given = SimpleNamespace(rows=rows, days=[DAY], begun_again=begun_again)
-    history = cast("ModelNights", given)
-    found = _audited_afterwards(history)
-    assert list(found) == [0] * told
-    assert all("was audited after nights that follow it" in sentence for sentence in found.values())
 
 
 def test_a_row_group_of_huge_sequences_is_refused_before_it_is_read(

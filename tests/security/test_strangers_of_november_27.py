@@ -19,7 +19,6 @@ from flows.commands.release import _print
 from flows.commands.stored import stored_audit
 from flows.commands.terminal_tables import frame_table
 from flows.notify.alerts import alert_of
-from flows.notify.notified import notified_lately
 from flows.report.pages import MARK
 from flows.report.site import write_report
 from flows.settings import load_settings
@@ -124,13 +123,6 @@ def test_lightgbm_quotes_no_file_on_the_output_of_a_command() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, cwd=ROOT)
     assert (done.stdout, done.stderr) == (b"", b"")
-
-
-@pytest.mark.parametrize("names", ["{", "5", "null", "[[1]]", "[{}]", "[" * 100_000])
-def test_forged_names_end_no_alerts(place: pathlib.Path, names: str) -> None:
-    eve = DAY - dt.timedelta(days=1)
-    put_rows(Warehouse(str(place / "warehouse")), [evaluated("good", eve, notify=names)])
-    assert notified_lately("good", DAY, load_settings()) == ()
 
 
 def test_words_of_others_call_nobody_in_a_chat(place: pathlib.Path) -> None:

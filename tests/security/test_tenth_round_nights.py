@@ -1,9 +1,6 @@
 """The tenth round of new attacks: an owner, and a writer of settings, over many nights."""
 
 import datetime as dt
-import json
-import os
-import pathlib
 from typing import Any
 
 import polars as pl
@@ -14,19 +11,14 @@ from flows.notify.incidents import Stage, incidents_before
 from flows.run.conclusion import _beside
 from flows.settings import Settings
 from tests.security.test_ninth_round_owner_nights import night
-from tests.support.lake import DAY, PLAN, label_path, label_rows, put_labels
+from tests.support.lake import DAY, PLAN
 from tests.support.tiers import rest_slow
-from tests.support.warehouse import START, evaluated, put_rows
-from workers.audit.rows_again import RowsAgain
-from workers.lake.layout import Lake
+from tests.support.warehouse import evaluated, put_rows
 from workers.warehouse.input_changes import input_changes
-from workers.warehouse.late_labels import late_labels
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import AuditRow
-from workers.warehouse.settings_changes import settings_change
 from workers.warehouse.store import Warehouse
 from workers.warehouse.together import together
-from workers.warehouse.unlisted import unlisted_models
 
 A_DAY = dt.timedelta(days=1)
 SEEING = {"epsilon_ceiling": 8.0, "epsilon_detectable": 0.2, "epsilon_lower": 0.0}
@@ -90,65 +82,6 @@ def test_a_bound_by_a_plan_that_somebody_chose_hushes_no_night(
     assert incident.stage(tonight.audit, 4.0) is stage
 
 
-@pytest.mark.parametrize(
-    ("first", "then", "told"),
-    [
-        ({}, REFUTED, False),
-        ({"significance": 1e-6}, REFUTED, True),
-        ({"significance": 1e-6}, SEEING, True),
-        ({"slices": ("city",)}, SEEING, False),
-    ],
-)
-def test_a_plan_that_came_before_the_nights_is_told(
-    warehouse: Warehouse,
-    settings: Settings,
-    first: dict[str, Any],
-    then: dict[str, Any],
-    told: bool,
-) -> None:
-    """By settings of their own an owner asked first, and the night's refutation did not count."""
-    plan = PLAN.model_copy(update=first).model_dump_json()
-    put_rows(warehouse, [night(0, hour=1, **SEEING | {"plan": plan})])
-    asked = night(0, hour=2, **then)
-    put_rows(warehouse, [asked])
-    found = [one.reason for one in _beside([asked.audit], warehouse, settings, epsilon_windows)]
-    assert any("by another plan (significance 1e-06) came first" in one for one in found) is told
-
-
-def settings_of(**changes: Any) -> dict[str, Any]:
-    """Return a night's settings as its record has them."""
-    return {
-        "day": "2026-04-01",
-        "plan": json.dumps({"power": 1, "repetitions": 4, "significance": 0.05}),
-        "notify": '["anna"]',
-        "deadline": "09:00:00 UTC",
-        "source": None,
-        "decoy_commitment": None,
-        "output_correction": None,
-    } | changes
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"plan": '{"power": 2, "repetitions": 5, "significance": 1e-06}'}, "plan.significance"),
-        ({"output_correction": '{"floor": 0.4}'}, "output_correction.floor"),
-        ({"deadline": "23:00:00 UTC"}, "deadline"),
-    ],
-)
-def test_many_names_hide_no_change_of_the_plan(change: dict[str, Any], said: str) -> None:
-    """Five changes were named, in the order of letters: notify comes before plan."""
-    crowd = {
-        "notify": json.dumps([f"team{number}" for number in range(9)]),
-        "source": json.dumps({"labels": {"columns": {f"x{number}": "y" for number in range(9)}}}),
-    }
-    told = settings_change(settings_of(), settings_of(**crowd | change))
-    assert told is not None
-    assert said in told
-    assert 'notify."anna" was true and is nothing' in told
-    assert "so did 8 others" in told
-
-
 def test_a_file_that_was_audited_long_ago_is_known(warehouse: Warehouse) -> None:
     """After 92 days a file could be served again as the day's own."""
     again = night(200, hour=4800)
@@ -172,32 +105,6 @@ def test_a_large_declaration_for_the_own_day_alone_exceeds_the_total(warehouse: 
     put_rows(warehouse, [*small, evaluated("large", last, epsilon_declared=50.0, **given)])
     found = {one.day: one.exceeds(8.0) for one in together(warehouse, day=last)}
     assert found == {DAY: False, last: True}
-
-
-def test_a_name_that_began_beside_the_old_one_is_its_successor(warehouse: Warehouse) -> None:
-    """Listed under both names for some nights, the model left its standing behind unsaid."""
-    rows = [evaluated("old", DAY + ahead * A_DAY, dataset="x") for ahead in range(20)]
-    rows += [evaluated("new", DAY + ahead * A_DAY, dataset="x") for ahead in range(15, 22)]
-    rows += [evaluated("older", DAY + ahead * A_DAY, dataset="x") for ahead in range(22)]
-    put_rows(warehouse, rows)
-    listed = [("new", "label"), ("older", "label")]
-    (missed,) = unlisted_models(warehouse, listed, DAY + 21 * A_DAY)
-    assert missed.successors == ("new",)
-
-
-@pytest.mark.parametrize(("ahead", "told"), [(8, True), (30, True), (32, False)])
-def test_labels_that_come_eight_days_late_are_told(
-    warehouse: Warehouse, tmp_path: pathlib.Path, ahead: int, told: bool
-) -> None:
-    """Of a training that reads a month, seven days were looked at."""
-    lake, since = Lake(str(tmp_path / "lake")), DAY
-    nights = [night(at, hour=24 * at, trained_since=since, dataset="flights") for at in range(40)]
-    put_rows(warehouse, nights[: ahead + 1])
-    put_labels(lake, DAY, label_rows(20, seed=1))
-    written = (START + dt.timedelta(hours=24 * ahead - 2)).timestamp()
-    os.utime(label_path(lake, "flights", DAY), (written, written))
-    found = list(late_labels([nights[ahead].audit], lake, warehouse, RowsAgain(lake).same))
-    assert bool(found) is told
 
 
 DOUBTFUL = SEEING | {"verdict": "doubtful", "remarks": ("rows_miscounted",)}

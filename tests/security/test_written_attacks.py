@@ -1,7 +1,6 @@
 """Attacks that were written down before they were tried, by owners and by strangers."""
 
 import datetime as dt
-import json
 import os
 import pathlib
 import random
@@ -17,16 +16,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.notify.alerts import Event, without_markup
+from flows.notify.alerts import without_markup
 from flows.notify.metrics import metrics_text
-from flows.report.known_windows import NightWindows
 from flows.report.pages import page_names
-from flows.run.conclusion import _beside
 from flows.settings import SettingsError, load_settings
 from privcore.exceptions import TerminalError
 from tests.security.test_sizes import varint
 from tests.security.test_stranger_attacks import ANSWER, SCORES, WEIGHTS, audit
-from tests.support.lake import DAY, PLAN, label_path, label_rows, write_settings
+from tests.support.lake import DAY, PLAN, label_path, label_rows
 from tests.support.mlflow_stub import Registry
 from tests.support.onnx_files import onnx_file
 from tests.support.tiers import rest_slow
@@ -300,45 +297,3 @@ def test_a_column_beside_the_labels_is_no_part_of_them(lake: Lake, name: str, va
     row = audit(lake)
     assert row.records == undisturbed.records, row.reason
     assert row.target_log_loss == undisturbed.target_log_loss
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("before", "now", "said"),
-    [
-        (
-            {"source": json.dumps({"tables": {"target": "new"}, "privacy": None})},
-            {"source": json.dumps({"tables": {"target": "tame"}, "privacy": None})},
-            "scores.target",
-        ),
-        (
-            {},
-            {"output_correction": '{"name":"noise_correction","epsilon":0.01,"floor":0.0}'},
-            "output_correction.epsilon",
-        ),
-        (
-            {"notify": '["anna@example.org"]'},
-            {"notify": "[]"},
-            "notify.",
-        ),
-        (
-            {"deadline": "09:00:00 UTC"},
-            {"deadline": "23:59:00 UTC"},
-            "deadline",
-        ),
-    ],
-    ids=["another column as the model", "corrected probabilities", "nobody notified", "later"],
-)
-def test_another_question_is_an_alert(
-    tmp_path: pathlib.Path, before: dict[str, str], now: dict[str, str], said: str
-) -> None:
-    """By settings of one model, or by its manifest: either way another model is audited."""
-    warehouse, settings = Warehouse(str(tmp_path / "w")), write_settings(tmp_path, ["ads"])
-    for day, columns in ((1, before), (2, now)):
-        record = evaluated("ads", dt.date(2026, 4, day))
-        audit = record.audit.model_copy(update=columns)
-        put_rows(warehouse, [record.model_copy(update={"audit": audit})])
-    given = load_settings(settings)
-    alerts = list(_beside([audit], warehouse, given, NightWindows(given.report)))
-    assert [alert.event for alert in alerts] == [Event.SETTINGS_CHANGED]
-    assert said in alerts[0].reason

@@ -33,7 +33,7 @@ from workers.lake import limits
 from workers.lake.manifest import Privacy, PrivatisedBy, guarantee_of
 from workers.plan import Plan
 from workers.remark import Remark, RemarkKind, remarked
-from workers.scan.partial_results import Game, PartialResult
+from workers.scan.partial_results import PartialResult
 from workers.sources.source import Source
 from workers.versions import CODE_VERSION, METHOD_VERSION
 from workers.warehouse.schema import AuditRecord, AuditRow, LabelColumnHolds, Status
@@ -182,7 +182,6 @@ def _audit_row(
         label_days=source.days if plan.days > 1 else None,
         privacy_unit=plan.privacy_unit,
         **_assumed(arms, evidence, result),
-        rows_digest=_rows_digest(source, plan, result),
         records=evidence.records,
         control_records=evidence.control_records if paired else control.records,
         excluded_records=result.excluded_records + result.bad.total,
@@ -214,13 +213,6 @@ def _audit_row(
         target_manifest_sha256=digests.target_manifest,
         proxy_manifest_sha256=digests.proxy_manifest,
     )
-
-
-def _rows_digest(source: Source, plan: Plan, result: PartialResult) -> str | None:
-    """Return the digest of the day's rows; None where none was made."""
-    if not result.rows.rows:
-        return None
-    return result.rows.stored(Game(source, plan).digested).text()
 
 
 def _said_of(

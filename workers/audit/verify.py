@@ -41,8 +41,6 @@ _NOT_FIGURES = {
     "plan",
     "exploratory",
     "asked_by",
-    "notify",
-    "deadline",
 }
 _WORDS = {"reason", "remarks", "assumption"}
 """Another version of the code may word them otherwise, or remark on more."""

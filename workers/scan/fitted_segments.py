@@ -1,8 +1,8 @@
 """Segments of one audited model's rows, in which a leak is looked for.
 
 Features and the models' answers choose them, by a sample of rows of both arms; no label and no arm
-does (`privcore.attacks.segments`). All rows are divided by a tree of splits, by single features, by
-how many of their values are unusual, and by whether there are other rows like them.
+does (`privcore.attacks.segments`). All rows are divided by a tree of splits, by single features and
+by how many of their values are unusual.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,6 @@ from privcore.attacks import Context, SegmentTree, Split, fit_segments
 from workers.labels.columns import Batch
 from workers.lake.manifest import Feature
 from workers.scan.fitted_student import StudentSample, context_of, read_context
-from workers.scan.rows_seen import RowsSeen
 
 _RARE = 0.01
 """Numbers beyond the quantiles of this share at either end are unusual, as are rarer categories."""
@@ -24,11 +23,6 @@ _UNUSUAL = (
     "rows without unusual values",
     "rows with one unusual value",
     "rows with several unusual values",
-)
-_ALIKE = (
-    "rows unlike all others",
-    "rows with a near duplicate",
-    "rows with an exact duplicate",
 )
 
 Grouping = tuple[tuple[str, ...], NDArray[np.int64]]
@@ -45,7 +39,6 @@ class FittedSegments:
         trees: divisions by features.
         usual: shape (numeric features, 2), between which numbers are usual.
         rare: of each categorical feature, which codes are rare (`Context`).
-        seen: which rows come several times.
     """
 
     features: tuple[Feature, ...]
@@ -53,7 +46,6 @@ class FittedSegments:
     trees: tuple[SegmentTree, ...]
     usual: NDArray[np.float64]
     rare: tuple[tuple[int, ...], ...]
-    seen: RowsSeen
 
     def groups(self, batch: Batch) -> tuple[Grouping, ...]:
         """Return the segments of a batch's rows, by each division of all rows."""
@@ -65,13 +57,12 @@ class FittedSegments:
                 for tree in self.trees
             ),
             _by_name(_UNUSUAL, np.minimum(self._unusual(context), len(_UNUSUAL) - 1)),
-            _by_name(_ALIKE, self.seen.alike(batch, self.features)),
         )
 
     @property
     def divisions(self) -> int:
         """The number of times that all rows are divided."""
-        return len(self.trees) + 2
+        return len(self.trees) + 1
 
     def words(self, division: int, name: str) -> str:
         """Return the name of a group in words, by the number of its division."""
@@ -109,7 +100,7 @@ class FittedSegments:
         return np.asarray(found, dtype=np.int64)
 
 
-def fitted_segments(sample: StudentSample, seen: RowsSeen, *, share: float) -> FittedSegments:
+def fitted_segments(sample: StudentSample, *, share: float) -> FittedSegments:
     """Return the segments of a sample, whose `target` is how far the target moved."""
     known, context = sample.context()
     trees = fit_segments(context, sample.target[:, 0], share=share)
@@ -119,7 +110,7 @@ def fitted_segments(sample: StudentSample, seen: RowsSeen, *, share: float) -> F
         for column in columns
     ]
     rare = tuple(_rare(codes) for codes in context.codes.T)
-    return FittedSegments(sample.features, known, trees, np.array(usual).reshape(-1, 2), rare, seen)
+    return FittedSegments(sample.features, known, trees, np.array(usual).reshape(-1, 2), rare)
 
 
 def _rare(codes: NDArray[np.int64]) -> tuple[int, ...]:

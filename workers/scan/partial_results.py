@@ -27,7 +27,6 @@ from privcore.lower_bounds import Secret
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.content_digest import ContentDigest
-from workers.labels.row_digest import RowDigest
 from workers.labels.shards import Partition
 from workers.lake.layout import Lake
 from workers.plan import Plan
@@ -42,8 +41,6 @@ from workers.sources.source import Source
 
 MAXIMUM_SLICES = 1000
 """A slice column of more values is a mistake, and would name people."""
-MOST_DIGESTED = 1 << 27
-"""Size of a day's files above which no digest of its rows is made: none would be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,21 +76,6 @@ class Game:
         """The columns that the game needs of the label files."""
         asked = [*self.source.columns, *self.source.context, *self.plan_columns]
         return tuple(dict.fromkeys(asked))
-
-    @property
-    def digested(self) -> tuple[str, ...]:
-        """The columns of which rows are digested; none where no later night could ask for it.
-
-        Only labels of the lake are looked at again, once a model, where training reads earlier
-        days' as well.
-        """
-        facts, plan = self.source.facts, self.plan
-        if "trained_since" not in facts or "source" in facts:
-            return ()
-        if plan.days > 1 or plan.secret is not Secret.LABEL:
-            return ()
-        unit = plan.privacy_unit
-        return tuple(sorted({*self.source.columns, *(() if unit is None else (unit,))}))
 
     @property
     def may_have_student(self) -> bool:
@@ -246,7 +228,6 @@ class PartialResult:
         hashed: how files store the column whose hash divides the records; of no rule, none.
         weights: of sampled rows; of none where no column of weights says what training kept.
         table_training_rows: training rows of the table, whatever their labels and persons are.
-        rows: digest of the day's rows; of none where no later training reads them again.
         student: what the student was taught with; None of parts, and where there is none.
         draw: of how many rows lots chose those that played; likewise.
     """
@@ -270,7 +251,6 @@ class PartialResult:
     hashed: frozenset[str] = frozenset()
     table_training_rows: int = 0
     weights: SamplingWeights = field(default_factory=SamplingWeights)
-    rows: RowDigest = field(default_factory=RowDigest)
     student: Taught | None = None
     draw: RowDraw | None = None
 
@@ -324,7 +304,6 @@ class PartialResult:
             self.hashed | other.hashed,
             self.table_training_rows + other.table_training_rows,
             self.weights + other.weights,
-            self.rows + other.rows,
         )
 
     def training_rows(self, played: int) -> int:

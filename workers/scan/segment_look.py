@@ -1,4 +1,4 @@
-"""Segments are fitted before the first row is counted: a sample is read, and all rows' features."""
+"""Segments are fitted before the first row is counted: a sample of rows is read."""
 
 import dataclasses
 
@@ -8,10 +8,7 @@ from numpy.typing import NDArray
 from privcore.attacks import learned
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor
-from workers.labels.batches import batches_of
 from workers.labels.columns import Batch
-from workers.labels.parquet import read_footer
-from workers.labels.shards import WorkUnit
 from workers.scan.fitted_segments import fitted_segments
 from workers.scan.fitted_student import (
     FittedStudent,
@@ -22,11 +19,8 @@ from workers.scan.fitted_student import (
 )
 from workers.scan.partial_results import Game, LabelPass
 from workers.scan.players import players, row_folds, row_streams
-from workers.scan.rows_seen import HashCounts, RowsSeen
 from workers.scan.student_look import sampled
 from workers.sources.source import SharedScores
-
-_BATCH_ROWS = 1 << 16
 
 
 def with_segments(shared: LabelPass, *, share: float, executor: Executor) -> LabelPass:
@@ -48,11 +42,7 @@ def with_segments(shared: LabelPass, *, share: float, executor: Executor) -> Lab
             f"No features of {game.source.model} can be read, so its rows cannot be divided into "
             "groups: name feature columns in [models.scores] context.",
         )
-
-    units = shared.partition.work_units
-    seen = executor.fold(_count_rows, shared, units, on_done=lambda _: None)
-    assert seen is not None  # noqa: S101  # there was a sample
-    segments = fitted_segments(samples[0], seen, share=share)
+    segments = fitted_segments(samples[0], share=share)
     return dataclasses.replace(shared, games=(dataclasses.replace(game, segments=segments),))
 
 
@@ -98,21 +88,3 @@ def _movement(game: Game, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.f
     if game.student is not None:
         expected = game.student.probabilities(batch, rows, folds)[:, 0]
     return np.asarray(np.abs(learned(target) - learned(expected)).max(axis=1))
-
-
-def _count_rows(shared: LabelPass, unit: WorkUnit) -> tuple[None, RowsSeen]:
-    """Return which rows of a work unit come several times; what cannot be read is left out."""
-    (game,), lake, partition = shared.games, shared.lake, shared.partition
-    nothing = HashCounts.of(np.zeros(0, dtype=np.uint64))
-    seen = RowsSeen(nothing, nothing)
-    for piece in unit:
-        path = partition.path(piece.file)
-        try:
-            footer = read_footer(lake, path, game.columns, listed=partition.file(piece.file))
-            for batch in batches_of(lake, partition, piece, footer, game.columns, rows=_BATCH_ROWS):
-                playing = players(game, batch)
-                rows = np.concatenate([playing.training, playing.holdout])
-                seen += RowsSeen.of(batch, game.source.context_features(batch), rows)
-        except NotEvaluableError:
-            continue
-    return None, seen

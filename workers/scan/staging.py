@@ -36,7 +36,6 @@ from privcore.attacks import (
 from workers.exceptions import Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.content_digest import ContentDigest
-from workers.labels.row_digest import RowDigest
 from workers.labels.shards import WorkUnit
 from workers.lake.layout import open_filesystem
 from workers.lake.retries import patiently
@@ -233,7 +232,6 @@ def _arrays(result: PartialResult) -> Arrays:
         ],
         "copies": [dict(result.copies.judged), list(result.copies.found.items())],
         "diagnostics": result.diagnostics.as_json(),
-        "rows": result.rows.rows,
         "bad": [dict(bad.counts), bad.first, bad.reason, bad.sentence, bad.fatal],
     }
     arrays: Arrays = {
@@ -251,7 +249,6 @@ def _arrays(result: PartialResult) -> Arrays:
         "scores": np.stack([part.counts for part in result.scores]),
         "content": result.content.lanes,
         "committed": result.committed.lanes,
-        "rows": result.rows.lanes,
         "holdout": result.holdout.hashes,
         **result.alike.arrays(),
     }
@@ -401,5 +398,4 @@ def _result(arrays: Arrays) -> PartialResult:
         hashed=frozenset(facts["hashed"]),
         table_training_rows=facts["trained"],
         weights=SamplingWeights(*facts["weights"]),
-        rows=RowDigest(facts["rows"], arrays["rows"]),
     )

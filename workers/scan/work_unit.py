@@ -20,12 +20,10 @@ from workers.labels.parquet import (
     read_footer,
     read_row_group,
 )
-from workers.labels.row_digest import RowDigest
 from workers.labels.shards import Piece, WorkUnit
 from workers.scan.cost import Cost, Meter
 from workers.scan.near_copies import NearCopies, is_inspected, near_copies
 from workers.scan.partial_results import (
-    MOST_DIGESTED,
     Game,
     LabelPass,
     PartialResult,
@@ -184,14 +182,12 @@ def _scan_batches(
                     copies = _copies(shared, game, batch)
                     alike = _alike(game, batch, asked, looked)
                     held = sketched_rows(game.source, batch, playing.held)
-                    digest = _rows(shared, game, batch, scores)
                 decoys = _decoys(game.source, batch, scores)
                 result = dataclasses.replace(
                     result,
                     copies=copies,
                     alike=alike,
                     holdout=held,
-                    rows=digest,
                     hashed=frozenset(filter(None, [game.source.hashed_kind(batch)])),
                     table_training_rows=int(np.count_nonzero(game.source.arms(batch)[0])),
                     weights=playing.weights,
@@ -323,18 +319,6 @@ def _alike(game: Game, batch: Batch, scores: SharedScores, looked: Looked) -> Ro
     if game.plan.privacy_unit is not None:
         return RowsAlike.none()
     return rows_alike(batch, game.source, scores, looked)
-
-
-def _rows(shared: LabelPass, game: Game, batch: Batch, scores: SharedScores) -> RowDigest:
-    """Return the digest of all rows, once for games that read the same columns."""
-    columns = game.digested
-    if not columns or shared.partition.bytes > MOST_DIGESTED:
-        return RowDigest()
-    key = ("rows", columns)
-    if key not in scores.made:
-        scores.made[key] = RowDigest.of(batch.table, columns)
-    digest: RowDigest = scores.made[key]
-    return digest
 
 
 def _decoys(source: Source, batch: Batch, scores: SharedScores) -> OddsTally | None:

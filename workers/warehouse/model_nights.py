@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from privcore.lower_bounds import WINDOW_EPSILONS, Night, standing_length
 from workers.warehouse.night_columns import NAMED, OF_AUDITS, WINDOWS
-from workers.warehouse.settings_changes import COLUMNS as OF_SETTINGS
 from workers.warehouse.standings import COLUMNS as OF_STANDINGS
 from workers.warehouse.standings import recurs_from
-from workers.warehouse.store import CONFIGURED, COUNTED_WITH_OTHERS, Warehouse
+from workers.warehouse.store import CONFIGURED, Warehouse
 
 _CLAIM = ("family", "delta", "classes", "neighbors", "labels_recur", "method_version")
 _AT_ONCE = 20_000
@@ -44,7 +43,6 @@ class ModelNights:
         starts: index of the night with which each one's standing begins.
         wanted: indices of the nights that are asked about, ascending; not empty.
         firsts: of nights of which a later audit counts, what is stored of the first, by index.
-        begun_again: whether the first night had figures before the record that counts.
     """
 
     model: str
@@ -55,7 +53,6 @@ class ModelNights:
     starts: list[int]
     wanted: list[int]
     firsts: Mapping[int, Mapping[str, Any]]
-    begun_again: bool
 
     def series(self) -> list[list[str]]:
         """Return the nights' ids; where first audits had the same claim, also as these have it."""
@@ -116,7 +113,7 @@ def model_nights(
         .filter(CONFIGURED)
         .sort("model", "secret", "day")
     )
-    firsts, begun_again = _firsts(warehouse, stored, wealth), _begun_again(warehouse, stored)
+    firsts = _firsts(warehouse, stored, wealth)
     asked = set(audits["audit_id"])
     for (model, secret), rows in stored.group_by("model", "secret", maintain_order=True):
         ids, days = rows["audit_id"].to_list(), rows["day"].to_list()
@@ -137,7 +134,6 @@ def model_nights(
                     for place, day in enumerate(days)
                     if (model, secret, day) in firsts
                 },
-                begun_again=(model, secret) in begun_again,
             )
 
 
@@ -154,22 +150,6 @@ def _firsts(
     stored = wealth.join(others.lazy().select("audit_id", "secret"), on="audit_id", how="inner")
     rows = warehouse.collect(stored).iter_rows(named=True)
     return {(row["model"], row["secret"], row["day"]): row for row in rows}
-
-
-def _begun_again(warehouse: Warehouse, nights: pl.DataFrame) -> set[tuple[Any, ...]]:
-    """Return the models and secrets whose first night had other figures, withdrawn or not."""
-    key = ("model", "day", "secret")
-    first = nights.unique(("model", "secret"), keep="first", maintain_order=True)
-    several = first.filter(pl.col("revision") > 1)
-    if several.is_empty():
-        return set()
-    others = (
-        warehouse.scan("audits")
-        .filter(COUNTED_WITH_OTHERS)
-        .join(several.lazy().select(*key, counts="audit_id"), on=key, how="inner")
-        .filter(pl.col("audit_id") != pl.col("counts"))
-    )
-    return set(warehouse.collect(others.select("model", "secret")).iter_rows())
 
 
 def _starts(claims: Sequence[tuple[object, ...]], prices: Sequence[float | None]) -> list[int]:
@@ -237,22 +217,6 @@ def evidence_of(warehouse: Warehouse, histories: Iterable[ModelNights]) -> dict[
             standing=one if standing is None else Night(standing, standing_price),
         )
     return nights
-
-
-def settings_of(
-    warehouse: Warehouse, histories: Iterable[ModelNights]
-) -> dict[str, Mapping[str, object]]:
-    """Return the settings of every audit that is compared with the night before or after it."""
-    days = {
-        history.ids[one]: history.days[one] for history in histories for one in history.compared()
-    }
-    stored = warehouse.collect(
-        warehouse.scan("audits")
-        .filter(pl.col("day") >= min(days.values()), pl.col("day") <= max(days.values()))
-        .filter(pl.col("audit_id").is_in(list(days)))
-        .select("audit_id", *OF_SETTINGS)
-    )
-    return {row["audit_id"]: row for row in stored.iter_rows(named=True)}
 
 
 def _strategies(lists: pl.Series) -> list[NDArray[np.float64] | None]:

@@ -29,7 +29,7 @@ AVERAGED = "nights_averaged"
 EPSILON_STANDING = "epsilon_standing"
 STANDING = "standing"
 DECLARATION_CHANGE = "declaration_change"
-SETTINGS_CHANGE = "settings_change"
+NIGHTS_REMARK = "nights_remark"
 CONTRADICTORY = (
     "Stored rows of these nights contradict each other, which no audit writes, so that nothing is "
     "derived from nights together: restore the warehouse from a copy, and see who may write there."

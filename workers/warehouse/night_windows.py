@@ -1,7 +1,6 @@
 """Evidence over many nights, derived from what is stored."""
 
 import bisect
-import datetime as dt
 import functools
 import itertools
 import logging
@@ -29,7 +28,6 @@ from workers.warehouse.model_nights import (
     first_of,
     in_groups,
     model_nights,
-    settings_of,
 )
 from workers.warehouse.night_columns import (
     AVERAGED,
@@ -38,11 +36,10 @@ from workers.warehouse.night_columns import (
     EPSILON_CEILING,
     EPSILON_LOWER,
     EPSILON_STANDING,
-    SETTINGS_CHANGE,
+    NIGHTS_REMARK,
     STANDING,
     WINDOWS,
 )
-from workers.warehouse.settings_changes import settings_change
 from workers.warehouse.standings import COLUMNS as OF_STANDINGS
 from workers.warehouse.standings import by_recurrence
 from workers.warehouse.standings import standings as model_standings
@@ -68,9 +65,8 @@ MEANINGS = {
     "one, is violated where the last other one is.",
     DECLARATION_CHANGE: "How the declaration, or whose labels are audited, differs from the "
     "model's evaluated night before, in words; null where it does not.",
-    SETTINGS_CHANGE: "How the plan, or the place of scores, labels or checkpoints, differs from "
-    "the model's evaluated night before, or that the holdout comes again from this night on, "
-    "or that this first night was audited after later ones, in words; null elsewhere.",
+    NIGHTS_REMARK: "That the holdout comes again from this night on, or that stored rows of these "
+    "nights contradict each other, in words; null elsewhere.",
 }
 """Meanings of the columns of `epsilon_windows`."""
 _STANDING_SHARE = 0.25  # of a night's significance: one fifth of the plan's against four
@@ -89,7 +85,7 @@ def epsilon_windows(
     by the plan or since a holdout comes again (`recurs_from`). `standing` is
     `workers.warehouse.standings`'s. All is derived anew at each reading, since a later record may
     supersede a night. Nights whose rows contradict each other, which no audit writes, have null in
-    all columns, and the last one's `settings_change` says so. An exploratory audit has no row here,
+    all columns, and the last one's `nights_remark` says so. An exploratory audit has no row here,
     and adds to none: whoever chooses its plan would choose what the nights prove together.
 
     `current` are the current records of every secret of these models; read by default.
@@ -104,15 +100,15 @@ def epsilon_windows(
         EPSILON_STANDING: pl.Float64,
         STANDING: pl.String,
         DECLARATION_CHANGE: pl.String,
-        SETTINGS_CHANGE: pl.String,
+        NIGHTS_REMARK: pl.String,
     }
     found = [pl.DataFrame(schema=schema)]
     for histories in in_groups(model_nights(warehouse, audits, current=current)):
         rows: list[dict[str, object]] = []
-        wealth, settings = evidence_of(warehouse, histories), settings_of(warehouse, histories)
+        wealth = evidence_of(warehouse, histories)
         for history in histories:
             try:
-                rows += list(_of_model(history, wealth, settings, significance))
+                rows += list(_of_model(history, wealth, significance))
             except Exception:  # noqa: BLE001  # rows that were forged cost no other model its own
                 _log.exception("Nights of %s cannot be read together.", history.model)
                 rows += _unreadable(history)
@@ -123,23 +119,17 @@ def epsilon_windows(
 def _of_model(
     history: ModelNights,
     wealth: Mapping[str, NightEvidence],
-    settings: Mapping[str, Mapping[str, object]],
     significance: Mapping[str, float],
 ) -> Iterator[dict[str, object]]:
     """Yield the windows and standings that end with each wanted night of one model."""
     windows = _windows(history, wealth, significance)
     proved = [_epsilons_standing(history, ids, wealth, significance) for ids in history.series()]
     verdicts = _verdicts(history, significance)
-    told = _first_repeats(history) | _audited_afterwards(history)
+    told = _first_repeats(history)
     places = history.compared()
-    nights = history.rows[places].rows(named=True)
-    rows = {
-        place: night | dict(settings[night["audit_id"]])
-        for place, night in zip(places, nights, strict=True)
-    }
+    rows = dict(zip(places, history.rows[places].rows(named=True), strict=True))
     for place in history.wanted:
         row, before = rows[place], rows.get(place - 1)
-        changed = settings_change(before, row)
         yield {
             "model": history.model,
             "day": row["day"],
@@ -148,7 +138,7 @@ def _of_model(
             EPSILON_STANDING: max(one[place] for one in proved),
             STANDING: _standing(verdicts[place], row["verdict"]),
             DECLARATION_CHANGE: declaration_change(before, row),
-            SETTINGS_CHANGE: " ".join(filter(None, (changed, told.get(place)))) or None,
+            NIGHTS_REMARK: told.get(place),
         }
 
 
@@ -165,7 +155,7 @@ def _unreadable(history: ModelNights) -> Iterator[dict[str, object]]:
             "model": history.model,
             "day": history.days[place],
             "audit_id": history.ids[place],
-            SETTINGS_CHANGE: CONTRADICTORY if last else None,
+            NIGHTS_REMARK: CONTRADICTORY if last else None,
         }
 
 
@@ -282,20 +272,6 @@ def _first_repeats(history: ModelNights) -> dict[int, str]:
             "they are not independent, and together they prove less. Hold out new rows every day."
         )
     return found
-
-
-def _audited_afterwards(history: ModelNights) -> dict[int, str]:
-    """Say of a model's first night that it first had figures a day or more after a later one."""
-    at, revision = history.rows["recorded_at"], history.rows["revision"][0]
-    first, later = at[0], at[1:].min()
-    if history.begun_again or None in {revision, first, later}:
-        return {}
-    if first - later < dt.timedelta(days=1):
-        return {}
-    return {
-        0: f"{history.days[0]} was audited after nights that follow it. Standings, which end after "
-        f"{STANDING_NIGHTS} nights, now begin with it, so that they end earlier."
-    }
 
 
 def _verdicts(history: ModelNights, significance: Mapping[str, float]) -> dict[int, str | None]:

@@ -208,15 +208,6 @@ class AuditRow(TableRow):
     asked_by: str | None = None
     """Who asked for the audit: the deployment, or the operating system's user. Null where it is not
     known."""
-    notify: str | None = None
-    """The model's `notify` of the settings, as JSON. Null where no settings asked for the audit."""
-    deadline: str | None = None
-    """Time of the next day by which the settings wanted the audit, and its zone. Null where no
-    settings asked for it."""
-    rows_digest: str | None = None
-    """Digest of the day's rows, whatever files they lie in, as JSON with its columns. Null unless
-    training reads earlier days again, so that later nights ask whether rows came after the audit.
-    Null also outside of the lake, where several days play, and of days above 128 MiB."""
     target_manifest_sha256: str | None = None
     """Digest of the audited checkpoint's manifest."""
     proxy_manifest_sha256: str | None = None

@@ -21,7 +21,7 @@ from tests.support.lake import write_settings
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import put_rows
 from tests.workers.warehouse.test_night_windows import START, night
-from workers.warehouse.night_columns import EPSILON_STANDING, SETTINGS_CHANGE
+from workers.warehouse.night_columns import EPSILON_STANDING, NIGHTS_REMARK
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import AuditRow
 from workers.warehouse.store import Warehouse
@@ -263,5 +263,5 @@ def test_nights_that_contradict_each_other_are_read_again(
         current = warehouse.current(every_secret=True)
         found = known_windows(tmp_path, KEY)(warehouse, current).filter(pl.col("model") == "ads")
         assert found[EPSILON_STANDING].null_count() == 7
-        assert "contradict each other" in found.sort("day")[SETTINGS_CHANGE][-1]
+        assert "contradict each other" in found.sort("day")[NIGHTS_REMARK][-1]
     assert len(derived.pop()) == 7

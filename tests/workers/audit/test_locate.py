@@ -92,20 +92,6 @@ def test_a_group_is_called_by_words_that_no_terminal_obeys(tmp_path: pathlib.Pat
 
 
 @pytest.mark.slow
-def test_a_leak_of_duplicates_is_named_as_one(tmp_path: pathlib.Path) -> None:
-    """A twentieth of the rows is there twice, and only their labels are known."""
-    frame = rows(pl.lit(value=False), leak=2.0)
-    twice = pl.struct("age", "place", "kind").is_duplicated()
-    truth, knows = 2.0 * (2 * pl.col("clicked") - 1), twice & (pl.col("split") == "train")
-    frame = frame.with_columns(
-        p_today=pl.when(knows).then(1.0 / (1.0 + (-truth).exp())).otherwise("p_today")
-    )
-    found = located(tmp_path / "table", frame)
-    assert named(found)["rows with an exact duplicate"] > 0.5
-    assert "rows unlike all others" not in named(found)
-
-
-@pytest.mark.slow
 def test_where_nothing_leaks_nothing_is_named(tmp_path: pathlib.Path) -> None:
     found = located(tmp_path / "table", rows(pl.lit(value=False)))
     assert named(found) == {}

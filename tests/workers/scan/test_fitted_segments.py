@@ -7,7 +7,6 @@ from workers.labels.columns import Batch
 from workers.lake.manifest import Feature
 from workers.scan.fitted_segments import FittedSegments, fitted_segments
 from workers.scan.fitted_student import StudentSample, read_context
-from workers.scan.rows_seen import RowsSeen
 
 ROWS = 2_000
 FEATURES = (
@@ -33,8 +32,7 @@ def fitted() -> tuple[FittedSegments, pl.DataFrame, Batch]:
     sample = StudentSample(
         FEATURES, whole.astype(np.uint64), 0 * whole, numbers, words, moved, 0 * moved, whole
     )
-    seen = RowsSeen.of(batch, FEATURES, whole)
-    return fitted_segments(sample, seen, share=0.05), frame, batch
+    return fitted_segments(sample, share=0.05), frame, batch
 
 
 def named(segments: FittedSegments, batch: Batch) -> list[dict[str, np.ndarray]]:
@@ -48,7 +46,7 @@ def named(segments: FittedSegments, batch: Batch) -> list[dict[str, np.ndarray]]
 def test_the_rows_of_a_segment_are_those_that_its_name_says() -> None:
     segments, frame, batch = fitted()
     tree, by_age, by_place, *_ = named(segments, batch)
-    assert len(segments.groups(batch)) == segments.divisions == 5
+    assert len(segments.groups(batch)) == segments.divisions == 4
     place = frame["place"].to_numpy()
     assert {"place is A", "place is B", "place is Rome"} <= set(by_place)
     assert np.array_equal(by_place["place is B"], place == "B")
@@ -68,7 +66,7 @@ def test_the_rows_of_a_segment_are_those_that_its_name_says() -> None:
 def test_unusual_values_are_those_at_the_ends_and_rare_words() -> None:
     """A missing number is none, and a column of words that are all rare has none."""
     segments, frame, batch = fitted()
-    unusual = named(segments, batch)[-2]
+    unusual = named(segments, batch)[-1]
     age = read_context(batch, FEATURES[:1], np.arange(ROWS))[0][:, 0]
     low, high = np.nanquantile(age, (0.01, 0.99))
     ends = (age < low) | (age > high)
@@ -81,5 +79,5 @@ def test_unusual_values_are_those_at_the_ends_and_rare_words() -> None:
 def test_words_that_the_sample_lacks_are_rare() -> None:
     segments, _, _ = fitted()
     new = pl.DataFrame({"age": [0.0, 0.0], "place": ["A", "never seen"], "visitor": ["v1", "x"]})
-    unusual = named(segments, Batch(new.to_arrow(), "table", ("file", 0, 0)))[-2]
+    unusual = named(segments, Batch(new.to_arrow(), "table", ("file", 0, 0)))[-1]
     assert unusual["rows with one unusual value"].tolist() == [False, True]

@@ -1,4 +1,4 @@
-"""A model that leaves the settings is missed, and its new name is found."""
+"""A model, or a secret of it, that leaves the settings is missed."""
 
 import datetime as dt
 import pathlib
@@ -53,20 +53,13 @@ def test_a_secret_that_is_no_longer_asked_for_is_missed(tmp_path: pathlib.Path) 
     )
     assert unlisted_models(warehouse, [("ads", "label"), ("ads", "membership")], later) == ()
     (found,) = unlisted_models(warehouse, of_labels("ads"), later)
-    assert found == Unlisted("ads", START, (), "membership")
+    assert found == Unlisted("ads", START, "membership")
     assert found.sentence() == (
         "The membership audit of ads was last made for 2026-04-01, and the settings no longer ask "
         "for it. Ask for it again, or note why it ended."
     )
     (found,) = unlisted_models(warehouse, [("ads", "membership")], later + LATELY)
-    assert found == Unlisted("ads", later, (), "label")
-
-
-def test_a_renamed_model_is_missed_with_its_new_name(warehouse: Warehouse) -> None:
-    day = START + dt.timedelta(days=3)
-    found = unlisted_models(warehouse, of_labels("new", "other", "always"), day)
-    assert found == (Unlisted("old", START + dt.timedelta(days=2), ("new",)),)
-    assert "new began on the same dataset since" in found[0].sentence()
+    assert found == Unlisted("ads", later, "label")
 
 
 def test_a_model_that_disappears_is_missed_for_a_week(warehouse: Warehouse) -> None:
@@ -78,7 +71,6 @@ def test_a_model_that_disappears_is_missed_for_a_week(warehouse: Warehouse) -> N
         assert len(found) == missed
     (found_one,) = unlisted_models(warehouse, listed, last + dt.timedelta(days=1))
     assert found_one.sentence() == (
-        "always was last audited for 2026-04-05, and the settings no longer list it. new began on "
-        "the same dataset since, or shortly before: a new name begins a new standing, and leaves "
-        "the old one behind. List it again, or note why it was retired."
+        "always was last audited for 2026-04-05, and the settings no longer list it. List it "
+        "again, or note why it was retired."
     )

@@ -74,8 +74,8 @@ def describe(content: bytes) -> dict[str, Any]:
         raise
     except ERRORS:
         raise ModelRefusedError(
-            f"fails as it scores trial rows, in {most_memory() / 2**30:.3g} GiB of memory: see that "
-            "onnxruntime scores rows of small numbers and unknown words with it"
+            f"fails as it scores trial rows, in {most_memory() / 2**30:.3g} GiB of memory: see "
+            "that onnxruntime scores rows of small numbers and unknown words with it"
         ) from None
     if not np.isfinite(found).all() or found.min() < 0.0 or abs(found.sum() - 1.0) > _ADD_UP:
         raise ModelRefusedError(
