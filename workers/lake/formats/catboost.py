@@ -32,6 +32,8 @@ _WALKED = 1 << 26
 _ADD_UP = 1e-6
 _CONTEXTS = 64
 """Rows in which words are compared: an oblivious tree looks at all of its splits for each row."""
+_SEEN = 8
+"""Whole numbers that are looked for with ".0" behind them, as pandas writes floats."""
 _TRUTH = ("False", "True", "false", "true")
 _UNSEEN = "\0 a word of no table"
 _FORMS = ("cpp", "json")
@@ -132,6 +134,11 @@ def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> CatB
                 column = column.cast(pl.Int8)
                 said = f"{feature.name!r} is stored as booleans, which training wrote as "
                 guessed.append((place, ("0", "1"), _TRUTH, said))
+            elif column.dtype.is_integer():
+                seen = column.drop_nulls().value_counts(sort=True)[feature.name].head(_SEEN)
+                words = tuple(map(str, seen))
+                said = f"{feature.name!r} is stored as whole numbers, which training wrote as "
+                guessed.append((place, words, tuple(f"{word}.0" for word in words), said))
             column = column.cast(pl.String).fill_null("")
         columns.append(column)
     categorical = [f.name for f in manifest.features if f.kind == "categorical"]
@@ -143,7 +150,7 @@ def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> CatB
 def predict(loaded: LoadedModel, inputs: CatBoostRows, *, threads: int) -> NDArray[np.float64]:
     """Return probabilities, shape (records, classes)."""
     for place, words, others, said in inputs.guessed:
-        known = _known_words(loaded, place, (*words, *others))
+        known = _known_words(loaded, place, (*words, *others), said)
         if instead := known.isdisjoint(words) and sorted(known):
             raise InputsRefusedError(f"{said}{' or '.join(map(repr, instead))}: write it so")
     found = loaded.model.predict(
@@ -154,9 +161,11 @@ def predict(loaded: LoadedModel, inputs: CatBoostRows, *, threads: int) -> NDArr
     return np.asarray(found, dtype=np.float64)
 
 
-def _known_words(loaded: LoadedModel, place: int, words: tuple[str, ...]) -> set[str]:
-    """Return of which words as a category a model says something else than of one never seen."""
-    key = (place, words)
+def _known_words(loaded: LoadedModel, place: int, words: tuple[str, ...], key: str) -> set[str]:
+    """Return of which words as a category a model says something else than of one never seen.
+
+    It is asked once for each `key`: later batches hold other whole numbers.
+    """
     if key not in loaded.known:
         model = loaded.model
         categorical = [int(position) for position in model.get_cat_feature_indices()]

@@ -61,7 +61,7 @@ class LoadedModel:
     categories: Categories = ()
     classes: tuple[str, ...] | None = None
     takes: tuple[tuple[str, str], ...] = ()
-    known: dict[Any, set[str]] = field(default_factory=dict, repr=False)
+    known: dict[str, set[str]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse a category of two codes.

@@ -192,9 +192,7 @@ def test_an_audit_of_any_framework_comes_to_figures(
 
     row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
 
-    # It was trained on other rows than the day's, which ONNX alone does not tell.
-    expected = "consistent" if kind == "onnx" else "doubtful"
-    assert (row.status, row.verdict) == ("evaluated", expected), row.reason
+    assert (row.status, row.verdict) == ("evaluated", "consistent"), row.reason
     assert row.target_log_loss is not None
     assert row.target_log_loss < 0.69
 

@@ -266,6 +266,31 @@ def test_a_column_gives_the_frameworks_own_probabilities_or_a_refusal(
     assert asked_otherwise >= ALSO_ASKED.get(trainer, 3)
 
 
+@pytest.mark.parametrize(
+    ("values", "wrote", "said"),
+    [
+        ([10, 20, 30], lambda one: f"{one}.0", "whole numbers, which training wrote as '10.0' or"),
+        ([True, False, True], str, "booleans, which training wrote as 'False'"),
+        (
+            ["a", None, "b"],
+            lambda one: "unknown" if pd.isna(one) else one,
+            "missing values, which training wrote as 'unknown'",
+        ),
+    ],
+)
+def test_catboosts_words_are_looked_for_in_the_model(
+    tmp_path: pathlib.Path, values: list[Any], wrote: Callable[[Any], str], said: str
+) -> None:
+    stored = pd.Series([values[place % 3] for place in range(ROWS)])
+    frame, label = frame_of(stored)
+    content, says = by_catboost(frame.assign(c=stored.map(wrote).astype("str")), label)
+    with pytest.raises(NotEvaluableError, match=said):
+        as_audited("catboost", content, frame, tmp_path)
+    told = frame.assign(c=stored.map(wrote).astype("str"))
+    found = as_audited("catboost", content, told, tmp_path)
+    np.testing.assert_allclose(found, says(told), atol=1e-6, rtol=0)
+
+
 def changed(frame: pd.DataFrame, trainer: str) -> Iterator[pd.DataFrame]:
     """Yield the frame with values that training did not see, and with missing ones.
 
