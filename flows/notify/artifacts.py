@@ -44,9 +44,14 @@ def markdown_text(text: str, *, linked: bool = False) -> str:
     return shown if linked else _OF_ADDRESSES.sub(r"`\g<0>`", shown)
 
 
-def summary(title: str, rows: Sequence[AuditRow], *, report: str | None) -> str:
-    """Return a night, an audit or a backfill as markdown: counts, table, link to the report."""
-    lines = [f"## {markdown_text(title)}", "", counted(rows), ""]
+def summary(title: str, rows: Sequence[AuditRow], *, report: str | None, more: str = "") -> str:
+    """Return a night, an audit or a backfill as markdown: counts and more, table, report."""
+    lines = [
+        f"## {markdown_text(title)}",
+        "",
+        f"{counted(rows)} {markdown_text(more)}".rstrip(),
+        "",
+    ]
     if rows:
         lines += [
             "| day | model | epsilon_lower | declared | ceiling | control | verdict | why |",

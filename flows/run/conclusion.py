@@ -23,6 +23,8 @@ from flows.notify.alerts import (
 )
 from flows.notify.artifacts import counted, leave_summary, summary
 from flows.notify.incidents import Incident, incidents_before, new_remarks
+from flows.notify.metrics import latest_records
+from flows.notify.naming import named
 from flows.notify.prefect_context import VIOLATED, log_failure
 from flows.report.known_windows import NightWindows, lost_nights
 from flows.run.auditing import Audited
@@ -37,6 +39,9 @@ from workers.warehouse.store import Warehouse
 from workers.warehouse.together import together
 from workers.warehouse.unlisted import unlisted_models
 from workers.warehouse.with_windows import Windows
+
+_NAMED = 10
+"""The most models that a summary names."""
 
 
 class AuditsFailedError(AuditError):
@@ -145,8 +150,9 @@ def conclude(
     unheard = _alert_of_nights(rows, settings, windows)
     _compact(settings)
     report, unpublished = _published(settings, windows)
-    said = counted(rows)
-    leave_summary(key, summary(title, rows, report=report), said, report=report)
+    more = _standing(settings, windows)
+    leave_summary(key, summary(title, rows, report=report, more=more), counted(rows), report=report)
+    said = f"{counted(rows)}{more}"
     failed = [row.model for row in rows if row.status is Status.ERROR]
     if failed:
         uncommitted = [audit.uncommitted for audit in audited if audit.uncommitted is not None]
@@ -162,6 +168,18 @@ def conclude(
         message = f"The declaration of {', '.join(new)} is refuted. {said}{note}"
         return Failed(name=VIOLATED, message=message, data=rows)
     return Completed(message=f"{said}{note}", data=rows)
+
+
+def _standing(settings: Settings, windows: Windows) -> str:
+    """Name the listed models that stand violated by their own last records, of whichever night."""
+    listed = [model.name for model in settings.models]
+    found = [
+        named(one.model, one.secret)
+        for one in latest_records(Warehouse(settings.warehouse), listed, windows)
+        if one.stands_violated or one.verdict == Verdict.VIOLATED
+    ]
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return f" Violated at the last record: {', '.join(found[:_NAMED])}{more}." if found else ""
 
 
 def _newly_violated(

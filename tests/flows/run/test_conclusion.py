@@ -130,6 +130,9 @@ def test_a_new_violation_fails_its_run_and_a_known_one_does_not(
         state = conclude("night", "A night", [Audited(row) for row in rows], settings)
         assert state.data == rows
         found.append((state.name, state.type.value))
+        if number == 2:  # a run of another model names it, too
+            alone = conclude("run", "A run", [Audited(rows[1])], settings)
+            assert alone.message == "1 consistent. Violated at the last record: ads."
         if number == 1 and fail_on == "violation":
             assert (state.message or "").startswith("The declaration of ads is refuted. 1 violated")
     new = ("Violated", "FAILED") if fail_on == "violation" else ("Completed", "COMPLETED")
