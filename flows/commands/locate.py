@@ -40,8 +40,8 @@ def locate(
     form = form_of(as_csv=as_csv, as_json=as_json)
     from workers.audit.locate import locate as locate_leak
 
-    with working("Locating"), stored_audit(audit_id, config) as (record, lake, executor):
-        found = locate_leak(record, lake, executor)
+    with working("Locating"), stored_audit(audit_id, config) as found_again:
+        found = locate_leak(*found_again)
     import polars as pl
 
     if found.segments or form is not Form.TABLE:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 @contextlib.contextmanager
 def stored_audit(
     audit_id: str, config: pathlib.Path | None
-) -> "Iterator[tuple[AuditRecord, Lake, Executor]]":
-    """Return a record by its id, or how it begins, the lake, and an executor for its inputs.
+) -> "Iterator[tuple[AuditRecord, Lake, Executor, bytes]]":
+    """Return a record by its id, the lake, an executor for its inputs, and the warehouse's key.
 
     Raises:
         TerminalError: it says that it read what no model of the settings names.
@@ -38,7 +38,7 @@ def stored_audit(
     _check_places(record, settings)
     lake, job = Lake(settings.lake), Job(record.audit.model, record.audit.day)
     with choose_executor(plan_night(lake, [job], settings), settings.ray) as executor:
-        yield record, lake, executor
+        yield record, lake, executor, warehouse.digest_key()
 
 
 def not_the_days(warehouse: "Warehouse", audit_id: str) -> str:

@@ -94,8 +94,8 @@ def _verified(
     record = warehouse.record(warehouse.whole_id(audit_id))
     if stored:
         return [verify_stored(record)], record, settings
-    with stored_audit(audit_id, config) as (record, lake, executor):
-        return [verify_record(record, lake, executor)], record, settings
+    with stored_audit(audit_id, config) as (record, lake, executor, key):
+        return [verify_record(record, lake, executor, key)], record, settings
 
 
 def _print(found: "list[Verification]", form: Form) -> None:

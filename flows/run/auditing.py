@@ -213,7 +213,7 @@ def _audited(
 def _batches(
     planned: tuple[Planned, ...], settings: Settings, executor: Executor, advance: Advance
 ) -> Iterator[list[AuditRecord]]:
-    first = planned[0].job
+    first, key = planned[0].job, Warehouse(settings.warehouse).digest_key()
     requests = [
         Request(
             each.job.model,
@@ -221,6 +221,7 @@ def _batches(
             settings.model_named(each.job.model).dataset,
             each.declared,
             each.external_inputs,
+            digest_key=key,
         )
         for each in planned
         for plan in settings.plans_of(each.job.model, each.job.overrides)

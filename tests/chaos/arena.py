@@ -258,6 +258,8 @@ def _figures(record: AuditRecord) -> dict[str, Any]:
     for moment in ("recorded_at", "record_digest", "revision"):
         del dumped["audit"][moment]
     for part, rows in dumped.items():
+        for row in [rows] if part == "audit" else rows:
+            del row["audit_id"], row["labels_digest"]  # each warehouse has its own
         if part != "audit":
             dumped[part] = sorted(rows, key=lambda row: json.dumps(row, default=str))
     return dumped

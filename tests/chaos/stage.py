@@ -193,7 +193,8 @@ def check_records(warehouse: Warehouse, expected: set[tuple[str, dt.date]]) -> N
 
 def check_figures(stage: Stage, warehouse: Warehouse, names: list[str], day: dt.date) -> None:
     """Check that models' records say, to the bit, what an audit in this process comes to."""
-    requests = [Request(one, PLAN) for one in names]
+    key = warehouse.digest_key()
+    requests = [Request(one, PLAN, digest_key=key) for one in names]
     lake = Lake(f"{stage.bucket}/lake")
     for record in run_audits(lake, day, requests, executor=InProcess()):
         stored = warehouse.record(record.audit.audit_id)

@@ -61,10 +61,16 @@ def _audited(template: Lake, tmp_path_factory: pytest.TempPathFactory) -> pathli
     place = tmp_path_factory.mktemp("audited")
     shutil.copytree(template.uri, place / "lake")
     settings = load_settings(write_settings(place, ["good"]))
+    warehouse = Warehouse(settings.warehouse)
     record = run_audit(
-        Lake(settings.lake), "good", DAY, plan=settings.plan_of("good"), executor=InProcess()
+        Lake(settings.lake),
+        "good",
+        DAY,
+        plan=settings.plan_of("good"),
+        executor=InProcess(),
+        digest_key=warehouse.digest_key(),
     )
-    Warehouse(settings.warehouse).commit(record)
+    warehouse.commit(record)
     return place
 
 

@@ -16,9 +16,12 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+import flows.notify.alerts
 import workers.publication.publish
 from flows.commands.audits import app as audits
 from flows.commands.publication import app as publication
+from flows.run.withdrawing import withdraw_audit
+from flows.settings import load_settings
 from privcore.guarantees import PureDP
 from privcore.lower_bounds.fdp import epsilon_lower
 from privcore.publication import KeyedBits, discrete_laplace, exactly
@@ -30,11 +33,15 @@ from tests.support.lake import (
     write_settings,
 )
 from tests.support.tiers import tiered
+from workers.audit.run import run_audit
+from workers.evidence.attestation import attest
+from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.publication.key import make_key
 from workers.publication.publish import statement_of
 from workers.publication.statement_row import Statement
 from workers.publication.statement_store import Statements
+from workers.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.usefixtures("in_process")
 PUBLISHED = '[publication]\nstatements = "statements"\nkey_file = "key"\nepsilon = 0.5\n'
@@ -77,7 +84,7 @@ def handed_over(folder: pathlib.Path) -> str:
 def without_noise(exact: Any, key: bytes) -> Statement:
     """Return a statement whose noisy columns are the same whatever the labels are."""
     same: dict[str, Any] = {"audit_id": "a" * 32, "labels_digest": "d" * 64}
-    same |= {"evidence_figure": 100, "premises_figure": -100}
+    same |= {"evidence_figure": -3000, "premises_figure": -3000}
     alike = statement_of(exact.model_copy(update=same), bytes(32))
     # The sketch's own key differs in each world, and is set; the sketch under it is not.
     fixed = {name: getattr(alike, name) for name in (*NOISY, "holdout_sketch")}
@@ -99,6 +106,58 @@ def test_of_a_statement_nothing_but_noisy_figures_tells_a_label(
     assert all(world == seen[0] for world in seen[1:])
     assert "not_refuted" in seen[0]
     assert re.search(r'"holdout_sketch":"[0-9a-f]{64}"', seen[0])
+
+
+def told_of_exact_night(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return all pages, alerts, the statement and both bundles of a night, as one text."""
+    travelled: list[Any] = []
+    monkeypatch.setattr(
+        flows.notify.alerts, "deliver", lambda alert, _: travelled.append(alert.payload())
+    )
+    handed_over(folder)
+    settings = load_settings(folder / "privaudit.toml")
+    current = Warehouse(settings.warehouse).current()
+    withdraw_audit(settings, current["audit_id"].item(), why="Asked.")  # its alert names the audit
+    for page in (folder / "report").rglob("*"):
+        travelled += [page.read_text("utf-8", errors="replace")] if page.is_file() else []
+    statements = Statements(str(folder / "statements")).all()
+    travelled += [(folder / "statements" / "index.html").read_text("utf-8")]
+    travelled += [attest(one).decode() for one in statements]
+    record = Warehouse(settings.warehouse).record(current["audit_id"].item())
+    return repr([*travelled, attest(record).decode()])
+
+
+@pytest.mark.slow
+def test_ids_on_pages_and_in_alerts_do_not_tell_a_label(
+    lake: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader computes digest and id for both values of the one label that is not known.
+
+    From the same lake and plan, without a key and with that of a warehouse of the reader's own. The
+    oracle is a real one: without the warehouse's key, digest and id of the true label are there.
+    """
+    label_free, keyed = tmp_path / "oracle", tmp_path / "keyed"
+    for folder in (label_free, keyed):
+        shutil.copytree(lake.uri, folder / "lake")
+    text = told_of_exact_night(keyed, monkeypatch)
+    stored = Warehouse(str(keyed / "warehouse")).scan("audits").collect()
+    assert stored["audit_id"].item() in text
+    plan = load_settings(keyed / "privaudit.toml").plan_of("good")
+    own = Warehouse(str(tmp_path / "own")).digest_key()
+    guesses = []
+    for flipped in (False, True):
+        if flipped:
+            with_label(lake, DAY, 3, CHANGED["flipped"])
+        for key in (b"", own):
+            guess = run_audit(
+                lake, "good", DAY, plan=plan, executor=InProcess(), digest_key=key
+            ).audit
+            guesses += [guess.audit_id[:8], str(guess.labels_digest)[:8]]
+    assert len(set(guesses)) == 8
+    assert not [guess for guess in guesses if guess in text]
+    monkeypatch.setattr(Warehouse, "digest_key", lambda _: b"")
+    text = told_of_exact_night(label_free, monkeypatch)
+    assert [guess in text for guess in guesses] == [True, True] + [False] * 6
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from privcore.publication import exact_statement, exactly
 from workers.audit.declaration import claim_of, held_against, says_nothing_of
 from workers.audit.enough import countable
 from workers.audit.record import Inputs
+from workers.audit.request import Request
 from workers.exceptions import NotEvaluableError
 from workers.plan import Plan
 from workers.scan.partial_results import Game, PartialResult
@@ -22,7 +23,7 @@ def with_statement(
     record: AuditRecord,
     inputs: Inputs,
     result: PartialResult,
-    plan: Plan,
+    request: Request,
     *,
     counted: Callable[[], Tallies],
     told: Callable[[str, BaseException], None],
@@ -44,7 +45,7 @@ def with_statement(
     read labels, and up to `max_bad_records` records may be missing there.
     """
     try:
-        row = _statement_row(record, inputs, result, plan, counted)
+        row = _statement_row(record, inputs, result, request, counted)
     except NotEvaluableError:
         return record
     except Exception as error:  # the exact record is there, and says what failed in it
@@ -59,9 +60,10 @@ def _statement_row(
     record: AuditRecord,
     inputs: Inputs,
     result: PartialResult,
-    plan: Plan,
+    request: Request,
     counted: Callable[[], Tallies],
 ) -> ExactStatementRow | None:
+    plan = request.plan
     source, day, digests = inputs.source, record.audit.day, inputs.source.digests()
     unread, result = result.unread_labels, result.in_public()
     privacy = held_against(source, plan, result)
@@ -80,7 +82,7 @@ def _statement_row(
     identity = {name: getattr(record.audit, name) for name in TableRow.model_fields} | {
         "target_sha256": digests.target,
         "proxy_sha256": digests.proxy,
-        "labels_digest": result.content.hexdigest(),
+        "labels_digest": result.content.hexdigest(request.digest_key),
     }
     return ExactStatementRow(
         **identity,

@@ -57,7 +57,7 @@ class Located:
     significance: float
 
 
-def locate(record: AuditRecord, lake: Lake, executor: Executor) -> Located:
+def locate(record: AuditRecord, lake: Lake, executor: Executor, digest_key: bytes = b"") -> Located:
     """Return where an audited model leaks, by a second pass over the audit's own inputs.
 
     `privcore.attacks.fit_segments` has the choice of segments, `name_segments` what is promised of
@@ -66,7 +66,7 @@ def locate(record: AuditRecord, lake: Lake, executor: Executor) -> Located:
     Raises:
         TerminalError: as `replaying`; or no row's label is what was audited.
     """
-    with replaying(record, lake, executor) as replay:
+    with replaying(record, lake, executor, digest_key) as replay:
         source, plan = replay.inputs.source, replay.request.plan
         _check_rows(source, plan)
         audit = replay.audit

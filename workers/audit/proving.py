@@ -140,7 +140,7 @@ def _proved(
     if record.audit.status is not Status.EVALUATED:
         known = known_without_labels(inputs, request.plan, result, record.audit.audit_id)
         record = record.model_copy(update={"audit": record.audit.model_copy(update=known)})
-    record = with_statement(record, inputs, result, request.plan, counted=counted, told=told)
+    record = with_statement(record, inputs, result, request, counted=counted, told=told)
     return Proved(record, tuple(unexpected))
 
 
@@ -180,7 +180,7 @@ def _evaluated(
     checked = check_result(game, result, partition.day, counted=counted, words=words)
     tallies, privacy = checked.tallies, checked.privacy
     evidence = checked.evidence(inputs.source, plan, with_power=True)
-    read = dataclasses.replace(inputs, labels_digest=result.content.hexdigest())
+    read = dataclasses.replace(inputs, labels_digest=result.content.hexdigest(request.digest_key))
     if plan.secret is Secret.LABEL:
         check_privatised(inputs.source, tallies, plan)
     holds = label_column_holds(inputs.source, tallies, plan)

@@ -22,7 +22,7 @@ from workers.versions import METHOD_VERSION
 from workers.warehouse.schema import AuditRecord, AuditRow, Status
 
 
-def stored_request(audit: AuditRow) -> Request:
+def stored_request(audit: AuditRow, digest_key: bytes = b"") -> Request:
     """Return what was asked for when a record was made.
 
     Raises:
@@ -41,7 +41,13 @@ def stored_request(audit: AuditRow) -> Request:
             "Its plan or its source is none that this version knows: verify it with privaudit "
             f"{audit.code_version}, which wrote it."
         ) from None
-    return Request(audit.model, plan, external_inputs=external_inputs, days=audit.label_days)
+    return Request(
+        audit.model,
+        plan,
+        external_inputs=external_inputs,
+        days=audit.label_days,
+        digest_key=digest_key,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +75,15 @@ class Replay:
         scan = scan_labels(shared, executor=self.executor, prepare=prepare)
         results = scan.results().parts
         for result in results:
-            _check_same("labels", self.audit.labels_digest, result.content.hexdigest())
+            found = result.content.hexdigest(self.request.digest_key)
+            _check_same("labels", self.audit.labels_digest, found)
         return scan, results
 
 
 @contextlib.contextmanager
-def replaying(record: AuditRecord, lake: Lake, executor: Executor) -> Iterator[Replay]:
+def replaying(
+    record: AuditRecord, lake: Lake, executor: Executor, digest_key: bytes = b""
+) -> Iterator[Replay]:
     """Find a stored audit's inputs again; joined tables are kept until the context ends.
 
     Raises:
@@ -87,7 +96,7 @@ def replaying(record: AuditRecord, lake: Lake, executor: Executor) -> Iterator[R
             f"The audit of {audit.model} for {audit.day} came to no figures ({audit.reason_code}): "
             "there is nothing to ask it."
         )
-    request = stored_request(audit)
+    request = stored_request(audit, digest_key)
     with contextlib.ExitStack() as made:
         inputs = find_inputs(lake, audit.day, request)
         found = inputs.source.digests()

@@ -1,7 +1,7 @@
 """Request of a caller: one model, and the plan that it is audited by."""
 
 import datetime as dt
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from workers.lake.checkpoints import DeclaredManifest
 from workers.plan import Plan
@@ -19,6 +19,7 @@ class Request:
         declared: its manifest, where that was read before.
         external_inputs: where its night lies, as the settings say; None where all is in the lake.
         days: those whose labels play, where a record says which; else they are looked for.
+        digest_key: the warehouse's secret, under which the record names what was read of labels.
     """
 
     model: str
@@ -27,3 +28,4 @@ class Request:
     declared: DeclaredManifest | None = None
     external_inputs: ExternalInputs | None = None
     days: tuple[dt.date, ...] | None = None
+    digest_key: bytes = field(default=b"", repr=False)

@@ -171,9 +171,10 @@ def run_audit(
     plan: Plan,
     executor: Executor,
     external_inputs: ExternalInputs | None = None,
+    digest_key: bytes = b"",
 ) -> AuditRecord:
     """Audit one model on one day: the simple form of `run_batches`, with the same record."""
-    request = Request(model, plan, external_inputs=external_inputs)
+    request = Request(model, plan, external_inputs=external_inputs, digest_key=digest_key)
     ((record,),) = run_batches(lake, day, [request], executor=executor)
     return record
 

@@ -150,12 +150,14 @@ def _verify_content(audit_id: str, content: dict[str, Any]) -> Verification:
     return verify_stored(record)
 
 
-def verify(record: AuditRecord, lake: Lake, executor: Executor) -> Verification:
+def verify(
+    record: AuditRecord, lake: Lake, executor: Executor, digest_key: bytes = b""
+) -> Verification:
     """Say whether the lake and the stored plan give every stored figure again.
 
     To the bit, or within `ROUNDING`, as where another kind of processor computes; the sentence says
     which. The digest is checked as well: an altered record is called so, and its differences are
-    named, to the bit, where the audit can be computed again.
+    named, to the bit, where the audit can be computed again. `digest_key` is the warehouse's.
     """
     stored = verify_stored(record)
     altered = stored.finding is Finding.ALTERED
@@ -169,7 +171,7 @@ def verify(record: AuditRecord, lake: Lake, executor: Executor) -> Verification:
         return Verification(audit.audit_id, finding, sentence, differences)
 
     try:
-        request = stored_request(audit)
+        request = stored_request(audit, digest_key)
     except TerminalError as error:
         return found(Finding.OTHER_METHOD, str(error))
     given = request.external_inputs

@@ -7,6 +7,7 @@ ordinary digests would be easy to forge.
 """
 
 import hashlib
+import hmac
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -45,6 +46,12 @@ class ContentDigest:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def hexdigest(self) -> str:
-        """Return 64 hexadecimal digits."""
-        return hashlib.sha256(self.lanes.astype("<u2").tobytes()).hexdigest()
+    def hexdigest(self, key: bytes = b"") -> str:
+        """Return 64 hexadecimal digits: under a key, HMAC-SHA256.
+
+        Without the key, a reader who knows all entries but one can try that one's values.
+        """
+        content = self.lanes.astype("<u2").tobytes()
+        if key:
+            return hmac.new(key, content, hashlib.sha256).hexdigest()
+        return hashlib.sha256(content).hexdigest()

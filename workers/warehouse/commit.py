@@ -4,6 +4,7 @@ A record is there when, and only when, its row in `audits` is. A commit that was
 tables therefore left no record, and the next commit of the same audit completes it.
 """
 
+import contextlib
 import datetime as dt
 import logging
 import time
@@ -150,20 +151,25 @@ class Snapshots:
         return set(self._stored.collect(rows.select("audit_id").unique())["audit_id"])
 
     def _open(self, table: str) -> deltalake.DeltaTable:
-        path = self._stored.path(table)
+        return made_table(self._stored, table)
 
-        def opened() -> deltalake.DeltaTable:
-            check_plain(path)
-            check_log(path)
-            try:
-                return deltalake.DeltaTable(path)
-            except TableNotFoundError:
-                schema = arrow_schema(TABLES[table].row)
-                return deltalake.DeltaTable.create(
-                    path, schema=schema, mode="ignore", configuration=_CONFIGURATION
-                )
 
-        return self._stored.retry(table, opened)
+def made_table(stored: Stored, table: str) -> deltalake.DeltaTable:
+    """Return a table, which is made if it is missing; of two writers at once the first makes it."""
+    path = stored.path(table)
+
+    def opened() -> deltalake.DeltaTable:
+        check_plain(path)
+        check_log(path)
+        with contextlib.suppress(TableNotFoundError):
+            return deltalake.DeltaTable(path)
+        schema = arrow_schema(TABLES[table].row)
+        deltalake.DeltaTable.create(
+            path, schema=schema, mode="ignore", configuration=_CONFIGURATION
+        )
+        return deltalake.DeltaTable(path)
+
+    return stored.retry(table, opened)
 
 
 def insert(

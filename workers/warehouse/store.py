@@ -5,6 +5,7 @@ The tables of `workers.warehouse.tables` at a path or URI. No row is ever change
 """
 
 import datetime as dt
+import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -15,7 +16,7 @@ import polars as pl
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds.verdicts import Verdict
 from workers.lake.probe import try_writing
-from workers.warehouse.commit import commit_all, insert_rows, shared
+from workers.warehouse.commit import commit_all, insert_rows, made_table, shared
 from workers.warehouse.delta import (
     check_columns,
     check_ours,
@@ -87,6 +88,21 @@ class Warehouse:
         """Write, read and delete a small file where the tables are to lie."""
         self.path("audits")  # refuses what Delta Lake cannot have in a path
         try_writing("warehouse", self.uri)
+
+    def digest_key(self) -> bytes:
+        """Return the secret under which records name the labels that were read.
+
+        `labels_digest`, and with it `audit_id`, are on pages and in alerts. Without a key, a reader
+        who knows all labels but one could try that one's values. The key follows from the random id
+        (122 bits) that the table `audits` was given when it was made: who can read it can read the
+        records themselves, it is on no page and in no alert, it needs no setting, and all machines
+        that write to one warehouse have the same.
+
+        Raises:
+            TerminalError: the table cannot be made.
+        """
+        own = str(made_table(self, "audits").metadata().id)
+        return hashlib.sha256(f"privaudit labels {own}".encode()).digest()
 
     def check_exists(self) -> None:
         """Refuse to read a warehouse in which nothing was ever committed: its path is mistyped.

@@ -56,7 +56,8 @@ class TableRow(PlainRow):
     proxy_sha256: str | None = Field(description="Digest of the proxy checkpoint's model file.")
     labels_digest: str | None = Field(
         description="Digest of the labels that were scanned: the files' footers and the columns "
-        "that were read."
+        "that were read. It is keyed by the warehouse, and `audit_id` follows from it, so neither "
+        "tells a label to a reader of pages and alerts."
     )
 
 

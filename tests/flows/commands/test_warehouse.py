@@ -143,8 +143,9 @@ def test_verify_tells_by_its_exit_code(
 ) -> None:
     monkeypatch.setattr(executors, "on_ray", lambda *_: _nothing())
     lake = small_lake(tmp_path / "lake")
-    record = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
     warehouse = Warehouse(str(tmp_path / "warehouse"))
+    key = warehouse.digest_key()
+    record = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess(), digest_key=key)
     warehouse.commit(record)
     audit_id = record.audit.audit_id
 

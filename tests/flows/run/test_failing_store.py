@@ -20,7 +20,7 @@ from workers.warehouse.store import Warehouse
 pytestmark = pytest.mark.usefixtures("in_process")
 
 MODELS = [*GOOD, EIGHTH]
-_NOT_COMPARED = {"recorded_at", "record_digest", "revision"}
+_NOT_COMPARED = {"audit_id", "labels_digest", "recorded_at", "record_digest", "revision"}
 
 
 @pytest.fixture(scope="module")
