@@ -25,12 +25,13 @@ _MARKS = {
     "Paimon": (r"snapshot/snapshot-\d+$", _SNAPSHOT.format("Paimon")),
     "DuckLake": (r"ducklake-[^/]+\.parquet$", _SNAPSHOT.format("DuckLake")),
     "Hive ACID": (
-        r"(?:base|delta|delete_delta)_\d{7,}(?:_\d{7,})?(?:_v?\d+)*/",
+        r"(?:base_\d{7}|(?:delete_)?delta_\d{7}_\d{7}(?:_\d{4})?)(?:_v\d{7})?/",
         _SNAPSHOT.format("Hive"),
     ),
     "Spark streaming": (r"_spark_metadata/", _SNAPSHOT.format("Spark")),
 }
 """Formats, by what lies in their folders and how their rows are named instead."""
+_ANY = re.compile(f"(?:^|/)(?:{'|'.join(mark for mark, _ in _MARKS.values())})")
 _LOGS, _MIXED = ("_delta_log", ".hoodie", "_spark_metadata"), ("metadata", "snapshot")
 """Folders beside a table's own files: those of one format's log, and those of any use."""
 _PART = re.compile(r".+=.*|data|bucket-\d+")
@@ -46,7 +47,7 @@ def refuse_table_format(lake: Lake, folder: str, listed: Iterable[LabelFile]) ->
     path, mark, query = _split(lake.uri)
     path = f"{path.rstrip('/')}/{folder}".rstrip("/")
     place = f"{path}{mark}{query}"
-    for file in listed:
+    for file in filter(lambda file: _ANY.search(file.name), listed):
         _check(file.name, f"{place} is the folder of")
     for above in (Lake(found + mark + query) for found in _above(path)):
         for name in _names_at(above):

@@ -95,9 +95,10 @@ def test_a_day_of_the_lakes_own_labels_is_refused_alike(tmp_path: pathlib.Path) 
 
 
 def test_folders_of_other_uses_are_no_tables(tmp_path: pathlib.Path) -> None:
-    for name in ("metadata/notes.json", "snapshot/x.parquet", "delta_2026/base/README"):
+    for name in ("metadata/notes.json", "snapshot/x.parquet", "delta_20260302/base_20260302/x"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"")
-    (tmp_path / "rows").mkdir()
-    ROWS.write_parquet(tmp_path / "rows" / "part.parquet")
-    assert look(str(tmp_path / "rows")).sample.equals(ROWS)
+    for folder in (tmp_path / "rows", tmp_path / "delta_20260302"):
+        folder.mkdir(exist_ok=True)
+        ROWS.write_parquet(folder / "part.parquet")
+        assert look(str(folder)).sample.equals(ROWS)
