@@ -62,7 +62,7 @@ PRIVATISED: tuple[Step, ...] = (
 )
 VACUOUS: tuple[Step, ...] = (
     setting(_OWNER, "Declare a delta below one over the training records, and an epsilon that "
-            "policy allows."),
+            "policy allows and that would change some labels."),
     training(_OWNER, "Train with more noise if the mechanism does not account for that."),
 )  # fmt: skip
 NOT_A_GUARANTEE: tuple[Step, ...] = (
