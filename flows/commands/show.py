@@ -1,4 +1,4 @@
-"""`privaudit show`, `audits`."""
+"""`privaudit show`."""
 
 from typing import TYPE_CHECKING, Annotated
 

@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from tests.security.test_owner_attacks import scored as with_leak
 from tests.security.test_owner_attacks import with_decoys
-from tests.security.test_owner_fourth_round import RESEMBLE
+from tests.security.test_remarked_tables import RESEMBLE
 from tests.support.audits import audited
 from tests.support.lake import (
     BINARY,

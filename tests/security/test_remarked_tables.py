@@ -1,0 +1,230 @@
+"""Tables of which a small bound says little: the record remarks on them."""
+
+import pathlib
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import polars as pl
+import pytest
+
+from privcore.lower_bounds import Secret
+from tests.support.audits import audited
+from tests.support.lake import (
+    BINARY,
+    DAY,
+    FEATURES,
+    PLAN,
+    copied,
+    label_path,
+    label_rows,
+    put_labels,
+    remembering_lake,
+)
+from workers.audit.hints import _changes
+from workers.audit.remarks import _excluded, _persons, remarks_of
+from workers.exceptions import NotEvaluableError
+from workers.labels.columns import Batch
+from workers.lake.layout import Lake
+from workers.lake.manifest import Feature, OutputCorrection
+from workers.remark import sentences_of
+from workers.scan.near_copies import near_copies
+from workers.scan.rows_alike import Looked, _spelled, rows_alike
+from workers.sources.checkpoints.checkpoint_source import CheckpointSource
+from workers.sources.scores.score_columns import sums_vary
+
+
+@pytest.mark.parametrize(("spread", "digits", "told"), [(9e-4, 16, True), (0.0, 4, False)])
+def test_sums_that_vary_by_less_than_a_thousandth_are_told(
+    spread: float, digits: int, told: bool
+) -> None:
+    """They told every label, unsaid; rounding to four digits makes sums vary, too."""
+    random = np.random.default_rng(0)
+    chance = (
+        random.dirichlet([1.0, 1.0, 1.0], 200)
+        * (1.0 + spread * random.choice([-1, 1], 200))[:, None]
+    )
+    batch = Batch(pl.DataFrame({"new": chance.round(digits)}).to_arrow(), "part", ("part", 0, 0))
+    assert sums_vary(batch, ("new",), np.arange(200)) is told
+
+
+@pytest.mark.parametrize(("held", "refused"), [("holdout", True), ("train", False)])
+def test_decoys_that_are_held_out_are_refused(held: str, refused: bool) -> None:
+    """Holdout rows that the target predicts wrong were decoys, and did not play: 3.7 was 0.00."""
+    manifest = SimpleNamespace(label=BINARY, decoys=SimpleNamespace(column="other"))
+    checkpoint = SimpleNamespace(manifest=manifest)
+    place = SimpleNamespace(label=None, arms=lambda batch: batch.arms())
+    source = CheckpointSource(*cast("tuple[Any, ...]", (place, checkpoint, checkpoint)))
+    frame = pl.DataFrame({"late": [0, 1], "other": [1, None], "split": [held, "holdout"]})
+    batch = Batch(frame.to_arrow(), "part", ("part", 0, 0))
+    if refused:
+        with pytest.raises(NotEvaluableError, match="has decoys in 'other' that are held out"):
+            source.others(batch)
+    else:
+        assert cast("Any", source.others(batch)).tolist() == [1, -1]
+
+
+@pytest.mark.parametrize("unit", ["", " km"])
+def test_numbers_that_are_spelled_with_a_unit_are_compared_as_numbers(unit: str) -> None:
+    """Near copies of training rows in the holdout were not told beside it."""
+    random = np.random.default_rng(0)
+    words = pl.Series([f"{number:.4f}{unit}" for number in random.normal(size=100)])
+    found = _spelled(words)
+    assert found is not None
+    assert found.to_list() == [float(word.removesuffix(unit)) for word in words]
+
+
+@pytest.mark.parametrize("secret", [Secret.LABEL, Secret.ATTRIBUTE])
+def test_no_models_are_called_one_for_an_attribute_that_both_ignore(secret: Secret) -> None:
+    """Honest models that do not look at it were said to be one file, saved anew."""
+    nothing = SimpleNamespace(sentence=lambda: "", remarks=lambda *_: (), summary=lambda _: "")
+    sums = np.ones((2, 3))
+    fidelity = SimpleNamespace(
+        records=9, log_loss=sums, right=sums, predictions=sums, predicted=sums
+    )
+    result = SimpleNamespace(
+        **dict.fromkeys(("bad", "copies", "alike", "weights", "diagnostics"), nothing),
+        **dict.fromkeys(("draw", "units", "student")),
+        fidelity=fidelity,
+        excluded_records=0,
+        training_rows=lambda _: 9,
+    )
+    evidence = SimpleNamespace(records=9, epsilon_lower=0.0)
+    plan = PLAN.model_copy(update={"secret": secret})
+    given: tuple[Any, ...] = evidence, result, SimpleNamespace(gives_chances=True), plan
+    said = sentences_of(remarks_of(*given))
+    assert ("compares a model with itself" in said) is (secret is Secret.LABEL)
+
+
+@pytest.mark.parametrize(("rows", "told"), [(0, False), (19, False), (88, True)])
+def test_rows_of_neither_split_are_told_from_a_fiftieth_on(rows: int, told: bool) -> None:
+    """A model that remembered a tenth of its rows hid nine tenths of these: 1.57 became 0.00."""
+    result = cast("Any", SimpleNamespace(excluded_records=rows))
+    assert bool(_excluded(result, 1_000)) is told
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([2] * 95 + [1] * 5, "1.9 training rows on average, of which one is bet on, and 49% of"),
+        ([1] * 500 + [20] * 25, "1.9 training rows on average, of which one is bet on, and 48% of"),
+        ([1] * 95 + [2] * 5, ""),
+    ],
+)
+def test_rows_that_do_not_play_beside_their_persons_are_told(rows: list[int], told: str) -> None:
+    """Below two rows a person nothing was said: 4.4 became 0.00 where the others are remembered."""
+    none = SimpleNamespace(streams=np.arange(0), rows=np.arange(0))
+    persons = SimpleNamespace(streams=np.arange(len(rows)), rows=np.array(rows))
+    for one in (none, persons):
+        one.without = lambda _, one=one: one
+        one.matched_within = lambda _: ()
+    arms = tuple(SimpleNamespace(doubted=one) for one in (persons, none))
+    result = cast("Any", SimpleNamespace(units=arms))
+    found = sentences_of(_persons(result, PLAN.model_copy(update={"privacy_unit": "who"})))
+    assert (told in found) if told else found == ""
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_feature_that_tells_decoys_is_told(told: bool) -> None:
+    """A model that knows decoys can remember all other rows, and no figure shows it."""
+    rows = label_rows(800, seed=3)
+    decoy = np.random.default_rng(4).random(800) < 0.3
+    mark = decoy if told else np.random.default_rng(5).random(800) < 0.3
+    frame = rows.with_columns(mark=pl.Series(mark * 1.0))
+    train = (rows["split"] == "train").to_numpy()
+    source = SimpleNamespace(
+        features=(*FEATURES, Feature(name="mark", kind="numeric")),
+        label=BINARY,
+        decoys=SimpleNamespace(column="other"),
+        arms=lambda _: (train, ~train),
+        labels=lambda _: (rows["late"].to_numpy(), None),
+        others=lambda _: np.where(decoy, rows["late"].to_numpy(), -1),
+    )
+    found = near_copies(Batch(frame.to_arrow(), "part", ("part", 0, 0)), cast("Any", source), None)
+    assert found.sentence().count("'mark' tells 'other'") == told
+
+
+@pytest.mark.parametrize(("epsilon", "changes"), [(1e6, False), (1.0, True)])
+def test_a_correction_that_changes_nothing_silences_no_remark(
+    epsilon: float, changes: bool
+) -> None:
+    """Beside one of epsilon 10^6, exchanged features were not told by the answers."""
+    correction = OutputCorrection(name="noise_correction", epsilon=epsilon, floor=0.0)
+    assert _changes(correction, 2) is changes
+
+
+@pytest.mark.parametrize(("spread", "told"), [(0.015, True), (0.0, False)])
+def test_sums_of_probabilities_that_vary_are_told(spread: float, told: bool) -> None:
+    """What each sum said of its label was divided out: 0.00, and nothing was said."""
+    random = np.random.default_rng(0)
+    chance = random.random(200)
+    both = (
+        np.stack([chance, 1.0 - chance], axis=1)
+        * (1.0 + spread * random.choice([-1, 1], 200))[:, None]
+    )
+    frame = pl.DataFrame({"new": both.tolist(), "no": both[:, 0], "yes": both[:, 1]})
+    batch = Batch(frame.to_arrow(), "part", ("part", 0, 0))
+    rows = np.arange(200)
+    assert sums_vary(batch, ("new",), rows) is told
+    assert sums_vary(batch, ("no", "yes"), rows) is told
+    assert not sums_vary(batch, ("yes",), rows)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_near_copies_whose_numbers_are_spelled_as_words_are_told(told: bool) -> None:
+    """ONNX reads them as numbers, and as categories no two rows were near: 0.00, and unsaid."""
+    random, rows = np.random.default_rng(0), 1_200
+    train = np.arange(rows) < 900
+    delay = random.normal(size=rows)
+    late = random.integers(0, 2, rows)
+    if told:
+        delay[900:], late[900:] = delay[:300] + 1e-5 * random.normal(size=300), late[:300]
+    frame = pl.DataFrame({"delay": delay.astype(str), "late": late})
+    features = (Feature(name="delay", kind="categorical"),)
+    halves = np.full((rows, 2), 0.5)
+    source = SimpleNamespace(
+        features=features,
+        label=BINARY,
+        gives_chances=True,
+        labels=lambda _: (late, None),
+        arms=lambda _: (train, ~train),
+        present=lambda _: np.ones(rows, dtype=bool),
+        probabilities=lambda *_: (halves, halves),
+        context_features=lambda _: features,
+    )
+    given: tuple[Any, ...] = source, None, Looked((), rows)
+    found = rows_alike(Batch(frame.to_arrow(), "part", ("part", 0, 0)), *given)
+    assert (
+        "Holdout rows resemble training rows too often" in sentences_of(found.remarks())
+    ) is told
+
+
+@pytest.fixture(scope="module")
+def remembered(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Return a lake whose model remembers the day's labels, against a declared 0.5."""
+    return remembering_lake(tmp_path_factory.mktemp("lake"))
+
+
+RESEMBLE = "Holdout rows resemble"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("share", "jitter"), [(0.75, 0.001), (1.0, 0.05)])
+def test_a_holdout_of_near_copies_of_training_rows_is_told(
+    remembered: Lake, tmp_path: pathlib.Path, share: float, jitter: float
+) -> None:
+    """The model knows their labels as those of their originals: 1.70 became 0.2, unsaid."""
+    lake = copied(remembered, tmp_path)
+    before = audited(lake)
+    assert (before.verdict, RESEMBLE in before.reason) == ("violated", False), before.reason
+    random = np.random.default_rng(5)
+    frame = pl.read_parquet(label_path(lake, "flights"))
+    train, holdout = (frame.filter(pl.col("split") == arm) for arm in ("train", "holdout"))
+    many = int(share * holdout.height)
+    moved = pl.col("delay") + pl.Series(random.normal(0.0, jitter, many))
+    copies = train.sample(many, seed=5).with_columns(delay=moved, split=pl.lit("holdout"))
+    whole = pl.concat([train, holdout[many:], copies]).sample(fraction=1.0, shuffle=True, seed=5)
+    put_labels(lake, DAY, whole)
+    row = audited(lake)
+    assert row.verdict == "doubtful", row.reason
+    assert RESEMBLE in row.reason
