@@ -110,9 +110,8 @@ ELSEWHERE = {
     "workers/memorization/test_scan.py": (
         "workers.labels.batches workers.memorization.models workers.memorization.sequence_counts"
     ),
-    "workers/release/test_live.py": "workers.release.approach workers.release.interface",
     "workers/release/test_release_attack.py": (
-        "workers.release.attack workers.release.release_plan workers.release.release_record "
+        "workers.release.attack workers.release.release_plan "
         "workers.release.targets workers.release.verdict"
     ),
     "workers/release/test_release_table.py": "workers.release.table",
@@ -172,7 +171,6 @@ ELSEWHERE = {
         "flows.report.plots.trend flows.report.signs flows.report.site flows.report.svg "
         "flows.report.report_rows flows.report.templating"
     ),
-    "flows/report/test_releases_page.py": "flows.report.plots.reconstruction",
     "flows/report/test_report_promises.py": "flows.report.promises",
     "flows/report/test_report_sentences.py": "flows.report.sentences",
     "flows/next_steps/test_card.py": (
@@ -186,7 +184,6 @@ ELSEWHERE = {
     ),
     "flows/run/test_nightly.py": "flows.run.auditing",
     "workers/test_one_child.py": "flows.run.choose_executor",
-    "flows/run/test_release.py": "workers.warehouse.release_row",
     "workers/warehouse/test_withdrawals.py": "workers.warehouse.later_rows",
     "flows/run/test_one_models_night.py": "flows.run.night_plan",
     "flows/test_memorization.py": "flows.commands.memorization",

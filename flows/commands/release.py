@@ -1,31 +1,20 @@
 """Audit: `privaudit release`, for tables whose answers claim a relaxation of privacy."""
 
-from contextlib import AbstractContextManager, nullcontext
+import pathlib
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from flows.commands.options import (
-    AUDIT,
-    ConfigOption,
-    CsvOption,
-    JsonOption,
-    RayAddressOption,
-    as_parameter,
-)
-from flows.commands.printing import (
-    Form,
-    begin_prefect,
-    console,
-    form_of,
-    json_text,
-    print_rows,
-    print_table,
-)
+from flows.commands.options import AUDIT, CsvOption, JsonOption
+from flows.commands.printing import form_of
+from flows.commands.printing_studies import print_study
 from flows.commands.progress_bars import shown_progress
+from flows.progress import announce
+from workers.plain_text import plain_text
 
 if TYPE_CHECKING:
-    from workers.warehouse.release_row import ReleaseRow
+    from flows.study.runner import Shown
+    from workers.release.verdict import ReleaseAudit
 
 app = typer.Typer()
 
@@ -43,21 +32,6 @@ DefinitionOption = Annotated[
         "privacy; dp is the honest control."
     ),
 ]
-TableOption = Annotated[
-    str | None,
-    typer.Option(
-        help="The table: path or URI of a Parquet or CSV file. With --interface, the table "
-        "behind it, to compare with what was read."
-    ),
-]
-InterfaceOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODULE:FUNCTION",
-        help="A live system, instead of the mechanism that the definition recommends: a "
-        "function without arguments that returns a QueryInterface.",
-    ),
-]
 TargetOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -70,8 +44,7 @@ TargetOption = Annotated[
 @app.command(rich_help_panel=AUDIT)
 def release(
     definition: DefinitionOption,
-    table: TableOption = None,
-    interface: InterfaceOption = None,
+    table: Annotated[str, typer.Option(help="The table: path or URI of a Parquet or CSV file.")],
     k: Annotated[int, typer.Option(min=1, help="Group size of group-idp.")] = 1,
     epsilon: Annotated[
         float, typer.Option(help="Privacy budget that all answers together may claim.")
@@ -80,8 +53,16 @@ def release(
         float, typer.Option(help="Width to which floating-point columns are read.")
     ] = 0.01,
     target: TargetOption = None,
-    config: ConfigOption = None,
-    ray_address: RayAddressOption = None,
+    output: Annotated[
+        pathlib.Path,
+        typer.Option(
+            help="Folder for the page; the report links one in its own folder studies/NAME."
+        ),
+    ] = pathlib.Path("release"),
+    ray_address: Annotated[
+        str,
+        typer.Option(metavar="auto|ray://HOST:PORT|local", help="Ray that does the work."),
+    ] = "local",
     *,
     as_csv: CsvOption = False,
     as_json: JsonOption = False,
@@ -89,8 +70,7 @@ def release(
     """Attack a table behind the noise of individual or bootstrap differential privacy.
 
     Says how many of its records can be read, with how many queries, at what claimed budget, and
-    commits the record. No value that was read is printed or kept. A live system is attacked with
-    --interface; without its table, what was read is checked by asking it again.
+    writes a page. No value that was read is printed or kept.
 
     Exit code: 0 resisted, 1 reconstructed or partly, 3 error.
 
@@ -98,42 +78,30 @@ def release(
     --target age=41,job=retired
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
-    if table is None and (interface is None or target):
-        what = "the table that --target is compared with" if interface else "--table or --interface"
-        raise typer.BadParameter(f"give {what}.")
-    begin_prefect()
-    from flows.run.release import release_audit
-    from flows.run.start import start
-    from flows.settings import load_settings
+    from flows.study.runner import write_shown
     from workers.executors import on_ray
+    from workers.release.attack import audit_release
+    from workers.release.release_plan import ReleasePlan
+    from workers.release.table import as_table, read_frame
 
-    targets = tuple(_parsed(text) for text in target or ())
-    ray = load_settings(config).ray
-    # Before the flow, which finds it connected: a cluster that refuses gives one sentence.
-    carried: AbstractContextManager[object] = nullcontext()
-    if interface is None:
-        carried = on_ray(ray_address or ray.address, ray.cpus)
-    with carried, shown_progress():
-        row = start(
-            release_audit,
-            table=table,
-            definition=_DEFINITIONS[definition],
-            k=k,
-            epsilon=epsilon,
-            precision=precision,
-            targets=targets,
-            interface=interface,
-            settings=as_parameter(config),
+    plan = ReleasePlan(
+        definition=_DEFINITIONS[definition],
+        k=k,
+        epsilon=epsilon,
+        precision=precision,
+        targets=tuple(_parsed(text) for text in target or ()),
+    )
+    attacked, name = as_table(read_frame(table), precision=precision), table.rpartition("/")[2]
+    with on_ray(ray_address) as executor, shown_progress():
+        found = audit_release(
+            attacked,
+            plan,
+            name=name,
+            executor=executor,
+            done=lambda done, total: announce("Reconstructing", done, total),
         )
-    if form is Form.JSON:
-        typer.echo(json_text(row.model_dump(mode="json")))
-    elif form is Form.CSV:
-        import polars as pl
-
-        print_rows(pl.DataFrame([row.model_dump(mode="json")]), form)
-    else:
-        _print(row)
-    raise typer.Exit(0 if row.verdict == "resisted" else 1)
+    print_study(write_shown(_shown(found), output, title=f"Attack on {name}"), form)
+    raise typer.Exit(0 if found.verdict == "resisted" else 1)
 
 
 def _parsed(text: str) -> dict[str, str]:
@@ -144,26 +112,25 @@ def _parsed(text: str) -> dict[str, str]:
     return {column.strip(): value.strip() for column, _, value in pairs}
 
 
-def _print(row: "ReleaseRow") -> None:
-    from rich.table import Table
-    from rich.text import Text
+def _shown(found: "ReleaseAudit") -> "Shown":
+    from flows.report.study_page import StudyTable
+    from flows.study.runner import Shown
+    from workers.release.verdict import CLAIMS
 
-    from workers.plain_text import plain_text
-
-    out = console()
-    sentence = Text.assemble((row.verdict, "bold"), plain_text(f": {row.reason}"))
-    out.print(sentence, highlight=False)
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_row("records read whole", f"{row.records_reconstructed:.2%} of {row.records:,}")
-    table.add_row("values read", f"{row.cells_reconstructed:.2%}")
-    if row.records_asked_again is not None:
-        table.add_row("checked", f"by asking about {row.records_asked_again:,} records again")
-    table.add_row("queries", f"{row.queries:,}")
-    table.add_row("budget claimed", f"{row.claimed_budget:.3g} of {row.epsilon_declared:g}")
-    if row.targets:
-        told = f"{row.targets_told} of {row.targets} correctly classified as in the table or not"
-        read = f"{row.targets_reconstructed} read whole, {row.targets_queries:,} queries"
-        table.add_row("single persons", f"{told}; {read}")
-    if row.stopped:
-        table.add_row("ended early", Text(plain_text(row.stopped)))
-    print_table(table, out)
+    size = f", groups of {found.group_size}" if found.definition == "group_idp" else ""
+    rows = [
+        ("claimed", f"{CLAIMS[found.definition]}{size}, epsilon {found.epsilon_declared:g}"),
+        ("records read whole", f"{found.records_reconstructed:.2%} of {found.records:,}"),
+        ("values read", f"{found.cells_reconstructed:.2%}"),
+        ("queries", f"{found.queries:,}"),
+        ("budget claimed", f"{found.claimed_budget:.3g} of {found.epsilon_declared:g}"),
+    ]
+    if found.targets.targets:
+        told = f"{found.targets.told} of {found.targets.targets} correctly classified"
+        read = f"{found.targets.reconstructed} read whole, {found.targets.queries:,} queries"
+        rows.append(("single persons", f"{told}; {read}"))
+    if found.stopped:
+        rows.append(("ended early", plain_text(found.stopped)))
+    columns = (("what", False), ("result", False))
+    name = plain_text(found.table)
+    return Shown([found.reason], [StudyTable(f"{name}: {found.verdict}", columns, rows)])

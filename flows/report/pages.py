@@ -13,7 +13,6 @@ from workers.lake.layout import check_name
 
 INDEX = "index.html"
 STATISTICS = "statistics.html"
-RELEASES = "releases.html"
 MODELS = "models"
 
 _UNFINISHED = re.compile(r"\..+\.\d+")

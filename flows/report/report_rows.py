@@ -11,7 +11,6 @@ from flows.report.shared_labels import SharedLabels
 from workers.warehouse.acknowledgements import acknowledgements
 from workers.warehouse.night_columns import OF_WINDOWS
 from workers.warehouse.night_windows import epsilon_windows
-from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import (
     BoundRow,
     PromiseRow,
@@ -53,7 +52,6 @@ class Tables:
         slices: rows of `audit_slices`, likewise.
         reliability: rows of `audit_reliability`, likewise.
         scores: rows of `audit_scores`, likewise.
-        releases: rows of `release_audits`, all.
         withdrawals: model, day, when and why of each record that was taken back, newest first.
         acknowledged: model and sentence of each acknowledgement of a violation, oldest first.
         secrets: the current record of each model, day and other secret than the label, likewise.
@@ -66,7 +64,6 @@ class Tables:
     slices: pl.DataFrame
     reliability: pl.DataFrame
     scores: pl.DataFrame
-    releases: pl.DataFrame = field(default_factory=pl.DataFrame)
     withdrawals: pl.DataFrame = field(default_factory=pl.DataFrame)
     acknowledged: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_ACKNOWLEDGED))
     secrets: pl.DataFrame = field(default_factory=pl.DataFrame)
@@ -122,10 +119,6 @@ class Tables:
             return self.secrets
         return self.secrets.filter(pl.col("model").is_in(models)).sort("day", "model", "secret")
 
-    def release_rows(self) -> tuple[ReleaseRow, ...]:
-        """Return the audits of releases."""
-        return typed_rows(ReleaseRow, self.releases)
-
     def details(self, audit_id: str) -> Details:
         """Return the rows of one audit, without bars and bins of too few records."""
         enough = pl.col("records") >= FEWEST_RECORDS
@@ -167,7 +160,6 @@ def read_tables(
         )
         for name in ("bounds", "promises", "slices", "reliability", "scores")
     }
-    releases = warehouse.collect(warehouse.scan("release_audits"))
     withdrawals = warehouse.collect(
         warehouse.scan("audit_withdrawals")
         .select("audit_id", "withdrawn_at", "why")
@@ -176,7 +168,6 @@ def read_tables(
     )
     return Tables(
         audits=audits,
-        releases=releases,
         withdrawals=withdrawals,
         acknowledged=pl.DataFrame(
             [(one.model, one.sentence()) for one in acknowledgements(warehouse)],

@@ -34,7 +34,6 @@ from flows.report.pages import (
     INDEX,
     MARK,
     MODELS,
-    RELEASES,
     STATISTICS,
     page_names,
     remove_others,
@@ -42,7 +41,6 @@ from flows.report.pages import (
     report_folder,
 )
 from flows.report.plots import trend
-from flows.report.releases_page import releases_page
 from flows.report.report_rows import Details, Tables, read_tables
 from flows.report.sentences import tally_sentence
 from flows.report.shared_labels import LabelTotal, shared_labels
@@ -92,11 +90,11 @@ def write_pages(
 ) -> pathlib.Path:
     """Write the report of some rows; the same rows give the same files, and no clock is read.
 
-    `index.html`, `statistics.html`, `models/<model>.html`, and `releases.html` where tables were
-    attacked. Pages of studies below `studies` are linked. Each file is replaced at once, so that a
-    reader never meets half a page, and `index.html` last. Pages of models that are no longer
-    in the warehouse are removed. A page that cannot be drawn, for a row that is not of its table,
-    say, costs no other: a page that says so stands in its place.
+    `index.html`, `statistics.html` and `models/<model>.html`. Pages of studies below `studies` are
+    linked. Each file is replaced at once, so that a reader never meets half a page, and
+    `index.html` last. Pages of models that are no longer in the warehouse are removed. A page that
+    cannot be drawn, for a row that is not of its table, say, costs no other: a page that says so
+    stands in its place.
 
     With a `key`, models' pages of which nothing changed are not drawn again (`flows.report.drawn`).
     """
@@ -128,13 +126,11 @@ def write_pages(
             write_drawn(root, drawn, key)
     text, _ = statistics()
     replace_page(root / STATISTICS, rendered("statistics.html.j2", text=text, version=CODE_VERSION))
-    _write_releases(tables, root)
     replace_page(
         root / INDEX,
         index_page(
             shown,
             night=night,
-            releases=tables.releases.height,
             withdrawals=_withdrawals(tables.withdrawals),
             secrets=_told(tables, models),
             shared=tables.shared,
@@ -143,20 +139,6 @@ def write_pages(
     )
     remove_others(root / MODELS, set(pages.values()))
     return root / INDEX
-
-
-def _write_releases(tables: Tables, root: pathlib.Path) -> None:
-    """Write the page of attacked tables, if there are any, or that it cannot be drawn."""
-    if not tables.releases.height:
-        if (root / RELEASES).exists():
-            remove_others(root, {path.name for path in root.iterdir()} - {RELEASES})
-        return
-    try:
-        page = releases_page(tables.release_rows())
-    except Exception as error:  # noqa: BLE001  # one table's row costs no model the report
-        _log.exception("The page of attacked tables cannot be drawn.")
-        page = undrawn_page("attacked tables", type(error).__name__, root="")
-    replace_page(root / RELEASES, page)
 
 
 def _withdrawals(rows: pl.DataFrame) -> list[Withdrawal]:

@@ -44,7 +44,6 @@ from .noise_detection import (
     VarianceAbove,
     variance_statistic,
 )
-from .noise_recognition import Noise, recognise_noise
 from .number_labels import ABOVE, above, above_odds, nearness
 from .odds import (
     OddsTally,
@@ -77,8 +76,6 @@ from .query_targets import (
 )
 from .reconstruction_match import (
     Match,
-    confirm_counts,
-    confirm_groups,
     table_match,
 )
 from .reference_scores import (
@@ -157,7 +154,6 @@ __all__ = [
     "MarginalFit",
     "Match",
     "Matched",
-    "Noise",
     "NotZeroOrOne",
     "OddsTally",
     "Paired",
@@ -194,8 +190,6 @@ __all__ = [
     "calibrated_loss",
     "coin_predictions",
     "compare_arms",
-    "confirm_counts",
-    "confirm_groups",
     "confirm_unique",
     "decoy_tally",
     "distinct_sentence",
@@ -243,7 +237,6 @@ __all__ = [
     "probe_column",
     "probe_records",
     "radial_log_likelihood",
-    "recognise_noise",
     "reconstruct_column",
     "reconstruct_columns",
     "reconstruct_groups",

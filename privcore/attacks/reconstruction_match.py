@@ -5,12 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from privcore.attacks.existence_probing import any_record
-from privcore.attacks.query_adversary import Adversary
 from privcore.exceptions import InvalidInputError
-from privcore.mechanisms.threshold_queries import Groups, Predicates
-
-_TIMES = 8
+from privcore.mechanisms.threshold_queries import Groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,97 +62,3 @@ def table_match(cells: NDArray[np.int64], groups: Groups, counts: NDArray[np.int
         right.append(int(np.minimum(there, found).sum()))
     whole = right[-1] if len(right) == columns else 0
     return Match(whole, tuple(right), records * columns)
-
-
-def confirm_groups(
-    adversary: Adversary, groups: Groups, counts: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """Tell which groups have just as many records as was read, by asking again; shape (groups,).
-
-    What there is to do where no table is at hand to compare with: "more than count - 1?" and "more
-    than count?", eight times each, where individual differential privacy is claimed; "any?", eight
-    times, for an adversary with k = 0, who reads existence. A reading that is right is confirmed as
-    surely as noise is seen. One that is wrong is not, unless answers say nothing of the table:
-    coins confirm with a probability of 4^-8, and of a quarter where the same question always gets
-    the same coin, so of a few groups alone no conclusion should be drawn.
-
-    Args:
-        adversary: who asks.
-        groups: what was read, at least one column of it.
-        counts: shape (groups,), how often each was read, above 0.
-    """
-    members = groups.members()
-    right = np.ones(groups.size, dtype=np.bool_)
-    for _ in range(_TIMES):
-        if not adversary.k:
-            right &= any_record(adversary, members)
-            continue
-        right &= adversary.exceeds(members, counts - 1)
-        fewer = np.flatnonzero(counts < adversary.records)
-        right[fewer] &= ~adversary.exceeds(members.take(fewer), counts[fewer])
-    return right
-
-
-def confirm_counts(
-    adversary: Adversary,
-    groups: Groups,
-    counts: NDArray[np.int64],
-    *,
-    asked: NDArray[np.int64],
-    random: np.random.Generator,
-) -> NDArray[np.bool_]:
-    """Tell of which groups other questions find as many records as was read; shape (asked,).
-
-    For answers without noise. What was read from answers that are remembered is confirmed by the
-    same questions, right or wrong, so others are asked: eight times for each group, how many
-    records share all of its cells but one, which lies in a range around it that is drawn at random.
-    How many that must be follows from all groups that were read.
-
-    Args:
-        adversary: who asks, with k = 0.
-        groups: all that was read, at least one column of it.
-        counts: shape (groups,), how often each was read, above 0.
-        asked: indices of the groups that are asked about.
-        random: draws the column and the range.
-    """
-    right = np.ones(len(asked), dtype=np.bool_)
-    for _ in range(_TIMES):
-        column = int(random.integers(len(groups.columns)))
-        others = np.delete(np.arange(len(groups.columns)), column)
-        cells = groups.cells[:, column]
-        least, most = int(cells.min()), int(cells.max())
-        low = random.integers(least, cells[asked], endpoint=True)
-        high = random.integers(cells[asked], most, endpoint=True) + 1
-        known = Groups(
-            tuple(groups.columns[other] for other in others), groups.cells[asked][:, others]
-        )
-        expected = _within(groups.cells[:, others], cells, counts, asked=asked, low=low, high=high)
-        ranges = Predicates(known, np.arange(len(asked)), groups.columns[column], low, high)
-        right &= adversary.exceeds(ranges, expected - 1)
-        fewer = np.flatnonzero(expected < adversary.records)
-        right[fewer] &= ~adversary.exceeds(ranges.take(fewer), expected[fewer])
-    return right
-
-
-def _within(
-    others: NDArray[np.int64],
-    cells: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    *,
-    asked: NDArray[np.int64],
-    low: NDArray[np.int64],
-    high: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Return how many records, as read, share the other cells of each asked group in its range."""
-    alike = np.zeros(len(cells), dtype=np.int64)
-    for other in others.T:
-        kinds, kind = np.unique(other, return_inverse=True)
-        _, alike = np.unique(alike * kinds.size + kind, return_inverse=True)
-    distinct, rank = np.unique(cells, return_inverse=True)
-    place = alike * (distinct.size + 1) + rank
-    order = np.argsort(place, kind="stable")
-    total = np.concatenate([[0], np.cumsum(counts[order])])
-    base = alike[asked] * (distinct.size + 1)
-    start = np.searchsorted(place[order], base + np.searchsorted(distinct, low))
-    stop = np.searchsorted(place[order], base + np.searchsorted(distinct, high))
-    return np.asarray(total[stop] - total[start])

@@ -32,8 +32,7 @@ def flow_of(deployment: dict[str, Any]) -> Flow[Any, Any]:
 def test_every_deployment_names_a_flow_that_is_there() -> None:
     names = {f"{flow_of(one).name}/{one['name']}" for one in PREFECT["deployments"]}
     assert {"nightly-audit/production", "audit-model/on-demand", "backfill/on-demand",
-            "publish-report/on-demand", "overdue/production",
-            "release-audit/on-demand"} <= names  # fmt: skip
+            "publish-report/on-demand", "overdue/production"} <= names  # fmt: skip
 
 
 def test_the_operations_page_names_every_deployment_and_no_other() -> None:

@@ -116,5 +116,4 @@ def test_a_table_is_attacked_as_the_page_says(tmp_path: pathlib.Path) -> None:
     customers(40).write_parquet(tmp_path / "bank.parquet")
     for command in commands(page("how-to/release-audits.md")):
         type_command(command, tmp_path, tmp_path / "home")
-    audits = pl.read_delta(str(tmp_path / "warehouse" / "release_audits"))
-    assert audits["records"].to_list() == [40]
+    assert "of 40" in (tmp_path / "bank-release" / "index.html").read_text(encoding="utf-8")

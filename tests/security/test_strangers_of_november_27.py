@@ -15,7 +15,6 @@ from rich.console import Console
 
 import workers.release.table
 from flows.commands.printing import as_csv
-from flows.commands.release import _print
 from flows.commands.stored import stored_audit
 from flows.commands.terminal_tables import frame_table
 from flows.notify.alerts import alert_of
@@ -24,13 +23,13 @@ from flows.report.site import write_report
 from flows.settings import load_settings
 from privcore.exceptions import InvalidInputError, TerminalError
 from tests.support.lake import write_settings
-from tests.support.warehouse import evaluated, put_rows, release
+from tests.support.warehouse import evaluated, put_rows
 from workers import contained
 from workers.contained import Contained, _read
 from workers.contained_child import WithBytes
 from workers.lake import limits, model_sandbox
 from workers.lake.layout import open_filesystem
-from workers.release.table import as_columns, as_table, read_frame
+from workers.release.table import as_table, read_frame
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.scores.supplied import SuppliedScores
 from workers.versions import METHOD_VERSION
@@ -186,12 +185,6 @@ def test_names_of_columns_are_no_markup() -> None:
     assert r"[red]x[/bold]  \u001b[2J\u202e\u000aforged" in captured.get()
 
 
-def test_what_a_queried_system_says_is_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
-    said = "ValueError: [/bold] " + CODES
-    _print(release("bank").model_copy(update={"stopped": said, "reason": said}))
-    assert capsys.readouterr().out.count(r"[/bold] \u001b[2J\u202e\u000aforged") == 2
-
-
 @pytest.mark.parametrize("place", ["pipe", "/dev/zero"])
 def test_what_is_no_plain_file_is_refused(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, place: str
@@ -225,7 +218,6 @@ def test_a_long_word_gives_no_row_its_room() -> None:
     words = pl.Series(["a", "b"] * 50_000 + ["x" * 1_000_000])
     table = as_table(pl.DataFrame({"x": words}))
     assert table.cells.max() == 2
-    assert (as_columns(pl.DataFrame({"x": words}), table.columns).cells == table.cells).all()
 
 
 def test_what_fits_in_no_memory_goes_to_a_folder_of_its_own() -> None:

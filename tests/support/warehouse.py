@@ -15,7 +15,6 @@ from privcore.lower_bounds.secret import Secret
 from privcore.lower_bounds.windows import WINDOW_EPSILONS
 from tests.support.lake import PLAN
 from workers.warehouse.record_digest import seal
-from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import (
     AuditRecord,
     AuditRow,
@@ -67,33 +66,6 @@ def failed(model: str, day: dt.date, *, hour: int = 0, reason: str = "None.") ->
         plan=PLAN.model_dump_json(),
     )
     return AuditRecord(audit=row)
-
-
-def release(table: str, *, hour: int = 0) -> ReleaseRow:
-    """Return an audit of a table, made at that hour."""
-    return ReleaseRow(
-        **_identity("release", table, hour),
-        recorded_at=START + dt.timedelta(hours=hour),
-        table=table,
-        definition="idp",
-        group_size=1,
-        epsilon_declared=1.0,
-        epsilon_per_query=0.1,
-        claimed_budget=1.0,
-        queries=10,
-        records=100,
-        columns=2,
-        cells_reconstructed=1.0,
-        records_reconstructed=1.0,
-        targets=1,
-        targets_told=1,
-        targets_reconstructed=1,
-        targets_queries=1,
-        progress_budget=(0.5, 1.0),
-        progress_cells=(0.5, 1.0),
-        verdict="reconstructed",
-        reason="All values were read.",
-    )
 
 
 def evaluated(model: str, day: dt.date, *, hour: int = 0, **changes: Any) -> AuditRecord:

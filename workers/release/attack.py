@@ -24,19 +24,36 @@ from privcore.attacks import (
 from privcore.mechanisms import (
     Column,
     Groups,
+    Predicates,
     ProtectedTable,
     QueryInterface,
 )
 from workers.executors import Executor
-from workers.release.interface import Coin
 from workers.release.release_plan import ReleasePlan
-from workers.release.release_record import release_row
 from workers.release.table import Table
 from workers.release.targets import attack_targets
-from workers.release.verdict import Found, release_verdict
-from workers.warehouse.release_row import ReleaseRow
+from workers.release.verdict import Found, ReleaseAudit, release_verdict
 
 MOST_PARTITIONS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Coin:
+    """An interface whose answers say nothing of any table: what chance alone gives an attacker."""
+
+    columns: tuple[Column, ...]
+    records: int
+    random: np.random.Generator
+
+    def answer(
+        self,
+        predicates: Predicates,  # noqa: ARG002  # it does not look
+        thresholds: NDArray[np.int64],
+        *,
+        epsilon: float,  # noqa: ARG002  # a coin costs nothing
+    ) -> NDArray[np.float64]:
+        """Return 0.0 or 1.0 for each query, as a fair coin falls."""
+        return self.random.integers(0, 2, thresholds.shape).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +104,8 @@ def audit_release(
     name: str,
     executor: Executor,
     done: Callable[[int, int], None] = lambda *_: None,
-) -> ReleaseRow:
-    """Attack a table under a plan and return the record."""
+) -> ReleaseAudit:
+    """Attack a table under a plan and return what was read."""
     if plan.definition == "dp":
         table = _with_bounds(table)
     setting = _Setting(
@@ -122,14 +139,7 @@ def audit_release(
         stopped=part.stopped or None,
         targets=targets,
     )
-    return release_row(
-        plan,
-        found,
-        table=name,
-        digest=table.digest,
-        epsilon=setting.epsilon,
-        verdict=verdict,
-    )
+    return ReleaseAudit.of(plan, found, table=name, epsilon=setting.epsilon, verdict=verdict)
 
 
 def _with_bounds(table: Table) -> Table:

@@ -2,7 +2,7 @@
 
 import hashlib
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,33 +140,6 @@ def as_table(
         column, encoded = _encoded(series, bounds.get(series.name), precision)
         columns.append(column)
         cells.append(encoded)
-    return _table(tuple(columns), cells)
-
-
-def as_columns(frame: pl.DataFrame, columns: Sequence[Column]) -> Table:
-    """Return the frame as cells of given columns, which are found by name.
-
-    Raises:
-        InvalidInputError: no rows, a column that is missing, or a value that is missing or outside
-            its column's domain.
-    """
-    if not frame.height:
-        raise InvalidInputError("table", frame.shape, "it has at least one row")
-    cells = []
-    for column in columns:
-        if column.name not in frame.columns:
-            rule = f"the system answers about it: the table has {', '.join(frame.columns)}"
-            raise InvalidInputError("column", column.name, rule)
-        series = frame[column.name]
-        _check_whole(series)
-        if column.categories:
-            cells.append(_places(series.cast(pl.String), column))
-            continue
-        if series.dtype == pl.Date:
-            series = series.to_physical()
-        elif not series.dtype.is_numeric():
-            raise InvalidInputError(column.name, str(series.dtype), "the system holds numbers")
-        cells.append(column.encode(series.to_numpy()))
     return _table(tuple(columns), cells)
 
 

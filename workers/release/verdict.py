@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
+from workers.release.release_plan import ReleasePlan
 from workers.release.targets import TargetsFound
+from workers.versions import CODE_VERSION, METHOD_VERSION
 
 CLAIMS = {
     "idp": "individual differential privacy",
@@ -24,11 +26,7 @@ class Found:
         cells: share of all values that were right by then.
         whole: share of records that were read whole.
         targets: what was read of single persons.
-        asked_again: how many records were asked about again to see whether they were read right;
-            None where the table was there to compare with.
         stopped: why it ended early; None where it did not.
-        ended_after: columns that were read before it ended; None where all were.
-        remark: what else there is to say of its answers; a sentence, or empty.
     """
 
     records: int
@@ -37,10 +35,7 @@ class Found:
     cells: tuple[float, ...]
     whole: float
     targets: TargetsFound
-    asked_again: int | None = None
     stopped: str | None = None
-    ended_after: int | None = None
-    remark: str = ""
 
     @property
     def last_query(self) -> int:
@@ -78,17 +73,84 @@ def release_sentence(verdict: str, definition: str, found: Found, *, budget: flo
     asked = (
         f"{found.last_query:,} questions that {claim} counts as a privacy cost of only {budget:.2g}"
     )
-    if found.asked_again:
-        asked += f"; it was checked by asking about {found.asked_again:,} records again"
     if verdict == "reconstructed":
         return f"All {found.records:,} {kind} were read, every value of them, with {asked}."
     if verdict == "partly":
         return f"{found.whole:.1%} of the {found.records:,} {kind} were read whole, with {asked}."
-    if found.ended_after:
-        return (
-            f"{found.cells[-1]:.0%} of all values were read before the attack ended, with {asked}."
-        )
     return (
         f"The attack read no more of the {found.records:,} {kind} than guessing would, with "
         f"{asked}."
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseAudit:
+    """Result of an attack on a table behind a definition's noise; no value of the table is kept.
+
+    Attributes:
+        table: name of the table's file.
+        definition: what the answers claim.
+        group_size: records that may change under group_idp; 1 for other definitions.
+        epsilon_declared: budget that all answers together may claim.
+        epsilon_per_query: budget that each query claimed.
+        claimed_budget: budget that all queries claimed, by the definition's own accounting.
+        queries: that were answered.
+        records: of the table; distinct ones for bdp.
+        columns: of the table.
+        cells_reconstructed: share of values that were read correctly. A value counts only if all
+            values of its record that were read before it are correct, too.
+        records_reconstructed: share of records that were read whole.
+        targets: what was read of single persons.
+        progress_budget: budget claimed when each column was read, in the order of reading.
+        progress_cells: share of all values that had been read correctly by then.
+        stopped: why the attack ended early; None where it did not.
+        verdict: reconstructed, partly or resisted.
+        reason: the verdict in one sentence.
+    """
+
+    table: str
+    definition: str
+    group_size: int
+    epsilon_declared: float
+    epsilon_per_query: float
+    claimed_budget: float
+    queries: int
+    records: int
+    columns: int
+    cells_reconstructed: float
+    records_reconstructed: float
+    targets: TargetsFound
+    progress_budget: tuple[float, ...]
+    progress_cells: tuple[float, ...]
+    stopped: str | None
+    verdict: str
+    reason: str
+    method_version: str = METHOD_VERSION
+    code_version: str = CODE_VERSION
+
+    @classmethod
+    def of(
+        cls, plan: ReleasePlan, found: Found, *, table: str, epsilon: float, verdict: str
+    ) -> "ReleaseAudit":
+        """Return the audit of what an attack with `epsilon` for each query found."""
+        queries = found.last_query + found.targets.queries
+        budget = queries * epsilon
+        return cls(
+            table=table,
+            definition=plan.definition,
+            group_size=plan.k,
+            epsilon_declared=plan.epsilon,
+            epsilon_per_query=epsilon,
+            claimed_budget=budget,
+            queries=queries,
+            records=found.records,
+            columns=found.columns,
+            cells_reconstructed=found.cells[-1] if found.cells else 0.0,
+            records_reconstructed=found.whole,
+            targets=found.targets,
+            progress_budget=tuple(count * epsilon for count in found.queries),
+            progress_cells=found.cells,
+            stopped=found.stopped,
+            verdict=verdict,
+            reason=release_sentence(verdict, plan.definition, found, budget=budget),
+        )

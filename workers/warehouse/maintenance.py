@@ -137,7 +137,7 @@ class Deleted:
 
 
 def delete_before(warehouse: Warehouse, day: dt.date) -> Deleted:
-    """Delete the audits of all days before `day`, whole, and those of tables made before it.
+    """Delete the audits of all days before `day`, whole.
 
     The one way in which rows go, and only where someone asks for it. A deletion that was cut off
     is completed by the next: an audit's row in `audits` is deleted last. The files that hold the
@@ -147,10 +147,7 @@ def delete_before(warehouse: Warehouse, day: dt.date) -> Deleted:
     that it is of `day` or later: it belongs to no record.
     """
     audits = warehouse.scan("audits").filter(pl.col("day") < day).select("audit_id")
-    began = dt.datetime.combine(day, dt.time(), dt.UTC)
-    releases = warehouse.scan("release_audits").filter(pl.col("recorded_at") < began)
-    of_both = pl.concat([audits, releases.select("audit_id")])
-    ids = warehouse.collect(of_both)["audit_id"].to_list()
+    ids = warehouse.collect(audits)["audit_id"].to_list()
     left = {one.audit_id for one in orphans(warehouse) if one.day is None or one.day < day}
     fresh = left & young(warehouse) if left else set()
     source = pa.table({"audit_id": pa.array([*ids, *sorted(left - fresh)], pa.string())})

@@ -30,7 +30,6 @@ from workers.warehouse.delta import (
 )
 from workers.warehouse.later_rows import WithdrawalRow
 from workers.warehouse.log_size import check_log
-from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import AuditRecord, Status
 from workers.warehouse.table_row import AS_STORED
 from workers.warehouse.tables import (
@@ -177,13 +176,6 @@ class Warehouse:
         asked = pl.col("audit_id").is_in(list(audit_ids))
         found = self.scan("audit_withdrawals").filter(asked).select("audit_id")
         return set(self.collect(found)["audit_id"])
-
-    def commit_release(self, row: ReleaseRow) -> bool:
-        """Commit an audit of a release; whether it was new. The same twice leaves one row."""
-        self._check_present()
-        if self._holds("release_audits", row.audit_id):
-            return False
-        return bool(insert_rows(self, "release_audits", (row,)))
 
     def has(self, audit_id: str) -> bool:
         """Return whether an audit is committed."""

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from workers.warehouse.exact_statement_row import ExactStatementRow
 from workers.warehouse.later_rows import AcknowledgementRow, ConfirmationRow, WithdrawalRow
-from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import (
     AuditRow,
     BoundRow,
@@ -53,12 +52,8 @@ TABLES = {
     "audit_confirmations": WarehouseTable(ConfirmationRow, ("audit_id", "confirmed_at")),
     "audit_withdrawals": WarehouseTable(WithdrawalRow, ("audit_id", "withdrawn_at")),
     "audit_acknowledgements": WarehouseTable(AcknowledgementRow, ("audit_id", "acknowledged_at")),
-    "release_audits": WarehouseTable(ReleaseRow, ("audit_id",)),
 }
-"""Every table by its name; `audits` holds one row per record, the parts hold the rest of it.
-
-`release_audits` stands alone: its audits are of tables, not of models.
-"""
+"""Every table by its name; `audits` holds one row per record, the parts hold the rest of it."""
 
 PARTS = {name: table.part for name, table in TABLES.items() if table.part is not None}
 """The field of `AuditRecord` that each table but `audits` stores."""
@@ -68,7 +63,6 @@ TIMES = {
     "audit_confirmations": "confirmed_at",
     "audit_withdrawals": "withdrawn_at",
     "audit_acknowledgements": "acknowledged_at",
-    "release_audits": "recorded_at",
 }
 """The tables whose rows know their time; those of the others belong to a row in audits."""
 

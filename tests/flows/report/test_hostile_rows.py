@@ -1,6 +1,5 @@
 """No row of one model costs another its page, or any model the report."""
 
-import dataclasses
 import datetime as dt
 import pathlib
 import re
@@ -12,10 +11,9 @@ from flows.report.site import write_pages, write_report
 from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import at_least, down, up
 from tests.support.lake import DAY
-from tests.support.report import everything_beside, frame, record, tables, three_models
+from tests.support.report import everything_beside, record, tables, three_models
 from tests.support.tiers import tiered
-from tests.support.warehouse import failed, release
-from workers.warehouse.release_row import ReleaseRow
+from tests.support.warehouse import failed
 from workers.warehouse.schema import ReliabilityRow, SliceRow
 from workers.warehouse.store import Warehouse
 from workers.warehouse.table_row import TableRow
@@ -168,37 +166,6 @@ def test_a_models_name_is_made_safe(tmp_path: pathlib.Path) -> None:
     pages = drawn(tmp_path, [*three_models(2), record("a\x1b\u202eb", 1)], [])
     assert "a\\u001b\\u202eb" in pages["index.html"]
     assert not [page for page in pages.values() if "\x1b" in page or "\u202e" in page]
-
-
-@pytest.mark.parametrize(
-    "changes", [{"definition": "wishful"}, {"progress_cells": (float("nan"),)}, {"queries": -1}]
-)
-def test_a_release_that_cannot_be_drawn_costs_no_model_the_report(
-    changes: dict[str, object], tmp_path: pathlib.Path
-) -> None:
-    nights = three_models(2)
-    row = release("sold.parquet\x1b[2J").model_copy(update=changes)
-    given = dataclasses.replace(tables(nights), releases=frame([row], ReleaseRow))
-    write_pages(given, tmp_path)
-    pages = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html")}
-    assert len(pages) == 6
-    assert "delays-broken" in pages["index.html"]
-    assert not [name for name, page in pages.items() if "\x1b" in page]
-
-
-def test_a_page_of_releases_that_fails_says_so(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(*_: object) -> str:
-        raise ValueError("no place")
-
-    monkeypatch.setattr("flows.report.releases_page.draw_reconstruction", fails)
-    releases = frame([release("sold.parquet")], ReleaseRow)
-    write_pages(dataclasses.replace(tables(three_models(2)), releases=releases), tmp_path)
-    page = (tmp_path / "releases.html").read_text(encoding="utf-8")
-    assert "The page of attacked tables cannot be drawn." in page
-    assert 'href="index.html"' in page
-    assert "releases.html" in (tmp_path / "index.html").read_text(encoding="utf-8")
 
 
 def test_the_report_lists_what_was_taken_back(tmp_path: pathlib.Path) -> None:

@@ -15,19 +15,16 @@ import flows.run.audit_model
 import flows.run.auditing
 import flows.run.backfill
 import flows.run.nightly
-import flows.run.release
 from flows.notify.prefect_context import in_prefect
 from flows.run import attempts
 from flows.run.audit_model import PlanOverrides, audit_model
 from flows.run.backfill import backfill
 from flows.run.conclusion import AuditsFailedError
 from flows.run.nightly import nightly_audit
-from flows.run.release import release_audit
 from flows.run.start import start
 from privcore.exceptions import TransientError
 from tests.support.lake import DAY, EVE, clone_model, write_settings
 from tests.support.tiers import rest_slow
-from tests.workers.release.test_release_attack import frame
 from workers import patience
 from workers.audit.record import error_record
 from workers.executors import InProcess
@@ -45,7 +42,7 @@ def settings(lake: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
     clone_model(lake, "twin")
     here = contextlib.nullcontext(InProcess())
     monkeypatch.setattr(flows.run.audit_model, "choose_executor", lambda *_: here)
-    for module in (flows.run.backfill, flows.run.nightly, flows.run.release):
+    for module in (flows.run.backfill, flows.run.nightly):
         monkeypatch.setattr(module, "on_ray", lambda *_: here)
     monkeypatch.setattr(patience, "time", SimpleNamespace(sleep=lambda _: None))
     return write_settings(tmp_path, ["good", "twin"])
@@ -154,25 +151,6 @@ def test_a_server_that_is_away_is_left_out_with_one_warning(
     assert "does not answer" in said
     assert "PREFECT_API_URL" in said
     assert "secret" not in said
-
-
-def test_a_release_needs_no_server_and_is_tried_again(
-    settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    frame().write_csv(settings.parent / "staff.csv")
-    tries: list[int] = []
-    read = flows.run.release.read_frame
-
-    def away(uri: str) -> Any:
-        tries.append(1)
-        if len(tries) < 3:
-            raise TransientError("Storage was away.")
-        return read(uri)
-
-    monkeypatch.setattr(flows.run.release, "read_frame", away)
-    table = str(settings.parent / "staff.csv")
-    row = start(release_audit, table=table, definition="idp", settings=str(settings))
-    assert (row.verdict, len(tries)) == ("reconstructed", 3)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.lake import DAY
 from tests.support.tiers import rest_slow
-from tests.support.warehouse import START, evaluated, failed, release
+from tests.support.warehouse import evaluated, failed
 from workers.audit.verify import Finding, Verification, verify_all_stored
 from workers.warehouse import commit
 from workers.warehouse.maintenance import Deleted, compact, delete_before
@@ -167,29 +167,3 @@ def test_erasure_leaves_what_says_that_it_is_newer(warehouse: Warehouse) -> None
     assert orphans(warehouse) == [
         Orphan(record.audit.audit_id, ("audit_bounds", "audit_wealth", "audit_promises"), TOMORROW)
     ]
-
-
-@pytest.mark.slow
-def test_a_release_is_no_orphan_and_is_erased_by_its_own_day(warehouse: Warehouse) -> None:
-    made = START.date()
-    for table, hour in (("old.parquet", 0), ("new.parquet", 24)):
-        assert warehouse.commit_release(release(table, hour=hour))
-    assert orphans(warehouse) == []
-    assert {one.finding for one in verify_all_stored(warehouse)} == {Finding.INTACT}
-    assert delete_before(warehouse, made - dt.timedelta(days=365)) == Deleted(0, 0, 0)
-    assert warehouse.scan("release_audits").collect().height == 2
-    before = made + dt.timedelta(days=1)
-    assert delete_before(warehouse, before) == Deleted(3, 0, 0)  # the fixture's two, and one table
-    assert warehouse.scan("release_audits").collect()["table"].to_list() == ["new.parquet"]
-
-
-@pytest.mark.slow
-def test_erasing_what_commits_left_behind_spares_releases(warehouse: Warehouse) -> None:
-    warehouse.commit_release(release("kept.parquet", hour=24 * 365))
-    cut_off(warehouse, evaluated("cut", DAY), at="audits")
-    age(warehouse, hours=2)
-    found = orphans(warehouse)
-    assert [one.audit_id for one in found] == [evaluated("cut", DAY).audit.audit_id]
-    assert delete_before(warehouse, TOMORROW).unfinished == 1
-    assert orphans(warehouse) == []
-    assert warehouse.scan("release_audits").collect()["table"].to_list() == ["kept.parquet"]
