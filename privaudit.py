@@ -127,8 +127,7 @@ def main() -> None:
     # working folder is a team's own, and may have a json.py or a workers/.
     os.environ["PYTHONSAFEPATH"] = "1"
     try:
-        import flows.cli  # noqa: F401, PLC0415  # what it needs is missed here, before any fork
-        from flows.supervisor import main as command  # noqa: PLC0415
+        from flows.cli import main as command  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] in PACKAGES:
             raise

@@ -34,14 +34,15 @@ from flows.commands import (
     warehouse,
 )
 from flows.commands.options import AUDIT, LEARN, OPERATE
-from flows.failures import WrongUsageError, in_a_record, in_one_sentence
-from flows.lasting_output import outlasting_readers
-from flows.ledger import report_to_watcher
+from flows.failures import WrongUsageError, in_one_sentence
+from flows.lasting_output import open_closed_streams, outlasting_readers
 from privcore.exceptions import AuditError, is_failure
+from workers.memory import return_freed_memory
 from workers.plain_text import plain_text
 from workers.versions import CODE_VERSION, METHOD_VERSION
 
 _USAGE, _ERROR, _INTERRUPTED = 64, 3, 130
+_AGAIN = "Run the same command again to go on: what was made or committed stays."
 # typer does not export its usage error; a bad parameter is one.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -124,6 +125,8 @@ def privaudit(
 
 def main() -> None:
     """Run the command line; an error is one sentence and exit code 3, unless --debug."""
+    open_closed_streams()
+    return_freed_memory()
     with outlasting_readers():
         _run()
 
@@ -136,14 +139,14 @@ def _run() -> None:
             _print_usage(error)
         code = _USAGE
     except typer.Abort:
+        with _ignore_closed_output():
+            typer.echo(f"privaudit: interrupted. {_AGAIN}", err=True)
         code = _INTERRUPTED
     except BaseException as error:
         if not is_failure(error):
             raise
         with _ignore_closed_output():
             _print_error(error)
-        if not isinstance(error, AuditError):  # the user corrects what we refuse
-            report_to_watcher(why=in_a_record(error))
         code = _USAGE if isinstance(error, WrongUsageError) else _ERROR
     with _ignore_closed_output():
         sys.stdout.flush()

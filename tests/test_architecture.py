@@ -90,7 +90,6 @@ BELOW_IN_WORKERS = {
 BELOW_IN_FLOWS = {
     "settings": {"failures"},
     "progress": set(),
-    "ledger": set(),
     "failures": set(),
     "prefect_settings": set(),
     "files": set(),
@@ -100,7 +99,7 @@ BELOW_IN_FLOWS = {
     "memorization": {"progress", "report", "study"},
     "lasting_output": set(),
     "notify": {"files", "settings", "progress", "next_steps"},
-    "run": {"settings", "progress", "ledger", "failures", "report", "notify"},
+    "run": {"settings", "progress", "failures", "report", "notify"},
     "learn": {"settings", "progress", "report", "run", "next_steps"},
     "publication": {"settings", "report"},
     "commands": {
@@ -117,8 +116,7 @@ BELOW_IN_FLOWS = {
         "learn",
         "publication",
     },
-    "cli": {"commands", "failures", "lasting_output", "ledger"},
-    "supervisor": {"cli", "run", "lasting_output", "ledger", "failures"},
+    "cli": {"commands", "failures", "lasting_output"},
 }
 ROOMS = {"privcore": BELOW_IN_PRIVCORE, "workers": BELOW_IN_WORKERS, "flows": BELOW_IN_FLOWS}
 MATHEMATICS = {"dp_accounting", "lazy_loader", "numba", "numpy", "scipy"}

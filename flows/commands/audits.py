@@ -73,7 +73,6 @@ def run(
         settings,
         config,
         ray_address,
-        planned=[(model, day, overrides)],
         form=form,
         one=True,
     )
@@ -104,7 +103,6 @@ def night(
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
     settings = _settings(config, models or ())
-    audited = day or settings.yesterday(dt.datetime.now(dt.UTC))
     begin_prefect()
     from flows.run.nightly import nightly_audit
 
@@ -114,9 +112,6 @@ def night(
         settings,
         config,
         ray_address,
-        planned=[
-            (name, audited, None) for name in models or [model.name for model in settings.models]
-        ],
         form=form,
         nothing=2 if no_wait else 0,
     )
@@ -179,26 +174,21 @@ def _audit(
     form: Form,
     one: bool = False,
     nothing: int = 0,
-    planned: "Sequence[tuple[str, dt.date, Mapping[str, Any] | None]]" = (),
 ) -> None:
     """Run a flow of audits, print what it committed, and exit with the worst verdict's code.
 
-    `planned` are the models and days, with changes of their plan, that must have a record whatever
-    ends this process, also where Ray does before the flow has begun. What could not be committed is
-    not begun. The sentence of `one` audit alone is printed. Where nothing was audited, the exit
-    code is `nothing`.
+    What could not be committed is not begun. The sentence of `one` audit alone is printed. Where
+    nothing was audited, the exit code is `nothing`.
     """
     from flows.run.conclusion import (
         AlertsUndeliveredError,
         AuditsFailedError,
         ReportUnpublishedError,
     )
-    from flows.run.night_plan import Job, report_planned
     from flows.run.start import start
     from workers.warehouse.store import Warehouse
 
     Warehouse(settings.warehouse).check_place()
-    report_planned([Job(*each) for each in planned], as_parameter(config))
     incomplete: AlertsUndeliveredError | ReportUnpublishedError | None = None
     try:
         with _connected(ray_address, settings), shown_progress():

@@ -12,7 +12,7 @@ from flows.run.auditing import RUNNER, begin, gather, submit
 from flows.run.choose_executor import choose_executor
 from flows.run.conclusion import conclude
 from flows.run.days import audited_day, check_days, check_inputs
-from flows.run.night_plan import Job, plan_night, report_planned
+from flows.run.night_plan import Job, plan_night
 from flows.settings import load_settings
 from workers.lake.layout import Lake
 from workers.plan import Plan
@@ -85,7 +85,6 @@ def audit_model(
         check_days(loaded, [model], day, day)
         check_inputs(loaded, [model], day)
     job = Job(model, audited, plan.model_dump(exclude_none=True, mode="json"))
-    report_planned([job], settings)
     begin(loaded)
     planned = plan_night(Lake(loaded.lake), [job], loaded)
     with choose_executor(planned, loaded.ray) as executor:

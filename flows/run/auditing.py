@@ -14,7 +14,6 @@ from prefect.runtime import flow_run
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.failures import without_data
-from flows.ledger import report_to_watcher
 from flows.notify.alerts import Alert, Event, alert_of, deliver_all, emit, in_incident
 from flows.notify.artifacts import progress_bar
 from flows.notify.incidents import incidents_before
@@ -119,14 +118,14 @@ def gather(submitted: Sequence[Submitted], settings: Settings) -> list[Audited]:
                 audited for job in group.jobs for audited in _commit_errors(job, settings, outcome)
             ]
         gathered += outcome
-    return list({identity(one.row)[1:]: one for one in gathered}.values())
+    return list({_identity(one.row): one for one in gathered}.values())
 
 
 def _commit_errors(job: Job, settings: Settings, error: BaseException) -> Iterator[Audited]:
     """Commit that a job's audits failed, those of all secrets but the ones that have a record."""
     for plan in settings.plans_of(job.model, job.overrides):
         record = error_record(job.model, job.day, plan=plan, error=error)
-        key = identity(record.audit)[1:]
+        key = _identity(record.audit)
         if key in _announced:
             yield _announced[key]
         elif key in _recorded:
@@ -168,7 +167,6 @@ def audit(
     with slot(settings.night.concurrency), progress_bar(title) as advance:
         before = audited_before(planned, settings)
         known = [record for records in before.values() for record in records]
-        report_to_watcher(committing=[identity(record.audit) for record in known])
         done = list(_tell(known, settings))
         left = tuple(each for each in planned if each.job.model not in before)
         return done + (list(_audited(left, settings, executor, advance)) if left else [])
@@ -248,7 +246,6 @@ def _commit(
         TerminalError: the only record cannot be stored.
     """
     told = [as_asked(record, jobs[record.audit.model], settings) for record in records]
-    report_to_watcher(committing=[identity(record.audit) for record in told])
     outcomes = Warehouse(settings.warehouse).commit_all(told)
     stored = [
         record
@@ -271,13 +268,11 @@ def _tell(stored: Sequence[AuditRecord], settings: Settings) -> Iterator[Audited
     if not stored:
         return
     for record in stored:
-        _recorded[identity(record.audit)[1:]] = record.audit
-        report_to_watcher(committed=(record.audit.model, str(record.audit.day)))
+        _recorded[_identity(record.audit)] = record.audit
     withdrawn = Warehouse(settings.warehouse).withdrawn(one.audit.audit_id for one in stored)
     for record in stored:
         audited = announce(record, settings, withdrawn=record.audit.audit_id in withdrawn)
-        _announced[identity(record.audit)[1:]] = audited
-        report_to_watcher(announced=record.audit.audit_id)
+        _announced[_identity(record.audit)] = audited
         yield audited
 
 
@@ -290,9 +285,9 @@ def as_asked(record: AuditRecord, job: Job, settings: Settings) -> AuditRecord:
     return record.model_copy(update={"audit": record.audit.model_copy(update=asked)})
 
 
-def identity(row: AuditRow) -> tuple[str, str, str, str]:
-    """Return an audit's identifier, model, day and secret, as a watching process keeps them."""
-    return row.audit_id, row.model, str(row.day), row.secret
+def _identity(row: AuditRow) -> tuple[str, str, str]:
+    """Return an audit's model, day and secret: a run has one record of each."""
+    return row.model, str(row.day), row.secret
 
 
 def announce(record: AuditRecord, settings: Settings, *, withdrawn: bool) -> Audited:

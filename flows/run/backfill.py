@@ -20,7 +20,7 @@ from flows.run.auditing import RUNNER, Audited, begin, gather, submit
 from flows.run.conclusion import conclude
 from flows.run.days import check_days, check_inputs
 from flows.run.earlier_start import is_done
-from flows.run.night_plan import Job, plan_night, report_planned
+from flows.run.night_plan import Job, plan_night
 from flows.run.own_run import first_start
 from flows.settings import Settings, load_settings
 from privcore.exceptions import InvalidInputError
@@ -84,7 +84,6 @@ def backfill(
     with on_ray(ray.address, ray.cpus, ray.task_cpus, ray.task_memory) as executor:
         for day in sorted({job.day for job in jobs}):
             today = [job for job in jobs if job.day == day]
-            report_planned(today, settings)
             done += gather(submit(plan_night(lake, today, loaded), loaded, executor), loaded)
             announce(BACKFILL, len(done), len(jobs))
     title = f"Backfill from {first} to {last}"

@@ -15,7 +15,6 @@ from concurrent.futures import TimeoutError as FuturesTimeoutError
 from dataclasses import dataclass
 from typing import Any
 
-from flows.ledger import report_to_watcher
 from flows.settings import ModelSettings, Settings
 from privcore.exceptions import TransientError, is_failure
 from workers.exceptions import NotEvaluableError, Reason
@@ -77,12 +76,6 @@ class Planned:
         elif self.declared is not None:
             labels = self.declared.manifest.dataset
         return labels, self.job.deadline
-
-
-def report_planned(jobs: Iterable[Job], settings: str | None) -> None:
-    """Report to a watching process what this one means to audit, and under which settings file."""
-    planned = [(job.model, str(job.day), job.overrides) for job in jobs]
-    report_to_watcher(settings=settings, planned=planned)
 
 
 class Lookups:

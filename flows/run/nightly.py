@@ -6,13 +6,12 @@ import time
 import prefect
 from prefect.runtime import flow_run
 
-from flows.ledger import report_to_watcher
 from flows.notify.prefect_context import run_log, tell_as_failed
 from flows.progress import Wait, announce_waits
 from flows.run.auditing import RUNNER, Submitted, begin, gather, submit
 from flows.run.conclusion import conclude
 from flows.run.days import audited_day, check_days
-from flows.run.night_plan import Job, Lookups, Planned, report_planned
+from flows.run.night_plan import Job, Lookups, Planned
 from flows.settings import Settings, load_settings
 from workers.executors import Executor, on_ray
 from workers.lake.layout import Lake
@@ -20,8 +19,6 @@ from workers.warehouse.schema import AuditRow
 
 _POLL = 30.0
 """Seconds between two looks at the lake."""
-_AFTERWARDS = 3600.0
-"""Seconds after the last deadline in which alerts and report are done, or never will be."""
 
 
 @prefect.flow(
@@ -64,8 +61,6 @@ def nightly_audit(
         ReportUnpublishedError: the report could not be written; every record is committed.
         InvalidInputError: the day is in the future, or before the first checkpoint's year.
         UnlistedModelError: a model is not configured; nothing is stored.
-
-    Where a process watches, it ends what is not done an hour after the last deadline.
     """
     loaded = load_settings(settings)
     loaded.check_listed(models or ())
@@ -74,8 +69,6 @@ def nightly_audit(
     names = models or [model.name for model in loaded.models]
     if day is not None:
         check_days(loaded, names, day, day)
-    report_planned([Job(name, audited) for name in names], settings)
-    _report_longest([loaded.deadline_of(name, audited) for name in names])
     begin(loaded)
     night, ray = _Night(names, audited, loaded, wait=wait), loaded.ray
     ready = night.look()  # before Ray, which takes seconds to start: nobody waits in silence
@@ -84,14 +77,6 @@ def nightly_audit(
     done.sort(key=lambda audit: names.index(audit.row.model))
     # Prefect unwraps the state for the caller.
     return conclude("nightly-audit", f"Audits of {audited}", done, loaded)  # type: ignore[return-value]
-
-
-def _report_longest(deadlines: list[dt.datetime]) -> None:
-    """Tell the watcher how long this may take; a night that begins after a deadline has none."""
-    now = _now()
-    if all(now < deadline for deadline in deadlines):
-        left = max(deadlines) - now
-        report_to_watcher(seconds=left.total_seconds() + _AFTERWARDS)
 
 
 class _Night:

@@ -51,7 +51,7 @@ import resource, subprocess, sys
 code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode
 print(code, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 """
-_CALL = "from flows.supervisor import main; main()"
+_CALL = "from flows.cli import main; main()"
 
 
 def make(folder: pathlib.Path, models: int, nights: int, nights_a_file: int) -> None:

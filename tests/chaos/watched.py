@@ -15,6 +15,8 @@ from workers.warehouse.store import Warehouse
 
 MODELS = sorted([*GOOD, EIGHTH])
 SECONDS = 600.0
+_GRACE = 60.0
+"""Seconds in which Ray's processes end after the one that started them."""
 _PRIVAUDIT = str(pathlib.Path(sys.executable).with_name("privaudit"))
 
 
@@ -57,18 +59,20 @@ class Watched:
         for process in self.processes(part):
             _send(process, signal.SIGKILL)
 
-    def signal_carrier(self, number: signal.Signals) -> None:
-        """Send a signal to the process that carries the command."""
-        carriers = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        for process in carriers.read_text(encoding="ascii").split()[:1]:
-            _send(int(process), number)
-
     def end(self) -> int:
         """Wait for the end and return the exit code; nothing may be left behind."""
         code = self.process.wait(timeout=SECONDS)
-        left = self.processes()
+        end = time.monotonic() + _GRACE
+        while (left := self._left()) and time.monotonic() < end:
+            time.sleep(0.1)
         assert left == {}, f"{self.said()}\n{left}"
         return code
+
+    def _left(self) -> dict[int, str]:
+        """Return what still runs, but Ray's two agents: they outlive its store of cluster state."""
+        agents = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
+        left = self.processes()
+        return {process: name for process, name in left.items() if not name.startswith(agents)}
 
     def said(self) -> str:
         """Return what it said on standard error, but for events and Ray's own lines."""

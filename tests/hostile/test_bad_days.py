@@ -1,20 +1,15 @@
 """Bad days of a machine: processes that are stopped for ever, storage without end, and clocks."""
 
 import datetime as dt
-import json
 import os
 import pathlib
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 
-from flows import supervisor
-from flows.ledger import Ledger
 from privcore.exceptions import TransientError
 from tests.support.audits import run_audits
 from tests.support.contained_calls import wait
@@ -184,25 +179,3 @@ def test_datasets_whose_names_differ_in_case_are_two(lake: Lake) -> None:
     found = {record.audit.model: record.audit for record in records}
     assert {row.dataset for row in found.values()} == {"flights", "Flights"}
     assert found["upper"].labels_digest != found["good"].labels_digest
-
-
-def test_a_run_that_is_stopped_for_ever_is_ended_when_its_time_is_over() -> None:
-    """Whatever it waits for: a part of Ray, storage, somebody who stopped the process itself."""
-    lines = [json.dumps({"seconds": 1.0}).encode() + b"\n", b'{"committed": ["a", "2026-03-02"]}\n']
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    child.send_signal(signal.SIGSTOP)
-    handlers = {
-        number: signal.getsignal(number)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
-    }
-    try:
-        signals = supervisor._Signals(child.pid)
-        ledger = Ledger.read(supervisor._heeded(lines, signals))
-        assert child.wait(timeout=60) == -signal.SIGKILL
-        signals.over()
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        child.kill()
-    assert signals.overdue
-    assert (ledger.committed, ledger.code) == ([("a", "2026-03-02")], None)

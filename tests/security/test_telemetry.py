@@ -26,7 +26,7 @@ def resolving(host, *more, **how):
     return resolve(host, *more, **how)
 connect, resolve = socket.socket.connect, socket.getaddrinfo
 socket.socket.connect, socket.getaddrinfo = connecting, resolving
-from flows.supervisor import main
+from flows.cli import main
 import flows.run.audit_model  # defines flows, as every command that audits does
 from prefect._internal.analytics.enabled import is_telemetry_enabled
 try:

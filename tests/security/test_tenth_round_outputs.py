@@ -9,7 +9,6 @@ import pwd
 import re
 import subprocess
 import sys
-import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 
@@ -22,7 +21,6 @@ from flows import cli
 from flows.cli import app
 from flows.commands.terminal_tables import audits_table, frame_table
 from flows.lasting_output import LastingOutput
-from flows.ledger import report_to_watcher, reporting
 from flows.notify.alerts import Alert, Event
 from flows.report import templating
 from flows.run.own_run import asked_by
@@ -162,31 +160,6 @@ def test_who_asks_for_an_audit_is_the_account(monkeypatch: pytest.MonkeyPatch, n
     assert asked_by() == f"user {pwd.getpwuid(os.getuid()).pw_name}"
     monkeypatch.setattr(os, "getuid", lambda: 4_000_000_000)
     assert asked_by() == "user 4000000000"
-
-
-def test_a_watcher_that_was_killed_makes_no_audit_an_error() -> None:
-    """Each audit under way was an error, since the watcher's pipe had no reader."""
-    write = _without_reader()
-    with reporting(write):
-        assert report_to_watcher(committed=("ads", str(DAY))) is None
-    os.close(write)
-
-
-@pytest.mark.slow
-def test_a_command_ends_with_its_watcher(tmp_path: pathlib.Path) -> None:
-    """A build that was cancelled by SIGKILL left the command running, in a session of its own."""
-    command = [PRIVAUDIT, "study", "randomized-response", "--scale", "0.02", "--output", "rr"]
-    begun = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
-    cells, end = tmp_path / "rr" / "cells", time.monotonic() + 120.0
-    while not cells.exists() and time.monotonic() < end:
-        time.sleep(0.1)
-    children = pathlib.Path(f"/proc/{begun.pid}/task/{begun.pid}/children").read_text("ascii")
-    child = pathlib.Path("/proc") / children.split()[0]
-    begun.kill()
-    begun.wait(timeout=60)
-    while child.exists() and time.monotonic() < end:
-        time.sleep(0.1)
-    assert not child.exists()
 
 
 def test_letters_that_look_like_latin_ones_are_seen_between_these() -> None:

@@ -18,7 +18,7 @@ from workers.warehouse.store import Warehouse
 HEAVY = ("ray._raylet", "prefect", "scipy.stats", "altair", "httpx._client", "numba", "pandas")
 CALL = f"""
 import sys
-from flows.supervisor import main
+from flows.cli import main
 try:
     main()
 except SystemExit as end:
