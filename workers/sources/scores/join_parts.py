@@ -13,11 +13,11 @@ from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.tables.table_files import TableDay
 
 _OURS = "privaudit: "
-RECORD, DIFFER, CORRECTED, ROWS, BUCKET = (
-    f"{_OURS}{name}" for name in ("record", "differ", "corrected", "rows", "bucket")
+RECORD, DIFFER, CORRECTED, ROWS = (
+    f"{_OURS}{name}" for name in ("record", "differ", "corrected", "rows")
 )
 """Columns that no table has: a record's name, whether its rows differ, whether its label became
-another one, how many rows, its bucket."""
+another one, how many rows."""
 _UNREAD = pa.schema([])
 _TEXT = {"string", "large_string", "string_view"}
 
@@ -53,19 +53,17 @@ class JoinPart:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Tables that are joined by record, and the number of buckets for their records.
+    """Tables that are joined by record.
 
     Attributes:
         tables: what the columns mean.
         day: whose rows are read.
         parts: the tables; the first is the one whose records count.
-        buckets: as many as the rows need; a record's follows from its name alone.
     """
 
     tables: ScoreTables
     day: dt.date
     parts: tuple[JoinPart, ...]
-    buckets: int = 1
 
     def rows(self, part: JoinPart, source: str) -> str:
         """Return SQL for a table's rows of the day, with the record's name and the asked columns.
@@ -89,15 +87,6 @@ class Join:
         asked = [f"{quoted(name)} AS {quoted(new)}" for name, new in part.columns.items()]
         chosen = ", ".join([f"{record} AS {quoted(RECORD)}", *asked])
         return f"SELECT {chosen} FROM {quoted(source)} WHERE {' AND '.join(where)}"  # noqa: S608
-
-    def dealt(self, part: JoinPart, source: str) -> str:
-        """Return SQL for the same rows with the number of their bucket.
-
-        MD5 gives the bucket, since it is the same in every version of every engine.
-        """
-        name = f"coalesce(CAST({quoted(RECORD)} AS VARCHAR), '')"
-        bucket = f"CAST(md5_number_lower({name}) % {self.buckets} AS INTEGER)"
-        return f"SELECT *, {bucket} AS {quoted(BUCKET)} FROM ({self.rows(part, source)})"  # noqa: S608
 
     def one_each(self, part: JoinPart, rows: str) -> str:
         """Return SQL that makes one row of each record's rows, and says whether these differed."""

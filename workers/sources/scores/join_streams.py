@@ -1,11 +1,10 @@
-"""Rows on their way through DuckDB: read from tables or buckets, written to scratch files."""
+"""Rows on their way through DuckDB: read from tables, written to a scratch file."""
 
 import contextlib
-import itertools
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 import numpy as np
@@ -16,9 +15,9 @@ import pyarrow.parquet as pq
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import Batch
 from workers.labels.parquet import read_footer, read_row_group
-from workers.lake.layout import LabelFile, Lake
+from workers.lake.layout import Lake
 from workers.lake.retries import patiently
-from workers.sources.scores.join_parts import BUCKET, JoinPart
+from workers.sources.scores.join_parts import JoinPart
 from workers.sources.tables.table_rows import of_no_day
 
 if TYPE_CHECKING:
@@ -29,15 +28,6 @@ Result = TypeVar("Result")
 _MEMORY = "1GB"
 _BATCH_ROWS = 1 << 18
 _GROUP_ROWS = 1 << 20
-
-
-class RowGroups(NamedTuple):
-    """Some row groups of one table's file."""
-
-    part: int
-    file: LabelFile
-    start: int
-    stop: int
 
 
 @dataclass(slots=True)
@@ -100,8 +90,9 @@ class Database:
             if isinstance(error, duckdb.OutOfMemoryException):
                 raise NotEvaluableError(
                     Reason.TOO_LARGE,
-                    f"Tables cannot be joined within {_MEMORY}: names of records, or other text, "
-                    "are too long.",
+                    f"One worker joins tables within {_MEMORY} of memory and the free disk below "
+                    f"{tempfile.gettempdir()}, which is too little for these: join them before the "
+                    "audit, into one table.",
                 ) from None
             raise
 
@@ -138,8 +129,8 @@ def database() -> Iterator[Database]:
         yield Database(made)
 
 
-def table_rows(part: JoinPart, chunks: Iterable[RowGroups], *, known_at: str | None) -> Stream:
-    """Return the asked columns of some row groups of one table; `known_at` is the label's time.
+def table_rows(part: JoinPart, *, known_at: str | None) -> Stream:
+    """Return the asked columns of one table's files; `known_at` is the label's time.
 
     Reading the stream raises:
         NotEvaluableError: a file is damaged, was replaced, stores a column otherwise than the
@@ -148,12 +139,12 @@ def table_rows(part: JoinPart, chunks: Iterable[RowGroups], *, known_at: str | N
     """
 
     def tables() -> Iterator[pa.Table]:
-        for _, file, start, stop in chunks:
-            root, columns = part.found.root, part.needed
+        root, columns = part.found.root, part.needed
+        for file in part.found.files:
             footer = read_footer(root, file.name, columns, listed=file)
             folders = unquote(file.name).casefold()
             said = [name for name in columns if f"{name.casefold()}=" in folders]
-            for index in range(start, stop):
+            for index in range(len(footer.groups)):
                 group = read_row_group(root, file.name, footer, index, columns)
                 for table in group.batches(columns, rows=_BATCH_ROWS):
                     for name in said:
@@ -174,44 +165,6 @@ def _unplaced(table: pa.Table, part: JoinPart, known_at: str | None) -> int:
     if known_at in part.columns:
         lost |= table[known_at].is_null().to_numpy()
     return int(np.count_nonzero(lost))
-
-
-def write_buckets(rows: pa.Table, buckets: int, scratch_folder: Lake, name: str) -> None:
-    """Write rows to a file in which row group i holds those of bucket i, whose number is `BUCKET`.
-
-    Raises:
-        TransientError: storage kept failing.
-    """
-    numbers = rows[BUCKET].to_numpy()
-    order = np.argsort(numbers, kind="stable")
-    borders = np.searchsorted(numbers, np.arange(buckets + 1), sorter=order)
-    rows = rows.drop_columns(BUCKET).take(order)
-
-    def action(stream: Any) -> None:
-        with pq.ParquetWriter(stream, rows.schema, compression="zstd") as writer:
-            for first, stop in itertools.pairwise(borders.tolist()):
-                writer.write_table(rows[first:stop], row_group_size=max(1, stop - first))
-
-    _written(scratch_folder, name, action)
-
-
-def bucket_rows(scratch_folder: Lake, files: Iterable[str], bucket: int) -> Stream:
-    """Return what `write_buckets` wrote of one bucket to some files, of one table.
-
-    Reading the stream raises:
-        TransientError: storage kept failing.
-    """
-
-    def read(file: str) -> pa.Table:
-        def action() -> pa.Table:
-            with scratch_folder.open(file) as opened:
-                return pq.ParquetFile(opened).read_row_group(bucket, use_threads=False)
-
-        return patiently(action, file)
-
-    tables = map(read, files)
-    first = next(tables)
-    return Stream(first.schema, itertools.chain([first], tables))
 
 
 def _as(table: pa.Table, kinds: pa.Schema, file: str) -> pa.Table:

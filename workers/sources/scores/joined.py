@@ -1,18 +1,12 @@
-"""Tables joined by record, out of core: a row for each record, sorted, in files of its own.
+"""Tables joined by record: a row for each record, sorted, in a file of its own.
 
-Rows of many records are divided into buckets by their record's name: each worker reads some row
-groups of one table and divides them, then each joins a bucket. DuckDB groups, joins and sorts a
-bucket in bounded memory and spills the rest beside it. The tables alone decide the number of
-buckets and the bucket of a record, so every executor makes the same files. What the tables say
-twice or differently, and records that one of them lacks, are counted and left out; the audit's
-`max_bad_records` decides whether that may be.
+One worker joins. DuckDB groups, joins and sorts in bounded memory and spills the rest to the
+worker's disk. What the tables say twice or differently, and records that one of them lacks, are
+counted and left out; the audit's `max_bad_records` decides whether that may be.
 """
 
 import dataclasses
 import datetime as dt
-import hashlib
-import json
-import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,7 +16,6 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import DeadlinePassedError
 from workers.labels.bad_records import BadRecords
 from workers.labels.parquet import Footer, read_footer
-from workers.labels.shards import runs
 from workers.lake.layout import LabelFile, Lake
 from workers.remark import Remark, RemarkKind, remarked
 from workers.sources.join_context import JoinContext
@@ -37,20 +30,13 @@ from workers.sources.scores.join_parts import (
     of,
     quoted,
 )
-from workers.sources.scores.join_streams import (
-    RowGroups,
-    bucket_rows,
-    database,
-    table_rows,
-    write_buckets,
-)
+from workers.sources.scores.join_streams import database, table_rows
 from workers.sources.scores.score_tables import EarlierTable, ScoreTables
 from workers.sources.tables.table_files import TableDay
 
 _MANY = 0.1
 """Share of the first table's records from which on others, or corrected ones, are remarked on."""
-ROWS_OF_BUCKET = 1 << 22
-"""Number of rows, of all tables together, that one worker joins: as many as its memory holds."""
+_FILE = "joined.parquet"
 
 
 def flattened(tables: ScoreTables) -> ScoreTables:
@@ -72,10 +58,10 @@ def join(
     also: Iterable[str],
     joining: JoinContext,
 ) -> tuple[Lake, tuple[str, ...], BadRecords, tuple[Remark, ...]]:
-    """Write the day's records, one row each and sorted, to files that all workers reach.
+    """Write the day's records, one row each and sorted, to a file that all workers reach.
 
     Returns:
-        Where the files lie, what they are called, and what was left out: records that a table gives
+        Where the file lies, what it is called, and what was left out: records that a table gives
         twice with different values, and records of the first table that another table lacks. Where
         labels say when they were known (`known_at`), the latest that training could know counts,
         and others are no mistake. Last, remarks, where records are many that the first table lacks,
@@ -92,59 +78,21 @@ def join(
         dataclasses.replace(part, kinds=_kinds(part, each, tables.context))
         for part, each in footers
     )
-    chunks = [
-        RowGroups(number, file, start, stop)
-        for number, (part, each) in enumerate(footers)
-        for file, footer in zip(part.found.files, each, strict=True)
-        for start, stop in _runs(footer)
-    ]
-    rows = sum(group.rows for _, each in footers for footer in each for group in footer.groups)
     scratch_folder = joining.scratch_folder()
-    plan = _Plan(
-        Join(tables, day, parts, max(1, -(-rows // ROWS_OF_BUCKET))), scratch_folder, tuple(chunks)
-    )
     try:
-        unplaced = 0
-        if plan.join.buckets > 1:
-            dealt = joining.fold(_partition, plan, chunks)
-            unplaced = sum(rows for part, _, rows in dealt if part == 0)
-            plan = dataclasses.replace(plan, dealt=tuple(sorted(each[:2] for each in dealt)))
-        counted = joining.fold(_join, plan, range(plan.join.buckets))
-        counted = dataclasses.replace(counted, unplaced=counted.unplaced + unplaced)
+        counted = joining.fold(_join, scratch_folder, [Join(tables, day, parts)])
     except DeadlinePassedError:
         raise NotEvaluableError(
             Reason.DEADLINE,
             f"The deadline, {joining.deadline:%Y-%m-%d %H:%M:%S %Z}, passed before the tables were "
-            "joined: begin earlier, or give the audit more workers.",
+            "joined: begin earlier, or join them before the audit, into one table.",
         ) from None
-    names = tuple(map(plan.file, range(plan.join.buckets)))
-    return scratch_folder, names, _left_out(parts, counted), _remarks(parts, counted)
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """A join, where its rows lie, and what is read: row groups of tables, or dealt files.
-
-    Attributes:
-        dealt: of each table, by its place, the files in which row group i is bucket i; none where
-            there is one bucket.
-    """
-
-    join: Join
-    scratch_folder: Lake
-    chunks: tuple[RowGroups, ...]
-    dealt: tuple[tuple[int, str], ...] = ()
-
-    def file(self, bucket: int) -> str:
-        """Return what a bucket's joined rows are called."""
-        if self.join.buckets == 1:
-            return "joined.parquet"
-        return f"joined-{bucket + 1:05d}-of-{self.join.buckets:05d}.parquet"
+    return scratch_folder, (_FILE,), _left_out(parts, counted), _remarks(parts, counted)
 
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """Counts of a join; it adds.
+    """Counts of a join.
 
     Attributes:
         records: of the first table.
@@ -163,18 +111,6 @@ class _Counts:
     lacking: tuple[int, ...]
     beyond: tuple[int, ...]
     corrected: tuple[int, ...]
-
-    def __add__(self, other: "_Counts") -> "_Counts":
-        """Return the counts of both buckets."""
-        return _Counts(
-            self.records + other.records,
-            self.nameless + other.nameless,
-            self.unplaced + other.unplaced,
-            tuple(map(operator.add, self.repeated, other.repeated)),
-            tuple(map(operator.add, self.lacking, other.lacking)),
-            tuple(map(operator.add, self.beyond, other.beyond)),
-            tuple(map(operator.add, self.corrected, other.corrected)),
-        )
 
 
 def _footer(part: JoinPart, file: LabelFile) -> Footer:
@@ -208,39 +144,15 @@ def _kind(footers: Sequence[Footer], name: str) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def _runs(footer: Footer) -> list[tuple[int, int]]:
-    """Return runs of row groups for one worker each; one, of nothing, of a file without rows."""
-    return list(runs([group.rows for group in footer.groups], ROWS_OF_BUCKET)) or [(0, 0)]
-
-
-def _partition(plan: _Plan, chunk: RowGroups) -> tuple[None, tuple[tuple[int, str, int], ...]]:
-    """Deal a chunk's rows into buckets; return what the file is called, and how many lack a day."""
-    part = plan.join.parts[chunk.part]
-    words = json.dumps([chunk.part, chunk.file.name, chunk.start]).encode()
-    name = f"dealt-{hashlib.sha256(words).hexdigest()[:32]}.parquet"
-    stream = table_rows(part, [chunk], known_at=plan.join.tables.known_at)
+def _join(scratch_folder: Lake, join: Join) -> tuple[None, _Counts]:
+    """Join the rows, write them, and return how many records are bad."""
+    first = join.parts[0]
     with database() as rows:
-        dealt = rows.table(plan.join.dealt(part, "stream"), stream)
-    write_buckets(dealt, plan.join.buckets, plan.scratch_folder, name)
-    return None, ((chunk.part, name, stream.unplaced),)
-
-
-def _join(plan: _Plan, bucket: int) -> tuple[None, _Counts]:
-    """Join a bucket's rows, write them, and return how many records are bad."""
-    join, unplaced = plan.join, 0
-    with database() as rows:
-        for number, part in enumerate(join.parts):
-            if join.buckets == 1:
-                chunks = [chunk for chunk in plan.chunks if chunk.part == number]
-                stream = table_rows(part, chunks, known_at=join.tables.known_at)
-                source = join.rows(part, "stream")
-            else:
-                files = [file for place, file in plan.dealt if place == number]
-                stream = bucket_rows(plan.scratch_folder, files, bucket)
-                source = "SELECT * FROM stream"
-            rows.run(join.one_each(part, source), stream)
-            unplaced += stream.unplaced if number == 0 else 0
-        first = join.parts[0]
+        unplaced = []
+        for part in join.parts:
+            stream = table_rows(part, known_at=join.tables.known_at)
+            rows.run(join.one_each(part, join.rows(part, "stream")), stream)
+            unplaced.append(stream.unplaced)
         nameless = f"coalesce(sum({quoted(ROWS)}) FILTER (WHERE {quoted(RECORD)} IS NULL), 0)"
         counts = [f"(SELECT count(*) FROM {quoted(first.name)})"]  # noqa: S608
         counts += [f"(SELECT {nameless} FROM {quoted(first.name)})"]  # noqa: S608
@@ -260,10 +172,10 @@ def _join(plan: _Plan, bucket: int) -> tuple[None, _Counts]:
         ((records, all_nameless, *each),) = rows.run(
             f"SELECT {', '.join(counts)} FROM {join.joined}"  # noqa: S608
         )
-        rows.write(join.whole, plan.scratch_folder, plan.file(bucket))
+        rows.write(join.whole, scratch_folder, _FILE)
     many = len(join.parts)
     by_kind = [tuple(each[place : place + many]) for place in range(0, len(each), many)]
-    return None, _Counts(int(records), int(all_nameless), unplaced, *by_kind)
+    return None, _Counts(int(records), int(all_nameless), unplaced[0], *by_kind)
 
 
 def _left_out(parts: tuple[JoinPart, ...], counts: _Counts) -> BadRecords:

@@ -1,7 +1,6 @@
 """SQL of one table of a join: whose rows, which bucket."""
 
 import datetime as dt
-import hashlib
 
 import duckdb
 import pyarrow as pa
@@ -10,7 +9,7 @@ import pytest
 from tests.support.lake import DAY
 from workers.exceptions import NotEvaluableError
 from workers.lake.layout import Lake
-from workers.sources.scores.join_parts import BUCKET, RECORD, Join, JoinPart, moment, of_day, quoted
+from workers.sources.scores.join_parts import JoinPart, moment, of_day, quoted
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.tables.table_files import TableDay
 
@@ -63,22 +62,6 @@ def test_kinds_that_hold_no_days_or_times_are_refused() -> None:
         of_day("d", pa.float64(), DAY, "UTC")
     with pytest.raises(NotEvaluableError, match="known_at is stored as string: store it as a time"):
         moment(pa.string(), dt.datetime(2026, 3, 2, tzinfo=dt.UTC), "UTC")
-
-
-def test_a_bucket_is_md5_of_the_records_name() -> None:
-    """Whatever version computes it, and however wide the table stores the number."""
-    for kind in (pa.int16(), pa.uint64(), pa.string()):
-        join = Join(TABLES, DAY, (part("first", kind),), buckets=1_000_003)
-        names = pa.array([7, 12_345, None], pa.int64()).cast(kind)
-        rows = pa.table({"id": names, "y": [1, 0, 1]})
-        with duckdb.connect() as database:
-            database.register("stream", rows)
-            dealt = database.sql(join.dealt(join.parts[0], "stream"))
-            found = dict(dealt.select(quoted(RECORD), quoted(BUCKET)).fetchall())
-        for name, bucket in found.items():
-            digest = hashlib.md5(b"" if name is None else str(name).encode()).digest()  # noqa: S324
-            assert bucket == int.from_bytes(digest[8:], "little") % 1_000_003
-        assert len(found) == 3
 
 
 def test_what_is_read_of_a_file_is_what_is_asked_for() -> None:

@@ -10,9 +10,7 @@ import pytest
 
 from workers.exceptions import NotEvaluableError
 from workers.lake.layout import Lake
-from workers.lake.tagged import TaggedLake
-from workers.sources.scores.join_parts import BUCKET
-from workers.sources.scores.join_streams import Stream, bucket_rows, database, write_buckets
+from workers.sources.scores.join_streams import Stream, database
 
 ROWS = pa.table({"a": list(range(10)), "bucket": [number % 3 for number in range(10)]})
 
@@ -40,28 +38,6 @@ def test_a_database_spills_to_a_folder_that_goes_with_it() -> None:
     assert not pathlib.Path(folder).exists()
 
 
-def test_a_bucket_is_a_row_group_also_without_rows(tmp_path: pathlib.Path) -> None:
-    scratch_folder, numbers = Lake(str(tmp_path)), [[1, 3, 1, 0, 0], [3, 3, 3, 3, 0]]
-    for name, buckets in zip(("one", "two"), numbers, strict=True):
-        rows = pa.table({"a": range(5), BUCKET: pa.array(buckets, pa.int32())})
-        write_buckets(rows, 4, scratch_folder, name)
-    for bucket, values in enumerate(([3, 4, 4], [0, 2], [], [1, 0, 1, 2, 3])):
-        rows = bucket_rows(scratch_folder, ["one", "two"], bucket).reader().read_all()
-        assert rows.column_names == ["a"]
-        assert rows["a"].to_pylist() == values
-
-
-def test_a_bucket_that_another_writer_exchanges_is_refused(tmp_path: pathlib.Path) -> None:
-    scratch_folder = TaggedLake(str(tmp_path))
-    for name, first in (("one", 0), ("two", 5)):
-        rows = pa.table({"a": range(first, first + 5), BUCKET: pa.array([0] * 5, pa.int32())})
-        write_buckets(rows, 1, scratch_folder, name)
-    assert bucket_rows(scratch_folder, ["one"], 0).reader().read_all()["a"].to_pylist()[0] == 0
-    (tmp_path / "two").replace(tmp_path / "one")
-    with pytest.raises(NotEvaluableError, match="one in the staging area"):
-        bucket_rows(scratch_folder, ["one"], 0)
-
-
 def test_the_bytes_of_what_is_written_depend_on_the_rows_alone(tmp_path: pathlib.Path) -> None:
     scratch_folder = Lake(str(tmp_path))
     for name, cut in (("one", 4), ("two", 9)):
@@ -72,3 +48,12 @@ def test_the_bytes_of_what_is_written_depend_on_the_rows_alone(tmp_path: pathlib
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
     column = pq.ParquetFile(tmp_path / "one").metadata.row_group(0).column(0)
     assert (column.compression, column.has_dictionary_page) == ("UNCOMPRESSED", False)
+
+
+def test_tables_that_the_disk_does_not_hold_are_refused() -> None:
+    with database() as rows:
+        rows.run("SET memory_limit = '20MB'")
+        rows.run("SET max_temp_directory_size = '1MB'")
+        with pytest.raises(NotEvaluableError, match="join them before the audit") as raised:
+            rows.run("SELECT a FROM range(10_000_000) AS t(a) ORDER BY hash(a)")
+    assert raised.value.reason == "too_large"

@@ -11,6 +11,7 @@ import deltalake
 import numpy as np
 import polars as pl
 import pytest
+from pyarrow import fs
 
 import workers.sources.scores.join_streams
 import workers.sources.scores.joined
@@ -19,12 +20,14 @@ from privcore.exceptions import TransientError
 from tests.support.audits import run_audits
 from tests.support.joined_tables import IN_PROCESS, ROWS, Tables, audited, world
 from tests.support.lake import DAY, EVE, declared
+from tests.support.object_store import empty_bucket, object_store
 from tests.support.score_tables import EMPTY_LAKE
 from workers.audit.rehearsal import Rehearsal, rehearse
 from workers.audit.request import Request
 from workers.audit.verify import Finding, verify
 from workers.exceptions import NotEvaluableError
-from workers.executors import InProcess
+from workers.executors import InProcess, on_ray
+from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
 from workers.lake.tagged import TaggedLake
 from workers.plan import Plan
@@ -286,3 +289,143 @@ def test_storage_that_fails_while_tables_are_read_is_tried_again(
     with pytest.raises(TransientError, match="Storage failed 7 times"):
         audited(tables.put())
     assert list(pathlib.Path(tempfile.gettempdir()).iterdir()) == []
+
+
+@pytest.mark.slow
+def test_the_same_rows_in_other_files_are_joined_to_the_same(tables: Tables) -> None:
+    """Digest and figures depend on the rows alone, not on how tables are cut."""
+    at = pl.datetime(DAY.year, DAY.month, DAY.day, 12)
+    tables.labels = tables.labels.with_columns(known=at)
+    corrected = tables.labels.with_columns(known=at + pl.duration(minutes=1))
+    tables.labels = pl.concat(
+        [tables.labels.with_columns(clicked=pl.col("clicked") * 0), corrected]
+    )
+    given = tables.put().model_copy(update={"known_at": "known"})
+    one = audited(given)
+    assert (one.status, one.verdict) == ("evaluated", "violated")
+    folder = tables.folder / "labels" / f"day={DAY}"
+    again = tables.labels.drop("day").sample(fraction=1.0, shuffle=True, seed=4)
+    (folder / "part.parquet").unlink()
+    again[:3_000].write_parquet(folder / "a.parquet", row_group_size=170)
+    again[3_000:].write_parquet(folder / "b.parquet", row_group_size=5_000)
+    again[:0].write_parquet(folder / "c.parquet")
+    other = audited(given)
+    assert other.labels_digest == one.labels_digest
+    assert other.epsilon_game == one.epsilon_game
+    assert other.epsilon_lower == one.epsilon_lower
+
+
+@pytest.mark.slow
+def test_a_table_without_rows_is_said(tables: Tables) -> None:
+    tables.labels = tables.labels[:0]
+    row = audited(tables.put())
+    assert row.status == "not_evaluable"
+    tables.folder = tables.folder / "again"
+    tables.labels, tables.target = (
+        world().select("day", "event_id", "clicked", "split"),
+        tables.target[:0],
+    )
+    row = audited(tables.put())
+    assert row.reason_code in {"record_unjoined", "missing_labels"}
+
+
+@pytest.mark.slow
+def test_joined_rows_lie_in_the_staging_area_until_all_is_done(
+    tables: Tables, tmp_path: pathlib.Path
+) -> None:
+    staging, seen = tmp_path / "warehouse" / "_staging", []
+    request = Request("ads", Plan(repetitions=4), external_inputs=SuppliedScores(tables.put()))
+
+    def look(done: int, _: int) -> None:
+        if done == 1:
+            (room,) = staging.glob("*.rows")
+            assert room.stat().st_mode & 0o777 == 0o700
+            seen.extend(path.name for path in room.iterdir())
+
+    (record,) = run_audits(
+        EMPTY_LAKE, DAY, [request], executor=IN_PROCESS, staging=str(staging), progress=look
+    )
+    assert record.audit.status == "evaluated"
+    assert seen == ["joined.parquet"]
+    assert list(staging.iterdir()) == []
+
+
+def test_after_the_deadline_nothing_is_joined(tables: Tables, tmp_path: pathlib.Path) -> None:
+    over = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=1)
+    request = Request("ads", Plan(repetitions=4), external_inputs=SuppliedScores(tables.put()))
+    (record,) = run_audits(
+        EMPTY_LAKE,
+        DAY,
+        [request],
+        executor=IN_PROCESS,
+        staging=str(tmp_path / "staged"),
+        deadline=over,
+    )
+    assert record.audit.reason_code == "deadline"
+    assert "before the tables were joined" in str(record.audit.reason)
+    assert list((tmp_path / "staged").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_workers_on_ray_join_over_object_storage_to_the_same(tables: Tables) -> None:
+    """Joined rows lie below the warehouse, where all workers reach them."""
+    here = audited(given := tables.put())
+    with object_store() as endpoint, empty_bucket(endpoint) as bucket:
+        store = Lake(bucket)
+        fs.copy_files(
+            str(tables.folder), "", source_filesystem=fs.LocalFileSystem(),
+            destination_filesystem=store.files,
+        )  # fmt: skip
+        there = {
+            role: getattr(given, role).model_copy(update={"table": f"{bucket}/{role}"})
+            for role in ("target", "proxy")
+        }
+        moved = given.model_copy(update={"table": f"{bucket}/labels", **there})
+        supplied = SuppliedScores(moved, Privacy.model_validate(declared(0.5)))
+        request = Request("ads", Plan(repetitions=4), external_inputs=supplied)
+        staging, seen = f"{bucket}/warehouse/_staging", set()
+
+        def look(*_: int) -> None:
+            seen.update(path.rpartition("/")[2] for path in names(store, "warehouse"))
+
+        with on_ray(cpus=2) as ray:
+            (record,) = run_audits(
+                EMPTY_LAKE, DAY, [request], executor=ray, staging=staging, progress=look
+            )
+        assert {name for name in seen if name.startswith("joined")}
+        assert names(store, "warehouse") == []
+    row = record.audit
+    assert (row.labels_digest, row.epsilon_game) == (here.labels_digest, here.epsilon_game)
+
+
+def names(store: Lake, below: str) -> list[str]:
+    selector = fs.FileSelector(below, recursive=True, allow_not_found=True)
+    entries = store.files.get_file_info(selector)
+    return [entry.path for entry in entries if entry.type == fs.FileType.File]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("word", [None, "soon"])
+def test_rows_without_a_day_are_told(tables: Tables, word: str | None) -> None:
+    """Rows that leak were in no day of either table: 4.3 became 0, unsaid."""
+    frame = world().with_columns(day=pl.lit(str(DAY)), kept=pl.int_range(pl.len()) % 3 == 0)
+    for told in (False, True):
+        undated = (pl.col("split") == "train") & ~pl.col("kept") & told
+        rows = frame.with_columns(
+            day=pl.when(undated).then(pl.lit(word, pl.String)).otherwise("day")
+        )
+        folder = tables.folder / str(told)
+        deltalake.write_deltalake(str(folder / "first"), rows.drop("p_today", "kept"))
+        deltalake.write_deltalake(str(folder / "target"), rows.select("day", "event_id", "p_today"))
+        row = audited(
+            ScoreTables.model_validate(
+                {
+                    "table": str(folder / "first"),
+                    "record": "event_id",
+                    "label": "clicked",
+                    "target": {"table": str(folder / "target"), "column": "p_today"},
+                    "proxy": "p_yesterday",
+                }
+            )
+        )
+        assert ("are of no day, or have no time" in row.reason) is told, row.reason
