@@ -127,7 +127,6 @@ ELSEWHERE = {
         "workers.warehouse.model_nights workers.warehouse.night_columns "
         "workers.warehouse.with_windows"
     ),
-    "workers/lake/test_tagged.py": "workers.lake.random_reads",
     "workers/warehouse/test_views.py": "workers.warehouse.sql",
     "security/test_owner_attacks.py": (
         "workers.audit.reversed_labels workers.audit.worse_than_shares"

@@ -34,7 +34,7 @@ UNITS = 24
 ROWS = 4000
 SECONDS = 900
 STORE_BYTES = 100 << 20
-TASK = "ray::scan_or_find"
+TASK = "ray::scan_work_unit"
 
 
 @dataclasses.dataclass

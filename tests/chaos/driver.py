@@ -56,7 +56,6 @@ def main() -> None:
             DAY,
             [Request("good", PLAN)],
             executor=executor,
-            staging=f"{given['warehouse']}/_staging",
             work_unit_bytes=WORK_UNIT_BYTES,
         ):
             warehouse.commit(record)

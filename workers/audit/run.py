@@ -20,7 +20,6 @@ from workers.logs import log_event
 from workers.plan import Plan
 from workers.scan.label_pass import pass_key, scan_labels
 from workers.scan.partial_results import Game, LabelPass
-from workers.scan.staging import Staging
 from workers.sources.checkpoints.checkpoint_source import find_checkpoints
 from workers.sources.checkpoints.in_place import InPlace, find_in_place
 from workers.sources.external_inputs import ExternalInputs
@@ -58,10 +57,7 @@ def run_batches(
         day: the audited day.
         requests: the models and their plans.
         executor: that does the work; no number depends on it.
-        staging: path or URI where finished work units are kept until the caller has committed the
-            records, so that a driver that starts again does not repeat them. It is swept when the
-            caller asks for the batch after that of one label partition. A pass in which privacy
-            units play keeps nothing. Rows of joined tables lie there until all is done.
+        staging: path or URI where rows of joined tables lie until all is done.
         progress: called after each work unit of a partition with how many are done, and how many
             there are.
         deadline: after it, what is not done is not evaluable.
@@ -102,28 +98,21 @@ def _audit_group(
         for root, partition, audits in listed:
             games = tuple(Game(one.source, request.plan) for request, one in audits)
             shared = LabelPass(root, partition, games)
-            # What is kept of a privacy unit is one of its records: nothing to write down.
-            personal = any(game.plan.privacy_unit is not None for game in games)
             key = pass_key(shared)
-            area = None if staging is None or personal else Staging(staging, key)
             try:
                 scan = scan_labels(
                     shared,
                     executor=executor,
-                    staging=area,
                     progress=progress,
                     deadline=deadline,
                 )
             except NotEvaluableError as error:
-                # What is staged stays, for the run that goes on after the deadline.
                 failed = (_failed(request, day, error) for request, _ in audits)
                 yield list(_logged(key, failed))
                 continue
             proved = prove(audits, scan, root=root, partition=partition)
             records = _with_errors_logged(proved)
             yield list(_logged(key, records))
-            if area is not None:
-                area.sweep()
 
 
 def _groups(

@@ -6,6 +6,7 @@ They are digested by BLAKE3, at six times the speed of SHA-256: every byte of ev
 
 import bisect
 import functools
+import io
 import urllib.parse
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,6 @@ from workers.labels.footers import describe_footer
 from workers.labels.page_headers import unpacked_sizes
 from workers.lake import limits
 from workers.lake.layout import LabelFile, Lake
-from workers.lake.random_reads import RandomReads
 
 Result = TypeVar("Result")
 
@@ -397,11 +397,11 @@ def _coalesced(chunks: list[Chunk]) -> Iterator[tuple[int, int]]:
     return ((first, end - first) for first, end in spans)
 
 
-class _Ranges(RandomReads):
+class _Ranges(io.RawIOBase):
     """A file of which only some ranges are in memory."""
 
     def __init__(self, ranges: tuple[tuple[int, bytes], ...], size: int) -> None:
-        super().__init__(size)
+        self._size, self._position = size, 0
         self._starts = [first for first, _ in ranges]
         self._contents = [memoryview(content) for _, content in ranges]
 
@@ -418,3 +418,21 @@ class _Ranges(RandomReads):
         content = self.view(self._position, size if size >= 0 else self._size)
         self._position += len(content)
         return content
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to a byte of the file."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = base + offset
+        return self._position
+
+    def tell(self) -> int:
+        """Return where the next read begins."""
+        return self._position
+
+    def readable(self) -> bool:
+        """Return whether it can be read: yes."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return whether it can be sought in: yes."""
+        return True

@@ -20,7 +20,6 @@ class Cost:
     bytes_read: int = 0
     seconds: float = 0.0
     cpu_seconds: Counter[str] = field(default_factory=Counter)
-    reused: bool = False
     worker: str = ""
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import DeadlinePassedError, Executor
 from workers.labels.bad_records import BadRecords
-from workers.labels.shards import WorkUnit, work_unit_name
 from workers.logs import log_event
 from workers.scan.cost import Cost
 from workers.scan.fitted_student import Taught
@@ -20,7 +19,6 @@ from workers.scan.partial_results import Game, LabelPass, PartialResult, Partial
 from workers.scan.row_draw import RowDraw
 from workers.scan.row_draw_look import with_row_draws
 from workers.scan.sample_order import sample_order
-from workers.scan.staging import FORMAT, Staging
 from workers.scan.student_look import with_students
 from workers.scan.work_unit import scan_work_unit
 from workers.totals import Total, total
@@ -33,7 +31,6 @@ def scan_labels(
     shared: LabelPass,
     *,
     executor: Executor,
-    staging: Staging | None = None,
     progress: Callable[[int, int], None] | None = None,
     deadline: dt.datetime | None = None,
     prepare: Callable[[LabelPass], LabelPass] | None = None,
@@ -65,8 +62,8 @@ def scan_labels(
             shared = prepare(shared)
         found = total(
             executor,
-            scan_or_find,
-            Staged(shared, staging),
+            scan_work_unit,
+            shared,
             units,
             nothing=PartialResults.zero(shared.games),
             on_done=on_done,
@@ -88,7 +85,6 @@ def pass_key(shared: LabelPass) -> str:
     content = {
         "method_version": METHOD_VERSION,
         "code_version": CODE_VERSION,
-        "staging_format": FORMAT,
         "dataset": partition.dataset,
         "folder": partition.folder,
         "day": str(partition.day),
@@ -149,26 +145,6 @@ def whole_result(part: PartialResult, known: KnownBefore, *, left_out: BadRecord
     return dataclasses.replace(part, student=known.student, draw=known.draw, bad=bad)
 
 
-@dataclass(frozen=True, slots=True)
-class Staged:
-    """A pass, and where its finished work units are kept."""
-
-    shared: LabelPass
-    staging: Staging | None
-
-
-def scan_or_find(staged: Staged, unit: WorkUnit) -> tuple[Cost, PartialResults]:
-    """Return a work unit's results: found where it was done before, scanned and kept where not."""
-    if staged.staging is None:
-        return scan_work_unit(staged.shared, unit)
-    found = staged.staging.load(unit)
-    if found is not None:
-        return Cost(work_unit_name(unit), reused=True), found
-    cost, results = scan_work_unit(staged.shared, unit)
-    staged.staging.save(unit, results)
-    return cost, results
-
-
 def _fields(shared: LabelPass, key: str, cost: Cost) -> dict[str, object]:
     """Return what is logged of a work unit."""
     return {
@@ -182,6 +158,5 @@ def _fields(shared: LabelPass, key: str, cost: Cost) -> dict[str, object]:
         "rows": cost.rows,
         "seconds": round(cost.seconds, 3),
         "cpu_seconds": {stage: round(cpu, 3) for stage, cpu in cost.cpu_seconds.items()},
-        "reused": cost.reused,
         "worker": cost.worker,
     }

@@ -10,15 +10,16 @@ import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from pyarrow import fs
+
 from privcore.exceptions import TransientError
 from workers.executors import Executor, Item, Result, Shared
 from workers.lake.layout import Lake
 from workers.lake.places import local_path
 from workers.lake.retries import patiently
-from workers.lake.tagged import TaggedLake
 
 ROWS = ".rows"
-"""Ending of a folder of rows, by which a sweep of the staging area knows it."""
+"""Ending of a folder of rows, by which a sweep knows it."""
 KEPT = dt.timedelta(days=2)
 """Time that rows of an audit that was cut off are kept; longer than any pass takes."""
 
@@ -55,25 +56,41 @@ class JoinContext:
             raise ValueError("There is nothing to do: give one item at least.")
         return total
 
-    def scratch_folder(self) -> TaggedLake:
+    def scratch_folder(self) -> Lake:
         """Return a new, empty folder that all workers reach, deleted when `made` is closed.
 
-        Others may write there: what they write is not read.
+        What audits that were cut off left beside it, longer than any pass takes, is deleted, too.
         """
         name = f"{uuid.uuid4().hex}{ROWS}"
         root = Lake(self.place or tempfile.gettempdir())
+        if self.place is not None:
+            _sweep(root)
         if (local := local_path(root.uri)) is not None:
             local.mkdir(parents=True, exist_ok=True)
             pathlib.Path(local, name).mkdir(mode=0o700)
-            scratch_folder = TaggedLake(os.fspath(local / name))
+            scratch_folder = Lake(os.fspath(local / name))
         else:
-            scratch_folder = TaggedLake(f"{root.uri.rstrip('/')}/{name}")
+            scratch_folder = Lake(f"{root.uri.rstrip('/')}/{name}")
         self.made.callback(_delete, root, name)
         return scratch_folder
 
 
+def _sweep(root: Lake) -> None:
+    """Delete folders of rows of which nothing is younger than `KEPT`."""
+    selector = fs.FileSelector("", recursive=True, allow_not_found=True)
+    entries = patiently(lambda: root.files.get_file_info(selector), "the staging area")
+    now, latest = dt.datetime.now(dt.UTC), dict[str, dt.datetime]()
+    for entry in entries:
+        name = entry.path.partition("/")[0]
+        if name.endswith(ROWS):
+            latest[name] = max(entry.mtime or now, latest.get(name, entry.mtime or now))
+    for name, moment in latest.items():
+        if moment < now - KEPT:
+            _delete(root, name)
+
+
 def _delete(root: Lake, name: str) -> None:
-    """Delete a folder; one that storage does not let go of now is swept with the staging area."""
+    """Delete a folder; one that storage does not let go of now is swept by a later audit."""
     try:
         patiently(lambda: root.files.delete_dir(name), name)
     except FileNotFoundError:

@@ -5,7 +5,6 @@ import datetime as dt
 import hashlib
 import json
 import logging
-import pathlib
 from collections import Counter
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -15,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import workers.labels.parquet
-import workers.scan.staging
 from tests.support.lake import (
     BINARY,
     DAY,
@@ -37,13 +35,14 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
 from workers.labels.bad_records import BadRecords
 from workers.labels.parquet import RowGroup, read_row_group
-from workers.labels.shards import Partition, Piece, work_unit_name
+from workers.labels.shards import Partition, Piece
 from workers.lake.layout import Lake
 from workers.scan import label_pass, student_look, work_unit
 from workers.scan.cost import Cost
-from workers.scan.label_pass import Scan, Staged, scan_or_find
+from workers.scan.label_pass import Scan
 from workers.scan.partial_results import Game, LabelPass, PartialResults
 from workers.scan.row_draw import RowDraw
+from workers.scan.work_unit import scan_work_unit
 
 
 @pytest.fixture
@@ -207,12 +206,9 @@ def test_the_size_of_work_units_changes_nothing(
     ] == expected
 
 
-def test_after_the_deadline_there_is_a_reason_and_no_number(
-    lake: Lake, tmp_path: pathlib.Path
-) -> None:
-    staging = tmp_path / "_staging"
+def test_after_the_deadline_there_is_a_reason_and_no_number(lake: Lake) -> None:
     past = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=1)
-    records = audited(lake, deadline=past, staging=str(staging))
+    records = audited(lake, deadline=past)
     assert len(records) == 2
     for record in records:
         assert (record.audit.status, record.audit.reason_code) == ("not_evaluable", "deadline")
@@ -222,10 +218,7 @@ def test_after_the_deadline_there_is_a_reason_and_no_number(
 
 
 @pytest.mark.slow
-def test_a_deadline_in_the_middle_keeps_what_was_finished(
-    lake: Lake, tmp_path: pathlib.Path
-) -> None:
-    staging = tmp_path / "_staging"
+def test_a_deadline_in_the_middle_gives_no_partial_number(lake: Lake) -> None:
     deadline = dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
     done: list[int] = []
 
@@ -236,7 +229,7 @@ def test_a_deadline_in_the_middle_keeps_what_was_finished(
         ) -> Any:
             past = dt.datetime.now(dt.UTC)
             inside = InProcess()
-            if function is not scan_or_find:  # students are fitted before
+            if function is not scan_work_unit:  # students are fitted before
                 return inside.fold(function, shared, items, on_done=on_done, deadline=deadline)
             inside.fold(function, shared, items[:4], on_done=on_done, deadline=deadline)
             return inside.fold(function, shared, items[4:], on_done=on_done, deadline=past)
@@ -244,14 +237,13 @@ def test_a_deadline_in_the_middle_keeps_what_was_finished(
     late = audited(
         lake,
         deadline=deadline,
-        staging=str(staging),
         executor=Late(),
         progress=lambda so_far, _: done.append(so_far),
     )
     assert {record.audit.reason_code for record in late} == {"deadline"}
     assert done == [1, 2, 3, 4]
-    assert len(list(staging.rglob("*.tally"))) == 4
-    assert {record.audit.status for record in audited(lake, staging=str(staging))} == {"evaluated"}
+    assert {record.audit.epsilon_lower for record in late} == {None}
+    assert {record.audit.status for record in audited(lake)} == {"evaluated"}
 
 
 @pytest.mark.slow
@@ -313,10 +305,10 @@ COST = Cost("a row group 0", 30, 400, 1.23456, Counter(read=0.12345), worker="he
 def total(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let each of two work units cost the same, and return which pass was scanned by which code."""
 
-    def add(_: Any, function: Any, staged: Any, units: Any, *, on_done: Any, **more: Any) -> Any:
+    def add(_: Any, function: Any, shared: Any, units: Any, *, on_done: Any, **more: Any) -> Any:
         for _ in units:
             on_done(COST)
-        return function, staged.shared, more["nothing"]
+        return function, shared, more["nothing"]
 
     monkeypatch.setattr(label_pass, "total", add)
     for name in ("sample_order", "with_row_draws", "with_students"):
@@ -336,8 +328,8 @@ def test_a_pass_tells_its_progress_and_scans_what_was_prepared() -> None:
         prepare=lambda _: prepared,
     )
     assert told == [(1, 2), (2, 2)]
-    assert scan.total == (scan_or_find, prepared, nothing)
-    assert label_pass.scan_labels(PASS, executor=executor).total == (scan_or_find, PASS, nothing)
+    assert scan.total == (scan_work_unit, prepared, nothing)
+    assert label_pass.scan_labels(PASS, executor=executor).total == (scan_work_unit, PASS, nothing)
 
 
 def test_a_log_line_has_the_cost_of_a_unit() -> None:
@@ -354,39 +346,18 @@ def test_a_log_line_has_the_cost_of_a_unit() -> None:
         "rows": 30,
         "seconds": 1.235,
         "cpu_seconds": {"read": 0.123},
-        "reused": False,
         "worker": "here:1",
     }
 
 
 def test_the_key_of_a_pass_digests_its_parts_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("METHOD_VERSION", "CODE_VERSION", "FORMAT"):
+    for name in ("METHOD_VERSION", "CODE_VERSION"):
         monkeypatch.setattr(label_pass, name, 7)
     content = (
         f'{{"code_version": 7, "dataset": "flights", "day": "{DAY}", "files": [], '
-        '"folder": "labels", "games": [], "method_version": 7, "staging_format": 7}'
+        '"folder": "labels", "games": [], "method_version": 7}'
     )
     assert label_pass.pass_key(PASS) == hashlib.sha256(content.encode()).hexdigest()[:32]
-
-
-def test_a_unit_that_was_staged_is_found_and_any_other_scanned_and_kept(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(label_pass, "scan_work_unit", lambda *_: (COST, "scanned"))
-    kept: list[Any] = []
-
-    def staging(found: Any) -> Any:
-        return SimpleNamespace(load=lambda _: found, save=lambda *what: kept.append(what))
-
-    unit, nothing = PASS.partition.work_units[0], None
-    for store, expected in (
-        (nothing, (COST, "scanned")),
-        (staging("kept"), (Cost(work_unit_name(unit), reused=True), "kept")),
-    ):
-        assert scan_or_find(Staged(PASS, store), unit) == expected
-    assert kept == []
-    assert scan_or_find(Staged(PASS, staging(nothing)), unit) == (COST, "scanned")
-    assert kept == [(unit, "scanned")]
 
 
 def test_what_was_known_before_the_pass_and_what_was_left_out_stand_beside_each_result() -> None:

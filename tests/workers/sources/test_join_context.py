@@ -1,7 +1,9 @@
 """Scratch folders for the rows that a source lays out."""
 
 import contextlib
+import datetime as dt
 import logging
+import os
 import pathlib
 import tempfile
 
@@ -56,6 +58,21 @@ def test_a_room_that_is_gone_is_no_failure(
         pathlib.Path(JoinContext(InProcess(), made, str(tmp_path)).scratch_folder().uri).rmdir()
     assert list(tmp_path.iterdir()) == []
     assert caplog.text == ""
+
+
+def test_what_audits_left_that_were_cut_off_is_swept_after_two_days(
+    tmp_path: pathlib.Path,
+) -> None:
+    old = (dt.datetime.now(dt.UTC) - join_context.KEPT - dt.timedelta(hours=1)).timestamp()
+    for name in ("old.rows", "young.rows", "old"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "joined.parquet").write_bytes(b"rows")
+    for path in (tmp_path / "old.rows", tmp_path / "old.rows" / "joined.parquet", tmp_path / "old"):
+        os.utime(path, (old, old))
+    with contextlib.ExitStack() as made:
+        JoinContext(InProcess(), made, str(tmp_path)).scratch_folder()
+        assert not (tmp_path / "old.rows").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["old", "young.rows"]
 
 
 def test_nothing_to_do_is_refused(tmp_path: pathlib.Path) -> None:

@@ -14,7 +14,6 @@ from tests.support.lake import (
     DAY,
     EVE,
     MEMORISE,
-    NO_JOIN_NEEDED,
     THREE,
     declared,
     edit_manifest,
@@ -30,10 +29,6 @@ from workers.labels.shards import write_labels
 from workers.lake.layout import Lake, labels_folder
 from workers.lake.manifest import LabelColumn
 from workers.plan import Plan
-from workers.scan.partial_results import Game, LabelPass
-from workers.scan.staging import Staging
-from workers.scan.work_unit import scan_work_unit
-from workers.sources.checkpoints.checkpoint_source import find_checkpoints
 from workers.training.drawn_decoys import COLUMN, DrawnDecoys, write_decoys
 
 SHALLOW = {"iterations": 20, "depth": 1, "learning_rate": 0.3}
@@ -144,28 +139,6 @@ def test_persons_do_not_change_which_decoys_play(tmp_path: pathlib.Path) -> None
     assert persons.records is not None
     assert rows.records is not None
     assert persons.records < rows.records
-
-
-def test_staged_work_units_keep_their_decoys(tmp_path: pathlib.Path) -> None:
-    """The record of a pass that begins anew from what was staged is the same."""
-    lake = two_days(tmp_path / "lake", rows=600)
-    found = drawn(lake)
-    trained(lake, found, BINARY, SHALLOW)
-    source = find_checkpoints(lake, "good", DAY, plan=PLAN)
-    root, partition = source.find_partition(joining=NO_JOIN_NEEDED)
-    shared = LabelPass(root, partition, (Game(source, PLAN),))
-    staging = Staging(str(tmp_path / "staged"), "pass")
-    (unit,) = partition.work_units
-    _, results = scan_work_unit(shared, unit)
-    staging.save(unit, results)
-    again = staging.load(unit)
-    assert again is not None
-    (kept,), (first,) = again.parts, results.parts
-    assert kept == first
-    decoys = kept.tallies.decoys
-    assert decoys is not None
-    assert decoys.records == found.telling
-    assert again.parts[0].committed.hexdigest() == found.manifest.commitment
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 import contextlib
 import datetime as dt
-import io
 import pathlib
 import tempfile
 from typing import Any
@@ -29,7 +28,6 @@ from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess, on_ray
 from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
-from workers.lake.tagged import TaggedLake
 from workers.plan import Plan
 from workers.sources.join_context import JoinContext
 from workers.sources.scores.score_tables import ScoreTables
@@ -220,27 +218,6 @@ def test_earlier_scores_of_the_same_records_are_found_on_their_days(tables: Tabl
     lost = rescored.filter(~((pl.col("day") == days[1]) & (pl.col("event_id") == "e7")))
     deltalake.write_deltalake(str(tables.folder / "rescored"), lost, mode="overwrite")
     assert audited(beside).reason_code == "record_unjoined"
-
-
-def test_joined_rows_that_another_writer_exchanges_are_refused(
-    tables: Tables, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A writer of the warehouse, who knows this code and no secret, hides a leak."""
-    whole = workers.sources.scores.supplied.join
-
-    def then_exchanged(*given: Any, **others: Any) -> Any:
-        joined = whole(*given, **others)
-        for name in joined[1]:
-            rows = pl.read_parquet(joined[0].read(name, at_most=1 << 24))
-            hidden = io.BytesIO()
-            rows.with_columns(pl.lit(0.5).alias("target: p")).write_parquet(hidden)
-            TaggedLake(joined[0].uri, b"a guess").write(name, hidden.getvalue())
-        return joined
-
-    monkeypatch.setattr(workers.sources.scores.supplied, "join", then_exchanged)
-    row = audited(tables.put())
-    assert (row.status, row.reason_code) == ("not_evaluable", "labels_changed"), row.reason
-    assert "in the staging area" in row.reason
 
 
 def test_columns_may_be_called_as_anything(tables: Tables) -> None:
