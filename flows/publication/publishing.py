@@ -25,13 +25,7 @@ _INGREDIENTS = "audit_statements"
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What was published.
-
-    Attributes:
-        made: the statements that are new.
-        refused: why others are not published: a label would be charged too much.
-        page: where the page of all statements lies.
-    """
+    """The statements that are new, why others are not published, and where the page lies."""
 
     made: list[Statement]
     refused: list[OverspentError]
