@@ -34,11 +34,6 @@ def answers(world: World, way: str, audits: int) -> list[Answer]:
     return [answer(world(np.random.default_rng([48, each])), way) for each in range(audits)]
 
 
-def acquitted(name: str, way: str) -> str:
-    """Return the verdict on a twin: of other rows, as its file says, where it read no label."""
-    return "doubtful" if way == "lake" and "no label read" in name else "consistent"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WITH_STUDENT)
 @pytest.mark.parametrize("labels", ["no label read", "labels at 1"])
@@ -63,7 +58,7 @@ def test_without_features_a_golden_holdout_accuses_nobody(labels: str, audits: i
 def test_a_new_holdout_is_audited(labels: str, way: str) -> None:
     """N = 3: the twin of a golden holdout."""
     name = f"new holdout, {labels}"
-    assert {one.verdict for one in answers(TWINS[name], way, 3)} == {acquitted(name, way)}
+    assert {one.verdict for one in answers(TWINS[name], way, 3)} == {"consistent"}
 
 
 @pytest.mark.slow
@@ -92,7 +87,7 @@ def test_rows_sampled_by_their_label_are_refused_for_that(kept: str, way: str, a
 @pytest.mark.parametrize("kept", [name for name in TWINS if "kept and declared" in name])
 def test_declared_rates_are_audited_and_accuse_nobody(kept: str, way: str) -> None:
     """N = 2: the holdout is sampled as training was."""
-    assert {one.verdict for one in answers(TWINS[kept], way, 2)} == {acquitted(kept, way)}
+    assert {one.verdict for one in answers(TWINS[kept], way, 2)} == {"consistent"}
 
 
 @pytest.mark.slow
@@ -145,7 +140,7 @@ def test_rows_logged_twice_are_said_beside_the_verdict(way: str, audits: int) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ALL)
+@pytest.mark.parametrize("way", WITH_STUDENT)
 @pytest.mark.parametrize("share", [0.75, 1.0])
 def test_a_holdout_that_training_saw_is_suspected(share: float, way: str) -> None:
     """N = 2, trees of 20 rows a leaf; 0.5 is declared, falsely, and mostly not refuted."""
@@ -154,7 +149,7 @@ def test_a_holdout_that_training_saw_is_suspected(share: float, way: str) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ALL)
+@pytest.mark.parametrize("way", WITH_STUDENT)
 @pytest.mark.parametrize("share", [0.12, 0.2, 0.75])
 def test_a_false_claim_beside_a_holdout_that_training_saw_is_never_silent(
     share: float, way: str

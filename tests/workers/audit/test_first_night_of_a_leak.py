@@ -46,8 +46,7 @@ def test_a_leak_is_seen_on_its_first_night_and_not_on_the_next(
             standings[day] = current.sort("day").row(-1, named=True)
     quiet = [day for day in verdicts if day != LEAK]
     assert verdicts[LEAK] == "violated", standings[LEAK]
-    # On one night, stumps answer so nearly alike that their answers are counted as one.
-    expected = {day: "doubtful" if day == NIGHTS[6] else "consistent" for day in quiet}
+    expected = dict.fromkeys(quiet, "consistent")
     assert {day: verdicts[day] for day in quiet} == expected
     leak = standings[LEAK]
     assert 0.3 < leak["epsilon_lower"] <= leak["epsilon_ceiling"]
