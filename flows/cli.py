@@ -139,8 +139,6 @@ def _run() -> None:
             _print_usage(error)
         code = _USAGE
     except typer.Abort:
-        with _ignore_closed_output():
-            typer.echo(f"privaudit: interrupted. {_AGAIN}", err=True)
         code = _INTERRUPTED
     except BaseException as error:
         if not is_failure(error):
@@ -149,6 +147,8 @@ def _run() -> None:
             _print_error(error)
         code = _USAGE if isinstance(error, WrongUsageError) else _ERROR
     with _ignore_closed_output():
+        if code == _INTERRUPTED:
+            typer.echo(f"privaudit: interrupted. {_AGAIN}", err=True)
         sys.stdout.flush()
     sys.exit(code if isinstance(code, int) else 0)
 
