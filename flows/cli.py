@@ -150,6 +150,8 @@ def _run() -> None:
         if code == _INTERRUPTED:
             typer.echo(f"privaudit: interrupted. {_AGAIN}", err=True)
         sys.stdout.flush()
+    if code == _INTERRUPTED:  # Ray's threads may still crash an interpreter that ends
+        os._exit(_INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
 
 
