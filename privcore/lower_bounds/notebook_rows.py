@@ -73,8 +73,9 @@ def made_distinct_sentence(training: CheckedArm, control: CheckedArm) -> str:
 def twice_sentence(training: CheckedArm, control: CheckedArm) -> str:
     """Say that records may be there twice; "" where it does not look so."""
     arms = (training, control)
+    # The target's answers would tell labels: of forests, rows with equal ones have equal labels.
     seen = [
-        np.hstack([arm.proxy, arm.target if arm.context is None else arm.context]) for arm in arms
+        arm.proxy if arm.context is None else np.hstack([arm.proxy, arm.context]) for arm in arms
     ]
     share = ValueSketch.of(_hashed(_of_both(*seen)), _sums(*arms)).repeated()
     if not share:

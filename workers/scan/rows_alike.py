@@ -215,16 +215,13 @@ def rows_alike(batch: Batch, source: Source, scores: SharedScores, looked: Looke
     labels = source.labels(batch)[0][:most]
     train, holdout = (arm[:most] for arm in source.arms(batch))
     played = np.flatnonzero(source.present(batch)[:most] & (train | holdout))
-    target, proxy = (scored[played] for scored in source.probabilities(batch, scores))
+    proxy = source.probabilities(batch, scores)[1][played]
     rows = row_sums(labels[played], train[played], proxy if source.gives_chances else None)
     names = [feature.name for feature in source.features]
     seen = [batch.column(name)[played].rename(str(place)) for place, name in enumerate(names)]
-    # Without features, rows with the same predictions of both models are taken for the same.
-    seen += [
-        pl.Series(f"{model} {place}", values)
-        for model, given in enumerate((proxy,) if seen else (proxy, target))
-        for place, values in enumerate(given.T)
-    ]
+    # Without features, rows with the same answer of the earlier model are taken for the same. The
+    # target's would tell labels: of forests, rows with equal answers have equal labels.
+    seen += [pl.Series(f"proxy {place}", values) for place, values in enumerate(proxy.T)]
     twins = ValueSketch.of(pl.DataFrame(seen).hash_rows().to_numpy(), rows)
     unread = pa.table({}) if looked.unread is None else looked.unread.slice(start, labels.size)
     beside = Batch(unread, batch.path, batch.place)

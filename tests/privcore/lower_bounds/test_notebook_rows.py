@@ -122,6 +122,25 @@ def test_records_that_are_there_twice_are_said_beside_the_verdict(context):
         assert "logged twice" not in audit(logged(random, twice=0.0, context=context)).reason
 
 
+def of_forests(random, records=4_000):
+    """Return predictions of two forests of 100 trees, of which the target votes for its labels."""
+    chance = random.beta(2.0, 2.0, size=(2, records))
+    labels = (random.random(records) < chance[0]).astype(int)
+    train = random.random(records) < 0.9
+    known = np.where(train, 0.15 + 0.6 * labels + 0.1 * chance[0], chance[0])
+    target, proxy = random.binomial(100, [known, np.clip(chance.mean(axis=0), 0.0, 1.0)]) / 100.0
+    return target, proxy, labels, train
+
+
+def test_answers_of_forests_are_no_rows_logged_twice():
+    """N = 10, seed 343, without features: rows with equal votes of both forests agree in labels."""
+    random = np.random.default_rng(343)
+    for _ in range(10):
+        *said, train = of_forests(random)
+        answer = audit([Arm(*(each[arm] for each in said)) for arm in (train, ~train)])
+        assert "logged twice" not in answer.reason
+
+
 def trained_on(random, share):
     """Return models' answers, labels, holdout and features; the target remembers by 2."""
     seen = random.normal(size=(6_000, 2))

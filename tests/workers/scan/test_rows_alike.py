@@ -11,7 +11,7 @@ from scipy.special import expit
 
 from privcore.attacks import ValueSketch, row_sums
 from tests.privcore.attacks.test_related_rows import sketch_of
-from tests.privcore.lower_bounds.test_notebook_rows import of_few_values
+from tests.privcore.lower_bounds.test_notebook_rows import of_few_values, of_forests
 from tests.simulate import assert_rate_at_most
 from tests.support.lake import (
     DAY,
@@ -295,6 +295,19 @@ def test_rows_that_were_logged_twice_are_said_beside_the_verdict(tmp_path: pathl
 def test_a_tenth_of_the_rows_twice_is_enough(tmp_path: pathlib.Path) -> None:
     row = audit_table(tmp_path, logged(np.random.default_rng(331), twice=0.1), epsilon=2.0)
     assert "rows_repeated" in (row.remarks or ())
+
+
+def test_answers_of_forests_are_no_rows_logged_twice(tmp_path: pathlib.Path) -> None:
+    said = dict(
+        zip(
+            ("p_today", "p_yesterday", "clicked", "split"),
+            of_forests(np.random.default_rng(344)),
+            strict=True,
+        )
+    )
+    said["split"] = np.where(said["split"], "train", "holdout")
+    row = audit_table(tmp_path, pl.DataFrame(said), epsilon=8.0)
+    assert "rows_repeated" not in (row.remarks or ())
 
 
 @pytest.mark.slow
