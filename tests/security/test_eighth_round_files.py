@@ -256,7 +256,10 @@ def test_a_join_that_needs_too_much_memory_is_a_sentence() -> None:
     def full() -> None:
         raise duckdb.OutOfMemoryException("block")
 
-    with database() as made, pytest.raises(NotEvaluableError, match="cannot be joined within"):
+    with (
+        database() as made,
+        pytest.raises(NotEvaluableError, match="which is too little for these"),
+    ):
         made._read(None, full)
 
 

@@ -97,7 +97,7 @@ def test_names_of_unread_files_are_few_short_and_plain(lake: Lake) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["loose.parquet", f"day={DAY}T00/x.parquet", f"day={DAY}/_x.parquet", f"day={DAY}/x.csv.gz"],
+    ["loose.parquet", "day=March/x.parquet", f"day={DAY}/_x.parquet", f"day={DAY}/x.csv.gz"],
 )
 def test_rows_of_a_score_table_that_are_of_no_day_are_told(
     tmp_path: pathlib.Path, name: str

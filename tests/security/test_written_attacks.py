@@ -95,7 +95,7 @@ def test_a_withdrawal_hides_no_audit_and_cannot_be_repeated(tmp_path: pathlib.Pa
 def test_a_file_that_a_registry_names_lies_beside_its_mlmodel(served: Registry, file: str) -> None:
     served.register("ads", "2026-03-02", XGBOOST.format(file), b"a model")
     said = refused(ADDRESS)
-    assert "no file of a framework's own format" in str(said)
+    assert "no file in XGBoost's own format" in str(said)
 
 
 @pytest.mark.parametrize("rows", [1 << 62, (1 << 63) - 1, (1 << 32) + 400])

@@ -265,7 +265,7 @@ DAMAGES = (
            Reason.FEATURE_INVALID, ("'delay'", "String", "numeric")),
     Damage("categorical-feature-as-fraction",
            _columns(city=pl.lit(0.5)),
-           Reason.FEATURE_INVALID, ("'city'", "Float64", "categorical")),
+           Reason.FEATURE_INVALID, ("'city'", "Float64")),
     Damage("categorical-feature-as-list",
            _columns(city=pl.concat_list(_CITY)),
            Reason.FEATURE_INVALID, ("'city'", "List", "categorical")),

@@ -227,6 +227,8 @@ class Batch:
             with self._readable(feature.name):
                 found = _feature(self.column(feature.name), feature, self.path, numbers)
                 if as_text and feature.kind == "categorical":
+                    if found.dtype.is_float() and (found % 1 != 0).any():
+                        raise _not_taken(self.path, feature, found.dtype)  # no word of a category
                     found = found.cast(pl.String).fill_null("")
                 self._made[key] = found
         series: pl.Series = self._made[key]
@@ -484,10 +486,14 @@ def _feature(
         if isinstance(column.dtype, pl.Categorical | pl.Enum):
             return column.cast(pl.String)
         return column.fill_nan(None) if column.dtype.is_float() else column
-    raise NotEvaluableError(
+    raise _not_taken(path, feature, column.dtype)
+
+
+def _not_taken(path: str, feature: Feature, stored: pl.DataType) -> NotEvaluableError:
+    return NotEvaluableError(
         Reason.FEATURE_INVALID,
-        f"{path} stores the feature {feature.name!r} as {column.dtype}, but the model takes it as "
-        f"{feature.kind}.",
+        f"{path} stores the feature {feature.name!r} as {stored}, but it is taken as "
+        f"{feature.kind}: write it as one kind in all files.",
     )
 
 

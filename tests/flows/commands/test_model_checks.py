@@ -307,7 +307,7 @@ def test_files_in_subfolders_are_read_and_a_column_of_a_folder_is_told(
     pl.read_parquet(inner).drop("city").write_parquet(inner)
     with pytest.raises(
         TerminalError,
-        match="the value in the folder name city=AMS is not read; write the column in",
+        match=r"the value in the folder name city=AMS is not read\. Write it into the files",
     ):
         check_model(load_settings(), "good", DAY)
     assert manifest_of(lake, "good", DAY)["features"]

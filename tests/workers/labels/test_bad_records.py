@@ -41,8 +41,7 @@ def test_bad_records_within_the_limit_are_left_out_and_said(lake: Lake) -> None:
     row = audited(lake, max_bad_records=50)
     assert (row.status, row.excluded_records) == ("evaluated", 50)
     assert row.records + row.control_records == 400 + 200
-    assert "Bad records: 50 (label_invalid 50), the first in part-00001.parquet;" in row.reason
-    assert "max_bad_records is 50." in row.reason
+    assert "bad_records" in (row.remarks or ())
 
 
 def test_one_bad_record_above_the_limit_ends_the_audit_with_the_counts(lake: Lake) -> None:
