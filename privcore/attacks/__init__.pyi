@@ -21,6 +21,7 @@ from .holdout_suspicion import (
     SUSPICIOUS,
     holdout_suspicion,
     suspect_sentence,
+    untested_sentence,
 )
 from .known_labels import LabelFit, fit_of, label_fit
 from .lazy_sampling import (
@@ -260,5 +261,6 @@ __all__ = [
     "unit_tallies",
     "unlike_arms",
     "unread_odds",
+    "untested_sentence",
     "variance_statistic",
 ]

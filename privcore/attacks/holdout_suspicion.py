@@ -5,12 +5,14 @@ good model that remembers nothing can look the same, so the result is a remark, 
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit
 
 from privcore.attacks.logistic_regression import fit_logistic
+from privcore.attacks.odds import OddsTally
 
 SUSPICIOUS = 10.0
 """Standard errors above which the holdout is called suspect. Learners that never saw it reached
@@ -20,6 +22,9 @@ unit of log-odds, for a reason other than memory, reaches 10 to 13 with 5,000 re
 MOST_RECORDS = 5_000
 """The most records that are looked at, the first ones: a good target's lead on its student, however
 little it is, would be seen of any number of records."""
+
+SWAPPED = 5.0
+"""Standard errors of `holdout_lead` from which on it is said."""
 
 _LARGEST = 12.0
 
@@ -77,3 +82,52 @@ def suspect_sentence(suspicion: float) -> str:
         "may have seen the holdout. See that training leaves out exactly the rows that are called "
         "holdout here, and that the two arms are not swapped."
     )
+
+
+def holdout_lead(odds: Sequence[OddsTally], control: Sequence[OddsTally]) -> float:
+    """Return by how many standard errors the target is right oftener about holdout labels.
+
+    It predicts the class where it raised its odds above the proxy's. Of alike arms, which chance
+    divides, the figure is above 5 once in three million audits. It is large where the arms are
+    swapped or the holdout was trained on; but also where an honest target learned noisy labels by
+    heart and knows the day better than the proxy. So it is never a doubt.
+
+    Args:
+        odds: tallies of the training records.
+        control: tallies of the holdout records.
+    """
+    made = [[one.predictions() for one in arm] for arm in (odds, control)]
+    right = [sum(float(each.right.sum()) for each in arm) for arm in made]
+    records = [
+        total + sum(float(each.wrong.sum()) for each in arm)
+        for total, arm in zip(right, made, strict=True)
+    ]
+    if not all(records):
+        return 0.0
+    share = sum(right) / sum(records)
+    error = math.sqrt(share * (1.0 - share) * sum(1.0 / each for each in records))
+    return (right[1] / records[1] - right[0] / records[0]) / error if error > 0.0 else 0.0
+
+
+def untested_sentence(
+    odds: Sequence[OddsTally], control: Sequence[OddsTally], features: str
+) -> str:
+    """Return that a holdout that training saw would not be noticed, as there are no features.
+
+    Args:
+        odds: tallies of the training records.
+        control: tallies of the holdout records.
+        features: where features are given; "" where none can be.
+    """
+    lead, advice = (
+        holdout_lead(odds, control),
+        f": give the features in {features}" if features else "",
+    )
+    seen = (
+        f"The target is right about holdout labels oftener than about training labels ({lead:.0f} "
+        "standard errors). So it is if the two arms are swapped, and if it learned noisy labels by "
+        "heart: see that training saw the training records alone. "
+        if lead > SWAPPED
+        else ""
+    )
+    return f"{seen}This audit would not notice if training saw a part of the holdout{advice}."

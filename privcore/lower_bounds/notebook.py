@@ -20,6 +20,7 @@ from privcore.attacks import (
     stream_key,
     suspect_sentence,
     unlike_arms,
+    untested_sentence,
 )
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, PureDP
@@ -36,8 +37,6 @@ from privcore.lower_bounds.notebook_input import (
     checked_arm,
     exchanged_sentence,
     knowing_sentence,
-    known_better,
-    swapped_sentence,
     value_groups,
 )
 from privcore.lower_bounds.notebook_rows import (
@@ -133,18 +132,18 @@ def audit_probabilities(
         vacuous=_says_nothing(epsilon_declared, delta, seen),
         held_back=arms.doubt_sentence,
     )
-    untested = _holdout_untested(conclusion) if suspicion is None else ""
+    untested = suspicion is None and conclusion is Verdict.CONSISTENT
+    note = untested_sentence(tallies.odds, tallies.control_odds, "context") if untested else ""
     twice = twice_sentence(seen, held)
     violated = conclusion is Verdict.VIOLATED
     doubts = (  # the likeliest cause of others first
         ("classes_exchanged", "" if violated else exchanged_sentence(seen, held)),
         ("rows_repeated", twice),
         ("arms_unlike", unlike_arms(tallies)),
-        ("arms_swapped", "" if violated else swapped_sentence(known_better(seen, held))),
         ("holdout_suspect", suspect_sentence(suspicion or 0.0)),
     )
     conclusion, reason = doubted(
-        evidence, conclusion, reason, doubts=doubts, notes=[("holdout_untested", untested)]
+        evidence, conclusion, reason, doubts=doubts, notes=[("holdout_untested", note)]
     )
     refused = _refusal(seen, held, arms, copies=bool(twice))
     return AuditAnswer(
@@ -280,16 +279,6 @@ def _says_nothing(epsilon: float | None, delta: float, training: CheckedArm) -> 
     if epsilon is None:
         return ""
     return says_nothing(epsilon, delta, records=records, limit=None, policy=None)
-
-
-def _holdout_untested(conclusion: Verdict) -> str:
-    """Say that a control that training saw in part would not be noticed, beside `consistent`."""
-    if conclusion is not Verdict.CONSISTENT:
-        return ""
-    return (
-        "This audit would not notice if training saw a part of the control: give the features as "
-        "context."
-    )
 
 
 def _too_few(training: CheckedArm, control: CheckedArm) -> str:

@@ -17,8 +17,6 @@ from privcore.attacks.known_labels import (
 from privcore.attacks.odds import MOST_GROUPS
 from privcore.exceptions import InvalidInputError
 
-SWAPPED = 5.0
-"""Standard errors by which the target may be right about the control's labels oftener."""
 _SMALLEST = 1e-6  # a probability below this says no more than this
 _LOOKED_AT = 1 << 16
 """Rows of an arm whose probabilities are compared with labels in other orders of the classes."""
@@ -195,38 +193,6 @@ def check_number(name: str, value: object, *, least: float, below: float) -> Non
     if not number or not least <= float(value) < below:  # type: ignore[arg-type]
         upper = "finite" if math.isinf(below) else f"below {below:g}"
         raise InvalidInputError(name, value, f"it is a number, at least {least:g} and {upper}")
-
-
-def known_better(training: CheckedArm, control: CheckedArm) -> float:
-    """Return by how many standard errors the target is right oftener on control.
-
-    It is right where it lifts the label's odds above the proxy's the most. Of alike arms, which
-    chance divides, the figure is above 5 once in three million audits. It is large where the arms,
-    or the two models, are swapped, or the control was trained on. It is no verdict: a target that
-    learned noisy labels by heart is less often right about these, too, if it knows the day better
-    than the proxy.
-    """
-    hits = [_hits(arm) for arm in (training, control)]
-    error = float(np.concatenate(hits).std()) * math.sqrt(sum(1.0 / len(arm) for arm in hits))
-    return float(hits[1].mean() - hits[0].mean()) / error if error > 0.0 else 0.0
-
-
-def _hits(arm: CheckedArm) -> NDArray[np.float64]:
-    """Return 1 where the class whose odds were lifted most is the label; of several, a share."""
-    lifted = np.log(np.maximum(arm.target, _SMALLEST)) - np.log(np.maximum(arm.proxy, _SMALLEST))
-    most = lifted >= lifted.max(axis=1, keepdims=True)
-    return np.asarray(most[np.arange(len(arm.labels)), arm.labels] / most.sum(axis=1))
-
-
-def swapped_sentence(standard_errors: float) -> str:
-    """Say what may be swapped; "" where nothing is."""
-    if standard_errors <= SWAPPED:
-        return ""
-    return (
-        f"The two arms may be swapped: the target is right about the control's labels oftener than "
-        f"about the training records' ({standard_errors:.0f} standard errors). See that training "
-        "saw the training records, with these labels, and no control record."
-    )
 
 
 def exchanged_sentence(training: CheckedArm, control: CheckedArm) -> str:

@@ -2,7 +2,7 @@
 
 import datetime as dt
 
-from privcore.attacks import suspect_sentence
+from privcore.attacks import suspect_sentence, untested_sentence
 from privcore.lower_bounds import Evidence, Secret
 from workers.labels.shards import Partition
 from workers.plan import Plan
@@ -63,8 +63,8 @@ def holdout_untested(source: Source, result: PartialResult) -> str:
     if tested or source.decoys is not None:
         return ""
     named = source.context or not source.gives_chances
-    advice = "" if named else ": name the features in scores.context"
-    return f"This audit would not notice if training saw a part of the holdout{advice}."
+    advice = "" if named else "scores.context"
+    return untested_sentence(result.tallies.odds, result.tallies.control_odds, advice)
 
 
 def unread_rows(partition: Partition) -> tuple[Remark, ...]:

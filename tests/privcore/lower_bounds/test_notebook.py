@@ -6,6 +6,8 @@ import polars as pl
 import pytest
 from scipy.special import expit, logit
 
+from privcore.attacks.holdout_suspicion import SWAPPED, holdout_lead
+from privcore.attacks.odds import odds_tally
 from privcore.exceptions import InvalidInputError
 from privcore.lower_bounds import (
     MINIMUM_CONTROL_RECORDS,
@@ -19,7 +21,7 @@ from privcore.lower_bounds.choices import Grid
 from privcore.lower_bounds.claims import Claim
 from privcore.lower_bounds.evidence import read_evidence
 from privcore.lower_bounds.notebook import _tallies
-from privcore.lower_bounds.notebook_input import SWAPPED, checked_arm, known_better
+from privcore.lower_bounds.notebook_input import checked_arm
 from tests.simulate import two_columns
 from tests.worlds import Binary, ten_classes
 
@@ -379,7 +381,6 @@ CAUSES = {
         lambda one, two: [arm._replace(target=1.0 - arm.target) for arm in (one, two)],
         "The target's probabilities fit the labels far better if their classes are in the order 1",
     ),
-    "swapped arms": (lambda one, two: [two, one], "The two arms may be swapped: the target is"),
     "swapped models": (
         lambda one, two: [arm._replace(target=arm.proxy, proxy=arm.target) for arm in (one, two)],
         "The proxy knows labels of the training records: it gives those of training records the",
@@ -416,6 +417,31 @@ def test_the_first_sentence_names_the_cause(what, features):
     assert answer.reason.count(". ") <= 4
 
 
+def test_swapped_arms_are_suspect_by_their_features_and_noted_without() -> None:
+    training, control = day(leak=1.0)
+    answer = audit_probabilities(control, training, epsilon_declared=1.0)
+    assert answer.verdict is Verdict.DOUBTFUL
+    assert answer.reason.startswith("holdout_suspect: the target knows labels of holdout records")
+    bare = [arm._replace(context=None) for arm in (control, training)]
+    answer = audit_probabilities(*bare, epsilon_declared=1.0)
+    assert answer.verdict is Verdict.CONSISTENT  # an honest model can look the same
+    assert "So it is if the two arms are swapped" in answer.reason
+
+
+def test_who_learns_noisy_labels_by_heart_on_a_day_that_moved_is_never_doubtful() -> None:
+    """N = 10, seeds [7, 0] on, labels at 0.5: the arms look swapped, and nothing is wrong."""
+    for seed in range(10):
+        random = np.random.default_rng([7, seed])
+        before = 0.5 * random.normal(size=6_000)
+        today = before + np.sign(random.normal(size=6_000))
+        labels = (random.random(6_000) < expit(today)).astype(int)
+        noisy = np.where(random.random(6_000) < expit(0.5), labels, 1 - labels)
+        train = random.random(6_000) < 0.75
+        target = expit(0.8 * today + np.where(train, 2.0 * (2 * noisy - 1), 0.0))
+        arms = [Arm(target[arm], expit(before)[arm], labels[arm]) for arm in (train, ~train)]
+        assert audit_probabilities(*arms, epsilon_declared=0.5).verdict is Verdict.CONSISTENT
+
+
 def test_an_epsilon_of_100_is_said_to_promise_nothing():
     answer = audit_probabilities(*day(), epsilon_declared=100.0)
     assert answer.verdict is Verdict.VACUOUS
@@ -436,8 +462,8 @@ def test_honest_arms_are_never_called_swapped():
     quiet = Binary(base=0.0).world("", 0.0, 400, 200)
     random = np.random.default_rng(5)
     for _ in range(200):
-        arms = (checked_arm("arm", Arm(*arm)) for arm in quiet.draw(random))
-        assert known_better(*arms) < SWAPPED
+        odds = ([odds_tally(*checked_arm("arm", Arm(*arm))[:3])] for arm in quiet.draw(random))
+        assert holdout_lead(*odds) < SWAPPED
 
 
 def test_who_learns_noisy_labels_by_heart_is_not_called_swapped():
