@@ -66,7 +66,7 @@ def record(
         **identity(f"{model}-{offset}".encode().hex()),
         "model": model,
         "day": FIRST + dt.timedelta(days=offset),
-        "recorded_at": dt.datetime(2013, 3, 1, 2, 0, tzinfo=dt.UTC),
+        "recorded_at": dt.datetime(2013, 2, 2, 2, 0, tzinfo=dt.UTC) + dt.timedelta(days=offset),
         "status": "evaluated",
         "verdict": verdict,
         "reason": "a reason",
