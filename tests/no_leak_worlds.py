@@ -142,12 +142,6 @@ class Unread:
         features[:, -1] += 0.2 * random.normal(size=records)
         return *arm, np.column_stack([features, random.normal(size=records)])
 
-    def numbers(self, records: int, random: Random) -> tuple[Numbers, Numbers, Numbers]:
-        """Return what target and proxy predict, and labels that are numbers."""
-        proxy, shown, true, _ = self.parts(records, random)
-        labels = proxy + true + random.normal(size=records)
-        return proxy + shown + 0.1 * random.normal(size=records), proxy, labels
-
     def draw(self, random: Random) -> tuple[Arm, Arm]:
         """Return both arms."""
         return self.arm(self.training, random), self.arm(self.control, random)

@@ -64,7 +64,7 @@ name = "ads-ctr"
 # cutoff_hours = 6.0                  # hours after midnight until which training could read labels
 # time_zone = "Europe/Amsterdam"      # in which a time falls on a day; UTC
 # classes = [0, 1]                    # values of the label, in the order of the probabilities
-# scale = "probability"               # or log_odds; number: label and columns are numbers
+# scale = "probability"               # or log_odds
 # [models.privacy]
 # epsilon = 4.0
 # delta = 0.0

@@ -53,11 +53,6 @@ def fidelity_sentence(night: AuditRow) -> str:
     )
 
 
-def of_numbers(night: AuditRow) -> bool:
-    """Return whether labels and predictions were numbers: supplied, and without a log-loss."""
-    return night.scores == "supplied" and night.proxy_log_loss is None
-
-
 def slices_sentence(night: AuditRow, slices: Sequence[SliceRow]) -> str:
     """Return how many slices were audited, and how many were too small to be shown."""
     if not slices and not night.suppressed_slices:

@@ -45,7 +45,6 @@ from .noise_detection import (
     VarianceAbove,
     variance_statistic,
 )
-from .number_labels import ABOVE, above, above_odds, nearness
 from .odds import (
     OddsTally,
     Predictions,
@@ -54,7 +53,6 @@ from .odds import (
     odds_tally,
     unread_odds,
 )
-from .order import RankedPredictions, borders, places
 from .pairing import Paired, membership_tallies, own_label, pair
 from .published_search import PublishedSearch, find_single
 from .query_adversary import Adversary
@@ -129,7 +127,6 @@ from .unit_records import (
 from .unlike_arms import unlike_arms
 
 __all__ = [
-    "ABOVE",
     "NEARLY",
     "NEAR_DIGITS",
     "PLAIN",
@@ -162,7 +159,6 @@ __all__ = [
     "Predictions",
     "Progress",
     "PublishedSearch",
-    "RankedPredictions",
     "RmiaScore",
     "Sampling",
     "Score",
@@ -181,13 +177,10 @@ __all__ = [
     "UnitRecords",
     "ValueSketch",
     "VarianceAbove",
-    "above",
-    "above_odds",
     "anisotropic_log_likelihood",
     "any_record",
     "attribute_inference",
     "attribute_posterior",
-    "borders",
     "calibrated_loss",
     "coin_predictions",
     "compare_arms",
@@ -228,12 +221,10 @@ __all__ = [
     "member_probabilities",
     "membership_inference",
     "membership_tallies",
-    "nearness",
     "odds_cells",
     "odds_tally",
     "own_label",
     "pair",
-    "places",
     "probabilities_of",
     "probe_column",
     "probe_records",

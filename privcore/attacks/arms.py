@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from scipy.special import gammaincc, ndtr
 
 from privcore.attacks.checks import check_labels
-from privcore.attacks.odds import PLACES, OddsTally, proxy_bins
+from privcore.attacks.odds import PROXY_BINS, OddsTally, proxy_bins
 from privcore.exceptions import InvalidInputError
 
 _COARSE = 4  # bins of the odds tally to one of these: a quarter of log-odds
-BINS = PLACES // _COARSE
+BINS = PROXY_BINS // _COARSE
 """Bins of what the proxy says of a class, each of a quarter in log-odds."""
 
 MOST_COUNTED = 1_024
@@ -55,7 +55,7 @@ REMEDY_OF_HELD_BACK = (
 _OF_STUDENT = 8  # bins of the odds tally to one of the student's: half a log-odds
 _APART = 12  # quarters of log-odds that the proxy may lie above or below the student
 _SIDES = 2 * _APART + 1
-PAIR_BINS = PLACES // _OF_STUDENT * _SIDES
+PAIR_BINS = PROXY_BINS // _OF_STUDENT * _SIDES
 """Bins of what a student and the proxy say of a class together."""
 
 _DRAWS, _DRAWS_OF_A_TEST = 200_000, 30_000

@@ -74,7 +74,7 @@ def fit_of(held: NDArray[np.float64]) -> LabelFit:
     """Return the fit of some records, given how well each label was held.
 
     Args:
-        held: shape (records,), in [0, 1]: probabilities of labels, or how near numbers came.
+        held: shape (records,), in [0, 1]: probabilities of labels.
     """
     if held.size and not (held.min() >= 0.0 and held.max() <= 1.0):
         raise InvalidInputError("predicted", float(held.max()), "a probability lies in [0, 1]")

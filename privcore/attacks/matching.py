@@ -34,7 +34,6 @@ _IN_STRATUM = 50
 _MOST_STRATA = 128
 _UNREAD = 2
 """Column of unreadable labels, after those of another label and of the looked-at class."""
-_FEWEST_OF_AN_ORDER = 4  # what is granted within a stratum is what the target says, no chance
 
 
 @dataclass(frozen=True)  # without slots, so that `effective` is computed once
@@ -101,7 +100,6 @@ def match(
     *,
     random: np.random.Generator,
     classes: int = 2,
-    ordered: bool = False,
 ) -> tuple[Matched, ...]:
     """Match training records with holdout records; one set of tables for each of `SHARES`.
 
@@ -112,8 +110,6 @@ def match(
         random: the audit's stream. It decides which holdout records of a border cell are matched,
             never by their labels.
         classes: number of classes; taken for two, tables of more are as valid and prove less.
-        ordered: whether places of an order stand for the proxy's log-odds (`Tallies.ordered`).
-            Then that is what strata are made of, four at least, and surest is who moved furthest.
 
     How: the proxy is recalibrated to the mean of the target's probabilities on all records of the
     same proxy log-odds (`recalibrate`). A record is predicted to have the looked-at class where the
@@ -164,7 +160,7 @@ def match(
     Raises:
         InvalidInputError: numbers of groups that differ.
     """
-    strata, everyone, fit = _stratified(training, control, classes=classes, ordered=ordered)
+    strata, everyone, fit = _stratified(training, control, classes=classes)
     return tuple(_tables(strata, least, random) for least in _sureness_needed(everyone, fit))
 
 
@@ -173,7 +169,6 @@ def match_everyone(
     control: Sequence[OddsTally],
     *,
     classes: int = 2,
-    ordered: bool = False,
     unread: Unread = ((), ()),
 ) -> Matched:
     """Match all records, so that a label decides nothing but whether its own prediction was right.
@@ -191,20 +186,17 @@ def match_everyone(
         training: tallies of the training records, by group, as `match` takes them.
         control: of the holdout records, in the same groups.
         classes: number of classes, as `match` takes it.
-        ordered: as `match` takes it.
         unread: training and holdout records whose label cannot be read (`unread_odds`), in the same
             groups; an arm that has none may be empty.
 
     Raises:
         InvalidInputError: numbers of groups that differ.
     """
-    strata, _, _ = _stratified(training, control, classes=classes, ordered=ordered, unread=unread)
+    strata, _, _ = _stratified(training, control, classes=classes, unread=unread)
     return _tables(strata, 0.0, None)
 
 
-def holdout_sides(
-    training: Sequence[OddsTally], control: Sequence[OddsTally], *, ordered: bool = False
-) -> Matched:
+def holdout_sides(training: Sequence[OddsTally], control: Sequence[OddsTally]) -> Matched:
     """Set holdout records whose prediction is that they lack the class beside the others.
 
     A table is a stratum: `records` are the holdout records that are predicted to lack the class,
@@ -218,12 +210,11 @@ def holdout_sides(
     Args:
         training: tallies of the training records, by group; they decide strata, not labels.
         control: of the holdout records, in the same groups.
-        ordered: as `match` takes it.
 
     Raises:
         InvalidInputError: numbers of groups that differ.
     """
-    strata, _, _ = _stratified(training, control, ordered=ordered)
+    strata, _, _ = _stratified(training, control)
     tables: list[tuple[float, ...]] = []
     for stratum in strata:
         arm = stratum.control
@@ -245,7 +236,6 @@ def _stratified(
     control: Sequence[OddsTally],
     *,
     classes: int = 2,
-    ordered: bool,
     unread: Unread = ((), ()),
 ) -> tuple[list["_Stratum"], list[OddsCells], Recalibration]:
     """Return the strata of all groups, the cells of both arms, and the proxy's recalibration."""
@@ -258,12 +248,11 @@ def _stratified(
     )
     arms = list(zip(one_arm, other_arm, strict=True))
     everyone = [cells for both in arms for cells in both]
-    fit = Recalibration(0.0, 1.0) if classes > 2 else recalibrate(everyone, ordered=ordered)
-    fewest = _FEWEST_OF_AN_ORDER if ordered else 1
+    fit = Recalibration(0.0, 1.0) if classes > 2 else recalibrate(everyone)
     strata = [
         _Stratum(_Arm(cells, fit), _Arm(holdout, fit), group)
         for group, both in enumerate(arms)
-        for cells, holdout in _strata(*both, fewest=fewest)
+        for cells, holdout in _strata(*both)
     ]
     return strata, everyone, fit
 
@@ -283,12 +272,10 @@ def _sureness_needed(arms: Sequence[OddsCells], fit: Recalibration) -> list[floa
     ]
 
 
-def _strata(
-    training: OddsCells, control: OddsCells, *, fewest: int = 1
-) -> list[tuple[OddsCells, OddsCells]]:
+def _strata(training: OddsCells, control: OddsCells) -> list[tuple[OddsCells, OddsCells]]:
     """Cut both arms where the proxy's log-odds of all records have their quantiles."""
     smaller = min(int(cells.made.sum()) for cells in (training, control))
-    number = min(max(smaller // _IN_STRATUM, fewest), _MOST_STRATA)
+    number = min(max(smaller // _IN_STRATUM, 1), _MOST_STRATA)
     proxy = np.concatenate([training.proxy, control.proxy])
     made = np.concatenate([training.made, control.made])
     order = np.argsort(proxy, kind="stable")

@@ -24,17 +24,17 @@ FLOOR = 1e-6
 _PROXY_STEPS = 16  # bins per unit of log-odds
 _TARGET_STEPS = 8
 _LARGEST = 14.0  # above the log-odds of 1 - FLOOR
-_PROXY_BINS = int(2 * _LARGEST * _PROXY_STEPS)
+PROXY_BINS = int(2 * _LARGEST * _PROXY_STEPS)
+"""Bins of the proxy's log-odds."""
+
 _TARGET_BINS = int(2 * _LARGEST * _TARGET_STEPS)
-ODDS_CELLS = _PROXY_BINS * _TARGET_BINS * 2
+ODDS_CELLS = PROXY_BINS * _TARGET_BINS * 2
 _SPARSE = 4
 """A tally is pickled by its occupied cells if at most one of so many is."""
-PLACES = _PROXY_BINS
-"""Places of an order that is counted instead of the proxy's log-odds."""
 
 # Odds fall into bins of equal width in their logarithm without one being taken for each: their
 # leading bits name the bin below at most one edge, and the edge decides.
-_PROXY_EDGES: NDArray[np.float64] = np.exp(np.arange(_PROXY_BINS + 1) / _PROXY_STEPS - _LARGEST)
+_PROXY_EDGES: NDArray[np.float64] = np.exp(np.arange(PROXY_BINS + 1) / _PROXY_STEPS - _LARGEST)
 _TARGET_EDGES: NDArray[np.float64] = np.exp(np.arange(_TARGET_BINS + 1) / _TARGET_STEPS - _LARGEST)
 _SHIFT = 48  # sixteen leading values to an octave, each narrower than the narrowest bin
 
@@ -46,7 +46,7 @@ def _bins_below(edges: NDArray[np.float64]) -> tuple[int, NDArray[np.int64]]:
     return first, np.maximum(np.searchsorted(edges, smallest, side="right") - 1, 0)
 
 
-_NO_COUNTS: NDArray[np.int64] = np.zeros((_PROXY_BINS, _TARGET_BINS, 2), dtype=np.int64)
+_NO_COUNTS: NDArray[np.int64] = np.zeros((PROXY_BINS, _TARGET_BINS, 2), dtype=np.int64)
 _NO_COUNTS.flags.writeable = False
 _PROXY_FIRST, _PROXY_BELOW = _bins_below(_PROXY_EDGES)
 _TARGET_FIRST, _TARGET_BELOW = _bins_below(_TARGET_EDGES)
@@ -73,7 +73,7 @@ class OddsTally:
     def of_cells(cls, cells: NDArray[np.int64]) -> "OddsTally":
         """Return the tally of records that count in these cells (`odds_cells`)."""
         counts = np.bincount(cells, minlength=ODDS_CELLS)
-        return cls(int(cells.size), counts.reshape(_PROXY_BINS, _TARGET_BINS, 2))
+        return cls(int(cells.size), counts.reshape(PROXY_BINS, _TARGET_BINS, 2))
 
     def __add__(self, other: "OddsTally") -> "OddsTally":
         """Return the tally of both sets of records."""
@@ -98,12 +98,6 @@ class OddsTally:
         if occupied.size > ODDS_CELLS // _SPARSE:
             return OddsTally, (self.records, self.counts)
         return _of_occupied, (self.records, occupied.astype(np.uint32), counts[occupied])
-
-    def undecided(self) -> "OddsTally":
-        """Return the tally of a proxy that gives every record 1/2, whatever its log-odds are."""
-        counts = np.zeros_like(self.counts)
-        counts[_PROXY_BINS // 2] = self.counts.sum(axis=0)
-        return OddsTally(self.records, counts)
 
     def cells(self, unread: "OddsTally | None" = None) -> "OddsCells":
         """Return the occupied cells as arrays, the proxy's log-odds ascending.
@@ -195,8 +189,6 @@ def odds_tally(
     target: NDArray[np.float64],
     proxy: NDArray[np.float64],
     labels: NDArray[np.integer],
-    *,
-    order: NDArray[np.integer] | None = None,
 ) -> OddsTally:
     """Count what both models say of one class of each record, and whether it is the label.
 
@@ -206,14 +198,11 @@ def odds_tally(
         target: shape (records, classes), the audited model's probabilities.
         proxy: shape (records, classes), those of the model that never saw these labels.
         labels: shape (records,), class indices from 0.
-        order: shape (records,), from 0 to `PLACES` - 1: where a proxy that is undecided about every
-            record has each of them by what it knows; counted in place of its log-odds
-            (`Tallies.ordered`).
 
     Raises:
-        InvalidInputError: as `label_inference`; or an order of another shape, or beyond its places.
+        InvalidInputError: as `label_inference`.
     """
-    return OddsTally.of_cells(odds_cells(target, proxy, labels, order=order))
+    return OddsTally.of_cells(odds_cells(target, proxy, labels))
 
 
 MOST_GROUPS = 32
@@ -237,8 +226,6 @@ def odds_cells(
     target: NDArray[np.float64],
     proxy: NDArray[np.float64],
     labels: NDArray[np.integer],
-    *,
-    order: NDArray[np.integer] | None = None,
 ) -> NDArray[np.int64]:
     """Return where each record counts in a flat `OddsTally`, shape (records,).
 
@@ -246,31 +233,20 @@ def odds_cells(
     """
     target, proxy = check_pair(target, proxy)
     check_labels(labels, target.shape)
-    cells = _cells(target, proxy, labels.astype(np.int64, copy=False))
-    if order is None:
-        return cells
-    if order.shape != labels.shape:
-        rule = f"each record has its place, so its shape is {labels.shape}"
-        raise InvalidInputError("order", order.shape, rule)
-    if order.size and not 0 <= order.min() <= order.max() < PLACES:
-        outside = int(order.min() if order.min() < 0 else order.max())
-        raise InvalidInputError("order", outside, f"places are from 0 to {PLACES - 1}")
-    of_a_place = 2 * _TARGET_BINS
-    return order.astype(np.int64, copy=False) * of_a_place + cells % of_a_place
+    cells: NDArray[np.int64] = _cells(target, proxy, labels.astype(np.int64, copy=False))
+    return cells
 
 
 def unread_odds(
     target: NDArray[np.float64],
     proxy: NDArray[np.float64],
-    *,
-    order: NDArray[np.integer] | None = None,
 ) -> OddsTally:
     """Return the tally of records whose label cannot be read: each counts as another class.
 
     Args and errors are those of `odds_tally`.
     """
     any_label = np.zeros(proxy.shape[0], dtype=np.int64)
-    cells = odds_cells(target, proxy, any_label, order=order)
+    cells = odds_cells(target, proxy, any_label)
     return OddsTally.of_cells(cells - cells % 2)
 
 
@@ -330,4 +306,4 @@ def _of_occupied(
         return OddsTally(records, _NO_COUNTS)
     counts = np.zeros(ODDS_CELLS, dtype=np.int64)
     counts[occupied] = numbers
-    return OddsTally(records, counts.reshape(_PROXY_BINS, _TARGET_BINS, 2))
+    return OddsTally(records, counts.reshape(PROXY_BINS, _TARGET_BINS, 2))

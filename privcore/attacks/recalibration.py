@@ -14,13 +14,11 @@ from privcore.attacks.odds import OddsCells
 class Recalibration:
     """The proxy as the target sees it: log-odds intercept + slope times the proxy's.
 
-    (0, 1) is a proxy that the target agrees with on average. Where places of an order stand for
-    the proxy's log-odds, it is how sure the target is at each.
+    (0, 1) is a proxy that the target agrees with on average.
     """
 
     intercept: float
     slope: float
-    ordered: bool = False
 
     def apply(self, log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the recalibrated log-odds."""
@@ -30,33 +28,28 @@ class Recalibration:
         """Return by how much the target moved the probability of the class, with its sign.
 
         The size says how sure the prediction is: labels tell most of a leak where the probability
-        moved far. Of an order it is the log-odds, as the target's are none of probabilities either.
+        moved far.
         """
-        fitted = self.apply(cells.proxy)
-        if self.ordered:
-            return cells.target - fitted
-        return np.asarray(expit(cells.target) - expit(fitted))
+        return np.asarray(expit(cells.target) - expit(self.apply(cells.proxy)))
 
     def granted(self, log_odds: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
         """Return by what, in log-odds, one record may be likelier than another: it is granted."""
-        fitted = self.apply(log_odds)
-        return (fitted,) if self.ordered else (fitted, log_odds)
+        return self.apply(log_odds), log_odds
 
 
-def recalibrate(arms: Sequence[OddsCells], *, ordered: bool = False) -> Recalibration:
+def recalibrate(arms: Sequence[OddsCells]) -> Recalibration:
     """Fit the target's probability on the proxy's log-odds, over the records of both arms.
 
     A logistic regression on the target's probabilities, not on labels; held by a normal penalty of
-    unit variance near (0, 1), the slope at least 0; near (0, 0) and of either sign where these are
-    no log-odds but an `ordered` proxy's places. Both arms enter alike: a fit that reads the holdout
-    alone would treat the arms differently, and the tables would be hypergeometric only
+    unit variance near (0, 1), the slope at least 0. Both arms enter alike: a fit that reads the
+    holdout alone would treat the arms differently, and the tables would be hypergeometric only
     approximately where nothing leaks.
     """
     proxy = np.concatenate([cells.proxy for cells in arms])
     mean = expit(np.concatenate([cells.target for cells in arms]))
     made = np.concatenate([cells.made for cells in arms]).astype(np.float64)
     design = np.stack([np.ones_like(proxy), proxy], axis=1)
-    centre = np.array([0.0, 0.0 if ordered else 1.0])
+    centre = np.array([0.0, 1.0])
     fitted = centre.copy()
     for _ in range(50):
         chance = expit(design @ fitted)
@@ -66,6 +59,6 @@ def recalibrate(arms: Sequence[OddsCells], *, ordered: bool = False) -> Recalibr
         fitted += step
         if np.abs(step).max() < 1e-9:
             break
-    if fitted[1] < 0.0 and not ordered:
+    if fitted[1] < 0.0:
         return Recalibration(float(logit(np.average(mean, weights=made))), 0.0)
-    return Recalibration(float(fitted[0]), float(fitted[1]), ordered)
+    return Recalibration(float(fitted[0]), float(fitted[1]))

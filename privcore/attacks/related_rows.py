@@ -231,7 +231,7 @@ def leading_digits(numbers: NDArray[np.float64], digits: int) -> NDArray[np.uint
 
 
 def row_sums(
-    labels: NDArray[np.int64], train: NDArray[np.bool_], proxy: NDArray[np.float64] | None
+    labels: NDArray[np.int64], train: NDArray[np.bool_], proxy: NDArray[np.float64]
 ) -> NDArray[np.int64]:
     """Return what each row adds to its value in a `ValueSketch`, shape (rows, 7).
 
@@ -241,10 +241,10 @@ def row_sums(
     Args:
         labels: shape (rows,), class indices from 0; -1 for one that cannot be read.
         train: shape (rows,), whether training saw the row.
-        proxy: shape (rows, classes), the proxy's probabilities; None where it gives none.
+        proxy: shape (rows, classes), the proxy's probabilities.
     """
     read, odd = labels >= 0, labels % 2
-    chance = np.full(labels.size, 0.5) if proxy is None else proxy[:, 1::2].sum(axis=1)
+    chance = proxy[:, 1::2].sum(axis=1)
     likely = np.rint(np.clip(chance, 0.0, 1.0) * _UNIT).astype(np.int64)
     residual = odd * _UNIT - likely
     variance = likely * (_UNIT - likely) // _UNIT

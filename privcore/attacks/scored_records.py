@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from privcore.attacks.checks import check_labels, check_pair
 from privcore.attacks.hashing import record_streams
-from privcore.attacks.order import RankedPredictions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,8 +20,6 @@ class ScoredRecords:
         key: the shard's stream, as in `label_inference`.
         indices: shape (records,), the records' indices in the shard; 0, 1, ... by default.
         group: that all of the shard's records are of: a day's, where several days play.
-        undecided: what stands for the proxy's probabilities where it is undecided about every
-            record; None where they say how near it came to a label.
     """
 
     target: NDArray[np.float64]
@@ -31,7 +28,6 @@ class ScoredRecords:
     key: int
     indices: NDArray[np.integer] | None = None
     group: int = 0
-    undecided: RankedPredictions | None = None
 
     def of(self, rows: NDArray[np.integer]) -> "ScoredRecords":
         """Return some of the records, by their places."""
@@ -42,7 +38,6 @@ class ScoredRecords:
             self.key,
             rows if self.indices is None else self.indices[rows],
             self.group,
-            None if self.undecided is None else self.undecided.of(rows),
         )
 
     def checked_pair(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

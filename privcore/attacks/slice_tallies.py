@@ -84,8 +84,8 @@ class SliceTallies:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def tallies(self, value: str, *, classes: int, ordered: bool = False) -> Tallies:
-        """Return a value's tallies, like those of all: of `classes` classes, `ordered` or not."""
+    def tallies(self, value: str, *, classes: int) -> Tallies:
+        """Return a value's tallies, like those of all, of `classes` classes."""
         index, half = self.values.index(value), _half(self.repetitions, student=self.student)
         first, last = np.searchsorted(self.cells, [index * 2 * half, (index + 1) * 2 * half])
         dense = np.zeros(2 * half, dtype=np.int64)
@@ -100,7 +100,6 @@ class SliceTallies:
             (odds,),
             (control_odds,),
             classes,
-            ordered=ordered,
             student=student,
             control_student=control_student,
         )
@@ -110,10 +109,7 @@ class SliceTallies:
 
         Chance divides the arms whatever the value is: their comparison stays that of `whole`.
         """
-        parts = [
-            self.tallies(value, classes=whole.classes, ordered=whole.ordered)
-            for value in self.values
-        ]
+        parts = [self.tallies(value, classes=whole.classes) for value in self.values]
         if not parts:
             return whole
 

@@ -15,16 +15,16 @@ class StudentTallies:
 
     Attributes:
         odds: in the groups within which records are matched.
-        labels: by what the proxy and its student say of each; None where labels are numbers.
+        labels: by what the proxy and its student say of each; None of a slice.
     """
 
     odds: tuple[OddsTally, ...]
     labels: LabelCounts | None
 
     @classmethod
-    def zero(cls, *, groups: int, classes: int, ordered: bool = False) -> "StudentTallies":
+    def zero(cls, *, groups: int, classes: int) -> "StudentTallies":
         """Return those of no records, the identity of addition."""
-        labels = None if ordered else LabelCounts.zero(groups=groups, classes=classes, student=True)
+        labels = LabelCounts.zero(groups=groups, classes=classes, student=True)
         return cls((OddsTally.zero(),) * groups, labels)
 
     def __add__(self, other: "StudentTallies") -> "StudentTallies":
@@ -44,8 +44,6 @@ class Tallies:
         classes: number of classes.
         decoys: of records whose label a coin chose (`decoy_tally`), which are in no other tally;
             None where there is no such design.
-        ordered: whether the proxy is undecided about every record, and odds count the records'
-            places in an order in place of its log-odds (`privcore.attacks.order`).
         student: of the training records, with a student in the proxy's place
             (`privcore.attacks.student`); None where there is none.
         control_student: of the control's.
@@ -68,7 +66,6 @@ class Tallies:
     control_odds: tuple[OddsTally, ...]
     classes: int
     decoys: OddsTally | None = None
-    ordered: bool = False
     student: StudentTallies | None = None
     control_student: StudentTallies | None = None
     labels: LabelCounts | None = None
@@ -86,19 +83,14 @@ class Tallies:
         classes: int,
         groups: int = 1,
         decoys: bool = False,
-        ordered: bool = False,
         student: bool = False,
     ) -> "Tallies":
         """Return the tallies of no records in this many groups, the identity of addition."""
         game, odds = Tally.zero(repetitions), OddsTally.zero()
         empty = (odds,) * groups
-        second = (
-            StudentTallies.zero(groups=groups, classes=classes, ordered=ordered)
-            if student
-            else None
-        )
+        second = StudentTallies.zero(groups=groups, classes=classes) if student else None
         labels = LabelCounts.zero(groups=groups, classes=classes) if classes > 2 else None
-        both = (game, game, empty, empty, classes, odds if decoys else None, ordered)
+        both = (game, game, empty, empty, classes, odds if decoys else None)
         return cls(*both, second, second, labels, labels)
 
     def label_counts(self) -> tuple[LabelCounts, LabelCounts]:
@@ -161,17 +153,6 @@ class Tallies:
             return self
         return replace(self, models_known=models_known(one.labels, other.labels))
 
-    def believed(self) -> "Tallies":
-        """Return the tallies by what the proxy believes of each record: where ordered, 1/2."""
-        if not self.ordered:
-            return self
-        return replace(
-            self,
-            odds=tuple(odds.undecided() for odds in self.odds),
-            control_odds=tuple(odds.undecided() for odds in self.control_odds),
-            ordered=False,
-        )
-
     def __add__(self, other: "Tallies") -> "Tallies":
         """Return the tallies of both sets of records."""
         return Tallies(
@@ -181,7 +162,6 @@ class Tallies:
             _added(self.control_odds, other.control_odds),
             self.classes,
             None if self.decoys is None or other.decoys is None else self.decoys + other.decoys,
-            self.ordered,
             _both(self.student, other.student),
             _both(self.control_student, other.control_student),
             _counted(self.labels, other.labels),

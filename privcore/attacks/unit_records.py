@@ -51,8 +51,7 @@ class UnitRecords:
         labels: shape (units,), the record's class; `UNREAD` where it cannot be read.
         rows: shape (units,), how many rows the unit has.
         groups: shape (units,), the group that the record is of: its day, where several play.
-        near: shape (units,), how near the proxy came to the record's label, in [0, 1].
-        order: shape (units,), the place of the record where an order stands for the proxy, else 0.
+        near: shape (units,), the proxy's probability of the record's label.
         student: shape (units, 2, classes), what a student expects for that record of the target,
             and of the proxy; (units, 0, classes) without one.
     """
@@ -66,7 +65,6 @@ class UnitRecords:
     rows: NDArray[np.int64]
     groups: NDArray[np.int64]
     near: NDArray[np.float64]
-    order: NDArray[np.int64]
     student: NDArray[np.float64]
 
     @classmethod
@@ -75,7 +73,7 @@ class UnitRecords:
         words, chances = np.zeros(0, dtype=np.uint64), np.zeros((0, classes))
         none, numbers = np.zeros(0, dtype=np.int64), np.zeros(0)
         second = np.zeros((0, 2 if student else 0, classes))
-        return cls(words, numbers, words, chances, chances, none, none, none, numbers, none, second)
+        return cls(words, numbers, words, chances, chances, none, none, none, numbers, second)
 
     def __add__(self, other: "UnitRecords") -> "UnitRecords":
         """Return the records of both sets of units, one each; both belong to one audit."""
@@ -140,7 +138,7 @@ class UnitChoices:
 
     A unit's records may lie in several shards. Each shard sends its best candidates, addition keeps
     the better of two, and when all shards are added, in any order, every unit plays once. Memory is
-    32 x classes + 128 bytes a unit, 192 MB for a million people and two classes, and with a student
+    32 x classes + 112 bytes a unit, 192 MB for a million people and two classes, and with a student
     32 x classes more. Where that is too much, split the *units* by their stream, in every shard
     alike, and add the tallies of the parts.
     Unlike a tally these are records, under a hashed name: keep them no longer than the audit.
@@ -227,10 +225,8 @@ def unit_records(
             may depend on no training label, and where a statement is published on none at all.
     """
     target, proxy = records.checked_pair()
-    labels, undecided = records.labels, records.undecided
+    labels = records.labels
     streams, rows = unit_streams(units, labels.size, key=unit_key)
-    near = proxy[np.arange(labels.size), labels] if undecided is None else undecided.near
-    order = np.zeros(labels.size, dtype=np.int64) if undecided is None else undecided.order
     said = np.zeros((labels.size, 0, target.shape[1]))
     moved = information_gain(target, proxy)
     if student is not None:
@@ -246,8 +242,7 @@ def unit_records(
         labels=labels.astype(np.int64),
         rows=np.ones(labels.size, dtype=np.int64),
         groups=np.full(labels.size, records.group, dtype=np.int64),
-        near=near,
-        order=order,
+        near=proxy[np.arange(labels.size), labels],
         student=said,
     )
     return UnitChoices(
@@ -287,7 +282,6 @@ def unit_tallies(
     repetitions: int,
     key: int,
     groups: int = 1,
-    ordered: bool = False,
 ) -> Tallies:
     """Play the game and count odds with one record per unit, all shards of both arms added.
 
@@ -296,11 +290,10 @@ def unit_tallies(
     units of about as many rows, since a unit of more rows has a less certain one to play with, and
     whose playing record is of the same one of `groups`. So units whose rows all lie in one
     arm stand for each other, where rows are split at random, and all units play where the split is
-    by unit. The units' bits depend on `key`, the unit and the repetition alone. `ordered` says
-    whether an order stands for the proxy. All else is as in `label_inference` and `odds_tally`;
-    what the tallies prove is stated at `unit_records`. Units whose record has an unreadable label
-    are counted as such, and the game takes their label for the first class: it must not be used
-    then, but for its number of records.
+    by unit. The units' bits depend on `key`, the unit and the repetition alone. All else
+    is as in `label_inference` and `odds_tally`; what the tallies prove is stated at `unit_records`.
+    Units whose record has an unreadable label are counted as such, and the game takes their label
+    for the first class: it must not be used then, but for its number of records.
     """
     seen, unseen = training.doubted, control.doubted.without(training.doubted)
 
@@ -310,16 +303,16 @@ def unit_tallies(
             *rows, score=score, repetitions=repetitions, key=key, indices=units.streams
         )
 
-    counted = _counted(seen, control.doubted, groups, ordered=ordered)
+    counted = _counted(seen, control.doubted, groups)
     return replace(
         counted,
         game=game(seen),
         control_game=game(unseen),
-        chosen=_counted(training.moved, control.moved, groups, ordered=ordered),
+        chosen=_counted(training.moved, control.moved, groups),
     )
 
 
-def _counted(training: UnitRecords, control: UnitRecords, groups: int, *, ordered: bool) -> Tallies:
+def _counted(training: UnitRecords, control: UnitRecords, groups: int) -> Tallies:
     """Return the odds and labels of units that have rows in one arm alone, without a game.
 
     In place of the game's is the number of records among which they were chosen.
@@ -330,9 +323,7 @@ def _counted(training: UnitRecords, control: UnitRecords, groups: int, *, ordere
 
     def odds(units: UnitRecords) -> tuple[OddsTally, ...]:
         return tuple(
-            odds_tally(
-                group.target, group.proxy, group.labels, order=group.order if ordered else None
-            )
+            odds_tally(group.target, group.proxy, group.labels)
             for group in units.matched_within(groups)
         )
 
@@ -341,7 +332,7 @@ def _counted(training: UnitRecords, control: UnitRecords, groups: int, *, ordere
             return None
         parts = units.matched_within(groups)
         found = tuple(odds_tally(part.target, part.student[:, 0], part.labels) for part in parts)
-        return StudentTallies(found, None if ordered else counted(units, beside=True))
+        return StudentTallies(found, counted(units, beside=True))
 
     def counted(units: UnitRecords, *, beside: bool = False) -> LabelCounts:
         parts = (
@@ -367,19 +358,15 @@ def _counted(training: UnitRecords, control: UnitRecords, groups: int, *, ordere
         odds(alone),
         odds(others),
         classes=classes,
-        ordered=ordered,
         student=student(alone),
         control_student=student(others),
         labels=counted(alone) if classes > 2 else None,
         control_labels=counted(others) if classes > 2 else None,
-        unread=_unread(unread, groups, ordered=ordered),
-        control_unread=_unread(control_unread, groups, ordered=ordered),
+        unread=_unread(unread, groups),
+        control_unread=_unread(control_unread, groups),
     )
 
 
-def _unread(units: UnitRecords, groups: int, *, ordered: bool) -> tuple[OddsTally, ...]:
+def _unread(units: UnitRecords, groups: int) -> tuple[OddsTally, ...]:
     """Return the odds of units whose label cannot be read, in the groups of `unit_tallies`."""
-    return tuple(
-        unread_odds(group.target, group.proxy, order=group.order if ordered else None)
-        for group in units.matched_within(groups)
-    )
+    return tuple(unread_odds(group.target, group.proxy) for group in units.matched_within(groups))

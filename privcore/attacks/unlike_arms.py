@@ -19,8 +19,6 @@ def unlike_arms(tallies: Tallies) -> str:
     holdout that is a random part it is equally sure. Of more than two classes that one counts which
     the arms differ most in.
     """
-    if tallies.ordered:
-        return ""
     classes = [
         np.sum(found, axis=0)
         for arms in _by_class(tallies)

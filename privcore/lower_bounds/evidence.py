@@ -136,7 +136,6 @@ def read_evidence(
         for tally in (tallies.game, tallies.control_game)
     )
     members, bets = claim.secret is Secret.MEMBERSHIP, tallies.bet_on
-    believed = bets.believed()
     records = _sum(tallies.odds).records if members else tallies.game.records
     held = sum(odds.records for odds in tallies.control_odds)
     misled = None if members or tallies.decoys is not None else misled_pvalue(bets)
@@ -164,11 +163,11 @@ def read_evidence(
         control_records=held,
         decoy_records=None if tallies.decoys is None else tallies.decoys.records,
         epsilon_lower=stakes.in_claim(design.epsilon_lower(stakes)),
-        epsilon_if_proxy_right=if_proxy_right(believed.odds, records, tallies.choices),
+        epsilon_if_proxy_right=if_proxy_right(bets.odds, records, tallies.choices),
         epsilon_ceiling=stakes.in_claim(design.epsilon_ceiling(stakes)),
         epsilon_lower_without_delta=_without_delta(design, claim),
         control_epsilon_if_proxy_right=if_proxy_right(
-            believed.control_odds, tallies.control_game.records, tallies.control_choices
+            bets.control_odds, tallies.control_game.records, tallies.control_choices
         ),
         claim_pvalue=pvalue,
         claim_evalue=evalue,
@@ -234,7 +233,7 @@ def _design(
         return DecoyRecords(tallies.decoys)
 
     def how(arm: tuple[OddsTally, ...], other: tuple[OddsTally, ...]) -> tuple[Matched, ...]:
-        found = match(arm, other, random=random, classes=tallies.classes, ordered=tallies.ordered)
+        found = match(arm, other, random=random, classes=tallies.classes)
         return tuple(one.no_worse_than_unaided() for one in found)
 
     bets = tallies.bet_on

@@ -39,7 +39,7 @@ def misled_pvalue(tallies: Tallies) -> float:
     *Does not say* why: a proxy that was trained on the holdout, a holdout of another population, or
     a target that unlearned what holds for unseen records.
     """
-    tables = holdout_sides(tallies.odds, tallies.control_odds, ordered=tallies.ordered)
+    tables = holdout_sides(tallies.odds, tallies.control_odds)
     if not tables.records.size:
         return 1.0
     gaps = np.array(_GAPS) / math.sqrt(tables.effective)

@@ -48,7 +48,7 @@ def premise_bets(tallies: Tallies) -> tuple[Matched, ...]:
         )
         for ones in (np.ones_like(upper), np.zeros_like(upper), upper, ~upper)
     )
-    misled = holdout_sides(bets.odds, bets.control_odds, ordered=tallies.ordered)
+    misled = holdout_sides(bets.odds, bets.control_odds)
     return (*of_arms, misled)
 
 

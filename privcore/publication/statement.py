@@ -187,7 +187,6 @@ def _tested(tallies: Tallies, claim: Claim) -> tuple[float, Matched, Stakes]:
         bets.odds,
         bets.control_odds,
         classes=tallies.classes,
-        ordered=tallies.ordered,
         unread=(bets.unread, bets.control_unread),
     )
     held = int(tables.control.sum())
@@ -318,12 +317,12 @@ def chance_right(tallies: Tallies) -> float:
     """Return the chance of a right prediction on holdout records as the proxy expects it.
 
     It is the chance r of at least one half for which r(1 - r), what a comparison gains of a
-    record, is the mean of p(1 - p), with p the proxy's probability of the looked-at class. Where an
-    order stands for the proxy's probabilities it is one half. No label is read.
+    record, is the mean of p(1 - p), with p the proxy's probability of the looked-at class.
+    No label is read.
     """
     cells = [tally.cells() for tally in tallies.bet_on.with_unread().control_odds]
     weights = np.concatenate([one.made for one in cells])
-    if tallies.ordered or not weights.sum():
+    if not weights.sum():
         return _FAIR
     chances = expit(np.concatenate([one.proxy for one in cells]))
     spread = float(weights @ (chances * (1.0 - chances))) / float(weights.sum())

@@ -91,7 +91,7 @@ def test_no_models_are_called_one_for_an_attribute_that_both_ignore(secret: Secr
     )
     evidence = SimpleNamespace(records=9, epsilon_lower=0.0)
     plan = PLAN.model_copy(update={"secret": secret})
-    given: tuple[Any, ...] = evidence, result, SimpleNamespace(gives_chances=True), plan
+    given: tuple[Any, ...] = evidence, result, SimpleNamespace(), plan
     said = sentences_of(remarks_of(*given))
     assert ("compares a model with itself" in said) is (secret is Secret.LABEL)
 
@@ -185,7 +185,6 @@ def test_near_copies_whose_numbers_are_spelled_as_words_are_told(told: bool) -> 
     source = SimpleNamespace(
         features=features,
         label=BINARY,
-        gives_chances=True,
         labels=lambda _: (late, None),
         arms=lambda _: (train, ~train),
         present=lambda _: np.ones(rows, dtype=bool),

@@ -74,8 +74,6 @@ _OWN: dict[str, tuple[str, ...]] = {
     "workers/scan/played_arms.py": ("tests/workers/scan/test_played_arms.py",),
     "workers/scan/partial_results.py": ("tests/workers/scan/test_partial_results.py",),
     "workers/scan/label_pass.py": ("tests/workers/scan/test_label_pass.py",),
-    "privcore/attacks/number_labels.py": ("tests/privcore/attacks/test_number_labels.py",),
-    "privcore/attacks/order.py": ("tests/privcore/attacks/test_order.py",),
     "workers/warehouse/night_windows.py": ("tests/workers/warehouse/test_night_windows.py",),
     "privcore/lower_bounds/notebook.py": (f"{_BOUNDS}/test_notebook.py",),
     "privcore/lower_bounds/betting.py": (f"{_BOUNDS}/test_stakes.py",),

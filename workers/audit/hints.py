@@ -49,7 +49,7 @@ def hints_of(
         *remarked(kinds.POWER_LOST, unused),
     )
     changed = _changes(source.output_correction, len(source.label.classes))
-    if not violated and source.gives_chances and not changed:
+    if not violated and not changed:
         hints += remarked(kinds.ANSWERS_WORSE_THAN_SHARES, worse_than_shares(tallies))
     if privacy is None:
         return hints

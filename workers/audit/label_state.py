@@ -55,7 +55,7 @@ def check_privatised(source: Source, tallies: Tallies, plan: Plan) -> None:
             f"{source.model} for {source.day} says in {said} that the "
             f"labels were privatised by a mechanism that cannot be read: {error}",
         ) from None
-    listed = len(source.label.classes) if source.gives_chances else 2
+    listed = len(source.label.classes)
     if isinstance(account, RandomizedResponseAccount) and account.classes < listed:
         raise NotEvaluableError(
             Reason.LABEL_STATE,
@@ -64,7 +64,7 @@ def check_privatised(source: Source, tallies: Tallies, plan: Plan) -> None:
             "that a response could be, or secret in that place.",
         )
     accuracy = proxy_accuracy(tallies)
-    if _cannot_be(state.privatised_by, accuracy, source, plan):
+    if _cannot_be(state.privatised_by, accuracy, plan):
         raise NotEvaluableError(
             Reason.LABEL_STATE,
             f"The labels of {source.model} for {source.day} cannot have been privatised by "
@@ -128,7 +128,7 @@ def label_column_holds(source: Source, tallies: Tallies, plan: Plan) -> LabelCol
     if privacy is None or privacy.mechanism is None:
         return None
     accuracy = proxy_accuracy(tallies)
-    found = _cannot_be(privacy.mechanism, accuracy, source, plan)
+    found = _cannot_be(privacy.mechanism, accuracy, plan)
     return LabelColumnHolds.NOT_RANDOMIZED if found else None
 
 
@@ -178,8 +178,7 @@ def proxy_accuracy(tallies: Tallies) -> ProxyAccuracy:
     the class, where the proxy holds it likelier than not. Both are chosen without the label.
     """
     predictions = right = 0
-    believed = tallies.believed()
-    for tally in (*believed.odds, *believed.control_odds):
+    for tally in (*tallies.odds, *tallies.control_odds):
         cells = tally.cells()
         likely = cells.proxy > 0.0
         both = (cells.ones, likely), (cells.zeros, ~likely)
@@ -203,16 +202,13 @@ def randomized_pvalue(accuracy: ProxyAccuracy, keep_probability: float) -> float
     return float(bdtrc(accuracy.right - 1, accuracy.predictions, keep_probability))
 
 
-def _cannot_be(
-    mechanism: DeclaredMechanism, accuracy: ProxyAccuracy, source: Source, plan: Plan
-) -> bool:
+def _cannot_be(mechanism: DeclaredMechanism, accuracy: ProxyAccuracy, plan: Plan) -> bool:
     """Return whether labels are predicted more often than the mechanism's responses could be.
 
     Of other mechanisms than symmetric responses nothing is known: with a prior they may always
-    answer the same. Nor is it where a label comes again, and the proxy may know its response, or of
-    numbers, of which the proxy predicts no side.
+    answer the same. Nor is it where a label comes again, and the proxy may know its response.
     """
-    if mechanism.name != _TESTED or plan.labels_recur or not source.gives_chances:
+    if mechanism.name != _TESTED or plan.labels_recur:
         return False
     account = mechanism_from_manifest(mechanism.name, mechanism.parameters)
     assert isinstance(account, RandomizedResponseAccount)  # noqa: S101  # by its name

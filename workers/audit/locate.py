@@ -115,7 +115,7 @@ def _located(replay: Replay, game: Game, prepare: Callable[[LabelPass], LabelPas
     claim = claim_of(checked.privacy, plan)
     nights = [
         segment_night(
-            tallies.tallies(name, classes=checked.tallies.classes, ordered=checked.tallies.ordered),
+            tallies.tallies(name, classes=checked.tallies.classes),
             claim=claim,
             segments=len(shown),
             random=generator(plan.seed, source.model, str(day), "segment", division, name),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from privcore.attacks import ABOVE, ArmsComparison
+from privcore.attacks import ArmsComparison
 from privcore.exceptions import AuditError
 from privcore.lower_bounds import (
     Evidence,
@@ -60,14 +60,6 @@ SUPPLIED = (
     "tables."
 )
 """Further assumption where privaudit did not score the records itself."""
-
-OF_NUMBERS = (
-    " A label is a number here: the audit tests whether it lies above the proxy's prediction. "
-    "Records are matched by that prediction, so of records that the proxy predicts alike the "
-    "holdout must be drawn evenly. epsilon_if_proxy_right is valid if half of the labels that the "
-    "proxy has not seen lie above."
-)
-"""Further sentences about labels that are numbers."""
 
 OF_DAYS = (
     " Several days play: each label lies in one of them alone, and what was held out of a day was "
@@ -150,7 +142,7 @@ def evaluated_record(
         slices=slices,
         # A membership prediction is always about the record's own label: calibration is undefined.
         reliability=reliability_rows(result, identity)
-        if source.gives_chances and plan.secret is not Secret.MEMBERSHIP
+        if plan.secret is not Secret.MEMBERSHIP
         else (),
         scores=score_rows(result, identity),
     )
@@ -169,7 +161,7 @@ def _audit_row(
     """Return the audit's own row; `known` are its columns that are known already."""
     source, digests = inputs.source, inputs.source.digests()
     game, control, paired = evidence.game, evidence.control_game, plan.secret is Secret.MEMBERSHIP
-    losses = result.fidelity.mean_log_loss().tolist() if source.gives_chances else [None] * 2
+    losses = result.fidelity.mean_log_loss().tolist()
     return AuditRow(
         **known,
         model=source.model,
@@ -293,7 +285,6 @@ def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
         "method": evidence.method,
         "assumption": assumption
         + SUPPLIED * (source.facts["scores"] == "supplied")
-        + OF_NUMBERS * (source.label.classes == ABOVE)
         + OF_DAYS * (plan.days > 1)
         + OF_OTHER_LABELS * bool(plan.other_labels),
         "decoy_records": evidence.decoy_records,

@@ -151,7 +151,7 @@ def _slice_rows(
     for column, value, tallies in shown:
         evidence = read_evidence(
             dataclasses.replace(
-                tallies.tallies(value, classes=whole.classes, ordered=whole.ordered),
+                tallies.tallies(value, classes=whole.classes),
                 models_known=whole.models_known,
             ),
             claim=dataclasses.replace(claim, significance=claim.significance / len(shown)),

@@ -32,7 +32,7 @@ def remarks_of(
 ) -> tuple[Remark, ...]:
     """Return what else a reader needs to know of the records."""
     kinds = RemarkKind
-    same = _same_answers(source, result, evidence) if plan.secret is Secret.LABEL else ""
+    same = _same_answers(result, evidence) if plan.secret is Secret.LABEL else ""
     excluded = _excluded(result, result.training_rows(evidence.records))
     return (
         *remarked(kinds.ANSWERS_AS_PROXY, same),
@@ -62,8 +62,7 @@ def holdout_untested(source: Source, result: PartialResult) -> str:
     tested = student is not None and student.suspicion is not None
     if tested or source.decoys is not None:
         return ""
-    named = source.context or not source.gives_chances
-    advice = "" if named else "scores.context"
+    advice = "" if source.context else "scores.context"
     return untested_sentence(result.tallies.odds, result.tallies.control_odds, advice)
 
 
@@ -105,12 +104,12 @@ def _days(source: Source, plan: Plan) -> str:
     return f"The labels of {len(source.days)} days played, {first} to {last}{more}."
 
 
-def _same_answers(source: Source, result: PartialResult, evidence: Evidence) -> str:
+def _same_answers(result: PartialResult, evidence: Evidence) -> str:
     """Return that the target answers as the earlier model does, whatever bytes their files are."""
     known = result.fidelity
     sums = known.log_loss, known.right, known.predictions, known.predicted
     differ = any((target != proxy).any() for target, proxy in sums)
-    if not known.records or not source.gives_chances or differ:
+    if not known.records or differ:
         return ""
     if evidence.epsilon_lower > 0.0:
         return (

@@ -25,15 +25,13 @@ def reversed_labels(tallies: Tallies, random: np.random.Generator) -> str:
     than the proxy expects of the same predictions. So bets on the opposite cannot be made, either:
     they would accuse that model.
     """
-    believed = tallies.believed()
     beside = match(
         tallies.odds,
         tallies.control_odds,
         random=random,
         classes=tallies.classes,
-        ordered=tallies.ordered,
     )[0]
-    right, expected, deviation = _against_proxy(believed.odds)
+    right, expected, deviation = _against_proxy(tallies.odds)
     if right > expected - _CERTAIN * deviation or _lead(beside) > -_CERTAIN:
         return ""
     return (

@@ -22,8 +22,6 @@ def worse_than_shares(tallies: Tallies) -> str:
     A model that fits the noise in privatised labels does the same honestly, so nothing can rest on
     it. Of more than two classes, the class that the target raised most is told from the others.
     """
-    if tallies.ordered:  # of which no probabilities are known
-        return ""
     training, holdout = _losses(tallies.odds), _losses(tallies.control_odds)
     if training is None or holdout is None:
         return ""

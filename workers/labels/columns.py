@@ -30,6 +30,8 @@ _DAY = re.compile(r"\d{4}-?\d\d-?\d\d")
 _TRUTH = {"true": "1", "1": "1", "false": "0", "0": "0"}
 _SHOWN = 10
 """Classes, and values of a column instead of them, that a sentence shows."""
+_OF_A_NUMBER = 10
+"""Values for each class, from more than which on labels are taken for numbers."""
 _A_DAY = dt.timedelta(days=1)
 _NAME_CHARACTERS = 256  # of a privacy unit or a slice: 250 MiB of a batch's
 
@@ -407,6 +409,12 @@ def unknown_label(
     classes = ", ".join(f"{one!r:.20}" for one in label.classes[:_SHOWN])
     classes += ", ..." if len(label.classes) > _SHOWN else ""
     held, values = "", column.unique().drop_nulls()
+    if column.dtype.is_numeric() and values.len() > _OF_A_NUMBER * len(label.classes):
+        return (
+            f"a label in {label.column!r} that has many values and is a number, and none of the "
+            f"model's {len(label.classes)} classes {classes}: write whether it is above a "
+            "threshold fixed before training, and audit that column"
+        )
     if not (labels >= 0).any() and values.len() <= _SHOWN:
         shown = ", ".join(f"{one!r:.20}" for one in sorted(map(str, values)))
         held = f" (the column holds {shown}, stored as {column.dtype})"

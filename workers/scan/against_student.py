@@ -9,14 +9,10 @@ from privcore.attacks import (
     LabelCounts,
     OddsTally,
     StudentTallies,
-    above,
-    above_odds,
     label_counts,
     odds_cells,
-    places,
 )
 from workers.labels.columns import Batch
-from workers.scan.fitted_student import FittedStudent
 from workers.scan.partial_results import Game, of_one_day
 from workers.scan.players import row_folds
 
@@ -27,11 +23,11 @@ class AgainstStudent:
 
     Attributes:
         cells: shape (rows,), where each counts in the odds (`odds_cells`).
-        labels: by what the proxy and its student say of each; None where labels are numbers.
+        labels: by what the proxy and its student say of each.
     """
 
     cells: NDArray[np.int64]
-    labels: LabelCounts | None
+    labels: LabelCounts
 
     def tallies(self, day: int, days: int) -> StudentTallies:
         """Return the tallies of rows of one of several days."""
@@ -60,28 +56,8 @@ def against_student(
     if game.student is None:
         return None
     folds = row_folds(game, batch, rows)
-    if game.source.gives_chances:
-        target, proxy = scored
-        said = game.student.probabilities(batch, rows, folds)
-        days = len(game.source.days)
-        counted = label_counts(proxy, labels, student=said[:, 1], group=day, groups=days)
-        return AgainstStudent(odds_cells(target, said[:, 0], labels), counted)
-    assert isinstance(game.student, FittedStudent)  # noqa: S101  # models of numbers have no mean
-    return AgainstStudent(_of_numbers(game, game.student, batch, rows, folds), None)
-
-
-def _of_numbers(
-    game: Game,
-    student: FittedStudent,
-    batch: Batch,
-    rows: NDArray[np.int64],
-    folds: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Return the cells of sides of the student's predictions, in the order of these."""
-    numbers = game.source.numbers(batch)
-    assert numbers is not None  # noqa: S101  # the source gives no chances
-    some = numbers.of(rows)
-    said = student.numbers(batch, rows, folds, proxy=some.proxy)
-    target, undecided = above_odds(some.target, said)
-    order = places(said, np.array(student.borders))
-    return odds_cells(target, undecided, above(some.labels, said), order=order)
+    target, proxy = scored
+    said = game.student.probabilities(batch, rows, folds)
+    days = len(game.source.days)
+    counted = label_counts(proxy, labels, student=said[:, 1], group=day, groups=days)
+    return AgainstStudent(odds_cells(target, said[:, 0], labels), counted)

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from privcore.attacks import (
     Context,
     Student,
-    borders,
     fit_student,
     holdout_suspicion,
     probabilities_of,
@@ -33,8 +32,6 @@ MOST_RECORDS = 20_000
 _MOST_WORDS = 255
 _FEWEST_OF_A_WORD = 5
 _LONGEST_WORD = 200
-_CUT = 0.02
-_LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,11 +44,10 @@ class StudentSample:
         folds: shape (rows,).
         numbers: shape (rows, numeric features).
         words: shape (rows, categorical features), objects.
-        target: shape (rows, outputs), what is to be learned: what the target says (`learned`), or
-            of numbers by how much its prediction lies above the proxy's.
-        proxy: shape (rows, outputs), what the proxy says, or predicts.
+        target: shape (rows, outputs), what is to be learned: what the target says (`learned`).
+        proxy: shape (rows, outputs), what the proxy says.
         labels: shape (rows,), class indices: for the question whether the target knows them, and
-            never for the student; -1 of numbers.
+            never for the student.
         seen: number of rows that these are the smallest streams of.
     """
 
@@ -108,7 +104,7 @@ class Taught:
     Attributes:
         records: holdout records; None where nothing is learned of them.
         suspicion: by how many standard errors the target knows labels of the holdout that neither
-            student nor proxy does (`holdout_suspicion`); None of numbers.
+            student nor proxy does (`holdout_suspicion`); None of models.
         earlier_models: models before the proxy of whose mean the reference is made.
     """
 
@@ -123,11 +119,10 @@ class FittedStudent:
 
     Attributes:
         student: of the target.
-        of_proxy: a student of the proxy; None of numbers, and of a proxy that is always the same.
+        of_proxy: a student of the proxy; None of a proxy that is always the same.
         features: the columns it looks at.
         known: of each categorical one the words that it tells apart.
         taught: what it was taught with.
-        borders: between the places of what it predicts of numbers; none of classes.
     """
 
     student: Student
@@ -135,7 +130,6 @@ class FittedStudent:
     features: tuple[Feature, ...]
     known: tuple[tuple[str, ...], ...]
     taught: Taught
-    borders: tuple[float, ...] = ()
 
     def probabilities(
         self, batch: Batch, rows: NDArray[np.int64], folds: NDArray[np.int64]
@@ -146,17 +140,6 @@ class FittedStudent:
         undecided = np.zeros_like(target)
         proxy = undecided if self.of_proxy is None else self.of_proxy.predict(seen, folds)
         return np.stack([probabilities_of(target), probabilities_of(proxy)], axis=1)
-
-    def numbers(
-        self,
-        batch: Batch,
-        rows: NDArray[np.int64],
-        folds: NDArray[np.int64],
-        *,
-        proxy: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
-        """Return what the student predicts for some rows, given the proxy's: (some rows,)."""
-        return _moved(proxy, self.student.predict(self._seen(batch, rows), folds)[:, 0])
 
     def _seen(self, batch: Batch, rows: NDArray[np.int64]) -> Context:
         numbers, words = read_context(batch, self.features, rows)
@@ -202,41 +185,17 @@ def read_context(
     return numbers, words
 
 
-def fitted(sample: StudentSample, *, numbers: bool = False) -> FittedStudent | None:
-    """Return the student of a sample; None where nothing can be learned from it.
-
-    Of labels that are `numbers` it learns by how much the target's prediction lies above the
-    proxy's, and predicts the proxy's and that. Single records move by more than features can tell,
-    and a tree that learns squares would learn them alone; so the largest and smallest fiftieth are
-    cut.
-    """
+def fitted(sample: StudentSample) -> FittedStudent | None:
+    """Return the student of a sample; None where nothing can be learned from it."""
     known, context = sample.context()
-    target = sample.target
-    if numbers and target.size:
-        target = np.clip(target, *np.quantile(target, (_CUT, 1.0 - _CUT)))
-    student = fit_student(context, target, sample.folds)
+    student = fit_student(context, sample.target, sample.folds)
     if student is None:
         return None
     said = student.predict(context, sample.folds)
-    suspicion, separated, of_proxy = None, (), None
-    if numbers:
-        separated = tuple(borders(_moved(sample.proxy[:, 0], said[:, 0])).tolist())
-    else:
-        suspicion = holdout_suspicion(sample.target, said, sample.proxy, sample.labels)
-        of_proxy = fit_student(context, sample.proxy, sample.folds, of_proxy=True)
+    suspicion = holdout_suspicion(sample.target, said, sample.proxy, sample.labels)
+    of_proxy = fit_student(context, sample.proxy, sample.folds, of_proxy=True)
     taught = Taught(student.records, suspicion)
-    return FittedStudent(student, of_proxy, sample.features, known, taught, separated)
-
-
-def apart(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return by how much predictions of the target lie above the proxy's, within what is finite."""
-    with np.errstate(over="ignore"):
-        return np.clip(target - proxy, -_LARGEST, _LARGEST)
-
-
-def _moved(proxy: NDArray[np.float64], said: NDArray[np.float64]) -> NDArray[np.float64]:
-    with np.errstate(over="ignore"):
-        return np.clip(proxy + np.where(np.isfinite(said), said, 0.0), -_LARGEST, _LARGEST)
+    return FittedStudent(student, of_proxy, sample.features, known, taught)
 
 
 def as_objects(words: tuple[pl.Series, ...], rows: int) -> NDArray[np.object_]:

@@ -18,7 +18,6 @@ from workers.scan.fitted_student import Taught
 from workers.scan.partial_results import Game, LabelPass, PartialResult, PartialResults
 from workers.scan.row_draw import RowDraw
 from workers.scan.row_draw_look import with_row_draws
-from workers.scan.sample_order import sample_order
 from workers.scan.student_look import with_students
 from workers.scan.work_unit import scan_work_unit
 from workers.totals import Total, total
@@ -55,7 +54,6 @@ def scan_labels(
             progress(done, len(units))
 
     try:
-        shared = sample_order(shared, executor=executor, deadline=deadline)
         shared = with_row_draws(shared, executor=executor, deadline=deadline)
         shared = with_students(shared, executor=executor, deadline=deadline)
         if prepare is not None:

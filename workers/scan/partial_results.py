@@ -79,14 +79,10 @@ class Game:
 
     @property
     def may_have_student(self) -> bool:
-        """True if a student may be fitted: of labels of few classes, with features to look at.
-
-        Of persons' labels that are numbers there is none.
-        """
+        """True if a student may be fitted: of labels of few classes, with features to look at."""
         classes = len(self.source.label.classes)
         return (
             self.plan.secret is Secret.LABEL
-            and (self.source.gives_chances or self.plan.privacy_unit is None)
             and self.source.decoys is None
             and classes <= MOST_CLASSES
             and bool(self.source.context)
@@ -100,11 +96,6 @@ class Game:
             and self.source.decoys is None
             and self.source.earlier_models > 0
         )
-
-    @property
-    def ordered(self) -> bool:
-        """True if records are matched by an order, since the proxy is undecided about them."""
-        return not self.source.gives_chances and self.plan.secret is not Secret.MEMBERSHIP
 
     def unit_key(self, day: dt.date) -> int:
         """The stream of the audit's privacy units, the same in every shard."""
@@ -132,7 +123,6 @@ class Game:
             repetitions=self.plan.repetitions,
             key=self.unit_key(day),
             groups=len(self.source.days),
-            ordered=self.ordered,
         )
         tallies = dataclasses.replace(tallies, decoys=result.tallies.decoys)
         return tallies.with_mean_of_models() if self.bets_on_models else tallies
@@ -266,7 +256,6 @@ class PartialResult:
                 classes=classes,
                 groups=len(game.source.days),
                 decoys=game.source.decoys is not None,
-                ordered=game.ordered,
                 student=game.student is not None,
             ),
             FidelityTally.zero(),

@@ -16,7 +16,6 @@ from privcore.attacks import (
     Tally,
     UnitChoices,
     draw_counterfactuals,
-    fit_of,
     folds_of,
     label_counts,
     label_fit,
@@ -54,8 +53,6 @@ def scored_batch(
     labels: NDArray[np.int64],
 ) -> ScoredBatch:
     """Return all of a batch's rows as the game's models see them."""
-    with scores.stage("decode"):
-        undecided = game.source.undecided(batch)
     target, proxy = game.source.probabilities(batch, scores)
     file, _, first = batch.place
     records = ScoredRecords(
@@ -65,7 +62,6 @@ def scored_batch(
         key=_stream(shared, game, batch),
         indices=np.arange(labels.size) + first,
         group=shared.partition.group(file),
-        undecided=undecided,
     )
     return ScoredBatch(game, batch, records)
 
@@ -129,7 +125,6 @@ def play_arm(
     target, proxy, labels, day = some.target, some.proxy, some.labels, some.group
     plan = game.plan
     repetitions, score = plan.repetitions, score_named(plan.score, power=plan.power)
-    order = None if some.undecided is None else some.undecided.order
     fit = _proxy_fit(game, some)
     if plan.secret is Secret.MEMBERSHIP:
         # Its game is of pairs, which are made once all records are counted.
@@ -139,7 +134,7 @@ def play_arm(
     dealt = draw_counterfactuals(
         target, proxy, labels, score=score, key=some.key, indices=some.indices
     )
-    cells = odds_cells(target, proxy, labels, order=order)
+    cells = odds_cells(target, proxy, labels)
     references = [cells] if student is None else [cells, student.cells]
     sliced = tuple(
         None
@@ -170,15 +165,12 @@ def _proxy_fit(game: Game, records: ScoredRecords) -> LabelFit:
     """Return how well the proxy held an arm's labels, where that is asked."""
     if game.source.proxy_is_earlier:
         return LabelFit()
-    if records.undecided is None:
-        return label_fit(records.proxy, records.labels)
-    return fit_of(records.undecided.near)
+    return label_fit(records.proxy, records.labels)
 
 
 def unread_odds_of(records: ScoredRecords) -> OddsTally:
     """Return the odds of rows whose label cannot be read."""
-    order = None if records.undecided is None else records.undecided.order
-    return unread_odds(records.target, records.proxy, order=order)
+    return unread_odds(records.target, records.proxy)
 
 
 def _stream(shared: LabelPass, game: Game, batch: Batch) -> int:

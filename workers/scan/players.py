@@ -148,7 +148,7 @@ def _rates(game: Game, batch: Batch, labels: NDArray[np.int64]) -> NDArray[np.fl
         rates = {class_word(word): rate for word, rate in sampling.label.items()}
         told = [rates.get(word, 1.0) for word in game.source.label.words]
         return np.array([*told, 1.0])[labels]
-    weights = read_numbers(batch, sampling.weight, role="sampling.weight")
+    weights = read_numbers(batch, sampling.weight, said="sampling.weight")
     if not np.all(weights[labels >= 0] >= 1.0):
         raise NotEvaluableError(
             Reason.LABEL_INVALID,

@@ -216,7 +216,7 @@ def rows_alike(batch: Batch, source: Source, scores: SharedScores, looked: Looke
     train, holdout = (arm[:most] for arm in source.arms(batch))
     played = np.flatnonzero(source.present(batch)[:most] & (train | holdout))
     proxy = source.probabilities(batch, scores)[1][played]
-    rows = row_sums(labels[played], train[played], proxy if source.gives_chances else None)
+    rows = row_sums(labels[played], train[played], proxy)
     names = [feature.name for feature in source.features]
     seen = [batch.column(name)[played].rename(str(place)) for place, name in enumerate(names)]
     # Without features, rows with the same answer of the earlier model are taken for the same. The
@@ -234,10 +234,8 @@ def rows_alike(batch: Batch, source: Source, scores: SharedScores, looked: Looke
         with contextlib.suppress(NotEvaluableError):
             columns[name] = _column(part.column(name)[played], rows)
     near, numbers, spelled = _near(batch, source, played, rows)
-    answers = ValueSketch.zero()
-    if source.gives_chances:
-        said = pl.DataFrame({str(place): values for place, values in enumerate(proxy.T)})
-        answers = ValueSketch.of(said.hash_rows().to_numpy(), rows)
+    said = pl.DataFrame({str(place): values for place, values in enumerate(proxy.T)})
+    answers = ValueSketch.of(said.hash_rows().to_numpy(), rows)
     return RowsAlike(columns, twins, near, (numbers, spelled, answers))
 
 

@@ -80,12 +80,12 @@ def diagnose(source: Source, batch: Batch, shared: SharedScores) -> ScoreDiagnos
     """Return what some rows of a row group say of a score table's probabilities.
 
     Args:
-        source: whose probabilities the batch holds. Where it is one of predicted numbers, or of
-            models, nothing is looked at.
+        source: whose probabilities the batch holds. Where it is one of models, nothing is
+            looked at.
         batch: consecutive rows; only those that begin a row group are looked at.
         shared: what was computed of them already.
     """
-    if not isinstance(source, ScoreSource) or not source.gives_chances or batch.place[2] != 0:
+    if not isinstance(source, ScoreSource) or batch.place[2] != 0:
         return ScoreDiagnostics()
     read, (training, control) = source.labels(batch)[0], source.arms(batch)
     scored = source.probabilities(batch, shared)

@@ -11,9 +11,7 @@ from workers.executors import Executor
 from workers.labels.columns import Batch
 from workers.scan.fitted_segments import fitted_segments
 from workers.scan.fitted_student import (
-    FittedStudent,
     StudentSample,
-    apart,
     as_objects,
     read_context,
 )
@@ -75,13 +73,6 @@ def _of_batch(game: Game, batch: Batch, before: StudentSample) -> StudentSample:
 def _movement(game: Game, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return how far the target's answer is from the student's, or the proxy's: (some rows,)."""
     folds = row_folds(game, batch, rows)
-    numbers = game.source.numbers(batch)
-    if numbers is not None:
-        some = numbers.of(rows)
-        expected = some.proxy
-        if isinstance(game.student, FittedStudent):  # models of numbers have no mean
-            expected = game.student.numbers(batch, rows, folds, proxy=some.proxy)
-        return np.abs(apart(some.target, expected))
     target, expected = (
         each[rows] for each in game.source.probabilities(batch, SharedScores.unmetered())
     )

@@ -23,7 +23,6 @@ from workers.scan.fitted_student import (
     FittedStudent,
     MeanOfModels,
     StudentSample,
-    apart,
     as_objects,
     fitted,
     read_context,
@@ -66,12 +65,6 @@ class _Samples:
 
 
 @dataclass(frozen=True, slots=True)
-class _Lessons:
-    samples: tuple[StudentSample, ...]
-    numbers: tuple[bool, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class _Students:
     """Students by the number of their game; it adds."""
 
@@ -98,10 +91,9 @@ def with_students(
     samples = sampled(asked, _of_batch, executor=executor, deadline=deadline)
     if samples is None:
         return shared
-    numbers = tuple(not shared.games[number].source.gives_chances for number in asking)
     students = executor.fold(
         _teach,
-        _Lessons(samples, numbers),
+        samples,
         range(len(asking)),
         on_done=lambda _: None,
         deadline=deadline,
@@ -151,9 +143,8 @@ def _with_mean(game: Game) -> Game:
     return dataclasses.replace(game, student=MeanOfModels(game.source))
 
 
-def _teach(lessons: _Lessons, number: int) -> tuple[None, _Students]:
-    numbers = lessons.numbers[number]
-    return None, _Students({number: fitted(lessons.samples[number], numbers=numbers)})
+def _teach(samples: tuple[StudentSample, ...], number: int) -> tuple[None, _Students]:
+    return None, _Students({number: fitted(samples[number])})
 
 
 def _sample(asked: _Asked, file: str) -> tuple[None, _Samples]:
@@ -216,7 +207,7 @@ def _of_batch(game: Game, batch: Batch, before: StudentSample) -> StudentSample:
     if not rows.size:
         return StudentSample.none(seen=streams.size)
     some = Batch(batch.table.take(rows), batch.path, batch.place)
-    target, proxy = _lesson(game, some)
+    target, proxy = map(learned, game.source.probabilities(some, SharedScores.unmetered()))
     every = np.arange(rows.size)
     features = game.source.context_features(some)
     numbers, words = read_context(some, features, every)
@@ -231,15 +222,6 @@ def _of_batch(game: Game, batch: Batch, before: StudentSample) -> StudentSample:
         playing.labels[rows],
         seen=streams.size,
     )
-
-
-def _lesson(game: Game, batch: Batch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return what is to be learned of rows, and what the proxy says of them: (rows, outputs)."""
-    numbers = game.source.numbers(batch)
-    if numbers is None:
-        target, proxy = game.source.probabilities(batch, SharedScores.unmetered())
-        return learned(target), learned(proxy)
-    return apart(numbers.target, numbers.proxy)[:, None], numbers.proxy[:, None]
 
 
 def _folds(

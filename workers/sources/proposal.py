@@ -26,7 +26,6 @@ _CONTEXT = (
 _SCALES = {
     "probability": ("probability", "probabilities"),
     "log_odds": ("log-odds", "log-odds"),
-    "number": ("prediction", "predictions"),
 }
 _TRAINED = {"train", "training"}
 _HELD = ("holdout", "hold-out", "hold_out", "test", "testing", "valid", "validation", "val", "dev",
@@ -186,11 +185,12 @@ def _propose_label(
     if scored:
         return
     if "classes" not in settings and label not in few and _is_number(sample, label):
-        settings["scale"] = "number"
-        why["scale"] = (
-            f"the label has more than {_CLASSES} values and is a number: the audit tests "
-            "whether it is above the proxy's prediction"
+        values = sample[label].drop_nulls().n_unique()
+        missing["label"] = (
+            f"{label} has {values:,} values and is a number: write whether it is above a threshold "
+            "fixed before training, and audit that column"
         )
+        del settings["label"], why["label"]
     if "classes" not in settings and label in few:
         classes = [int(value) if isinstance(value, bool) else value for value in few[label]]
         settings["classes"] = classes
@@ -310,12 +310,11 @@ def _propose_other(
 
 def _score_columns(sample: pl.DataFrame, settings: Mapping[str, Any]) -> tuple[str, ...]:
     """Return columns that may hold a model's scores, on the scale that is settled."""
-    numbers, any_float = _of_numbers(settings), "scale" in settings
+    any_float = "scale" in settings
     return tuple(
         name
         for name, kind in sample.schema.items()
-        if (kind.is_float() and (any_float or _are_probabilities(sample[name])))
-        or (kind.is_nested() and not numbers)
+        if (kind.is_float() and (any_float or _are_probabilities(sample[name]))) or kind.is_nested()
         if not (any_float and name in settings.values())
     )
 
@@ -327,10 +326,6 @@ def _which_score(role: str, candidates: tuple[str, ...], settings: Mapping[str, 
         "proxy": "which column holds what a model said that never saw the day (what was served)",
     }
     return _which(what[role], candidates)
-
-
-def _of_numbers(settings: Mapping[str, Any]) -> bool:
-    return settings.get("scale") == "number"
 
 
 def _propose_holdout(
@@ -437,7 +432,7 @@ def _holds_days(seen: TableLook, name: str) -> bool:
 
 
 def _is_number(sample: pl.DataFrame, name: Any) -> bool:
-    """Return whether a label is a number; a whole one only if a column could predict it as such."""
+    """Return whether a label is a number; a whole one only beside floats that are no chances."""
     if name not in sample.columns or not sample.schema[name].is_numeric():
         return False
     floats = [column for column in sample.iter_columns() if column.dtype.is_float()]

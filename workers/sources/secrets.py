@@ -90,11 +90,6 @@ class _Whole(NoEarlierModels):
     features = _Same()
     model_bytes = _Same()
     proxy_is_earlier = _Same()
-    gives_chances = _Same()
-    sampled = _Same()
-    sample = _Same()
-    undecided = _Same()
-    numbers = _Same()
     version = _Same()
     declared_in = _Same()
     columns = _Same()
@@ -136,10 +131,6 @@ class _Whole(NoEarlierModels):
     def without_models(self) -> Self:
         """Same as the labels' source."""
         return dataclasses.replace(self, source=self.source.without_models())
-
-    def knowing(self, sample: NDArray[np.float64]) -> Self:
-        """Same as the labels' source."""
-        return dataclasses.replace(self, source=self.source.knowing(sample))
 
 
 @dataclass(frozen=True, slots=True)

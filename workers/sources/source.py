@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privcore.attacks import RankedPredictions
 from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch
 from workers.labels.parquet import Footer
@@ -64,25 +63,6 @@ class SharedScores:
     def unmetered(cls) -> "SharedScores":
         """Return scores of nothing yet, whose processor time is not counted."""
         return cls(lambda _: contextlib.nullcontext())
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Numbers:
-    """Labels that are numbers, and two predictions of each.
-
-    Attributes:
-        labels: shape (records,), NaN where there is none.
-        target: shape (records,), what the audited model predicts.
-        proxy: shape (records,), what the other predicts.
-    """
-
-    labels: NDArray[np.float64]
-    target: NDArray[np.float64]
-    proxy: NDArray[np.float64]
-
-    def of(self, rows: NDArray[np.integer]) -> "Numbers":
-        """Return those of some records."""
-        return Numbers(self.labels[rows], self.target[rows], self.proxy[rows])
 
 
 class NoEarlierModels:
@@ -169,10 +149,6 @@ class Source(Protocol):
         """True if something says that the proxy never saw the day; else its labels are tested."""
 
     @property
-    def gives_chances(self) -> bool:
-        """True if its probabilities are chances, whose fidelity can be looked at."""
-
-    @property
     def declared_in(self) -> str:
         """Place of the declaration, as a sentence begins: "The manifest of ..."."""
 
@@ -236,26 +212,6 @@ class Source(Protocol):
 
     def hashed_kind(self, batch: Batch) -> str:
         """Return whether a hash that divides the records is of text or integers; "" for none."""
-
-    @property
-    def sampled(self) -> tuple[str, ...]:
-        """Columns of which a sample is looked at before the records are; none where none is."""
-
-    def sample(self, batch: Batch) -> NDArray[np.float64]:
-        """Return what a sample is made of, shape (some of the records,).
-
-        Raises:
-            NotEvaluableError: the columns hold something else.
-        """
-
-    def knowing(self, sample: NDArray[np.float64]) -> Self:
-        """Return the source with what a sample of the day's rows, ascending, has fixed."""
-
-    def undecided(self, batch: Batch) -> RankedPredictions | None:
-        """Return what stands for the proxy's probabilities; None where it gives some."""
-
-    def numbers(self, batch: Batch) -> Numbers | None:
-        """Return labels and predictions where these are numbers; None where they are classes."""
 
     def probabilities(
         self, batch: Batch, shared: SharedScores

@@ -99,8 +99,7 @@ class AuditRow(TableRow):
     in log-odds is the headline's second reference. Null without such."""
     holdout_suspicion: float | None = None
     """Standard errors by which the target knows labels of the holdout better than student and proxy
-    explain. Above 10, training may have seen the holdout. Null without a student, and for labels
-    that are numbers."""
+    explain. Above 10, training may have seen the holdout. Null without a student."""
     records: int | None = None
     """Training records in the game; one per person where a privacy unit is set."""
     control_records: int | None = None

@@ -7,8 +7,6 @@ import pytest
 from flows.report import figures, sentences
 from flows.report.evidence_sentences import (
     curve_sentence,
-    fidelity_sentence,
-    of_numbers,
     slices_sentence,
 )
 from flows.report.history import AuditedNight, History
@@ -232,11 +230,3 @@ def test_slices_of_which_none_leaks(hold_sentences):
     rows = [row for row in everything_beside(record("ads")) if isinstance(row, SliceRow)]
     silent = [row.model_copy(update={"epsilon_lower": 0.0}) for row in rows]
     hold_sentences(slices_sentence(record("ads"), rows), slices_sentence(record("ads"), silent))
-
-
-def test_of_predicted_numbers_nothing_is_said_of_chances():
-    numbers = night(scores="supplied")
-    assert of_numbers(numbers)
-    assert fidelity_sentence(numbers) == ""
-    assert not of_numbers(night(scores="supplied", proxy_log_loss=0.5, target_log_loss=0.4))
-    assert not of_numbers(night())

@@ -18,7 +18,6 @@ from privcore.attacks.matching import (
     _strata,
     _sureness_needed,
 )
-from privcore.attacks.odds import PLACES
 from privcore.attacks.recalibration import Recalibration, recalibrate
 from privcore.exceptions import InvalidInputError
 from tests.no_leak_worlds import WRONG
@@ -335,19 +334,3 @@ def test_the_log_odds_of_a_mean_are_told_where_doubles_end(side):
     assert _log_odds_of_mean(odds, np.array([1, 3, 2]), side) == pytest.approx(logit(mean))
     certain = _log_odds_of_mean(np.array([50.0, 60.0]), np.array([1, 0]), side)
     assert certain == pytest.approx(50.0 if side else -50.0)
-
-
-@pytest.mark.parametrize(("held", "strata"), [(20, 4), (199, 4), (249, 4), (250, 5)])
-def test_an_order_has_four_strata_at_least(held, strata):
-    random = np.random.default_rng(10)
-    arms = []
-    for records in (5_000, held):
-        even, labels = np.full((records, 2), 0.5), np.zeros(records, dtype=np.int64)
-        order = random.integers(0, PLACES, records)
-        arms.append(odds_tally(even, even, labels, order=order))
-    assert len(_strata(*(arm.cells() for arm in arms), fewest=4)) == strata
-    # All are predicted to be of the other class, which they are: a table in every stratum.
-    assert match(*([arm] for arm in arms), random=generator(1), ordered=True)[0].records.size in {
-        strata,
-        strata - 1,
-    }

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 
 from privcore.attacks import OddsTally, odds_tally
-from privcore.attacks.odds import FLOOR, ODDS_CELLS, PLACES, odds_cells
+from privcore.attacks.odds import FLOOR, ODDS_CELLS, odds_cells
 from privcore.exceptions import InvalidInputError
 from tests.simulate import two_columns
 
@@ -200,41 +200,6 @@ def test_labels_that_are_no_classes_are_refused(labels, message):
     for count in (odds_tally, odds_cells):
         with pytest.raises(InvalidInputError, match=message):
             count(half, half, labels)
-
-
-def test_an_order_is_counted_in_place_of_the_proxys_log_odds():
-    random = np.random.default_rng(12)
-    target, proxy, labels = random.dirichlet([1, 1], 50), np.full((50, 2), 0.5), np.arange(50) % 2
-    order = random.integers(0, PLACES, 50)
-    plain, ordered = (
-        odds_tally(target, proxy, labels),
-        odds_tally(target, proxy, labels, order=order),
-    )
-    np.testing.assert_array_equal(
-        ordered.counts.sum(axis=(1, 2)), np.bincount(order, minlength=PLACES)
-    )
-    np.testing.assert_array_equal(ordered.counts.sum(axis=0), plain.counts.sum(axis=0))
-    for place, row in enumerate(order):
-        one = slice(place, place + 1)
-        alone = odds_tally(target[one], proxy[one], labels[one]).counts.sum(axis=0)
-        assert np.all(ordered.counts[row] >= alone)
-    # A proxy that is undecided is what a proxy of even probabilities is.
-    assert ordered.undecided() == plain
-    assert plain.undecided() == plain
-
-
-@pytest.mark.parametrize(
-    ("order", "message"),
-    [
-        (np.zeros(3, dtype=np.int64), r"shape is \(2,\)"),
-        (np.array([0, PLACES]), f"from 0 to {PLACES - 1}"),
-        (np.array([-1, 0]), "-1"),
-    ],
-)
-def test_places_that_are_none_are_refused(order, message):
-    even = np.full((2, 2), 0.5)
-    with pytest.raises(InvalidInputError, match=message):
-        odds_tally(even, even, np.array([0, 1]), order=order)
 
 
 @pytest.mark.parametrize("records", [0, 1, 877, ODDS_CELLS // 3])

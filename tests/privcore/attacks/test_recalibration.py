@@ -6,7 +6,6 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from privcore.attacks import OddsTally, odds_tally
-from privcore.attacks.odds import PLACES
 from privcore.attacks.recalibration import recalibrate
 from tests.worlds import Binary, both, scaled, some_drift
 
@@ -52,8 +51,6 @@ def test_of_no_records_it_is_the_proxy_itself():
     nothing = recalibrate([OddsTally.zero().cells()])
     assert (nothing.intercept, nothing.slope) == (0.0, 1.0)
     assert nothing.apply(np.array([0.3]))[0] == pytest.approx(0.3)
-    ordered = recalibrate([OddsTally.zero().cells()], ordered=True)
-    assert (ordered.intercept, ordered.slope) == (0.0, 0.0)
 
 
 def test_a_slope_is_fitted_where_the_intercept_needs_no_step():
@@ -95,20 +92,3 @@ def test_what_moved_is_the_probability_with_its_sign():
     believed, granted = fit.granted(cells.proxy)
     np.testing.assert_array_equal(believed, fit.apply(cells.proxy))
     np.testing.assert_array_equal(granted, cells.proxy)
-
-
-def test_the_fit_of_an_order_may_fall_and_has_no_proxy_to_believe():
-    """Places from both ends; the target says less of higher ones."""
-    order = np.repeat([20, PLACES - 21], 500)
-    chance = np.where(order == 20, 0.9, 0.2)
-    target = np.stack([1.0 - chance, chance], axis=1)
-    even, labels = np.full((1_000, 2), 0.5), np.arange(1_000) % 2
-    cells = odds_tally(target, even, labels, order=order).cells()
-    fit = recalibrate([cells], ordered=True)
-    assert fit.slope < 0.0
-    np.testing.assert_allclose(expit(fit.apply(cells.proxy)), [0.9, 0.2], atol=0.02)
-    assert recalibrate([cells]).slope == 0.0
-    # What moved is a distance in log-odds, and granted is the fit alone.
-    np.testing.assert_allclose(fit.moved(cells), cells.target - fit.apply(cells.proxy))
-    assert len(fit.granted(cells.proxy)) == 1
-    assert len(recalibrate([cells]).granted(cells.proxy)) == 2

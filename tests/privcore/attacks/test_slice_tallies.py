@@ -55,8 +55,6 @@ def test_slices_are_the_games_of_their_records_alone_and_add_up_to_the_whole() -
     for value, (game, odds) in zip(VALUES, alone, strict=True):
         tallies = sliced.tallies(value, classes=3)
         assert tallies.game.records == game.records > 100
-        assert not tallies.ordered
-        assert sliced.tallies(value, classes=3, ordered=True).ordered
         assert np.array_equal(tallies.game.guesses, game.guesses[:10])
         assert np.array_equal(tallies.game.correct, game.correct[:10])
         assert tallies.odds == (odds,)

@@ -62,7 +62,7 @@ def tallies(seed: int, classes: int = 2) -> Tallies:
     )
 
 
-ADDED = [field.name for field in fields(Tallies) if field.name not in {"classes", "ordered"}]
+ADDED = [field.name for field in fields(Tallies) if field.name != "classes"]
 
 
 def added(one: Any, other: Any) -> Any:
@@ -91,7 +91,7 @@ def test_no_records_of_each_design_have_its_fields_and_no_others() -> None:
     plain = Tallies.zero(repetitions=2, classes=2)
     assert plain.game == plain.control_game == Tally.zero(2)
     assert plain.odds == plain.control_odds == (OddsTally.zero(),)
-    assert (plain.classes, plain.ordered, plain.decoys, plain.student) == (2, False, None, None)
+    assert (plain.classes, plain.decoys, plain.student) == (2, None, None)
     assert (plain.labels, plain.unread, plain.models_known) == (None, (), None)
     full = Tallies.zero(repetitions=1, classes=3, groups=2, decoys=True, student=True)
     assert full.odds == full.control_odds == (OddsTally.zero(),) * 2
@@ -99,9 +99,6 @@ def test_no_records_of_each_design_have_its_fields_and_no_others() -> None:
     assert full.labels == full.control_labels == LabelCounts.zero(groups=2, classes=3)
     beside = LabelCounts.zero(groups=2, classes=3, student=True)
     assert full.student == full.control_student == StudentTallies((OddsTally.zero(),) * 2, beside)
-    ordered = Tallies.zero(repetitions=1, classes=2, ordered=True, student=True)
-    assert ordered.ordered
-    assert ordered.student == StudentTallies((OddsTally.zero(),), None)
 
 
 def test_what_one_part_did_not_count_the_sum_does_not_have() -> None:
@@ -126,18 +123,9 @@ def test_unread_labels_are_counted_with_the_others_once_asked_for() -> None:
     assert (read.game, read.student) == (found.game, found.student)
 
 
-def test_an_ordered_proxy_is_believed_to_be_undecided() -> None:
-    found = tallies(4)
-    assert found.believed() is found
-    believed = replace(found, ordered=True).believed()
-    assert believed.odds == tuple(one.undecided() for one in found.odds) != found.odds
-    assert believed.control_odds == tuple(one.undecided() for one in found.control_odds)
-    assert not believed.ordered
-
-
 @pytest.mark.parametrize("classes", [2, 3])
 def test_arms_are_compared_by_all_that_was_counted(classes: int) -> None:
-    """With the student of the proxy where both arms have one; of numbers there is none."""
+    """With the student of the proxy where both arms have one; of slices there is none."""
     found = tallies(5, classes)
     alone = found.label_counts()
     if classes == 2:

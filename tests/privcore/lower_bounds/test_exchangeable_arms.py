@@ -21,13 +21,9 @@ from privcore.attacks import (
     OddsTally,
     PaperScore,
     ScoredRecords,
-    above,
-    above_odds,
-    borders,
     generator,
     match,
     odds_tally,
-    places,
     unit_records,
     unit_tallies,
 )
@@ -59,18 +55,6 @@ def ten_classes(world: Unread, random: Random) -> tuple[Groups, Groups]:
     return (training,), (control,)
 
 
-def numbers(world: Unread, random: Random) -> tuple[Groups, Groups]:
-    """Numbers, told by the side of the proxy's prediction, whose places stand for log-odds."""
-    target, proxy, values = world.numbers(world.training + world.control, random)
-    sure, undecided = above_odds(target, proxy)
-    ones, order = above(values, proxy), places(proxy, borders(proxy[::7]))
-    held = np.arange(values.size) >= world.training
-    training, control = (
-        odds_tally(sure[arm], undecided[arm], ones[arm], order=order[arm]) for arm in (~held, held)
-    )
-    return (training,), (control,)
-
-
 def persons(world: Unread, random: Random, *, by_person: bool = True) -> tuple[Groups, Groups]:
     """As many persons of 1 to 5 rows, which differ; or alike rows of persons, dealt one by one."""
     people = world.training + world.control
@@ -97,7 +81,6 @@ def rows_of_persons(world: Unread, random: Random) -> tuple[Groups, Groups]:
 KINDS = {
     "labels": labels,
     "ten classes": ten_classes,
-    "numbers": numbers,
     "persons": persons,
     "rows of persons": rows_of_persons,
 }
@@ -114,7 +97,7 @@ def stakes(training: Groups, control: Groups, *, classes: int = 2) -> Stakes:
 def beside(kind: str, arms: tuple[Groups, Groups], seed: int) -> tuple[Matched, ...]:
     """The tables of both arms, matched as their kind is."""
     classes = 10 if kind == "ten classes" else 2
-    return match(*arms, random=generator(seed), classes=classes, ordered=kind == "numbers")
+    return match(*arms, random=generator(seed), classes=classes)
 
 
 def accused(kind: str, world: Unread, random: Random, seed: int) -> bool:
@@ -155,11 +138,10 @@ def test_a_target_that_says_the_truth_is_not_accused(held):
         [
             ("labels", 20_000, 2_000),
             ("ten classes", 2_000, 400),
-            ("numbers", 2_000, 400),
             ("persons", 600, 200),
             ("rows of persons", 4_000, 1_000),
         ],
-        always=4,
+        always=3,
         slow=1,
     ),
 )
@@ -248,7 +230,7 @@ def test_a_random_search_finds_no_world_that_accuses(seed, capsys):
     found = []
     for _ in range(300):
         line, world = any_world(random)
-        kind = str(random.choice(["labels", "labels", "ten classes", "numbers", "persons"]))
+        kind = str(random.choice(["labels", "labels", "ten classes", "persons"]))
         found.append((*looked_at(kind, world, random, 40), line, kind, world))
     found.sort(key=lambda one: one[:2], reverse=True)
     again = [

@@ -248,7 +248,6 @@ def test_the_chance_of_a_right_prediction_is_that_of_the_mean_gain() -> None:
     expected = 0.5 + math.sqrt(0.25 - gain / records)
     assert chance_right(tallies) == pytest.approx(expected, rel=1e-12)
     assert expected > 0.7
-    assert chance_right(replace(tallies, ordered=True)) == 0.5
     assert (
         chance_right(replace(tallies, control_odds=Tallies.zero(repetitions=1, classes=2).odds))
         == 0.5

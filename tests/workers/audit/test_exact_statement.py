@@ -1,6 +1,5 @@
 """Public statements: no label decides that one exists or what is in it, except through figures."""
 
-import math
 import pathlib
 from typing import Any
 
@@ -20,10 +19,7 @@ from tests.support.lake import (
     put_model,
     small_lake,
 )
-from tests.support.score_tables import PLAN as SUPPLIED
-from tests.support.score_tables import audit, put_folder
 from tests.support.tiers import rest_slow, tiered
-from tests.workers.sources.scores.test_number_scores import numbers, watched
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
@@ -211,25 +207,3 @@ def test_rows_held_out_by_a_column_have_none_unless_it_is_the_unit(tmp_path: pat
     assert audited(lake).statements == ()
     (row,) = audited(lake, privacy_unit="user").statements
     assert 200 <= row.records <= 300
-
-
-@pytest.mark.slow
-def test_so_it_is_with_labels_that_are_numbers(tmp_path: pathlib.Path) -> None:
-    """A number that moves to the other side of the proxy's prediction, however far, or is none."""
-    plan = SUPPLIED.model_copy(update={"epsilon_public": 0.5})
-    frame, seen = watched(remembered=0.4), []
-    for record in (None, 0, 1_711, 3_999, 1, 3_998):
-        minutes = frame["minutes"].to_list()
-        if record in {1, 3_998}:
-            minutes[record] = None if record == 1 else math.inf
-        elif record is not None:
-            before = frame["said_before"][record]
-            minutes[record] = before * 100.0 if minutes[record] < before else before / 100.0
-        place = put_folder(tmp_path / str(record), frame.with_columns(minutes=pl.Series(minutes)))
-        seen += audit(numbers(place), privacy=declared(0.5), plan=plan).statements
-    kept = FIGURES | OF_LABELS | {"dataset"}
-    assert len(seen) == 6
-    for other in seen[1:]:
-        assert other.model_dump(exclude=kept) == seen[0].model_dump(exclude=kept)
-        assert abs(other.evidence_figure - seen[0].evidence_figure) <= 65
-    assert all(other.evidence_figure != seen[0].evidence_figure for other in seen[1:4])

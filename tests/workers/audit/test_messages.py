@@ -64,8 +64,8 @@ def test_a_regressor_is_called_a_regressor(lake: Lake) -> None:
     replace_by(lake, regressor)
     assert audit(lake).reason == (
         "The checkpoint of good for 2026-03-02 is a regressor (it was trained for RMSE), which "
-        "gives no probabilities of classes: train a classifier, or audit its predictions as a "
-        'score table (scale = "number").'
+        "gives no probabilities of classes: train a classifier of whether the number is "
+        "above a threshold fixed before training."
     )
 
 

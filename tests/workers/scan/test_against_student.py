@@ -9,12 +9,9 @@ from numpy.typing import NDArray
 
 from privcore.attacks import (
     OddsTally,
-    above,
-    above_odds,
     label_counts,
     odds_cells,
     odds_tally,
-    places,
 )
 from tests.support.lake import DAY, PLAN
 from workers.labels.columns import Batch
@@ -43,14 +40,10 @@ class Says(FittedStudent):
         assert folds.tolist() == row_folds(game(None), BATCH, ROWS).tolist()
         return np.stack([EXPECTED, EXPECTED_OF_PROXY], axis=1)
 
-    def numbers(self, batch: Batch, rows: Any, folds: Any, *, proxy: Any) -> NDArray[np.float64]:
-        assert folds.tolist() == row_folds(game(None), batch, rows).tolist()
-        return np.asarray(proxy + np.array([1.0, -1.0, 2.0, 0.0, 0.5]))
 
-
-def says(borders: tuple[float, ...] = ()) -> Says:
+def says() -> Says:
     nothing: Any = None
-    return Says(nothing, None, (), (), Taught(5, None), borders)
+    return Says(nothing, None, (), (), Taught(5, None))
 
 
 def test_without_a_student_nothing_is_counted() -> None:
@@ -58,9 +51,7 @@ def test_without_a_student_nothing_is_counted() -> None:
 
 
 def test_classes_are_counted_against_the_targets_student_and_labels_beside_the_proxys() -> None:
-    found = against_student(
-        game(says(), gives_chances=True), BATCH, (TARGET, PROXY), LABELS, ROWS, day=1
-    )
+    found = against_student(game(says()), BATCH, (TARGET, PROXY), LABELS, ROWS, day=1)
     assert found is not None
     assert found.cells.tolist() == odds_cells(TARGET, EXPECTED, LABELS).tolist()
     counted = label_counts(PROXY, LABELS, student=EXPECTED_OF_PROXY, group=1, groups=3)
@@ -69,25 +60,3 @@ def test_classes_are_counted_against_the_targets_student_and_labels_beside_the_p
     nothing = OddsTally.zero()
     assert tallies.odds == (nothing, odds_tally(TARGET, EXPECTED, LABELS), nothing)
     assert tallies.labels == counted
-
-
-def test_numbers_are_counted_by_the_side_of_the_students_prediction() -> None:
-    random = np.random.default_rng(4)
-    target, proxy, labels = (random.normal(size=8) for _ in range(3))
-
-    def of(rows: Any) -> Any:
-        return SimpleNamespace(target=target[rows], proxy=proxy[rows], labels=labels[rows])
-
-    asked = game(
-        says((-0.5, 0.5)),
-        gives_chances=False,
-        numbers=lambda _: SimpleNamespace(of=of),
-    )
-    found = against_student(asked, BATCH, (TARGET, PROXY), LABELS, ROWS, day=0)
-    assert found is not None
-    said = proxy[ROWS] + np.array([1.0, -1.0, 2.0, 0.0, 0.5])
-    sure, undecided = above_odds(target[ROWS], said)
-    order = places(said, np.array([-0.5, 0.5]))
-    expected = odds_cells(sure, undecided, above(labels[ROWS], said), order=order)
-    assert found.cells.tolist() == expected.tolist()
-    assert found.labels is None

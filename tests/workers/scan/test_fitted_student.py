@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from scipy.special import expit
 
-from privcore.attacks import Context, borders, fit_student, holdout_suspicion
+from privcore.attacks import Context, fit_student, holdout_suspicion
 from privcore.lower_bounds import Secret
 from tests.support.audits import run_audits
 from tests.support.lake import DAY, declared, figures
@@ -26,7 +26,6 @@ from workers.labels.columns import Batch
 from workers.lake.manifest import Feature
 from workers.scan.fitted_student import (
     StudentSample,
-    apart,
     as_objects,
     context_of,
     fitted,
@@ -206,37 +205,6 @@ def test_a_student_is_fitted_to_codes_of_known_words() -> None:
     )
     assert alone[0, 0].tolist() == asked[0, 0].tolist()
     assert alone[0, 1].tolist() == [0.5, 0.5] != asked[0, 1].tolist()
-
-
-def test_of_numbers_the_largest_and_smallest_fiftieth_are_cut() -> None:
-    made = sample()
-    moved = np.where(np.arange(400) < 20, 1e6, made.target[:, 0])[:, None]
-    made = replace(made, target=moved, proxy=made.numbers * 3.0)
-    student = fitted(made, numbers=True)
-    assert student is not None
-    (known,) = student.known
-    codes = np.array([known.index(word) if word in known else -1 for word in made.words[:, 0]])
-    context = Context(made.numbers, codes[:, None])
-    cut = np.clip(moved, np.quantile(moved, 0.02), np.quantile(moved, 0.98))
-    expected = fit_student(context, cut, made.folds)
-    assert expected is not None
-    said = expected.predict(context, made.folds)
-    assert np.array_equal(student.student.predict(context, made.folds), said)
-    assert student.borders == tuple(borders(made.proxy[:, 0] + said[:, 0]).tolist())
-    assert (student.of_proxy, student.taught.suspicion) == (None, None)
-    proxy = np.array([7.0, 1.7e308])
-    found = student.numbers(
-        batch(["city 1", "city 2"]), np.arange(2), np.zeros(2, int), proxy=proxy
-    )
-    codes_asked = np.array([[known.index("city 1")], [known.index("city 2")]])
-    said = expected.predict(Context(np.zeros((2, 1)), codes_asked), np.zeros(2, int))[:, 0]
-    assert found.tolist() == (proxy + said).tolist()
-
-
-def test_differences_stay_finite() -> None:
-    most = float(np.finfo(np.float64).max)
-    found = apart(np.array([most, -most, 3.0]), np.array([-most, most, 1.0]))
-    assert found.tolist() == [most, -most, 2.0]
 
 
 IN_PROCESS = InProcess()

@@ -311,7 +311,7 @@ def total(monkeypatch: pytest.MonkeyPatch) -> None:
         return function, shared, more["nothing"]
 
     monkeypatch.setattr(label_pass, "total", add)
-    for name in ("sample_order", "with_row_draws", "with_students"):
+    for name in ("with_row_draws", "with_students"):
         monkeypatch.setattr(label_pass, name, lambda shared, **_: shared)
 
 

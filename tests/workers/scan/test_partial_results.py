@@ -32,7 +32,6 @@ def game(*, classes: int = 3, more: dict[str, Any] | None = None, **changes: Any
         "label": SimpleNamespace(classes=range(classes)),
         "days": (DAY, DAY),
         "decoys": None,
-        "gives_chances": True,
         "context": ("age",),
         "columns": ("label", "age"),
         "earlier_models": 0,
@@ -110,9 +109,6 @@ def test_of_no_records_nothing_is_counted(persons: bool, taught: bool) -> None:
     known, unread = UnitChoices.zero(3, student=taught), UnitChoices.zero(3)
     assert zero.units == ((known, known) if persons else None)
     assert zero.unread_units == ((unread, unread) if persons else None)
-    assert PartialResult.zero(game(gives_chances=False)).tallies == Tallies.zero(
-        repetitions=4, classes=3, groups=2, ordered=True
-    )
 
 
 @pytest.mark.parametrize(
@@ -138,10 +134,8 @@ PERSONS = planned(privacy_unit="person")
     [
         (game(), True),
         (game(more=PERSONS), True),
-        (game(gives_chances=False), True),
         (game(classes=20), True),
         (game(classes=21), False),
-        (game(gives_chances=False, more=PERSONS), False),
         (game(more=MEMBERSHIP), False),
         (game(decoys=object()), False),
         (game(context=()), False),
@@ -151,12 +145,10 @@ def test_which_games_may_have_a_student(asked: Game, may: bool) -> None:
     assert asked.may_have_student is may
 
 
-def test_which_games_bet_on_models_and_which_are_ordered() -> None:
+def test_which_games_bet_on_models() -> None:
     assert game(earlier_models=1).bets_on_models
     others = (game(), game(earlier_models=1, decoys=object()))
     assert not any(one.bets_on_models for one in (*others, game(earlier_models=1, more=MEMBERSHIP)))
-    numbers = [game(), game(gives_chances=False), game(gives_chances=False, more=MEMBERSHIP)]
-    assert [one.ordered for one in numbers] == [False, True, False]
 
 
 def test_a_game_names_each_column_once() -> None:

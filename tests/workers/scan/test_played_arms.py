@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 from privcore.attacks import (
     LabelFit,
     OddsTally,
-    RankedPredictions,
     ScoredRecords,
     ScoreTally,
     Tally,
     draw_counterfactuals,
-    fit_of,
     label_counts,
     label_fit,
     odds_cells,
@@ -42,13 +40,10 @@ ROWS = np.array([11, 3, 4, 8, 0])
 GROUPS = np.arange(12) % 2
 
 
-def scored(
-    classes: int, *, ordered: bool = False, student: Any = None, earlier: bool = False, **plan: Any
-) -> ScoredBatch:
+def scored(classes: int, *, student: Any = None, earlier: bool = False, **plan: Any) -> ScoredBatch:
     """Return a batch of 12 rows of the second of three days."""
     random = np.random.default_rng(classes)
     target, proxy = (random.dirichlet(np.ones(classes), 12) for _ in range(2))
-    near, order = random.random(12), random.integers(0, 4, 12)
     records = ScoredRecords(
         target,
         proxy,
@@ -56,7 +51,6 @@ def scored(
         key=7,
         indices=np.arange(12) + 40,
         group=1,
-        undecided=RankedPredictions(near, order) if ordered else None,
     )
     source: Any = SimpleNamespace(days=(DAY, DAY, DAY), proxy_is_earlier=earlier)
     batch: Any = SimpleNamespace(place=("part", 2, 40))
@@ -64,16 +58,16 @@ def scored(
 
 
 @pytest.mark.parametrize(
-    ("classes", "taught", "ordered", "control"),
-    [(2, False, False, False), (3, True, False, True), (2, True, True, False)],
+    ("classes", "taught", "control"),
+    [(2, False, False), (3, True, True), (2, True, False)],
 )
 def test_an_arm_is_its_game_its_odds_its_slices_and_what_a_student_says(
-    monkeypatch: pytest.MonkeyPatch, classes: int, taught: bool, ordered: bool, control: bool
+    monkeypatch: pytest.MonkeyPatch, classes: int, taught: bool, control: bool
 ) -> None:
     second = np.array([5, 6, 7, 8, 9])
     beside = SimpleNamespace(cells=second, tallies=lambda day, days: ("student", day, days))
     monkeypatch.setattr(played_arms, "against_student", lambda *_, **__: beside if taught else None)
-    whole = scored(classes, ordered=ordered)
+    whole = scored(classes)
     some = whole.records.of(ROWS)
     groupings = [(("a", "b"), GROUPS), (tuple(map(str, range(1000))), GROUPS)]
     found = play_arm(
@@ -83,13 +77,11 @@ def test_an_arm_is_its_game_its_odds_its_slices_and_what_a_student_says(
     target, proxy, labels = some.target, some.proxy, some.labels
     score = score_named(PLAN.score, power=PLAN.power)
     dealt = draw_counterfactuals(target, proxy, labels, score=score, key=7, indices=ROWS + 40)
-    order = some.undecided.order if some.undecided else None
-    cells = odds_cells(target, proxy, labels, order=order)
+    cells = odds_cells(target, proxy, labels)
     assert found.tally == replay(dealt, repetitions=PLAN.repetitions)
     assert found.scores == score_distribution(dealt)
     assert found.odds == OddsTally.of_cells(cells)
-    near = fit_of(some.undecided.near) if some.undecided else label_fit(proxy, labels)
-    assert found.proxy_fit == near
+    assert found.proxy_fit == label_fit(proxy, labels)
     assert found.student == (("student", 1, 3) if taught else None)
     counted = label_counts(proxy, labels, group=1, groups=3)
     assert found.labels == (counted if classes == 3 else None)
@@ -113,18 +105,14 @@ def test_of_an_earlier_proxy_and_of_pairs_there_is_less_to_ask() -> None:
     assert (found.proxy_fit, found.slices) == (LabelFit(), ())
 
 
-@pytest.mark.parametrize("ordered", [False, True])
-def test_unreadable_labels_are_counted_by_their_order(ordered: bool) -> None:
-    records = scored(2, ordered=ordered).records
-    order = records.undecided.order if records.undecided else None
-    assert unread_odds_of(records) == unread_odds(records.target, records.proxy, order=order)
+def test_unreadable_labels_are_counted() -> None:
+    records = scored(2).records
+    assert unread_odds_of(records) == unread_odds(records.target, records.proxy)
 
 
 def test_rows_keep_their_place_in_the_row_group() -> None:
     chances = np.full((3, 2), 0.5)
-    source: Any = SimpleNamespace(
-        model="ads", undecided=lambda _: None, probabilities=lambda *_: (chances, chances)
-    )
+    source: Any = SimpleNamespace(model="ads", probabilities=lambda *_: (chances, chances))
     shared: Any = SimpleNamespace(partition=SimpleNamespace(day=DAY, group=lambda _: 2))
     batch: Any = SimpleNamespace(place=("part", 2, 40))
     labels, scores = np.zeros(3, dtype=np.int64), played_arms.SharedScores.unmetered()

@@ -127,7 +127,7 @@ def held_whole(random: np.random.Generator) -> ValueSketch:
     """Return a sketch of 200 values of three independent rows each, in one arm."""
     hashes = np.repeat(random.integers(0, 2**63, 200).astype(np.uint64), 3)
     train, labels = np.repeat(random.random(200) < 0.7, 3), random.integers(0, 2, 600)
-    return ValueSketch.of(hashes, row_sums(labels, train, None))
+    return ValueSketch.of(hashes, row_sums(labels, train, np.full((600, 2), 0.5)))
 
 
 def test_copies_of_one_event_are_not_held_together() -> None:
@@ -135,7 +135,7 @@ def test_copies_of_one_event_are_not_held_together() -> None:
     random = np.random.default_rng(340)
     hashes = np.repeat(random.integers(0, 2**63, 300).astype(np.uint64), 2)
     train, labels = (np.repeat(random.random(300) < share, 2) for share in (0.7, 0.5))
-    twins = ValueSketch.of(hashes, row_sums(labels.astype(np.int64), train, None))
+    twins = ValueSketch.of(hashes, row_sums(labels.astype(np.int64), train, np.full((600, 2), 0.5)))
     crossing, _ = RowsAlike({}, ValueSketch.zero(), (twins,)).near_held_together() or (1, 0)
     assert crossing == 0
     assert RowsAlike({}, twins, (twins,)).near_held_together() is None

@@ -141,24 +141,23 @@ def test_a_file_is_read_no_further_once_it_gave_its_part_of_40_000_rows(
 
 
 def test_each_game_that_asks_has_its_own_student(monkeypatch: pytest.MonkeyPatch) -> None:
-    def game(*, context: tuple[str, ...] = ("age",), gives_chances: bool = True) -> Game:
+    def game(*, context: tuple[str, ...] = ("age",)) -> Game:
         source: Any = SimpleNamespace(
             label=SimpleNamespace(classes=(0, 1)),
             decoys=None,
             context=context,
-            gives_chances=gives_chances,
             earlier_models=0,
         )
         return Game(source, PLAN)
 
     nothing: Any = None
-    games = (game(context=()), game(), game(gives_chances=False))
+    games = (game(context=()), game(), game())
     shared = LabelPass(nothing, nothing, games)
     monkeypatch.setattr(student_look, "sampled", lambda *_, **__: ("one", "other"))
-    monkeypatch.setattr(student_look, "fitted", lambda sample, numbers: (sample, numbers))
+    monkeypatch.setattr(student_look, "fitted", lambda sample: (sample,))
     found = student_look.with_students(shared, executor=InProcess())
     students = [one.student for one in found.games]
-    assert students == [None, ("one", False), ("other", True)]
+    assert students == [None, ("one",), ("other",)]
     monkeypatch.setattr(student_look, "sampled", lambda *_, **__: None)
     assert student_look.with_students(shared, executor=InProcess()) == shared
 
@@ -213,9 +212,9 @@ def test_a_holdout_row_is_asked_of_the_part_that_never_saw_it(
     taught: dict[int, int] = {}
     asked: dict[int, int] = {}
 
-    def teach(sample: StudentSample, *, numbers: bool) -> FittedStudent | None:
+    def teach(sample: StudentSample) -> FittedStudent | None:
         taught.update(zip(sample.numbers[:, 0].astype(int).tolist(), sample.folds, strict=True))
-        return fitted(sample, numbers=numbers)
+        return fitted(sample)
 
     said = FittedStudent.probabilities
 

@@ -226,28 +226,22 @@ def test_an_empty_place_is_said(tmp_path: pathlib.Path) -> None:
         look(str(tmp_path))
 
 
-def test_a_label_of_many_values_is_a_number_and_its_predictions_are_no_probabilities(
-    tmp_path: pathlib.Path,
-) -> None:
-    random = np.random.default_rng(1)
-    predicted = {name: random.normal(size=500) * 100 for name in ("said_today", "said_served")}
-    frame = rows(**{name: pl.Series(values) for name, values in predicted.items()})
-    table = put(tmp_path / "scores", frame)
-    found = propose(look(table), {"label": "amount"})
-    assert found.settings["scale"] == "number"
-    assert "classes" not in found.settings
-    assert "above the proxy's" in found.why["scale"]
-    # Of two columns each that the names allow, somebody has to choose; the label is none of them.
-    assert found.missing["target"].endswith("prediction: p_today, said_today")
-    given = {"label": "amount", "target": "said_today", "proxy": "said_served"}
-    written = tomllib.loads(as_toml("watch", table, propose(look(table), given), {}, folder=FOLDER))
-    assert ScoreTables.model_validate(written["models"][0]["scores"]).scale == "number"
+def test_a_number_is_no_label_but_its_side_of_a_threshold_is(tmp_path: pathlib.Path) -> None:
+    table = put(tmp_path / "scores", rows())
+    wide = rows(p_today=pl.col("p_today") * 100.0, amount=pl.int_range(500))
+    for place, values in ((table, "500"), (put(tmp_path / "whole", wide), "500")):
+        found = propose(look(place), {"label": "amount"})
+        assert not {"label", "classes", "scale"} & found.settings.keys()
+        assert found.missing["label"] == (
+            f"amount has {values} values and is a number: write whether it is above a threshold "
+            "fixed before training, and audit that column"
+        )
 
 
-def test_codes_that_only_probabilities_could_predict_are_no_numbers(tmp_path: pathlib.Path) -> None:
+def test_codes_beside_probabilities_are_no_numbers(tmp_path: pathlib.Path) -> None:
     codes = np.random.default_rng(2).integers(0, 50, 500)
     table = put(tmp_path / "scores", rows(category=pl.Series(codes)).drop("amount"))
-    assert "scale" not in propose(look(table), {"label": "category"}).settings
+    assert "label" not in propose(look(table), {"label": "category"}).missing
 
 
 def beside(place: pathlib.Path, frame: pl.DataFrame, day: str = "ds") -> OtherLook:

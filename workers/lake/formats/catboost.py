@@ -75,7 +75,7 @@ def describe(content: bytes) -> dict[str, Any] | WithBytes:
         loss = (model.get_all_params() or {}).get("loss_function", "numbers")
         raise ModelRefusedError(
             f"is a regressor (it was trained for {loss}), which gives no probabilities of classes: "
-            'train a classifier, or audit its predictions as a score table (scale = "number")'
+            "train a classifier of whether the number is above a threshold fixed before training"
         )
     if (np.abs(np.sum(found, axis=1) - 1.0) > _ADD_UP).any():  # NaN is refused for itself
         raise ModelRefusedError(

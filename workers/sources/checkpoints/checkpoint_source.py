@@ -4,12 +4,11 @@ import datetime as dt
 import hashlib
 import json
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privcore.attacks import RankedPredictions
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch, NeededColumns
@@ -38,7 +37,7 @@ from workers.plan import Plan
 from workers.sources.checkpoints.label_places import LabelPlace, LakeLabels
 from workers.sources.checkpoints.predicted import predicted
 from workers.sources.join_context import JoinContext
-from workers.sources.source import Digests, NoEarlierModels, Numbers, SharedScores
+from workers.sources.source import Digests, NoEarlierModels, SharedScores
 
 _COMMON_CLASSES = 2
 """Two models with fewer classes in common predict different things."""
@@ -112,9 +111,6 @@ class CheckpointSource(NoEarlierModels):
     def proxy_is_earlier(self) -> bool:
         """The proxy's manifest says so; a path that names an earlier day does not."""
         return not self.declared
-
-    gives_chances: ClassVar[bool] = True
-    """Yes: models are asked for the probability of each class."""
 
     @property
     def declared_in(self) -> str:
@@ -254,29 +250,6 @@ class CheckpointSource(NoEarlierModels):
     def hashed_kind(self, batch: Batch) -> str:
         """Return whether a hash that divides the records is of text or integers; "" for none."""
         return self.place.hashed_kind(batch)
-
-    sampled: ClassVar[tuple[str, ...]] = ()
-    """Nothing: probabilities say by what to match."""
-
-    def sample(self, batch: Batch) -> NDArray[np.float64]:
-        """Return nothing."""
-        del batch
-        return np.zeros(0)
-
-    def knowing(self, sample: NDArray[np.float64]) -> "CheckpointSource":
-        """Return itself."""
-        del sample
-        return self
-
-    def undecided(self, batch: Batch) -> RankedPredictions | None:
-        """Return None: the proxy gives probabilities."""
-        del batch
-        return None
-
-    def numbers(self, batch: Batch) -> Numbers | None:
-        """Return None: labels are classes."""
-        del batch
-        return None
 
     def probabilities(
         self, batch: Batch, shared: SharedScores

@@ -36,9 +36,8 @@ def column_kinds(
                 "column that says train or holdout, or write Parquet.",
             )
         kinds[rule.column] = TEXT if rule.value is None else FLAG
-    of_label = NUMBER if tables.scale == "number" else FLAG
     for each in [role] if role else [each for each in tables.roles if each not in others]:
-        kind = of_label if each == "label" else NUMBER
+        kind = FLAG if each == "label" else NUMBER
         kinds |= dict.fromkeys(tables.columns_of(each), kind)
     if tables.known_at is not None and role == ("label" if "label" in others else ""):
         kinds[tables.known_at] = TIME

@@ -27,8 +27,6 @@ _UNEVEN, _SOME = 1e-5, 0.01
 """Distance from one of a sum that no 32 bits explain, and share of such rows."""
 _TO_DIGITS = (2, 3, 4, 5, 6)
 """To which probabilities may be rounded, so that sums vary by half a step for each class."""
-_VALUES = 20
-"""Different probabilities; a model of fewer may well have round ones."""
 
 
 def read_probabilities(
@@ -67,13 +65,12 @@ def read_probabilities(
     return np.ascontiguousarray(values / values.sum(axis=1, keepdims=True))
 
 
-def read_numbers(batch: Batch, column: str, *, role: str) -> NDArray[np.float64]:
+def read_numbers(batch: Batch, column: str, *, said: str) -> NDArray[np.float64]:
     """Return a column of numbers, shape (records,), NaN where there is none or an infinite one."""
     found = batch.column(column)
     if not _numeric(found.dtype):
         raise _no_probability(
-            f'{batch.path} stores {column!r} as {found.dtype}: with scores.scale = "number", '
-            f"scores.{role} names a column of numbers."
+            f"{batch.path} stores {column!r} as {found.dtype}: {said} names a column of numbers."
         )
     values = _floats(found)
     return np.where(np.isfinite(values), values, np.nan)
@@ -108,27 +105,6 @@ def same_model(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> bool:
     # Of 16 bits. The first class of two was not written, it is what the second left.
     one, other = target[:, 1:].astype(np.float16), proxy[:, 1:].astype(np.float16)
     return records * _SAME >= 10.0 * _HALF and bool((one == other).all())
-
-
-def same_numbers(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> bool:
-    """Return whether two columns of numbers are one model's predictions, one perhaps rounded.
-
-    They are where, of at least 100 records with at least 20 different predictions, each of the
-    proxy's is the target's, whole or rounded to some number of digits before or behind the point.
-    """
-    if target.size < _TO_COMPARE or np.unique(proxy).size < _VALUES:
-        return False
-
-    def same(rounded: NDArray[np.float64]) -> bool:
-        some = proxy[: rounded.size]
-        return bool((np.abs(some - rounded) <= _SAME * np.abs(rounded)).all())
-
-    if same(target):
-        return True
-    return any(
-        same(np.round(target[:_FIRST], places)) and same(np.round(target, places))
-        for places in range(-6, 10)
-    )
 
 
 def sums_vary(batch: Batch, columns: tuple[str, ...], rows: NDArray[np.int64]) -> bool:

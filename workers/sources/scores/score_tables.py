@@ -6,7 +6,6 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from privcore import attacks
 from workers.databases import NAME
 from workers.lake.manifest import (
     LARGEST_EPSILON,
@@ -91,10 +90,8 @@ class ScoreTables(DayTable):
     column of lists."""
     proxy: Scores
     """The same of a model that never saw the day: what was served that day."""
-    scale: Literal["probability", "log_odds", "number"] = "probability"
-    """What the columns hold; log-odds are scores before the logistic or softmax. number: the label
-    is a number, and the columns are predictions of it; the audit tests whether it lies above the
-    proxy's."""
+    scale: Literal["probability", "log_odds"] = "probability"
+    """What the columns hold; log-odds are scores before the logistic or softmax."""
 
     context: tuple[Name, ...] = ()
     """Columns of features that are known before the label. From them a student learns what the
@@ -146,10 +143,6 @@ class ScoreTables(DayTable):
                 "earlier beside context: a student of the features needs no earlier models; leave "
                 "one of both out"
             )
-        if self.earlier and self.scale == "number":
-            raise ValueError(
-                "earlier works with class labels and not with numbers: leave earlier out"
-            )
         if self.earlier and {self.target, self.proxy} & set(self.earlier):
             raise ValueError("earlier names the target or the proxy: name models before the proxy")
         return self
@@ -170,15 +163,8 @@ class ScoreTables(DayTable):
         known = [str(value) for value in self.classes]
         if named_twice(self.classes):
             raise ValueError(f"classes {known} names one twice: write each once")
-        if self.scale == "number" and self.classes != type(self).model_fields["classes"].default:
-            raise ValueError(f"a number has no classes: leave classes {known} out, or scale")
         for role in ("target", "proxy", *self.earlier_roles):
             columns = self.columns_of(role)
-            if self.scale == "number" and len(columns) > 1:
-                raise ValueError(
-                    f"{role} names {len(columns)} columns, but a number has one prediction: name "
-                    "one column"
-                )
             if len(columns) not in {1, len(known)}:
                 raise ValueError(
                     f"{role} has {len(columns)} columns for {len(known)} classes: write one per "
@@ -196,8 +182,7 @@ class ScoreTables(DayTable):
     @property
     def label_column(self) -> LabelColumn:
         """The label's column and classes."""
-        classes = attacks.ABOVE if self.scale == "number" else self.classes
-        return LabelColumn(column=self.columns_of("label")[0], classes=classes)
+        return LabelColumn(column=self.columns_of("label")[0], classes=self.classes)
 
     @property
     def others(self) -> dict[str, OtherTable]:

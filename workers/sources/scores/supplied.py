@@ -4,7 +4,6 @@ The target's are those of the day's model on the day's rows; the proxy's those o
 saw the day, like what was served that day, before the labels existed.
 """
 
-import dataclasses
 import datetime as dt
 import functools
 import hashlib
@@ -16,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from privcore.attacks import RankedPredictions, borders, mean_of_models
+from privcore.attacks import mean_of_models
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch
@@ -35,17 +34,15 @@ from workers.remark import RemarkKind, remarked
 from workers.sources.join_context import JoinContext
 from workers.sources.scores.csv_rows import as_parquet, column_kinds
 from workers.sources.scores.joined import first_columns, flattened, join
-from workers.sources.scores.number_scores import NumberScores
 from workers.sources.scores.query_rows import QueryDay
 from workers.sources.scores.score_columns import (
     clearly_apart,
     missing,
     read_probabilities,
     same_model,
-    same_numbers,
 )
 from workers.sources.scores.score_tables import EarlierTable, ScoreTables
-from workers.sources.source import Digests, Numbers, SharedScores
+from workers.sources.source import Digests, SharedScores
 from workers.sources.tables.table_files import CSV, TableDay, find_day, partition_of
 from workers.sources.tables.table_rows import DayRows, check_table_columns
 
@@ -103,7 +100,6 @@ class ScoreSource:
     supplied: SuppliedScores
     found: TableDay | QueryDay
     joined_with: tuple[tuple[str, TableDay], ...] = ()
-    borders: tuple[float, ...] | None = None
 
     @property
     def joined(self) -> bool:
@@ -185,11 +181,6 @@ class ScoreSource:
     def without_models(self) -> "ScoreSource":
         """Return itself: no model is asked."""
         return self
-
-    @property
-    def gives_chances(self) -> bool:
-        """True if predictions are no numbers."""
-        return self.tables.scale != "number"
 
     @property
     def declared_in(self) -> str:
@@ -297,54 +288,22 @@ class ScoreSource:
 
         A record without probabilities is bad, as one without a label is.
         """
-        if self.gives_chances:
-            labels, bad = self._rows.labels(batch, self.label)
-        else:
-            labels, bad = self._as_numbers.labels(batch)
+        labels, bad = self._rows.labels(batch, self.label)
         lacking = self._lacking(batch)
-        what = "probability" if self.gives_chances else "finite prediction"
-        found = f"no {what} of {self._models}: score every row of the day with all of these models"
+        found = (
+            f"no probability of {self._models}: score every row of the day with all of these models"
+        )
         bad += batch.bad_rows(lacking & (labels >= 0), Reason.SCORES_MISSING, found)
         return np.where(lacking, -1, labels), bad
 
     def _lacking(self, batch: Batch) -> NDArray[np.bool_]:
         """Return where a prediction of some model is missing."""
-        if not self.gives_chances:
-            return self._as_numbers.unscored(batch)
         lacking = [missing(batch.column(column)) for column in self._scores]
         return np.asarray(functools.reduce(np.logical_or, lacking))
 
     def present(self, batch: Batch) -> NDArray[np.bool_]:
         """Return whether each row is of the day and has predictions, whatever its label is."""
         return np.asarray(self._rows.today(batch) & ~self._lacking(batch))
-
-    @property
-    def sampled(self) -> tuple[str, ...]:
-        """Columns that numbers are matched by; none of probabilities."""
-        return () if self.gives_chances else self._as_numbers.sampled
-
-    def sample(self, batch: Batch) -> NDArray[np.float64]:
-        """Return what the proxy predicts for rows of the day."""
-        return self._as_numbers.sample(batch)
-
-    def knowing(self, sample: NDArray[np.float64]) -> "ScoreSource":
-        """Return the source with the places that a sample gives the proxy's predictions."""
-        return dataclasses.replace(self, borders=tuple(borders(sample).tolist()))
-
-    def undecided(self, batch: Batch) -> RankedPredictions | None:
-        """Return what stands for probabilities where predictions are numbers."""
-        return None if self.gives_chances else self._as_numbers.undecided(batch)
-
-    def numbers(self, batch: Batch) -> Numbers | None:
-        """Return the columns' numbers; None where they hold probabilities."""
-        if self.gives_chances:
-            return None
-        read = functools.partial(self._as_numbers.numbers, batch)
-        return Numbers(read("label"), read("target"), read("proxy"))
-
-    @property
-    def _as_numbers(self) -> NumberScores:
-        return NumberScores(self.tables, self._rows, self.borders)
 
     def others(self, batch: Batch) -> NDArray[np.int64] | None:
         """Return None: there are no decoys."""
@@ -367,23 +326,15 @@ class ScoreSource:
         Raises:
             NotEvaluableError: the values are no probabilities, or the proxy's are the target's.
         """
-        if self.gives_chances:
-            target, proxy = (self._chances(batch, shared, role) for role in ("target", "proxy"))
-            self._check_earlier(target, batch, shared)
-            if clearly_apart(target, proxy):
-                return target, proxy
-            same, what, compared = same_model, "probabilities", (target, proxy)
-        else:
-            numbers = self._as_numbers
-            with shared.stage("predict"):
-                target, proxy = numbers.sides(batch)
-            same, what = same_numbers, "predictions"
-            compared = (numbers.numbers(batch, "target"), numbers.numbers(batch, "proxy"))
+        target, proxy = (self._chances(batch, shared, role) for role in ("target", "proxy"))
+        self._check_earlier(target, batch, shared)
+        if clearly_apart(target, proxy):
+            return target, proxy
         played = self.present(batch)  # rows of other days have no probabilities
-        if same(compared[0][played], compared[1][played]):
+        if same_model(target[played], proxy[played]):
             raise NotEvaluableError(
                 Reason.PROXY_IS_TARGET,
-                f"The proxy's {what} in {batch.path} are the target's, record for record: "
+                f"The proxy's probabilities in {batch.path} are the target's, record for record: "
                 "set scores.proxy to those of a model that never saw the day, like those that were "
                 "served.",
             )

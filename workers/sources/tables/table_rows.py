@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from privcore.attacks import ABOVE
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch, only_in_folder, unknown_label
@@ -59,16 +58,8 @@ class DayRows:
         Raises:
             NotEvaluableError: the columns hold no classes, or no days.
         """
-        return self.those_of_today(batch, label, batch.labels(label)[0])
-
-    def those_of_today(
-        self, batch: Batch, label: LabelColumn, labels: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], BadRecords]:
-        """Return class indices, -1 for rows of other days; and what of the day's are none.
-
-        Rows of no day keep their label, so that they are counted as rows that do not play.
-        """
-        today = self.today(batch)
+        # Rows of no day keep their label, so that they are counted as rows that do not play.
+        labels, today = batch.labels(label)[0], self.today(batch)
         bad = self._bad_labels(batch, label, labels, (labels < 0) & today)
         return np.where(today | self._of_no_day(batch), labels, -1), bad
 
@@ -83,9 +74,7 @@ class DayRows:
         if not bad.any():
             return BadRecords.none()
         column, said = batch.column(label.column), f"{self.table.KEY}.classes"
-        found = f"no finite number in {label.column!r}: correct the labels"
-        if label.classes != ABOVE:
-            found = unknown_label(column, label, labels, int(np.argmax(bad)), said=said)
+        found = unknown_label(column, label, labels, int(np.argmax(bad)), said=said)
         return batch.bad_rows(bad, Reason.LABEL_INVALID, found)
 
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -24,7 +24,7 @@ GIVEN: dict[str, Any] = {"table": "t", "label": "y", "target": "p", "proxy": "q"
         ({"proxy": {"table": "u", "column": "q"}}, "give record"),
         ({"tables": "t"}, "Extra inputs"),
         ({"earlier": ("r",), "context": ("age",)}, "earlier beside context"),
-        ({"earlier": ("r",), "scale": "number"}, "class labels and not with numbers"),
+        ({"scale": "number"}, "'probability' or 'log_odds'"),
         ({"earlier": ("r", "q")}, "names the target or the proxy"),
         ({"earlier": (("a", "b", "c"),)}, "earlier 1 has 3 columns for 2 classes"),
         ({"earlier": ({"table": "u", "column": "q"},)}, "give record"),

@@ -392,6 +392,12 @@ WRONG = {
         "scores_missing",
         "no probability of target or proxy",
     ),
+    "number": (
+        {},
+        {"clicked": pl.int_range(pl.len()) / 3.0},
+        "label_invalid",
+        "a number, and none of the model's 2 classes 0, 1: write whether it is above a threshold",
+    ),
     "another day": ({"day": "ds"}, None, "label_invalid", "no column 'ds'"),
 }
 
