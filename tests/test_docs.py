@@ -165,3 +165,13 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing(tmp_path: pathlib
             r'<(?:script|img|iframe)[^>]+src="(https?:[^"]*)"', page.read_text(encoding="utf-8")
         ) + re.findall(r'<link[^>]+href="(https?:[^"]*)"', page.read_text(encoding="utf-8"))
         assert loaded == [], page
+
+
+def test_no_page_installs_from_an_index_by_a_name_that_is_not_ours() -> None:
+    """The public index has no package of this name, so a stranger could register it."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    for folder in (ROOT / "deploy", ROOT / "infra"):
+        pages += [page for page in folder.rglob("*") if page.suffix != ".pyc"]
+    told = re.compile(r"(?:pip|uv add|uvx|pipx|tool) (?:install |run )?['\"]?privaudit\b")
+    found = [str(page) for page in pages if page.is_file() and told.search(page.read_text("utf-8"))]
+    assert found == []

@@ -65,8 +65,7 @@ ELSEWHERE = {
         "workers.audit.enough workers.exceptions workers.sources.source"
     ),
     "workers/audit/test_run.py": (
-        "workers.audit.record workers.audit.record_details workers.audit.remarks workers.plan "
-        "workers.audit.request workers.lake.manifest"
+        "workers.audit.record workers.audit.record_details workers.plan workers.audit.request"
     ),
     "workers/audit/test_locate.py": "workers.audit.replay workers.scan.segment_look",
     "workers/audit/test_verify.py": "workers.warehouse.record_digest",
@@ -90,7 +89,6 @@ ELSEWHERE = {
     "workers/sources/test_proposal.py": "workers.sources.predicted_label",
     "workers/sources/scores/test_query_rows.py": "workers.databases",
     "workers/sources/scores/test_score_tables.py": "workers.sources.tables.day_tables",
-    "workers/sources/scores/test_supplied.py": "workers.sources.tables.table_rows",
     "workers/publication/test_publish.py": (
         "workers.publication.statement_conclusion workers.publication.statement_row"
     ),
@@ -117,7 +115,6 @@ ELSEWHERE = {
     "workers/release/test_release_table.py": "workers.release.table",
     "workers/scan/test_label_pass.py": "workers.logs workers.scan.cost",
     "workers/scan/test_work_unit.py": "workers.labels.shards",
-    "workers/training/test_drawn_decoys.py": "workers.labels.decoy_commitment",
     "workers/training/test_methods.py": (
         "workers.training.alibi workers.training.learner workers.training.method "
         "workers.training.multi_stage workers.training.named workers.training.partition "
@@ -128,12 +125,7 @@ ELSEWHERE = {
         "workers.warehouse.with_windows"
     ),
     "workers/warehouse/test_views.py": "workers.warehouse.sql",
-    "security/test_owner_attacks.py": (
-        "workers.audit.reversed_labels workers.audit.worse_than_shares"
-    ),
-    "security/test_sixth_round.py": "privcore.attacks.unlike_arms",
-    "security/test_sizes.py": "workers.lake.limits",
-    "security/test_tenth_round_outputs.py": "flows.lasting_output",
+    "security/test_bounded_bytes.py": "workers.lake.limits",
     "deploy/test_deploy.py": "flows.run.publish_report",
     "flows/test_cli.py": (
         "flows.commands.operate flows.commands.options flows.commands.show flows.failures"

@@ -130,11 +130,6 @@ def remarked(kind: RemarkKind, sentence: str) -> tuple[Remark, ...]:
     return (Remark(kind, sentence),) if sentence else ()
 
 
-def sentences_of(remarks: Iterable[Remark]) -> str:
-    """Return what remarks say, one sentence after the other."""
-    return " ".join(each.sentence for each in remarks)
-
-
 def same_but_for_doubts(one: str, other: str) -> bool:
     """Return whether two verdicts may be the same audit's: a doubt has no version of the method."""
     return one == other or {one, other} == {Verdict.CONSISTENT, Verdict.DOUBTFUL}

@@ -77,3 +77,11 @@ def test_every_alert_has_an_automation() -> None:
     waited = {name for one in AUTOMATIONS for name in one["trigger"]["expect"]}
     # Nobody is notified of an acknowledged violation: that is what it was acknowledged for.
     assert {str(event) for event in Event} - waited == {Event.VIOLATED_AS_KNOWN}
+
+
+def test_no_example_runs_an_action_that_a_tag_alone_names() -> None:
+    """Who may move the tag had code run beside the registry's token."""
+    texts = (file.read_text("utf-8") for file in (ROOT / "deploy").rglob("*.yml"))
+    used = [one for text in texts for one in re.findall(r"uses: (\S+)", text)]
+    assert used
+    assert all(re.search("@[0-9a-f]{40}$", one) for one in used)

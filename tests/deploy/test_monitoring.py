@@ -193,3 +193,20 @@ def _without_annotations(folder: pathlib.Path) -> pathlib.Path:
     file = folder / "rules.yaml"
     file.write_text(yaml.safe_dump({"groups": [{"name": "privaudit", "rules": rules}]}))
     return file
+
+
+def test_a_dashboard_without_metrics_is_not_green() -> None:
+    """Each of its four counts was a green nought where Prometheus had no result at all."""
+    dashboard = json.loads((ROOT / "deploy" / "grafana" / "privaudit.json").read_text("utf-8"))
+    counts = [panel for panel in dashboard["panels"] if panel["type"] == "stat"]
+    assert len(counts) == 4
+    for panel in counts:
+        shown = panel["fieldConfig"]["defaults"]
+        assert shown["noValue"] == "no data"
+        (mapping,) = shown["mappings"]
+        assert (mapping["options"]["match"], mapping["options"]["result"]["color"]) == (
+            "null+nan", "orange",
+        )  # fmt: skip
+        for query in panel["targets"]:
+            assert "vector(" not in query["expr"]
+            assert query["expr"].endswith('or 0 * count(privaudit_verdict{model=~"$model"})')

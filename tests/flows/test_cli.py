@@ -5,9 +5,11 @@ import subprocess
 import sys
 
 import pytest
+import typer
 
 import flows.run.auditing
 from flows.commands import checks
+from flows.commands.options import parse_moment
 from flows.failures import in_one_sentence
 from flows.settings import load_settings
 from tests.flows.conftest import Answer, Command
@@ -498,3 +500,9 @@ def test_help_lists_every_command_under_a_heading() -> None:
 def test_a_folder_that_is_missing_on_a_system_without_space_is_no_full_disk() -> None:
     error = FileNotFoundError(2, "No such file or directory", "/proc/none")
     assert in_one_sentence(error).startswith("FileNotFoundError: [Errno 2] No such file")
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00+14:00", "9999-12-31T23:59-14:00"])
+def test_a_moment_that_is_none_in_utc_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="is not a time"):
+        parse_moment(text)

@@ -1,4 +1,4 @@
-"""The lake and the warehouse that most attacks are played on."""
+"""The lake and the warehouse that most of these tests change."""
 
 import datetime as dt
 import pathlib
@@ -30,7 +30,7 @@ def one_row(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture
 def stored(one_row: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
-    """Return a warehouse that somebody else may write."""
+    """Return a warehouse of one audit, to be changed."""
     return shutil.copytree(one_row, tmp_path / "warehouse")
 
 

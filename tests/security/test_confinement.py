@@ -1,5 +1,6 @@
-"""Nothing outside the lake is read, whatever the lake holds."""
+"""Nothing outside the lake is read, and no pipe is waited for, whatever the lake holds."""
 
+import datetime as dt
 import os
 import pathlib
 import shutil
@@ -7,6 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
+from flows.commands.verify_bundle import check_evidence
+from flows.settings import load_settings
+from privcore.exceptions import TerminalError
 from tests.support.lake import (
     DAY,
     EVE,
@@ -14,8 +18,10 @@ from tests.support.lake import (
     edit_manifest,
     label_path,
     model_path,
+    small_lake,
 )
 from workers.audit.run import run_audit
+from workers.evidence.envelope import read_public_key
 from workers.executors import InProcess
 from workers.lake.layout import Lake, checkpoint_folder, labels_folder
 from workers.warehouse.schema import AuditRow
@@ -113,3 +119,30 @@ def test_folders_stay_below_the_lake_for_every_name() -> None:
     for name in ("a", "a.b", "a-b_c", "0"):
         assert checkpoint_folder(name, DAY) == f"models/{name}/day={DAY}"
         assert labels_folder(name, DAY) == f"labels/{name}/day={DAY}"
+
+
+def test_a_day_that_is_a_link_to_another_day_is_refused(tmp_path: pathlib.Path) -> None:
+    lake = small_lake(tmp_path / "lake")
+    folder = label_path(lake, "flights").parent
+    shutil.rmtree(folder)
+    folder.symlink_to(label_path(lake, "flights", EVE).parent)
+    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    assert (row.status, row.reason_code) == ("not_evaluable", "path_outside"), row.reason
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        load_settings,
+        read_public_key,
+        lambda path: check_evidence(path, [], dt.datetime.now(dt.UTC)),
+    ],
+    ids=["config", "trust", "bundle"],
+)
+def test_a_pipe_is_not_waited_for(
+    tmp_path: pathlib.Path, read: Callable[[pathlib.Path], object]
+) -> None:
+    """`privaudit verify` waited for one without end, whichever of its options named it."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TerminalError, match=r"cannot be read.*it is no plain file"):
+        read(tmp_path / "pipe")

@@ -162,7 +162,7 @@ def test_numbers_that_a_model_cuts_off_are_refused(hour: list[float], refused: b
 def test_a_forests_share_of_a_little_less_than_nothing_is_none(
     columns: int, below: float, kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Found on the way: forests of 10 or 30 trees, as skl2onnx writes them, were not evaluable."""
+    """Forests of 10 or 30 trees, as skl2onnx writes them, were not evaluable."""
     both = np.array([[below, 1.0 - below], [0.25, 0.75]])[:, 2 - columns :]
     monkeypatch.setattr(onnx_format, "_answers", lambda *_: (both, None))
     monkeypatch.setattr(onnx_format, "_check_few", lambda *_: None)

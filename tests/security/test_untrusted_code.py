@@ -2,23 +2,30 @@
 
 import ast
 import datetime as dt
+import os
 import pathlib
 import pickle
+import subprocess
 import sys
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import workers.audit.run
 from tests.support.audits import run_audits
 from tests.support.damages import MaliciousFile
 from tests.support.in_a_child import ends
-from tests.support.lake import DAY, PLAN
+from tests.support.lake import DAY, PLAN, label_path, label_rows
 from workers.audit.request import Request
+from workers.audit.run import run_audit
 from workers.executors import InProcess, PanicError
 from workers.lake.layout import Lake
 from workers.lake.model_sandbox import UnreadableModelError, describe_model
 from workers.one_child import OneChild
+from workers.warehouse.schema import AuditRow
+from workers.warehouse.sql import _connect, _guarded
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = ("privcore", "workers", "flows")
@@ -129,3 +136,63 @@ def test_a_reader_that_ends_the_process_ends_one_models_audit(
 def test_work_that_ends_its_process_is_an_error_of_that_work() -> None:
     with OneChild() as executor, pytest.raises(PanicError, match="SystemExit"):
         list(executor.map(ends, 0, [1]))
+
+
+STARTS = """
+import multiprocessing
+import sys
+
+import workers
+
+if __name__ == "__main__":
+    child = multiprocessing.get_context("spawn").Process(target=print, args=("ran",))
+    child.start()
+    child.join()
+    sys.exit(child.exitcode)
+"""
+
+
+def test_no_process_of_a_command_runs_modules_of_the_working_folder(tmp_path: pathlib.Path) -> None:
+    """Before, a spawned child ran `multiprocessing.py` of the folder in which a command started."""
+    script, folder = tmp_path / "command" / "starts.py", tmp_path / "shared"
+    script.parent.mkdir()
+    folder.mkdir()
+    script.write_text(STARTS)
+    for name in ("json", "multiprocessing", "pickle", "polars", "socket"):
+        (folder / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()")
+    environment = {name: each for name, each in os.environ.items() if name != "PYTHONSAFEPATH"}
+    ended = subprocess.run([sys.executable, script], cwd=folder, env=environment, check=False)
+    assert ended.returncode == 0
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_column_that_is_called_by_sql_is_a_column(tmp_path: pathlib.Path) -> None:
+    """Its name went on as an expression, which read a file of the exporting person's into CSV."""
+    secret = tmp_path / "secret"
+    secret.write_text("hunter2", "utf-8")
+    read = f"(select content from read_text('{secret}'))"  # noqa: S608  # what is tested
+    names = ["/*", f"/*\", '') then 'x' end, {read} as \"leak\", $$", '*/*/, 1 as "z']
+    forged = pa.table([pa.array(["v"]), pa.array(["v"]), pa.array([1])], names=names)
+    with _connect() as connection:
+        rows = connection.from_arrow(forged)
+        assert rows.project(", ".join(_guarded(rows))).to_arrow_table() == forged
+
+
+def audit(lake: Lake) -> AuditRow:
+    return run_audit(lake, "bad", DAY, plan=PLAN, executor=InProcess()).audit
+
+
+def test_a_pickle_in_a_files_schema_is_not_unpacked(lake: Lake, tmp_path: pathlib.Path) -> None:
+    """Arrow once unpickled `arrow.py_extension_type` (CVE-2023-47248)."""
+    marked = tmp_path / "marked"
+    pickled = b"cos\nsystem\n(S'touch " + os.fsencode(marked) + b"'\ntR."
+    table = label_rows(400, seed=1).to_arrow()
+    said = {
+        b"ARROW:extension:name": b"arrow.py_extension_type",
+        b"ARROW:extension:metadata": pickled,
+    }
+    place = table.schema.get_field_index("delay")
+    schema = table.schema.set(place, table.schema.field(place).with_metadata(said))
+    pq.write_table(table.cast(schema), label_path(lake, "bad-labels"))
+    assert audit(lake).status == "evaluated"
+    assert not marked.exists()

@@ -2,7 +2,13 @@
 
 from typing import Any
 
+import numpy as np
 import onnx
+from onnx import helper, numpy_helper
+
+WEIGHTS = numpy_helper.from_array(np.ones((3, 2), np.float32), "W")
+SCORES = helper.make_node("MatMul", ["X", "W"], ["S"])
+ANSWER = helper.make_node("Softmax", ["T"], ["Y"], axis=1)
 
 
 def onnx_file(

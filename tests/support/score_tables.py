@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from scipy.special import expit
 
-from tests.support.lake import DAY
+from tests.support.lake import DAY, declared
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
@@ -15,7 +16,7 @@ from workers.lake.manifest import Privacy
 from workers.plan import Plan
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.scores.supplied import SuppliedScores
-from workers.warehouse.schema import AuditRecord
+from workers.warehouse.schema import AuditRecord, AuditRow
 
 EMPTY_LAKE = Lake("/nowhere")
 PLAN = Plan(repetitions=4)
@@ -75,3 +76,58 @@ def audit(
     return run_audit(
         EMPTY_LAKE, "ads", DAY, plan=plan, executor=InProcess(), external_inputs=supplied
     )
+
+
+def predictions(rows: int = 800) -> pl.DataFrame:
+    """Return a table of a target that remembers the label of every training row."""
+    random = np.random.default_rng(1)
+    label, train = random.integers(0, 2, rows), random.random(rows) < 0.7
+    known = np.where(label == 1, 0.95, 0.05)
+    guessed = np.where(random.random(rows) < 0.5, 0.95, 0.05)
+    return pl.DataFrame({
+        "record": np.arange(rows),
+        "late": label,
+        "split": np.where(train, "train", "holdout"),
+        "old": random.uniform(0.3, 0.7, rows),
+        "new": np.where(train, known, guessed),
+    })  # fmt: skip
+
+
+def leaking_scores(rows: int = 2_000, *, leak: float, seed: int = 0) -> pl.DataFrame:
+    """Return what two models say of rows: the target moves training rows' log-odds by `leak`."""
+    random = np.random.default_rng(seed)
+    features = random.normal(size=rows)
+    label = random.random(rows) < expit(features)
+    train = random.random(rows) < 0.6
+    moved = features + random.normal(0.0, 0.3, rows) + leak * train * (2.0 * label - 1.0)
+    return pl.DataFrame(
+        {
+            "late": label.astype(np.int64),
+            "new": expit(moved),
+            "old": expit(features + random.normal(0.0, 0.2, rows)),
+            "split": np.where(train, "train", "holdout"),
+            "x": features,
+        }
+    )
+
+
+def audited_scores(
+    folder: pathlib.Path, rows: pl.DataFrame, plan: Plan = PLAN, *, unit: str = "row", **given: Any
+) -> AuditRow:
+    """Audit a day's rows of the columns `late`, `new` and `old`, against a declared 0.5."""
+    (folder / f"day={DAY}").mkdir(parents=True, exist_ok=True)
+    rows.write_parquet(folder / f"day={DAY}" / "one.parquet")
+    named = {"table": str(folder), "label": "late", "target": "new", "proxy": "old"}
+    scores = ScoreTables.model_validate(named | given)
+    return audit(scores, privacy=declared(0.5, unit=unit), plan=plan).audit
+
+
+def leaking_rows(count: int = 2_000) -> pl.DataFrame:
+    """Return a day's scores, of which the target remembers the labels."""
+    return score_rows(np.random.default_rng(0), count, leak=3.0, noise=0.3)
+
+
+def reason_or_bound(place: pathlib.Path, **changes: Any) -> str:
+    """Return what an audit says of a day's scores."""
+    record = audit(tables(place, **changes)).audit
+    return record.reason if record.epsilon_lower is None else f"{record.epsilon_lower:.1f}"

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from privcore.lower_bounds.secret import Secret
 from privcore.lower_bounds.windows import WINDOW_EPSILONS
-from tests.support.lake import PLAN
+from tests.support.lake import DAY, PLAN
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import (
     AuditRecord,
@@ -153,3 +153,20 @@ def forged_version(stored: pathlib.Path, *actions: object) -> None:
     number = 1 + max(int(file.stem) for file in log.glob("0*.json"))
     lines = "\n".join(map(json.dumps, actions))
     (log / f"{number:020}.json").write_text(lines, "utf-8")
+
+
+def commit_night(warehouse: Warehouse, verdict: str, *, day: dt.date = DAY, **changes: Any) -> str:
+    """Commit a night of `ads`, and return its id."""
+    record = evaluated("ads", day, **INPUTS | {"verdict": verdict} | changes)
+    warehouse.commit(record)
+    return record.audit.audit_id
+
+
+def night(ahead: int, wealth: float = 0.0, *, hour: int = 0, **changes: Any) -> AuditRecord:
+    """A night so many days after `DAY`, with so much evidence against its declaration."""
+    day = DAY + dt.timedelta(days=ahead)
+    record = evaluated("ads", day, hour=hour, **INPUTS | changes)
+    levels = tuple(np.tile(wealth + 1.0 - 2.0 * WINDOW_EPSILONS, 4).tolist())
+    told = {"window_log_wealth": levels, "claimed_log_wealth": (wealth,) * 4}
+    wealths = tuple(row.model_copy(update=told) for row in record.wealth)
+    return record.model_copy(update={"wealth": wealths})

@@ -1,5 +1,6 @@
 """Whatever a call does to its process, the caller gets an answer or a sentence, and goes on."""
 
+import json
 import pathlib
 import sys
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from privcore.exceptions import TransientError
 from tests.support.contained_calls import attempt, behave, triple
 from tests.support.tiers import rest_slow
 from workers import contained, contained_child
-from workers.contained import Contained, ContainedError
+from workers.contained import Contained, ContainedError, _read
 from workers.contained_child import WithBytes
 from workers.lake import model_sandbox
 from workers.lake.model_sandbox import UnreadableModelError, describe_model
@@ -205,3 +206,15 @@ def test_a_process_that_goes_away_by_itself_is_a_passing_fault(
         call(b"")
     monkeypatch.undo()
     assert call(b"fine") == "fine"
+
+
+def test_an_answer_of_many_empty_lists_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """256 MiB of them took 6.5 GB of the driver."""
+    assert contained._MOST_VALUES <= 1 << 23
+    monkeypatch.setattr(contained, "_MOST_VALUES", 1_000)
+    header = b'{"kind":"value","value":[' + b"[]," * 1_000 + b"[]]}"
+    assert _read(header, b"") is None
+    assert _read(header.replace(b"[],", b"", 100), b"") is not None
+    said = _read(json.dumps({"kind": "raised", "why": "x" * 10_000}).encode(), b"")
+    assert said is not None
+    assert len(said["why"]) == 300

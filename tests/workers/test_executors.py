@@ -1,5 +1,6 @@
 import datetime as dt
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -24,6 +25,7 @@ from tests.support.lake import (
 )
 from tests.support.tiers import rest_slow, tiered
 from tests.test_architecture import ROOT
+from workers import executors
 from workers.audit.request import Request
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor, InProcess, OnRay, on_ray
@@ -298,3 +300,33 @@ def test_who_finds_ray_connected_leaves_it_connected(executor: OnRay) -> None:
 def test_a_shard_survives_the_journey_to_a_worker(executor: OnRay) -> None:
     shard = Shard("flights", dt.date(2026, 3, 2), "part-00000.parquet", 3, 128)
     assert list(executor.map(lambda _, item: item, None, [shard])) == [shard]
+
+
+def test_what_ray_kept_of_runs_is_removed_a_week_later(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    """Logs, and rows that Ray had put on disk where a run was killed, stayed for good."""
+    monkeypatch.setattr(executors, "private_folder", lambda: tmp_path)
+    monkeypatch.delenv("RAY_TMPDIR", raising=False)
+    old, new = (tmp_path / "ray" / f"session_{number}" for number in (1, 2))
+    for session in (old, new):
+        (session / "logs").mkdir(parents=True)
+    os.utime(old, (0, 0))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "ray" / "session_latest").symlink_to(elsewhere)
+    os.utime(elsewhere, (0, 0))
+    assert executors._folder_of_ray() == tmp_path / "ray"
+    assert [one.exists() for one in (old, new, elsewhere)] == [False, True, True]
+
+
+def test_a_session_whose_driver_runs_is_kept_however_old_it_looks(tmp_path: pathlib.Path) -> None:
+    """A clock that jumped a week ahead, and each run of over a week, lost the files of its Ray."""
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    name = "session_2026-11-01_00-00-00_000000_"
+    for process in (os.getpid(), ended.pid):
+        (tmp_path / f"{name}{process}").mkdir()
+        os.utime(tmp_path / f"{name}{process}", (0, 0))
+    executors._remove_old_sessions(tmp_path)
+    assert [session.name for session in tmp_path.iterdir()] == [f"{name}{os.getpid()}"]

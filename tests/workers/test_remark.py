@@ -3,7 +3,7 @@
 import pathlib
 import re
 
-from workers.remark import Remark, RemarkKind, doubts_among, remarked, sentences_of
+from workers.remark import Remark, RemarkKind, doubts_among, remarked
 
 WORKERS = pathlib.Path(__file__).resolve().parents[2] / "workers"
 
@@ -12,7 +12,6 @@ def test_without_a_sentence_nothing_is_remarked_on() -> None:
     assert remarked(RemarkKind.ROWS_REPEATED, "") == ()
     told = remarked(RemarkKind.ROWS_REPEATED, "They do.")
     assert told == (Remark(RemarkKind.ROWS_REPEATED, "They do."),)
-    assert sentences_of((*told, Remark(RemarkKind.POWER_LOST, "So."))) == "They do. So."
 
 
 def test_doubts_are_told_from_what_honest_teams_do_and_from_words_that_are_none() -> None:

@@ -5,8 +5,12 @@ import pathlib
 
 import pytest
 
+from flows.commands.audits import _print_committed
+from flows.commands.printing import Form
+from flows.settings import load_settings
 from tests.flows.conftest import Command
 from tests.support.lake import DAY, write_settings
+from tests.support.warehouse import night, put_rows
 from workers.warehouse.store import Warehouse
 
 USAGE = 64
@@ -81,3 +85,16 @@ def test_a_run_takes_a_seed_and_its_record_says_which(
     assert (first["seed"], second["seed"]) == (0, 7)
     assert first["audit_id"] != second["audit_id"]
     assert Warehouse(str(folder / "warehouse")).scan("audits").collect().height == 2
+
+
+def test_a_run_under_another_plan_is_not_taken_for_the_nights(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`run --seed` of a violated day printed "consistent", with exit code 0."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    settings = load_settings(write_settings(tmp_path, ["ads"]))
+    counts, asked = night(0, verdict="violated"), night(0, hour=1, exploratory=True)
+    put_rows(warehouse, [counts, asked])
+    assert _print_committed([asked.audit], settings, Form.TABLE, one=True) == 1
+    said = capsys.readouterr().out
+    assert f"another audit counts, and not this one: {counts.audit.audit_id[:8]}." in said

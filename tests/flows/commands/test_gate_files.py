@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
+from flows.cli import app
+from privcore.exceptions import TerminalError
 from tests.flows.conftest import Command
 from tests.support.mlflow_stub import Registry, mlflow_stub
 from tests.support.release import leaky, put_files, quiet, rows
@@ -150,3 +153,22 @@ def test_missing_files_are_named(tmp_path: pathlib.Path, privaudit: Command) -> 
         answer = privaudit("gate", "--target", target, "--proxy", given[1], "--table", given[2],
                            "--declared", "2")  # fmt: skip
         assert (answer.code, why in answer.err) == (3, True)
+
+
+def test_no_file_of_an_earlier_gate_says_pass(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gate that ended early left yesterday's files, which build servers read all the same."""
+    monkeypatch.chdir(tmp_path)
+    kept = {"gate.xml": "<testsuites/>", "gate.md": "**pass**"}
+    for name, content in kept.items():
+        pathlib.Path(name).write_text(content, "utf-8")
+    given = ["--target", "new.ubj", "--proxy", "old.ubj", "--table", "rows.parquet"]
+    files = ["--junit", "gate.xml", "--summary", "gate.md"]
+    ended = CliRunner().invoke(app, ["gate", *given, "--declared", "2", *files])
+    assert isinstance(ended.exception, TerminalError)
+    suites = ET.parse("gate.xml").getroot()  # noqa: S314  # our own
+    assert (suites.get("failures"), suites.get("errors")) == ("0", "1")
+    (error,) = suites.iter("error")
+    assert error.get("message") == "error: The gate ended before it came to an answer."
+    assert "**error**" in pathlib.Path("gate.md").read_text("utf-8")

@@ -5,9 +5,12 @@ import pathlib
 
 import pytest
 
+from flows.commands.stored import not_the_days
 from tests.flows.conftest import Command
 from tests.support.lake import DAY, EVE, label_rows, put_labels, put_model, write_settings
+from tests.support.warehouse import commit_night
 from workers.lake.layout import Lake
+from workers.warehouse.store import Warehouse
 
 
 @pytest.fixture
@@ -60,3 +63,21 @@ def test_an_audit_that_is_not_there_is_one_sentence(
     answer = privaudit("locate", "0f3c2a91")
     assert answer.code == 3
     assert answer.err.count("\n") <= 2
+
+
+@pytest.mark.slow
+def test_an_audit_that_is_not_the_days_says_so(
+    tmp_path: pathlib.Path,
+) -> None:
+    """`explain` and `verify` of the kinder one read like the night's verdict."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    first = commit_night(warehouse, "violated")
+    kinder = commit_night(warehouse, "consistent", labels_digest="x" * 64)
+    asked = commit_night(warehouse, "consistent", day=EVE, exploratory=True)
+    assert not_the_days(warehouse, first) == ""
+    counts = f"Of ads on {DAY} another audit counts, and not this one: {first[:8]}."
+    assert not_the_days(warehouse, kinder) == counts
+    assert not_the_days(warehouse, asked).endswith("this one is exploratory.")
+    warehouse.withdraw(first, "Damaged labels.")
+    assert not_the_days(warehouse, first) == "This audit was withdrawn: Damaged labels."
+    assert not_the_days(warehouse, kinder) == ""

@@ -2,12 +2,14 @@
 
 import dataclasses
 import json
+import os
 import pathlib
 
 import jsonschema
 import polars as pl
 import pytest
 
+from privcore.exceptions import TerminalError
 from tests.flows.conftest import Command
 from tests.support.lake import DAY, label_path, manifest_of, model_path
 from tests.test_architecture import ROOT
@@ -15,6 +17,7 @@ from workers.lake.layout import Lake
 from workers.lake.manifest import json_schema, parse_manifest
 from workers.lake.model_sandbox import ModelDescription, describe_model
 from workers.sources import manifest_proposal
+from workers.sources.manifest_proposal import proposed_manifest
 
 
 def asked(lake: Lake, *more: str) -> list[str]:
@@ -83,3 +86,16 @@ def test_the_documented_manifest_and_schema_are_the_codes(privaudit: Command) ->
     check.validate(json.loads(example))
     for changed in ({"epsilon": 1}, {"label": None}, {"schema_version": 2}):
         assert not check.is_valid(json.loads(example) | changed)
+
+
+@pytest.mark.parametrize("pipe", ["model.cbm", "rows.parquet"])
+def test_a_manifest_is_made_of_plain_files(tmp_path: pathlib.Path, pipe: str) -> None:
+    for name in ("model.cbm", "rows.parquet"):
+        (tmp_path / name).write_bytes(b"nothing")
+    (tmp_path / pipe).unlink()
+    os.mkfifo(tmp_path / pipe)
+    with pytest.raises(TerminalError, match="cannot be read"):
+        proposed_manifest(
+            tmp_path / "model.cbm", tmp_path / "rows.parquet",
+            model="m", day=DAY, dataset="d", label="y",
+        )  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 import rich.console
 
 import flows.commands.printing
-from flows.commands.printing import Form, as_csv, form_of, print_rows, working
+from flows.commands.printing import Form, as_csv, form_of, json_text, print_rows, working
 from tests.flows.conftest import Command
 from tests.support.lake import DAY, EVE, write_settings
 from tests.support.warehouse import evaluated, put_rows
@@ -108,3 +108,9 @@ def test_every_command_with_a_table_prints_it_as_csv_and_json(
     assert all(line == line.rstrip() and line for line in table.splitlines())
     if asked == "sql":
         assert table.count(LONG.strip()) == len(rows) == 2
+
+
+def test_json_has_no_number_that_json_has_not() -> None:
+    """A row without a finite figure made the answer of a command unreadable for other programs."""
+    told = json_text([{"bound": float("nan"), "all": (float("inf"), 1.0)}])
+    assert json.loads(told, parse_constant=pytest.fail) == [{"bound": None, "all": [None, 1.0]}]

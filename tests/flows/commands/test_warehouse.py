@@ -1,13 +1,19 @@
 import csv
+import datetime as dt
 import json
 import pathlib
+import types
+from typing import Any
 
 import pytest
 
+from flows.notify.alerts import Alert, Event
 from flows.run.maintain_warehouse import maintain_warehouse
+from flows.run.withdrawing import delete_audits, withdraw_audit
+from flows.settings import load_settings
 from tests.flows.conftest import Command
 from tests.support.lake import DAY, EVE, PLAN, label_rows, put_labels, small_lake, write_settings
-from tests.support.warehouse import evaluated, failed, put_rows
+from tests.support.warehouse import commit_night, evaluated, failed, night, put_rows
 from workers import executors
 from workers.audit.run import run_audit
 from workers.executors import InProcess
@@ -214,3 +220,48 @@ def test_an_audit_is_withdrawn_by_its_id_and_for_a_reason(
     assert (code, "The wrong lake." in said) == (3, True)
     _, out, _ = privaudit("sql", "select why from audit_withdrawals", "--json")
     assert json.loads(out) == [{"why": "The wrong lake."}]
+
+
+def test_whoever_takes_an_audit_back_is_told_of(
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    alerts: list[Any],
+) -> None:
+    """Only the first page said so, and an operator's act turned a standing."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    settings = load_settings(write_settings(tmp_path, ["ads"]))
+    monkeypatch.setattr("pwd.getpwuid", lambda _: types.SimpleNamespace(pw_name="anna"))
+    first = commit_night(warehouse, "violated")
+    assert withdraw_audit(settings, first, why="It proved 0.93.") == ()
+    (alert,) = alerts
+    assert (alert.event, alert.model, alert.day) == (Event.WITHDRAWN, "ads", DAY)
+    assert (
+        alert.reason
+        == f"user anna took back the audit {first[:8]}, which was violated: It proved 0.93."
+    )
+
+
+def test_refutations_that_are_deleted_are_told_of(
+    tmp_path: pathlib.Path, alerts: list[Any]
+) -> None:
+    """Deleting the days that accuse turned a standing, and nobody heard of it."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    settings = load_settings(write_settings(tmp_path, ["ads"]))
+    commit_night(warehouse, "violated", day=EVE)
+    deleted, undelivered = delete_audits(settings, DAY)
+    assert (deleted.audits, undelivered) == (1, ())
+    (alert,) = alerts
+    assert (alert.event, alert.model, alert.notify) == (Event.WITHDRAWN, "ads", ())
+    assert "of which 1 refute what ads declared" in alert.reason
+
+
+def test_nights_that_refute_together_are_not_deleted_in_silence(
+    tmp_path: pathlib.Path, alerts: list[Alert]
+) -> None:
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    settings = load_settings(write_settings(tmp_path, ["ads"]))
+    put_rows(warehouse, [night(ahead, 1.6) for ahead in range(4)])
+    delete_audits(settings, DAY + dt.timedelta(days=3))
+    (alert,) = alerts
+    assert (alert.event, alert.model) == (Event.WITHDRAWN, "ads")
+    assert "with its other nights those of ads refute what it declared" in alert.reason

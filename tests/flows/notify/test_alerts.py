@@ -17,13 +17,17 @@ from flows.notify.alerts import (
     missing_alert,
     remarks_alert,
     standing_alert,
+    total_alert,
     unlisted_alert,
 )
 from flows.notify.artifacts import counted, markdown_text, summary
 from flows.settings import Settings, load_settings
-from tests.support.lake import DAY
+from tests.support.lake import DAY, write_settings
+from tests.support.warehouse import evaluated, night, put_rows
 from workers.audit.label_state import declaration_location, label_column_warning
 from workers.warehouse.schema import AuditRow, Status
+from workers.warehouse.store import Warehouse
+from workers.warehouse.together import together
 from workers.warehouse.unlisted import Unlisted
 
 MANIFEST = declaration_location("computed", None)
@@ -219,3 +223,45 @@ def test_a_summary_counts_rounds_towards_zero_and_puts_the_worst_first() -> None
     assert counted(rows) == "1 error, 1 violated, 1 consistent."
     assert counted([]) == "No audit."
     assert "| 1.23 | 0.5 |" in summary("Night", rows, report=None)
+
+
+def test_two_changes_of_one_night_are_two_alerts(settings: Settings) -> None:
+    """A receiver drops an alert whose id it knows: one change hid the other."""
+    row = evaluated("ads", DAY).audit
+    told = ["A manifest changed.", "Labels came late.", "A manifest changed."]
+    assert len({inputs_alert(row, one, settings).id for one in told}) == 2
+
+
+def test_a_total_that_is_exceeded_by_more_is_another_alert(
+    tmp_path: pathlib.Path,
+) -> None:
+    """A receiver drops an alert whose id it knows: 9 and 59 about the same labels had one."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    settings = load_settings(write_settings(tmp_path, ["ads"]))
+    given = {"dataset": "clicks", "neighbors": "replace", "declared_by": "anna"}
+    ids = set()
+    for ahead, epsilon in enumerate((9.0, 50.0)):
+        put_rows(warehouse, [night(ahead, epsilon_declared=epsilon, trained_since=DAY, **given)])
+        (found,) = together(warehouse, day=DAY + dt.timedelta(days=ahead))
+        assert found.day == DAY
+        ids.add(total_alert(found, found.sentence(8.0), settings).id)
+    assert len(ids) == 2
+
+
+SEEING = {"epsilon_ceiling": 8.0, "epsilon_detectable": 0.2, "epsilon_lower": 0.0}
+
+
+REFUTED = SEEING | {"verdict": "violated", "epsilon_lower": 1.0}
+
+
+def test_an_alert_about_one_runs_plan_says_that_seeds_can_be_tried(settings: Settings) -> None:
+    """Of a hundred seeds some accuse an honest model, in the words of a night's own verdict."""
+    tried = alert_of(night(0, **REFUTED | {"exploratory": True}).audit, settings)
+    asked = alert_of(night(0, **REFUTED).audit, settings)
+    assert tried is not None
+    assert asked is not None
+    assert "by another plan" in tried.subject
+    assert "of several plans or seeds one may refute what is true" in tried.reason
+    assert "by another plan" not in asked.subject
+    assert "seeds" not in asked.reason
+    assert (tried.incident, asked.incident is None) == (None, False)

@@ -10,14 +10,15 @@ import flows.report.known_windows
 import flows.run.auditing
 import flows.run.conclusion
 from flows.notify.alerts import Event, alert_of
-from flows.notify.incidents import REACH, incident_id, incidents_before, resolves
+from flows.notify.incidents import REACH, Stage, incident_id, incidents_before, resolves
 from flows.run.auditing import _of_incident
 from flows.run.conclusion import _beside
 from flows.settings import Settings
 from privcore.exceptions import TransientError
-from tests.support.lake import DAY
+from tests.support.lake import DAY, EVE
 from tests.support.tiers import rest_slow
-from tests.support.warehouse import evaluated, failed
+from tests.support.warehouse import commit_night, evaluated, failed, put_rows
+from tests.support.warehouse import night as night_of
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
@@ -181,3 +182,53 @@ def test_what_no_night_of_28_days_remarked_on_is_told_once(
 def test_a_first_night_tells_its_doubts_alone(settings: Settings, warehouse: Warehouse) -> None:
     doubtful = {"verdict": "doubtful", "remarks": ("power_lost", "rows_miscounted")}
     assert remarked(settings, warehouse, 0, **doubtful) == ["rows miscounted"]
+
+
+@pytest.mark.slow
+def test_an_incident_that_grows_notifies_again(warehouse: Warehouse, settings: Settings) -> None:
+    """A small violation opened an incident in which nobody heard of a large one."""
+    commit_night(warehouse, "violated", day=EVE, epsilon_lower=0.6)
+    for proved, event, said in (
+        (1.5, Event.STILL_VIOLATED, False),
+        (1.7, Event.VIOLATED, True),
+    ):
+        row = evaluated("ads", DAY, verdict="violated", epsilon_lower=proved, epsilon_ceiling=5.0)
+        alert = _of_incident(alert_of(row.audit, settings), row.audit, settings)
+        assert alert is not None
+        assert alert.event is event
+        assert ("more than twice the 0.60" in alert.reason) is said
+
+
+@pytest.mark.slow
+def test_an_incident_that_grows_step_by_step_notifies_again(
+    warehouse: Warehouse, settings: Settings
+) -> None:
+    """0.51, 1.5, 2.9 and 5.8: none proves twice as much as all before it."""
+    events = []
+    for ahead, proved in enumerate((0.51, 1.5, 2.9, 5.8)):
+        row = night_of(ahead, verdict="violated", epsilon_lower=proved, epsilon_ceiling=8.0).audit
+        alert = _of_incident(alert_of(row, settings), row, settings)
+        events.append(None if alert is None else alert.event)
+        put_rows(warehouse, [night_of(ahead, verdict="violated", epsilon_lower=proved)])
+    assert events == [Event.VIOLATED, Event.STILL_VIOLATED, Event.VIOLATED, Event.STILL_VIOLATED]
+
+
+SEES = {"epsilon_ceiling": 8.0, "epsilon_detectable": 0.2, "epsilon_lower": 0.0}
+
+
+SEES_AND_REFUTED = SEES | {"verdict": "violated", "epsilon_lower": 1.0}
+
+
+@pytest.mark.parametrize(("chosen", "stage"), [(False, Stage.GOES_ON), (True, Stage.GROWS)])
+def test_a_bound_by_a_plan_that_somebody_chose_hushes_no_night(
+    warehouse: Warehouse, chosen: bool, stage: Stage
+) -> None:
+    """The bound of which people last heard was that of another seed, so that none grew beyond."""
+    loud = {"epsilon_lower": 9.0, "exploratory": chosen}
+    put_rows(
+        warehouse,
+        [night_of(0, **SEES_AND_REFUTED), night_of(1, hour=24, **SEES_AND_REFUTED | loud)],
+    )
+    tonight = night_of(2, hour=48, **SEES_AND_REFUTED | {"epsilon_lower": 4.0})
+    incident = incidents_before(warehouse, [tonight.audit])[tonight.audit.audit_id]
+    assert incident.stage(tonight.audit, 4.0) is stage

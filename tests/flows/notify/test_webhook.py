@@ -22,7 +22,7 @@ from flows.notify import webhook as webhook_module
 from flows.notify.webhook import SIGNATURE, TIMESTAMP, WebhookError, send, sign
 from flows.settings import WebhookSettings
 from workers import patience
-from workers.patience import Patience
+from workers.patience import ONCE, Patience
 
 SECRET = "a secret of this test"  # noqa: S105
 PAYLOAD = {"subject": "ads <script> on 2026-03-02", "id": "1", "figures": {"epsilon_lower": 1.5}}
@@ -310,3 +310,11 @@ def test_a_silent_webhook_delays_a_night_by_minutes_whatever_the_number_of_alert
     monkeypatch.setattr(webhook_module, "_post", silent)
     alert(999)
     assert tries.count("999") == 5  # it has taken one since: patience is whole again
+
+
+@pytest.mark.parametrize("url", ["https://a\nb/", "https://xn--/"])
+def test_an_address_that_is_none_ends_no_delivery(url: str) -> None:
+    """It was an unexpected error, after which no alert of the night was sent."""
+    webhook = WebhookSettings.model_validate({"url": url, "secret": "0123456789abcdef" * 3})
+    with pytest.raises(WebhookError, match="did not take"):
+        send(webhook, {"subject": "s"}, patience=ONCE)

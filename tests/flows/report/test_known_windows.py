@@ -19,6 +19,7 @@ from flows.settings import load_settings
 from tests.flows.conftest import Command
 from tests.support.lake import write_settings
 from tests.support.tiers import rest_slow
+from tests.support.warehouse import night as night_of
 from tests.support.warehouse import put_rows
 from tests.workers.warehouse.test_night_windows import START, night
 from workers.warehouse.night_columns import EPSILON_STANDING, NIGHTS_REMARK
@@ -265,3 +266,30 @@ def test_nights_that_contradict_each_other_are_read_again(
         assert found[EPSILON_STANDING].null_count() == 7
         assert "contradict each other" in found.sort("day")[NIGHTS_REMARK][-1]
     assert len(derived.pop()) == 7
+
+
+@pytest.mark.slow
+def test_nights_that_refuted_together_stay_so_whatever_labels_come_later(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Ten such nights, each audited again with labels of noise, were consistent together."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    put_rows(warehouse, [night_of(ahead, 1.6) for ahead in range(4)])
+    before = standings(warehouse, tmp_path)[-1]
+    assert before["standing"].item() == "violated"
+    noise = [night_of(ahead, -0.5, hour=1, labels_digest="x" * 64) for ahead in range(4)]
+    put_rows(warehouse, noise)
+    after = standings(warehouse, tmp_path)[-1]
+    assert after["audit_id"].item() == noise[-1].audit.audit_id
+    for column in ("standing", "epsilon_standing"):
+        assert after[column].item() == before[column].item()
+    first = warehouse.first_audits(pl.Series(["ads"]))["audit_id"][0]
+    warehouse.withdraw(first, "The labels were damaged.")
+    assert standings(warehouse, tmp_path)["standing"].to_list() == ["consistent"] * 4
+
+
+def standings(warehouse: Warehouse, folder: pathlib.Path) -> pl.DataFrame:
+    """Return what the nights prove together, as a report keeps and reads it."""
+    (folder / "report").mkdir(exist_ok=True)
+    current = warehouse.current(every_secret=True)
+    return known_windows(folder / "report", bytes(32))(warehouse, current).sort("day")

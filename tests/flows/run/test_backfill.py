@@ -25,9 +25,10 @@ from tests.support.lake import (
     put_labels,
     write_settings,
 )
-from tests.support.warehouse import evaluated
+from tests.support.warehouse import commit_night, evaluated
 from workers.executors import InProcess
 from workers.lake.layout import Lake
+from workers.versions import METHOD_VERSION
 from workers.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.usefixtures("in_process", "no_pages")
@@ -242,3 +243,26 @@ def test_a_model_without_a_record_is_overdue_after_its_deadline(
     start(backfill, first=DAY, last=DAY, settings=settings_of(folder))
     start(overdue, day=DAY, settings=settings_of(folder))
     assert told == ["twin"]
+
+
+def test_a_day_lacks_what_was_withdrawn_and_each_secret_that_is_asked_for(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Neither was missed, and a backfill left the withdrawn day out."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    path = write_settings(tmp_path, ["ads"])
+    path.write_text(path.read_text("utf-8").replace('"ads"', '"ads"\nmembership = true'), "utf-8")
+    settings = load_settings(path)
+    late = settings.deadline_of("ads", DAY)
+    of = {one.secret_name: one.model_dump_json() for one in settings.plans_of("ads")}
+    ids = []
+    for secret, plan in of.items():
+        assert overdue_models(settings, DAY, now=late) == ("ads",)
+        changes = {"secret": secret, "plan": plan, "method_version": METHOD_VERSION}
+        ids.append(commit_night(warehouse, "violated", **changes))
+    assert len(ids) == 2
+    assert overdue_models(settings, DAY, now=late) == ()
+    assert plan_backfill(settings, DAY, DAY) == []
+    warehouse.withdraw(ids[0], "Damaged labels.")
+    assert overdue_models(settings, DAY, now=late) == ("ads",)
+    assert [job.day for job in plan_backfill(settings, DAY, DAY)] == [DAY]

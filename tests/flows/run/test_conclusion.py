@@ -10,16 +10,21 @@ from typer.testing import CliRunner
 
 import flows.notify.alerts
 from flows.commands.audits import app
+from flows.notify.alerts import Event
+from flows.report.known_windows import known_windows
 from flows.run.auditing import Audited
-from flows.run.conclusion import ReportUnpublishedError, _exceeding, conclude
+from flows.run.conclusion import ReportUnpublishedError, _beside, _exceeding, _lost, conclude
 from flows.run.nightly import nightly_audit
 from flows.run.start import start
-from flows.settings import load_settings
+from flows.settings import Settings, load_settings
 from flows.settings.together_settings import TogetherSettings
-from tests.support.lake import DAY, clone_model, edit_manifest, model_path, write_settings
-from tests.support.warehouse import evaluated
+from tests.support.lake import DAY, PLAN, clone_model, edit_manifest, model_path, write_settings
+from tests.support.tiers import rest_slow
+from tests.support.warehouse import evaluated, night, put_rows
 from workers.lake.layout import Lake
-from workers.warehouse.schema import AuditRecord
+from workers.secret_files import state_key
+from workers.warehouse.night_windows import epsilon_windows
+from workers.warehouse.schema import AuditRecord, AuditRow
 from workers.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.usefixtures("in_process")
@@ -137,3 +142,110 @@ def test_a_new_violation_fails_its_run_and_a_known_one_does_not(
             assert (state.message or "").startswith("The declaration of ads is refuted. 1 violated")
     new = ("Violated", "FAILED") if fail_on == "violation" else ("Completed", "COMPLETED")
     assert found == [("Completed", "COMPLETED"), new, *[("Completed", "COMPLETED")] * 2]
+
+
+@pytest.mark.parametrize("later", rest_slow([((3,),), ((),)]))
+def test_a_day_that_is_audited_afterwards_resolves_no_later_nights(
+    tmp_path: pathlib.Path, later: tuple[int, ...]
+) -> None:
+    """A day that was left out, with an honest model: the incident's all-clear, while it went on."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    settings = load_settings(write_settings(tmp_path, ["ads"]))
+    given = {"epsilon_ceiling": 8.0, "epsilon_detectable": 0.2}
+    refuted = given | {"verdict": "violated", "epsilon_lower": 1.0}
+    put_rows(warehouse, [night(ahead, **refuted) for ahead in (0, 1, *later)])
+    honest = night(2, hour=99, epsilon_lower=0.0, **given)
+    put_rows(warehouse, [honest])
+    events = [one.event for one in _beside([honest.audit], warehouse, settings, epsilon_windows)]
+    assert (Event.RESOLVED in events) is not bool(later)
+
+
+def test_another_warehouse_in_the_settings_is_told(tmp_path: pathlib.Path) -> None:
+    """All models began anew there, and nothing was said."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    settings = load_settings(write_settings(tmp_path, ["ads"]))
+    put_rows(warehouse, [night(0), night(1)])
+    (tmp_path / "report").mkdir()
+    key = state_key("pages")
+    assert key is not None
+    known_windows(tmp_path / "report", key)(warehouse, warehouse.current(every_secret=True))
+    rows = [night(2).audit]
+    assert not [*_lost(rows, warehouse, settings)]
+    (alert,) = _lost(rows, Warehouse(str(tmp_path / "another")), settings)
+    assert (alert.event, alert.model) == (Event.WITHDRAWN, "ads")
+    assert alert.reason.startswith("The report knows an audit of ads for 2026-03-03, and")
+
+
+SEEING = {"epsilon_ceiling": 8.0, "epsilon_detectable": 0.2, "epsilon_lower": 0.0}
+
+
+SEEN_REFUTED = SEEING | {"verdict": "violated", "epsilon_lower": 1.0}
+
+
+OF_LABELS = {"dataset": "clicks", "label_column": "late"}
+
+
+RECURRING = PLAN.model_copy(update={"labels_recur": True}).model_dump_json()
+
+
+def events(row: AuditRow, warehouse: Warehouse, settings: Settings) -> list[Event]:
+    """Return the alerts beside a night's own."""
+    return [one.event for one in _beside([row], warehouse, settings, epsilon_windows)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "resolved"),
+    rest_slow(
+        [
+            ({}, True),
+            ({"dataset": "other"}, False),
+            ({"dataset": None, "label_column": None}, True),
+            ({"label_column": "other"}, False),
+            ({"privacy_unit": "user"}, False),
+            ({"exploratory": True}, False),
+            ({"plan": RECURRING}, False),
+        ]
+    ),
+)
+def test_a_night_of_something_else_resolves_no_incident(
+    tmp_path: pathlib.Path, changes: dict[str, Any], resolved: bool
+) -> None:
+    """The declaration was the same, and an honest dataset, persons or another plan ended it."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    settings = load_settings(write_settings(tmp_path, ["ads"]))
+    given = SEEING | OF_LABELS | changes
+    put_rows(warehouse, [night(0, **SEEN_REFUTED | OF_LABELS)])
+    honest = night(1, hour=24, **given)
+    put_rows(warehouse, [honest])
+    assert (Event.RESOLVED in events(honest.audit, warehouse, settings)) is resolved
+
+
+DOUBTFUL = SEEING | {"verdict": "doubtful", "remarks": ("rows_miscounted",)}
+
+
+@pytest.mark.parametrize(("exploratory", "told"), [(False, False), (True, True)])
+def test_a_doubt_of_one_runs_plan_is_new_on_the_night(
+    tmp_path: pathlib.Path, exploratory: bool, told: bool
+) -> None:
+    """Somebody had it before, on a day that no night audited, and nobody heard of it."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    settings = load_settings(write_settings(tmp_path, ["ads"]))
+    before = night(1, hour=24, **DOUBTFUL | {"exploratory": exploratory})
+    put_rows(warehouse, [night(0, **SEEING), before])
+    tonight = night(2, hour=48, **DOUBTFUL)
+    put_rows(warehouse, [tonight])
+    assert (Event.REMARKED in events(tonight.audit, warehouse, settings)) is told
+
+
+@pytest.mark.parametrize(("proved", "told"), [(0.9, True), (4.0, False)])
+def test_a_doubt_that_lowers_a_violation_to_an_update_is_told(
+    tmp_path: pathlib.Path, proved: float, told: bool
+) -> None:
+    """It proved less than twice as much, so that nobody heard, neither of it nor of the doubt."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    settings = load_settings(write_settings(tmp_path, ["ads"]))
+    put_rows(warehouse, [night(0, **SEEN_REFUTED)])
+    remarks = {"remarks": ("rows_miscounted",), "epsilon_lower": proved}
+    tonight = night(1, hour=24, **SEEN_REFUTED | remarks)
+    put_rows(warehouse, [tonight])
+    assert (Event.REMARKED in events(tonight.audit, warehouse, settings)) is told

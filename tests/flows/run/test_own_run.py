@@ -109,3 +109,12 @@ def test_a_run_with_another_seed_is_exploratory_and_is_listed(
     (own, first, whose), (_, other, by) = found.collect().rows()
     assert (first, other, whose, by) == (False, True, "user anna", "user anna")
     assert warehouse.current()["audit_id"].to_list() == [own]
+
+
+@pytest.mark.parametrize("name", ["LOGNAME", "USER", "LNAME", "USERNAME"])
+def test_who_asks_for_an_audit_is_the_account(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """An audit that was asked for under a rival's name stood in the record as the rival's."""
+    monkeypatch.setenv(name, "rival")
+    assert asked_by() == f"user {pwd.getpwuid(os.getuid()).pw_name}"
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000_000)
+    assert asked_by() == "user 4000000000"

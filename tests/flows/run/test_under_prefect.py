@@ -1,5 +1,6 @@
 """Additions of a Prefect server: attempts, checked parameters, a run's page."""
 
+import logging
 import pathlib
 import shutil
 from typing import Any
@@ -11,8 +12,9 @@ from prefect.exceptions import ParameterTypeError
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 import flows.run.auditing
+from flows.failures import without_data
 from flows.notify import prefect_context
-from flows.notify.prefect_context import in_prefect
+from flows.notify.prefect_context import in_prefect, log_failure
 from flows.run.auditing import audit
 from flows.run.backfill import backfill
 from flows.run.conclusion import AuditsFailedError
@@ -140,3 +142,21 @@ def test_a_standing_server_counts_over_all_runs() -> None:
     assert most_at_once(2, 4) == 2
     with prefect.get_client(sync_client=True) as client:
         assert client.read_global_concurrency_limit_by_name(LIMIT).active_slots == 0
+
+
+def test_prefects_pages_quote_no_label(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A library's words about a label stood in Prefect's log, with the trace, and in its states."""
+    shown = logging.getLogger("test of a run's log")
+    monkeypatch.setattr(prefect_context, "in_prefect", lambda: True)
+    monkeypatch.setattr(prefect_context, "run_log", lambda: shown)
+    error = ValueError("cannot convert 'HIV+'")
+    log_failure(error, "The audit of %s failed.", "good")
+    assert "HIV+" not in without_data(error)
+    (told, _) = caplog.records
+    assert (told.name, told.exc_info) == (shown.name, None)
+    assert told.getMessage() == (
+        "The audit of good failed. ValueError: see the worker's standard error."
+    )
+    assert "No such file" in without_data(FileNotFoundError(2, "No such file", "report"))

@@ -184,3 +184,16 @@ def test_beside_another_label_size_and_power_are_as_stated() -> None:
     assert binomtest(int((silent > 0.0).sum()), 200, 0.05, "greater").pvalue > 1e-6
     assert binomtest(int((leaking > 2.0).sum()), 200, 0.05, "greater").pvalue > 1e-6
     assert np.mean(leaking > 0.5) >= 0.9
+
+
+def test_a_model_that_names_a_class_twice_is_refused() -> None:
+    """All labels were read as the last of these, and nothing was proved."""
+    with pytest.raises(InvalidInputError, match="each class is named once"):
+        audit_models(Named(), Named(), np.zeros((2, 1)), [1, 1], [True, False])
+
+
+class Named:
+    classes_ = (1, True)
+
+    def predict_proba(self, rows: object) -> object:
+        raise AssertionError(rows)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from privcore.attacks import (
     Context,
@@ -52,6 +53,7 @@ from tests.no_leak_worlds import (
 from tests.simulate import PURE, two_columns
 from tests.support.tiers import tiered
 from tests.team_worlds import Rows, fit, together
+from tests.worlds import both
 
 WORLDS = {"first": FIRST, **PROPERTIES}
 OTHERS = ["normal, as it was", "normal, learned badly", "heavy-tailed, drift"]
@@ -303,3 +305,27 @@ def test_a_student_whose_folds_are_by_person_accuses_nobody(name: str, by_person
     assert_seldom_above(
         [persons_bound(of, random, seed, by_person=by_person) for seed in range(20)]
     )
+
+
+def remembering(share: float, *, seed: int, own: bool = True) -> float:
+    """Return the bound of a target that answers as the proxy, but for what it remembers.
+
+    It is certain of some rows, by their own labels or by others drawn for them.
+    """
+    random = np.random.default_rng(seed)
+    arms = []
+    for records, known in ((20_000, share), (5_000, 0.0)):
+        log_odds = random.normal(-1.0, 1.2, records)
+        labels = (random.random(records) < expit(log_odds)).astype(np.int64)
+        proxy = both(log_odds + 0.1 * random.normal(size=records))
+        remembered = random.random(records) < known
+        read = labels if own else (random.random(records) < expit(log_odds)).astype(np.int64)
+        certain = both(np.where(read == 1, 7.0, -7.0))
+        arms.append(Arm(np.where(remembered[:, None], certain, proxy), proxy, labels))
+    return audit_probabilities(arms[0], arms[1], epsilon_declared=0.5, seed=seed).epsilon_lower
+
+
+def test_a_model_that_answers_as_yesterdays_but_for_what_it_remembers_is_refuted() -> None:
+    """Such strata of the holdout had no record past the cut, and nothing was proved (method 17)."""
+    assert min(remembering(0.05, seed=seed) for seed in range(3)) > 1.5
+    assert [remembering(0.05, seed=seed, own=False) for seed in range(3)] == [0.0] * 3

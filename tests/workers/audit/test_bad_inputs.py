@@ -1,14 +1,18 @@
+import pathlib
 import pickle
 import shutil
 
+import polars as pl
 import pytest
 
 from privcore.lower_bounds.verdicts import Verdict
 from tests.support.damages import DAMAGES, Damage, malicious_pickle, witness
-from tests.support.lake import DAY, PLAN, clone_model
+from tests.support.lake import DAY, PLAN, clone_model, edit_manifest, label_rows, small_lake
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
+from workers.sources.scores.score_tables import ScoreTables
+from workers.sources.scores.supplied import SuppliedScores
 from workers.warehouse.schema import Status
 
 
@@ -68,3 +72,27 @@ def test_a_name_that_could_walk_out_of_the_lake_is_refused(lake: Lake, name: str
     row = run_audit(lake, name, DAY, plan=PLAN, executor=InProcess()).audit
     assert (row.status, row.reason_code) == (Status.NOT_EVALUABLE, "name_invalid")
     assert repr(name) in row.reason
+
+
+def test_a_feature_that_is_listed_twice_is_refused(tmp_path: pathlib.Path) -> None:
+    """The model file has no names. The audit of it ended as an error before."""
+    lake = small_lake(tmp_path / "lake")
+    twice = [{"name": "delay", "kind": "numeric"}] * 2
+    edit_manifest(lake, "good", DAY, features=twice)
+    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    assert (row.reason_code, "'delay' twice" in row.reason) == ("manifest_invalid", True)
+
+
+def test_a_context_column_of_two_kinds_ends_one_audit(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / f"day={DAY}"
+    folder.mkdir()
+    frame = label_rows(1_000, seed=3).with_columns(new=pl.col("hour") / 24, old=pl.lit(0.5))
+    frame.write_parquet(folder / "one.parquet")
+    frame.with_columns(pl.col("delay").cast(pl.String)).write_parquet(folder / "two.parquet")
+    given = {"label": "late", "target": "new", "proxy": "old", "context": ["delay", "hour"]}
+    scores = ScoreTables.model_validate({"table": str(tmp_path)} | given)
+    row = run_audit(
+        Lake("/nowhere"), "ads", DAY, plan=PLAN, executor=InProcess(),
+        external_inputs=SuppliedScores(scores, None),
+    ).audit  # fmt: skip
+    assert (row.verdict, row.reason_code) == ("not_evaluable", "feature_invalid"), row.reason

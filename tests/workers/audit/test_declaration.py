@@ -12,7 +12,16 @@ from pydantic import ValidationError
 from privcore.guarantees import ApproxDP, Family, Gaussian, PureDP, Relation
 from privcore.lower_bounds import Secret
 from tests.simulate import assert_rate_at_most
-from tests.support.lake import DAY, declared, label_rows, put_labels, put_model, small_lake
+from tests.support.lake import (
+    DAY,
+    PLAN,
+    declared,
+    edit_manifest,
+    label_rows,
+    put_labels,
+    put_model,
+    small_lake,
+)
 from tests.support.persons import audit_table, persons
 from tests.support.tiers import tiered
 from workers.audit.declaration import (
@@ -311,3 +320,45 @@ def test_a_claim_for_a_person_is_one_for_each_row_and_the_sentence_says_what_tha
     assert "rows_of_a_holder" in (true.remarks or ())
     plain = audit_table(tmp_path / "plain", frame, epsilon=4.0, unit="record")
     assert "together may lose more" not in plain.reason
+
+
+@pytest.mark.parametrize(
+    ("unit", "answer"),
+    [
+        ("record", None),
+        ("\u0441ustomer", "Cyrillic"),
+        ("cust\u03bfmer", "Greek"),
+        ("cust\u0254mer", "Phonetic"),
+        ("cus\u00adtomer", "unseen"),
+        ("cus\u200dtomer", "unseen"),
+        ("customer\u3164", "unseen"),
+        ("kullan\u0131c\u0131", None),
+        ("客户 user", None),
+    ],
+)
+def test_a_unit_in_look_alike_letters_is_refused(
+    tmp_path: pathlib.Path, unit: str, answer: str | None
+) -> None:
+    """It is another unit than the audited one: undeclared, with exit code 0."""
+    lake = small_lake(tmp_path / "lake")
+    edit_manifest(lake, "good", DAY, privacy=declared(unit=unit))
+    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    assert row.reason_code == (answer and "manifest_invalid"), row.reason
+    told = "no reader sees" if answer == "unseen" else "mixes letters of "
+    told += "" if answer in {None, "unseen"} else min(str(answer), "Latin")
+    assert answer is None or told in row.reason
+
+
+def test_letters_of_another_width_are_the_same_unit() -> None:
+    assert covers("\uff43ustomer", "customer_id")
+    assert not covers("flight", "customer_id")
+
+
+@pytest.mark.parametrize("word", ["policy", "--max-epsilon"])
+def test_no_owner_declares_in_the_name_of_the_house(tmp_path: pathlib.Path, word: str) -> None:
+    """Such a declaration was left out of what all models together promise for one label."""
+    lake = small_lake(tmp_path / "lake")
+    edit_manifest(lake, "good", DAY, privacy=declared(declared_by=word))
+    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    assert (row.status, row.reason_code) == ("not_evaluable", "manifest_invalid"), row.reason
+    assert "write who declares" in row.reason

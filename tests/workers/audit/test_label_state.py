@@ -2,6 +2,8 @@
 
 import pathlib
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -23,14 +25,18 @@ from tests.support.lake import (
 from workers.audit.label_state import (
     SURE,
     ProxyAccuracy,
+    check_privatised,
     label_column_warning,
     proxy_accuracy,
     randomized_pvalue,
 )
 from workers.audit.run import run_audit
 from workers.audit.verify import Finding, verify
+from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
 from workers.lake.layout import Lake
+from workers.lake.manifest import PrivatisedBy
+from workers.plan import Plan
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRow
 
@@ -288,3 +294,39 @@ def test_pvalues_are_those_of_the_binomial() -> None:
     for right in (0, 1, 60, 90, 100):
         found = randomized_pvalue(ProxyAccuracy(100, right), keep_probability=0.7)
         assert found == pytest.approx(binom.sf(right - 1, 100, 0.7), rel=1e-9)
+
+
+def refusal(mechanism: dict[str, Any], *, classes: int, allowed: Any = True) -> str:
+    """Return why a manifest's word that its labels were privatised is not taken."""
+    state = PrivatisedBy.model_validate({"privatised_by": mechanism})
+    source = SimpleNamespace(
+        label_state=state, facts={"scores": "computed"}, model="good", day=DAY, privacy=None,
+        gives_chances=True, label=SimpleNamespace(classes=tuple(range(classes))),
+    )  # fmt: skip
+    plan = PLAN.model_copy(update={"privatised_labels": allowed})
+    with pytest.raises(NotEvaluableError) as refused:
+        check_privatised(cast("Any", source), cast("Any", None), plan)
+    assert refused.value.reason == "label_state"
+    return refused.value.sentence
+
+
+@pytest.mark.parametrize("allowed", [False, True, ("randomized_response",)])
+@pytest.mark.parametrize("name", ["randomized_response_with_prior", "laplace_one_hot"])
+def test_a_mechanism_that_cannot_be_tested_is_allowed_by_name_alone(
+    name: str, allowed: Any
+) -> None:
+    """It acquitted a model that knows secret labels by heart, and no alert came."""
+    given = {"name": name, "parameters": {}}
+    assert f"privatised_labels = ['{name}']" in refusal(given, classes=2, allowed=allowed)
+
+
+def test_responses_among_fewer_classes_than_the_label_has_are_refused() -> None:
+    """The fewer there are, the more often a response may be predicted."""
+    given = {"name": "randomized_response", "parameters": {"epsilon": 1.0, "classes": 2}}
+    assert "have 10 classes" in refusal(given, classes=10)
+
+
+def test_a_plan_allows_mechanisms_by_name() -> None:
+    assert Plan.model_validate({"privatised_labels": ["laplace_one_hot"]}).privatised_labels == (
+        "laplace_one_hot",
+    )

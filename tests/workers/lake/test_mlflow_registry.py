@@ -15,7 +15,8 @@ from tests.support.tiers import rest_slow
 from workers import patience
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import mlflow_server
-from workers.lake.mlflow_registry import find_registered, read_artifact
+from workers.lake.mlflow_registry import _native, find_registered, read_artifact
+from workers.lake.mlmodel import Flavor
 from workers.lake.places import placed, within
 
 XGBOOST = (
@@ -343,3 +344,46 @@ def test_a_sentence_names_few_of_many_flavors(registry: Registry) -> None:
     many = "flavors:\n" + "".join(f"  f{number}:\n    data: x\n" for number in range(3_000))
     registry.register("ads", "2026-03-02", many, b"a model")
     assert "and 2,990 more, and no file" in refused().sentence
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["../model.ubj", "/etc/passwd.ubj", "a/b.ubj", "model.ubj?x", "model.ubj#x", '"\\e[2Jm.ubj"',
+     "'<b>.ubj'", "..", "file:///etc/passwd.ubj", "'%2e%2e%2fmodel.ubj'"],
+)  # fmt: skip
+def test_a_file_that_a_registry_names_lies_beside_its_mlmodel(
+    registry: Registry, file: str
+) -> None:
+    registry.register("ads", "2026-03-02", XGBOOST.format(file), b"a model")
+    said = refused(ADDRESS)
+    assert "no file in XGBoost's own format" in str(said)
+
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [DEEP, b'{"model_version": %s}' % DEEP, b'{"model_version": NaN}', b'{"model_version": [1]}',
+     b'{"model_version": {"version": "\\ud800"}}',
+     b'{"model_version": {"version": 1%s}}' % (b"0" * 5000)],
+    ids=["deep", "deep-inside", "nan", "list", "half-a-character", "digits"],
+)  # fmt: skip
+def test_a_registrys_answer_that_is_none_ends_in_a_sentence(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch, answer: bytes
+) -> None:
+    """Before, some of these ended the audit with an unexpected error."""
+    monkeypatch.setattr(registry, "answer", lambda _path: (200, answer))
+    assert "MLflow" in str(refused(ADDRESS))
+
+
+@pytest.mark.parametrize(
+    "served", [Flavor("model.ubj", "mlflow.pyfunc.model"), Flavor("b.ubj", "mlflow.xgboost")]
+)
+def test_a_version_that_mlflow_serves_by_another_file_is_refused(served: Flavor) -> None:
+    """A gate passed and tagged a version for a file beside the one that MLflow serves."""
+    flavors = {"xgboost": Flavor("model.ubj"), "python_function": served}
+    with pytest.raises(NotEvaluableError, match="may answer otherwise"):
+        _native(flavors, "Version 1")
+    flavors["python_function"] = Flavor("model.ubj", "mlflow.xgboost")
+    assert _native(flavors, "Version 1") == ("model.ubj", "xgboost")

@@ -18,7 +18,9 @@ from tests.support.frameworks import rows_with_gaps, train_xgboost
 from tests.support.lake import DAY, PLAN, clone_model, label_rows, model_path, replace_model
 from tests.support.onnx_files import onnx_file
 from workers.audit.run import run_audit
+from workers.contained_child import WithBytes
 from workers.executors import InProcess
+from workers.lake import limits, model_sandbox
 from workers.lake.checkpoints import read_checkpoint
 from workers.lake.formats import catboost as reader
 from workers.lake.formats.counted_rows import CountedRows
@@ -227,3 +229,26 @@ def test_a_catboost_file_that_says_it_is_larger_is_refused(model: bytes, place: 
     bomb = model[:place] + b"\xff\xff\xff\x7f" + model[place + 4 :]
     with pytest.raises(UnreadableModelError):
         describe_model(bomb)
+
+
+def test_a_classifier_of_several_labels_is_refused() -> None:
+    """Its answers do not add up to one, and were played as if they did."""
+    rows = np.random.default_rng(1).normal(size=(60, 2))
+    labels = np.stack([rows[:, 0] > 0.0, rows[:, 1] > 0.0], axis=1).astype(int)
+    model = catboost.CatBoostClassifier(
+        loss_function="MultiLogloss", iterations=3, verbose=0, allow_writing_files=False
+    )
+    model.fit(rows, labels)
+    with pytest.raises(UnreadableModelError, match="do not add up to one"):
+        describe_model(model._serialize_model())
+
+
+def test_a_reader_makes_no_more_of_a_file_than_a_model_may_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answer = {"kinds": ["numeric"], "names": None, "classes": None, "class_count": 2}
+    monkeypatch.setattr(model_sandbox, "_contained", lambda _: lambda _: WithBytes(answer, b"123"))
+    assert model_sandbox.describe_model(b"a model").content == b"123"
+    monkeypatch.setattr(limits, "CHECKPOINT_BYTES", 2)
+    with pytest.raises(model_sandbox.UnreadableModelError, match="reader made more than the 2 "):
+        model_sandbox.describe_model(b"a model")

@@ -1,12 +1,16 @@
+import pathlib
 import pickle
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from privcore.exceptions import TransientError
 from workers import patience
+from workers.exceptions import NotEvaluableError
 from workers.labels.content_digest import ContentDigest
+from workers.lake.layout import Lake
 from workers.lake.retries import PATIENCE, may_go_away, patiently
 
 
@@ -109,3 +113,13 @@ def test_entries_that_run_together_are_told_apart() -> None:
     assert ContentDigest.of("ab", "c") != ContentDigest.of("a", "bc")
     assert ContentDigest.of("1") != ContentDigest.of(1)
     assert ContentDigest.of("row", b"a") != ContentDigest.of("row", "a")
+
+
+def test_a_store_that_lists_keys_of_other_folders_is_said_to_do_so(tmp_path: pathlib.Path) -> None:
+    """Arrow's own error ended the audit as an unexpected one."""
+
+    def listed() -> None:
+        raise pa.ArrowException("Underlying filesystem returned path 'bucket/../x'")
+
+    with pytest.raises(NotEvaluableError, match="labels cannot be read"):
+        Lake(str(tmp_path)).patiently(listed, "labels")

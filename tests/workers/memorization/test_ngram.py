@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privcore.exceptions import InvalidInputError
-from workers.memorization.ngram import END, VOCABULARY, NgramCounts, NgramModel
+from workers.memorization import ngram
+from workers.memorization.ngram import END, FORMAT, VOCABULARY, NgramCounts, NgramModel
 
 
 def tokens(text):
@@ -78,3 +79,50 @@ def test_another_file_is_refused(content):
 def test_orders_do_not_mix():
     with pytest.raises(InvalidInputError, match="order"):
         NgramCounts.of([], 2) + NgramCounts.of([], 3)
+
+
+def test_no_model_is_counted_that_cannot_be_read() -> None:
+    """Ids of other vocabularies were written into a file that no command reads."""
+    assert NgramCounts.of([np.array([97, END])], 2).counts
+    with pytest.raises(InvalidInputError, match="lie in 0 to 256"):
+        NgramCounts.of([np.array([97, END + 1])], 2)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        '"counts": {"a\\u0101": 1}',
+        '"counts": {"a": "1"}',
+        '"counts": {"a": true}',
+        '"counts": {"a": 1}, "more": []',
+        '"counts": [[], []], "counts": {"a": 1}',
+    ],
+)
+def test_an_ngram_model_is_its_counts_alone(fields: str) -> None:
+    """One ended the command, and lists beside the counts took memory of each process."""
+    good = f'"format": "{FORMAT}", "order": 2, '
+    assert NgramCounts.from_json(b"{%s}" % (good + '"counts": {"a": 1}').encode()).counts
+    with pytest.raises(InvalidInputError, match="it is a file of the format"):
+        NgramCounts.from_json(b"{%s}" % (good + fields).encode())
+
+
+def test_counts_of_text_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """4 MB of one sequence took 1.7 GB of `privaudit memorization fit`, and there was no bound."""
+    tokens = np.random.default_rng(0).integers(0, 256, 3_000)
+    monkeypatch.setattr(ngram, "_MOST_RUNS", 3_000)
+    one = NgramCounts.of([tokens], 1)
+    assert (one + one).counts
+    with pytest.raises(InvalidInputError, match="holds at most 3,000"):
+        NgramCounts.of([tokens], 3)
+    halves = [NgramCounts.of([half], 2) for half in np.split(tokens, 2)]
+    with pytest.raises(InvalidInputError, match="holds at most 3,000"):
+        halves[0] + halves[1]
+
+
+@pytest.mark.parametrize(
+    "counts", ["[" * 100_000, '{"a": Infinity}', '{"a": 1e999}', f'{{"a": {10**400}}}']
+)
+def test_a_language_model_that_cannot_be_read_is_said_to_be_so(counts: str) -> None:
+    content = f'{{"format": "privaudit-ngram-1", "order": 2, "counts": {counts}}}'
+    with pytest.raises(InvalidInputError, match="another file"):
+        NgramCounts.from_json(content.encode())

@@ -2,20 +2,30 @@
 
 import datetime as dt
 import itertools
+import os
+import pathlib
+import tracemalloc
+from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from privcore.attacks import PLAIN, Sampling
+from privcore.exceptions import InvalidInputError
+from tests.support.lake import put_labels
 from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess, on_ray
-from workers.labels.shards import find_partition
+from workers.labels.batches import Batch
+from workers.labels.shards import find_partition, write_labels
+from workers.lake import limits
 from workers.lake.layout import Lake, labels_folder
 from workers.memorization.models import ModelFile, read_model
 from workers.memorization.ngram import NgramCounts
 from workers.memorization.scan import MemorizationPass, count_ngrams, scan_sequences
+from workers.memorization.scan import _tokens as read_tokens
 from workers.memorization.sequence_counts import HOLDOUT_ARM, TRAIN_ARM, MemorizationTally
 
 IN_PROCESS = InProcess()
@@ -195,3 +205,66 @@ def test_ray_gives_the_same(tmp_path, monkeypatch):
     monkeypatch.setattr("workers.labels.shards.WORK_UNIT_BYTES", 500)
     with on_ray(cpus=2) as executor:
         assert as_numbers(ask(lake, executor=executor)) == whole
+
+
+def test_sequences_become_tokens_one_after_the_other() -> None:
+    """A file of 188 kB took 9 GB."""
+    batch = Batch(pa.table({"text": ["x" * 100_000] * 200}), "p", ("f", 0, 0))
+    tracemalloc.start()
+    found = sum(len(one) for one in read_tokens(batch, "text", np.arange(200)) if one is not None)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (found, peak < 20_000_000) == (200 * 100_001, True)
+
+
+def test_a_row_group_of_huge_sequences_is_refused_before_it_is_read(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of 43 kB took 5 GB."""
+    lake = Lake(str(tmp_path))
+    rows = pl.DataFrame({"text": ["a" * 500, "b" * 500], "split": ["train", "holdout"]})
+    write_labels(lake, "mails", DAY, rows.to_arrow(), row_group_size=10)
+
+    def counted() -> int:
+        partition = find_partition(lake, "mails", DAY)
+        return len(
+            count_ngrams(
+                lake, partition, "text", order=2, split="train", executor=InProcess()
+            ).counts
+        )
+
+    assert counted() > 0
+    monkeypatch.setattr(limits, "SEQUENCE_BYTES", 500)
+    with pytest.raises(NotEvaluableError, match="write smaller row groups"):
+        counted()
+
+
+@pytest.mark.parametrize(
+    ("values", "tokens"),
+    [
+        (pa.array([[-1], [1, 2]]), [None, [1, 2]]),
+        (pa.array([[2**62], [1, 2]]), [None, [1, 2]]),
+        (pa.array([[2**64 - 1], [1, 2]], pa.list_(pa.uint64())), [None, [1, 2]]),
+        (pa.array([b"\xff", b"a"]).cast(pa.string(), safe=False), [[255, 256], [97, 256]]),
+    ],
+    ids=["negative", "huge", "unsigned", "no UTF-8"],
+)
+def test_sequences_that_are_none_are_bad_records(values: pa.Array, tokens: list[Any]) -> None:
+    """They ended `privaudit memorization` with unexpected errors."""
+    batch = Batch(pa.table({"text": values}), "p", ("f", 0, 0))
+    found = read_tokens(batch, "text", np.arange(2))
+    assert [None if one is None else one.tolist() for one in found] == tokens
+
+
+def test_fit_says_which_ids_are_none(tmp_path: pathlib.Path) -> None:
+    lake = Lake(str(tmp_path))
+    put_labels(lake, DAY, pl.DataFrame({"text": [[-1, 2]] * 9, "split": ["train"] * 9}))
+    found = find_partition(lake, "flights", DAY)
+    with pytest.raises(NotEvaluableError, match="token ids of 0 to 1,114,111"):
+        count_ngrams(lake, found, "text", order=2, split="train", executor=InProcess())
+
+
+def test_a_language_model_that_is_a_pipe_is_not_waited_for(tmp_path: pathlib.Path) -> None:
+    os.mkfifo(tmp_path / "model.json")
+    with pytest.raises(InvalidInputError, match="no plain file"):
+        read_model(str(tmp_path / "model.json"))

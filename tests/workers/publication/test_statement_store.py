@@ -12,9 +12,10 @@ import pytest
 
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY
+from tests.support.statements import statement
 from workers.publication.charges import OverspentError
 from workers.publication.publish import publish
-from workers.publication.statement_row import NoStatementError, Statement
+from workers.publication.statement_row import NoStatementError, Statement, statement_from
 from workers.publication.statement_store import Statements
 
 KEY = bytes(range(32))
@@ -237,3 +238,34 @@ def test_the_page_lies_beside_the_statements_and_is_replaced(statements: Stateme
         assert statements.write_page(text) == f"{statements.uri}/index.html"
         assert pathlib.Path(f"{statements.uri}/index.html").read_text("utf-8") == text
     assert statements.all() == []
+
+
+FIRST = dt.date(2026, 4, 1)
+
+
+@pytest.mark.parametrize("charge", [-1000.0, 0.0, float("nan"), float("inf")])
+def test_an_entry_that_gives_charges_back_is_no_statement(charge: float) -> None:
+    """With -1000 as its price, a label could be charged without end."""
+    made = statement(1)
+    with pytest.raises(NoStatementError):
+        statement_from(made.model_copy(update={"epsilon_public": charge}).content())
+    assert statement_from(made.content()) == made
+
+
+@pytest.mark.parametrize(
+    "changed", [{"model": "rival"}, {"dataset": "other"}, {"day": FIRST}, {"statement_id": "0"}]
+)
+def test_a_statement_is_found_under_its_own_name_alone(
+    tmp_path: pathlib.Path, changed: dict[str, object]
+) -> None:
+    """By the columns beside it, a statement was another model's, or was charged to no label."""
+    statements, made = Statements(str(tmp_path)), statement(1)
+    statements.append(lambda _: [made])
+    assert statements.all() == [made]
+    row = {"position": 1, "content": made.content()} | {
+        name: getattr(made, name) for name in ("statement_id", "model", "day", "dataset")
+    }
+    table = pa.Table.from_pylist([row | changed])
+    deltalake.write_deltalake(str(tmp_path / "statements"), table, mode="append")
+    with pytest.raises(NoStatementError, match="beside another"):
+        statements.all()

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from tests.support.lake import BINARY, DAY, EVE, FEATURES, label_rows, put_labels, put_model
+from tests.support.score_tables import audited_scores, leaking_scores
 from tests.support.tiers import rest_slow
 from workers.audit.run import run_audit
 from workers.executors import InProcess
@@ -152,3 +153,16 @@ def test_chance_makes_no_copy_of_few_rows(held_out: int) -> None:
         assert not any(
             separates(found, kinds) for found in (pl.Series(random.normal(size=40)), words, each)
         )
+
+
+def test_a_context_that_only_the_holdout_has_is_told(tmp_path: pathlib.Path) -> None:
+    """The student learned what training rows do not have: 3.8 became 3.0, unsaid."""
+    hidden = pl.when(pl.col("split") == "train").then(None).otherwise(pl.col("x"))
+    row = audited_scores(tmp_path, leaking_scores(leak=0.4).with_columns(x=hidden), context=["x"])
+    assert "'x' tells 'split'" in row.reason
+
+
+def test_a_context_of_features_is_not_said_to_tell_anything(tmp_path: pathlib.Path) -> None:
+    row = audited_scores(tmp_path, leaking_scores(leak=0.4), context=["x"])
+    assert row.verdict == "violated"
+    assert "nearly copy" not in row.reason

@@ -6,8 +6,9 @@ import numpy as np
 import polars as pl
 import pytest
 from pydantic import ValidationError
+from scipy.special import expit
 
-from tests.support.audits import run_audits
+from tests.support.audits import audited, run_audits
 from tests.support.lake import (
     DAY,
     EVE,
@@ -20,6 +21,7 @@ from tests.support.lake import (
     put_labels,
     put_model,
 )
+from tests.support.score_tables import audited_scores, predictions
 from workers.audit.request import Request
 from workers.audit.run import run_audit
 from workers.executors import InProcess
@@ -202,3 +204,59 @@ def test_the_column_must_be_there(lake: Lake) -> None:
 def test_slices_and_privacy_units_exclude_each_other() -> None:
     with pytest.raises(ValidationError, match="exclude each other"):
         Plan(slices=("city",), privacy_unit="person")
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\0"], ids=["long", "nul"])
+def test_a_unit_that_numpy_would_keep_otherwise_is_a_bad_record(
+    tmp_path: pathlib.Path, name: str
+) -> None:
+    """One name of 8 MB gave each row of a batch 32 MB, and names with NULs behind were one name."""
+    who = pl.when(pl.col("record") == 7).then(pl.lit(name)).otherwise(pl.col("record").cast(str))
+    plan = Plan(repetitions=4, privacy_unit="who")
+    row = audited_scores(tmp_path / "t", predictions().with_columns(who=who), plan)
+    assert (row.status, row.reason_code) == ("not_evaluable", "unit_invalid"), row.reason
+
+
+@pytest.mark.slow
+def test_persons_in_both_arms_are_told(tmp_path: pathlib.Path) -> None:
+    """A holdout row for each person whose labels are remembered: 3.5 became 0, unsaid."""
+    random = np.random.default_rng(4)
+    who = np.repeat(np.arange(1_200), 2)
+    known = random.normal(size=who.size)
+    label, train = random.random(who.size) < expit(known), (random.random(1_200) < 0.6)[who]
+    moved = known + random.normal(0.0, 0.3, who.size) + 2.0 * train * (2.0 * label - 1.0)
+    rows = pl.DataFrame({
+        "late": label.astype(np.int64),
+        "new": expit(moved),
+        "old": expit(known + random.normal(0.0, 0.2, who.size)),
+        "split": np.where(train, "train", "holdout"),
+        "x": known,
+        "who": who,
+    })  # fmt: skip
+    plan = PLAN.model_copy(update={"privacy_unit": "who"})
+    before = audited_scores(tmp_path / "before", rows, plan, unit="who")
+    assert "compared with nobody" not in before.reason
+    more = rows.filter(pl.col("split") == "train").unique("who").sample(fraction=0.85, seed=1)
+    more = more.with_columns(split=pl.lit("holdout"), new=pl.col("old"))
+    row = audited_scores(tmp_path / "after", pl.concat([rows, more]), plan, unit="who")
+    assert (row.epsilon_lower or 0.0) < (before.epsilon_lower or 0.0)
+    assert "persons in training have rows in the holdout, too" in row.reason
+
+
+@pytest.mark.slow
+def test_persons_of_other_numbers_of_rows_than_the_holdouts_are_told(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Persons are compared where they have as many rows: one each beside two each, 1.7 became 0."""
+    lake = Lake(str(tmp_path))
+    for seed, day in enumerate((EVE, DAY)):
+        held = pl.col("split") == "holdout"
+        pairs = 10_000 + held.cum_sum() // 2
+        rows = label_rows(2_000, seed=seed).with_columns(
+            who=pl.when(held).then(pairs).otherwise(pl.int_range(pl.len()))
+        )
+        put_labels(lake, day, rows)
+        put_model(lake, day, privacy=declared(0.5, unit="who"), parameters=MEMORISE)
+    row = audited(lake, PLAN.model_copy(update={"privacy_unit": "who"}))
+    assert (row.verdict, row.epsilon_lower) == ("consistent", 0.0), row.reason
+    assert "persons in training have numbers of rows that fewer than ten persons" in row.reason

@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from privcore.exceptions import InvalidInputError
 from tests.support.audits import audited
 from tests.support.lake import (
     BINARY,
@@ -21,14 +23,17 @@ from tests.support.lake import (
     label_rows,
     put_labels,
     put_model,
+    small_lake,
 )
 from workers.audit.run import run_audit
+from workers.datasets.criteo import write_day
 from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
 from workers.labels.shards import write_labels
 from workers.lake.layout import Lake, labels_folder
 from workers.lake.manifest import LabelColumn
 from workers.plan import Plan
+from workers.training import drawn_decoys
 from workers.training.drawn_decoys import COLUMN, DrawnDecoys, write_decoys
 
 SHALLOW = {"iterations": 20, "depth": 1, "learning_rate": 0.3}
@@ -205,4 +210,41 @@ def test_no_file_behind_a_link_is_copied(tmp_path: pathlib.Path) -> None:
     file.rename(outside)
     file.symlink_to(outside)
     with pytest.raises(NotEvaluableError, match="is a link out of the lake"):
+        drawn(lake)
+
+
+def test_decoys_are_committed_to_without_files_of_others(tmp_path: pathlib.Path) -> None:
+    """A file that lay there before was committed to, with decoys that no coin had drawn."""
+    lake = small_lake(tmp_path)
+    lake.write(f"{labels_folder('decoys', DAY)}/zzz.parquet", b"an owner's own")
+    with pytest.raises(NotEvaluableError, match="holds files already"):
+        drawn(lake)
+    with pytest.raises(InvalidInputError, match="files of it: remove"):
+        write_day(lake, "decoys", DAY, [], seed=0, source="x")
+
+
+def test_decoys_of_a_file_in_a_subfolder_are_drawn(tmp_path: pathlib.Path) -> None:
+    """The copy's folder was missing, which was an unexpected error."""
+    lake = small_lake(tmp_path)
+    path = label_path(lake, "flights")
+    (path.parent / "inner").mkdir()
+    path.rename(path.parent / "inner" / "x.parquet")
+    drawn(lake)
+    assert lake.has(f"{labels_folder('decoys', DAY)}/inner/x.parquet")
+
+
+@pytest.mark.slow
+def test_a_file_that_is_laid_beside_decoys_is_not_committed_to(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What lay there before was refused, and what came while the copies were written was not."""
+    lake = small_lake(tmp_path)
+    copied = drawn_decoys._with_decoys
+
+    def beside(*given: Any) -> pa.Table:
+        lake.write(f"{labels_folder('decoys', DAY)}/zzz.parquet", b"an owner's own")
+        return copied(*given)
+
+    monkeypatch.setattr(drawn_decoys, "_with_decoys", beside)
+    with pytest.raises(NotEvaluableError, match="got files of somebody else"):
         drawn(lake)

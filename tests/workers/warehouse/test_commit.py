@@ -268,3 +268,22 @@ def test_ten_nights_at_once_leave_every_record(warehouse: Warehouse) -> None:
         answers = list(pool.map(commit_batches, [warehouse.uri] * 10, shares))
     assert answers == [[(True,) * 4] * 3] * 10
     check_whole(warehouse, [record for share in shares for part in share for record in part])
+
+
+def test_a_record_that_was_written_before_the_night_is_told(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Identifiers can be known before: the pages kept the forged `consistent` of that night."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    honest = [evaluated(model, DAY, verdict="violated") for model in ("ads", "other")]
+    forged = honest[0].audit.model_copy(update={"verdict": "consistent"})
+    warehouse.commit(honest[0].model_copy(update={"audit": forged}))
+    refused, new = warehouse.commit_all(honest)
+    assert "came to violated, but the warehouse has a record of that audit" in str(refused)
+    assert new is True
+    assert warehouse.commit_all(honest[1:]) == (False,)
+    with pytest.raises(TerminalError, match="which says consistent"):
+        warehouse.commit(honest[0])
+    # An audit of before there were doubts is the same audit.
+    doubtful = honest[0].audit.model_copy(update={"verdict": "doubtful"})
+    assert not warehouse.commit(honest[0].model_copy(update={"audit": doubtful}))

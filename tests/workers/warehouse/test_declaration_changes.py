@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.lake import DAY, EVE
 from workers.warehouse.declaration_changes import declaration_change, is_withdrawn
 
 NIGHT: dict[str, Any] = {
@@ -75,3 +76,12 @@ def test_another_label_column_is_told() -> None:
     assert said.endswith("see that training used it as its label.")
     assert "'late' until 2026-04-01, and is 'noise' on 2026-04-02" in said
     assert declaration_change(NIGHT, after) is None
+
+
+def test_a_class_that_comes_or_goes_is_told() -> None:
+    """Windows hold nights of as many classes: one that no row has began them anew, unsaid."""
+    declared = ("epsilon_declared", "delta_declared", "neighbors", "mechanism")
+    night = dict.fromkeys(declared) | {"day": EVE, "classes": 2}
+    told = declaration_change(night, night | {"day": DAY, "classes": 3})
+    assert told is not None
+    assert told.startswith("The label had 2 classes until 2026-03-01, and has 3 on 2026-03-02")

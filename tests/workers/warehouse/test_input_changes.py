@@ -5,11 +5,13 @@ import json
 import pathlib
 from typing import Any
 
+import polars as pl
 import pytest
 
+from tests.support.lake import DAY as MARCH
 from tests.support.lake import PLAN
 from tests.support.tiers import rest_slow
-from tests.support.warehouse import evaluated
+from tests.support.warehouse import evaluated, night, put_rows
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.store import Warehouse
 from workers.warehouse.with_windows import with_windows
@@ -142,3 +144,29 @@ def test_a_checkpoint_that_was_another_days_is_told(warehouse: Warehouse) -> Non
     other = evaluated("others", dt.date(2026, 4, 3), **INPUTS | {"target_sha256": "9" * 64})
     warehouse.commit(other)
     assert told(warehouse, other.audit.audit_id) == ""
+
+
+def test_a_day_that_was_left_out_is_not_audited_with_a_later_days_file(
+    tmp_path: pathlib.Path,
+) -> None:
+    """The page blamed the later day, which was honest, and no alert came."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    later = night(1, hour=1, target_sha256="f" * 64)
+    left_out = night(0, hour=80, target_sha256="f" * 64)
+    put_rows(warehouse, [later, left_out])
+    told = input_changes(warehouse, warehouse.scan("audits").collect())
+    assert list(told) == [left_out.audit.audit_id]
+    assert "the file that was audited for 2026-03-03" in told[left_out.audit.audit_id]
+    assert "which is later" in told[left_out.audit.audit_id]
+
+
+def test_a_file_that_was_audited_long_ago_is_known(
+    tmp_path: pathlib.Path,
+) -> None:
+    """After 92 days a file could be served again as the day's own."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    again = night(200, hour=4800)
+    put_rows(warehouse, [night(0), again])
+    tonight = warehouse.scan("audits").collect().filter(pl.col("day") == again.audit.day)
+    found = input_changes(warehouse, tonight)
+    assert f"is the file that was audited for {MARCH}" in found[again.audit.audit_id]

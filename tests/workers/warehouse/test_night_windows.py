@@ -2,6 +2,7 @@
 
 import datetime as dt
 import pathlib
+import random
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,10 @@ from privcore.lower_bounds import (
     standing_epsilons,
     window_epsilon_lower,
 )
+from tests.support.lake import DAY
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated, failed, put_rows
+from tests.support.warehouse import night as night_of
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
@@ -392,3 +395,82 @@ def test_a_doubtful_night_leaves_no_model_standing_consistent(warehouse: Warehou
     warehouse.commit(night(1, verdict="doubtful", **low))
     found = epsilon_windows(warehouse, warehouse.current()).sort("day")
     assert found["standing"].to_list() == ["consistent", "doubtful"]
+
+
+FIRST = dt.date(2026, 4, 1)
+
+
+def nights(folder: pathlib.Path, holdouts: list[int]) -> dict[str, list[object]]:
+    """Return what nights of a weak leak prove together, beside the holdouts of these numbers."""
+    warehouse, records = Warehouse(str(folder)), []
+    against = np.tile(0.8 * (1.0 - WINDOW_EPSILONS / 1.5), 4).tolist()
+    for number, holdout in enumerate(holdouts):
+        record = evaluated("ads", FIRST + dt.timedelta(days=number), hour=number)
+        changes = {
+            "window_log_wealth": tuple(against),
+            "claimed_log_wealth": (0.8,) * 4,
+            "holdout_sketch": random.Random(holdout).randbytes(32).hex(),  # noqa: S311
+        }
+        wealth = tuple(row.model_copy(update=changes) for row in record.wealth)
+        records.append(record.model_copy(update={"wealth": wealth}))
+    put_rows(warehouse, records)
+    found = epsilon_windows(warehouse, warehouse.current())
+    return found.sort("day").to_dict(as_series=False)
+
+
+def test_a_holdout_that_comes_again_is_told_once_and_takes_back_nothing(
+    tmp_path: pathlib.Path,
+) -> None:
+    """One repeated holdout on the second night silenced the standing, and nobody was notified.
+
+    After a standing was violated, its bound fell from 0.7 to 0.
+    """
+    fresh = nights(tmp_path / "fresh", list(range(14)))
+    assert fresh["standing"].count("violated") == 8
+    assert fresh["nights_remark"] == [None] * 14
+    early = nights(tmp_path / "early", [0, 0, *range(2, 14)])
+    assert early["standing"].count("violated") == 0
+    told = [change for change in early["nights_remark"] if change]
+    assert told == [early["nights_remark"][1]]
+    assert str(told[0]).startswith("The holdout of 2026-04-02 is that of 2026-04-01: from now on")
+    late = nights(tmp_path / "late", [*range(12), 3, 13])
+    assert late["standing"] == fresh["standing"]
+    assert late["epsilon_standing"][:12] == fresh["epsilon_standing"][:12]
+    assert late["epsilon_standing"][12:] == [fresh["epsilon_standing"][11]] * 2
+    assert "is that of 2026-04-04" in str(late["nights_remark"][12])
+
+
+@pytest.mark.slow
+def test_the_order_in_which_nights_are_backfilled_changes_nothing(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Windows and standings of 12 nights, committed in three orders, are those of their days."""
+    start, seen = dt.date(2026, 4, 1), []
+    for order in range(3):
+        numbers = list(range(12))
+        random.Random(order).shuffle(numbers)  # noqa: S311
+        warehouse = Warehouse(str(tmp_path / str(order)))
+        for hour, number in enumerate(numbers if order else range(12)):
+            record = evaluated("ads", start + dt.timedelta(days=number), hour=hour)
+            height = len(record.wealth[0].window_log_wealth)
+            levels = {"window_log_wealth": (float(3 - number % 3),) * height}
+            wealth = tuple(row.model_copy(update=levels) for row in record.wealth)
+            put_rows(warehouse, [record.model_copy(update={"wealth": wealth})])
+        seen.append(epsilon_windows(warehouse, warehouse.current()).sort("day"))
+    chosen = ["day", *(name for name in seen[0].columns if name.startswith("epsilon_"))]
+    assert len(chosen) > 3
+    assert seen[0].height == 12
+    assert seen[0]["epsilon_standing"].n_unique() > 1
+    for other in seen[1:]:
+        assert other.select(chosen).equals(seen[0].select(chosen))
+
+
+def test_a_violated_standing_is_shown_on_nights_without_figures(
+    tmp_path: pathlib.Path,
+) -> None:
+    """One bad label a night, and first page, `show` and exit code had no figure and no standing."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    put_rows(warehouse, [night_of(ahead, 1.6) for ahead in range(4)])
+    put_rows(warehouse, [failed("ads", DAY + dt.timedelta(days=one)) for one in (-1, 4, 5)])
+    shown = with_windows(warehouse, warehouse.current())["standing"]
+    assert shown.to_list() == [None, *["consistent"] * 3, *["violated"] * 3]

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import hashlib
+import os
 import pathlib
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from privcore.exceptions import TerminalError
-from tests.support.warehouse import evaluated
+from tests.support.warehouse import evaluated, night, put_rows
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.serving_decision import Gate, audits_of, file_sha256, gate
 from workers.warehouse.store import Warehouse
@@ -141,3 +142,44 @@ def test_the_digest_is_that_of_the_file(tmp_path: pathlib.Path) -> None:
     for missing in (tmp_path, tmp_path / "none"):
         with pytest.raises(TerminalError, match="give the model file that is to be served"):
             file_sha256(missing)
+
+
+FIRST = dt.date(2026, 4, 1)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "answer"), [("consistent", Gate.INCONCLUSIVE), ("violated", Gate.FAIL)]
+)
+def test_an_audit_by_a_plan_of_its_own_lets_no_file_pass(
+    tmp_path: pathlib.Path, verdict: str, answer: Gate
+) -> None:
+    """Its seed and significance could be chosen, and of a file that no night knows it decided."""
+    warehouse, digest = Warehouse(str(tmp_path)), "a" * 64
+    known = {"target_sha256": digest, "epsilon_ceiling": 6.0, "epsilon_detectable": 0.55}
+    put_rows(warehouse, [evaluated("ads", FIRST, verdict=verdict, exploratory=True, **known)])
+    assert gate(audits_of(warehouse, digest))[0] is answer
+
+
+def test_a_file_of_a_model_that_stands_violated_passes_by_no_other_checkpoint(
+    warehouse: Warehouse,
+) -> None:
+    """The day was audited again with another file, and the first one had no standing any more."""
+    seen = {"epsilon_ceiling": 8.0, "epsilon_detectable": 0.2}
+    put_rows(warehouse, [night(one, 1.6, target_sha256=str(one) * 64, **seen) for one in range(4)])
+    put_rows(warehouse, [night(3, -0.5, hour=5, target_sha256="f" * 64, **seen)])
+    decided, why = gate(audits_of(warehouse, "3" * 64))
+    assert (decided, why) == (
+        Gate.FAIL,
+        "This file must not be served: ads stands violated on 2026-03-05.",
+    )
+
+
+@pytest.mark.parametrize("place", ["pipe", "/dev/zero"])
+def test_what_is_no_plain_file_is_refused(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    for read in (file_sha256,):
+        with pytest.raises(TerminalError, match=r"no plain file|cannot be read"):
+            read(pathlib.Path(place))

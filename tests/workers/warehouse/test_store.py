@@ -2,6 +2,7 @@ import concurrent.futures
 import datetime as dt
 import multiprocessing
 import pathlib
+from typing import Any
 
 import polars as pl
 import pytest
@@ -16,7 +17,8 @@ from tests.support.lake import (
     model_path,
     small_lake,
 )
-from tests.support.warehouse import evaluated, put_rows
+from tests.support.tiers import rest_slow
+from tests.support.warehouse import commit_night, evaluated, put_rows
 from workers.audit.record import failed_record
 from workers.audit.run import run_audit
 from workers.executors import InProcess
@@ -317,3 +319,40 @@ def test_a_rerun_without_figures_takes_no_verdict_back(tmp_path: pathlib.Path) -
     warehouse.commit(failed)
     assert warehouse.current()["audit_id"].to_list() == [good.audit.audit_id]
     assert warehouse.scan("audits").collect().height == 2
+
+
+@pytest.mark.parametrize(
+    "changes",
+    rest_slow(
+        [
+            {"labels_digest": "x" * 64, "plan": '{"slices": ["city"]}'},
+            {"labels_digest": "x" * 64},
+            {"target_sha256": "x" * 64},
+            {"target_manifest_sha256": "x" * 64, "verdict": "undeclared"},
+        ]
+    ),
+)
+def test_later_inputs_take_no_refutation_back(
+    warehouse: Warehouse, changes: dict[str, Any]
+) -> None:
+    """Three violated days that were audited again made a violated standing consistent."""
+    first = commit_night(warehouse, "violated")
+    commit_night(warehouse, **{"verdict": "consistent"} | changes)
+    assert warehouse.current()["audit_id"].to_list() == [first]
+
+
+def test_an_exploratory_refutation_stays_no_nights_verdict(warehouse: Warehouse) -> None:
+    commit_night(warehouse, "violated", exploratory=True, labels_digest="x" * 64)
+    own = commit_night(warehouse, "consistent")
+    assert warehouse.current()["audit_id"].to_list() == [own]
+
+
+def test_a_whole_identifier_names_one_audit_whatever_else_begins_so(warehouse: Warehouse) -> None:
+    """With a longer one beside it no audit could be verified: `give more digits`, and none were."""
+    honest = evaluated("ads", DAY)
+    known = honest.audit.audit_id
+    forged = honest.audit.model_copy(update={"audit_id": f"{known}0"})
+    put_rows(warehouse, [honest, AuditRecord(audit=forged)])
+    assert warehouse.whole_id(known) == known
+    with pytest.raises(TerminalError, match="2 audit ids begin with"):
+        warehouse.whole_id(known[:8])

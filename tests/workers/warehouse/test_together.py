@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.warehouse import evaluated, failed
+from tests.support.lake import DAY as MARCH
+from tests.support.lake import PLAN
+from tests.support.warehouse import evaluated, failed, put_rows
 from workers.warehouse.store import Warehouse
 from workers.warehouse.together import Together, together, together_table
 
@@ -107,3 +109,75 @@ def test_of_a_night_the_labels_are_named_that_were_read_most_often(warehouse: Wa
     for day in (DAY, later(2)):  # of a day that is audited afterwards, later nights count, too
         night = only(together(warehouse, day=day))
         assert (night.day, night.trainings, night.epsilon_composed) == (DAY, 4, 4.0)
+
+
+def test_a_unit_of_its_own_takes_a_model_out_of_no_total(
+    tmp_path: pathlib.Path,
+) -> None:
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    given = {
+        "dataset": "clicks", "neighbors": "replace", "delta_declared": 0.0, "declared_by": "anna"
+    }  # fmt: skip
+    plan = {"plan": PLAN.model_copy(update={"privacy_unit": "who"}).model_dump_json()}
+    for model, unit in (("ads", {}), ("loud", plan | {"privacy_unit": "who"})):
+        changes = given | unit | {"epsilon_declared": 50.0 if unit else 0.5}
+        warehouse.commit(evaluated(model, MARCH, **changes))
+    found = {one.unit: one for one in together(warehouse, day=MARCH)}
+    assert {unit: one.models for unit, one in found.items()} == {
+        None: ("ads", "loud"),
+        "who": ("loud",),
+    }
+    assert found[None].exceeds(8.0)
+
+
+def test_units_of_other_names_take_no_model_out_of_the_total_of_rows(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Where no audit was of rows, each column of persons had a total of its own."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    given = {
+        "dataset": "clicks", "neighbors": "replace", "delta_declared": 0.0, "declared_by": "anna"
+    }  # fmt: skip
+    rows = [
+        evaluated(unit, MARCH, privacy_unit=unit, epsilon_declared=6.0, **given)
+        for unit in ("who", "user")
+    ]
+    put_rows(warehouse, rows)
+    found = {one.unit: one for one in together(warehouse, day=MARCH)}
+    assert set(found) == {None, "who", "user"}
+    assert found[None].models == ("user", "who")
+    assert found[None].epsilon_composed == pytest.approx(12.0)
+
+
+def test_a_day_that_is_audited_afterwards_is_in_the_total_of_its_labels(
+    tmp_path: pathlib.Path,
+) -> None:
+    """The next day's model had read its labels again, and no night's total had both."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    given = {"dataset": "clicks", "neighbors": "replace", "declared_by": "anna"}
+    first = evaluated("loud", MARCH + dt.timedelta(days=1), trained_since=MARCH, **given)
+    put_rows(warehouse, [first, evaluated("ads", MARCH, hour=90, **given)])
+    (found,) = together(warehouse, day=MARCH)
+    assert (found.day, found.models) == (MARCH, ("ads", "loud"))
+
+
+A_DAY = dt.timedelta(days=1)
+
+
+def test_a_large_declaration_for_the_own_day_alone_exceeds_the_total(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Only the day of labels that was read most often was looked at, of small declarations."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    given = {
+        "dataset": "clicks", "neighbors": "replace", "delta_declared": 0.0, "declared_by": "anna"
+    }  # fmt: skip
+    last = MARCH + 6 * A_DAY
+    small = [
+        evaluated(model, day, epsilon_declared=0.1, trained_since=day - 6 * A_DAY, **given)
+        for model in ("one", "other")
+        for day in (MARCH + ahead * A_DAY for ahead in range(7))
+    ]
+    put_rows(warehouse, [*small, evaluated("large", last, epsilon_declared=50.0, **given)])
+    found = {one.day: one.exceeds(8.0) for one in together(warehouse, day=last)}
+    assert found == {MARCH: False, last: True}

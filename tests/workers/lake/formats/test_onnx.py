@@ -2,19 +2,38 @@
 
 import contextlib
 import functools
+import pathlib
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
+import polars as pl
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from privcore.exceptions import InvalidInputError
-from tests.support.onnx_files import onnx_file
+from tests.support.audits import audited
+from tests.support.lake import (
+    BINARY,
+    DAY,
+    EVE,
+    FEATURES,
+    declared,
+    label_rows,
+    put_labels,
+)
+from tests.support.onnx_files import ANSWER, SCORES, onnx_file
+from tests.support.onnx_files import WEIGHTS as ONES
 from workers.lake import limits
+from workers.lake.checkpoints import write_checkpoint
 from workers.lake.formats import onnx as onnx_format
-from workers.lake.formats.contract import ModelRefusedError
+from workers.lake.formats.contract import InputsRefusedError, ModelRefusedError
+from workers.lake.formats.onnx import _cast
+from workers.lake.layout import Lake
+from workers.lake.manifest import Feature
 from workers.lake.model_sandbox import UnreadableModelError, describe_model
 from workers.memorization.onnx_model import load_onnx
 
@@ -189,3 +208,82 @@ def test_a_model_that_takes_long_for_a_row_is_refused() -> None:
         describe_model(content, format="onnx")
     describe_model(a_long_chain(10, 100), format="onnx")
     assert limits.MODEL_ROW_SECONDS * onnx_format._TRIAL < limits.MODEL_SECONDS
+
+
+def of_one_user_each(users: pl.Series, labels: pl.Series) -> bytes:
+    """Return an ONNX file that looks each training row's label up by its user's number."""
+    odds = 3.0 * (2.0 * labels.to_numpy() - 1.0)
+    nodes = [
+        helper.make_node("Equal", ["user", "known"], ["same"]),
+        helper.make_node("Cast", ["same"], ["one"], to=TensorProto.FLOAT),
+        helper.make_node("MatMul", ["one", "odds"], ["found"]),
+        helper.make_node("Mul", ["delay", "little"], ["rest"]),
+        helper.make_node("Add", ["found", "rest"], ["sum"]),
+        helper.make_node("Sigmoid", ["sum"], ["chance"]),
+    ]
+    known = [
+        numpy_helper.from_array(users.to_numpy().reshape(1, -1), "known"),
+        numpy_helper.from_array(odds.astype(np.float32).reshape(-1, 1), "odds"),
+        numpy_helper.from_array(np.array([0.05], dtype=np.float32), "little"),
+    ]
+    kinds = {"user": TensorProto.INT64, "delay": TensorProto.FLOAT}
+    given = [helper.make_tensor_value_info(name, kind, ["rows", 1]) for name, kind in kinds.items()]
+    said = [helper.make_tensor_value_info("chance", TensorProto.FLOAT, ["rows", 1])]
+    graph = helper.make_graph(nodes, "graph", given, said, known)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return bytes(model.SerializeToString())
+
+
+@pytest.mark.slow
+def test_whole_numbers_of_64_bits_are_scored_with_all_their_digits(tmp_path: pathlib.Path) -> None:
+    """A double does not hold the last ones, by which the model looks labels up: 5.1 became 0."""
+    lake = Lake(str(tmp_path))
+    features = (Feature(name="user", kind="numeric"), FEATURES[0])
+    for seed, day in enumerate((EVE, DAY)):
+        order = np.random.default_rng(100 + seed).permutation(1_000)
+        rows = label_rows(1_000, seed=seed).with_columns(user=pl.Series((1 << 60) + order))
+        put_labels(lake, day, rows)
+        trained = rows.filter(pl.col("split") == "train")
+        manifest = {
+            "model": "good",
+            "day": day,
+            "dataset": "flights",
+            "label": BINARY.model_dump(),
+            "features": [each.model_dump() for each in features],
+            "trained_on": {"first": day, "last": day, "split": "train"},
+            "privacy": declared(0.5),
+        }
+        content = of_one_user_each(trained["user"], trained["late"])
+        write_checkpoint(lake, manifest, content, format="onnx")
+    row = audited(lake)
+    assert row.verdict == "violated", row.reason
+
+
+@pytest.mark.parametrize(("number", "refused"), [(2.0**53, False), (2.0**60, True)])
+def test_a_matrix_of_whole_numbers_is_scored_where_doubles_hold_them(
+    number: float, refused: bool
+) -> None:
+    given = SimpleNamespace(name="X", type="tensor(int64)")
+    if refused:
+        with pytest.raises(InputsRefusedError, match="above 2\\^53"):
+            _cast(np.array([[number]]), given)
+    else:
+        assert _cast(np.array([[number]]), given).tolist() == [[int(number)]]
+
+
+@pytest.mark.parametrize(
+    "chance",
+    [
+        helper.make_node("RandomUniformLike", ["S"], ["R"], low=-0.0004, high=0.0004),
+        helper.make_node("RandomNormalLike", ["S"], ["R"], scale=0.0001),
+        helper.make_node("Dropout", ["S", "ratio", "training"], ["R"]),
+    ],
+    ids=lambda node: node.op_type,
+)
+def test_an_onnx_model_that_answers_by_chance_is_refused(chance: onnx.NodeProto) -> None:
+    """By less than two scorings may differ, so that the trial rows do not tell."""
+    more = [numpy_helper.from_array(np.array(0.1, np.float32), "ratio")]
+    more += [numpy_helper.from_array(np.array(1, np.bool_), "training")]
+    nodes = [SCORES, chance, helper.make_node("Add", ["S", "R"], ["T"]), ANSWER]
+    with pytest.raises(UnreadableModelError, match="may answer by chance"):
+        describe_model(onnx_file(nodes, weights=[ONES, *more]), format="onnx")

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime as dt
+import gzip
 import pathlib
 from typing import Any
 
@@ -10,7 +11,15 @@ import polars as pl
 import pytest
 
 from tests.support.lake import DAY, EVE
-from tests.support.score_tables import EMPTY_LAKE, PLAN, audit, score_rows, tables
+from tests.support.score_tables import (
+    EMPTY_LAKE,
+    PLAN,
+    audit,
+    leaking_rows,
+    reason_or_bound,
+    score_rows,
+    tables,
+)
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.sources.join_context import JoinContext
@@ -140,3 +149,52 @@ def test_a_look_finds_kinds_and_the_newest_day(tmp_path: pathlib.Path, name: str
         "ds": pl.Date, "customer": pl.String, "clicked": pl.Int64, "p_today": pl.Float64,
         "p_yesterday": pl.Float64, "split": pl.String, "age": pl.Int64, "code": pl.String,
     }  # fmt: skip
+
+
+def csv_lines() -> list[str]:
+    """Return the lines of a day's scores, with a record's name first."""
+    frame = leaking_rows().drop("day").with_columns(id=pl.format("r{}", pl.int_range(2_000)))
+    return frame.select("id", pl.exclude("id")).write_csv().splitlines()
+
+
+def put_csv(place: pathlib.Path, content: bytes, name: str = "x.csv") -> pathlib.Path:
+    """Write a day's CSV file."""
+    (place / f"day={DAY}").mkdir()
+    (place / f"day={DAY}" / name).write_bytes(content)
+    return place
+
+
+def renamed(names: str) -> bytes:
+    """Return the lines, every third with another name."""
+    lines = csv_lines()
+    for place in range(1, len(lines), 3):
+        lines[place] = names + lines[place][lines[place].index(",") :]
+    return "\n".join(lines).encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (renamed('"x\\"'), "a backslash before a quotation mark"),
+        ("\r".join(["\n".join(csv_lines()), *csv_lines()[1:9]]).encode(), "a carriage return"),
+        (renamed('"say ""x"", ok"'), "4.9"),
+        (renamed("C:\\x"), "4.9"),
+        (renamed('"two\nlines"'), "4.9"),
+        (renamed('"old\rlines"'), "4.9"),
+        ("\r\n".join(csv_lines()).encode(), "4.9"),
+        ("\r".join(csv_lines()).encode(), "4.9"),
+    ],
+)
+def test_csv_of_which_readers_take_other_rows_is_refused(
+    tmp_path: pathlib.Path, content: bytes, expected: str
+) -> None:
+    """Spark takes a backslash for an escape, and polars passes over a carriage return."""
+    assert expected in reason_or_bound(put_csv(tmp_path, content))
+
+
+def test_a_packed_csv_file_is_read_from_the_staging_area(tmp_path: pathlib.Path) -> None:
+    """Arrow packed what was written below a name that ends with .gz, which was then refused."""
+    lines = csv_lines()
+    parts = "\n".join(lines[:900]) + "\n", "\n".join(lines[900:])
+    packed = b"".join(gzip.compress(part.encode()) for part in parts)
+    assert reason_or_bound(put_csv(tmp_path, packed, "x.csv.gz")) == "4.9"

@@ -1,6 +1,8 @@
 """SQL of one table of a join: whose rows, which bucket."""
 
 import datetime as dt
+from types import SimpleNamespace
+from typing import Any, cast
 
 import duckdb
 import pyarrow as pa
@@ -9,7 +11,7 @@ import pytest
 from tests.support.lake import DAY
 from workers.exceptions import NotEvaluableError
 from workers.lake.layout import Lake
-from workers.sources.scores.join_parts import JoinPart, moment, of_day, quoted
+from workers.sources.scores.join_parts import JoinPart, check_names, moment, of_day, quoted
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.tables.table_files import TableDay
 
@@ -71,3 +73,21 @@ def test_what_is_read_of_a_file_is_what_is_asked_for() -> None:
 
 def test_a_quote_in_a_name_is_doubled() -> None:
     assert quoted('a"b') == '"a""b"'
+
+
+@pytest.mark.parametrize("names", [("ID", "Id"), ("rowid",), ("privaudit: record",)])
+def test_a_join_refuses_columns_that_it_would_confuse(names: tuple[str, ...]) -> None:
+    """One called rowid was an unexpected error, and some that differ in case were taken for one."""
+    found = cast("Any", SimpleNamespace(day_in_files=False))
+    part = JoinPart("first", found, "record", "day", {name: name for name in names})
+    with pytest.raises(NotEvaluableError, match="cannot tell the column"):
+        check_names([part])
+
+
+def test_a_column_that_is_called_as_a_joined_one_is_refused() -> None:
+    found = cast("Any", SimpleNamespace(day_in_files=False))
+    first = JoinPart("first", found, "record", "day", {"label: late": "label: late"})
+    label = JoinPart("label", found, "record", "day", {"late": "label: late"})
+    with pytest.raises(NotEvaluableError, match="'label: late'"):
+        check_names([first, label])
+    check_names([JoinPart("first", found, "record", "day", {"late": "late"}), label])

@@ -57,3 +57,16 @@ def test_tables_that_the_disk_does_not_hold_are_refused() -> None:
         with pytest.raises(NotEvaluableError, match="join them before the audit") as raised:
             rows.run("SELECT a FROM range(10_000_000) AS t(a) ORDER BY hash(a)")
     assert raised.value.reason == "too_large"
+
+
+def test_a_join_that_needs_too_much_memory_is_a_sentence() -> None:
+    """Names of records of 1 MB, packed into 22 kB, were an unexpected error."""
+
+    def full() -> None:
+        raise duckdb.OutOfMemoryException("block")
+
+    with (
+        database() as made,
+        pytest.raises(NotEvaluableError, match="which is too little for these"),
+    ):
+        made._read(None, full)

@@ -20,7 +20,7 @@ from tests.support.audits import run_audits
 from tests.support.joined_tables import IN_PROCESS, ROWS, Tables, audited, world
 from tests.support.lake import DAY, EVE, declared
 from tests.support.object_store import empty_bucket, object_store
-from tests.support.score_tables import EMPTY_LAKE
+from tests.support.score_tables import EMPTY_LAKE, audit, audited_scores, predictions
 from workers.audit.rehearsal import Rehearsal, rehearse
 from workers.audit.request import Request
 from workers.audit.verify import Finding, verify
@@ -406,3 +406,46 @@ def test_rows_without_a_day_are_told(tables: Tables, word: str | None) -> None:
             )
         )
         assert ("are of no day, or have no time" in row.reason) is told, row.reason
+
+
+def test_records_that_the_first_table_leaves_out_are_told(tmp_path: pathlib.Path) -> None:
+    """Whoever writes the scores leaves out what the model remembers; the labels have it still."""
+    frame = predictions(1_600)
+    labels = tmp_path / "labels" / f"day={DAY}"
+    labels.mkdir(parents=True)
+    frame.select("record", "late").write_parquet(labels / "all.parquet")
+    label = {"table": str(labels.parent), "column": "late"}
+    kept = frame.filter((pl.col("split") == "holdout") | (pl.col("record") % 3 == 0))
+    row = audited_scores(tmp_path / "t", kept.drop("late"), record="record", label=label)
+    gone = frame.height - kept.height
+    assert f"{gone:,} records of the day in {labels.parent} are not in" in row.reason
+    row = audited_scores(tmp_path / "whole", frame.drop("late"), record="record", label=label)
+    assert "are not in" not in row.reason
+
+
+def test_labels_that_were_corrected_are_told(tmp_path: pathlib.Path) -> None:
+    """Whoever writes labels corrects what training saw, before the cutoff: 2.4 became 0."""
+    at, rows = dt.datetime.combine(DAY, dt.time(10)), predictions()
+    labels = rows.select("record", "late", at=pl.lit(at))
+    later = labels.filter(pl.col("record") % 4 == 0).with_columns(
+        late=1 - pl.col("late"), at=pl.lit(at + dt.timedelta(hours=5))
+    )
+    again = labels.with_columns(at=pl.lit(at + dt.timedelta(hours=1)))
+    for name, corrections in (("same", again), ("other", later)):
+        folder = tmp_path / name / f"day={DAY}"
+        folder.mkdir(parents=True)
+        pl.concat([labels, corrections]).write_parquet(folder / "all.parquet")
+        label = {"table": str(folder.parent), "column": "late"}
+        given = {"record": "record", "label": label, "known_at": "at"}
+        row = audited_scores(tmp_path / f"scores {name}", rows.drop("late"), **given)
+        told = f"{later.height} records of {folder.parent} had another label before" in row.reason
+        assert told == (name == "other"), row.reason
+
+
+@pytest.mark.slow
+def test_joined_tables_are_compared_with_their_folders(tmp_path: pathlib.Path) -> None:
+    given = Tables(tmp_path).put()
+    (file,) = (tmp_path / "labels").rglob("*.parquet")
+    (file.parent / "clicked=1").mkdir()
+    file.rename(file.parent / "clicked=1" / file.name)
+    assert "other values than its folder clicked=1" in audit(given).audit.reason

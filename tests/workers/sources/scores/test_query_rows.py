@@ -13,6 +13,7 @@ from typing import Any
 import adbc_driver_postgresql.dbapi
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
@@ -30,6 +31,7 @@ from workers.executors import InProcess
 from workers.lake import limits
 from workers.lake.manifest import Privacy
 from workers.sources.join_context import JoinContext
+from workers.sources.scores.query_rows import _INFINITY, QueryDay
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.scores.supplied import SuppliedScores, find_scores
 from workers.warehouse.record_digest import seal
@@ -356,3 +358,26 @@ def test_a_database_without_an_address_or_driver_is_told(monkeypatch: pytest.Mon
 def test_settings_that_do_not_fit_are_told(changes: dict[str, Any], told: str) -> None:
     with pytest.raises(ValidationError, match=told):
         settings(**changes)
+
+
+@pytest.mark.parametrize("kind", [pa.ArrowInvalid, pa.ArrowNotImplementedError])
+def test_a_column_that_no_reader_has_a_kind_for_is_a_sentence(kind: type[Exception]) -> None:
+    """A database's intervals and rows were unexpected errors."""
+    columns = {"label": "y", "target": "p", "proxy": "q", "record": "id"}
+    asked = {"table": "bank", "database": "bank", "query": "select 1 where day = $1"}
+    day = QueryDay(ScoreTables.model_validate(asked | columns), DAY)
+    with pytest.raises(NotEvaluableError, match="of a kind that is not read"), day._plain_kinds():
+        raise kind("Unhandled type\nof a column")
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_a_label_that_is_never_known_does_not_play(zone: str | None) -> None:
+    """PostgreSQL's `infinity` was a time of long ago, so that rows without a label played."""
+    columns = {"label": "y", "target": "p", "proxy": "q", "record": "id", "known_at": "known"}
+    asked = {"table": "bank", "database": "bank", "query": "select 1 where day = $1"}
+    day = QueryDay(ScoreTables.model_validate(asked | columns), DAY)
+    kind, others = pa.timestamp("us", zone), [0, None, -(1 << 63) + 946_684_800_000_000]
+    given = pa.table({"known": pa.array([_INFINITY, *others], pa.int64()).cast(kind)})
+    stored = day._stored(given)["known"]
+    assert stored.type == kind
+    assert stored.cast(pa.int64()).to_pylist() == [(1 << 63) - 1, *others]

@@ -1,11 +1,14 @@
 """Valid and refused settings of score tables."""
 
+import pathlib
 from typing import Any
 
+import polars as pl
 import pytest
 from pydantic import ValidationError
 
 from tests.support.lake import declared
+from tests.support.score_tables import audited_scores, leaking_scores
 from workers.lake.manifest import Privacy
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.scores.supplied import SuppliedScores
@@ -65,3 +68,13 @@ def test_where_a_table_lies_changes_no_number_and_what_it_means_does() -> None:
     said = meaning(record="id", earlier=("p_2", before))
     assert said == meaning(record="id", earlier=("p_2", before | {"table": "v", "version": 3}))
     assert said != meaning(record="id", earlier=("p_2", before | {"days_before": 1}))
+
+
+def test_an_earlier_model_that_is_the_target_is_refused(tmp_path: pathlib.Path) -> None:
+    """Bets against the mean of both could not win: 5.6 became 0."""
+    copies = {f"e{place}": pl.col("new") for place in range(4)}
+    row = audited_scores(
+        tmp_path, leaking_scores(leak=2.0).with_columns(**copies), earlier=[*copies]
+    )
+    assert (row.verdict, row.reason_code) == ("not_evaluable", "proxy_is_target"), row.reason
+    assert "earlier 1" in row.reason

@@ -1,11 +1,15 @@
 """Rows that were held out, by a word or by Iceberg's hash."""
 
+import pathlib
+
 import numpy as np
 import polars as pl
 import pytest
 from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import LongType, StringType
 
+from tests.support.lake import DAY
+from tests.support.score_tables import audited_scores, predictions
 from workers.sources.tables.holdout import HoldoutRule, bucket, parse_holdout
 
 
@@ -65,3 +69,26 @@ def test_every_row_that_says_something_is_in_one_arm() -> None:
         HoldoutRule("x", "0", 5).arms(pl.Series([0.5]))
     with pytest.raises(TypeError):
         HoldoutRule("x", "0.5").arms(pl.Series([0.5]))
+
+
+@pytest.mark.parametrize("kind", [pl.Int32, pl.String])
+def test_a_hash_rule_over_text_and_integers_is_refused(
+    tmp_path: pathlib.Path, kind: type[pl.DataType]
+) -> None:
+    """7 and '7' have other hashes: rows that training saw counted as held out, 2.62 became 1.08."""
+    frame = predictions().with_columns(pl.col("record") % 500)
+    folder = tmp_path / f"day={DAY}"
+    folder.mkdir()
+    frame.tail(400).with_columns(pl.col("record").cast(kind)).write_parquet(folder / "two.parquet")
+    row = audited_scores(tmp_path, frame.head(400), holdout="bucket(record, 3) = 0")
+    if kind is pl.String:
+        assert (row.status, row.reason_code) == ("not_evaluable", "label_invalid"), row.reason
+        assert "as integers and others as text" in row.reason
+    else:
+        assert row.status == "evaluated", row.reason
+
+
+def test_numbers_beyond_64_bits_name_no_bucket(tmp_path: pathlib.Path) -> None:
+    frame = predictions().with_columns(pl.col("record").cast(pl.UInt64) + 2**63)
+    row = audited_scores(tmp_path / "t", frame, holdout="bucket(record, 3) = 0")
+    assert (row.status, row.reason_code) == ("not_evaluable", "label_invalid"), row.reason

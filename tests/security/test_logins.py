@@ -1,0 +1,165 @@
+"""Logins and figures go to no host that the settings do not name."""
+
+import contextlib
+import datetime as dt
+import http.server
+import json
+import pathlib
+import threading
+import types
+
+import httpx
+import prefect
+import pytest
+import yaml
+from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
+
+from flows.commands import checks
+from flows.commands.stored import stored_audit
+from privcore.exceptions import TerminalError
+from tests.support.lake import write_settings
+from tests.support.warehouse import evaluated, put_rows
+from workers import isolation
+from workers.databases import unverified_databases
+from workers.lake.probe import sent_elsewhere
+from workers.sources.scores.score_tables import ScoreTables
+from workers.sources.scores.supplied import SuppliedScores
+from workers.versions import METHOD_VERSION
+from workers.warehouse.store import Warehouse
+
+
+class Elsewhere(http.server.BaseHTTPRequestHandler):
+    """A store that sends its clients to another host, or to another path of its own."""
+
+    def do_HEAD(self) -> None:
+        host = self.headers["Host"] if "own" in self.path else "other.example"
+        self.send_response(307)
+        self.send_header("Location", f"http://{host}{self.path}/")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_check_tells_a_store_that_sends_its_clients_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Arrow and deltalake follow, and send a session's token and what they write."""
+    with http.server.HTTPServer(("127.0.0.1", 0), Elsewhere) as store:
+        threading.Thread(target=store.serve_forever, daemon=True).start()
+        endpoint = f"http://127.0.0.1:{store.server_port}"
+        assert sent_elsewhere("/a/lake") == sent_elsewhere("s3://bucket/lake") == ""
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        assert "to other.example, and they follow" in sent_elsewhere("s3://bucket/lake")
+        assert sent_elsewhere("s3://own/lake") == ""
+        store.shutdown()
+
+
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "ALL_PROXY", "http_proxy"])
+@pytest.mark.parametrize("said", ["", "intern.example"])
+def test_what_is_sent_to_this_machine_passes_no_proxy(
+    monkeypatch: pytest.MonkeyPatch, name: str, said: str
+) -> None:
+    """Alerts with figures went to a company's proxy, not encrypted."""
+    monkeypatch.setenv(name, "http://proxy.example:3128")
+    monkeypatch.setenv("NO_PROXY", said)
+    monkeypatch.setenv("no_proxy", "")
+    isolation.keep_private()
+    with httpx.Client() as client:
+        for host in ("127.0.0.1", "localhost", "[::1]"):
+            chosen = client._transport_for_url(httpx.URL(f"http://{host}:9/hook"))
+            assert chosen is client._transport
+        elsewhere = client._transport_for_url(httpx.URL("http://hooks.example/"))
+        assert elsewhere is not client._transport
+
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("password", [None, "audit:hunter2"])
+def test_check_tells_that_a_server_of_prefect_asks_for_no_password(
+    monkeypatch: pytest.MonkeyPatch, password: str | None
+) -> None:
+    """Any web page could start flows by a person's browser: its pages answer all origins."""
+    found = types.SimpleNamespace(
+        api_healthcheck=lambda: None,
+        read_deployment_by_name=lambda _: types.SimpleNamespace(work_pool_name=None),
+    )
+    monkeypatch.setattr(checks, "_may_name_a_server", lambda: True)
+    monkeypatch.setattr(prefect, "get_client", lambda **_: contextlib.nullcontext(found))
+    address = {PREFECT_API_URL: "http://127.0.0.1:4200/api", PREFECT_API_AUTH_STRING: password}
+    with temporary_settings(address):
+        assert ("asks for no password" in checks._prefect()) == (password is None)
+
+
+def test_the_example_of_a_service_asks_for_a_password() -> None:
+    text = (ROOT / "infra" / "compose" / "compose.yaml").read_text("utf-8")
+    services = yaml.safe_load(text)["services"]
+    asked = "PREFECT_SERVER_API_AUTH_STRING"
+    assert [name for name, one in services.items() if asked in one.get("environment", {})] == [
+        "prefect-server"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("postgresql://a:b@db.example/x", ["bank"]),
+        ("postgresql://a:b@db.example/x?sslmode=require", ["bank"]),
+        ("postgresql://a:b@127.0.0.1/x?host=db.example", ["bank"]),
+        ("postgresql://a:b@db.example/x?sslmode=verify-full", []),
+        ("postgresql://a:b@127.0.0.1:5432/x", []),
+        ("snowflake://a:b@account/x", []),
+    ],
+)
+def test_check_tells_that_a_database_may_be_anybody(
+    monkeypatch: pytest.MonkeyPatch, address: str, told: list[str]
+) -> None:
+    """A machine on the way that says it has no TLS got the login, and exact figures or labels."""
+    monkeypatch.setenv("PRIVAUDIT_DATABASE_BANK", address)
+    assert unverified_databases() == told
+
+
+DAY = dt.date(2026, 4, 1)
+
+
+@pytest.fixture
+def place(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """Return a folder with settings and no lake, and stand in it."""
+    write_settings(tmp_path, ["good"])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"table": "s3://bucket/t?scheme=http&endpoint_override=127.0.0.1:9"},
+        {"table": "/etc/mine.parquet"},
+        {"table": "t", "database": "bank", "query": "select pg_sleep($1)", "record": "id"},
+        {"table": "/rows", "earlier": [{"table": "s3://other", "column": "e"}], "record": "id"},
+        {"table": "t", "catalog": "theirs"},
+    ],
+)
+def test_a_record_sends_no_login_where_no_settings_say(
+    place: pathlib.Path, source: dict[str, str]
+) -> None:
+    """A row that was forged had storage's keys sign requests to a host of its writer's choice."""
+    tables = ScoreTables.model_validate({"label": "y", "target": "p", "proxy": "q", **source})
+    given = SuppliedScores(tables).to_json()
+    forged = evaluated("good", DAY, source=given, method_version=METHOD_VERSION)
+    put_rows(Warehouse(str(place / "warehouse")), [forged])
+    refusal = "which no model of the settings names"
+    with pytest.raises(TerminalError, match=refusal), stored_audit(forged.audit.audit_id, None):
+        pass
+
+
+@pytest.mark.parametrize("folder", ["/etc", "s3://b/x?endpoint_override=h", "mlflow-artifacts:/x"])
+def test_a_record_names_no_model_file_elsewhere(place: pathlib.Path, folder: str) -> None:
+    file = {"day": str(DAY), "folder": folder, "name": "m.cbm", "format": "catboost"}
+    source = json.dumps({"labels": {}, "privacy": None, "target": file})
+    forged = evaluated("good", DAY, source=source, method_version=METHOD_VERSION)
+    put_rows(Warehouse(str(place / "warehouse")), [forged])
+    refusal = "that it read the folder"
+    with pytest.raises(TerminalError, match=refusal), stored_audit(forged.audit.audit_id, None):
+        pass

@@ -1,0 +1,181 @@
+"""Holdouts that are no random part of the day: copies, rows of both arms, one class."""
+
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.support.audits import audited
+from tests.support.lake import (
+    DAY,
+    EVE,
+    FEATURES,
+    MEMORISE,
+    PLAN,
+    copied,
+    declared,
+    label_path,
+    label_rows,
+    put_labels,
+    put_model,
+    remembering_lake,
+)
+from tests.support.tiers import rest_slow
+from workers.lake.layout import Lake
+from workers.lake.manifest import Feature
+
+
+@pytest.fixture(scope="module")
+def remembers(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Return a lake whose model remembers the day's labels, against a declared 0.5."""
+    return remembering_lake(tmp_path_factory.mktemp("lake"))
+
+
+RESEMBLE = "Holdout rows resemble"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("share", "jitter"), [(0.75, 0.001), (1.0, 0.05)])
+def test_a_holdout_of_near_copies_of_training_rows_is_told(
+    remembers: Lake, tmp_path: pathlib.Path, share: float, jitter: float
+) -> None:
+    """The model knows their labels as those of their originals: 1.70 became 0.2, unsaid."""
+    lake = copied(remembers, tmp_path)
+    before = audited(lake)
+    assert (before.verdict, RESEMBLE in before.reason) == ("violated", False), before.reason
+    random = np.random.default_rng(5)
+    frame = pl.read_parquet(label_path(lake, "flights"))
+    train, holdout = (frame.filter(pl.col("split") == arm) for arm in ("train", "holdout"))
+    many = int(share * holdout.height)
+    moved = pl.col("delay") + pl.Series(random.normal(0.0, jitter, many))
+    copies = train.sample(many, seed=5).with_columns(delay=moved, split=pl.lit("holdout"))
+    whole = pl.concat([train, holdout[many:], copies]).sample(fraction=1.0, shuffle=True, seed=5)
+    put_labels(lake, DAY, whole)
+    row = audited(lake)
+    assert row.verdict == "doubtful", row.reason
+    assert RESEMBLE in row.reason
+
+
+@pytest.fixture
+def lake(remembers: Lake, tmp_path: pathlib.Path) -> Lake:
+    """Return a copy of it for one attempt."""
+    return copied(remembers, tmp_path)
+
+
+def test_without_an_attempt_the_model_is_violated(lake: Lake) -> None:
+    assert audited(lake).verdict == "violated"
+
+
+def test_rows_of_a_third_split_are_told(lake: Lake) -> None:
+    """Training saw them, and the audit does not: what they lose is not known."""
+    frame = pl.read_parquet(label_path(lake, "flights"))
+    third = pl.when((pl.col("split") == "train") & (pl.col("hour") > 1)).then(pl.lit("train2"))
+    put_labels(lake, DAY, frame.with_columns(split=third.otherwise(pl.col("split"))))
+    row = audited(lake, PLAN.model_copy(update={"minimum_records": 50}))
+    assert f"{row.excluded_records:,} rows are of neither" in row.reason
+
+
+def _trained_on_too(frame: pl.DataFrame) -> pl.DataFrame:
+    train = frame.filter(pl.col("split") == "train")
+    return pl.concat([frame, train.head(400).with_columns(split=pl.lit("holdout"))])
+
+
+@pytest.mark.slow
+def test_training_rows_that_are_logged_in_the_holdout_too_are_told(lake: Lake) -> None:
+    before = audited(lake).epsilon_lower or 0.0
+    put_labels(lake, DAY, _trained_on_too(pl.read_parquet(label_path(lake, "flights"))))
+    row = audited(lake)
+    assert (row.epsilon_lower or 0.0) < before
+    assert "Rows may be logged twice" in row.reason
+
+
+def _one_class(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.filter((pl.col("split") == "train") | (pl.col("late") == 1))
+
+
+def _twins(frame: pl.DataFrame) -> pl.DataFrame:
+    train = frame.filter(pl.col("split") == "train")
+    return pl.concat([train, train.head(480).with_columns(split=pl.lit("holdout"))])
+
+
+@pytest.mark.parametrize(
+    ("attempt", "answer"),
+    rest_slow([(_twins, "holdout_suspect"), (_one_class, "arms_differ")]),
+    ids=["twins", "one-class"],
+)
+def test_no_holdout_of_the_owners_choice_acquits_in_silence(
+    lake: Lake, attempt: Callable[[pl.DataFrame], pl.DataFrame], answer: str
+) -> None:
+    put_labels(lake, DAY, attempt(pl.read_parquet(label_path(lake, "flights"))))
+    row = audited(lake)
+    assert answer in f"{row.reason_code} {row.reason}"
+
+
+TOKEN = Feature(name="token", kind="categorical")
+
+
+NOISE = Feature(name="token", kind="numeric")
+
+
+def rows_of(lake: Lake) -> pl.DataFrame:
+    return pl.read_parquet(label_path(lake, "flights"))
+
+
+def tokens(rows: int, seed: int, feature: Feature) -> pl.Series:
+    random = np.random.default_rng(seed)
+    if feature == NOISE:
+        return pl.Series(random.normal(size=rows))
+    return pl.Series([f"t{each}" for each in random.integers(0, 1 << 40, rows)])
+
+
+def remembered(folder: pathlib.Path, own: Feature | None = None) -> Lake:
+    """Return a lake whose model remembers labels, and ignores a feature of its owner's own."""
+    lake = Lake(str(folder))
+    features = FEATURES if own is None else (*FEATURES, own)
+    parameters: dict[str, Any] = MEMORISE if own is None else MEMORISE | {"ignored_features": [3]}
+    for seed, day in enumerate((EVE, DAY)):
+        rows = label_rows(2_000, seed=seed)
+        if own is not None:
+            rows = rows.with_columns(token=tokens(rows.height, seed, own))
+        put_labels(lake, day, rows)
+        put_model(lake, day, privacy=declared(0.5), parameters=parameters, features=features)
+    return lake
+
+
+def with_copies(rows: pl.DataFrame, change: Any) -> pl.DataFrame:
+    """Return the rows with three quarters of the holdout replaced by copies of training rows."""
+    train, holdout = (rows.filter(pl.col("split") == arm) for arm in ("train", "holdout"))
+    many = int(0.75 * holdout.height)
+    copies = change(train.sample(many, seed=5).with_columns(split=pl.lit("holdout")))
+    whole = pl.concat([train, holdout[many:], copies.select(train.columns)])
+    return whole.sample(fraction=1.0, shuffle=True, seed=5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("own", [TOKEN, NOISE], ids=["words", "numbers"])
+def test_a_feature_of_an_owners_own_does_not_hide_copies_in_the_holdout(
+    tmp_path: pathlib.Path, own: Feature
+) -> None:
+    """Such a feature makes all rows different: 1.7 became 0.1 and 0.3, unsaid."""
+    lake = remembered(tmp_path, own)
+    before = audited(lake)
+    assert (before.verdict, RESEMBLE in before.reason) == ("violated", False), before.reason
+    anew = lambda rows: rows.with_columns(token=tokens(rows.height, 9, own))  # noqa: E731
+    put_labels(lake, DAY, with_copies(rows_of(lake), anew))
+    row = audited(lake)
+    assert row.verdict == "doubtful", row.reason
+    assert RESEMBLE in row.reason
+
+
+@pytest.mark.slow
+def test_copies_in_the_holdout_with_another_word_are_told(lake: Lake) -> None:
+    turned = {"AMS": "BER", "BER": "CDG", "CDG": "AMS"}
+    moved = lambda rows: rows.with_columns(pl.col("city").replace(turned))  # noqa: E731
+    put_labels(lake, DAY, with_copies(rows_of(lake), moved))
+    row = audited(lake)
+    assert (row.epsilon_lower or 0.0) <= 0.5
+    assert RESEMBLE in row.reason
+    assert "nearly the same numbers" in row.reason

@@ -1,0 +1,117 @@
+"""A manifest that contradicts itself is refused, and what weakens its audit is told."""
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+
+from tests.support.audits import audited
+from tests.support.lake import DAY, EVE, PLAN, copied, declared, edit_manifest, remembering_lake
+from tests.support.tiers import rest_slow
+from workers.lake.layout import Lake, checkpoint_folder
+
+LABEL = {"column": "late", "classes": [0, 1]}
+
+
+@pytest.fixture(scope="module")
+def remembered(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Return a lake whose model remembers the day's labels, against a declared 0.5."""
+    return remembering_lake(tmp_path_factory.mktemp("lake"))
+
+
+@pytest.fixture
+def lake(remembered: Lake, tmp_path: pathlib.Path) -> Lake:
+    """Return a copy of it for one attempt."""
+    return copied(remembered, tmp_path)
+
+
+@pytest.mark.parametrize("times", rest_slow([0.99, 0.5, 0.1]))
+def test_a_delta_just_below_one_over_the_records_keeps_no_declaration(
+    lake: Lake, times: float
+) -> None:
+    """Such a delta is not vacuous by itself, and bets against it are small."""
+    records = audited(lake).records or 0
+    edit_manifest(lake, "good", DAY, privacy=declared(0.5, delta=times / records))
+    row = audited(lake)
+    assert row.verdict == ("violated" if times == 0.1 else "vacuous"), row.reason
+    if row.verdict == "vacuous":
+        assert row.reason.startswith("The declared epsilon of 0.5 stands by its delta of")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"label": LABEL | {"classes": [0, 1, False, True]}},
+        {"label": LABEL | {"classes": [0, 1, "1"]}},
+        {"privacy": declared(0.5) | {"declared_at": "0001-01-01T00:00:00+14:00"}},
+        {"privacy": declared(0.5) | {"declared_at": "9999-12-31T23:59:59-12:00"}},
+    ],
+    ids=["classes-as-numbers-and-truth", "classes-as-number-and-text", "no-utc", "no-utc-late"],
+)
+def test_a_manifest_that_says_two_things_is_refused(lake: Lake, change: dict[str, Any]) -> None:
+    """Labels were looked up as the last of two such classes, of which the model says nothing."""
+    edit_manifest(lake, "good", DAY, **change)
+    row = audited(lake)
+    assert (row.verdict, row.reason_code) == ("not_evaluable", "manifest_invalid"), row.reason
+
+
+def test_the_proxys_manifest_adds_no_second_name_of_a_class(lake: Lake) -> None:
+    edit_manifest(lake, "good", EVE, label=LABEL | {"classes": [0, 1, False, True]})
+    row = audited(lake)
+    assert (row.verdict, row.reason_code) == ("not_evaluable", "manifest_invalid"), row.reason
+
+
+def test_a_correction_of_the_outputs_is_told(lake: Lake) -> None:
+    """One of epsilon 0.01 makes every probability 0 or 1: a bound of 1.70 became 0.65."""
+    edit_manifest(
+        lake, "good", DAY,
+        output_correction={"name": "noise_correction", "epsilon": 0.01, "floor": 0.0},
+        privacy=declared(1.0),
+    )  # fmt: skip
+    row = audited(lake)
+    assert row.verdict == "consistent"
+    assert "after the output_correction of its manifest (epsilon 0.01, floor 0)" in row.reason
+    assert json.loads(row.output_correction or "null")["epsilon"] == 0.01  # a change is an alert
+
+
+def test_invented_classes_are_told(lake: Lake) -> None:
+    """Before, the arms were compared by the first 32 classes alone."""
+    classes = [*(f"x{n}" for n in range(33)), 0, 1]
+    for day in (EVE, DAY):
+        edit_manifest(lake, "good", day, label={"column": "late", "classes": classes})
+    row = audited(lake)
+    assert row.verdict == "violated", row.reason
+    assert "35 classes are listed and 2 have labels." in row.reason
+
+
+def test_two_declarations_in_one_manifest_are_refused(lake: Lake) -> None:
+    path = f"{checkpoint_folder('good', DAY)}/manifest.json"
+    text = lake.read(path).decode().rstrip()
+    lax = str(declared(50.0)).replace("'", '"').replace("None", "null")
+    lake.write(path, f'{text[:-1]}, "privacy": {lax}}}'.encode())
+    row = audited(lake)
+    assert (row.verdict, row.reason_code) == ("not_evaluable", "manifest_invalid"), row.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "answer"),
+    [
+        (
+            {"output_correction": {"name": "noise_correction", "epsilon": 1.0, "floor": 0.4999}},
+            "is at least",
+        ),
+        (
+            {"trained_on": {"first": str(DAY), "last": "9999-12-31", "split": "train"}},
+            f"The labels of {DAY} alone played",
+        ),
+    ],
+    ids=["correction", "one-day"],
+)
+def test_no_field_of_a_manifest_acquits_in_silence(
+    lake: Lake, change: dict[str, Any], answer: str
+) -> None:
+    edit_manifest(lake, "good", DAY, **change)
+    row = audited(lake, PLAN.model_copy(update={"days": 7}))
+    assert row.verdict == "violated"
+    assert answer in row.reason
