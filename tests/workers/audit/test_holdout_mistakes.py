@@ -106,7 +106,7 @@ def _twins(frame: pl.DataFrame) -> pl.DataFrame:
     rest_slow([(_twins, "holdout_suspect"), (_one_class, "arms_differ")]),
     ids=["twins", "one-class"],
 )
-def test_no_holdout_of_the_owners_choice_acquits_in_silence(
+def test_no_holdout_of_chosen_rows_acquits_in_silence(
     lake: Lake, attempt: Callable[[pl.DataFrame], pl.DataFrame], answer: str
 ) -> None:
     put_labels(lake, DAY, attempt(pl.read_parquet(label_path(lake, "flights"))))
@@ -132,7 +132,7 @@ def tokens(rows: int, seed: int, feature: Feature) -> pl.Series:
 
 
 def remembered(folder: pathlib.Path, own: Feature | None = None) -> Lake:
-    """Return a lake whose model remembers labels, and ignores a feature of its owner's own."""
+    """Return a lake whose model remembers labels, and ignores one feature more."""
     lake = Lake(str(folder))
     features = FEATURES if own is None else (*FEATURES, own)
     parameters: dict[str, Any] = MEMORISE if own is None else MEMORISE | {"ignored_features": [3]}
@@ -156,7 +156,7 @@ def with_copies(rows: pl.DataFrame, change: Any) -> pl.DataFrame:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("own", [TOKEN, NOISE], ids=["words", "numbers"])
-def test_a_feature_of_an_owners_own_does_not_hide_copies_in_the_holdout(
+def test_a_feature_that_makes_all_rows_different_hides_no_copies_in_the_holdout(
     tmp_path: pathlib.Path, own: Feature
 ) -> None:
     """Such a feature makes all rows different: 1.7 became 0.1 and 0.3, unsaid."""

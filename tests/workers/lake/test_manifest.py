@@ -92,6 +92,7 @@ def test_two_declarations_in_one_manifest_are_refused(lake: Lake) -> None:
     lake.write(path, f'{text[:-1]}, "privacy": {lax}}}'.encode())
     row = audited(lake)
     assert (row.verdict, row.reason_code) == ("not_evaluable", "manifest_invalid"), row.reason
+    assert "'privacy' twice" in row.reason
 
 
 @pytest.mark.parametrize(
