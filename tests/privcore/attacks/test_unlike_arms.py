@@ -18,7 +18,7 @@ def arm(proxy: np.ndarray[Any, Any]) -> OddsTally:
 
 def compared(*arms: np.ndarray[Any, Any], classes: int = 2) -> str:
     one, other = map(arm, arms)
-    given = SimpleNamespace(ordered=False, classes=classes, odds=(one,), control_odds=(other,))
+    given = SimpleNamespace(classes=classes, odds=(one,), control_odds=(other,))
     given.labels = given.control_labels = None
     if classes > 2:  # of which all but two have no label
         counts = np.zeros((2, 1, classes, 448, 2), dtype=np.int64)

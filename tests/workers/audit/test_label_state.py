@@ -301,7 +301,7 @@ def refusal(mechanism: dict[str, Any], *, classes: int, allowed: Any = True) -> 
     state = PrivatisedBy.model_validate({"privatised_by": mechanism})
     source = SimpleNamespace(
         label_state=state, facts={"scores": "computed"}, model="good", day=DAY, privacy=None,
-        gives_chances=True, label=SimpleNamespace(classes=tuple(range(classes))),
+        label=SimpleNamespace(classes=tuple(range(classes))),
     )  # fmt: skip
     plan = PLAN.model_copy(update={"privatised_labels": allowed})
     with pytest.raises(NotEvaluableError) as refused:

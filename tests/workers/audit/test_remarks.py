@@ -215,13 +215,12 @@ def test_how_many_rows_a_person_has_is_told(rows: int, told: bool) -> None:
 
 def test_a_target_that_answers_as_the_earlier_model_does_is_told() -> None:
     """The earlier file with other bytes of metadata: 0.00, unsaid where it counts no rows."""
-    source: Any = SimpleNamespace(gives_chances=True)
     random = np.random.default_rng(0)
     chances, labels = random.dirichlet([1.0, 1.0], size=50), random.integers(0, 2, 50)
     for other, told in ((chances, True), (chances[:, ::-1], False)):
         result: Any = SimpleNamespace(fidelity=fidelity(chances, other, labels))
         evidence: Any = SimpleNamespace(epsilon_lower=0.0)
-        assert ("compares a model with itself" in _same_answers(source, result, evidence)) is told
+        assert ("compares a model with itself" in _same_answers(result, evidence)) is told
 
 
 def rounds(first: int, more: int, frame: pl.DataFrame) -> bytes:
