@@ -29,7 +29,7 @@ _TABLE = 1 << 16  # values of a label that are looked up in a table
 _DAY = re.compile(r"\d{4}-?\d\d-?\d\d")
 _TRUTH = {"true": "1", "1": "1", "false": "0", "0": "0"}
 _SHOWN = 10
-"""Classes, and values of a column instead of them, that a sentence shows."""
+"""Classes that a sentence shows."""
 _OF_A_NUMBER = 10
 """Values for each class, from more than which on labels are taken for numbers."""
 _A_DAY = dt.timedelta(days=1)
@@ -401,10 +401,12 @@ def unknown_label(
 ) -> str:
     """Say of the first bad label what is wrong; `said` is where the classes are listed.
 
-    Whose label it is and which can be looked up there, as the warehouse holds no labels. Where a
-    batch holds not one of the classes, both sides are shown.
+    Whose label it is and which can be looked up there: the warehouse holds no label of a row. Where
+    a batch holds not one of the classes, the count and the kind of its values are told.
     """
-    if column[first] is None or column[first] != column[first]:  # NaN
+    if column.dtype.is_float():
+        column = column.fill_nan(None)
+    if column[first] is None:
         return f"no label in {label.column!r}: drop such rows before they reach the table"
     classes = ", ".join(f"{one!r:.20}" for one in label.classes[:_SHOWN])
     classes += ", ..." if len(label.classes) > _SHOWN else ""
@@ -415,9 +417,9 @@ def unknown_label(
             f"model's {len(label.classes)} classes {classes}: write whether it is above a "
             "threshold fixed before training, and audit that column"
         )
-    if not (labels >= 0).any() and values.len() <= _SHOWN:
-        shown = ", ".join(f"{one!r:.20}" for one in sorted(map(str, values)))
-        held = f" (the column holds {shown}, stored as {column.dtype})"
+    if not (labels >= 0).any():
+        others = "1 other value" if values.len() == 1 else f"{values.len()} other values"
+        held = f" (the column holds {others}, stored as {column.dtype})"
     return (
         f"a label in {label.column!r} that is none of the model's {len(label.classes)} classes "
         f"{classes}{held}: correct the labels, or {said}"

@@ -104,7 +104,7 @@ def test_settings_may_write_whole_numbers_as_floats() -> None:
         LabelColumn(column="late", classes=(0.5, 1.0))  # type: ignore[arg-type]
 
 
-def test_a_batch_without_one_class_shows_both_sides(
+def test_a_batch_without_one_class_tells_how_many_values_it_has_instead(
     hold_sentences: Callable[..., None],
 ) -> None:
     label = LabelColumn(column="late", classes=("no", "yes"))
