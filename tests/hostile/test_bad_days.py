@@ -173,9 +173,7 @@ def test_datasets_whose_names_differ_in_case_are_two(lake: Lake) -> None:
         edit_manifest(lake, "upper", day, dataset="Flights")
     put_labels(lake, DAY, label_rows(300, seed=9), dataset="Flights")
     requests = [Request(model, PLAN) for model in ("upper", "good")]
-    records = run_audits(
-        lake, DAY, requests, executor=InProcess(), staging=str(pathlib.Path(lake.uri).parent / "s")
-    )
+    records = run_audits(lake, DAY, requests, executor=InProcess())
     found = {record.audit.model: record.audit for record in records}
     assert {row.dataset for row in found.values()} == {"flights", "Flights"}
     assert found["upper"].labels_digest != found["good"].labels_digest

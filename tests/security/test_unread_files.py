@@ -40,7 +40,6 @@ def lake(whole: Lake, tmp_path: pathlib.Path) -> Lake:
     rest_slow(
         [
             "x.parquet.gz",
-            "x.PARQUET",
             "rows.csv",
             "_extra/x.parquet",
             "x.parquet/part-0",
@@ -61,7 +60,9 @@ def test_rows_beside_the_files_that_are_read_are_told(lake: Lake, name: str) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", rest_slow(["_x.parquet", ".x.parquet", "sub/x.parquet"], always=2))
+@pytest.mark.parametrize(
+    "name", rest_slow(["_x.parquet", ".x.parquet", "sub/x.parquet", "x.PARQUET"], always=2)
+)
 def test_rows_in_these_files_are_read(lake: Lake, name: str) -> None:
     path = label_path(lake, "flights").parent / name
     path.parent.mkdir(exist_ok=True)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import polars as pl
 import pyarrow.parquet as pq
 import pytest
 import ray
@@ -158,7 +159,8 @@ def test_bad_input_found_by_a_ray_worker_ends_as_the_same_record(
     shutil.copytree(lake.uri, tmp_path / "lake")
     bad = Lake(str(tmp_path / "lake"))
     second = label_path(bad, "flights").with_name("part-00001.parquet")
-    pq.write_table(label_rows(500, seed=9).drop("hour").to_arrow(), second, row_group_size=100)
+    rows = label_rows(500, seed=9).with_columns(delay=pl.lit("long"))
+    pq.write_table(rows.to_arrow(), second, row_group_size=100)
     here = audited(bad, InProcess())
     there = audited(bad, on_workers)
     assert there.audit.reason_code == "feature_invalid"

@@ -118,33 +118,6 @@ def test_the_answer_is_the_same_in_every_order_and_beside_other_models(week: Lak
 
 
 @pytest.mark.slow
-def test_a_work_unit_that_was_staged_gives_the_same_record(
-    week: Lake, tmp_path: pathlib.Path
-) -> None:
-    """The second run finds every unit finished: its executor would fail to scan any."""
-
-    def run() -> AuditRecord:
-        (record,) = run_audits(
-            week,
-            DAY,
-            [Request("good", PLAN_OF_A_WEEK)],
-            executor=InProcess(),
-            staging=str(tmp_path),
-            work_unit_bytes=1,
-        )
-        return record
-
-    requests = [Request("good", PLAN_OF_A_WEEK)]
-    cut = run_audits(
-        week, DAY, requests, executor=InProcess(), staging=str(tmp_path), work_unit_bytes=1
-    )
-    first = next(cut)
-    cut.close()  # before it sweeps
-    assert len(list(tmp_path.rglob("*.tally"))) > 7
-    assert figures(run()) == figures(first) == figures(audited(week))
-
-
-@pytest.mark.slow
 def test_persons_of_a_week_play_one_record_each(lake: Lake) -> None:
     """Twenty persons a day come every day of the week, the others once."""
     for number, day in enumerate(WEEK):

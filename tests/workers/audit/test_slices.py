@@ -53,9 +53,7 @@ def test_three_slices_have_a_third_of_the_significance_each(lake: Lake) -> None:
 
     source = find_checkpoints(lake, "good", DAY, plan=PLAN)
     root, partition = source.find_partition(joining=NO_JOIN_NEEDED)
-    scan = scan_labels(
-        LabelPass(root, partition, (Game(source, PLAN),)), executor=InProcess(), staging=None
-    )
+    scan = scan_labels(LabelPass(root, partition, (Game(source, PLAN),)), executor=InProcess())
     (tallies,) = scan.results().parts[0].slices
     assert tallies is not None
     claim = claim_of(source.privacy, PLAN)

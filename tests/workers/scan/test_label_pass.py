@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
@@ -118,9 +119,9 @@ def test_a_models_record_does_not_depend_on_its_company(
 
 
 @pytest.mark.slow
-def test_one_models_missing_column_is_not_the_others(lake: Lake) -> None:
+def test_one_models_column_of_another_kind_is_not_the_others(lake: Lake) -> None:
     file = label_path(lake, "flights").with_name("part-00002.parquet")
-    pq.write_table(pq.read_table(file).drop(["delay"]), file)
+    pl.read_parquet(file).with_columns(delay=pl.lit("long")).write_parquet(file)
     first, second = audited(lake)
     assert (first.audit.status, first.audit.reason_code) == ("not_evaluable", "feature_invalid")
     assert "feature_invalid 300" in first.audit.reason

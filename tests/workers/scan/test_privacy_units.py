@@ -112,13 +112,6 @@ def test_neither_order_nor_division_changes_a_bit(lake: Lake) -> None:
         assert figures(other[0]) == figures(whole[0])
 
 
-def test_a_pass_of_persons_writes_none_of_them_down(lake: Lake, tmp_path: pathlib.Path) -> None:
-    requests = [Request("good", PERSON)]
-    records = run_audits(lake, DAY, requests, executor=InProcess(), staging=str(tmp_path / "here"))
-    next(iter(records))
-    assert not list(tmp_path.rglob("*.tally"))
-
-
 @pytest.mark.slow
 def test_labels_repeated_within_persons_prove_nothing_where_nothing_leaks(
     tmp_path: pathlib.Path,
