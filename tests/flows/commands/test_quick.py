@@ -77,7 +77,9 @@ def test_a_small_audit_is_verified_without_ray_and_prefect(
     lake: Lake, tmp_path: pathlib.Path
 ) -> None:
     write_settings(tmp_path, ["good"])
-    record = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
-    Warehouse(str(tmp_path / "warehouse")).commit(record)
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    key = warehouse.digest_key()
+    record = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess(), digest_key=key)
+    warehouse.commit(record)
     heavy = loaded_by(["verify", record.audit.audit_id], tmp_path)
     assert heavy & {"ray._raylet", "prefect", "altair"} == set()

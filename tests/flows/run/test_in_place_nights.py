@@ -150,10 +150,12 @@ def test_addresses_are_kept_and_the_unit_is_the_plans(tmp_path: pathlib.Path) ->
 def test_a_model_in_place_is_audited_on_ray_and_verified(path: pathlib.Path) -> None:
     with on_ray("local", 1):  # which the flow finds; by itself it would start none for so little
         (row,) = start(audit_model, model="ads", day=DAY, settings=str(path))
-    record = Warehouse(str(path.parent / "warehouse")).record(row.audit_id)
+    warehouse = Warehouse(str(path.parent / "warehouse"))
+    record = warehouse.record(row.audit_id)
     stored = record.audit
     assert (stored.scores, stored.verdict, stored.proxy_day) == ("computed", "violated", EVE)
     assert stored.dataset == str(path.parent / "clicks")
     assert (path.parent / "report" / "index.html").exists()
-    again = verify(record, Lake(str(path.parent / "lake")), InProcess())
+    lake = Lake(str(path.parent / "lake"))
+    again = verify(record, lake, InProcess(), warehouse.digest_key())
     assert again.finding is Finding.REPRODUCED, again.sentence
