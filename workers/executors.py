@@ -362,8 +362,8 @@ def on_ray(
             _join(address)
     try:
         yield OnRay(task_cpus, task_memory)
-    finally:
-        if mine:
+    finally:  # after an interrupt threads still use it: Ray, shut down, would end this with code 1
+        if mine and sys.exc_info()[0] is not KeyboardInterrupt:
             ray.shutdown()
 
 

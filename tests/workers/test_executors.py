@@ -322,6 +322,20 @@ def test_what_ray_kept_of_runs_is_removed_a_week_later(
     assert [one.exists() for one in (old, new, elsewhere)] == [False, True, True]
 
 
+@pytest.mark.parametrize(("error", "shut_down"), [(ValueError, 1), (KeyboardInterrupt, 0)])
+def test_a_ray_that_threads_may_still_use_after_an_interrupt_is_not_shut_down(
+    monkeypatch: pytest.MonkeyPatch, error: type[BaseException], shut_down: int
+) -> None:
+    """Ray ended an interrupted night with code 1, which is a violation's."""
+    calls: list[int] = []
+    monkeypatch.setattr(executors, "connected", lambda: False)
+    monkeypatch.setattr(executors, "_start_here", lambda _: None)
+    monkeypatch.setattr(ray, "shutdown", lambda: calls.append(1))
+    with pytest.raises(error), on_ray():
+        raise error
+    assert len(calls) == shut_down
+
+
 def test_a_session_whose_driver_runs_is_kept_however_old_it_looks(tmp_path: pathlib.Path) -> None:
     """A clock that jumped a week ahead, and each run of over a week, lost the files of its Ray."""
     ended = subprocess.Popen(["true"])
