@@ -84,7 +84,10 @@ def test_a_night_that_dies_is_completed_by_a_second_start(
     ENDS[fault](night)
     code, before = night.end(), night.records()
     if before != dict.fromkeys(MODELS, "evaluated"):
-        assert code not in {0, 1, 2}, night.all_said()  # codes of verdicts
+        # A Ray whose parts are lost may end the command with 1, which is also violated's code:
+        # what counts are the records.
+        assert code not in {0, 2}, night.all_said()
+        assert "violated" not in night.all_said()
         assert _overdue(folder) == sorted(set(MODELS) - set(before))
     again = Watched(folder)
     assert again.end() == 0, again.all_said()
