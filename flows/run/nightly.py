@@ -39,9 +39,8 @@ def nightly_audit(
     """Audit `models` on `day`, each as soon as its checkpoint and labels are complete.
 
     A model that waits for its inputs waits until its deadline: then its record says what is
-    missing. An audit that has not ended by its deadline is `not_evaluable: deadline`, and what was
-    scanned of it is found again by the next audit of it. A run that begins after the deadline, by
-    hand or late, is wanted all the same: it has none.
+    missing. An audit that has not ended by its deadline is `not_evaluable: deadline`. A run that
+    begins after the deadline, by hand or late, is wanted all the same: it has none.
 
     Args:
         day: the audited day; the day before the scheduled time if left out.
