@@ -21,6 +21,7 @@ pytestmark = pytest.mark.slow
 YESTERDAY = dt.datetime.now(dt.UTC).date() - dt.timedelta(days=1)
 DAYS = [YESTERDAY - dt.timedelta(days=back) for back in range(13, -1, -1)]
 KEPT, BROKEN = "ads-ctr", "mail-open"
+STANDING = f"Violated at the last record: {BROKEN}."
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +50,9 @@ def test_an_audit_on_demand_completes_with_artifacts_an_event_and_its_record(
 ) -> None:
     identity = service.start("audit-model/on-demand", model=BROKEN, day=str(YESTERDAY))
     run = service.ended(identity)
-    assert (run["state"]["type"], run["state"]["message"]) == ("COMPLETED", "1 violated.")
+    state = run["state"]
+    assert (state["name"], state["type"]) == ("Violated", "FAILED")
+    assert state["message"] == f"The declaration of {BROKEN} is refuted. 1 violated. {STANDING}"
     artifacts = service.artifacts(identity)
     assert f"| {YESTERDAY} | mail-open |" in artifacts["markdown audit-model"]
     (bar,) = (data for name, data in artifacts.items() if name.startswith("progress "))
@@ -105,7 +108,7 @@ def test_a_backfill_whose_worker_is_killed_is_run_again_with_one_record_each(
     assert service.run(identity)["state"]["type"] == "RUNNING"
     service.start_worker()
     run = service.ended(identity, seconds=500)
-    assert run["state"]["type"] == "COMPLETED"
+    assert run["state"]["name"] == "Violated", run["state"]
     assert run["run_count"] == 2
     usual = service.audits().filter(pl.col("repetitions") == 4)
     assert usual.height == len(DAYS) * 2
@@ -140,7 +143,9 @@ def test_the_schedule_fires_and_audits_the_day_before(service: Service) -> None:
     finally:
         service.patch(path, active=False)
     assert run["auto_scheduled"]
-    assert run["state"]["message"] == "1 violated, 1 consistent."
+    # What stood violated the day before is nothing new.
+    assert run["state"]["type"] == "COMPLETED"
+    assert run["state"]["message"] == f"1 violated, 1 consistent. {STANDING}"
     started = dt.datetime.fromisoformat(run["expected_start_time"]).astimezone(dt.UTC).date()
     audited = f"Audits of {started - dt.timedelta(days=1)}"
     assert audited in service.artifacts(run["id"])["markdown nightly-audit"]
@@ -162,6 +167,6 @@ def test_the_same_deployment_works_on_postgresql(
     ):
         given = {"first": str(DAYS[0]), "last": str(DAYS[1])}
         run = service.ended(service.start("backfill/on-demand", **given, force=True))
-        assert run["state"]["type"] == "COMPLETED"
-        assert "2 violated, 1 doubtful, 1 consistent." in run["state"]["message"]
+        assert run["state"]["name"] == "Violated", run["state"]
+        assert "2 violated, 2 consistent." in run["state"]["message"]
         assert "markdown backfill" in service.artifacts(run["id"])
