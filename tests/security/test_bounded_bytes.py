@@ -108,25 +108,6 @@ def test_an_epsilon_out_of_all_bounds_is_refused(lake: Lake, number: str) -> Non
     assert audit(lake).reason_code == "manifest_invalid"
 
 
-@pytest.mark.slow
-def test_a_file_of_highly_compressed_text_is_not_unpacked(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The text stands in the file once; 200,000 rows point at it."""
-    rows = 200_000
-    plain = label_rows(100, seed=1).drop("city")
-    frame = plain.select(pl.all().repeat_by(rows // 100).explode()).to_arrow()
-    text = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), ["x" * 5_000])
-    path = label_path(lake, "bad-labels")
-    pq.write_table(frame.append_column("city", text), path, store_schema=False, row_group_size=rows)
-    assert path.stat().st_size < 5_000_000
-    monkeypatch.setattr(limits, "SHARD_BYTES", 500_000_000)
-    before = pa.default_memory_pool().max_memory()
-    row = audit(lake)
-    assert (row.reason_code, "unpacks to 1,006," in row.reason) == ("too_large", True), row.reason
-    assert pa.default_memory_pool().max_memory() <= max(before, 500_000_000)
-
-
 def test_a_row_group_that_declares_too_much_is_not_read(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,22 +121,6 @@ def test_a_row_group_that_declares_too_much_is_not_read(
             patched.setattr(limits, bound, value)
             row = audit(lake)
         assert (row.reason_code, f"{value:,}" in row.reason) == ("too_large", True)
-
-
-def test_a_row_group_of_a_thousand_million_declared_rows_is_not_read(lake: Lake) -> None:
-    """The footer's row counts (twice 400, as the varint of 800 that Thrift writes) are forged."""
-    path = label_path(lake, "bad-labels")
-    table = pa.table(label_rows(400, seed=1).to_arrow())
-    pq.write_table(table, path, row_group_size=400)
-    content = path.read_bytes()
-    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
-    # A field header (delta 1, type i64) and then 400 zigzagged; a billion takes five bytes.
-    forged = content[footer:-8].replace(varint(400), varint(1_000_000_000))
-    assert forged.count(varint(1_000_000_000)) >= 2
-    path.write_bytes(content[:footer] + forged + len(forged).to_bytes(4, "little") + b"PAR1")
-    assert pq.read_metadata(path).row_group(0).num_rows == 1_000_000_000
-    row = audit(lake)
-    assert (row.reason_code, "1,000,000,000 rows" in row.reason) == ("too_large", True), row.reason
 
 
 def varint(number: int) -> bytes:
@@ -341,21 +306,6 @@ def test_row_groups_that_share_their_bytes_are_refused(tmp_path: pathlib.Path) -
         read_row_group(lake, within, footer, 0, names)
 
 
-def test_a_chunk_of_holes_is_not_read(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A file of 16 kB on disk, of holes, took 13 GB: only what it says to unpack to was bounded."""
-    lake = small_lake(tmp_path)
-    path = f"{labels_folder('flights', DAY)}/{label_path(lake, 'flights').name}"
-    footer = read_footer(lake, path, ["late"])
-    group = footer.groups[0]
-    size = sum(chunk.size for chunk in group.chunks)
-    monkeypatch.setattr(limits, "SHARD_BYTES", size - 1)
-    small = replace(footer, groups=(replace(group, unpacked=1),))
-    with pytest.raises(NotEvaluableError, match="lies in"):
-        read_row_group(lake, path, small, 0, ["late"])
-
-
 def test_datasets_of_studies_are_read_within_bounds(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -374,35 +324,6 @@ def test_datasets_of_studies_are_read_within_bounds(
     monkeypatch.setattr(rated_texts, "_LARGEST", MIB // 4)
     with pytest.raises(InvalidInputError, match="unpacks to more than the 1,048,576"):
         read_texts(archive)
-
-
-@pytest.mark.slow
-def test_a_long_word_in_a_feature_takes_its_own_room_alone(tmp_path: pathlib.Path) -> None:
-    """Each of 1,024 rows that are looked at took as much: 32 GB."""
-    lake = small_lake(tmp_path / "lake")
-    word = pl.when(pl.int_range(pl.len()) == 3).then(pl.lit("x" * 8_000_000))
-    frame = label_rows(1_200, seed=1).with_columns(city=word.otherwise("city"))
-    put_labels(lake, DAY, frame, row_group_size=1_200)
-    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
-    assert row.status == "evaluated", row.reason
-
-
-def test_row_groups_share_no_bytes_in_a_file_of_holes(tmp_path: pathlib.Path) -> None:
-    """Only all chunks' sum was compared with the file's size, which a hole makes as large."""
-    lake = Lake(str(tmp_path))
-    put_labels(lake, DAY, label_rows(400, seed=0))
-    path = label_path(lake, "flights")
-    metadata, sink = pq.read_metadata(path), io.BytesIO()
-    metadata.append_row_groups(pq.read_metadata(path))
-    metadata.write_metadata_file(sink)
-    with path.open("r+b") as file:
-        file.seek(1 << 32)
-        file.write(sink.getvalue()[4:])
-    assert pq.read_metadata(path).num_rows == 800
-    within = f"{labels_folder('flights', DAY)}/{path.name}"
-    footer = read_footer(lake, within, ["late"])
-    with pytest.raises(NotEvaluableError, match="it is damaged"):
-        read_row_group(lake, within, footer, 0, ["late"])
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,11 @@ import html.parser
 import io
 import json
 import logging
-import os
 import pathlib
 import re
-import subprocess
 import sys
-import urllib.parse
 from typing import Any
 
-import duckdb
 import markdown_it
 import markupsafe
 import polars as pl
@@ -24,26 +20,23 @@ from rich.console import Console
 from flows import cli
 from flows.commands.printing import as_csv, json_text
 from flows.commands.terminal_tables import audits_table, frame_table
-from flows.notify.alerts import Alert, Event, alert_of, without_markup
+from flows.notify.alerts import Alert, Event, without_markup
 from flows.notify.artifacts import summary
 from flows.notify.metrics import Latest, metrics_text
 from flows.report import templating
 from flows.report.history import AuditedNight
-from flows.report.pages import MARK, page_names
-from flows.report.site import write_pages, write_report
-from flows.settings import load_settings
-from tests.support.lake import DAY, PLAN, declared, label_path, write_settings
+from flows.report.pages import page_names
+from flows.report.site import write_pages
+from tests.support.lake import DAY, PLAN, declared, label_path
 from tests.support.report import tables
-from tests.support.warehouse import evaluated
 from workers.audit.run import run_audit
 from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.lake.manifest import parse_manifest
 from workers.plain_text import plain_text
-from workers.warehouse.schema import AuditRecord, AuditRow
-from workers.warehouse.sql import _connect, _guarded, export
-from workers.warehouse.store import Warehouse
+from workers.warehouse.schema import AuditRow
+from workers.warehouse.sql import _connect, _guarded
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -170,20 +163,6 @@ def test_an_address_in_markdown_is_no_link_and_can_be_read(text: str) -> None:
     assert linked == ["Report: https://reports.example.com/"]
 
 
-@pytest.mark.slow
-def test_an_exported_csv_holds_no_formula(tmp_path: pathlib.Path) -> None:
-    warehouse = Warehouse(str(tmp_path / "warehouse"))
-    formulas = ["=cmd|' /C calc'!A0", "+1+1", "-1+1", "@SUM(A1)"]
-    for number, text in enumerate(formulas):
-        audit = row(text).model_copy(update={"audit_id": str(number)})
-        warehouse.commit(AuditRecord(audit=audit))
-    export(warehouse, tmp_path / "csv", kind="csv")
-    audits = pl.read_csv(tmp_path / "csv" / "audits.csv", infer_schema=False)
-    assert sorted(audits["declared_by"]) == sorted(f"'{text}" for text in formulas)
-    for cells in audits.select("model", "reason", "declared_by").iter_rows():
-        assert all(cell.startswith("'") for cell in cells)
-
-
 def test_a_terminal_shows_control_characters_instead_of_obeying_them() -> None:
     """A slice's value comes from the labels, which may hold anything."""
     console = Console(width=200, record=True, force_terminal=True)
@@ -285,13 +264,6 @@ def test_no_field_of_an_alert_calls_anybody() -> None:
     alert = Alert(Event.TOTAL_EXCEEDED, "good", DAY, "A total.", "Why.", (), None, audit_id=named)
     assert not set("<>\x1b") & set(str(alert.payload()["audit_id"]))
     assert "](" not in str(alert.payload()["audit_id"])
-
-
-def test_slack_sees_no_markup_in_an_alert() -> None:
-    said = "for one '<!channel> <https://evil.example|Open the report>'"
-    alert = Alert(Event.VIOLATED, "m", DAY, said, said, (), None, next_step=said)
-    shown = alert.payload()
-    assert not any(set("<>") & set(shown[name]) for name in ("subject", "reason", "next_step"))
 
 
 def test_no_name_of_a_column_and_no_bytes_are_a_formula_in_csv() -> None:
@@ -424,65 +396,7 @@ def test_a_formula_of_wide_signs_is_a_text_too(sign: str) -> None:
     assert as_csv(pl.DataFrame({"text": [f"{sign}cmd"]})).splitlines()[1] == f"'{sign}cmd"
 
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
 CODES = "\x1b[2J\u202e\nforged"
-
-
-@pytest.fixture
-def place(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """Return a folder with settings and no lake, and stand in it."""
-    write_settings(tmp_path, ["good"])
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.mark.slow
-def test_lightgbm_quotes_no_file_on_the_output_of_a_command() -> None:
-    code = (
-        "import lightgbm, numpy as np\n"
-        "from workers.lake.formats import lightgbm as form\n"
-        "rows = np.random.default_rng(0).normal(size=(300, 2))\n"
-        "model = lightgbm.train({'objective': 'binary', 'verbosity': -1},\n"
-        "    lightgbm.Dataset(rows, rows[:, 0] > 0), 2)\n"
-        "text = model.model_to_string()\n"
-        "form.load(text.replace('parameters:', 'parameters:\\n[forged: 1]').encode())\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, cwd=ROOT)
-    assert (done.stdout, done.stderr) == (b"", b"")
-
-
-def test_words_of_others_call_nobody_in_a_chat(place: pathlib.Path) -> None:
-    said = "The unit '@everyone' or '[Sign in](https://evil.example)' is none.\n\u202eforged"
-    row = evaluated("good", DAY, verdict="violated", reason=said).audit
-    alert = alert_of(row, load_settings())
-    assert alert is not None
-    reason = alert.payload()["reason"]
-    assert "@" not in reason
-    assert "](" not in reason
-    assert "Sign in] (https" in reason
-    assert reason.isprintable()
-    assert place.exists()
-
-
-@pytest.mark.parametrize("name", [b"\xff\xfe", b"a?b#c%41"])
-def test_a_study_of_any_name_costs_no_report(place: pathlib.Path, name: bytes) -> None:
-    """A name that is no UTF-8 left the report unwritten, for every model."""
-    folder = place / "report" / "studies" / os.fsdecode(name)
-    folder.mkdir(parents=True)
-    title = f"<html>{MARK}<title>All \u202emodels\x1b[2J</title></html>"
-    (folder / "index.html").write_text(title)
-    page = write_report(Warehouse(str(place / "warehouse")), place / "report").read_text()
-    assert f'href="studies/{urllib.parse.quote(name)}/index.html"' in page
-    assert r"All \u202emodels\u001b[2J" in page
-
-
-def test_no_cell_is_a_formula_where_semicolons_separate_cells() -> None:
-    frame = pl.DataFrame({"=1+1": ["a;=HYPERLINK(1)", "a; -b", None], "n": [1, 2, 3]})
-    assert as_csv(frame) == "'=1+1,n\na;'=HYPERLINK(1),1\na; -b,2\n,3\n"
-    rows = duckdb.sql("select 'a;=HYPERLINK(1)' as x, 1 as n")
-    assert rows.project(", ".join(_guarded(rows))).fetchall() == [("a;'=HYPERLINK(1)", 1)]
 
 
 def test_names_of_columns_are_no_markup() -> None:

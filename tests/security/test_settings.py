@@ -3,23 +3,15 @@
 import datetime as dt
 import os
 import pathlib
-import time
 
 import pytest
-from pydantic import ValidationError
 
 from flows.settings import SettingsError, load_settings
-from flows.settings.file import Settings
-from flows.settings.problems import problems, toml_hint
-from privcore.exceptions import TerminalError
 from tests.support.lake import DAY, PLAN, declared, edit_manifest, small_lake, write_settings
 from workers.audit.run import run_audit
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
 from workers.lake.layout import checkpoint_folder
-from workers.lake.places import check_uri
-from workers.plan import Plan
-from workers.sources.tables.holdout import HoldoutRule, parse_holdout
 
 SECRET = "0123456789abcdef"  # noqa: S105
 
@@ -34,70 +26,15 @@ def write(tmp_path: pathlib.Path, more: str = "") -> pathlib.Path:
     return path
 
 
-EXPRESSIONS = [
-    "$(touch witness)",
-    "`touch witness`",
-    "${HOME}",
-    "{{ 7 * 7 }}",
-    "__import__('os').system('touch witness')",
-    "!!python/object/apply:os.system ['touch witness']",
-    "file:///etc/passwd",
-]
-
-
-@pytest.mark.parametrize("text", EXPRESSIONS)
-def test_the_environment_gives_values_and_runs_nothing(
-    text: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PRIVAUDIT_RAY__ADDRESS", text)
-    assert load_settings(write(tmp_path)).ray.address == text
-    assert not (tmp_path / "witness").exists()
-
-
-@pytest.mark.parametrize("text", EXPRESSIONS)
-def test_a_complex_value_of_the_environment_is_json_or_refused(
-    text: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PRIVAUDIT_MODELS", text)
-    with pytest.raises(SettingsError):
-        load_settings(write(tmp_path))
-    assert not (tmp_path / "witness").exists()
-
-
-def test_a_python_file_in_the_place_of_settings_is_not_run(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "privaudit.toml"
-    path.write_text(f"open({str(tmp_path / 'witness')!r}, 'w')\n", encoding="utf-8")
-    with pytest.raises(SettingsError, match="not valid TOML"):
-        load_settings(path)
-    assert not (tmp_path / "witness").exists()
-
-
-@pytest.mark.parametrize(
-    "url", ["https://alerts.example.com/x", "http://127.0.0.1:8000/", "http://[::1]/"]
-)
-def test_a_webhook_may_be_https_or_this_machine(url: str, tmp_path: pathlib.Path) -> None:
-    settings = load_settings(write(tmp_path, f'[webhook]\nurl = "{url}"\nsecret = "{SECRET}"\n'))
-    assert settings.webhook is not None
-    assert settings.webhook.url == url
-
-
 @pytest.mark.parametrize(
     "url",
     [
-        "http://alerts.example.com/",
         "http://127.0.0.1.example.com/",
         "http://localhost.example.com/",
         "http://localhost@example.com/",
         "http://127.0.0.1:80@example.com/",
         "https://name:password@example.com/",
-        "https://",
         "https:///path",
-        "file:///etc/passwd",
-        "ftp://example.com/",
-        "gopher://127.0.0.1/",
-        "javascript:alert(1)",
         "//example.com/",
         "",
     ],
@@ -174,34 +111,6 @@ def test_a_delta_that_arithmetic_cannot_hold_is_no_declaration(tmp_path: pathlib
     assert "delta 4.94066e-324 is above 0 and below 1e-100: write 0" in row.reason
 
 
-def test_settings_without_end_are_refused(tmp_path: pathlib.Path) -> None:
-    """A person who may start a flow names the file: the first took all memory."""
-    with pytest.raises(SettingsError, match="is no plain file"):
-        load_settings("/dev/zero")
-    path = tmp_path / "privaudit.toml"
-    with path.open("wb") as file:
-        file.truncate((4 << 20) + 1)
-    with pytest.raises(SettingsError, match="is no settings file"):
-        load_settings(path)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"fractions": (0.5,) * 1001},
-        {"slices": tuple(f"c{number}" for number in range(101))},
-        {"secrets": {f"s{number}": 0.5 for number in range(101)}},
-    ],
-    ids=["fractions", "slices", "secrets"],
-)
-def test_a_plan_without_end_is_refused(changes: dict[str, object]) -> None:
-    with pytest.raises(ValidationError, match="at most"):
-        Plan.model_validate(changes)
-    name, values = next(iter(changes.items()))
-    fewer = dict(list(values.items())[:-1]) if isinstance(values, dict) else values[:-1]  # type: ignore[index]
-    assert Plan.model_validate({name: fewer})
-
-
 @pytest.mark.parametrize("name", ["a\nb", "\x1b[2J", "a\u202eb", "", "x" * 2_000])
 def test_a_model_in_the_settings_has_a_name_of_one_line(tmp_path: pathlib.Path, name: str) -> None:
     place = write_settings(tmp_path, ["good"])
@@ -244,44 +153,10 @@ def test_a_strange_value_of_the_environment_is_refused_without_its_secret(
     assert len(str(refused.value)) < 1_000
 
 
-def test_blanks_and_percent_signs_of_settings_are_read_at_once() -> None:
-    """300,000 blanks in one model's settings took ten minutes of the night of all models."""
-    begun = time.process_time()
-    for text in ("bucket(a" + " " * 200_000, "a" + " " * 200_000 + "b", "bucket(" + " " * 200_000):
-        with pytest.raises(ValueError, match="is not a rule"):
-            parse_holdout(text)
-    assert parse_holdout("bucket( 'a b' , 5 ) = 0") == HoldoutRule("a b", "0", 5)
-    assert parse_holdout(" fold = 4") == HoldoutRule("fold", "4")
-    with pytest.raises(TerminalError, match="more than the 8,192"):
-        check_uri("s3://a/%" + "25" * 100_000)
-    assert toml_hint("\n" * 100_000) == ""
-    assert "with its seconds" in toml_hint("[a]\n  deadline = 9:00  # early\n")
-    assert time.process_time() - begun < 1.0
-
-
-def test_problems_of_many_lists_are_told_in_a_second() -> None:
-    """Each list that was too short was compared with all problems: 4 MiB would have taken hours."""
-    models = [{"name": f"m{place}", "plan": {"fractions": []}} for place in range(3_000)]
-    with pytest.raises(ValidationError) as error:
-        Settings.model_validate({"models": models})
-    begun = time.process_time()
-    told = problems(error.value, Settings)
-    assert sum("plan.fractions" in one for one in told) == 3_000
-    assert time.process_time() - begun < 0.4
-
-
 @pytest.mark.parametrize("value", ["[" * 10_000, "9" * 5_000])
 def test_settings_that_cannot_be_read_are_said_to_be_so(tmp_path: pathlib.Path, value: str) -> None:
     """Depth and long numbers ended a command as an unexpected error."""
     path = tmp_path / "privaudit.toml"
     path.write_text(f"lake = {value}\n")
     with pytest.raises(SettingsError, match="is not valid TOML"):
-        load_settings(path)
-
-
-def test_settings_of_many_dots_are_refused_before_they_are_parsed(tmp_path: pathlib.Path) -> None:
-    """100,000 of them in one key took minutes."""
-    path = tmp_path / "privaudit.toml"
-    path.write_text("a." * 100_000 + "a = 1\n")
-    with pytest.raises(SettingsError, match="has a key of over 16 parts"):
         load_settings(path)

@@ -12,14 +12,11 @@ from tests.support.audits import audited
 from tests.support.lake import DAY, EVE, PLAN, copied, declared, label_path, label_rows, small_lake
 from tests.support.tiers import rest_slow
 from workers.audit.run import run_audit
-from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
 from workers.lake.layout import Lake, labels_folder
 from workers.lake.manifest import Privacy
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.scores.supplied import SuppliedScores
-from workers.sources.tables.day_tables import TablePlace
-from workers.sources.tables.table_files import find_day
 
 
 @pytest.fixture(scope="module")
@@ -172,28 +169,6 @@ def test_a_link_in_a_days_folder_lets_no_row_count_twice(
     row = audited(lake)
     assert (row.status, row.reason_code) == ("not_evaluable", "path_outside"), row.reason
     assert "rows could be read several times" in row.reason
-
-
-def test_a_link_in_a_table_of_files_lets_no_row_count_twice(tmp_path: pathlib.Path) -> None:
-    folder = tmp_path / f"day={DAY}"
-    folder.mkdir()
-    label_rows(10, seed=3).write_parquet(folder / "a.parquet")
-    place = TablePlace(table=str(tmp_path), day="day")
-    assert len(find_day(place, DAY).files) == 1
-    circle(folder)
-    with pytest.raises(NotEvaluableError, match="'day=2026-03-02/circle' leads to a folder") as why:
-        find_day(place, DAY)
-    assert why.value.reason is Reason.PATH_OUTSIDE
-
-
-def test_two_circles_end_at_once_and_a_link_to_a_disk_is_not_walked(lake: Lake) -> None:
-    """Arrow walked 2^40 paths of the circles, and all of the disk."""
-    folder = label_path(lake, "flights").parent
-    for name in ("a", "b"):
-        (folder / name).symlink_to(".")
-    (folder / "disk").symlink_to("/")
-    with pytest.raises(NotEvaluableError, match="leads to a folder"):
-        lake.files_below(labels_folder("flights", DAY))
 
 
 def test_links_that_lead_nowhere_pipes_and_missing_folders_hold_no_file(lake: Lake) -> None:

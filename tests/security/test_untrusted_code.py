@@ -10,14 +10,13 @@ import sys
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import workers.audit.run
 from tests.support.audits import run_audits
 from tests.support.damages import MaliciousFile
 from tests.support.in_a_child import ends
-from tests.support.lake import DAY, PLAN, label_path, label_rows
+from tests.support.lake import DAY, PLAN
 from workers.audit.request import Request
 from workers.audit.run import run_audit
 from workers.executors import InProcess, PanicError
@@ -180,19 +179,3 @@ def test_a_column_that_is_called_by_sql_is_a_column(tmp_path: pathlib.Path) -> N
 
 def audit(lake: Lake) -> AuditRow:
     return run_audit(lake, "bad", DAY, plan=PLAN, executor=InProcess()).audit
-
-
-def test_a_pickle_in_a_files_schema_is_not_unpacked(lake: Lake, tmp_path: pathlib.Path) -> None:
-    """Arrow once unpickled `arrow.py_extension_type` (CVE-2023-47248)."""
-    marked = tmp_path / "marked"
-    pickled = b"cos\nsystem\n(S'touch " + os.fsencode(marked) + b"'\ntR."
-    table = label_rows(400, seed=1).to_arrow()
-    said = {
-        b"ARROW:extension:name": b"arrow.py_extension_type",
-        b"ARROW:extension:metadata": pickled,
-    }
-    place = table.schema.get_field_index("delay")
-    schema = table.schema.set(place, table.schema.field(place).with_metadata(said))
-    pq.write_table(table.cast(schema), label_path(lake, "bad-labels"))
-    assert audit(lake).status == "evaluated"
-    assert not marked.exists()

@@ -2,8 +2,6 @@
 
 import datetime as dt
 import hashlib
-import json
-import pathlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -145,14 +143,6 @@ def _put(warehouse: Warehouse, table: str, rows: list[TableRow]) -> None:
         schema = arrow_schema(TABLES[table].row)
         source = pa.Table.from_pylist([row.model_dump() for row in rows], schema=schema)
         deltalake.write_deltalake(warehouse.path(table), source, mode="append")
-
-
-def forged_version(stored: pathlib.Path, *actions: object) -> None:
-    """Write a version of `audits` as no audit does."""
-    log = stored / "audits" / "_delta_log"
-    number = 1 + max(int(file.stem) for file in log.glob("0*.json"))
-    lines = "\n".join(map(json.dumps, actions))
-    (log / f"{number:020}.json").write_text(lines, "utf-8")
 
 
 def commit_night(warehouse: Warehouse, verdict: str, *, day: dt.date = DAY, **changes: Any) -> str:

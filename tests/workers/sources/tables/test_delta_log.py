@@ -122,3 +122,20 @@ def test_a_column_that_a_delta_table_has_no_more_is_not_read(
     assert f"has no column '{column}', and its files hold one" in reason_or_bound(
         tmp_path, day="day"
     )
+
+
+@pytest.mark.parametrize("spelled", ["part%2D", "./part-", "sub/../part-"])
+def test_a_delta_log_that_lists_a_file_twice_is_refused(
+    tmp_path: pathlib.Path, spelled: str
+) -> None:
+    """Each of its rows would count twice, and twice the evidence accuses sooner."""
+    table = tmp_path / "t"
+    deltalake.write_deltalake(str(table), pl.DataFrame({"day": [DAY] * 2, "x": range(2)}))
+    log = table / "_delta_log" / "00000000000000000000.json"
+    lines = log.read_text("utf-8").splitlines()
+    (added,) = (line for line in lines if line.startswith('{"add"'))
+    log.write_text("\n".join([*lines, added.replace("part-", spelled, 1)]), "utf-8")
+    (table / "sub").mkdir()
+    with pytest.raises(NotEvaluableError, match="lists a file twice") as caught:
+        find_day(TablePlace(table=str(table), day="day"), DAY)
+    assert caught.value.reason is Reason.TABLE_UNSUPPORTED
