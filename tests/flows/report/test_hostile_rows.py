@@ -1,8 +1,6 @@
 """No row of one model costs another its page, or any model the report."""
 
-import datetime as dt
 import pathlib
-import re
 
 import pytest
 
@@ -14,7 +12,7 @@ from tests.support.lake import DAY
 from tests.support.report import everything_beside, record, tables, three_models
 from tests.support.tiers import tiered
 from tests.support.warehouse import failed
-from workers.warehouse.schema import ReliabilityRow, SliceRow
+from workers.warehouse.schema import SliceRow
 from workers.warehouse.store import Warehouse
 from workers.warehouse.table_row import TableRow
 
@@ -50,19 +48,6 @@ def test_a_control_character_in_a_slice_is_shown_and_every_page_drawn(
     assert "EWR\\u" in pages["delays-broken.html"]
 
 
-@pytest.mark.parametrize("figure", [float("inf"), -float("inf")])
-def test_a_figure_without_a_place_ends_one_plot(figure: float, tmp_path: pathlib.Path) -> None:
-    nights = three_models(3)
-    rows = [
-        row.model_copy(update={"observed": figure}) if isinstance(row, ReliabilityRow) else row
-        for row in beside(nights[-3:])
-    ]
-    page = drawn(tmp_path, nights, rows)["delays-broken.html"]
-    undrawn = re.findall(r'<p class="plot half undrawn">([^:]*):', page)
-    assert undrawn == [f"Observed against predicted probability, {r}" for r in ("proxy", "target")]
-    assert page.count("<svg") > 5
-
-
 def test_markup_in_a_slice_stays_text(tmp_path: pathlib.Path) -> None:
     nights = three_models(3)
     rows = [
@@ -72,15 +57,6 @@ def test_markup_in_a_slice_stays_text(tmp_path: pathlib.Path) -> None:
     page = drawn(tmp_path, nights, rows)["delays-broken.html"]
     assert ">&lt;a b=&#34;&amp;&#34;&gt;</text>" in page
     assert "<a b=" not in page
-
-
-def test_markup_in_the_table_of_nights_stays_text(tmp_path: pathlib.Path) -> None:
-    nights = three_models(3)
-    forged = dict.fromkeys(("audit_id", "standing"), '"><b>\0</b>')
-    nights[-1] = AuditedNight.model_validate(nights[-1].model_dump() | forged)
-    page = drawn(tmp_path, nights, beside(nights[:-1]))["delays-broken.html"]
-    assert 'title="&#34;&gt;&lt;b&gt;\\u0000&lt;/b&gt;">' in page
-    assert "<b>" not in page
 
 
 def test_a_plot_that_cannot_be_drawn_says_so_in_its_place(
@@ -134,32 +110,6 @@ def test_a_huge_figure_is_rounded_in_its_direction_and_short(value: float) -> No
     assert float(down(value)) <= value <= float(up(value))
     assert float(at_least(value, beyond=1.0)) <= value
     assert max(map(len, (down(value), up(value)))) <= 10
-
-
-def test_a_row_that_is_none_costs_its_own_page_and_no_other(tmp_path: pathlib.Path) -> None:
-    good = three_models(2)
-    strange = record("strange", 1).model_copy(update={"verdict": "no such verdict"})
-    twice = [record("twice", 1, verdict) for verdict in (Verdict.CONSISTENT, Verdict.VIOLATED)]
-    pages = drawn(tmp_path, [*good, strange, *twice], beside(good[-3:]))
-    for model in ("strange", "twice"):
-        assert f"The page of {model} cannot be drawn" in pages[f"{model}.html"]
-        assert f'<a href="models/{model}.html">{model}</a>' in pages["index.html"]
-    assert "The pages of 1 models" not in pages["index.html"]
-    for model in ("delays-plain", "delays-private", "delays-broken"):
-        assert "cannot be drawn" not in pages[f"{model}.html"]
-    # A page that was drawn before does not stay.
-    assert "no such verdict" not in pages["strange.html"]
-
-
-@pytest.mark.parametrize("day", [dt.date(9999, 12, 31), dt.date(2150, 1, 1), dt.date(1, 1, 1)])
-def test_a_record_of_an_impossible_day_is_no_night_of_the_others(
-    day: dt.date, tmp_path: pathlib.Path
-) -> None:
-    nights = [*three_models(3), record("odd", 0), record("odd", 1, day=day)]
-    pages = drawn(tmp_path, nights, [])
-    assert "3 February 2013" in pages["index.html"]
-    assert "last on 1 February 2013" in pages["index.html"]
-    assert "odd.html" in pages
 
 
 def test_a_models_name_is_made_safe(tmp_path: pathlib.Path) -> None:

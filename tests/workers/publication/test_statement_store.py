@@ -7,15 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import deltalake
-import pyarrow as pa
 import pytest
 
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY
-from tests.support.statements import statement
 from workers.publication.charges import OverspentError
 from workers.publication.publish import publish
-from workers.publication.statement_row import NoStatementError, Statement, statement_from
+from workers.publication.statement_row import Statement
 from workers.publication.statement_store import Statements
 
 KEY = bytes(range(32))
@@ -190,82 +188,9 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path: pathlib.Path) -> None:
     Statements(str(tmp_path / "new")).check_place()
 
 
-GARBLED = {
-    "no JSON": "figures: 12",
-    "cut off": '{"model":"ads"',
-    "a list": "[1, 2]",
-    "empty": "",
-    "null": None,
-    "terminal codes": '\x1b[2J{"model":"ads"}',
-}
-
-
-@pytest.mark.parametrize("content", GARBLED.values(), ids=GARBLED)
-def test_a_row_that_is_no_statement_is_said_in_a_sentence(
-    content: str | None, statements: Statements, exact: Maker
-) -> None:
-    """Of both who reads and who publishes."""
-    put(statements, exact())
-    column = pa.array([content], type=pa.string())
-    table = deltalake.DeltaTable(f"{statements.uri}/statements")
-    row = pa.table(table.to_pyarrow_table().to_pydict() | {"content": column, "day": [DAY]})
-    garbled = row.set_column(2, "model", pa.array(["other"]))
-    deltalake.write_deltalake(table, garbled, mode="append")
-    for ask in (statements.all, lambda: put(statements, exact(model="third"))):
-        with pytest.raises(NoStatementError, match=r"which is no statement \(.*restore") as said:
-            ask()
-        assert "\x1b" not in str(said.value)
-        assert len(str(said.value)) < 400
-
-
-def test_a_row_of_a_day_that_python_has_not_is_said_in_a_sentence(
-    statements: Statements, exact: Maker
-) -> None:
-    """It ended every command that reads statements with an unexpected error."""
-    put(statements, exact())
-    table = deltalake.DeltaTable(f"{statements.uri}/statements")
-    rows = table.to_pyarrow_table()
-    late = pa.array([10**7], pa.int32()).cast(pa.date32())
-    forged = rows.set_column(rows.column_names.index("day"), "day", late)
-    deltalake.write_deltalake(table, forged, mode="append")
-    with pytest.raises(NoStatementError, match="beside another day, None"):
-        statements.all()
-
-
 def test_the_page_lies_beside_the_statements_and_is_replaced(statements: Statements) -> None:
     statements.check_place()
     for text in ("first, and long", "second"):
         assert statements.write_page(text) == f"{statements.uri}/index.html"
         assert pathlib.Path(f"{statements.uri}/index.html").read_text("utf-8") == text
     assert statements.all() == []
-
-
-FIRST = dt.date(2026, 4, 1)
-
-
-@pytest.mark.parametrize("charge", [-1000.0, 0.0, float("nan"), float("inf")])
-def test_an_entry_that_gives_charges_back_is_no_statement(charge: float) -> None:
-    """With -1000 as its price, a label could be charged without end."""
-    made = statement(1)
-    with pytest.raises(NoStatementError):
-        statement_from(made.model_copy(update={"epsilon_public": charge}).content())
-    assert statement_from(made.content()) == made
-
-
-@pytest.mark.parametrize(
-    "changed", [{"model": "rival"}, {"dataset": "other"}, {"day": FIRST}, {"statement_id": "0"}]
-)
-def test_a_statement_is_found_under_its_own_name_alone(
-    tmp_path: pathlib.Path, changed: dict[str, object]
-) -> None:
-    """By the columns beside it, a statement was another model's, or was charged to no label."""
-    statements, made = Statements(str(tmp_path)), statement(1)
-    statements.append(lambda _: [made])
-    assert statements.all() == [made]
-    row = {"position": 1, "content": made.content()} | {
-        name: getattr(made, name) for name in ("statement_id", "model", "day", "dataset")
-    }
-    table = pa.Table.from_pylist([row | changed])
-    deltalake.write_deltalake(str(tmp_path / "statements"), table, mode="append")
-    with pytest.raises(NoStatementError, match="beside another"):
-        statements.all()

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -33,7 +32,6 @@ from workers.labels.shards import write_labels
 from workers.lake.layout import Lake, labels_folder
 from workers.lake.manifest import LabelColumn
 from workers.plan import Plan
-from workers.training import drawn_decoys
 from workers.training.drawn_decoys import COLUMN, DrawnDecoys, write_decoys
 
 SHALLOW = {"iterations": 20, "depth": 1, "learning_rate": 0.3}
@@ -193,26 +191,6 @@ def test_a_model_that_takes_the_decoys_as_a_feature_is_refused(tmp_path: pathlib
     assert "holds the other label of each decoy" in row.reason
 
 
-def test_decoys_are_not_written_through_a_link(tmp_path: pathlib.Path) -> None:
-    """Whoever may write a link into the lake chose where the labels went."""
-    lake = two_days(tmp_path / "lake", rows=100)
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "lake" / "labels" / "decoys").symlink_to(tmp_path / "outside")
-    with pytest.raises(NotEvaluableError, match="is a link out of the lake, or in one"):
-        drawn(lake)
-    assert list((tmp_path / "outside").iterdir()) == []
-
-
-def test_no_file_behind_a_link_is_copied(tmp_path: pathlib.Path) -> None:
-    """Its rows would lie in the lake, where whoever put the link there may read them."""
-    lake = two_days(tmp_path / "lake", rows=100)
-    file, outside = label_path(lake, "flights"), tmp_path / "secret.parquet"
-    file.rename(outside)
-    file.symlink_to(outside)
-    with pytest.raises(NotEvaluableError, match="is a link out of the lake"):
-        drawn(lake)
-
-
 def test_decoys_are_committed_to_without_files_of_others(tmp_path: pathlib.Path) -> None:
     """A file that lay there before was committed to, with decoys that no coin had drawn."""
     lake = small_lake(tmp_path)
@@ -231,20 +209,3 @@ def test_decoys_of_a_file_in_a_subfolder_are_drawn(tmp_path: pathlib.Path) -> No
     path.rename(path.parent / "inner" / "x.parquet")
     drawn(lake)
     assert lake.has(f"{labels_folder('decoys', DAY)}/inner/x.parquet")
-
-
-@pytest.mark.slow
-def test_a_file_that_is_laid_beside_decoys_is_not_committed_to(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What lay there before was refused, and what came while the copies were written was not."""
-    lake = small_lake(tmp_path)
-    copied = drawn_decoys._with_decoys
-
-    def beside(*given: Any) -> pa.Table:
-        lake.write(f"{labels_folder('decoys', DAY)}/zzz.parquet", b"an owner's own")
-        return copied(*given)
-
-    monkeypatch.setattr(drawn_decoys, "_with_decoys", beside)
-    with pytest.raises(NotEvaluableError, match="got files of somebody else"):
-        drawn(lake)
