@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import secrets
 import stat
 
 from privcore.exceptions import TerminalError
@@ -10,7 +9,6 @@ from workers.plain_files import open_plain
 
 MODE = 0o600
 _LARGEST = 1 << 16
-_KEY_BYTES = 32
 
 
 def read_secret(path: pathlib.Path, what: str, *, make: str) -> bytes:
@@ -56,27 +54,6 @@ def write_new(path: pathlib.Path, content: bytes, *, mode: int = MODE) -> None:
         raise TerminalError(
             f"{path} cannot be written ({error.strerror}): name another file."
         ) from None
-
-
-def state_key(name: str) -> bytes | None:
-    """Return this user's key of a name on this machine, made if need be; None where none is safe.
-
-    It lies in the user's own folder of states: whoever may write to a report or a warehouse does
-    not know it.
-    """
-    home = os.environ.get("XDG_STATE_HOME") or pathlib.Path("~/.local/state").expanduser()
-    path = pathlib.Path(home) / "privaudit" / f"{name}.key"
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder = path.parent.stat()
-        if folder.st_uid != os.geteuid() or folder.st_mode & 0o022:
-            return None  # another user may put a key of theirs there, or a pipe
-        if not path.exists():
-            write_new(path, secrets.token_bytes(_KEY_BYTES))
-        key = read_secret(path, f"key of {name}", make="any run")
-    except (OSError, RuntimeError, TerminalError):
-        return None
-    return key if len(key) == _KEY_BYTES else None  # one that was cut off is none
 
 
 def _read(path: pathlib.Path, what: str, make: str) -> tuple[bytes, int]:

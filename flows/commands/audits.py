@@ -211,7 +211,6 @@ def _print_committed(
     import polars as pl
 
     from flows.commands.stored import not_the_days
-    from flows.report.known_windows import stored_windows
     from flows.run.conclusion import exit_code
     from workers.warehouse.store import Warehouse
     from workers.warehouse.with_windows import with_windows
@@ -219,8 +218,7 @@ def _print_committed(
     warehouse = Warehouse(settings.warehouse)
     committed = [row.audit_id for row in rows]
     stored = warehouse.collect(warehouse.scan("audits").filter(pl.col("audit_id").is_in(committed)))
-    windows = stored_windows(settings.report)  # the report of these was written before
-    audits = with_windows(warehouse, stored.sort("day", "model"), windows=windows)
+    audits = with_windows(warehouse, stored.sort("day", "model"))
     counting = _counting(stored, warehouse)
     counts = pl.col("audit_id").is_in(counting["audit_id"].implode())
     asked = stored.filter(pl.col("exploratory").fill_null(value=False) | ~counts)

@@ -162,7 +162,6 @@ def _looked_up(
 ) -> int:
     """Look up the audits of a file, print them and the decision, and return the exit code."""
     with working("Reading the warehouse"):
-        from flows.report.known_windows import stored_windows
         from flows.settings import load_settings
         from workers.plain_text import plain_text
         from workers.warehouse.serving_decision import audits_of, file_sha256
@@ -172,8 +171,7 @@ def _looked_up(
         settings = load_settings(config)
         warehouse = Warehouse(settings.warehouse)
         warehouse.check_exists()
-        windows = stored_windows(settings.report)
-        audits = audits_of(warehouse, file_sha256(file), model, windows=windows)
+        audits = audits_of(warehouse, file_sha256(file), model)
         answer, why = decide(audits)
     if audits.height or form is not Form.TABLE:
         print_audits(audits, form)

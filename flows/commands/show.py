@@ -61,7 +61,6 @@ def show(
     with working("Reading the warehouse"):
         import polars as pl
 
-        from flows.report.known_windows import stored_windows
         from flows.settings import load_settings
         from workers.warehouse.acknowledgements import with_acknowledgements
         from workers.warehouse.store import Warehouse
@@ -82,7 +81,7 @@ def show(
         # A night's q-values are of all its models, so its other models are left out at the end.
         days = None if every else last["day"].unique().to_list()
         audits = warehouse.current(every_secret=True, days=days)
-        audits = with_windows(warehouse, audits, windows=stored_windows(settings.report))
+        audits = with_windows(warehouse, audits)
         audits = with_acknowledgements(warehouse, audits)
         wanted = last["model"] if every else last["audit_id"]
         audits = audits.filter(pl.col(wanted.name).is_in(wanted.implode()))

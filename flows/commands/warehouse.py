@@ -54,7 +54,6 @@ def sql(
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
     with working("Asking the warehouse"):
-        from flows.report.known_windows import stored_windows
         from flows.settings import load_settings
         from workers.warehouse.sql import query as ask
         from workers.warehouse.store import Warehouse
@@ -62,7 +61,7 @@ def sql(
         settings = load_settings(config)
         warehouse = Warehouse(settings.warehouse, as_of=as_of, by_log=by_log)
         warehouse.check_exists()
-        answer = ask(warehouse, query, windows=stored_windows(settings.report))
+        answer = ask(warehouse, query)
     print_rows(answer, form)
 
 

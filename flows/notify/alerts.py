@@ -299,25 +299,6 @@ def deletion_alert(model: str, day: dt.date, what: str, by: str, settings: Setti
     )
 
 
-def lost_alert(lost: Sequence[tuple[str, dt.date]], day: dt.date, settings: Settings) -> Alert:
-    """Return the alert that the report knows models' nights which the warehouse does not hold."""
-    model, last = lost[0]
-    more = f", and {len(lost) - 1} models more" if len(lost) > 1 else ""
-    who = (name for one in settings.models for name in one.notify)
-    return Alert(
-        event=Event.WITHDRAWN,
-        model=model,
-        day=day,
-        subject=f"{model}{more}: earlier audits are gone",
-        reason=f"The report knows an audit of {model} for {last}{more}, and the warehouse "
-        "holds none of these. See whether the settings name another warehouse, or restore it "
-        "from a copy: standings begin anew without these nights.",
-        notify=tuple(dict.fromkeys(who)),
-        report=report_link(settings),
-        moment=str(last),
-    )
-
-
 def resolved_alert(row: AuditRow, settings: Settings) -> Alert:
     """Return the alert that an incident ended: this night refutes nothing, and could have."""
     return _about(

@@ -2,10 +2,7 @@
 
 import hashlib
 import pathlib
-import re
-import time
 from collections.abc import Iterable
-from stat import S_ISREG
 
 from flows.files import read_plain, replace_file
 from workers.exceptions import NotEvaluableError
@@ -14,11 +11,6 @@ from workers.lake.layout import check_name
 INDEX = "index.html"
 STATISTICS = "statistics.html"
 MODELS = "models"
-
-_UNFINISHED = re.compile(r"\..+\.\d+")
-"""Names of files that `replace_file` has not moved to their places yet."""
-_ABANDONED = 60.0
-"""Seconds after which nobody is writing such a file any more."""
 
 MARK = '<meta name="generator" content="privaudit">'
 """Tells our pages from a person's own: only ours are ever removed."""
@@ -80,13 +72,4 @@ def remove_others(folder: pathlib.Path, kept: set[str]) -> None:
         if any(other.exists() and other.samefile(path) for other in same):
             continue
         if path.name not in kept:
-            path.unlink()
-
-
-def remove_unfinished(folder: pathlib.Path) -> None:
-    """Remove what a run that was killed left of a page or a list: they may be of exact records."""
-    since = time.time() - _ABANDONED
-    for path in folder.iterdir():
-        found = path.lstat()
-        if _UNFINISHED.fullmatch(path.name) and S_ISREG(found.st_mode) and found.st_mtime < since:
             path.unlink()

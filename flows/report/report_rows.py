@@ -93,19 +93,6 @@ class Tables:
             secrets=self._secrets_of(models),
         )
 
-    def frames(self) -> tuple[pl.DataFrame, ...]:
-        """Return the rows that models' pages are drawn from, each table's in its own order."""
-        return (
-            self.audits,
-            self.bounds,
-            self.promises,
-            self.slices,
-            self.reliability,
-            self.scores,
-            self.acknowledged,
-            self.secrets,
-        )
-
     def told_of(self, models: list[str]) -> tuple[AuditedNight, ...]:
         """Return the latest audit of each other secret of these models, by name."""
         found = self._secrets_of(models)

@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import pathlib
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -17,19 +17,10 @@ import polars as pl
 from markupsafe import Markup
 from pydantic import ValidationError
 
-from flows.report.drawn import (
-    Drawn,
-    content_digest,
-    inputs_digest,
-    is_drawn,
-    read_drawn,
-    write_drawn,
-)
 from flows.report.explanations import statistics
 from flows.report.history import AuditedNight, History, history_of
 from flows.report.index_page import Entry, Undrawn, Withdrawal, index_page
-from flows.report.known_windows import known_windows
-from flows.report.model_page import UNDRAWN, model_page, undrawn_page
+from flows.report.model_page import model_page, undrawn_page
 from flows.report.pages import (
     INDEX,
     MARK,
@@ -48,10 +39,10 @@ from flows.report.study_page import find_studies
 from flows.report.svg import inline_svg
 from flows.report.templating import rendered
 from workers.plain_text import plain_text
-from workers.secret_files import state_key
 from workers.versions import CODE_VERSION
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.store import POSSIBLE_DAY, Warehouse
+from workers.warehouse.with_windows import Windows
 
 FEW_MODELS = 100
 """The most models drawn in this process: starting two others takes as much as drawing 140 pages."""
@@ -68,7 +59,7 @@ def write_report(
     folder: str | pathlib.Path,
     *,
     total: LabelTotal | None = None,
-    derived: Sequence[pl.DataFrame] = (),
+    windows: Windows = epsilon_windows,
 ) -> pathlib.Path:
     """Write the report of a warehouse into a folder and return the path of its first page.
 
@@ -76,18 +67,14 @@ def write_report(
         warehouse: what was audited; it may be empty.
         folder: where the report goes; it is made if need be.
         total: what models on the same labels are held against.
-        derived: windows that the caller has derived (`NightWindows`).
+        windows: what the nights up to some audits prove together.
     """
-    key, root = state_key("pages"), report_folder(folder, mode=0o700)
-    windows = epsilon_windows if key is None else known_windows(root, key, derived)
     tables = read_tables(warehouse, windows)
     shared = shared_labels(warehouse, _night(tables.audits), total or LabelTotal())
-    return write_pages(dataclasses.replace(tables, shared=shared), root, key=key)
+    return write_pages(dataclasses.replace(tables, shared=shared), folder)
 
 
-def write_pages(
-    tables: Tables, folder: str | pathlib.Path, *, key: bytes | None = None
-) -> pathlib.Path:
+def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
     """Write the report of some rows; the same rows give the same files, and no clock is read.
 
     `index.html`, `statistics.html` and `models/<model>.html`. Pages of studies below `studies` are
@@ -95,8 +82,6 @@ def write_pages(
     `index.html` last. Pages of models that are no longer in the warehouse are removed. A page that
     cannot be drawn, for a row that is not of its table, say, costs no other: a page that says so
     stands in its place.
-
-    With a `key`, models' pages of which nothing changed are not drawn again (`flows.report.drawn`).
     """
     root = report_folder(folder, mode=0o700)
     models = sorted(tables.audits["model"].unique())
@@ -106,24 +91,12 @@ def write_pages(
     if night is not None:
         chunks = [models[start : start + CHUNK] for start in range(0, len(models), CHUNK)]
         top = _top(tables.audits)
-        known = read_drawn(root, key)
-        drawn: dict[str, Drawn] = {}
         jobs = (
-            _Job(
-                theirs,
-                {model: pages[model] for model in chunk},
-                root,
-                night,
-                top,
-                None if key is None else {pages[one]: known.get(pages[one]) for one in chunk},
-            )
+            _Job(theirs, {model: pages[model] for model in chunk}, root, night, top)
             for chunk, theirs in zip(chunks, tables.of_each(chunks), strict=True)
         )
         for written in _each(jobs) if len(models) > FEW_MODELS else map(_write_models, jobs):
-            shown += written.shown
-            drawn |= written.drawn
-        if key is not None:
-            write_drawn(root, drawn, key)
+            shown += written
     text, _ = statistics()
     replace_page(root / STATISTICS, rendered("statistics.html.j2", text=text, version=CODE_VERSION))
     replace_page(
@@ -166,43 +139,25 @@ class _Job:
     root: pathlib.Path
     night: dt.date
     top: float
-    known: Mapping[str, Drawn | None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """Result of a job: the data for the page of the night, and the pages for the list."""
-
-    shown: list[Entry | Undrawn]
-    drawn: dict[str, Drawn]
-
-
-def _write_models(job: _Job) -> _Written:
+def _write_models(job: _Job) -> list[Entry | Undrawn]:
     """Write the pages of some models and return what the page of the night needs of them."""
-    written, drawn = list[Entry | Undrawn](), dict[str, Drawn]()
+    written = list[Entry | Undrawn]()
     each = job.tables.of_each([model] for model in job.pages)
     for (model, name), tables in zip(job.pages.items(), each, strict=True):
-        shown, path = plain_text(model), job.root / MODELS / name
-        inputs = ""
+        shown = plain_text(model)
         try:
             history = history_of(model, tables.audits)
             written.append(_entry(history, name, job.top))
-            if job.known is not None:
-                inputs = inputs_digest(tables.frames(), name, job.night)
-                there = job.known[name]
-                if there is not None and is_drawn(path, there, inputs):
-                    drawn[name] = there
-                    continue
             page = _page(history, tables, job.night)
         except Exception as error:  # noqa: BLE001  # one model's rows cost no other its page
             _log.exception("The page of %s cannot be drawn.", shown)
-            page, inputs = undrawn_page(shown, type(error).__name__, night=job.night), ""
+            page = undrawn_page(shown, type(error).__name__, night=job.night)
             if not written or written[-1].model != shown:
                 written.append(Undrawn(shown, f"{MODELS}/{name}"))
-        replace_page(path, page)
-        if inputs and UNDRAWN not in page:  # tried again, a plot may be drawn
-            drawn[name] = Drawn(inputs, content_digest(page.encode()))
-    return _Written(written, drawn)
+        replace_page(job.root / MODELS / name, page)
+    return written
 
 
 def _page(history: History, tables: Tables, night: dt.date) -> str:
@@ -254,7 +209,7 @@ def _small(history: History, name: str, top: float) -> Markup:
     )
 
 
-def _each(jobs: Iterator[_Job]) -> Iterator[_Written]:
+def _each(jobs: Iterator[_Job]) -> Iterator[list[Entry | Undrawn]]:
     """Do the jobs in several processes, which are spawned: polars does not survive a fork.
 
     What other processes did not come to, since one of them ended, is done here. Jobs are made as
@@ -263,7 +218,7 @@ def _each(jobs: Iterator[_Job]) -> Iterator[_Written]:
     processes = len(os.sched_getaffinity(0))
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        going: deque[tuple[_Job, Future[_Written] | None]] = deque()
+        going: deque[tuple[_Job, Future[list[Entry | Undrawn]] | None]] = deque()
         for job in itertools.chain(jobs, [None] * (2 * processes)):
             if job is not None:
                 going.append((job, _submitted(pool, job)))
@@ -271,7 +226,7 @@ def _each(jobs: Iterator[_Job]) -> Iterator[_Written]:
                 yield _result(*going.popleft())
 
 
-def _submitted(pool: ProcessPoolExecutor, job: _Job) -> Future[_Written] | None:
+def _submitted(pool: ProcessPoolExecutor, job: _Job) -> Future[list[Entry | Undrawn]] | None:
     """Hand over a job; None where a process has ended, after which none takes any."""
     try:
         return pool.submit(_write_models, job)
@@ -279,7 +234,7 @@ def _submitted(pool: ProcessPoolExecutor, job: _Job) -> Future[_Written] | None:
         return None
 
 
-def _result(job: _Job, future: Future[_Written] | None) -> _Written:
+def _result(job: _Job, future: Future[list[Entry | Undrawn]] | None) -> list[Entry | Undrawn]:
     try:
         return _write_models(job) if future is None else future.result()
     except BrokenProcessPool:

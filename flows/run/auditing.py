@@ -19,7 +19,6 @@ from flows.notify.artifacts import progress_bar
 from flows.notify.incidents import incidents_before
 from flows.notify.prefect_context import log_failure, run_log
 from flows.progress import Advance
-from flows.report.known_windows import stored_windows
 from flows.run import attempts
 from flows.run.earlier_start import audited_before
 from flows.run.night_plan import Job, Planned
@@ -308,8 +307,7 @@ def _of_incident(alert: Alert | None, row: AuditRow, settings: Settings) -> Aler
     if alert is None or alert.event is not Event.VIOLATED or row.exploratory:
         return alert
     try:
-        windows = stored_windows(settings.report)
-        before = incidents_before(Warehouse(settings.warehouse), [row], windows)
+        before = incidents_before(Warehouse(settings.warehouse), [row])
     except AuditError as error:
         log_failure(error, "Earlier nights of %s cannot be read.", row.model)
         return alert

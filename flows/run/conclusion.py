@@ -14,7 +14,6 @@ from flows.notify.alerts import (
     deliver_all,
     in_incident,
     inputs_alert,
-    lost_alert,
     remarks_alert,
     resolved_alert,
     standing_alert,
@@ -26,7 +25,6 @@ from flows.notify.incidents import Incident, incidents_before, new_remarks
 from flows.notify.metrics import latest_records
 from flows.notify.naming import named
 from flows.notify.prefect_context import VIOLATED, log_failure
-from flows.report.known_windows import NightWindows, lost_nights
 from flows.run.auditing import Audited
 from flows.run.publish_report import publish
 from flows.settings import Settings
@@ -34,6 +32,7 @@ from privcore.exceptions import AuditError, TransientError, is_failure
 from privcore.lower_bounds.verdicts import Verdict
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.maintenance import compact_crowded
+from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
 from workers.warehouse.together import together
@@ -87,7 +86,7 @@ class ReportUnpublishedError(AuditError):
         )
 
 
-def _published(settings: Settings, windows: NightWindows) -> tuple[str | None, str | None]:
+def _published(settings: Settings, windows: Windows) -> tuple[str | None, str | None]:
     """Write the report; return where people open it, or else why it could not be written."""
     try:
         return publish(settings, windows), None
@@ -146,7 +145,7 @@ def conclude(
         ReportUnpublishedError: the report could not be written.
     """
     rows = [audit.row for audit in audited]
-    windows = NightWindows(settings.report)
+    windows = derived_once()
     unheard = _alert_of_nights(rows, settings, windows)
     _compact(settings)
     report, unpublished = _published(settings, windows)
@@ -168,6 +167,20 @@ def conclude(
         message = f"The declaration of {', '.join(new)} is refuted. {said}{note}"
         return Failed(name=VIOLATED, message=message, data=rows)
     return Completed(message=f"{said}{note}", data=rows)
+
+
+def derived_once() -> Windows:
+    """Return `epsilon_windows` that derives each night once: alerts, metrics and report ask."""
+    known: list[pl.DataFrame] = []
+    asked = set[str]()
+
+    def windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
+        known.append(epsilon_windows(warehouse, audits.filter(~pl.col("audit_id").is_in(asked))))
+        asked.update(audits["audit_id"])
+        mine = pl.col("audit_id").is_in(audits["audit_id"].implode())
+        return pl.concat(known).filter(mine).sort("day", "model")
+
+    return windows
 
 
 def _standing(settings: Settings, windows: Windows) -> str:
@@ -219,7 +232,6 @@ def _alert_of_nights(
         *_beside(rows, warehouse, settings, windows),
         *_missed(rows, warehouse, settings),
         *_exceeding(rows, warehouse, settings),
-        *_lost(rows, warehouse, settings),
     )
     return deliver_all(alerts, settings)
 
@@ -276,17 +288,6 @@ def _exceeding(
         for found in together(warehouse, day=day, delta=total.delta):
             if found.exceeds(total.epsilon):
                 yield total_alert(found, found.sentence(total.epsilon), settings)
-
-
-def _lost(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) -> Iterator[Alert]:
-    """Yield the alert that nights are gone which the report knows.
-
-    Of listed models: of one that was retired, even the newest night is deleted some day.
-    """
-    listed = {model.name for model in settings.models}
-    lost = [one for one in lost_nights(settings.report, warehouse).rows() if one[0] in listed]
-    if lost:
-        yield lost_alert(lost, max(row.day for row in rows), settings)
 
 
 def _missed(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) -> Iterator[Alert]:

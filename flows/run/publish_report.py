@@ -7,28 +7,28 @@ from prefect.artifacts import create_link_artifact, create_markdown_artifact
 
 from flows.notify.artifacts import markdown_text
 from flows.notify.metrics import write_metrics
-from flows.report.known_windows import NightWindows
 from flows.report.shared_labels import LabelTotal
 from flows.report.site import write_report
 from flows.settings import Settings, load_settings
+from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.store import Warehouse
+from workers.warehouse.with_windows import Windows
 
 
-def publish(settings: Settings, windows: NightWindows | None = None) -> str:
-    """Write the report and return where people open it; `windows` are what the caller derived."""
+def publish(settings: Settings, windows: Windows = epsilon_windows) -> str:
+    """Write the report and return where people open it."""
     path = write(settings, windows)
     return settings.report_url or str(path)
 
 
-def write(settings: Settings, windows: NightWindows | None = None) -> pathlib.Path:
+def write(settings: Settings, windows: Windows = epsilon_windows) -> pathlib.Path:
     """Write metrics and report; return its first page."""
-    windows = windows or NightWindows(settings.report)
     # First: an alert rule must not wait for pages.
     write_metrics(settings, windows)
     limit = settings.together
     total = None if limit is None else LabelTotal(limit.epsilon, limit.delta)
     return write_report(
-        Warehouse(settings.warehouse), settings.report, total=total, derived=windows.derived
+        Warehouse(settings.warehouse), settings.report, total=total, windows=windows
     )
 
 

@@ -21,7 +21,6 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from flows.failures import WrongUsageError
-from flows.settings.key_depth import MOST_PARTS, has_deep_key
 from flows.settings.model import ModelSettings, absolute, with_absolute_paths
 from flows.settings.nearest import did_you_mean
 from flows.settings.problems import SettingsError, problems, toml_hint
@@ -279,7 +278,6 @@ def _content(path: pathlib.Path, *, named: bool) -> dict[str, Any]:
         if not named:
             _check_owner(path)
         text = _bounded(path).decode("utf-8")
-        _check_keys(path, text)
         return tomllib.loads(text)
     except FileNotFoundError:
         raise SettingsError(
@@ -314,11 +312,6 @@ def _bounded(path: pathlib.Path) -> bytes:
     if len(content) > _MOST:
         raise SettingsError(f"{path} has over {_MOST:,} bytes: it is no settings file.")
     return content
-
-
-def _check_keys(path: pathlib.Path, text: str) -> None:
-    if has_deep_key(text):
-        raise SettingsError(f"{path} has a key of over {MOST_PARTS} parts: it is no settings file.")
 
 
 def _invalid(path: pathlib.Path, error: ValidationError) -> SettingsError:

@@ -5,31 +5,8 @@ import pathlib
 import subprocess
 import sys
 
-import pytest
-
 from workers import isolation
-from workers.secret_files import state_key
 from workers.warehouse.sql import _connect
-
-
-@pytest.mark.parametrize("mode", [0o777, 0o720, 0o702])
-def test_a_key_of_pages_is_not_taken_from_a_folder_of_others(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, mode: int
-) -> None:
-    """Another user may have put a link to a key that they know, or a pipe that nobody writes."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    folder = tmp_path / "privaudit"
-    folder.mkdir()
-    (tmp_path / "known").write_bytes(b"k" * 32)
-    (tmp_path / "known").chmod(0o600)
-    (folder / "pages.key").symlink_to(tmp_path / "known")
-    folder.chmod(0o700)
-    assert state_key("pages") == b"k" * 32
-    folder.chmod(mode)
-    assert state_key("pages") is None
-    (folder / "pages.key").unlink()
-    os.mkfifo(folder / "pages.key", 0o600)
-    assert state_key("pages") is None
 
 
 def python(code: str, **environment: str) -> str:

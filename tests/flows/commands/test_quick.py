@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from flows.report.site import write_report
 from tests.support.lake import DAY, PLAN, write_settings
 from tests.support.warehouse import evaluated, put_rows
 from workers.audit.run import run_audit
@@ -26,7 +25,7 @@ except SystemExit as end:
 print("LOADED", code, *[name for name in {HEAVY} if name in sys.modules], file=sys.stderr)
 """
 ASKED = {
-    "show": (["show"], {"numba"}),  # windows of nights are computed, where no report keeps them
+    "show": (["show"], {"numba"}),  # windows of nights are computed
     "sql": (["sql", "select count(*) from audits"], set()),
     "explain": (["explain", "--epsilon", "1"], {"numba"}),
     "verify": (["verify", "--stored"], {"scipy.stats", "numba", "pandas"}),
@@ -45,18 +44,6 @@ def test_a_look_loads_neither_ray_nor_prefect(
     put_rows(Warehouse(str(tmp_path / "warehouse")), [evaluated("good", DAY)])
     arguments, allowed = ASKED[asked]
     assert loaded_by(arguments, tmp_path) <= allowed
-
-
-@pytest.mark.slow
-def test_a_look_after_a_report_computes_no_windows(
-    lake: Lake,  # noqa: ARG001  # there is one
-    tmp_path: pathlib.Path,
-) -> None:
-    write_settings(tmp_path, ["good"])
-    warehouse = Warehouse(str(tmp_path / "warehouse"))
-    put_rows(warehouse, [evaluated("good", DAY)])
-    write_report(warehouse, tmp_path / "report")
-    assert loaded_by(["show"], tmp_path) == set()
 
 
 def loaded_by(arguments: list[str], folder: pathlib.Path) -> set[str]:

@@ -3,10 +3,10 @@
 import datetime as dt
 from typing import Any
 
+import polars as pl
 import pytest
 
 import flows.notify.incidents
-import flows.report.known_windows
 import flows.run.auditing
 import flows.run.conclusion
 from flows.notify.alerts import Event, alert_of
@@ -22,6 +22,7 @@ from tests.support.warehouse import night as night_of
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
+from workers.warehouse.with_windows import Windows
 
 SEEING = {"epsilon_ceiling": 3.0, "epsilon_detectable": 0.8}
 """The audit would have refuted the declared 0.5 if that were false."""
@@ -32,12 +33,16 @@ def night(number: int, **changes: Any) -> AuditRecord:
     return evaluated("ads", DAY + dt.timedelta(days=number), **SEEING | changes)
 
 
-def events(settings: Settings, warehouse: Warehouse, record: AuditRecord) -> list[str]:
+def events(
+    settings: Settings,
+    warehouse: Warehouse,
+    record: AuditRecord,
+    windows: Windows = epsilon_windows,
+) -> list[str]:
     """Commit a night, and return the events about its claim that its alerts would have."""
     warehouse.commit(record)
     row = record.audit
     own = _of_incident(alert_of(row, settings), row, settings)
-    windows = flows.report.known_windows.NightWindows(settings.report)
     alerts = [*([own] if own else []), *_beside([row], warehouse, settings, windows)]
     about = [alert for alert in alerts if alert.incident is not None]
     assert {alert.incident for alert in about} <= {incident_id(row)}
@@ -118,18 +123,14 @@ def test_a_rerun_of_the_first_night_sends_the_same_alert(
 
 @pytest.mark.slow
 def test_a_violated_standing_begins_an_incident_and_keeps_it_open(
-    settings: Settings, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, warehouse: Warehouse
 ) -> None:
     def standing(*given: Any) -> Any:
-        import polars as pl  # noqa: PLC0415
-
         return epsilon_windows(*given).with_columns(
             standing=pl.lit("violated"), epsilon_standing=0.8
         )
 
-    monkeypatch.setattr(flows.report.known_windows, "NightWindows", lambda _: standing)
-    monkeypatch.setattr(flows.run.auditing, "stored_windows", lambda _: standing)
-    found = [events(settings, warehouse, night(at)) for at in range(3)]
+    found = [events(settings, warehouse, night(at), standing) for at in range(3)]
     assert found == [["stands_violated"], ["still_violated"], ["still_violated"]]
     assert not resolves(night(3).audit, "violated")
 
@@ -154,8 +155,7 @@ def remarked(settings: Settings, warehouse: Warehouse, number: int, **changes: A
     """Commit a night, and return what its alert of new remarks names."""
     record = night(number, **changes)
     warehouse.commit(record)
-    windows = flows.report.known_windows.NightWindows(settings.report)
-    alerts = _beside([record.audit], warehouse, settings, windows)
+    alerts = _beside([record.audit], warehouse, settings, epsilon_windows)
     found = [alert.reason for alert in alerts if alert.event is Event.REMARKED]
     return [reason.removeprefix("New since 28 days: ").split(".")[0] for reason in found]
 

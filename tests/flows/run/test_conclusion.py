@@ -5,15 +5,21 @@ import pathlib
 import pickle
 from typing import Any
 
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
 import flows.notify.alerts
 from flows.commands.audits import app
 from flows.notify.alerts import Event
-from flows.report.known_windows import known_windows
 from flows.run.auditing import Audited
-from flows.run.conclusion import ReportUnpublishedError, _beside, _exceeding, _lost, conclude
+from flows.run.conclusion import (
+    ReportUnpublishedError,
+    _beside,
+    _exceeding,
+    conclude,
+    derived_once,
+)
 from flows.run.nightly import nightly_audit
 from flows.run.start import start
 from flows.settings import Settings, load_settings
@@ -22,7 +28,6 @@ from tests.support.lake import DAY, PLAN, clone_model, edit_manifest, model_path
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated, night, put_rows
 from workers.lake.layout import Lake
-from workers.secret_files import state_key
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import AuditRecord, AuditRow
 from workers.warehouse.store import Warehouse
@@ -116,6 +121,31 @@ def test_models_that_exceed_the_total_of_their_labels_are_alerted(tmp_path: path
     assert "compose to 2. The largest, under replacement: a (1), b (1). The total" in alert.reason
 
 
+@pytest.mark.usefixtures("no_pages")
+def test_a_nights_end_derives_each_night_once(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Alerts, the run's end and the report ask for the same nights."""
+    derived: list[str] = []
+
+    def windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
+        derived.extend(audits["audit_id"])
+        return epsilon_windows(warehouse, audits)
+
+    monkeypatch.setattr("flows.run.conclusion.epsilon_windows", windows)
+    settings = load_settings(write_settings(tmp_path, ["ads", "loans"]))
+    warehouse = Warehouse(settings.warehouse)
+    records = [
+        evaluated(name, DAY + dt.timedelta(at)) for name in ("ads", "loans") for at in (0, 1)
+    ]
+    put_rows(warehouse, records)
+    conclude("night", "A night", [Audited(one.audit) for one in records], settings)
+    assert sorted(derived) == sorted(one.audit.audit_id for one in records)
+    once, current = derived_once(), warehouse.current(every_secret=True)
+    for some in (current.head(2), current, current.tail(1)):
+        assert once(warehouse, some).equals(epsilon_windows(warehouse, some))
+
+
 REFUTED = {"verdict": "violated", "epsilon_lower": 0.9}
 
 
@@ -158,22 +188,6 @@ def test_a_day_that_is_audited_afterwards_resolves_no_later_nights(
     put_rows(warehouse, [honest])
     events = [one.event for one in _beside([honest.audit], warehouse, settings, epsilon_windows)]
     assert (Event.RESOLVED in events) is not bool(later)
-
-
-def test_another_warehouse_in_the_settings_is_told(tmp_path: pathlib.Path) -> None:
-    """All models began anew there, and nothing was said."""
-    warehouse = Warehouse(str(tmp_path / "warehouse"))
-    settings = load_settings(write_settings(tmp_path, ["ads"]))
-    put_rows(warehouse, [night(0), night(1)])
-    (tmp_path / "report").mkdir()
-    key = state_key("pages")
-    assert key is not None
-    known_windows(tmp_path / "report", key)(warehouse, warehouse.current(every_secret=True))
-    rows = [night(2).audit]
-    assert not [*_lost(rows, warehouse, settings)]
-    (alert,) = _lost(rows, Warehouse(str(tmp_path / "another")), settings)
-    assert (alert.event, alert.model) == (Event.WITHDRAWN, "ads")
-    assert alert.reason.startswith("The report knows an audit of ads for 2026-03-03, and")
 
 
 SEEING = {"epsilon_ceiling": 8.0, "epsilon_detectable": 0.2, "epsilon_lower": 0.0}

@@ -474,3 +474,26 @@ def test_a_violated_standing_is_shown_on_nights_without_figures(
     put_rows(warehouse, [failed("ads", DAY + dt.timedelta(days=one)) for one in (-1, 4, 5)])
     shown = with_windows(warehouse, warehouse.current())["standing"]
     assert shown.to_list() == [None, *["consistent"] * 3, *["violated"] * 3]
+
+
+@pytest.mark.slow
+def test_nights_that_refuted_together_stay_so_whatever_labels_come_later(
+    warehouse: Warehouse,
+) -> None:
+    """Ten such nights, each audited again with labels of noise, were consistent together."""
+
+    def standings() -> pl.DataFrame:
+        return epsilon_windows(warehouse, warehouse.current()).sort("day")
+
+    put_rows(warehouse, [night_of(ahead, 1.6) for ahead in range(4)])
+    before = standings()[-1]
+    assert before["standing"].item() == "violated"
+    noise = [night_of(ahead, -0.5, hour=1, labels_digest="x" * 64) for ahead in range(4)]
+    put_rows(warehouse, noise)
+    after = standings()[-1]
+    assert after["audit_id"].item() == noise[-1].audit.audit_id
+    for column in ("standing", "epsilon_standing"):
+        assert after[column].item() == before[column].item()
+    first = warehouse.first_audits(pl.Series(["ads"]))["audit_id"][0]
+    warehouse.withdraw(first, "The labels were damaged.")
+    assert standings()["standing"].to_list() == ["consistent"] * 4
