@@ -1,13 +1,12 @@
 """`privaudit explain`: a guarantee in words, or an audit with what to do next."""
 
 import dataclasses
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.commands.options import LEARN, ConfigOption, CsvOption, JsonOption
-from flows.commands.printing import Form, console, form_of, print_rows, print_table
+from flows.commands.printing import Form, console, form_of, json_text, print_rows, print_table
 
 if TYPE_CHECKING:
     from flows.learn.explain import Answer
@@ -40,14 +39,6 @@ def explain(
     records: Annotated[
         int | None, typer.Option(help="Number of records that an attacker guesses on.")
     ] = None,
-    guesses: Annotated[int | None, typer.Option(help="Number of guesses; all by default.")] = None,
-    secret_bits: Annotated[float | None, typer.Option(help="Length of a random secret.")] = None,
-    advantage: Annotated[
-        float, typer.Option(help="Largest advantage over a blind guess that you accept.")
-    ] = 0.05,
-    confidence: Annotated[
-        float, typer.Option(help="Confidence of the limit on correct guesses.")
-    ] = 0.95,
     config: ConfigOption = None,
     *,
     as_csv: CsvOption = False,
@@ -59,7 +50,6 @@ def explain(
 
     Examples: privaudit explain 0f3c2a91; privaudit explain --epsilon 4 --delta 1e-5;
     privaudit explain --epsilon 1 --records 10000 --prior 0.5;
-    privaudit explain --epsilon 4 --secret-bits 20;
     privaudit explain --mechanism dp_sgd --parameter noise_multiplier=1.1
     --parameter sampling_rate=0.01 --parameter steps=1000 --delta 1e-5
     """
@@ -78,16 +68,7 @@ def explain(
         mechanism=mechanism,
         parameters=parameter or [],
     )
-    question = words.Question(
-        promised,
-        prior=prior,
-        records=records,
-        guesses=guesses,
-        secret_bits=secret_bits,
-        advantage=advantage,
-        confidence=confidence,
-    )
-    _print(promised, words.explain(question), form)
+    _print(promised, words.explain(promised, prior=prior, records=records), form)
 
 
 def _card(audit_id: str, config: ConfigOption) -> "tuple[Card, str]":
@@ -96,7 +77,6 @@ def _card(audit_id: str, config: ConfigOption) -> "tuple[Card, str]":
 
     from flows.commands.stored import not_the_days
     from flows.next_steps import cards_of
-    from flows.report.known_windows import stored_windows
     from flows.settings import load_settings
     from workers.warehouse.store import Warehouse
     from workers.warehouse.with_windows import with_windows
@@ -106,7 +86,7 @@ def _card(audit_id: str, config: ConfigOption) -> "tuple[Card, str]":
     warehouse.check_exists()
     whole = warehouse.whole_id(audit_id)
     found = warehouse.collect(warehouse.scan("audits").filter(pl.col("audit_id") == whole))
-    shown = with_windows(warehouse, found, windows=stored_windows(settings.report))
+    shown = with_windows(warehouse, found)
     return next(card for _, card in cards_of(shown)), not_the_days(warehouse, whole)
 
 
@@ -114,7 +94,7 @@ def _print_card(card: "Card", remark: str, form: Form) -> None:
     if remark:
         typer.echo(remark, err=form is not Form.TABLE)
     if form is Form.JSON:
-        typer.echo(json.dumps(dataclasses.asdict(card), indent=2))
+        typer.echo(json_text(dataclasses.asdict(card)))
         return
     import polars as pl
 
@@ -131,7 +111,13 @@ def _print(promised: "Promised", answers: "list[Answer]", form: Form) -> None:
     from flows.learn import explain as words
 
     if form is Form.JSON:
-        typer.echo(words.as_json(promised, answers))
+        content = {
+            "epsilon": promised.epsilon,
+            "delta": promised.delta,
+            "neighbors": str(promised.neighbors),
+            "promises": [dataclasses.asdict(answer) for answer in answers],
+        }
+        typer.echo(json_text(content))
         return
     if form is Form.CSV:
         import polars as pl

@@ -3,48 +3,27 @@
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
 
 from privcore.exceptions import InvalidInputError
-from privcore.guarantees import ApproxDP, Relation, mechanism_from_manifest
+from privcore.guarantees import Relation, mechanism_from_manifest
 from privcore.rounding import down, exact, percent_up, significant_up, up
 from privcore.upper_bounds import (
     Promised,
     epsilon_protect,
     generalised_advantage,
-    tradeoff_success_bound,
 )
 from workers.audit.record_promises import PRIORS, SECRET_BITS, SOURCES
 
 SECRETS = {"a fair label": 0.5, "nine random digits": 1e-9}
-_UNIFORM = "Mahloujifar et al. 2024, for secrets that are all equally probable"
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Question about a guarantee; a None gets the usual answers.
-
-    Attributes:
-        promised: the guarantee.
-        prior: success probability of a blind guess.
-        records: how many fair bits take part in a game.
-        guesses: how many of them are guessed; all by default.
-        secret_bits: the length of a secret.
-        advantage: the limit that `epsilon_protect` keeps.
-        confidence: of the limit on correct guesses.
-    """
-
-    promised: Promised
-    prior: float | None = None
-    records: int | None = None
-    guesses: int | None = None
-    secret_bits: float | None = None
-    advantage: float = 0.05
-    confidence: float = 0.95
+_ADVANTAGE = 0.05
+"""Advantage over a blind guess that `epsilon_protect` keeps, as the plan's default."""
+_CONFIDENCE = 0.95
+"""Confidence of the limit on correct guesses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +94,27 @@ def promised_by(
     )
 
 
-def explain(question: Question) -> list[Answer]:
-    """Return what the guarantee promises, the asked-for first.
+def explain(
+    promised: Promised, *, prior: float | None = None, records: int | None = None
+) -> list[Answer]:
+    """Return what a guarantee promises: in general, or as it is asked.
+
+    Args:
+        promised: the guarantee.
+        prior: success probability of a blind guess, of one guess or of all.
+        records: how many bits an attacker guesses.
 
     Raises:
-        InvalidInputError: a value of the question out of its range.
+        InvalidInputError: a value out of its range.
     """
-    asked = [*_games(question), *_given_prior(question), *_given_bits(question)]
-    return asked or [*_usual(question.promised), *_secrets(question)]
+    if records is not None:
+        prior = 0.5 if prior is None else prior
+        return [_games(promised, records, prior), _success(promised, prior)]
+    if prior is not None:
+        protecting = _protecting(promised, f"a secret of prior {exact(prior)}", prior)
+        return [_success(promised, prior), _advantage(promised, prior), protecting]
+    secrets = (_protecting(promised, name, prior) for name, prior in SECRETS.items())
+    return [*_usual(promised), *secrets]
 
 
 def answers_table(answers: Sequence[Answer]) -> Table:
@@ -160,17 +152,6 @@ def guarantee_sentence(promised: Promised) -> str:
     return f"{sentence}."
 
 
-def as_json(promised: Promised, answers: Sequence[Answer]) -> str:
-    """Return guarantee and answers as JSON; an infinite number is null."""
-    content = {
-        "epsilon": promised.epsilon,
-        "delta": promised.delta,
-        "neighbors": str(promised.neighbors),
-        "promises": [asdict(answer) for answer in answers],
-    }
-    return json.dumps(_finite(content), indent=2, allow_nan=False)
-
-
 def _usual(promised: Promised) -> Iterator[Answer]:
     """Yield the sentences that hold for every guarantee."""
     for prior in sorted(PRIORS, reverse=True):
@@ -197,83 +178,32 @@ def _usual(promised: Promised) -> Iterator[Answer]:
         yield _bits(promised, bits)
 
 
-def _secrets(question: Question) -> Iterator[Answer]:
-    """Yield which epsilon protects the usual secrets."""
-    for name, prior in SECRETS.items():
-        yield _protecting(question, name, prior)
-
-
-def _given_prior(question: Question) -> Iterator[Answer]:
-    """Yield every theorem's word on one guess with the asked-for prior."""
-    prior = question.prior
-    if prior is None or question.records is not None:
-        return
-    promised = question.promised
-    yield _success(promised, prior)
-    for name, bound in promised.success_bounds(prior).items():
-        value, subject = float(bound), f"  by {name.replace('_', ' ')}"
-        yield Answer(name, subject, prior, value, percent_up(value), SOURCES[name])
-    if prior > 0.0 and (choices := round(1.0 / prior)) >= 2 and math.isclose(choices * prior, 1.0):
-        epsilon, delta = promised.replacing
-        value = float(tradeoff_success_bound(choices, guarantee=ApproxDP(epsilon, delta)))
-        subject = f"  if all {choices:,} values are as probable"
-        yield Answer("tradeoff", subject, prior, value, percent_up(value), _UNIFORM)
-    advantage = float(generalised_advantage(prior, promised.success(prior)))
+def _advantage(promised: Promised, prior: float) -> Answer:
+    """Return the advantage of one guess over a blind one."""
+    value = float(generalised_advantage(prior, promised.success(prior)))
     subject = f"advantage over a blind guess, prior {exact(prior)}"
     source = SOURCES["any_attack"]
-    yield Answer("secret_advantage", subject, prior, advantage, significant_up(advantage), source)
-    yield _protecting(question, f"a secret of prior {exact(prior)}", prior)
+    return Answer("secret_advantage", subject, prior, value, significant_up(value), source)
 
 
-def _given_bits(question: Question) -> Iterator[Answer]:
-    """Yield what leaks of a secret of the asked-for length."""
-    bits = question.secret_bits
-    if bits is None:
-        return
-    answer = _bits(question.promised, bits)
-    yield answer
-    prior = 2.0**-bits
-    success = float(question.promised.success(prior))
-    yield Answer(
-        "secret_success",
-        f"guessing all {exact(bits)} bits",
-        bits,
-        success,
-        significant_up(success),
-        answer.source,
-        f"A random secret of {exact(bits)} bits is guessed with probability at most "
-        f"{significant_up(success)}, blindly with {significant_up(prior)}.",
-    )
-
-
-def _games(question: Question) -> Iterator[Answer]:
-    """Yield the most correct guesses among the asked-for records."""
-    records = question.records
-    if records is None:
-        if question.guesses is not None:
-            raise InvalidInputError("--guesses", question.guesses, "it needs --records")
-        return
+def _games(promised: Promised, records: int, prior: float) -> Answer:
+    """Return the most correct guesses among so many records."""
     if records < 0:
         raise InvalidInputError("--records", records, "a number of records is at least 0")
-    if not 0.0 <= question.confidence <= 1.0:
-        raise InvalidInputError("--confidence", question.confidence, "it lies in [0, 1]")
-    prior = 0.5 if question.prior is None else question.prior
-    guesses = records if question.guesses is None else question.guesses
-    count = question.promised.correct_guesses(guesses, records=records, prior=prior)
-    limit = count.limit(significance=1.0 - question.confidence)
-    share = percent_up(question.confidence)
+    count = promised.correct_guesses(records, records=records, prior=prior)
+    limit = count.limit(significance=1.0 - _CONFIDENCE)
+    share = percent_up(_CONFIDENCE)
     blind = "50/50" if prior == 0.5 else f"right with probability {exact(prior)} blindly"
-    yield Answer(
+    return Answer(
         "correct_guesses",
-        f"correct of {guesses:,} guesses, {share} confidence",
-        float(guesses),
+        f"correct of {records:,} guesses, {share} confidence",
+        float(records),
         float(limit),
         f"{limit:,}",
         SOURCES["correct_guesses"],
-        f"Of {guesses:,} guesses that were {blind}, on {records:,} records, nobody has more than "
-        f"{limit:,} right, with {share} confidence.",
+        f"Of {records:,} guesses that were {blind}, nobody has more than {limit:,} right, with "
+        f"{share} confidence.",
     )
-    yield _success(question.promised, prior)
 
 
 def _success(promised: Promised, prior: float) -> Answer:
@@ -309,10 +239,10 @@ def _least(promised: Promised, prior: float) -> tuple[float, str]:
     return float(bounds[name]), SOURCES[name]
 
 
-def _protecting(question: Question, name: str, prior: float) -> Answer:
-    limit = exact(question.advantage)
-    value = float(epsilon_protect(prior, advantage=question.advantage))
-    reached = float(generalised_advantage(prior, question.promised.success(prior)))
+def _protecting(promised: Promised, name: str, prior: float) -> Answer:
+    limit = exact(_ADVANTAGE)
+    value = float(epsilon_protect(prior, advantage=_ADVANTAGE))
+    reached = float(generalised_advantage(prior, promised.success(prior)))
     return Answer(
         "epsilon_protect",
         f"epsilon that protects {name} (advantage {limit})",
@@ -343,12 +273,3 @@ def parse_parameter(text: str) -> tuple[str, Any]:
 def _epsilon(value: float) -> str:
     """A stated epsilon as it was stated, a computed one rounded up."""
     return exact(value) if value == round(value, 4) or math.isinf(value) else up(value, decimals=4)
-
-
-def _finite(content: Any) -> Any:
-    """Content with null for infinities, which JSON has not."""
-    if isinstance(content, dict):
-        return {key: _finite(value) for key, value in content.items()}
-    if isinstance(content, list):
-        return [_finite(value) for value in content]
-    return None if isinstance(content, float) and not math.isfinite(content) else content
