@@ -66,7 +66,7 @@ BELOW_IN_WORKERS = {
     },
     "sources": {
         "exceptions", "contained", "contained_child", "databases", "plan", "strict_model",
-        "executors", "lake", "labels", "remark",
+        "executors", "memory", "lake", "labels", "remark",
     },
     "scan": {
         "exceptions", "logs", "versions", "plan", "executors", "totals", "lake", "labels",

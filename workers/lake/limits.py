@@ -56,6 +56,8 @@ DATABASE_ROW_BYTES = 1 << 18
 """One of these rows in PostgreSQL: probabilities of 16,000 classes by two models."""
 QUERY_BYTES = 64 << 30
 """All rows of a query: they lie on the disk of the warehouse, packed, until the pass is over."""
+JOIN_BYTES = 4 << 30
+"""Rows of the tables that one worker joins: their join takes some 13 GiB of its memory."""
 CSV_BYTES = 512 << 20
 """A CSV file, unpacked: some 10 million rows of five columns."""
 CSV_ROW_BYTES = 16 << 20

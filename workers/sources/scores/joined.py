@@ -1,42 +1,83 @@
 """Tables joined by record: a row for each record, sorted, in a file of its own.
 
-One worker joins. DuckDB groups, joins and sorts in bounded memory and spills the rest to the
-worker's disk. What the tables say twice or differently, and records that one of them lacks, are
-counted and left out; the audit's `max_bad_records` decides whether that may be.
+One worker joins, in its memory. What the tables say twice or differently, and records that one of
+them lacks, are counted and left out; the audit's `max_bad_records` decides whether that may be.
 """
 
 import dataclasses
 import datetime as dt
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
+import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import DeadlinePassedError
 from workers.labels.bad_records import BadRecords
-from workers.labels.parquet import Footer, read_footer
+from workers.labels.columns import Batch
+from workers.labels.parquet import Footer, read_footer, read_row_group
+from workers.lake import limits
 from workers.lake.layout import LabelFile, Lake
+from workers.lake.retries import patiently
+from workers.memory import memory_left
 from workers.remark import Remark, RemarkKind, remarked
 from workers.sources.join_context import JoinContext
-from workers.sources.scores.join_parts import (
-    CORRECTED,
-    DIFFER,
-    RECORD,
-    ROWS,
-    Join,
-    JoinPart,
-    check_names,
-    of,
-    quoted,
-)
-from workers.sources.scores.join_streams import database, table_rows
 from workers.sources.scores.score_tables import EarlierTable, ScoreTables
 from workers.sources.tables.table_files import TableDay
+from workers.sources.tables.table_rows import known_by, of_day, of_no_day
 
 _MANY = 0.1
 """Share of the first table's records from which on others, or corrected ones, are remarked on."""
 _FILE = "joined.parquet"
+_RECORD = "privaudit: record"
+"""Column of a record's name, beside those that are asked for."""
+_TEXT = {"string", "large_string", "string_view"}
+_BATCH_ROWS, _GROUP_ROWS = 1 << 18, 1 << 20
+_UNREAD = pa.schema([])
+
+
+@dataclass(frozen=True, slots=True)
+class JoinPart:
+    """One table of a join.
+
+    Attributes:
+        name: `first`, or the role of what it holds.
+        found: its files.
+        record: column by which it is joined.
+        day: column of the day.
+        columns: those that are asked for, and what they are called afterwards.
+        kinds: of the table's columns, as its first file has them.
+        days_before: how many days before the audited one its rows are of.
+    """
+
+    name: str
+    found: TableDay
+    record: str
+    day: str
+    columns: Mapping[str, str]
+    kinds: pa.Schema = _UNREAD
+    days_before: int = 0
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Columns that are read of its files."""
+        asked = (self.day,) if self.found.day_in_files else ()
+        return tuple(dict.fromkeys((self.record, *self.columns, *asked)))
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Tables that are joined by record, the first of which has those that count."""
+
+    tables: ScoreTables
+    day: dt.date
+    parts: tuple[JoinPart, ...]
 
 
 def flattened(tables: ScoreTables) -> ScoreTables:
@@ -146,36 +187,167 @@ def _kind(footers: Sequence[Footer], name: str) -> pa.DataType:
 
 def _join(scratch_folder: Lake, join: Join) -> tuple[None, _Counts]:
     """Join the rows, write them, and return how many records are bad."""
-    first = join.parts[0]
-    with database() as rows:
-        unplaced = []
-        for part in join.parts:
-            stream = table_rows(part, known_at=join.tables.known_at)
-            rows.run(join.one_each(part, join.rows(part, "stream")), stream)
-            unplaced.append(stream.unplaced)
-        nameless = f"coalesce(sum({quoted(ROWS)}) FILTER (WHERE {quoted(RECORD)} IS NULL), 0)"
-        counts = [f"(SELECT count(*) FROM {quoted(first.name)})"]  # noqa: S608
-        counts += [f"(SELECT {nameless} FROM {quoted(first.name)})"]  # noqa: S608
-        named = f"{of(first, RECORD)} IS NOT NULL"
-        kinds = [of(part, DIFFER) for part in join.parts]
-        kinds += [f"{of(part, RECORD)} IS NULL" for part in join.parts]
-        counts += [f"count(*) FILTER (WHERE {kind} AND {named})" for kind in kinds]
-        counts += (
-            ["0"]
-            + [
-                f"(SELECT count(*) FROM {quoted(part.name)} ANTI JOIN {quoted(first.name)} "  # noqa: S608
-                f"ON {of(part, RECORD)} = {of(first, RECORD)})"
-                for part in join.parts[1:]
-            ]
-        )
-        counts += [f"count(*) FILTER (WHERE {of(part, CORRECTED)})" for part in join.parts]
-        ((records, all_nameless, *each),) = rows.run(
-            f"SELECT {', '.join(counts)} FROM {join.joined}"  # noqa: S608
-        )
-        rows.write(join.whole, scratch_folder, _FILE)
-    many = len(join.parts)
-    by_kind = [tuple(each[place : place + many]) for place in range(0, len(each), many)]
-    return None, _Counts(int(records), int(all_nameless), unplaced[0], *by_kind)
+    parts, kind = join.parts, _compared_as(join.parts)
+    # Rows that are joined take four times their bytes at most (docs/evidence/performance.md).
+    room = min(limits.JOIN_BYTES, (memory_left() or 1 << 63) // 4)
+    unplaced = nameless = 0
+    whole = records = pl.DataFrame()
+    repeated, lacking, beyond, corrected = ([0] * len(parts) for _ in range(4))
+    for place, part in enumerate(parts):
+        frame, lost = _rows_of_day(part, join, room)
+        room -= int(frame.estimated_size())
+        if place == 0:
+            unplaced, nameless = lost, frame[_RECORD].null_count()
+            frame = frame.drop_nulls(_RECORD)
+        frame = frame if kind is None else frame.with_columns(pl.col(_RECORD).cast(kind))
+        each = _one_each(part, frame, join.tables)
+        del frame
+        if place == 0:
+            whole, records = each.rows, each.rows.select(_RECORD)
+        repeated[place] = records.join(each.differing, on=_RECORD, how="semi").height
+        corrected[place] = records.join(each.corrected, on=_RECORD, how="semi").height
+        lacking[place] = records.join(each.rows, on=_RECORD, how="anti").height
+        beyond[place] = each.rows.height - (records.height - lacking[place])
+        whole = whole.join(each.differing, on=_RECORD, how="anti")
+        whole = whole if place == 0 else whole.join(each.rows, on=_RECORD, how="inner")
+    names = dict.fromkeys(new for part in parts for new in part.columns.values())
+    _write(whole.sort(_RECORD).select(*names), scratch_folder)
+    counted = (tuple(each) for each in (repeated, lacking, beyond, corrected))
+    return None, _Counts(records.height, nameless, unplaced, *counted)
+
+
+def _rows_of_day(part: JoinPart, join: Join, room: int) -> tuple[pl.DataFrame, int]:
+    """Return a table's rows of the day, and how many are of no day or have no time of their label.
+
+    Of labels that came one after the other, those that training could know; in `room` bytes.
+
+    Raises:
+        NotEvaluableError: a file is damaged, was replaced, stores a column otherwise than the
+            first file of its table, or holds other values than its folder says; or all rows are
+            more than one worker joins.
+        TransientError: storage kept failing.
+    """
+    root, columns = part.found.root, part.needed
+    frames, unplaced = [pl.DataFrame(part.kinds.empty_table())], 0
+    for file in part.found.files:
+        footer = read_footer(root, file.name, columns, listed=file)
+        for index in range(len(footer.groups)):
+            group = read_row_group(root, file.name, footer, index, columns)
+            for table in group.batches(columns, rows=_BATCH_ROWS):
+                read = _as(table, part.kinds, file.name)
+                batch = Batch(read, file.name, (file.name, index, 0))
+                frame = pl.DataFrame([batch.column(name) for name in columns])
+                plays, lost = _plays(part, join, batch)
+                frames.append(frame.filter(plays))
+                unplaced, room = unplaced + lost, room - int(frames[-1].estimated_size())
+                if room < 0:
+                    raise NotEvaluableError(
+                        Reason.TOO_LARGE,
+                        "The day's rows of the tables that are joined take more memory than one "
+                        f"worker has for them ({limits.JOIN_BYTES >> 30} GiB, or a quarter of what "
+                        "is free): join them before the audit, into one table.",
+                    )
+    asked = [pl.col(name).alias(new) for name, new in part.columns.items()]
+    rows = pl.concat(frames, rechunk=False)
+    return rows.select(pl.col(part.record).alias(_RECORD), *asked), unplaced
+
+
+def _plays(part: JoinPart, join: Join, batch: Batch) -> tuple[NDArray[np.bool_], int]:
+    """Return which rows play, and how many are of no day or have no time of their label."""
+    tables, zone = join.tables, join.tables.time_zone
+    plays = np.ones(batch.table.num_rows, dtype=np.bool_)
+    if part is not join.parts[0]:  # those of the first table are counted
+        plays &= batch.column(part.record).is_not_null().to_numpy()
+    lost = np.zeros_like(plays)
+    if part.found.day_in_files:
+        column, day = batch.column(part.day), join.day - dt.timedelta(days=part.days_before)
+        plays &= of_day(column, day, zone, batch.path, said="scores.day")
+        lost |= of_no_day(column)
+    if (known := tables.known_at) is not None and known in part.columns:
+        column, cutoff = batch.column(known), tables.cutoff(join.day)
+        plays &= known_by(column, cutoff, zone, batch.path, said="scores.known_at")
+        lost |= column.is_null().to_numpy()
+    return plays, int(np.count_nonzero(lost))
+
+
+class _Each(NamedTuple):
+    """One row of each record, and the records whose rows differ, or whose label changed."""
+
+    rows: pl.DataFrame
+    differing: pl.DataFrame
+    corrected: pl.DataFrame
+
+
+def _one_each(part: JoinPart, frame: pl.DataFrame, tables: ScoreTables) -> _Each:
+    """Return one of each record's rows: of labels that came one after the other, the last."""
+    again = frame[_RECORD].is_duplicated()
+    none = frame.select(_RECORD).clear()
+    if not again.any():
+        return _Each(frame, none, none)
+    once, several = frame.filter(~again), frame.filter(again).unique()
+    known = None if tables.known_at is None else part.columns.get(tables.known_at)
+    if known is None:
+        last = several.unique(_RECORD)
+        return _Each(pl.concat([once, last]), _of_several(several), none)
+    label = [part.columns[name] for name in tables.columns_of("label") if name in part.columns]
+    # Where two came at one time their content decides, and no order of rows.
+    order = (_RECORD, known, pl.struct(pl.all()).hash())
+    last = several.sort(*order).unique(_RECORD, keep="last", maintain_order=True)
+    return _Each(pl.concat([once, last]), none, _of_several(several.select(_RECORD, *label)))
+
+
+def _of_several(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the records that have rows of different values."""
+    rows = frame.unique()
+    return rows.filter(rows[_RECORD].is_duplicated()).select(_RECORD).unique()
+
+
+def _compared_as(parts: Sequence[JoinPart]) -> type[pl.DataType] | None:
+    """Return as what records' names are compared; None where all tables store them as one kind.
+
+    Raises:
+        NotEvaluableError: records are neither text nor whole numbers.
+    """
+    kinds = [part.kinds.field(part.record).type for part in parts]
+    for part, kind in zip(parts, kinds, strict=True):
+        if not (pa.types.is_integer(kind) or str(kind) in _TEXT):
+            raise NotEvaluableError(
+                Reason.LABEL_INVALID,
+                f"{part.found.name} stores {part.record!r}, scores.record, as {kind}: "
+                "store text or an integer, as the other tables do.",
+            )
+    if any(str(kind) in _TEXT for kind in kinds):
+        return pl.String
+    return None if len(set(kinds)) == 1 else pl.Int128
+
+
+def _as(table: pa.Table, kinds: pa.Schema, file: str) -> pa.Table:
+    try:
+        return table.select(kinds.names).cast(kinds)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
+        raise NotEvaluableError(
+            Reason.LABEL_INVALID,
+            f"{file} stores columns otherwise than the first file of its table, which has "
+            f"{', '.join(f'{field.name} as {field.type}' for field in kinds)}: write all files of "
+            "a table with the same columns.",
+        ) from None
+
+
+def _write(rows: pl.DataFrame, scratch_folder: Lake) -> None:
+    """Write rows to a scratch file, whose bytes depend on the rows alone."""
+    table = rows.rechunk().to_arrow()
+
+    def write() -> None:
+        # Plain pages, whose bytes are digested.
+        plain = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+        with (
+            scratch_folder.create(_FILE) as stream,
+            pq.ParquetWriter(stream, table.schema, **plain) as writer,
+        ):
+            for batch in table.to_batches(_GROUP_ROWS):
+                writer.write_batch(batch, row_group_size=_GROUP_ROWS)
+
+    patiently(write, _FILE)
 
 
 def _left_out(parts: tuple[JoinPart, ...], counts: _Counts) -> BadRecords:
@@ -270,5 +442,11 @@ def _parts(
         names = other.record or record, other.day or tables.day
         before = other.days_before if isinstance(other, EarlierTable) else 0
         parts.append(JoinPart(role, found[role], *names, columns, days_before=before))
-    check_names(parts)
+    times = Counter(new for part in parts for new in part.columns.values())
+    times[_RECORD] += 1
+    for name in (name for name, count in times.items() if count > 1):
+        raise NotEvaluableError(
+            Reason.LABEL_INVALID,
+            f"Joined tables would have two columns {name!r}: rename the first table's.",
+        )
     return parts

@@ -129,7 +129,7 @@ class QueryDay:
             )
 
     def _stored(self, table: pa.Table) -> pa.Table:
-        """Return a table whose columns are of kinds that Parquet and DuckDB have alike.
+        """Return a table whose columns are of kinds that Parquet has.
 
         Decimal numbers, which the driver gives as text, are the nearest floating-point numbers;
         but in the record's name, each digit of which counts. `infinity`, when a label is never

@@ -12,7 +12,6 @@ import polars as pl
 import pytest
 from pyarrow import fs
 
-import workers.sources.scores.join_streams
 import workers.sources.scores.joined
 import workers.sources.scores.supplied
 from privcore.exceptions import TransientError
@@ -26,6 +25,7 @@ from workers.audit.request import Request
 from workers.audit.verify import Finding, verify
 from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess, on_ray
+from workers.lake import limits
 from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
@@ -228,6 +228,35 @@ def test_columns_may_be_called_as_anything(tables: Tables) -> None:
     assert audited(tables.put().model_copy(update=changes)).verdict == "violated"
 
 
+def test_a_column_that_is_called_as_a_joined_one_is_refused(tables: Tables) -> None:
+    tables.labels = tables.labels.rename({"split": "proxy: p"})
+    row = audited(tables.put().model_copy(update={"split": "proxy: p"}))
+    assert "would have two columns 'proxy: p': rename the first table's" in str(row.reason)
+
+
+def test_records_named_by_numbers_of_different_sizes_are_joined(tables: Tables) -> None:
+    number = pl.col("event_id").str.slice(1)
+    tables.labels = tables.labels.with_columns(event_id=number.cast(pl.Int16))
+    tables.target = tables.target.with_columns(record=pl.col("record").str.slice(1).cast(pl.UInt64))
+    tables.proxy = tables.proxy.with_columns(event_id=number.cast(pl.Int64))
+    assert audited(tables.put()).verdict == "violated"
+
+
+def test_tables_that_the_memory_does_not_hold_are_refused(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = tables.put()
+    for most, left in ((1 << 17, 1 << 40), (1 << 40, 1 << 19)):
+        monkeypatch.setattr(limits, "JOIN_BYTES", most)
+        monkeypatch.setattr(workers.sources.scores.joined, "memory_left", lambda left=left: left)
+        row = audited(given)
+        assert row.reason_code == "too_large"
+        assert "join them before the audit, into one table" in str(row.reason)
+    monkeypatch.setattr(limits, "JOIN_BYTES", 1 << 20)
+    monkeypatch.setattr(workers.sources.scores.joined, "memory_left", lambda: None)
+    assert audited(given).status == "evaluated"
+
+
 def test_a_damaged_page_of_a_table_is_unreadable_input(tables: Tables) -> None:
     given = tables.put()
     path = next((tables.folder / "target").glob("*.parquet"))
@@ -257,12 +286,10 @@ def test_files_of_a_table_that_store_columns_otherwise_are_said(tables: Tables) 
 def test_storage_that_fails_while_tables_are_read_is_tried_again(
     tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DuckDB makes an error of its own of whatever a stream raises."""
-
     def away(*_: object) -> None:
         raise TransientError("Storage failed 7 times.")
 
-    monkeypatch.setattr(workers.sources.scores.join_streams, "read_row_group", away)
+    monkeypatch.setattr(workers.sources.scores.joined, "read_row_group", away)
     with pytest.raises(TransientError, match="Storage failed 7 times"):
         audited(tables.put())
     assert list(pathlib.Path(tempfile.gettempdir()).iterdir()) == []
