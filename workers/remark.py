@@ -112,7 +112,7 @@ class RemarkKind(StrEnum):
     ROWS_REPEATED = ("rows_repeated", "Rows may be logged twice.", True)
     SERVED_OTHERWISE = (
         "served_otherwise",
-        "The file or the table holds answers, or rounds, that were not audited as they are.",
+        "The file holds answers, or rounds, that were not audited as they are.",
         False,
     )
 

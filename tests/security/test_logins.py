@@ -2,10 +2,8 @@
 
 import contextlib
 import datetime as dt
-import http.server
 import json
 import pathlib
-import threading
 import types
 
 import httpx
@@ -21,38 +19,10 @@ from tests.support.lake import write_settings
 from tests.support.warehouse import evaluated, put_rows
 from workers import isolation
 from workers.databases import unverified_databases
-from workers.lake.probe import sent_elsewhere
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.scores.supplied import SuppliedScores
 from workers.versions import METHOD_VERSION
 from workers.warehouse.store import Warehouse
-
-
-class Elsewhere(http.server.BaseHTTPRequestHandler):
-    """A store that sends its clients to another host, or to another path of its own."""
-
-    def do_HEAD(self) -> None:
-        host = self.headers["Host"] if "own" in self.path else "other.example"
-        self.send_response(307)
-        self.send_header("Location", f"http://{host}{self.path}/")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-def test_check_tells_a_store_that_sends_its_clients_elsewhere(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Arrow and deltalake follow, and send a session's token and what they write."""
-    with http.server.HTTPServer(("127.0.0.1", 0), Elsewhere) as store:
-        threading.Thread(target=store.serve_forever, daemon=True).start()
-        endpoint = f"http://127.0.0.1:{store.server_port}"
-        assert sent_elsewhere("/a/lake") == sent_elsewhere("s3://bucket/lake") == ""
-        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-        assert "to other.example, and they follow" in sent_elsewhere("s3://bucket/lake")
-        assert sent_elsewhere("s3://own/lake") == ""
-        store.shutdown()
 
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "ALL_PROXY", "http_proxy"])

@@ -1,8 +1,5 @@
 """The columns of one row group of labels, validated: features, class indices, arms, groups."""
 
-import datetime as dt
-import re
-import urllib.parse
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +14,7 @@ from numpy.typing import NDArray
 from privcore.exceptions import is_failure
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
-from workers.labels.parquet import NULL, Footer, folder_word, read_footer, read_row_group
+from workers.labels.parquet import Footer, folder_word, read_footer, read_row_group
 from workers.labels.shards import Shard
 from workers.lake.formats import format_named
 from workers.lake.layout import Lake, labels_folder
@@ -26,13 +23,10 @@ from workers.lake.manifest import Feature, LabelColumn, Manifest, class_word, lo
 SPLIT = "split"
 TRAIN, HOLDOUT = "train", "holdout"
 _TABLE = 1 << 16  # values of a label that are looked up in a table
-_DAY = re.compile(r"\d{4}-?\d\d-?\d\d")
-_TRUTH = {"true": "1", "1": "1", "false": "0", "0": "0"}
 _SHOWN = 10
 """Classes that a sentence shows."""
 _OF_A_NUMBER = 10
 """Values for each class, from more than which on labels are taken for numbers."""
-_A_DAY = dt.timedelta(days=1)
 _NAME_CHARACTERS = 256  # of a privacy unit or a slice: 250 MiB of a batch's
 
 
@@ -130,29 +124,6 @@ def only_in_folder(path: str, name: str) -> str:
     )
 
 
-def _contradicts(word: str, column: pl.Series) -> bool:
-    """Return whether some value of a column is another one than its folder's name says."""
-    values, kind = column.drop_nulls(), column.dtype
-    if word == NULL:
-        return not values.is_empty()
-    if isinstance(kind, pl.Date | pl.Datetime):  # in whatever zone
-        said = pl.Series([word[:10]]).str.to_date(strict=False)[0]
-        return said is not None and bool(((values.cast(pl.Date) - said).abs() > _A_DAY).any())
-    if _DAY.fullmatch(word):  # of a folder of days, a column of that name may hold other things
-        return False
-    if kind.is_numeric():
-        said = pl.Series([word])
-        number = said.cast(kind, strict=False)[0]
-        if number is None:  # a whole number may be written as 7.0
-            number = said.cast(pl.Float64, strict=False)[0]
-        return number is None or bool((values != number).any())
-    if kind == pl.Boolean:
-        values, word = values.cast(pl.Int8), _TRUTH.get(word.lower(), word)
-    elif not isinstance(kind, pl.String | pl.Categorical | pl.Enum):
-        return False
-    return bool((values.cast(pl.String) != word).any())
-
-
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Consecutive rows of one shard, as they lie in the file; each column is converted once."""
@@ -177,24 +148,8 @@ class Batch:
                 # Arrow hands on text that is no UTF-8, and a reader of it panics.
                 self.table[name].validate(full=True)
                 self._made[name] = pl.Series(name, pl.from_arrow(self.table[name]))
-                self._check_folder(name)
         series: pl.Series = self._made[name]
         return series
-
-    def _check_folder(self, name: str) -> None:
-        """Refuse values that a folder's name contradicts: many readers take the folder's word."""
-        for part in self.path.split("/")[:-1]:
-            key, equals, word = (urllib.parse.unquote(text) for text in part.partition("="))
-            if (
-                equals
-                and key.casefold() == name.casefold()
-                and _contradicts(word, self._made[name])
-            ):
-                raise NotEvaluableError(
-                    Reason.FEATURE_INVALID,
-                    f"{self.path} holds in {name!r} other values than its folder {part} says, and "
-                    "readers differ in which they take: write files that say the same.",
-                )
 
     @contextmanager
     def _readable(self, name: str) -> Iterator[None]:

@@ -3,7 +3,6 @@
 import datetime as dt
 import json
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
@@ -17,7 +16,6 @@ from pydantic import (
 )
 
 from workers.exceptions import NotEvaluableError, Reason
-from workers.plain_text import plain_text
 from workers.strict_model import StrictModel
 
 SCHEMA_VERSION = 1
@@ -25,10 +23,6 @@ POLICY = "policy"
 MAX_EPSILON = "--max-epsilon"
 NO_OWNERS = {POLICY, MAX_EPSILON}
 """Values of a record's `declared_by` that stand for the house's limit, and for a command's."""
-_LOOK_ALIKE = {"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU", "PHONETIC"}
-"""Alphabets that share letters' forms, as Unicode's names of letters begin."""
-_PHONETIC = re.compile("[\u0250-\u02af\u1d00-\u1dbf\ua720-\ua7ff\uab30-\uab6f]")
-"""Letters of phonetic transcription, small capitals among them, which Unicode calls Latin."""
 _TRUTH = {"true": "1", "false": "0"}
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,99})(?:\.0+)?")
 _DIGITS = re.compile(r"-?[0-9]{1,100}")
@@ -213,34 +207,12 @@ def check_simulated(definition: str, neighbors: str) -> None:
         raise ValueError(f"simulate is for labels: definition is {definition}, write label_dp")
 
 
-def _of_one_alphabet(unit: str) -> str:
-    """Refuse a unit that mixes alphabets whose letters look alike, or holds unseen ones.
-
-    A reader takes `customer` with a Cyrillic letter, or with a soft hyphen, for the audited
-    `customer`. It is another unit, for which nothing would be declared.
-    """
-    found = {
-        "PHONETIC" if _PHONETIC.match(letter) else unicodedata.name(letter, "").partition(" ")[0]
-        for letter in filter(str.isalpha, unicodedata.normalize("NFKC", unit))
-    }
-    mixed = sorted(found & _LOOK_ALIKE)
-    if len(mixed) > 1:
-        raise ValueError(
-            f"unit {unit!r} mixes letters of {' and '.join(map(str.title, mixed))}, which look "
-            "alike: write it in one alphabet"
-        )
-    if (shown := plain_text(unit)) != unit:
-        raise ValueError(f"unit {shown} holds characters that no reader sees: write it without")
-    return unit
-
-
 def _computable(delta: float) -> float:
     if 0.0 < delta < LEAST_DELTA:
         raise ValueError(f"delta {delta:g} is above 0 and below {LEAST_DELTA:g}: write 0")
     return delta
 
 
-Unit = Annotated[Name, AfterValidator(_of_one_alphabet)]
 Delta = Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False), AfterValidator(_computable)]
 
 
@@ -249,7 +221,7 @@ class Privacy(StrictModel):
 
     definition: Literal["label_dp", "dp", "idp", "group_idp", "bdp"]
     neighbors: Literal["replace", "add_remove", "simulate"]
-    unit: Unit
+    unit: Name
     epsilon: Annotated[float, Field(ge=0.0, le=LARGEST_EPSILON, allow_inf_nan=False)]
     delta: Delta
     mechanism: DeclaredMechanism | None

@@ -7,7 +7,6 @@ verdict, which say what to look at.
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 from privcore.attacks.known_labels import better_order, exchanged_words
 from workers.labels.columns import Batch
 from workers.remark import Remark, RemarkKind, remarked
-from workers.sources.scores.score_columns import sums_vary
 from workers.sources.scores.supplied import ScoreSource
 from workers.sources.source import SharedScores, Source
 
@@ -23,11 +21,6 @@ _LOOKED_AT = 4096
 """Rows of a row group that are looked at, at equal distances."""
 _LEAST = 100
 """Records, without which nothing can be said."""
-_UNEVEN = (
-    "The target's probabilities do not add up to one in all rows: what is added to all classes of "
-    "a row, or multiplies them, is taken out before the audit. If anyone gets the columns as they "
-    "are, they may give away more."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,35 +29,19 @@ class ScoreDiagnostics:
 
     Attributes:
         looked: row groups with enough records.
-        uneven: those of them in which the target's probabilities do not add up to one.
         orders: row groups in which another order of the classes fits a role's better.
     """
 
     looked: int = 0
-    uneven: int = 0
     orders: Counter[tuple[str, tuple[int, ...]]] = field(default_factory=Counter)
 
     def __add__(self, other: "ScoreDiagnostics") -> "ScoreDiagnostics":
         """Return what was seen in both."""
-        return ScoreDiagnostics(
-            self.looked + other.looked, self.uneven + other.uneven, self.orders + other.orders
-        )
-
-    def as_json(self) -> list[Any]:
-        """Return it as JSON holds it."""
-        return [self.looked, self.uneven, list(self.orders.items())]
-
-    @classmethod
-    def from_json(cls, content: list[Any]) -> "ScoreDiagnostics":
-        """Return what `as_json` wrote."""
-        looked, uneven, orders = content
-        known = {(role, tuple(order)): groups for (role, order), groups in orders}
-        return cls(looked, uneven, Counter(known))
+        return ScoreDiagnostics(self.looked + other.looked, self.orders + other.orders)
 
     def remarks(self, source: Source) -> tuple[Remark, ...]:
         """Return what was seen in most row groups."""
-        uneven = _UNEVEN if 2 * self.uneven > self.looked else ""
-        told = [*remarked(RemarkKind.SERVED_OTHERWISE, uneven)]
+        told: list[Remark] = []
         roles: dict[tuple[int, ...], list[str]] = {}
         for (role, order), groups in sorted(self.orders.items(), reverse=True):
             if 2 * groups > self.looked:
@@ -97,10 +74,7 @@ def diagnose(source: Source, batch: Batch, shared: SharedScores) -> ScoreDiagnos
     found = (better_order(model[chosen][played], labels[played]) for model in scored)
     roles = zip(("target", "proxy"), found, strict=True)
     orders = Counter({(role, order): 1 for role, order in roles if order is not None})
-    even = source.tables.scale == "log_odds" or not sums_vary(
-        batch, source.tables.columns_of("target"), chosen[played]
-    )
-    return ScoreDiagnostics(1, int(not even), orders)
+    return ScoreDiagnostics(1, orders)
 
 
 def _some(rows: int) -> NDArray[np.int64]:

@@ -322,33 +322,6 @@ def test_a_claim_for_a_person_is_one_for_each_row_and_the_sentence_says_what_tha
     assert "together may lose more" not in plain.reason
 
 
-@pytest.mark.parametrize(
-    ("unit", "answer"),
-    [
-        ("record", None),
-        ("\u0441ustomer", "Cyrillic"),
-        ("cust\u03bfmer", "Greek"),
-        ("cust\u0254mer", "Phonetic"),
-        ("cus\u00adtomer", "unseen"),
-        ("cus\u200dtomer", "unseen"),
-        ("customer\u3164", "unseen"),
-        ("kullan\u0131c\u0131", None),
-        ("客户 user", None),
-    ],
-)
-def test_a_unit_in_look_alike_letters_is_refused(
-    tmp_path: pathlib.Path, unit: str, answer: str | None
-) -> None:
-    """It is another unit than the audited one: undeclared, with exit code 0."""
-    lake = small_lake(tmp_path / "lake")
-    edit_manifest(lake, "good", DAY, privacy=declared(unit=unit))
-    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
-    assert row.reason_code == (answer and "manifest_invalid"), row.reason
-    told = "no reader sees" if answer == "unseen" else "mixes letters of "
-    told += "" if answer in {None, "unseen"} else min(str(answer), "Latin")
-    assert answer is None or told in row.reason
-
-
 def test_letters_of_another_width_are_the_same_unit() -> None:
     assert covers("\uff43ustomer", "customer_id")
     assert not covers("flight", "customer_id")

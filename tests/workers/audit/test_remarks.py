@@ -26,21 +26,6 @@ from workers.lake.manifest import Feature, OutputCorrection
 from workers.scan.near_copies import near_copies
 from workers.scan.rows_alike import Looked, _spelled, rows_alike
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
-from workers.sources.scores.score_columns import sums_vary
-
-
-@pytest.mark.parametrize(("spread", "digits", "told"), [(9e-4, 16, True), (0.0, 4, False)])
-def test_sums_that_vary_by_less_than_a_thousandth_are_told(
-    spread: float, digits: int, told: bool
-) -> None:
-    """They told every label, unsaid; rounding to four digits makes sums vary, too."""
-    random = np.random.default_rng(0)
-    chance = (
-        random.dirichlet([1.0, 1.0, 1.0], 200)
-        * (1.0 + spread * random.choice([-1, 1], 200))[:, None]
-    )
-    batch = Batch(pl.DataFrame({"new": chance.round(digits)}).to_arrow(), "part", ("part", 0, 0))
-    assert sums_vary(batch, ("new",), np.arange(200)) is told
 
 
 @pytest.mark.parametrize(("held", "refused"), [("holdout", True), ("train", False)])
@@ -148,23 +133,6 @@ def test_a_correction_that_changes_nothing_silences_no_remark(
     """Beside one of epsilon 10^6, exchanged features were not told by the answers."""
     correction = OutputCorrection(name="noise_correction", epsilon=epsilon, floor=0.0)
     assert _changes(correction, 2) is changes
-
-
-@pytest.mark.parametrize(("spread", "told"), [(0.015, True), (0.0, False)])
-def test_sums_of_probabilities_that_vary_are_told(spread: float, told: bool) -> None:
-    """What each sum said of its label was divided out: 0.00, and nothing was said."""
-    random = np.random.default_rng(0)
-    chance = random.random(200)
-    both = (
-        np.stack([chance, 1.0 - chance], axis=1)
-        * (1.0 + spread * random.choice([-1, 1], 200))[:, None]
-    )
-    frame = pl.DataFrame({"new": both.tolist(), "no": both[:, 0], "yes": both[:, 1]})
-    batch = Batch(frame.to_arrow(), "part", ("part", 0, 0))
-    rows = np.arange(200)
-    assert sums_vary(batch, ("new",), rows) is told
-    assert sums_vary(batch, ("no", "yes"), rows) is told
-    assert not sums_vary(batch, ("yes",), rows)
 
 
 @pytest.mark.parametrize("told", [True, False])

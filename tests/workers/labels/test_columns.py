@@ -1,6 +1,5 @@
 """Labels as class indices: a table of integers says what comparing their text says."""
 
-import datetime as dt
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -14,7 +13,6 @@ from pydantic import ValidationError
 from tests.support.audits import audited
 from tests.support.lake import label_path
 from tests.support.tiers import rest_slow
-from workers.exceptions import NotEvaluableError
 from workers.labels.columns import Batch
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn
@@ -192,47 +190,3 @@ def test_a_column_beside_the_labels_is_no_part_of_them(lake: Lake, name: str, va
     row = audited(lake)
     assert row.records == undisturbed.records, row.reason
     assert row.target_log_loss == undisturbed.target_log_loss
-
-
-def test_a_column_that_its_folder_contradicts_is_refused() -> None:
-    """Spark takes the folder's word, and the audit took the file's: 5.48 became 0."""
-    words = pa.table({"split": ["train", "holdout"], "hour": [7, 7], "ds": ["am", "pm"]})
-    batch = Batch(words, "ds=2026-03-02/hour=07/split=train/x.parquet", ("x", 0, 0))
-    assert batch.column("hour").to_list() == [7, 7]
-    assert batch.column("ds").to_list() == ["am", "pm"]
-    for table in (words, words.set_column(0, "split", words["split"].dictionary_encode())):
-        with pytest.raises(NotEvaluableError, match="other values than its folder split=train"):
-            Batch(table, batch.path, batch.place).arms()
-
-
-@pytest.mark.parametrize(
-    ("folder", "values"),
-    [
-        ("late=true", [True, False]),
-        ("late=__HIVE_DEFAULT_PARTITION__", [1, None]),
-        ("late=yes", [1, 1]),
-        ("l%61te=1", [1, 0]),
-        ("Late=1", [1, 0]),
-        ("late=2026-03-09", [dt.datetime(2026, 3, 2, 10, tzinfo=dt.UTC)]),
-    ],
-)
-def test_a_folder_contradicts_columns_of_all_kinds(folder: str, values: list[object]) -> None:
-    """Flags and times were not compared, nor words that are none, nor names in other letters."""
-    table = pa.table({"late": values})
-    with pytest.raises(NotEvaluableError, match="other values than its folder"):
-        Batch(table, f"{folder}/x.parquet", ("x", 0, 0)).column("late")
-
-
-def test_columns_that_say_what_their_folders_say_are_read() -> None:
-    said = {
-        "late=True": [True, None],
-        "late=1.0": [1, None],
-        "late=07": [7],
-        "late=0.1": pa.array([0.1], pa.float32()),
-        "late=2026-03-02": [dt.datetime(2026, 3, 3, 1, tzinfo=dt.UTC)],
-        "late=20260302": [5],
-        "late=%C3%A9": ["é"],
-    }
-    for folder, values in said.items():
-        table = pa.table({"late": values})
-        assert Batch(table, f"{folder}/x.parquet", ("x", 0, 0)).column("late").len()

@@ -1,17 +1,13 @@
 """Traces of mistakes in supplied probabilities: seen where they are, and not in honest models."""
 
-import json
 import pathlib
 from collections import Counter
 
-import numpy as np
 import polars as pl
 import pytest
 
 from tests.workers.sources.scores.test_supplied import audit, put_folder, scored, tables, three
-from workers.labels.columns import Batch
 from workers.scan.score_diagnostics import ScoreDiagnostics
-from workers.sources.scores.score_columns import sums_vary
 
 
 def reason(place: pathlib.Path, frame: pl.DataFrame, **changes: object) -> str:
@@ -34,19 +30,6 @@ def test_answers_that_are_rounded_are_nobodys_fault(tmp_path: pathlib.Path) -> N
     assert "probabilities" not in str(row.audit.reason).replace("own probabilities", "")
 
 
-def test_sums_that_vary_are_said_of_the_target_alone(tmp_path: pathlib.Path) -> None:
-    stretched = pl.col("p_yesterday_all", "p_today_all").list.eval(pl.element() * 1.01)
-    names = {"target": "p_today_all", "proxy": "p_yesterday_all"}
-    said = reason(
-        tmp_path / "scores",
-        three(scored()).with_columns(stretched),
-        classes=("no", "yes", "never"),
-        **names,
-    )
-    assert "The target's probabilities do not add up to one in all rows" in said
-    assert "The proxy's probabilities do not add up" not in said
-
-
 def test_classes_in_another_order_are_said(tmp_path: pathlib.Path) -> None:
     place, frame = tmp_path / "scores", three(scored())
     names = {"target": "p_today_all", "proxy": "p_yesterday_all"}
@@ -66,15 +49,6 @@ def test_the_class_that_was_not_meant_is_said(tmp_path: pathlib.Path) -> None:
     )
 
 
-@pytest.mark.parametrize("kind", [pl.Float64, pl.Float32, pl.Float16])
-@pytest.mark.parametrize("digits", [2, 3, 6, 16])
-def test_sums_of_rounded_probabilities_do_not_vary(digits: int, kind: type[pl.DataType]) -> None:
-    random = np.random.default_rng(0)
-    chance = pl.Series(random.dirichlet([1.0, 1.0, 1.0], 200).round(digits)).cast(pl.List(kind))
-    batch = Batch(pl.DataFrame({"new": chance}).to_arrow(), "part", ("part", 0, 0))
-    assert not sums_vary(batch, ("new",), np.arange(200))
-
-
 def test_a_holdout_without_features_is_untested_and_no_doubt(tmp_path: pathlib.Path) -> None:
     """A model that is better than yesterday's looks the same as one that saw the holdout."""
     known = 1.0 / (1.0 + (-2.5 * (2 * pl.col("clicked") - 1)).exp())
@@ -82,8 +56,7 @@ def test_a_holdout_without_features_is_untested_and_no_doubt(tmp_path: pathlib.P
     assert "holdout_suspect" not in row.remarks
 
 
-def test_what_was_seen_adds_and_survives_being_written() -> None:
-    first = ScoreDiagnostics(1, 1, Counter({("target", (1, 0)): 1}))
-    full = first + ScoreDiagnostics(2) + ScoreDiagnostics(1, 0, Counter({("target", (1, 0)): 1}))
-    assert full == ScoreDiagnostics(4, 1, Counter({("target", (1, 0)): 2}))
-    assert ScoreDiagnostics.from_json(json.loads(json.dumps(full.as_json()))) == full
+def test_what_was_seen_adds() -> None:
+    first = ScoreDiagnostics(1, Counter({("target", (1, 0)): 1}))
+    full = first + ScoreDiagnostics(2) + first
+    assert full == ScoreDiagnostics(4, Counter({("target", (1, 0)): 2}))

@@ -108,7 +108,7 @@ class ModelFormat(Protocol):
         """Return probabilities, shape (records, classes); they may be NaN.
 
         Raises:
-            ModelRefusedError: what a row is answered depends on the rows beside it.
+            ModelRefusedError: it does not answer each row.
             InputsRefusedError: the model, as `inputs` cannot know of it, knows other categories.
         """
 

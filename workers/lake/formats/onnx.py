@@ -42,21 +42,13 @@ _REAL, _WHOLE = {"tensor(float)", "tensor(double)"}, {"tensor(int64)", "tensor(i
 _EXACT = 2.0**53
 """The largest number up to which doubles are all whole numbers."""
 _OF_LABELS = {"tensor(int64)", "tensor(int32)", _TEXT}
-_ON_THE_LIMIT_ROWS, _ON_THE_LIMIT_SHARE = 8, 0.01
-"""Rows on the limit between two labels, where rounding decides: so many, or that share."""
 _ADD_UP = 1e-3
 _ADDED = 1e-6
 """Distance below 0 that trees' shares of 32 bits add up to."""
-_TRIAL, _ALONE = 128, 32
-"""Rows that are tried, and how many of any batch are also scored alone."""
-_FEW, _AMONG, _DRAWN = range(2, 9), 1025, 4
-"""Numbers of rows that are scored together as well: all of a few, and some below another one."""
-_TWICE = 4
-"""Rows of a batch that are scored with each of them twice."""
+_TRIAL = 128
+"""Rows that are tried."""
 _SAME = 1e-3
 """Largest difference of two answers about a row: libraries add in another order in a batch."""
-_TIED = 1e-6
-"""Difference of the two likeliest classes below which that order may decide the label."""
 _WORDS = ("", "a", "b", "unknown", "0", "1")
 
 
@@ -139,8 +131,7 @@ def predict(
     threads: int,  # noqa: ARG001  # a session has one
 ) -> NDArray[np.float64]:
     """Return probabilities, shape (records, classes)."""
-    found, labels = _answers(loaded, inputs)
-    _check_few(loaded, inputs, found, labels)
+    found = _answers(loaded, inputs)
     if found.shape[1] == 1:
         chance = found[:, 0]
         over = (chance > 1.0) & (chance <= 1.0 + _ADDED)
@@ -149,119 +140,32 @@ def predict(
     return np.asarray(found / found.sum(axis=1, keepdims=True)) if _adds_up(found) else found
 
 
-def _check_few(
-    loaded: LoadedModel,
-    inputs: dict[str, NDArray[Any]],
-    found: NDArray[np.float64],
-    labels: NDArray[Any] | None,
-) -> None:
-    """Score some rows again alone, among few others, each twice, and of a small batch among more.
-
-    No seed says which: who wrote the file and knew the rows could let it answer these alone as in
-    a batch. So chance decides nothing but whether a model is refused that answers so.
-    """
-    random, rows = np.random.default_rng(), len(found)
-    numbers = [*[1] * _ALONE, *_FEW, *random.integers(_FEW.stop, _AMONG, _DRAWN)]
-    chosen = [random.choice(rows, each, replace=False) for each in numbers if each <= rows]
-    if rows:
-        chosen.append(np.repeat(random.choice(rows, _TWICE), 2))
-    if 0 < rows < _AMONG:  # whoever writes the table chooses how many rows a batch has
-        chosen.append(random.choice(rows, random.integers(rows + 1, rows + _AMONG)))
-    for some in chosen:
-        again = _answers(loaded, {name: values[some] for name, values in inputs.items()})
-        how = "alone" if some.size == 1 else f"among {some.size} rows"
-        _check_same(*again, found, labels, some, how)
-
-
 def _tried(loaded: LoadedModel, given: list[Any]) -> NDArray[np.float64]:
     """Return the probabilities of a row of nothing, after scoring trial rows in two orders."""
     rows = _trial_rows(given)
     with timed(_TRIAL):
         found = _answers(loaded, rows)
     order = np.random.default_rng(1).permutation(_TRIAL)
-    shuffled = _answers(loaded, {name: values[order] for name, values in rows.items()})
-    _check_same(*shuffled, *found, order, "in another order")
-    predict(loaded, rows, threads=1)
+    for some, how in ((order, "in another order"), (order[:1], "alone")):
+        again = _answers(loaded, {name: values[some] for name, values in rows.items()})
+        if again.shape != found[some].shape or not np.allclose(
+            again, found[some], rtol=0.0, atol=_SAME, equal_nan=True
+        ):
+            raise ModelRefusedError(
+                f"scores a row differently {how} than in a batch, and an audit scores in batches: "
+                "export a model that scores each row by itself"
+            )
     return predict(loaded, _empty_row(given), threads=1)
 
 
-def _answers(
-    loaded: LoadedModel, inputs: dict[str, NDArray[Any]]
-) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
-    """Return what the model says of each row, shape (records, values), and its label if it does."""
+def _answers(loaded: LoadedModel, inputs: dict[str, NDArray[Any]]) -> NDArray[np.float64]:
+    """Return what the model says of each row, shape (records, values)."""
     with at_most_more(most_memory()):  # of text, onnxruntime's own bound counts no letters
-        found, *others = loaded.model.run(_outputs(loaded.model), inputs)
+        (found,) = loaded.model.run([_probabilities(loaded.model)], inputs)
     rows = len(next(iter(inputs.values())))
     if len(found) != rows:
         raise ModelRefusedError(f"gives {len(found)} answers for {rows} rows: export it per row")
-    scores = np.asarray(found, dtype=np.float64).reshape(rows, -1)
-    labels = np.asarray(others[0]).reshape(-1) if others else None
-    if labels is not None:
-        _check_labels(labels, scores)
-    return scores, labels
-
-
-def _check_labels(labels: NDArray[Any], scores: NDArray[np.float64]) -> None:
-    """Refuse an output of labels that says more than the probabilities, which alone are audited.
-
-    Of two classes, one label is that of all rows above a limit; of more, the most probable class
-    decides. Few rows may lie on the limit, or between two classes.
-    """
-    if len(labels) == len(scores) and _follow(labels, scores):
-        return
-    raise ModelRefusedError(
-        "gives labels that do not follow from its probabilities, and those alone are audited: "
-        "export it with the probabilities alone"
-    )
-
-
-def _follow(labels: NDArray[Any], scores: NDArray[np.float64]) -> bool:
-    words, codes = np.unique(labels, return_inverse=True)
-    if len(words) <= 1 or not np.isfinite(scores).all():  # what is no number is refused for itself
-        return True
-    few = max(_ON_THE_LIMIT_ROWS, int(_ON_THE_LIMIT_SHARE * len(scores)))
-    if scores.shape[1] <= 2:
-        chance = scores[:, -1]
-        low, high = sorted((chance[codes == 0], chance[codes != 0]), key=np.mean)
-        on_it = int(np.count_nonzero(chance == high.min()))
-        limit, least = float(low.max()), float(high.min())
-        return len(words) == 2 and (limit < least or (limit == least and on_it <= few))
-    top = np.sort(scores, axis=1)[:, -2:]
-    tied = top[:, 0] == top[:, 1]
-    clear = ~tied if np.count_nonzero(tied) <= few else np.ones_like(tied)
-    pairs = {*zip(scores.argmax(axis=1)[clear].tolist(), codes[clear].tolist(), strict=True)}
-    return len({place for place, _ in pairs}) == len(pairs)
-
-
-def _check_same(
-    again: NDArray[np.float64],
-    labels_again: NDArray[Any] | None,
-    found: NDArray[np.float64],
-    labels: NDArray[Any] | None,
-    some: NDArray[np.int64],
-    how: str,
-) -> None:
-    """Refuse a model whose answer about a row, or label of it, depends on the rows beside it."""
-    same = again.shape == found[some].shape and np.allclose(
-        again, found[some], rtol=0.0, atol=_SAME, equal_nan=True
-    )
-    if same and labels is not None and labels_again is not None:
-        others = labels_again != labels[some]
-        same = not (others.any() and (others & ~_near_ties(found)[some]).any())
-    if not same:
-        raise ModelRefusedError(
-            f"scores a row differently {how} than in a batch, and an audit scores in batches: "
-            "export a model that scores each row by itself"
-        )
-
-
-def _near_ties(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which rows' label rounding decides; none where these are more than a few."""
-    both = two_columns(scores[:, 0]) if scores.shape[1] == 1 else scores
-    top = np.sort(both, axis=1)[:, -2:]
-    tied = top[:, 1] - top[:, 0] <= _TIED
-    few = max(_ON_THE_LIMIT_ROWS, int(_ON_THE_LIMIT_SHARE * len(scores)))
-    return np.asarray(tied & (np.count_nonzero(tied) <= few))
+    return np.asarray(found, dtype=np.float64).reshape(rows, -1)
 
 
 def _not_below(found: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -278,8 +182,8 @@ def _adds_up(found: NDArray[np.float64]) -> bool:
     return bool((np.abs(found.sum(axis=1) - 1.0) <= _ADD_UP).all())
 
 
-def _outputs(session: Any) -> list[str]:
-    """Return the names of the outputs: the probabilities, and the labels where there are any."""
+def _probabilities(session: Any) -> str:
+    """Return the name of the output of probabilities; beside it, there may be the label's."""
     outputs = session.get_outputs()
     named = [each.name for each in outputs if each.type in _REAL]
     if any(each.type.startswith("seq") for each in outputs):
@@ -296,7 +200,7 @@ def _outputs(session: Any) -> list[str]:
             f"has {len(others)} outputs beside its probabilities, of {others[0].type}, which are "
             "not audited: keep the probabilities and the label alone"
         )
-    return [str(named[0]), *(str(each.name) for each in others)]
+    return str(named[0])
 
 
 def _is_matrix(given: list[Any]) -> bool:

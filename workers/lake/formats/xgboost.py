@@ -1,7 +1,6 @@
 """XGBoost: UBJSON and JSON, of boosters of trees that predict classes."""
 
 import json
-import re
 from typing import Any
 
 import numpy as np
@@ -29,9 +28,6 @@ NUMBERS = pl.Float32
 ERRORS = (xgboost.core.XGBoostError, ValueError)
 
 _TRIAL = 64  # rows
-_CLASSES = re.compile(rb"num_class[^0-9]{1,24}([0-9]{1,19})")
-_TREE_BYTES = 100
-"""Fewer than the names of a tree's fields take, in either format."""
 _BINARY = {"binary:logistic", "binary:logitraw", "reg:logistic"}
 _FLAT = 1e-6
 """Second derivative of a loss, up to which XGBoost may have rounded it."""
@@ -44,7 +40,6 @@ pa.array(np.empty(0))
 @answering
 def describe(content: bytes) -> dict[str, Any]:
     """Return what a file says of itself; see `ModelFormat`."""
-    _check_class_count(content)
     loaded = load(content)
     # As XGBoost itself understood the file, whichever of its formats it is in.
     learner = json.loads(bytes(loaded.model.save_raw("json")))["learner"]
@@ -111,16 +106,6 @@ def predict(
     if scores.ndim == 1:
         return two_columns(expit(scores))
     return np.asarray(softmax(scores, axis=1))
-
-
-def _check_class_count(content: bytes) -> None:
-    """Refuse more classes than the file has room for trees, before XGBoost reserves for each."""
-    for said in _CLASSES.findall(content):
-        if int(said) * _TREE_BYTES > len(content):
-            raise ModelRefusedError(
-                f"says that it has {int(said):,} classes, and is too small for a tree of each: "
-                "save the model again"
-            )
 
 
 def _categories(model: Any) -> Categories:

@@ -23,10 +23,6 @@ _DIGITS = (4, 3, 2)
 _FIRST = 1_000
 _HALF = 2.0**-11
 """The coarsest step of 16 bits, below one."""
-_UNEVEN, _SOME = 1e-5, 0.01
-"""Distance from one of a sum that no 32 bits explain, and share of such rows."""
-_TO_DIGITS = (2, 3, 4, 5, 6)
-"""To which probabilities may be rounded, so that sums vary by half a step for each class."""
 
 
 def read_probabilities(
@@ -105,28 +101,6 @@ def same_model(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> bool:
     # Of 16 bits. The first class of two was not written, it is what the second left.
     one, other = target[:, 1:].astype(np.float16), proxy[:, 1:].astype(np.float16)
     return records * _SAME >= 10.0 * _HALF and bool((one == other).all())
-
-
-def sums_vary(batch: Batch, columns: tuple[str, ...], rows: NDArray[np.int64]) -> bool:
-    """Return whether some rows' probabilities do not add up to one: what sums say is taken out.
-
-    Of a column that holds one class's alone there are no sums.
-    """
-    parts = [batch.column(name)[rows] for name in columns]
-    if len(parts) == 1 and not parts[0].dtype.is_nested():
-        return False
-    lists = [one.cast(pl.List(pl.Float64)).list.sum() for one in parts if one.dtype.is_nested()]
-    sums = sum(map(_floats, lists or parts))
-    values = np.concatenate([_floats(one.explode() if lists else one) for one in parts])
-    values = values[np.isfinite(values)]
-    coarsest = _HALF if (values.astype(np.float16) == values).all() else 0.0
-    rounded = (
-        10.0**-digits
-        for digits in _TO_DIGITS
-        if np.allclose(np.round(values, digits), values, 0, max(coarsest, 1e-7))
-    )
-    steps = max(next(rounded, 0.0), coarsest) * values.size / max(rows.size, 1)
-    return float(np.mean(np.abs(sums - 1.0) > _UNEVEN + steps / 2.0)) > _SOME
 
 
 def missing(column: pl.Series) -> NDArray[np.bool_]:

@@ -17,7 +17,6 @@ from workers.lake.manifest import (
     Moment,
     Name,
     Privacy,
-    Unit,
     check_simulated,
     named_twice,
 )
@@ -48,7 +47,7 @@ class DeclaredPrivacy(StrictModel):
 
     definition: Literal["label_dp", "dp"] = "label_dp"
     neighbors: Literal["replace", "add_remove", "simulate"] = "replace"
-    unit: Unit = "record"
+    unit: Name = "record"
     epsilon: Annotated[float, Field(ge=0.0, le=LARGEST_EPSILON, allow_inf_nan=False)]
     delta: Delta = 0.0
     mechanism: DeclaredMechanism | None = None

@@ -280,8 +280,6 @@ class ScoreSource:
         needed += [(name, "plan.slices") for name in slices]
         needed += [] if unit is None else [(unit, "plan.privacy_unit")]
         check_table_columns(footer, path, needed, arm=self.tables.holdout_rule.column)
-        if isinstance(self.found, TableDay) and not self.joined:
-            self.found.check_has(name for name, _ in needed)
 
     def labels(self, batch: Batch) -> tuple[NDArray[np.int64], BadRecords]:
         """Return class indices, -1 for a row of another day and for a bad record.

@@ -34,8 +34,8 @@ def files_of_day(
     """Return a Delta table's version, its files that may hold a day, and whether a folder says so.
 
     Also its newest version. All files without a `column` that says the day. `undated` are files
-    whose folder says no day, `said` is how folders spell the day, `apart` are columns that the log
-    holds in place of files, and `columns` are the table's.
+    whose folder says no day, `said` is how folders spell the day, and `apart` are columns that the
+    log holds in place of files.
 
     Raises:
         NotEvaluableError: there is no such table or version, or it holds what is not in its files.
@@ -74,7 +74,6 @@ def files_of_day(
         "undated": undated,
         "said": sorted(said),
         "apart": delta.metadata().partition_columns,
-        "columns": [field.name for field in delta.schema().fields],
     }
 
 

@@ -118,9 +118,7 @@ def files_of_day(
 ) -> dict[str, Any]:
     """Return where an Iceberg table lies, its snapshot, and that one's files that may hold a day.
 
-    All files without a `column` that says the day. Also the newest snapshot, what the manifests say
-    of whole columns of a file, the columns' numbers, by name, and whether a property gives these to
-    files without any.
+    All files without a `column` that says the day. Also the newest snapshot.
 
     Raises:
         NotEvaluableError: there is no such table, snapshot or column, it cannot be read, or it
@@ -152,8 +150,6 @@ def files_of_day(
             "snapshot": snapshot.snapshot_id,
             "newest": getattr(found.current_snapshot(), "snapshot_id", None),
             "files": names,
-            "ids": {field.name: field.field_id for field in found.schema().fields},
-            "mapped": found.name_mapping() is not None,
         }
 
 

@@ -7,7 +7,7 @@ such is refused, with the way out. A contained child reads Delta's logs and Iceb
 
 import datetime as dt
 import posixpath
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +16,6 @@ from urllib.parse import unquote
 from pyarrow import fs
 
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.parquet import read_footer
 from workers.labels.shards import READERS, Partition, divide
 from workers.lake.layout import PARQUET, LabelFile, Lake
 from workers.lake.places import check_uri, local_path, placed
@@ -37,7 +36,6 @@ CSV = "csv"
 _CSV = (".csv", ".csv.gz", ".csv.zst")
 _ROWS = 1 << 16
 _AT_ONCE = 1_000  # files whose sizes are asked for in one request
-_NUMBER = b"PARQUET:field_id"
 _MAGIC = b"PAR1"
 
 
@@ -54,7 +52,6 @@ class TableDay:
         unread: of a folder, files that are not read on any other day either.
         called: what sentences call it; its address if left out.
         newest: its newest version or snapshot; None of a folder, and where it cannot be opened.
-        columns: the table's by its log or catalogue; None where only files say it.
     """
 
     root: Lake
@@ -65,26 +62,11 @@ class TableDay:
     unread: tuple[LabelFile, ...] = ()
     called: str | None = None
     newest: int | None = field(default=None, compare=False)
-    columns: frozenset[str] | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
         """The table's name in sentences."""
         return self.root.uri if self.called is None else self.called
-
-    def check_has(self, names: Iterable[str]) -> None:
-        """Raise `NotEvaluableError` unless the table itself has columns that its files hold.
-
-        Readers of Delta and Iceberg pass over columns of a file that the table has not, or no more.
-        """
-        missing = [name for name in names if self.columns is not None and name not in self.columns]
-        if missing:
-            raise NotEvaluableError(
-                Reason.TABLE_UNSUPPORTED,
-                f"{self.name} has no column {missing[0]!r}, and its files hold one, which its "
-                "readers pass over: name a column of the table in the settings, or add this one "
-                "to it.",
-            )
 
     @property
     def pinned(self) -> str:
@@ -311,10 +293,11 @@ def _delta_day(place: TablePlace, root: Lake, day: dt.date, zone: str) -> TableD
     files = _listed(root, found["files"], place)
     apart = {name.casefold() for name in found["apart"] if name != place.day}
     if isinstance(place, DayTable) and place.holdout_rule.column.casefold() in apart:
-        raise _in_the_log(place, place.holdout_rule.column)
-    if apart:
-        with ThreadPoolExecutor(READERS) as pool:
-            list(pool.map(lambda file: _check_apart(root, file, apart, place), files))
+        raise NotEvaluableError(
+            Reason.TABLE_UNSUPPORTED,
+            f"The Delta table {place.table} keeps {place.holdout_rule.column!r} in its log, and an "
+            "audit reads files: partition by another column.",
+        )
     in_files = not found["partitioned"] and place.day is not None
     undated = _listed(root, found["undated"], place)
     return TableDay(
@@ -325,28 +308,12 @@ def _delta_day(place: TablePlace, root: Lake, day: dt.date, zone: str) -> TableD
         day_in_files=in_files,
         unread=undated,
         newest=found["newest"],
-        columns=frozenset(found["columns"]),
     )
 
 
 def _asked(place: TablePlace, day: dt.date) -> dict[str, str | None]:
     """Return the day that is asked for, and its column."""
     return {"column": place.day, "day": day.isoformat()}
-
-
-def _check_apart(root: Lake, file: LabelFile, apart: set[str], place: TablePlace) -> None:
-    """Refuse a file with a column that the log holds: Delta's readers take the log's values."""
-    for name in read_footer(root, file.name, listed=file).names:
-        if name.casefold() in apart:
-            raise _in_the_log(place, name)
-
-
-def _in_the_log(place: TablePlace, column: str) -> NotEvaluableError:
-    return NotEvaluableError(
-        Reason.TABLE_UNSUPPORTED,
-        f"The Delta table {place.table} keeps {column!r} in its log, and an audit reads files: "
-        "partition by another column.",
-    )
 
 
 def _iceberg_day(place: TablePlace, day: dt.date) -> TableDay:
@@ -356,8 +323,6 @@ def _iceberg_day(place: TablePlace, day: dt.date) -> TableDay:
         raise no_such_day(place, day)
     root = Lake(_iceberg_root(place, found["location"]))
     files = _listed(root, names, place)
-    with ThreadPoolExecutor(READERS) as pool:
-        list(pool.map(lambda file: _check_numbers(root, file, found, place), files))
     in_files = place.day is not None
     version, newest = found["snapshot"], found["newest"]
     return TableDay(
@@ -367,33 +332,7 @@ def _iceberg_day(place: TablePlace, day: dt.date) -> TableDay:
         files,
         day_in_files=in_files,
         newest=newest,
-        columns=frozenset(found["ids"]),
     )
-
-
-def _check_numbers(
-    root: Lake, file: LabelFile, table: Mapping[str, Any], place: TablePlace
-) -> None:
-    """Refuse a file whose columns have other numbers than the table's of the same names.
-
-    Iceberg's readers take columns by number, and an audit by name: they would read other labels.
-    A file without numbers is read by name where the table says so, and else by place, from 1.
-    """
-    fields, numbers = read_footer(root, file.name, listed=file).schema(), table["ids"]
-    stored = {field.name: int((field.metadata or {}).get(_NUMBER, -1)) for field in fields}
-    if all(number < 0 for number in stored.values()):
-        if table["mapped"]:
-            return
-        stored = {name: number for number, name in enumerate(stored, 1)}
-    known = set(numbers.values())
-    for name, number in stored.items():
-        if (name in numbers or number in known) and numbers.get(name) != number:
-            raise NotEvaluableError(
-                Reason.TABLE_UNSUPPORTED,
-                f"{file.name} of {place.table} gives its column {name!r} the field id {number}, "
-                f"and the table {numbers.get(name, 'has no such column')}, so that readers may "
-                "take another column: write the file anew through the table.",
-            )
 
 
 def _ask_delta(question: str, place: TablePlace, **about: Any) -> Any:

@@ -19,7 +19,7 @@ from tests.support.audits import run_audits
 from tests.support.joined_tables import IN_PROCESS, ROWS, Tables, audited, world
 from tests.support.lake import DAY, EVE, declared
 from tests.support.object_store import empty_bucket, object_store
-from tests.support.score_tables import EMPTY_LAKE, audit, audited_scores, predictions
+from tests.support.score_tables import EMPTY_LAKE, audited_scores, predictions
 from workers.audit.rehearsal import Rehearsal, rehearse
 from workers.audit.request import Request
 from workers.audit.verify import Finding, verify
@@ -467,12 +467,3 @@ def test_labels_that_were_corrected_are_told(tmp_path: pathlib.Path) -> None:
         row = audited_scores(tmp_path / f"scores {name}", rows.drop("late"), **given)
         told = f"{later.height} records of {folder.parent} had another label before" in row.reason
         assert told == (name == "other"), row.reason
-
-
-@pytest.mark.slow
-def test_joined_tables_are_compared_with_their_folders(tmp_path: pathlib.Path) -> None:
-    given = Tables(tmp_path).put()
-    (file,) = (tmp_path / "labels").rglob("*.parquet")
-    (file.parent / "clicked=1").mkdir()
-    file.rename(file.parent / "clicked=1" / file.name)
-    assert "other values than its folder clicked=1" in audit(given).audit.reason

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.lake import DAY
-from tests.support.score_tables import leaking_rows, reason_or_bound
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.sources.tables import table_child
@@ -99,29 +98,6 @@ def test_a_log_without_end_is_given_up(
     error = refused(table)
     table_child._contained.cache_clear()
     assert error.reason in {Reason.TOO_LARGE, Reason.PATH_UNREADABLE, Reason.MISSING_LABELS}
-
-
-def delta_table(place: pathlib.Path) -> pathlib.Path:
-    """Write a day's scores as a Delta table, and return its one commit."""
-    deltalake.write_deltalake(place, leaking_rows().to_arrow())
-    return next((place / "_delta_log").glob("*.json"))
-
-
-@pytest.mark.parametrize("column", ["clicked", "split", "p_today"])
-@pytest.mark.parametrize("name", ["gone", "CASE"])
-def test_a_column_that_a_delta_table_has_no_more_is_not_read(
-    tmp_path: pathlib.Path, column: str, name: str
-) -> None:
-    commit = delta_table(tmp_path)
-    assert reason_or_bound(tmp_path, day="day") == "4.9"
-    other = column.upper() if name == "CASE" else name
-    text = commit.read_text("utf-8")
-    schema = f'\\"name\\":\\"{column}\\"'
-    assert schema in text
-    commit.write_text(text.replace(schema, schema.replace(column, other)), "utf-8")
-    assert f"has no column '{column}', and its files hold one" in reason_or_bound(
-        tmp_path, day="day"
-    )
 
 
 @pytest.mark.parametrize("spelled", ["part%2D", "./part-", "sub/../part-"])

@@ -6,7 +6,6 @@ import pathlib
 from typing import Any
 
 import polars as pl
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
@@ -203,43 +202,6 @@ def test_an_iceberg_table_that_lists_a_file_twice_is_refused(catalog: SqlCatalog
     assert caught.value.reason is Reason.TABLE_UNSUPPORTED
 
 
-def numbered(*numbers: int | None) -> pa.Table:
-    """Rows whose columns have these field ids."""
-    fields = [
-        field.with_metadata(None if number is None else {"PARQUET:field_id": str(number)})
-        for field, number in zip(ROWS.schema, numbers, strict=True)
-    ]
-    return pa.table(ROWS.columns, schema=pa.schema(fields))
-
-
-@pytest.mark.parametrize(
-    ("rows", "told"),
-    [
-        (numbered(1, 2), None),
-        (numbered(None, None), None),
-        (numbered(None, None).select(["x", "day"]), "gives its column 'x' the field id 1"),
-        (numbered(1, 2).append_column(pa.field("more", pa.int64()), ROWS["x"]), None),
-        (numbered(2, 1), "gives its column 'day' the field id 2, and the table 1"),
-        (numbered(1, 3), "gives its column 'x' the field id 3, and the table 2"),
-        (numbered(1, None), "gives its column 'x' the field id -1, and the table 2"),
-        (numbered(1, 2).rename_columns(["day", "y"]), "the table has no such column"),
-    ],
-    ids=["same", "none", "none, by place", "one more", "exchanged", "another", "some", "renamed"],
-)
-def test_a_file_whose_columns_have_other_field_ids_is_refused(
-    catalog: SqlCatalog, rows: pa.Table, told: str | None
-) -> None:
-    """Spark reads by field id, and we by name: a writer could show each of us other labels."""
-    table = catalog.create_table("ads.scores", schema=ROWS.schema)
-    table.append(ROWS)
-    (file,) = table.inspect.files()["file_path"].to_pylist()
-    pq.write_table(rows, file.removeprefix("file://"))
-    if told is None:
-        assert len(find_day(PLACE, DAY).files) == 1
-    else:
-        assert told in refused(Reason.TABLE_UNSUPPORTED)
-
-
 @pytest.mark.parametrize(("name", "told"), [("x", False), ("y", True)])
 def test_a_property_that_gives_a_number_to_another_column_is_refused(
     catalog: SqlCatalog, name: str, told: bool
@@ -248,7 +210,7 @@ def test_a_property_that_gives_a_number_to_another_column_is_refused(
     table = catalog.create_table("ads.scores", schema=ROWS.schema)
     table.append(ROWS)
     (file,) = table.inspect.files()["file_path"].to_pylist()
-    pq.write_table(numbered(None, None).select(["x", "day"]), file.removeprefix("file://"))
+    pq.write_table(ROWS.select(["x", "day"]), file.removeprefix("file://"))
     mapping = [{"field-id": 1, "names": ["day"]}, {"field-id": 2, "names": [name]}]
     with table.transaction() as changes:
         changes.set_properties({"schema.name-mapping.default": json.dumps(mapping)})

@@ -282,15 +282,3 @@ def test_a_file_is_of_one_day_in_one_spelling(tmp_path: pathlib.Path, folder: st
     rows.write_parquet(tmp_path / folder / "x.parquet")
     with pytest.raises(NotEvaluableError, match="has the day twice"):
         find_day(tables(tmp_path), DAY)
-
-
-def test_a_delta_table_whose_log_and_files_hold_a_label_is_refused(tmp_path: pathlib.Path) -> None:
-    """Readers take the log's values, and the audit took the files'."""
-    rows = score_rows(np.random.default_rng(0), 100)
-    place = str(tmp_path)
-    deltalake.write_deltalake(place, rows, partition_by=["clicked"])
-    assert find_day(tables(place), DAY).files
-    for file in tmp_path.rglob("*.parquet"):
-        rows.write_parquet(file)
-    with pytest.raises(NotEvaluableError, match="keeps 'clicked' in its log"):
-        find_day(tables(place), DAY)
