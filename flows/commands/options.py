@@ -60,13 +60,6 @@ AsOfOption = Annotated[
         help="Read the warehouse as it was at this time (UTC); now by default.",
     ),
 ]
-ByLogOption = Annotated[
-    bool,
-    typer.Option(
-        "--by-log",
-        help="With --as-of: go by the tables' commit logs, not by the times in the rows.",
-    ),
-]
 DayOption = Annotated[
     dt.date | None, day_option("Audited day; by default yesterday, in the settings' time zone.")
 ]

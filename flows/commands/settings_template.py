@@ -92,7 +92,6 @@ name = "ads-ctr"
 [plan]
 {plan}
 # What all models trained on the same labels may promise together; above it there is an alert.
-# privaudit show --together prints it for all labels.
 # [together]
 # epsilon = 8.0
 # delta = 1e-6        # at which declarations are composed

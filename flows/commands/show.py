@@ -7,7 +7,6 @@ import typer
 from flows.commands.options import (
     LOOK,
     AsOfOption,
-    ByLogOption,
     ConfigOption,
     CsvOption,
     JsonOption,
@@ -38,26 +37,16 @@ def show(
             "--next", help="Print one line per model: what its audit concludes, and the next step."
         ),
     ] = False,
-    same_labels: Annotated[
-        bool,
-        typer.Option(
-            "--together",
-            help="Print one line per label partition: what its models promise together.",
-        ),
-    ] = False,
     as_of: AsOfOption = None,
-    by_log: ByLogOption = False,
     as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Print the latest audit of each model, of whichever night.
 
     Examples: privaudit show --next; privaudit show --model delays-private --all;
-    privaudit show --together; privaudit show --as-of 2026-05-01T12:00
+    privaudit show --as-of 2026-05-01T12:00
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
-    if model is not None and same_labels:
-        raise typer.BadParameter("give one of --model and --together.")
     with working("Reading the warehouse"):
         import polars as pl
 
@@ -67,17 +56,9 @@ def show(
         from workers.warehouse.with_windows import with_windows
 
         settings = load_settings(config)
-        warehouse = Warehouse(settings.warehouse, as_of=as_of, by_log=by_log)
+        warehouse = Warehouse(settings.warehouse, as_of=as_of)
         warehouse.check_exists()
         last = _last_audits(warehouse, model)
-        if same_labels:
-            from workers.warehouse.together import together, together_table
-
-            total = settings.together
-            newest = None if every else last["day"][-1] if last.height else None
-            found = together(warehouse, day=newest, delta=0.0 if total is None else total.delta)
-            print_rows(together_table(found, None if total is None else total.epsilon), form)
-            return
         # A night's q-values are of all its models, so its other models are left out at the end.
         days = None if every else last["day"].unique().to_list()
         audits = warehouse.current(every_secret=True, days=days)

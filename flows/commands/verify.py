@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from workers.warehouse.schema import AuditRecord
 
 app = typer.Typer()
-_CODES = {"reproduced": 0, "intact": 0, "altered": 1, "different": 1, "incomplete": 1}
+_CODES = {"reproduced": 0, "intact": 0, "altered": 1, "different": 1}
 _SHOWN = 20
 
 
@@ -46,9 +46,8 @@ def verify(
 
     With --bundle and --trust it verifies signed evidence instead, from any machine.
 
-    Exit code: 0 reproduced (intact, verified), 1 altered, different, incomplete (rows without their
-    record) or signed by another key, 2 not comparable (other inputs, another method, no digest) or
-    expired, 3 error.
+    Exit code: 0 reproduced (intact, verified), 1 altered, different or signed by another key, 2 not
+    comparable (other inputs, another method, no digest) or expired, 3 error.
 
     Examples: privaudit verify 0f3c2a91; privaudit verify --stored;
     privaudit verify --bundle ads-ctr-2026-03-02.bundle.json --trust evidence.pem.pub

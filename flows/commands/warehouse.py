@@ -4,7 +4,6 @@ import dataclasses
 import datetime as dt
 import json
 import pathlib
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +12,6 @@ from flows.commands.options import (
     LOOK,
     OPERATE,
     AsOfOption,
-    ByLogOption,
     ConfigOption,
     CsvOption,
     JsonOption,
@@ -27,13 +25,6 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-class Kind(StrEnum):
-    """Kind of the files that an export writes."""
-
-    PARQUET = "parquet"
-    CSV = "csv"
-
-
 @app.command(rich_help_panel=LOOK)
 def sql(
     query: Annotated[
@@ -43,7 +34,6 @@ def sql(
     config: ConfigOption = None,
     *,
     as_of: AsOfOption = None,
-    by_log: ByLogOption = False,
     as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -59,7 +49,7 @@ def sql(
         from workers.warehouse.store import Warehouse
 
         settings = load_settings(config)
-        warehouse = Warehouse(settings.warehouse, as_of=as_of, by_log=by_log)
+        warehouse = Warehouse(settings.warehouse, as_of=as_of)
         warehouse.check_exists()
         answer = ask(warehouse, query)
     print_rows(answer, form)
@@ -68,30 +58,26 @@ def sql(
 @app.command(rich_help_panel=LOOK)
 def export(
     output: Annotated[pathlib.Path, typer.Option(help="Folder for the files; made if need be.")],
-    kind: Annotated[
-        Kind, typer.Option("--format", help="parquet, or csv in which no cell is a formula.")
-    ] = Kind.PARQUET,
     config: ConfigOption = None,
     *,
     as_of: AsOfOption = None,
-    by_log: ByLogOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write every table and view of the warehouse to a file of its name.
+    """Write every table and view of the warehouse to a Parquet file of its name.
 
     The files copy exact figures, which labels change: let only those read them who may read
     results about labels.
 
-    Example: privaudit export --format csv --output audits
+    Example: privaudit export --output audits
     """
     with working("Exporting"):
         from flows.settings import load_settings
         from workers.warehouse.sql import export as write
         from workers.warehouse.store import Warehouse
 
-        warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of, by_log=by_log)
+        warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of)
         warehouse.check_exists()
-        files = [str(file) for file in write(warehouse, output, kind=kind)]
+        files = [str(file) for file in write(warehouse, output)]
     typer.echo(json.dumps(files, indent=2) if as_json else "\n".join(files))
 
 
@@ -101,7 +87,7 @@ def compact(
     *,
     retain: Annotated[
         int,
-        typer.Option(metavar="DAYS", help="Number of days that replaced files stay, for --by-log."),
+        typer.Option(metavar="DAYS", help="Number of days that replaced files stay."),
     ] = 30,
     delete_before: Annotated[
         dt.date | None,
@@ -145,15 +131,7 @@ def _delete(settings: "Settings", day: dt.date, form: Form) -> tuple[str, ...]:
     from flows.run.withdrawing import delete_audits
 
     deleted, undelivered = delete_audits(settings, day)
-    sentence = f"{deleted.audits} audits deleted."
-    if deleted.unfinished:
-        sentence += f" The rows of {deleted.unfinished} commits that were cut off, too."
-    if deleted.young:
-        sentence += (
-            f" {deleted.young} commits of the last hour have no record yet: if they were cut "
-            "off, delete again in an hour."
-        )
-    typer.echo(sentence, err=form is not Form.TABLE)
+    typer.echo(f"{deleted} audits deleted.", err=form is not Form.TABLE)
     return undelivered
 
 

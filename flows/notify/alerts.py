@@ -397,7 +397,7 @@ def total_alert(found: Together, sentence: str, settings: Settings) -> Alert:
         reason=sentence,
         notify=tuple(dict.fromkeys(who)),
         report=report_link(settings),
-        audit_id=f"{found.dataset} {found.unit or ''}",
+        audit_id=found.dataset,
         moment=sentence,  # a later night may exceed it by more, about the same labels
     )
 

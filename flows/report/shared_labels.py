@@ -29,7 +29,7 @@ class SharedLabels:
     """Labels on which several models were trained.
 
     Attributes:
-        labels: dataset, and the unit where that is not the row.
+        labels: the dataset.
         sentence: what the models promise together, and whether the total is kept.
         exceeded: whether the total is exceeded.
     """
@@ -51,7 +51,7 @@ def shared_labels(
     try:
         found = [
             _shown(one, total)
-            for one in together(warehouse, day=day, delta=total.delta)
+            for one in together(warehouse, day, delta=total.delta)
             if one.trainings > 1
         ]
     except Exception as error:  # noqa: BLE001  # as for a model's page
@@ -62,9 +62,8 @@ def shared_labels(
 
 
 def _shown(found: Together, total: LabelTotal) -> SharedLabels:
-    unit = f" by {found.unit}" if found.unit else ""
     return SharedLabels(
-        plain_text(f"{found.dataset}{unit}"),
+        plain_text(found.dataset),
         plain_text(found.sentence(total.epsilon)),
         exceeded=total.epsilon is not None and found.exceeds(total.epsilon),
     )

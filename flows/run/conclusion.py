@@ -285,7 +285,7 @@ def _exceeding(
     if total is None:
         return
     for day in sorted({row.day for row in rows}):
-        for found in together(warehouse, day=day, delta=total.delta):
+        for found in together(warehouse, day, delta=total.delta):
             if found.exceeds(total.epsilon):
                 yield total_alert(found, found.sentence(total.epsilon), settings)
 

@@ -17,7 +17,7 @@ def maintain_warehouse(settings: str | None = None, kept_days: int = KEPT_DAYS) 
 
     Args:
         settings: path of the settings file; `PRIVAUDIT_CONFIG` or ./privaudit.toml by default.
-        kept_days: how long replaced files stay, for time travel by the tables' commit logs.
+        kept_days: how long replaced files stay.
     """
     loaded = load_settings(settings)
     done = compact(Warehouse(loaded.warehouse), kept_days=kept_days)

@@ -9,7 +9,7 @@ from flows.notify.alerts import Alert, deletion_alert, deliver_all, withdrawal_a
 from flows.notify.metrics import latest_records
 from flows.run.own_run import asked_by
 from flows.settings import Settings
-from workers.warehouse.maintenance import Deleted, delete_before
+from workers.warehouse.maintenance import delete_before
 from workers.warehouse.store import REFUTES, Warehouse
 
 
@@ -28,11 +28,11 @@ def withdraw_audit(settings: Settings, audit_id: str, *, why: str) -> tuple[str,
     return deliver_all([withdrawal_alert(made, row, _who(), settings)], settings)
 
 
-def delete_audits(settings: Settings, day: dt.date) -> tuple[Deleted, tuple[str, ...]]:
+def delete_audits(settings: Settings, day: dt.date) -> tuple[int, tuple[str, ...]]:
     """Delete the audits of all days before one, and alert of each model whose refutations go.
 
     Returns:
-        What was deleted, and why alerts were not delivered, if some were not.
+        How many were deleted, and why alerts were not delivered, if some were not.
     """
     warehouse = Warehouse(settings.warehouse)
     alerts = list(_deletions(warehouse, day, settings))

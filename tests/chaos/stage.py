@@ -33,11 +33,11 @@ from tests.support.lake import (
 from tests.support.object_store import upload
 from tests.support.postgresql import Server, children, postgresql
 from tests.support.service import BIN, Service, running, until
+from tests.support.warehouse import cut_off
 from workers.audit.request import Request
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.lake.layout import _remote as connected
-from workers.warehouse.orphans import orphans
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES
 
@@ -182,7 +182,7 @@ def check_records(warehouse: Warehouse, expected: set[tuple[str, dt.date]]) -> N
     assert set(found) == expected
     assert set(audits["status"]) == {"evaluated"}
     assert audits["audit_id"].is_unique().all()
-    assert orphans(warehouse) == []
+    assert cut_off(warehouse) == set()
     for table, shape in TABLES.items():
         if warehouse.delta(table) is not None:
             rows = warehouse.collect(warehouse.scan(table).select(shape.keys))

@@ -195,7 +195,6 @@ def test_show_prints_each_models_latest_audit_and_all_every_current_record(
     unknown = privaudit("show", "--model", "goof")
     assert unknown.code == 3
     assert "no audit of model 'goof'" in unknown.err
-    assert privaudit("show", "--model", "good", "--together").code == 64
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import workers.audit.run
@@ -24,7 +23,6 @@ from workers.lake.layout import Lake
 from workers.lake.model_sandbox import UnreadableModelError, describe_model
 from workers.one_child import OneChild
 from workers.warehouse.schema import AuditRow
-from workers.warehouse.sql import _connect, _guarded
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = ("privcore", "workers", "flows")
@@ -163,18 +161,6 @@ def test_no_process_of_a_command_runs_modules_of_the_working_folder(tmp_path: pa
     ended = subprocess.run([sys.executable, script], cwd=folder, env=environment, check=False)
     assert ended.returncode == 0
     assert not (tmp_path / "ran").exists()
-
-
-def test_a_column_that_is_called_by_sql_is_a_column(tmp_path: pathlib.Path) -> None:
-    """Its name went on as an expression, which read a file of the exporting person's into CSV."""
-    secret = tmp_path / "secret"
-    secret.write_text("hunter2", "utf-8")
-    read = f"(select content from read_text('{secret}'))"  # noqa: S608  # what is tested
-    names = ["/*", f"/*\", '') then 'x' end, {read} as \"leak\", $$", '*/*/, 1 as "z']
-    forged = pa.table([pa.array(["v"]), pa.array(["v"]), pa.array([1])], names=names)
-    with _connect() as connection:
-        rows = connection.from_arrow(forged)
-        assert rows.project(", ".join(_guarded(rows))).to_arrow_table() == forged
 
 
 def audit(lake: Lake) -> AuditRow:

@@ -17,7 +17,6 @@ from workers.lake.layout import Lake
 from workers.plain_text import plain_text
 from workers.remark import same_but_for_doubts
 from workers.sources.scores.supplied import NOT_PINNED, SuppliedScores
-from workers.warehouse.orphans import orphans
 from workers.warehouse.record_digest import plain, record_digest
 from workers.warehouse.schema import AuditRecord, Status
 from workers.warehouse.store import Warehouse
@@ -61,7 +60,6 @@ class Finding(StrEnum):
     DIFFERENT = "different"
     INPUTS_CHANGED = "inputs_changed"
     OTHER_METHOD = "other_method"
-    INCOMPLETE = "incomplete"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +102,7 @@ def verify_stored(record: AuditRecord) -> Verification:
 
 
 def verify_all_stored(warehouse: Warehouse) -> Iterator[Verification]:
-    """Yield what `verify_stored` says of every record, some thousand records in memory at once.
-
-    Then a finding for each audit that has rows but no record.
-    """
+    """Yield what `verify_stored` says of every record, some thousand records in memory at once."""
     audits = warehouse.collect(warehouse.scan("audits").sort("audit_id"))
     for chunk in audits.iter_slices(_CHUNK):
         ids = chunk["audit_id"].to_list()
@@ -125,15 +120,6 @@ def verify_all_stored(warehouse: Warehouse) -> Iterator[Verification]:
             }
             content = {"audit": audit} | rows
             yield _verify_content(str(audit["audit_id"]), content)
-    for orphan in orphans(warehouse):
-        yield Verification(
-            orphan.audit_id,
-            Finding.INCOMPLETE,
-            f"There are rows of it in {', '.join(orphan.tables)}"
-            f"{f', for {orphan.day}' if orphan.day else ''}, but no record in audits: its commit "
-            "was cut off (or goes on now), and the same audit run again completes it; or audits "
-            "has lost what was written last, and a backup of it has the record.",
-        )
 
 
 def _verify_content(audit_id: str, content: dict[str, Any]) -> Verification:

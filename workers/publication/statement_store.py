@@ -18,15 +18,13 @@ from workers.lake.layout import open_filesystem
 from workers.lake.probe import try_writing
 from workers.publication.statement_row import NoStatementError, Statement, statement_from
 from workers.warehouse.delta import (
-    check_plain,
+    check_memory,
     open_table,
     readable,
     retry_commits,
     table_path,
     whole,
 )
-from workers.warehouse.log_size import check_log
-from workers.warehouse.tables import without_impossible_times
 
 _TABLE = "statements"
 _WRITER = "statements"
@@ -80,8 +78,7 @@ class Statements:
         """
 
         def once() -> list[Statement]:
-            check_plain(self._path)
-            check_log(self._path)
+            check_memory(self._path)
             stored = deltalake.DeltaTable.create(
                 self._path, schema=_SCHEMA, mode="ignore", configuration=_CONFIGURATION
             )
@@ -124,7 +121,7 @@ def _statements(uri: str, stored: deltalake.DeltaTable) -> list[Statement]:
 
     rows = whole(uri, read).with_columns(pl.col("content").fill_null(""))  # no statement, either
     found = []
-    for row in without_impossible_times(rows).to_dicts():
+    for row in rows.to_dicts():
         one = statement_from(row["content"])
         other = [name for name in _NAMED if getattr(one, name) != row[name]]
         if other:

@@ -6,6 +6,7 @@ tables therefore left no record, and the next commit of the same audit completes
 
 import contextlib
 import datetime as dt
+import itertools
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,12 +19,9 @@ import pyarrow as pa
 from deltalake.exceptions import TableNotFoundError
 from pyarrow import compute as pc
 
-from privcore.exceptions import TerminalError, is_failure
-from workers.plain_text import plain_text
-from workers.remark import same_but_for_doubts
-from workers.warehouse.delta import check_plain, data_files, rewriting
+from privcore.exceptions import TerminalError
+from workers.warehouse.delta import check_memory, rewriting
 from workers.warehouse.later_rows import ConfirmationRow
-from workers.warehouse.log_size import check_log
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRecord, AuditRow
 from workers.warehouse.table_row import TableRow
@@ -75,83 +73,39 @@ def commit_all(stored: Stored, records: Sequence[AuditRecord]) -> tuple[bool | T
     """
     if not records:
         return ()
-    outcomes: list[bool | TerminalError] = [False] * len(records)
-    before = Snapshots(stored, [table for table in WRITTEN if _has_rows(table, records)])
+    # Opened before it is looked what there is: what others commit from now on meets ours in a log.
+    written = [table for table in WRITTEN if _has_rows(table, records)]
+    into = dict(_at_once(lambda table: (table, made_table(stored, table)), written))
     committed, revisions = _look_up(stored, [record.audit for record in records])
-    new: dict[str, tuple[int, AuditRecord]] = {}
+    new: dict[str, AuditRecord] = {}
     again: list[ConfirmationRow] = []
     now = dt.datetime.now(dt.UTC)
-    for place, record in enumerate(records):
+    for record in records:
         audit, numbers = record.audit, revisions[record.audit.model, record.audit.day]
         revision = 1 + max(len(numbers), *numbers, 0)
-        stands = committed.get(audit.audit_id)
-        if stands is not None and not same_but_for_doubts(stands, audit.verdict):
-            outcomes[place] = _other_stands(audit, stands)
-            continue
-        if stands is not None or audit.audit_id in new:
+        numbers.append(revision)
+        if audit.audit_id in committed or audit.audit_id in new:
             at = now + dt.timedelta(microseconds=len(again))  # no two have the same key
             again.append(ConfirmationRow(**shared(audit), confirmed_at=at, revision=revision))
         else:
-            try:
-                new[audit.audit_id] = place, _numbered(record, revision)
-            except BaseException as error:
-                if not is_failure(error):
-                    raise
-                outcomes[place] = _cannot_be_stored(audit, error)
-                continue
-        numbers.append(revision)
-    tables, refused = _as_tables([record for _, record in new.values()])
-    inserted = _insert_all(stored, tables, before)
-    for audit_id, (place, _) in new.items():
-        outcomes[place] = refused.get(audit_id, audit_id in inserted)
+            numbered = audit.model_copy(update={"revision": revision})
+            new[audit.audit_id] = seal(record.model_copy(update={"audit": numbered}))
+    tables, refused = _as_tables(list(new.values()))
+    added = _insert_all(stored, tables, into)
     kept = [row for row in again if row.audit_id not in refused]
     insert_rows(stored, "audit_confirmations", kept)
+    outcomes: list[bool | TerminalError] = []
+    for audit_id in (record.audit.audit_id for record in records):
+        first = new.pop(audit_id, None) is not None
+        outcomes.append(refused.get(audit_id, audit_id in added) if first else False)
     return tuple(outcomes)
 
 
-def insert_rows(stored: Stored, table: str, rows: Sequence[TableRow]) -> frozenset[str]:
-    """Add rows that are no part of a record; return the audits of those that were added here."""
-    if not rows:
-        return frozenset()
-    at_once = TABLES[table].keys == ("audit_id",)
-    names = {
-        row.audit_id if at_once else f"{row.audit_id}/{getattr(row, TIMES[table])}": row.audit_id
-        for row in rows
-    }
-    before = Snapshots(stored, [table])
-    return insert(stored, table, as_arrow(table, rows), names=names, before=before)
-
-
-class Snapshots:
-    """Tables, opened once; the versions that they had then. Missing ones are made."""
-
-    def __init__(self, stored: Stored, tables: Iterable[str]) -> None:
-        self._stored = stored
-        self._tables = dict(_at_once(lambda table: (table, self._open(table)), tables))
-        self._versions = {table: found.version() for table, found in self._tables.items()}
-
-    def now(self, table: str) -> deltalake.DeltaTable:
-        """Return a table as it is now."""
-        found = self._tables[table]
-        found.update_incremental()
-        return found
-
-    def added_since(self, table: str, audits: frozenset[str]) -> set[str]:
-        """Return which of the audits have rows in files that `now` has and the table had not."""
-        now, version = self._tables[table], self._versions[table]
-        if now.version() == version:
-            return set()
-        path = self._stored.path(table)
-        check_log(path, version)
-        then = deltalake.DeltaTable(path, version=version)
-        files = sorted(set(data_files(now, path)) - set(data_files(then, path)))
-        if not files:
-            return set()
-        rows = pl.scan_parquet(files, glob=False).filter(pl.col("audit_id").is_in(list(audits)))
-        return set(self._stored.collect(rows.select("audit_id").unique())["audit_id"])
-
-    def _open(self, table: str) -> deltalake.DeltaTable:
-        return made_table(self._stored, table)
+def insert_rows(stored: Stored, table: str, rows: Sequence[TableRow]) -> None:
+    """Add rows that are no part of a record."""
+    if rows:
+        names = {f"{row.audit_id}/{getattr(row, TIMES[table])}": row.audit_id for row in rows}
+        insert(stored, table, as_arrow(table, rows), names=names, into=made_table(stored, table))
 
 
 def made_table(stored: Stored, table: str) -> deltalake.DeltaTable:
@@ -159,8 +113,7 @@ def made_table(stored: Stored, table: str) -> deltalake.DeltaTable:
     path = stored.path(table)
 
     def opened() -> deltalake.DeltaTable:
-        check_plain(path)
-        check_log(path)
+        check_memory(path)
         with contextlib.suppress(TableNotFoundError):
             return deltalake.DeltaTable(path)
         schema = arrow_schema(TABLES[table].row)
@@ -178,7 +131,7 @@ def insert(
     rows: pa.Table,
     *,
     names: Mapping[str, str],
-    before: Snapshots,
+    into: deltalake.DeltaTable,
     anew: bool = False,
 ) -> frozenset[str]:
     """Add all rows of some audits to a table in one commit; return the audits that were added here.
@@ -192,40 +145,46 @@ def insert(
         table: its name.
         rows: all that the table is to hold of the audits.
         names: what the log keeps, and the audit that each name is of.
-        before: the tables as they were before the caller looked for rows of the audits.
+        into: the table as it was before the caller looked for rows of the audits.
         anew: whether the caller found rows of them, of a commit that was cut off.
     """
-    audits = frozenset(names.values())
+    audits, attempts = frozenset(names.values()), itertools.count()
 
     def write() -> frozenset[str]:
-        now = before.now(table)
-        known = before.added_since(table, audits)
+        known = set()
+        if next(attempts):  # another writer won
+            into.update_incremental()
+            known = _known(stored, table, rows)
         left = audits - known if table in TIMES else audits
         if not left:
             return left
         at = int(time.time() * 1000)
         once = [deltalake.Transaction(name, 1, at) for name, one in names.items() if one in left]
-        instead: dict[str, Any] = {
+        ours = rows.filter(pc.is_in(rows["audit_id"], pa.array(sorted(left))))
+        how: dict[str, Any] = {
             "mode": "append",
             "commit_properties": deltalake.CommitProperties(app_transactions=once),
         }
         if table not in TIMES and (known or anew):
-            instead = {
+            how = {
                 "mode": "overwrite",
                 "predicate": _one_of(audits),
                 "commit_properties": rewriting(*once),
             }
-        ours = rows.filter(pc.is_in(rows["audit_id"], pa.array(sorted(left))))
         deltalake.write_deltalake(
-            now,
-            ours,
-            schema_mode="merge",
-            post_commithook_properties=_AFTERWARDS,
-            **instead,
+            into, ours, schema_mode="merge", post_commithook_properties=_AFTERWARDS, **how
         )
         return left
 
     return stored.retry(table, write)
+
+
+def _known(stored: Stored, table: str, rows: pa.Table) -> set[str]:
+    """Return the audits of some rows that a table has rows of; of later rows, these rows."""
+    keys = list(TABLES[table].keys) if table in TIMES else ["audit_id"]
+    asked = pl.DataFrame(rows.select(keys)).lazy()
+    found = stored.scan(table).join(asked, on=keys, how="semi").select("audit_id").unique()
+    return set(stored.collect(found)["audit_id"])
 
 
 def shared(audit: AuditRow) -> dict[str, Any]:
@@ -235,8 +194,8 @@ def shared(audit: AuditRow) -> dict[str, Any]:
 
 def _look_up(
     stored: Stored, audits: Sequence[AuditRow]
-) -> tuple[dict[str, str], dict[tuple[str, dt.date], list[int]]]:
-    """Return the verdicts of the models' and days' audits by id, and the numbers of all commits.
+) -> tuple[set[str], dict[tuple[str, dt.date], list[int]]]:
+    """Return the ids of the models' and days' audits, and the numbers of all commits.
 
     An audit has one model and day: its id is a digest of them, too.
     """
@@ -244,7 +203,7 @@ def _look_up(
     found = stored.collect(
         stored.scan("audits")
         .filter(pl.col("day").is_in(list(days)) & pl.col("model").is_in(list(models)))
-        .select("audit_id", "model", "day", "revision", "verdict")
+        .select("audit_id", "model", "day", "revision")
     )
     again = stored.collect(
         stored.scan("audit_confirmations")
@@ -255,21 +214,13 @@ def _look_up(
     revisions: dict[tuple[str, dt.date], list[int]] = {
         (audit.model, audit.day): [] for audit in audits
     }
-    numbers = [*found.select("audit_id", "revision").iter_rows(), *again.iter_rows()]
-    for audit_id, revision in numbers:
-        # A row that no audit wrote may have no number, and keeps no record from being committed.
+    for audit_id, revision in (*found.select("audit_id", "revision").rows(), *again.rows()):
         revisions.setdefault(of[audit_id], []).append(revision or 0)
-    return dict(found.select("audit_id", pl.col("verdict").fill_null("")).iter_rows()), revisions
+    return set(of), revisions
 
 
 def _has_rows(table: str, records: Sequence[AuditRecord]) -> bool:
     return table == "audits" or any(getattr(record, PARTS[table]) for record in records)
-
-
-def _numbered(record: AuditRecord, revision: int) -> AuditRecord:
-    """Return a record with its number and its digest."""
-    numbered = record.audit.model_copy(update={"revision": revision})
-    return seal(record.model_copy(update={"audit": numbered}))
 
 
 def _as_tables(
@@ -306,22 +257,8 @@ def _cannot_be_stored(audit: AuditRow, error: BaseException) -> TerminalError:
     )
 
 
-def _other_stands(audit: AuditRow, stands: str) -> TerminalError:
-    """Return the error of a record whose place another one has, with another verdict.
-
-    The same inputs, plan and method give the same verdict, so one of the two was not computed: the
-    identifier can be known before the night.
-    """
-    return TerminalError(
-        f"The audit of {audit.model} for {audit.day} came to {audit.verdict}, but the warehouse "
-        f"has a record of that audit already, {audit.audit_id[:8]}, which says "
-        f"{plain_text(stands) or 'nothing'}. Run privaudit verify {audit.audit_id[:8]}. Then find "
-        "who wrote that record, and bring back the warehouse as it was before."
-    )
-
-
 def _insert_all(
-    stored: Stored, tables: Mapping[str, pa.Table], before: Snapshots
+    stored: Stored, tables: Mapping[str, pa.Table], into: Mapping[str, deltalake.DeltaTable]
 ) -> frozenset[str]:
     """Write a batch; return the audits whose row in `audits` was added here.
 
@@ -333,7 +270,7 @@ def _insert_all(
     def put(table: str) -> frozenset[str]:
         rows = tables[table]
         names = {audit_id: audit_id for audit_id in rows["audit_id"].unique().to_pylist()}
-        return insert(stored, table, rows, names=names, before=before, anew=anew)
+        return insert(stored, table, rows, names=names, into=into[table], anew=anew)
 
     if _WEALTH in tables:
         put(_WEALTH)
@@ -349,18 +286,17 @@ def _at_once(function: Callable[[str], Answer], tables: Iterable[str]) -> Iterat
 
 def _any_begun(stored: Stored, tables: Mapping[str, pa.Table]) -> bool:
     """Return whether a commit of one of the audits was cut off: the first table has its rows."""
-    unseen = set(tables["audits"]["audit_id"].to_pylist()) if tables else set()
-    days = tables["audits"]["day"].unique().to_pylist() if tables else []
-    for table, rows in tables.items():
-        of = unseen & set(rows["audit_id"].to_pylist())
-        unseen -= of
-        if not of or table == "audits":
-            continue
+    if not tables:
+        return False
+    unseen, days = (set(tables["audits"][name].to_pylist()) for name in ("audit_id", "day"))
+    for table in (table for table in tables if table != "audits"):
+        of = unseen & set(tables[table]["audit_id"].to_pylist())
         there = stored.scan(table).filter(pl.col("audit_id").is_in(list(of)))
         if "day" in TABLES[table].row.model_fields:
-            there = there.filter(pl.col("day").is_in(days))
-        if stored.collect(there.select(pl.len())).item():
+            there = there.filter(pl.col("day").is_in(list(days)))
+        if of and stored.collect(there.select(pl.len())).item():
             return True
+        unseen -= of
     return False
 
 

@@ -35,7 +35,7 @@ _INTRODUCTION = """\
 
 Delta tables below the warehouse's path or URI, one folder each. `audits` has one row per audit;
 the other tables hold the rest of its record, joined by `audit_id`. `privaudit sql` reads tables
-and views in DuckDB, `privaudit export` writes them as Parquet or CSV.
+and views in DuckDB, `privaudit export` writes them as Parquet.
 
 - Every epsilon and every logarithm is natural (nats); fractions, probabilities and shares are 0
   to 1; times are UTC. A lower bound is rounded towards zero wherever it is rounded.
@@ -44,13 +44,10 @@ and views in DuckDB, `privaudit export` writes them as Parquet or CSV.
   inputs leaves one row in `audit_confirmations`. A record that was taken back (`privaudit
   withdraw`) has one in `audit_withdrawals`: it stays, and is current no more. A violation that a
   person knows of (`privaudit acknowledge`) has one in `audit_acknowledgements`, and its record
-  stays as it is. `--as-of` shows what was recorded by a past time. With `--by-log` the tables'
-  own commit logs say it instead, as an independent witness, as far back as `privaudit compact
-  --retain` kept them (30 days).
+  stays as it is. `--as-of` shows what was recorded by a past time.
 - **A row in `audits` is written last**: an audit whose row is there is there as a whole. Rows of
-  an audit that has none are of a commit that was cut off, or of a record that was lost:
-  `privaudit verify --stored` names them, and the same audit run again puts whole rows in their
-  place.
+  an audit that has none are of a commit that was cut off: the same audit run again puts whole rows
+  in their place.
 - **Null is not zero**: it says that there is no such figure.
 - From the first release on, columns and tables are added, never renamed, removed or given another
   meaning under the same `method_version`; what an older release wrote is read with nulls

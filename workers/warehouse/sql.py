@@ -16,9 +16,8 @@ from pyarrow import fs
 
 from privcore.exceptions import TerminalError
 from workers.lake.places import check_uri, local_path
-from workers.plain_text import FORMULA, FORMULA_WITHIN
 from workers.warehouse.store import Warehouse
-from workers.warehouse.tables import TABLES, TIMES, arrow_schema, without_impossible_times
+from workers.warehouse.tables import TABLES, TIMES, arrow_schema
 from workers.warehouse.with_windows import Windows
 
 VIEWS = ("latest_audits", "epsilon_trend", "violations", "coverage", "promises")
@@ -30,9 +29,6 @@ RELATIONS = (*TABLES, *VIEWS, WINDOWS)
 _OTHERWISE = re.compile(r"\b(show|information_schema|pragma|query|query_table)\b|duckdb_|\\")
 """Words of a query that may read what it does not name."""
 
-_NO_TEXT = re.compile(r"BOOLEAN|[A-Z]*INT|INTEGER|FLOAT|DOUBLE|DECIMAL.*|DATE|TIME.*")
-"""Kinds of columns that CSV has as they are."""
-_WITHIN = re.compile(FORMULA_WITHIN)
 # A folder that is named a=b is no column.
 _PLAINLY = "union_by_name = true, hive_partitioning = false"
 
@@ -55,15 +51,14 @@ def query(warehouse: Warehouse, sql: str, *, windows: Windows | None = None) -> 
         relation = connection.sql(sql)
         if relation is None:
             raise TerminalError("The query returns no table: ask for one with select.")
-        return without_impossible_times(relation.pl())
+        found: pl.DataFrame = relation.pl()
+        return found
 
 
-def export(warehouse: Warehouse, folder: pathlib.Path, *, kind: str) -> list[pathlib.Path]:
-    """Write every table and view to a file of its name, and return the files.
+def export(warehouse: Warehouse, folder: pathlib.Path) -> list[pathlib.Path]:
+    """Write every table and view to a Parquet file of its name, and return the files.
 
-    Rows are ordered, so that the same warehouse gives the same files. In CSV, a text that a
-    spreadsheet would take for a formula (it starts with =, +, -, @, a tab or a carriage return)
-    gets an apostrophe in front.
+    Rows are ordered, so that the same warehouse gives the same files.
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = []
@@ -73,13 +68,9 @@ def export(warehouse: Warehouse, folder: pathlib.Path, *, kind: str) -> list[pat
         tempfile.TemporaryDirectory(prefix=".privaudit-", dir=folder) as unfinished,
     ):
         for name in RELATIONS:
-            rows = connection.sql(f"select * from {name} order by all")  # noqa: S608
-            file, part = folder / f"{name}.{kind}", pathlib.Path(unfinished, f"{name}.{kind}")
-            if kind == "parquet":
-                rows.write_parquet(str(part))
-            else:
-                rows.project(", ".join(_guarded(rows))).write_csv(str(part))
-            files.append(part.replace(file))
+            part = pathlib.Path(unfinished, f"{name}.parquet")
+            connection.sql(f"select * from {name} order by all").write_parquet(str(part))  # noqa: S608
+            files.append(part.replace(folder / part.name))
     return files
 
 
@@ -93,30 +84,6 @@ def registered(warehouse: Warehouse) -> Iterator[duckdb.DuckDBPyConnection]:
     with _connect() as connection:
         _register(connection, warehouse, RELATIONS)
         yield connection
-
-
-def _guarded(rows: duckdb.DuckDBPyRelation) -> Iterator[str]:
-    """Yield the columns of a relation as expressions in which no text is a formula.
-
-    Nor is any of their names, which are the first line. What is no number and no time is text.
-    """
-    for name, kind in zip(rows.columns, rows.types, strict=True):
-        column = _quoted(name)  # of a forged file, a name may be SQL
-        formula = "'" if re.match(FORMULA, name) else ""
-        shown = _quoted(formula + _WITHIN.sub(r"\1'\2", name))
-        if _NO_TEXT.fullmatch(str(kind)):
-            yield f"{column} as {shown}"
-            continue
-        text = f"cast({column} as varchar)"
-        within = f"regexp_replace({text}, '{FORMULA_WITHIN}', '\\1''\\2', 'g')"
-        yield (
-            f"case when regexp_matches({text}, '{FORMULA}') then '''' || {within} "
-            f"else {within} end as {shown}"
-        )
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 @contextlib.contextmanager
@@ -210,7 +177,7 @@ def _register_table(
     if files:
         listed = ", ".join(_literal(file) for file in files)
         rows += f" union all by name from read_parquet([{listed}], {_PLAINLY})"
-    if warehouse.as_of is not None and not warehouse.by_log:
+    if warehouse.as_of is not None:
         when = f"timestamptz '{warehouse.as_of.isoformat()}'"
         known = "audit_id in (select audit_id from audits)"
         if table in TIMES:

@@ -17,37 +17,17 @@ from privcore.exceptions import TerminalError
 from privcore.lower_bounds.verdicts import Verdict
 from workers.lake.probe import try_writing
 from workers.warehouse.commit import commit_all, insert_rows, made_table, shared
-from workers.warehouse.delta import (
-    check_columns,
-    check_ours,
-    check_rows,
-    commit_times,
-    open_table,
-    readable,
-    retry_commits,
-    table_path,
-    whole,
-)
+from workers.warehouse.delta import open_table, readable, retry_commits, table_path, whole
 from workers.warehouse.later_rows import WithdrawalRow
-from workers.warehouse.log_size import check_log
 from workers.warehouse.schema import AuditRecord, Status
 from workers.warehouse.table_row import AS_STORED
-from workers.warehouse.tables import (
-    PARTS,
-    TABLES,
-    TIMES,
-    arrow_schema,
-    without_impossible_times,
-    without_rows,
-)
+from workers.warehouse.tables import PARTS, TABLES, TIMES, without_rows
 
 Answer = TypeVar("Answer")
 _NAMED = 3
 """The most audits that are named where an id's beginning fits several."""
 SHORTEST_ID, WHOLE_ID = 4, 32
 """Characters of an id that must be given, and all that one has."""
-_BYTES_OF_AUDIT, _BYTES_OF_PART = 8.0, 1 / 16
-"""The fewest bytes of a data file a row: an audit's id alone packs to 16; its parts share it."""
 INPUT_COLUMNS = (
     "method_version",
     "target_sha256",
@@ -75,13 +55,10 @@ class Warehouse:
     Attributes:
         uri: where it lies.
         as_of: read what was known then, by each row's own time; now by default. Reading only.
-        by_log: let the tables' commit logs say what was known then, instead of the rows: an
-            independent witness, as far back as the logs and files are kept (`privaudit compact`).
     """
 
     uri: str
     as_of: dt.datetime | None = None
-    by_log: bool = False
 
     def check_place(self) -> None:
         """Write, read and delete a small file where the tables are to lie."""
@@ -223,33 +200,8 @@ class Warehouse:
         return AuditRecord.model_validate({"audit": audits[0]} | parts, context=AS_STORED)
 
     def delta(self, table: str) -> deltalake.DeltaTable | None:
-        """Return a table as it is stored; None where nothing was written yet (or by then).
-
-        Raises:
-            TerminalError: its log does not reach back as far as was asked.
-        """
-        stored = open_table(self.path(table))
-        if stored is not None:
-            check_columns(stored, arrow_schema(TABLES[table].row), self.path(table))
-            self._check_rows(table, stored)
-        if stored is None or not self.by_log or self.as_of is None:
-            return stored
-        # By what each commit says of itself: a copied warehouse has new times on its files.
-        commits = commit_times(self.uri, table)
-        known = [version for version, at in commits if at <= self.as_of.timestamp() * 1000]
-        if known:
-            whole(self.uri, lambda: check_log(self.path(table), known[-1]))
-            stored.load_as_version(known[-1])
-            check_ours(stored, self.path(table))
-            self._check_rows(table, stored)
-            return stored
-        if not commits or commits[0][0] == 0:
-            return None
-        reached = dt.datetime.fromtimestamp(commits[0][1] / 1000, dt.UTC)
-        raise TerminalError(
-            f"The log of {table} reaches back to {reached:%Y-%m-%dT%H:%M}, not to "
-            f"{self.as_of:%Y-%m-%dT%H:%M}: leave out --by-log, the rows know their own times."
-        )
+        """Return a table as it is stored; None where nothing was written yet."""
+        return open_table(self.path(table))
 
     def scan(self, table: str) -> pl.LazyFrame:
         """Return a table, empty where nothing was written yet, with every column of today."""
@@ -259,7 +211,7 @@ class Warehouse:
             return empty
         with readable(self.uri):
             rows = pl.concat([empty, pl.scan_delta(stored)], how="diagonal_relaxed")
-        if self.as_of is None or self.by_log:
+        if self.as_of is None:
             return rows
         if table in TIMES:
             return rows.filter(pl.col(TIMES[table]) <= self.as_of)
@@ -267,7 +219,7 @@ class Warehouse:
 
     def collect(self, rows: pl.LazyFrame) -> pl.DataFrame:
         """Return what a query over scanned tables finds."""
-        return without_impossible_times(whole(self.uri, rows.collect))
+        return whole(self.uri, rows.collect)
 
     def last_audits(self) -> pl.DataFrame:
         """Return id, model, secret and day of the last current audit of each model and secret.
@@ -439,10 +391,6 @@ class Warehouse:
     def _holds(self, table: str, audit_id: str) -> bool:
         found = self.scan(table).filter(pl.col("audit_id") == audit_id).select(pl.len())
         return bool(self.collect(found).item())
-
-    def _check_rows(self, table: str, stored: deltalake.DeltaTable) -> None:
-        least = _BYTES_OF_AUDIT if len(TABLES[table].keys) == 1 else _BYTES_OF_PART
-        whole(self.uri, lambda: check_rows(stored, self.path(table), bytes_a_row=least))
 
     def _check_present(self) -> None:
         if self.as_of is not None:

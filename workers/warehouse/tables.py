@@ -100,23 +100,5 @@ def without_rows(row: type[TableRow]) -> pl.DataFrame:
     return pl.DataFrame(pa.Table.from_batches([], arrow_schema(row)))
 
 
-def without_impossible_times(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return rows in which a time before the year 1 or after 9999 is missing.
-
-    Parquet holds such times, and Python has none: one forged row would end what all models share.
-    """
-    columns = []
-    for name, kind in rows.schema.items():
-        if any(kind == time for time in (pl.Date, pl.Datetime)):
-            columns.append(_possible(pl.col(name)))
-        elif kind == pl.List(pl.Date):
-            columns.append(pl.col(name).list.eval(_possible(pl.element())))
-    return rows.with_columns(columns)
-
-
-def _possible(times: pl.Expr) -> pl.Expr:
-    return pl.when(times.cast(pl.Date).is_between(dt.date.min, dt.date.max)).then(times)
-
-
 def _is_word(hint: object, known: type) -> bool:
     return known is str and isinstance(hint, type) and issubclass(hint, str)

@@ -242,7 +242,7 @@ def test_a_total_that_is_exceeded_by_more_is_another_alert(
     ids = set()
     for ahead, epsilon in enumerate((9.0, 50.0)):
         put_rows(warehouse, [night(ahead, epsilon_declared=epsilon, trained_since=DAY, **given)])
-        (found,) = together(warehouse, day=DAY + dt.timedelta(days=ahead))
+        (found,) = together(warehouse, DAY + dt.timedelta(days=ahead))
         assert found.day == DAY
         ids.add(total_alert(found, found.sentence(8.0), settings).id)
     assert len(ids) == 2

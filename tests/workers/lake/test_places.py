@@ -66,13 +66,11 @@ def test_a_warehouse_works_whole_in_a_folder_of_any_name(name: str, tmp_path: pa
         assert warehouse.current()["model"].to_list() == ["ads", "loans"]
         assert query(warehouse, "from latest_audits").height == 2
         assert query(warehouse, "from epsilon_windows").height == 1
-        files = export(warehouse, tmp_path / name / "out", kind="csv")
+        files = export(warehouse, tmp_path / name / "out")
         assert [file.exists() for file in files] == [True] * len(RELATIONS)
         assert {table.files_after for table in compact(warehouse)} == {1}
-        now = dt.datetime.now(dt.UTC)
-        assert Warehouse(place, as_of=now, by_log=True).current().height == 2
         assert {one.finding for one in verify_all_stored(warehouse)} == {Finding.INTACT}
-        assert delete_before(warehouse, DAY + dt.timedelta(days=1)).audits == 2
+        assert delete_before(warehouse, DAY + dt.timedelta(days=1)) == 2
     # Nothing lies beside the folder that was named.
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert sorted(path.name for path in (tmp_path / name).iterdir()) == ["by path", "by uri", "out"]

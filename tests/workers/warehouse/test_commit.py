@@ -9,18 +9,18 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+import deltalake
 import polars as pl
 import pytest
 
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY
 from tests.support.tiers import rest_slow
-from tests.support.warehouse import evaluated, failed
+from tests.support.warehouse import age, cut_off, evaluated, failed
 from workers.audit.verify import Finding, verify_all_stored
 from workers.warehouse import commit
 from workers.warehouse.commit import WRITTEN
 from workers.warehouse.maintenance import compact
-from workers.warehouse.orphans import orphans
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import PARTS
@@ -52,7 +52,7 @@ def check_whole(warehouse: Warehouse, records: Sequence[AuditRecord]) -> None:
         rows = warehouse.scan(table).collect().height
         assert rows == sum(len(getattr(record, part)) for record in records), table
     assert {one.finding for one in verify_all_stored(warehouse)} == {Finding.INTACT}
-    assert orphans(warehouse) == []
+    assert cut_off(warehouse) == set()
 
 
 @pytest.mark.slow
@@ -107,6 +107,56 @@ def test_a_bad_record_costs_no_other_its_own(warehouse: Warehouse) -> None:
     with pytest.raises(TerminalError, match="The record of bad"):
         warehouse.commit(unstorable(bad))
     check_whole(warehouse, [first, last])
+
+
+class CutOffError(Exception):
+    """The commit ends here."""
+
+
+def begin(warehouse: Warehouse, record: AuditRecord, *, at: str) -> None:
+    """Commit a record until the table `at` would be written."""
+    insert = commit.insert
+
+    def insert_until(stored: Any, table: str, *rows: Any, **how: Any) -> frozenset[str]:
+        if table == at:
+            raise CutOffError
+        return insert(stored, table, *rows, **how)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(commit, "insert", insert_until)
+        with pytest.raises(CutOffError):
+            warehouse.commit(record)
+
+
+@pytest.mark.parametrize("months", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("at", rest_slow(["audit_bounds", "audit_promises", "audits"]))
+def test_a_commit_that_was_cut_off_is_completed_by_the_next(
+    warehouse: Warehouse, at: str, months: bool
+) -> None:
+    (record,) = batch("cut")
+    begin(warehouse, record, at=at)
+    assert cut_off(warehouse) == {record.audit.audit_id}
+    assert not warehouse.has(record.audit.audit_id)
+    if months:
+        age(warehouse, days=90)
+        compact(warehouse)  # the log forgets the names of commits
+    assert warehouse.commit(record)
+    check_whole(warehouse, [record])
+
+
+def test_rows_that_another_version_left_are_replaced_whole(warehouse: Warehouse) -> None:
+    (record,) = batch("cut")
+    other = record.promises[0].model_copy(update={"quantity": "dropped", "value": 9.0})
+    older = record.model_copy(
+        update={
+            "promises": (*record.promises, other),
+            "bounds": (record.bounds[0].model_copy(update={"correct": 1.0}),),
+        }
+    )
+    begin(warehouse, older, at="audits")
+    assert warehouse.commit(record)
+    check_whole(warehouse, [record])
+    assert warehouse.record(record.audit.audit_id).bounds == record.bounds
 
 
 def commit_until(uri: str, records: list[AuditRecord], table: str, *, after: bool) -> None:
@@ -190,27 +240,20 @@ def test_another_writer_while_the_first_one_writes(
     # Between the opening of a table and its write: the log itself refuses the later one.
     warehouse.commit_all(batch("old"))
     records = batch("ads", "loans")
-    look, met = commit.Snapshots.added_since, []
+    write, met = deltalake.write_deltalake, []
 
-    def overtaken(self: commit.Snapshots, table: str, audits: frozenset[str]) -> set[str]:
-        found = look(self, table, audits)
+    def overtaken(into: deltalake.DeltaTable, *rows: Any, **how: Any) -> None:
+        table = pathlib.Path(into.table_uri).name
         if table not in met:
             met.append(table)
-            rows = commit.as_arrow(
-                table,
-                [records[0].audit] if table == "audits" else getattr(records[0], PARTS[table]),
-            )
+            first = [records[0].audit] if table == "audits" else getattr(records[0], PARTS[table])
             name = records[0].audit.audit_id
-            commit.insert(
-                Warehouse(warehouse.uri),
-                table,
-                rows,
-                names={name: name},
-                before=commit.Snapshots(Warehouse(warehouse.uri), [table]),
-            )
-        return found
+            other = commit.made_table(warehouse, table)
+            ours = commit.as_arrow(table, first)
+            commit.insert(warehouse, table, ours, names={name: name}, into=other)
+        write(into, *rows, **how)
 
-    monkeypatch.setattr(commit.Snapshots, "added_since", overtaken)
+    monkeypatch.setattr(deltalake, "write_deltalake", overtaken)
     assert warehouse.commit_all(records) == (False, True)
     assert set(met) == set(_WRITTEN)
     assert warehouse.scan("audits").collect().height == 3
@@ -268,22 +311,3 @@ def test_ten_nights_at_once_leave_every_record(warehouse: Warehouse) -> None:
         answers = list(pool.map(commit_batches, [warehouse.uri] * 10, shares))
     assert answers == [[(True,) * 4] * 3] * 10
     check_whole(warehouse, [record for share in shares for part in share for record in part])
-
-
-def test_a_record_that_was_written_before_the_night_is_told(
-    tmp_path: pathlib.Path,
-) -> None:
-    """Identifiers can be known before: the pages kept the forged `consistent` of that night."""
-    warehouse = Warehouse(str(tmp_path / "warehouse"))
-    honest = [evaluated(model, DAY, verdict="violated") for model in ("ads", "other")]
-    forged = honest[0].audit.model_copy(update={"verdict": "consistent"})
-    warehouse.commit(honest[0].model_copy(update={"audit": forged}))
-    refused, new = warehouse.commit_all(honest)
-    assert "came to violated, but the warehouse has a record of that audit" in str(refused)
-    assert new is True
-    assert warehouse.commit_all(honest[1:]) == (False,)
-    with pytest.raises(TerminalError, match="which says consistent"):
-        warehouse.commit(honest[0])
-    # An audit of before there were doubts is the same audit.
-    doubtful = honest[0].audit.model_copy(update={"verdict": "doubtful"})
-    assert not warehouse.commit(honest[0].model_copy(update={"audit": doubtful}))

@@ -1,10 +1,13 @@
 """Damage to the warehouse's files is one sentence, whatever reads them."""
 
+import json
 import os
 import pathlib
 from collections.abc import Callable
 from types import SimpleNamespace
 
+import deltalake
+import polars as pl
 import pytest
 
 from privcore.exceptions import TerminalError, TransientError
@@ -13,6 +16,7 @@ from tests.support.tiers import rest_slow
 from tests.support.warehouse import failed
 from workers import patience
 from workers.audit.verify import verify_all_stored
+from workers.warehouse import delta
 from workers.warehouse.delta import TornAnswerError, readable, whole
 from workers.warehouse.maintenance import compact
 from workers.warehouse.sql import query
@@ -149,3 +153,32 @@ def test_what_stays_torn_or_fails_otherwise_is_told(
     with pytest.raises(kind):
         whole("s3://b/w", ask)
     assert len(asked) == tries
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_a_log_that_takes_more_memory_than_is_left_is_not_opened(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, checkpoint: bool
+) -> None:
+    table = deltalake.DeltaTable(warehouse.path("audits"))
+    log = pathlib.Path(warehouse.path("audits"), "_delta_log")
+    if checkpoint:
+        table.create_checkpoint()
+        entries = pl.read_parquet(log / f"{table.version():020}.checkpoint.parquet").height
+    monkeypatch.setattr(delta, "memory_left", lambda: 1 << 30)
+    assert warehouse.current().height == 2
+    left = 8_000 * entries - 1 if checkpoint else 8_000
+    monkeypatch.setattr(delta, "memory_left", lambda: left)
+    for attempt in (warehouse.current, lambda: warehouse.commit(failed("new", DAY))):
+        with pytest.raises(TerminalError, match=r"of memory to open, and 0\.0 GB are left"):
+            attempt()
+
+
+def test_rows_that_readers_would_see_otherwise_are_refused(warehouse: Warehouse) -> None:
+    """`show` left out a row by a deletion vector, and `sql` and exports had it."""
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7} | features
+    log = pathlib.Path(warehouse.path("audits"), "_delta_log")
+    number = 1 + max(int(file.stem) for file in log.glob("0*.json"))
+    (log / f"{number:020}.json").write_text(json.dumps({"protocol": protocol}), "utf-8")
+    with pytest.raises(TerminalError, match="another program changed it"):
+        query(warehouse, "from audits")

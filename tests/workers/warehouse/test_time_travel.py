@@ -1,14 +1,11 @@
 import datetime as dt
 import pathlib
-import time
 
 import pytest
 
 from privcore.exceptions import TerminalError
-from tests.support.lake import DAY, EVE
+from tests.support.lake import DAY
 from tests.support.warehouse import START, evaluated, failed, put_rows
-from workers.warehouse import store
-from workers.warehouse.delta import commit_times
 from workers.warehouse.sql import query, registered
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES
@@ -26,8 +23,8 @@ def reasons(warehouse: Warehouse) -> list[str]:
     return current
 
 
-def at(warehouse: Warehouse, hour: float, *, by_log: bool = False) -> Warehouse:
-    return Warehouse(warehouse.uri, as_of=START + dt.timedelta(hours=hour), by_log=by_log)
+def at(warehouse: Warehouse, hour: float) -> Warehouse:
+    return Warehouse(warehouse.uri, as_of=START + dt.timedelta(hours=hour))
 
 
 @pytest.mark.slow
@@ -60,32 +57,6 @@ def test_the_other_tables_hold_what_belongs_to_the_records_of_then(warehouse: Wa
     assert any(now)
     assert (rows[0], rows[1], rows[2]) == ([0] * len(now), [many / 2 for many in now], now)
     assert query(at(warehouse, 1), "from promises").height == 2
-
-
-@pytest.mark.slow
-def test_the_commit_logs_tell_it_too_whatever_the_rows_say(warehouse: Warehouse) -> None:
-    before = dt.datetime.now(dt.UTC)
-    time.sleep(0.01)
-    warehouse.commit(evaluated("ads", DAY, hour=1, reason="First."))
-    time.sleep(0.01)
-    between = dt.datetime.now(dt.UTC)
-    time.sleep(0.01)
-    # A row that claims to have been known long ago.
-    warehouse.commit(evaluated("ads", EVE, hour=-9, reason="Backdated."))
-    by_log = lambda moment: Warehouse(warehouse.uri, as_of=moment, by_log=True)  # noqa: E731
-    assert reasons(by_log(before)) == []
-    assert reasons(by_log(between)) == ["First."]
-    assert reasons(by_log(dt.datetime.now(dt.UTC))) == ["Backdated.", "First."]
-    assert reasons(at(warehouse, 0)) == ["Backdated."]
-
-
-def test_a_log_that_does_not_reach_back_says_so(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    warehouse.commit(evaluated("ads", DAY))
-    monkeypatch.setattr(store, "commit_times", lambda *place: commit_times(*place)[1:])
-    with pytest.raises(TerminalError, match="leave out --by-log"):
-        at(warehouse, 0, by_log=True).current()
 
 
 def test_the_past_is_only_read(warehouse: Warehouse) -> None:

@@ -113,8 +113,7 @@ def test_the_past_knows_of_no_later_withdrawal(warehouse: Warehouse) -> None:
     before = dt.datetime.now(dt.UTC)
     time.sleep(0.01)
     warehouse.withdraw(record.audit.audit_id, "A mistake.")
-    for by_log in (False, True):
-        assert reasons(Warehouse(warehouse.uri, as_of=before, by_log=by_log)) == ["First."]
+    assert reasons(Warehouse(warehouse.uri, as_of=before)) == ["First."]
     assert reasons(Warehouse(warehouse.uri, as_of=dt.datetime.now(dt.UTC))) == []
 
 
