@@ -160,7 +160,7 @@ def test_without_features_consistent_says_that_a_holdout_seen_in_part_is_not_not
         Arm(today[arm], yesterday[arm], labels[arm], seen[arm] if context else None)
         for arm in (~holdout, holdout)
     ]
-    said = "a part of the control"
+    said = "a part of the holdout"
     answer = audit_probabilities(*arms, epsilon_declared=8.0)
     assert answer.verdict is (Verdict.DOUBTFUL if context else Verdict.CONSISTENT)
     assert (said in answer.reason) is not context

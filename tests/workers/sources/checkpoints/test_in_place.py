@@ -340,7 +340,7 @@ def test_a_day_is_ready_when_its_files_and_its_rows_are(
             "takes 'city' as a feature, which says which",
         ),
         ({"holdout": "arm = 'nobody'"}, {}, "no_holdout", "see that labels.holdout, arm = 'nobo"),
-        ({"columns": {"hour": "city"}}, {}, "feature_invalid", "as String, but the model takes it"),
+        ({"columns": {"hour": "city"}}, {}, "feature_invalid", "as String, but it is taken as"),
         ({}, {"path": "{day}.json"}, "missing_target", "2026-03-02.json is missing"),
         ({}, {"format": "lightgbm"}, "checkpoint_invalid", "it is a file of XGBoost"),
         (
