@@ -18,7 +18,6 @@ from tests.support.lake import (
     EVE,
     MEMORISE,
     declared,
-    edit_manifest,
     model_path,
     put_model,
     write_settings,
@@ -50,30 +49,12 @@ def test_run_prints_the_audit_and_commits_it(folder: pathlib.Path, privaudit: Co
 
 
 @pytest.mark.slow
-def test_run_twice_says_the_same_and_leaves_one_record(
-    folder: pathlib.Path, privaudit: Command
-) -> None:
-    first, second = run(privaudit, "good", "--json"), run(privaudit, "good", "--json")
-    assert json.loads(first.out) == json.loads(second.out)
-    assert len(json.loads(first.out)) == 1
-    assert Warehouse(str(folder / "warehouse")).scan("audits").collect().height == 1
-
-
-@pytest.mark.slow
 def test_run_exits_with_1_on_a_violation(folder: pathlib.Path, privaudit: Command) -> None:
     lake = Lake(str(folder / "lake"))
     put_model(lake, DAY, privacy=declared(0.01), parameters=MEMORISE)
     answer = run(privaudit)
     assert answer.code == 1, answer.out
     assert "violated" in answer.out
-
-
-@pytest.mark.slow
-def test_run_exits_with_0_on_an_undeclared_model(folder: pathlib.Path, privaudit: Command) -> None:
-    edit_manifest(Lake(str(folder / "lake")), "good", DAY, privacy=None)
-    answer = run(privaudit)
-    assert answer.code == 0
-    assert "undeclared" in answer.out
 
 
 @pytest.mark.slow
@@ -241,27 +222,6 @@ def test_report_writes_the_page(audited: pathlib.Path, privaudit: Command) -> No
     assert "good" in page.read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
-def test_the_settings_are_given_by_option_or_environment_or_folder(
-    folder: pathlib.Path,
-    privaudit: Command,
-    tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
-    lost = privaudit("show", "--json")
-    assert lost.code == 3
-    assert lost.err.startswith("privaudit: There is no settings file privaudit.toml")
-    file = str(folder / "privaudit.toml")
-    assert run(privaudit, "good", "--config", file).code == 0
-    assert len(json.loads(privaudit("show", "--json", "--config", file).out)) == 1
-    monkeypatch.setenv("PRIVAUDIT_CONFIG", file)
-    assert len(json.loads(privaudit("show", "--json").out)) == 1
-    monkeypatch.delenv("PRIVAUDIT_CONFIG")
-    monkeypatch.chdir(folder)
-    assert len(json.loads(privaudit("show", "--json").out)) == 1
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -355,43 +315,6 @@ def test_a_panic_in_rust_is_an_error_like_any_other(
     answer = privaudit("show")
     assert (answer.code, folder.exists()) == (3, True)
     assert answer.err.startswith("privaudit: PanicException: index out of bounds")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("arguments", "code"), [(["run"], 64), (["--help"], 0)])
-def test_an_exit_code_does_not_depend_on_who_reads(arguments: list[str], code: int) -> None:
-    read, write = os.pipe()
-    os.close(read)
-    command = pathlib.Path(sys.executable).with_name("privaudit")
-    process = subprocess.Popen([command, *arguments], stdout=write, stderr=write)
-    os.close(write)
-    assert process.wait(timeout=300) == code
-
-
-@pytest.mark.slow
-def test_progress_that_no_terminal_shows_is_one_json_line_per_event(
-    folder: pathlib.Path, privaudit: Command
-) -> None:
-    events = [json.loads(line) for line in run(privaudit).err.splitlines() if line.startswith("{")]
-    last = [event for event in events if event["event"] == "progress"][-1]
-    assert last == {"event": "progress", "what": f"good {DAY}", "done": 1, "total": 1}
-    (unit,) = (event for event in events if event["event"] == "work_unit_done")
-    assert (unit["models"], unit["shards"]) == (["good"], "part-00000.parquet")
-    assert folder.exists()
-
-
-@pytest.mark.slow
-def test_a_backfill_lists_what_it_would_do_and_does_it_once(
-    folder: pathlib.Path, privaudit: Command
-) -> None:
-    given = ["backfill", "--first", str(DAY), "--last", str(DAY)]
-    plan = [{"day": str(DAY), "model": "good"}]
-    assert json.loads(privaudit(*given, "--dry-run", "--json").out) == plan
-    assert not (folder / "warehouse").exists()
-    done = privaudit(*given, "--json")
-    assert (done.code, len(json.loads(done.out))) == (0, 1)
-    assert json.loads(privaudit(*given, "--dry-run", "--json").out) == []
-    assert json.loads(privaudit(*given, "--json").out) == []
 
 
 @pytest.mark.slow

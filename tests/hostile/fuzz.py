@@ -1,21 +1,9 @@
-"""Files with some bytes changed, audited one after the other in a process that may crash.
+"""Files with some bytes changed, and the audit of one."""
 
-    python -m tests.hostile.fuzz FOLDER labels|model FIRST STOP
-
-Says on standard output, in a line of JSON each, which file it begins and what came of it; whoever
-started it knows by the last line which file has ended it, and why it is started again behind that.
-"""
-
-import contextlib
-import functools
 import hashlib
-import json
-import os
 import pathlib
 import random
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import polars as pl
@@ -25,7 +13,6 @@ from tests.support.lake import DAY, EVE, declared, edit_manifest, label_path, la
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.labels.shards import write_labels
-from workers.lake import checkpoints, limits
 from workers.lake.layout import Lake
 from workers.plan import Plan
 
@@ -94,18 +81,6 @@ def damaged(content: bytes, chance: random.Random) -> bytes:
     return bytes(changed)
 
 
-def damaged_file(folder: pathlib.Path, kind: str, seed: int) -> bytes:
-    """Return the file of a seed; the lake is one that `make_lake` wrote."""
-    chance = random.Random(seed)  # noqa: S311
-    if kind == "model":
-        path = folder / "lake" / "models" / "good" / f"day={DAY}" / "model.cbm"
-        good = folder / "good.cbm"
-        if not good.exists():
-            good.write_bytes(path.read_bytes())
-        return damaged(good.read_bytes(), chance)
-    return damaged((folder / f"labels-{seed % len(_WRITERS)}.parquet").read_bytes(), chance)
-
-
 def audited(lake: Lake, kind: str, content: bytes) -> dict[str, Any]:
     """Put a file in the place of the model's or the labels', audit, and return what came of it."""
     if kind == "model":
@@ -121,45 +96,3 @@ def audited(lake: Lake, kind: str, content: bytes) -> dict[str, Any]:
         "reason": audit.reason,
         "epsilon_lower": audit.epsilon_lower,
     }
-
-
-def play(folder: pathlib.Path, kind: str, seeds: range) -> Iterator[dict[str, Any]]:
-    """Yield what came of every seed's file; what ended the process that read it is its `status`.
-
-    The process is started again behind the file that ended it.
-    """
-    first = seeds.start
-    while first < seeds.stop:
-        command = [sys.executable, "-m", __name__, str(folder), kind, str(first), str(seeds.stop)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
-            assert child.stdout is not None
-            for line in child.stdout:
-                said = json.loads(line)
-                first = said["seed"] + 1
-                if "status" in said:
-                    yield said
-                    begun = None
-                else:
-                    begun = said["seed"]
-        if begun is None and child.returncode == 0:
-            return
-        yield {"seed": begun, "status": f"exit code {child.returncode}"}
-
-
-def main() -> None:
-    """Play the seeds that the command line names."""
-    folder, kind = pathlib.Path(sys.argv[1]), sys.argv[2]
-    limits.MODEL_SECONDS = SECONDS
-    lake = Lake(str(folder / "lake"))
-    # The checkpoints that no seed changes are read by CatBoost once, and not once a file.
-    checkpoints.describe_model = functools.lru_cache(8)(checkpoints.describe_model)  # type: ignore[assignment]
-    said = os.fdopen(os.dup(1), "w")
-    with contextlib.redirect_stdout(sys.stderr):
-        for seed in range(int(sys.argv[3]), int(sys.argv[4])):
-            print(json.dumps({"seed": seed}), file=said, flush=True)
-            content = damaged_file(folder, kind, seed)
-            print(json.dumps({"seed": seed} | audited(lake, kind, content)), file=said, flush=True)
-
-
-if __name__ == "__main__":
-    main()

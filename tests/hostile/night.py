@@ -2,7 +2,6 @@
 
 import pathlib
 import shutil
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,6 @@ import pyarrow.parquet as pq
 from flows.run.conclusion import AuditsFailedError, exit_code
 from flows.run.nightly import nightly_audit
 from flows.run.start import start
-from tests.support.audits import run_audits
 from tests.support.lake import (
     DAY,
     EVE,
@@ -25,13 +23,10 @@ from tests.support.lake import (
     label_rows,
     put_model,
 )
-from workers.audit.request import Request
-from workers.executors import InProcess
 from workers.labels.columns import SPLIT
 from workers.labels.shards import write_labels
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn
-from workers.plan import Plan
 from workers.warehouse.schema import AuditRow
 from workers.warehouse.store import Warehouse
 
@@ -136,27 +131,6 @@ def play(template: Lake, folder: pathlib.Path, hostile: Hostile | None, heard: l
         rows = error.rows
     audits = Warehouse(str(folder / "warehouse")).scan("audits").collect()
     return Night(rows, audits, list(heard), folder / "report")
-
-
-def play_audits(
-    template: Lake, folder: pathlib.Path, hostile: Hostile | None
-) -> dict[str, dict[str, Any]]:
-    """Audit the models that share labels, with one hostile input or without any; no flow, no Ray.
-
-    Returns each model's row, less when it was made and what digests the labels.
-    """
-    shutil.copytree(template.uri, folder / "lake", symlinks=True)
-    lake = Lake(str(folder / "lake"))
-    more = tomllib.loads((hostile.apply(lake) if hostile else None) or "")
-    plan = {"repetitions": 4, "minimum_slice_records": 10}
-    own = more["models"]["plan"] if more else {}
-    requests = [Request(model, Plan.model_validate(plan)) for model in GOOD[:4]]
-    requests.append(Request(EIGHTH, Plan.model_validate(plan | own)))
-    records = run_audits(lake, DAY, requests, executor=InProcess())
-    return {
-        record.audit.model: record.audit.model_dump(exclude={*_NOT_COMPARED, "recorded_at"})
-        for record in records
-    }
 
 
 def check(night: Night, hostile: Hostile, expected: dict[str, dict[str, Any]]) -> None:

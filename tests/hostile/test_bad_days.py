@@ -77,30 +77,12 @@ def test_a_reader_that_is_stopped_in_the_middle_of_a_call_is_given_up(
     assert call(b"third") == "third"
 
 
-@pytest.mark.slow
-def test_a_reader_that_was_stopped_before_the_call_costs_no_answer(call: Contained) -> None:
-    call(b"first")
-    stop(call._process.pid)
-    assert call(b"second") == "second"
-
-
 def test_a_reader_that_is_stopped_is_not_waited_for_at_the_end(call: Contained) -> None:
     call(b"first")
     stop(call._process.pid)
     begin = time.monotonic()
     call.stop()
     assert time.monotonic() - begin < 5.0
-
-
-def test_a_reader_that_is_stopped_before_it_is_ready_is_given_up(
-    call: Contained, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(contained, "_START_SECONDS", 1.0)
-    monkeypatch.setattr(
-        contained, "_START", "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
-    )
-    with pytest.raises(TransientError, match="did not start: try again"):
-        call(b"first")
 
 
 @pytest.mark.slow

@@ -1,13 +1,9 @@
 """Tables, files and helpers that were made to be slow, large or never done."""
 
-import json
 import pathlib
 import unicodedata
 
-import deltalake
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from tests.support.lake import DAY, EVE, PLAN, label_path, label_rows, small_lake
@@ -16,18 +12,6 @@ from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
 from workers.sources.tables.day_tables import TablePlace
 from workers.sources.tables.table_files import find_day
-
-
-@pytest.mark.slow
-def test_a_delta_table_of_10_000_versions_and_a_checkpoint_is_read(tmp_path: pathlib.Path) -> None:
-    table, versions = tmp_path / "table", 10_000
-    pl.DataFrame({"day": [str(DAY)], "x": [1]}).write_delta(str(table))
-    for version in range(1, versions):
-        log = table / "_delta_log" / f"{version:020}.json"
-        log.write_text(json.dumps({"commitInfo": {"timestamp": version}}) + "\n")
-    deltalake.DeltaTable(str(table)).create_checkpoint()
-    found = find_day(TablePlace(table=str(table), day="day"), DAY)
-    assert (found.version, len(found.files)) == (versions - 1, 1)
 
 
 @pytest.mark.slow
@@ -42,18 +26,6 @@ def test_a_delta_log_of_3_000_commits_and_no_checkpoint_is_read(tmp_path: pathli
         log.write_text(added.replace('"path":"', f'"path":"{version}-', 1) + "\n")
     with pytest.raises(NotEvaluableError, match="which is gone"):
         find_day(TablePlace(table=str(table), day="day"), DAY)
-
-
-@pytest.mark.slow
-def test_a_label_file_of_100_000_columns_ends_as_a_record(tmp_path: pathlib.Path) -> None:
-    lake = small_lake(tmp_path / "lake", days=(EVE, DAY))
-    wide = label_rows(400, seed=1).to_arrow()
-    half = pa.array([0.5] * 400, pa.float32())
-    names = [*wide.column_names, *(f"c{n}" for n in range(100_000))]
-    wide = pa.table([*wide.columns, *([half] * 100_000)], names=names)
-    pq.write_table(wide, label_path(lake, "flights"), use_dictionary=False)
-    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
-    assert row.status == "evaluated", row.reason
 
 
 def test_files_whose_names_differ_in_their_unicode_form_alone_are_two(

@@ -10,13 +10,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.hostile.fuzz import KINDS, SECONDS, audited, make_lake, play
+from tests.hostile.fuzz import KINDS, SECONDS, audited, make_lake
 from workers.lake import checkpoints, limits, model_sandbox
 from workers.lake.layout import Lake
 
 CORPUS = sorted(pathlib.Path(__file__).with_name("corpus").iterdir())
-FILES = 5_000
-_AT_ONCE = 1_000
 
 
 @pytest.fixture(scope="module")
@@ -38,18 +36,3 @@ def test_a_kept_file_ends_as_a_record(path: pathlib.Path, lakes: dict[str, Lake]
     assert said["status"] in {"evaluated", "not_evaluable"}, said
     assert (said["status"] == "evaluated") == (said["reason_code"] is None)
     assert (said["status"] == "evaluated") == (said["epsilon_lower"] is not None)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("first", range(0, FILES, _AT_ONCE))
-def test_no_file_ends_more_than_its_audit(tmp_path: pathlib.Path, kind: str, first: int) -> None:
-    # A lake for each: the last file of one kind would end all audits of the other.
-    make_lake(tmp_path)
-    seeds = range(first, first + _AT_ONCE)
-    outcomes = {said["seed"]: said for said in play(tmp_path, kind, seeds)}
-    assert set(outcomes) == set(seeds)
-    ends = {said["status"] for said in outcomes.values()}
-    assert ends == {"evaluated", "not_evaluable"}, [
-        said for said in outcomes.values() if said["status"] not in {"evaluated", "not_evaluable"}
-    ]

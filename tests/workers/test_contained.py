@@ -14,8 +14,6 @@ from tests.support.tiers import rest_slow
 from workers import contained, contained_child
 from workers.contained import Contained, ContainedError, _read
 from workers.contained_child import WithBytes
-from workers.lake import model_sandbox
-from workers.lake.model_sandbox import UnreadableModelError, describe_model
 
 
 def calling(function: Callable[..., Any] = behave, **more: Any) -> Contained:
@@ -50,12 +48,6 @@ def tripling(request: pytest.FixtureRequest) -> Any:
 def test_bytes_are_returned_beside_what_json_holds(tripling: Contained) -> None:
     assert tripling(b"\n\x00\xff") == WithBytes({"length": 3}, b"\n\x00\xff" * 3)
     assert tripling(b"") == WithBytes({"length": 0}, b"")
-
-
-@pytest.mark.slow
-def test_bytes_may_be_a_large_models(tripling: Contained) -> None:
-    """A quarter of a GiB once was as much as an answer could be."""
-    assert len(tripling(b"x" * (100 << 20)).content) == 300 << 20
 
 
 def test_an_answer_that_is_larger_than_what_is_read_is_none(
@@ -187,15 +179,6 @@ def test_a_process_whose_caller_is_gone_ends(fork: bool) -> None:
     assert made(b"fine") == "fine"
     made._process.stdin.close()
     assert made._process.wait(timeout=20) == 0
-
-
-@pytest.mark.slow
-def test_the_reader_of_onnx_ends_with_its_caller() -> None:
-    with pytest.raises(UnreadableModelError):
-        describe_model(b"", format="onnx")
-    process = model_sandbox._contained("onnx")._process
-    process.stdin.close()
-    assert process.wait(timeout=20) == 0
 
 
 def test_a_process_that_goes_away_by_itself_is_a_passing_fault(

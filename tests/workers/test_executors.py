@@ -1,4 +1,3 @@
-import datetime as dt
 import json
 import os
 import pathlib
@@ -17,20 +16,19 @@ from tests.support.audits import run_audits
 from tests.support.lake import (
     DAY,
     PLAN,
-    Shuffled,
     declared,
     figures,
     label_path,
     label_rows,
     small_lake,
 )
-from tests.support.tiers import rest_slow, tiered
+from tests.support.tiers import tiered
 from tests.test_architecture import ROOT
 from workers import executors
 from workers.audit.request import Request
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor, InProcess, OnRay, on_ray
-from workers.labels.shards import Shard, list_shards
+from workers.labels.shards import list_shards
 from workers.lake.layout import Lake
 from workers.warehouse.schema import AuditRecord
 
@@ -145,14 +143,6 @@ def test_any_number_of_ray_workers_gives_the_same_record_to_the_bit(
     assert figures(there) == figures(here)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", rest_slow(range(3)))
-def test_shards_in_any_order_give_the_same_record_to_the_bit(lake: Lake, seed: int) -> None:
-    here = audited(lake, InProcess())
-    shuffled = audited(lake, Shuffled(seed))
-    assert figures(shuffled) == figures(here)
-
-
 def test_bad_input_found_by_a_ray_worker_ends_as_the_same_record(
     tmp_path: pathlib.Path, lake: Lake, on_workers: OnRay
 ) -> None:
@@ -195,19 +185,6 @@ def test_a_transient_error_is_retried(tmp_path: pathlib.Path, executor: OnRay) -
 
 
 @pytest.mark.slow
-def test_a_transient_error_that_stays_arrives_as_itself(
-    tmp_path: pathlib.Path, executor: OnRay
-) -> None:
-    def fails(folder: pathlib.Path, item: int) -> int:
-        (folder / str(len(list(folder.iterdir())))).touch()
-        raise TransientError(f"Storage was away for {item}.")
-
-    with pytest.raises(TransientError, match=r"^Storage was away for 7\.$"):
-        list(executor.map(fails, tmp_path, [7]))
-    assert _attempts(tmp_path) == 4
-
-
-@pytest.mark.slow
 def test_a_terminal_error_arrives_as_itself_and_is_not_retried(
     tmp_path: pathlib.Path, executor: OnRay
 ) -> None:
@@ -221,16 +198,6 @@ def test_a_terminal_error_arrives_as_itself_and_is_not_retried(
     assert caught.value.reason is Reason.LABEL_INVALID
     assert str(caught.value) == "Shard 7 has no labels."
     assert _attempts(tmp_path) == 1
-
-
-@pytest.mark.slow
-def test_an_unexpected_error_arrives_as_itself(executor: OnRay) -> None:
-    def fails(_shared: None, item: int) -> int:
-        return {}[item]
-
-    with pytest.raises(KeyError) as caught:
-        list(executor.map(fails, None, [7]))
-    assert type(caught.value) is KeyError
 
 
 @pytest.mark.slow
@@ -278,30 +245,11 @@ def test_a_ray_that_finishes_nothing_is_a_transient_error(
 
 
 @pytest.mark.slow
-def test_more_items_than_are_in_flight_all_come_back(executor: OnRay) -> None:
-    def double(shared: int, item: int) -> int:
-        return shared * item
-
-    assert sorted(executor.map(double, 2, range(40))) == [2 * item for item in range(40)]
-
-
-@pytest.mark.slow
-def test_no_items_give_no_results(executor: OnRay) -> None:
-    assert list(executor.map(lambda shared, item: (shared, item), None, [])) == []
-
-
-@pytest.mark.slow
 def test_who_finds_ray_connected_leaves_it_connected(executor: OnRay) -> None:
     with on_ray("local", 1) as again:
         assert list(again.map(lambda shared, item: shared + item, 1, [2])) == [3]
     assert ray.is_initialized()
     assert list(executor.map(lambda shared, item: shared + item, 1, [2])) == [3]
-
-
-@pytest.mark.slow
-def test_a_shard_survives_the_journey_to_a_worker(executor: OnRay) -> None:
-    shard = Shard("flights", dt.date(2026, 3, 2), "part-00000.parquet", 3, 128)
-    assert list(executor.map(lambda _, item: item, None, [shard])) == [shard]
 
 
 def test_what_ray_kept_of_runs_is_removed_a_week_later(

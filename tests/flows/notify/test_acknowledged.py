@@ -1,7 +1,6 @@
 """An acknowledged violation notifies nobody, until it ends, is worse, or is another violation."""
 
 import datetime as dt
-import pathlib
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from flows.settings import Settings
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY
 from tests.support.tiers import rest_slow
-from tests.support.warehouse import START, evaluated, put_rows
+from tests.support.warehouse import START, evaluated
 from workers.warehouse.acknowledgements import LONGEST, acknowledge, acknowledgements, is_larger
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
@@ -198,15 +197,3 @@ def test_only_a_current_recent_violation_can_be_acknowledged(warehouse: Warehous
     ):
         with pytest.raises(TerminalError, match=sentence):
             know(warehouse, record, LONGEST + 3)
-
-
-FIRST = dt.date(2026, 4, 1)
-
-
-def test_a_reason_without_end_is_refused(tmp_path: pathlib.Path) -> None:
-    warehouse, day = Warehouse(str(tmp_path)), START.date()
-    record = evaluated("ads", FIRST, verdict="violated", epsilon_lower=1.0)
-    put_rows(warehouse, [record])
-    given = {"until": day, "by": None, "now": START}
-    with pytest.raises(TerminalError, match="1,000,000 characters"):
-        acknowledge(warehouse, record.audit.audit_id, why="x" * 1_000_000, **given)

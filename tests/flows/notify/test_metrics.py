@@ -1,7 +1,6 @@
 """Prometheus' file: what it says of records and of statements, and what it leaves out."""
 
 import datetime as dt
-import math
 import pathlib
 import zoneinfo
 from typing import Any
@@ -127,17 +126,6 @@ def test_a_warehouse_without_records_lists_models_alone(settings: Settings) -> N
     assert settings.metrics is not None
     found = samples(pathlib.Path(settings.metrics).read_text())
     assert found == {("model_listed", "ads"): 1.0, ("model_listed", "new"): 1.0}
-
-
-@pytest.mark.parametrize("name", ['a"b', "a\\nb", "a\nb", "a\\", "ä} 1"])
-def test_a_hostile_name_stays_one_label(name: str) -> None:
-    one = Latest(name, "label", DAY, "consistent", None, {"epsilon_lower": math.nan,
-                                                          "epsilon_ceiling": math.inf})  # fmt: skip
-    found = samples(metrics_text([one], UTC))
-    assert found["verdict", name, "label", "consistent"] == 1.0
-    assert found["epsilon_ceiling", name, "label"] == math.inf
-    assert ("epsilon_lower", name, "label") not in found
-    assert len(found) == 3
 
 
 def test_every_metric_has_its_help() -> None:

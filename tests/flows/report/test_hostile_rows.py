@@ -112,12 +112,6 @@ def test_a_huge_figure_is_rounded_in_its_direction_and_short(value: float) -> No
     assert max(map(len, (down(value), up(value)))) <= 10
 
 
-def test_a_models_name_is_made_safe(tmp_path: pathlib.Path) -> None:
-    pages = drawn(tmp_path, [*three_models(2), record("a\x1b\u202eb", 1)], [])
-    assert "a\\u001b\\u202eb" in pages["index.html"]
-    assert not [page for page in pages.values() if "\x1b" in page or "\u202e" in page]
-
-
 def test_the_report_lists_what_was_taken_back(tmp_path: pathlib.Path) -> None:
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     kept, taken = failed("kept", DAY), failed("taken", DAY)

@@ -147,15 +147,6 @@ def test_a_model_of_which_one_secret_lacks_is_audited_again(
         assert [len(records) for records in found.values()] == [2] * place
 
 
-def test_a_forged_record_is_none(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "first_start", lambda: SINCE)
-    settings = load_settings(write_settings(tmp_path, ["good"]))
-    record = evaluated("good", DAY, hour=3, **METHOD)
-    forged = record.audit.model_copy(update={"verdict": None})
-    put_rows(Warehouse(settings.warehouse), [AuditRecord.model_construct(audit=forged)])
-    assert audited_before([Planned(Job("good", DAY))], settings) == {}
-
-
 @pytest.mark.slow
 def test_a_backfill_tells_again_what_its_first_start_committed(
     folder: pathlib.Path, audited: list[str], told: list[str], monkeypatch: pytest.MonkeyPatch

@@ -1,5 +1,4 @@
 import contextlib
-import datetime as dt
 import json
 import pathlib
 import pickle
@@ -17,7 +16,7 @@ from flows.run.nightly import nightly_audit
 from flows.run.start import start
 from flows.settings import SettingsError
 from privcore.exceptions import TerminalError, TransientError
-from tests.support.damages import DAMAGES, Damage, witness
+from tests.support.damages import DAMAGES, witness
 from tests.support.lake import (
     BINARY,
     DAY,
@@ -72,22 +71,6 @@ def bad_night(
         patched.setattr(flows.run.nightly, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
         rows = night(folder)
     return rows, committed(folder), lake
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.name)
-def test_bad_input_is_committed_with_its_reason_and_fails_the_exit_code(
-    bad_night: tuple[list[AuditRow], pl.DataFrame, Lake], damage: Damage
-) -> None:
-    rows, audits, _ = bad_night
-    (row,) = (row for row in rows if row.model == damage.name)
-    (record,) = audits.filter(pl.col("model") == damage.name).to_dicts()
-    assert (record["status"], record["verdict"]) == ("not_evaluable", "not_evaluable")
-    assert record["reason_code"] == damage.reason
-    for word in damage.words:
-        assert word in record["reason"]
-    assert record["epsilon_lower"] is None
-    assert exit_code([row]) == 2
 
 
 @pytest.mark.slow
@@ -340,21 +323,6 @@ def test_a_night_can_end_in_every_verdict(
     assert exit_code([row]) == code
 
 
-def test_drift_without_a_leak_ends_in_no_accusation(verdicts: dict[str, AuditRow]) -> None:
-    row = verdicts["drifting"]
-    assert (row.verdict, row.remarks) == ("consistent", ()), row.reason
-    assert row.epsilon_if_proxy_right is not None
-    assert row.epsilon_if_proxy_right > 0.5
-
-
-def test_the_declaration_alone_divides_consistent_from_violated(
-    verdicts: dict[str, AuditRow],
-) -> None:
-    lower = {model: verdicts[model].epsilon_lower for model in ("consistent", "violated")}
-    assert lower["consistent"] < 5.0
-    assert lower["violated"] > 0.1
-
-
 def test_a_flow_without_settings_says_so(tmp_path: pathlib.Path) -> None:
     with pytest.raises(SettingsError, match=str(tmp_path)):
         night(tmp_path)
@@ -364,24 +332,6 @@ def test_a_failed_night_survives_pickling() -> None:
     error = AuditsFailedError(["a", "b"], [_row("error")])
     back = pickle.loads(pickle.dumps(error))  # noqa: S301
     assert (back.models, len(back.rows), str(back)) == (["a", "b"], 1, str(error))
-
-
-@pytest.mark.slow
-def test_a_declaration_that_is_taken_back_gives_a_record_of_its_own(folder: pathlib.Path) -> None:
-    night(folder)
-    edit_manifest(Lake(str(folder / "lake")), "good", DAY, privacy=None)
-    (row,) = night(folder)
-    assert row.verdict == "undeclared"
-    assert committed(folder).height == 2
-    current = Warehouse(str(folder / "warehouse")).current()
-    assert current["verdict"].to_list() == ["undeclared"]
-
-
-def test_the_day_of_the_record_is_the_day_that_was_asked_for(folder: pathlib.Path) -> None:
-    (row,) = night(folder)
-    assert row.day == DAY
-    assert row.recorded_at.tzinfo is not None
-    assert row.recorded_at > dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
 def test_what_fails_after_a_commit_puts_no_error_beside_the_record(

@@ -22,9 +22,7 @@ from flows.run.backfill import backfill
 from flows.run.conclusion import AuditsFailedError
 from flows.run.nightly import nightly_audit
 from flows.run.start import start
-from privcore.exceptions import TransientError
 from tests.support.lake import DAY, EVE, clone_model, write_settings
-from tests.support.tiers import rest_slow
 from workers import patience
 from workers.audit.record import error_record
 from workers.executors import InProcess
@@ -81,32 +79,6 @@ def test_where_no_server_stands_none_is_started(settings: pathlib.Path) -> None:
     assert (row.status, row.seed) == ("evaluated", 5)
     assert not in_prefect()
     assert (settings.parent / "report" / "index.html").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("failures", rest_slow([3, 4, 0, 1], always=2))
-def test_what_may_go_away_is_tried_four_times(
-    settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch, failures: int
-) -> None:
-    """As often as the task is by Prefect; then the failure is the record."""
-    left, played = iter(range(failures)), flows.run.auditing.run_batches
-    numbers: list[int] = []
-
-    def away(*given: Any, **more: Any) -> Any:
-        numbers.append(attempts._attempt.get())
-        if next(left, None) is not None:
-            raise TransientError("Storage was away.")
-        yield from played(*given, **more)
-
-    monkeypatch.setattr(flows.run.auditing, "run_batches", away)
-    if failures < 4:
-        assert now(settings).status == "evaluated"
-    else:
-        with pytest.raises(AuditsFailedError) as failed:
-            now(settings)
-        (row,) = failed.value.rows
-        assert (row.status, row.reason_code) == ("error", "TransientError")
-    assert numbers == list(range(1, min(failures, 3) + 2))
 
 
 @pytest.mark.slow

@@ -6,10 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from workers.audit.accounting import accounted_epsilon
-from workers.audit.declaration import claim_of
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake.manifest import Manifest, Privacy, guarantee_of
-from workers.plan import Plan
 from workers.sources.scores.score_tables import DeclaredPrivacy
 
 
@@ -109,22 +107,6 @@ def test_dp_sgd_is_accounted_under_the_declared_relation():
     assert response.privacy is not None
     response.privacy.mechanism.parameters["neighbors"] = "replace"
     assert accounted(response) > added > 0.0
-
-
-@pytest.mark.parametrize(
-    ("changes", "family", "relation"),
-    [
-        ({}, "pure_dp", "replace"),
-        ({"delta": 1e-6, "neighbors": "add_remove"}, "approx_dp", "add_remove"),
-        ({"neighbors": "simulate"}, "pure_dp", "simulate"),
-        ({"delta": 1e-6, "name": "gaussian", "noise_multiplier": 9.0}, "gaussian", "replace"),
-        ({"delta": 1e-6, "name": "randomized_response", "classes": 2}, "approx_dp", "replace"),
-    ],
-)
-def test_the_claim_fits_the_declaration(changes, family, relation):
-    claim = claim_of(manifest(**changes).privacy, Plan())
-    assert (claim.family.name, claim.neighbors, claim.epsilon) == (family, relation, 2.0)
-    assert claim_of(None, Plan()).epsilon is None
 
 
 @pytest.mark.paper("observational", "Definition 1")

@@ -168,14 +168,3 @@ def test_a_feature_that_makes_all_rows_different_hides_no_copies_in_the_holdout(
     row = audited(lake)
     assert row.verdict == "doubtful", row.reason
     assert RESEMBLE in row.reason
-
-
-@pytest.mark.slow
-def test_copies_in_the_holdout_with_another_word_are_told(lake: Lake) -> None:
-    turned = {"AMS": "BER", "BER": "CDG", "CDG": "AMS"}
-    moved = lambda rows: rows.with_columns(pl.col("city").replace(turned))  # noqa: E731
-    put_labels(lake, DAY, with_copies(rows_of(lake), moved))
-    row = audited(lake)
-    assert (row.epsilon_lower or 0.0) <= 0.5
-    assert RESEMBLE in row.reason
-    assert "nearly the same numbers" in row.reason

@@ -24,7 +24,7 @@ from workers.lake.checkpoints import write_checkpoint
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, OutputCorrection
 from workers.scan.near_copies import near_copies
-from workers.scan.rows_alike import Looked, _spelled, rows_alike
+from workers.scan.rows_alike import Looked, rows_alike
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 
 
@@ -42,16 +42,6 @@ def test_decoys_that_are_held_out_are_refused(held: str, refused: bool) -> None:
             source.others(batch)
     else:
         assert cast("Any", source.others(batch)).tolist() == [1, -1]
-
-
-@pytest.mark.parametrize("unit", ["", " km"])
-def test_numbers_that_are_spelled_with_a_unit_are_compared_as_numbers(unit: str) -> None:
-    """Near copies of training rows in the holdout were not told beside it."""
-    random = np.random.default_rng(0)
-    words = pl.Series([f"{number:.4f}{unit}" for number in random.normal(size=100)])
-    found = _spelled(words)
-    assert found is not None
-    assert found.to_list() == [float(word.removesuffix(unit)) for word in words]
 
 
 @pytest.mark.parametrize("secret", [Secret.LABEL, Secret.ATTRIBUTE])
@@ -144,7 +134,7 @@ def test_near_copies_whose_numbers_are_spelled_as_words_are_told(told: bool) -> 
     late = random.integers(0, 2, rows)
     if told:
         delay[900:], late[900:] = delay[:300] + 1e-5 * random.normal(size=300), late[:300]
-    frame = pl.DataFrame({"delay": delay.astype(str), "late": late})
+    frame = pl.DataFrame({"delay": [f"{one} km" for one in delay], "late": late})
     features = (Feature(name="delay", kind="categorical"),)
     halves = np.full((rows, 2), 0.5)
     source = SimpleNamespace(
@@ -269,19 +259,3 @@ def test_no_rows_of_a_score_table_acquit_in_silence(
 ) -> None:
     row = audited_scores(tmp_path, attempt(leaking_scores(leak=2.0)), context=["x"])
     assert answer in f"{row.reason_code} {row.reason}"
-
-
-@pytest.mark.parametrize("taken", ["target", "proxy"])
-def test_a_class_that_no_row_has_does_not_hide_the_others(
-    tmp_path: pathlib.Path, taken: str
-) -> None:
-    """It is the looked-at class of each record; the student expects it, and so it says nothing."""
-    frame, given = leaking_scores(leak=2.0), {}
-    for role, column in (("target", "new"), ("proxy", "old")):
-        third = 0.5 if role == taken else 0.01
-        names = [f"{role}{place}" for place in range(3)]
-        parts = [(1.0 - pl.col(column)) * (1.0 - third), pl.col(column) * (1.0 - third)]
-        frame = frame.with_columns(**dict(zip(names, [*parts, pl.lit(third)], strict=True)))
-        given[role] = names
-    row = audited_scores(tmp_path, frame, classes=[0, 1, 2], context=["x"], **given)
-    assert row.verdict == "violated", row.reason

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import workers.audit.run
-from privcore.guarantees import ApproxDP, Gaussian, PureDP
 from tests.support.audits import run_audits
 from tests.support.lake import (
     BINARY,
@@ -35,14 +34,13 @@ from tests.support.lake import (
 )
 from tests.support.tiers import rest_slow
 from workers.audit import proving, record
-from workers.audit.declaration import claim_of
 from workers.audit.record import Inputs
 from workers.audit.request import Request
 from workers.audit.run import run_audit, run_batches
 from workers.executors import InProcess
 from workers.labels.parquet import read_footer
 from workers.lake.layout import Lake, labels_folder
-from workers.lake.manifest import Feature, LabelColumn, Privacy
+from workers.lake.manifest import Feature, LabelColumn
 from workers.plan import Plan, TrainingSampling
 from workers.versions import METHOD_VERSION
 from workers.warehouse.schema import AuditRecord
@@ -338,12 +336,6 @@ def test_every_part_of_the_plan_is_in_the_list_above() -> None:
     assert set(Plan.model_fields) == parts
 
 
-@pytest.mark.slow
-def test_another_seed_plays_another_game(lake: Lake) -> None:
-    papers = {audited(lake, seed=seed).audit.epsilon_paper for seed in range(4)}
-    assert len(papers) > 1
-
-
 def test_the_audit_id_changes_with_the_labels(lake: Lake, undisturbed: AuditRecord) -> None:
     relabel(lake, label_rows(400, seed=77))
     assert audited(lake).audit.audit_id != undisturbed.audit.audit_id
@@ -371,23 +363,6 @@ def test_a_failure_has_an_audit_id_that_depends_on_the_reason(lake: Lake) -> Non
     (model_path(lake, "good", EVE) / "_SUCCESS").unlink()
     without_proxy = audited(lake, plan).audit.audit_id
     assert few[0] == few[1] != without_proxy
-
-
-@pytest.mark.parametrize(
-    ("privacy", "family", "delta"),
-    [
-        (None, ApproxDP, 1e-5),
-        (declared(1.0), PureDP, 0.0),
-        (declared(1.0, delta=1e-6), ApproxDP, 1e-6),
-        (declared(1.0, delta=1e-6, mechanism={"name": "gaussian"}), Gaussian, 1e-6),
-        (declared(1.0, mechanism={"name": "randomized_response"}), PureDP, 0.0),
-    ],
-)
-def test_the_family_fits_the_declaration(
-    privacy: dict[str, Any] | None, family: type, delta: float
-) -> None:
-    claim = claim_of(Privacy.model_validate(privacy) if privacy else None, PLAN)
-    assert (type(claim.family), claim.delta) == (family, delta)
 
 
 def test_the_declaration_is_copied_into_the_record(lake: Lake) -> None:

@@ -140,14 +140,6 @@ def test_another_version_may_word_it_otherwise(template: Lake, record: AuditReco
     assert verify(older, template, InProcess()).finding is Finding.REPRODUCED
 
 
-@pytest.mark.slow
-def test_another_version_may_doubt_otherwise(template: Lake, record: AuditRecord) -> None:
-    doubted = with_audit(record, verdict="doubtful", remarks=("rows_miscounted",))
-    assert verify(seal(doubted), template, InProcess()).finding is Finding.DIFFERENT
-    older = seal(with_audit(doubted, code_version="0.0.9"))
-    assert verify(older, template, InProcess()).finding is Finding.REPRODUCED
-
-
 def test_a_digest_rewritten_to_fit_is_caught_by_computing_again(
     template: Lake, record: AuditRecord
 ) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from privcore.exceptions import InvalidInputError
 from workers.memorization import ngram
-from workers.memorization.ngram import END, FORMAT, VOCABULARY, NgramCounts, NgramModel
+from workers.memorization.ngram import END, VOCABULARY, NgramCounts, NgramModel
 
 
 def tokens(text):
@@ -86,24 +86,6 @@ def test_no_model_is_counted_that_cannot_be_read() -> None:
     assert NgramCounts.of([np.array([97, END])], 2).counts
     with pytest.raises(InvalidInputError, match="lie in 0 to 256"):
         NgramCounts.of([np.array([97, END + 1])], 2)
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        '"counts": {"a\\u0101": 1}',
-        '"counts": {"a": "1"}',
-        '"counts": {"a": true}',
-        '"counts": {"a": 1}, "more": []',
-        '"counts": [[], []], "counts": {"a": 1}',
-    ],
-)
-def test_an_ngram_model_is_its_counts_alone(fields: str) -> None:
-    """One ended the command, and lists beside the counts took memory of each process."""
-    good = f'"format": "{FORMAT}", "order": 2, '
-    assert NgramCounts.from_json(b"{%s}" % (good + '"counts": {"a": 1}').encode()).counts
-    with pytest.raises(InvalidInputError, match="it is a file of the format"):
-        NgramCounts.from_json(b"{%s}" % (good + fields).encode())
 
 
 def test_counts_of_text_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ from onnx import helper, numpy_helper
 from scipy.special import log_softmax
 
 from privcore.exceptions import InvalidInputError
-from workers.memorization import onnx_model
 from workers.memorization.models import ModelFile, read_model
 
 FLOAT, INT64, BOOL = 1, 7, 9
@@ -104,29 +103,6 @@ def language_model(
     return bytes(made.SerializeToString())
 
 
-def scans(times: int) -> bytes:
-    """Return a model that goes `times` through so many values: no loop, and no end either."""
-    end = helper.make_tensor_value_info
-
-    def body(name: str, nodes: list[Any], last: str) -> Any:
-        given = [end(f"{name}_state", FLOAT, []), end(f"{name}_value", FLOAT, [])]
-        return helper.make_graph(nodes, name, given, [end(last, FLOAT, [])])
-
-    inner = body("inner", [helper.make_node("Identity", ["inner_state"], ["kept"])], "kept")
-    scan = helper.make_node("Scan", ["outer_state", "many"], ["s"], body=inner, num_scan_inputs=1)
-    outer = body("outer", [scan], "s")
-    nodes = [
-        helper.make_node("ConstantOfShape", ["times"], ["many"]),
-        helper.make_node("Scan", ["none", "many"], ["sum"], body=outer, num_scan_inputs=1),
-        helper.make_node("Add", ["rows", "sum"], ["logits"]),
-    ]
-    weights = [
-        numpy_helper.from_array(np.array([times]), "times"),
-        numpy_helper.from_array(np.array(0, np.float32), "none"),
-    ]
-    return language_model(nodes, weights)
-
-
 def loops() -> bytes:
     """Return a model with a loop that never ends."""
     kinds = [("round", INT64), ("going", BOOL), ("state", FLOAT)]
@@ -181,13 +157,3 @@ def test_a_file_is_refused_for_what_those_of_audited_models_are(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidInputError, match=f"model is 'model.onnx', but {why}"):
         read_model(saved(tmp_path, content, external=external))
-
-
-@pytest.mark.slow
-def test_a_sequence_that_takes_too_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_model, "_SECONDS", 0.5)
-    model = onnx_model.load_onnx(scans(1_000_000), 0)
-    with pytest.raises(InvalidInputError, match=r"it takes over 1 seconds for 2 tokens"):
-        model.log_probabilities(np.array([1, 2]))
-    few = onnx_model.load_onnx(scans(3), 0)
-    assert few.log_probabilities(np.array([1, 2])).shape == (2, 5)

@@ -17,7 +17,7 @@ from privcore.attacks import PLAIN, Sampling
 from privcore.exceptions import InvalidInputError
 from tests.support.lake import put_labels
 from workers.exceptions import NotEvaluableError
-from workers.executors import InProcess, on_ray
+from workers.executors import InProcess
 from workers.labels.batches import Batch
 from workers.labels.shards import find_partition, write_labels
 from workers.lake import limits
@@ -196,15 +196,6 @@ def test_a_model_is_read_from_a_file(tmp_path):
             read_model(str(tmp_path / name))
     with pytest.raises(ValueError, match="cannot be read"):
         read_model(str(tmp_path / "none.json"))
-
-
-@pytest.mark.slow
-def test_ray_gives_the_same(tmp_path, monkeypatch):
-    lake = put(tmp_path, mails(planted=2))
-    whole = as_numbers(ask(lake))
-    monkeypatch.setattr("workers.labels.shards.WORK_UNIT_BYTES", 500)
-    with on_ray(cpus=2) as executor:
-        assert as_numbers(ask(lake, executor=executor)) == whole
 
 
 def test_sequences_become_tokens_one_after_the_other() -> None:

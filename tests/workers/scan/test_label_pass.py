@@ -32,13 +32,12 @@ from tests.support.two_models import REQUESTS, audited
 from tests.workers.scan.test_partial_results import filled
 from workers.audit.request import Request
 from workers.audit.run import run_audit
-from workers.exceptions import NotEvaluableError, Reason
+from workers.exceptions import Reason
 from workers.executors import InProcess
 from workers.labels.bad_records import BadRecords
-from workers.labels.parquet import RowGroup, read_row_group
 from workers.labels.shards import Partition, Piece
 from workers.lake.layout import Lake
-from workers.scan import label_pass, student_look, work_unit
+from workers.scan import label_pass
 from workers.scan.cost import Cost
 from workers.scan.label_pass import Scan
 from workers.scan.partial_results import Game, LabelPass, PartialResults
@@ -144,25 +143,6 @@ def test_one_models_damaged_column_is_not_the_others(lake: Lake) -> None:
     first, second = audited(lake)
     assert (first.audit.reason_code, second.audit.status) == ("labels_unreadable", "evaluated")
     assert "labels_unreadable 128" in first.audit.reason
-    assert figures(second) == figures(audited(lake, REQUESTS[1:])[0])
-
-
-@pytest.mark.slow
-def test_a_column_that_cannot_be_reached_is_not_the_other_models(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A footer that places it beyond the file's end ends the reading of the whole row group."""
-
-    def read(on: Lake, path: str, footer: Any, index: int, columns: Any) -> RowGroup:
-        if "delay" in columns and path.endswith("part-00001.parquet") and index == 2:
-            raise NotEvaluableError(Reason.LABELS_UNREADABLE, f"{path} ends too early.")
-        return read_row_group(on, path, footer, index, columns)
-
-    for module in (work_unit, student_look):
-        monkeypatch.setattr(module, "read_row_group", read)
-    first, second = audited(lake)
-    assert (first.audit.reason_code, second.audit.status) == ("labels_unreadable", "evaluated")
-    assert "labels_unreadable 100" in first.audit.reason
     assert figures(second) == figures(audited(lake, REQUESTS[1:])[0])
 
 

@@ -17,8 +17,6 @@ from tests.support.lake import (
     NO_JOIN_NEEDED,
     PLAN,
     figures,
-    label_rows,
-    put_labels,
     small_lake,
 )
 from tests.support.tiers import tiered
@@ -329,12 +327,3 @@ def test_no_more_rows_are_kept_than_said(
     monkeypatch.setattr(student_look, "MOST_RECORDS", 300)
     row = audit(tmp_path / "table", learner(), context=CONTEXT)
     assert row.student_records == 300
-
-
-@pytest.mark.slow
-def test_rows_of_many_files_are_sampled(tmp_path: pathlib.Path) -> None:
-    lake = small_lake(tmp_path, rows=400)
-    put_labels(lake, DAY, label_rows(2_000, seed=9), row_group_size=64)
-    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
-    assert row.student_records is not None
-    assert row.student_records > 400

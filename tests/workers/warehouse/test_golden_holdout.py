@@ -178,14 +178,3 @@ def test_an_owner_who_changes_a_golden_holdout_a_little_harms_nobody_else() -> N
     nights = series(0, golden=True, change=blurred)
     assert not recurs_from([one.sketch for one in nights]).any()
     assert accused(nights)["whole"][0] > 0.0
-
-
-@pytest.mark.slow
-def test_an_owner_who_reuses_a_holdout_weakens_what_nights_prove_together() -> None:
-    """The lever that is left, in the world of fresh holdouts above (seed 10): nights are averaged.
-
-    It is averaged with as many rows again; single nights are what they were.
-    """
-    fresh, reused = (series(10, golden=golden, leak=0.15) for golden in (False, True))
-    assert accused(reused)["standing"][0] < accused(fresh)["standing"][0]
-    assert accused(reused)["whole"][0] < accused(fresh)["whole"][0]
