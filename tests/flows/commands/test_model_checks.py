@@ -25,7 +25,6 @@ from tests.support.lake import (
     put_model,
     write_settings,
 )
-from tests.support.tiers import rest_slow
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
@@ -127,16 +126,15 @@ FAULTS: dict[str, tuple[Fault, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("whole", rest_slow([False, True]))
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_the_audit_would_refuse_is_found_in_its_own_words(
-    folder: pathlib.Path, fault: str, whole: bool
+    folder: pathlib.Path, fault: str
 ) -> None:
     lake = Lake(str(folder / "lake"))
     broken, words = FAULTS[fault]
     broken(lake)
     with pytest.raises(TerminalError) as refused:
-        check_model(load_settings(), "good", DAY, whole=whole)
+        check_model(load_settings(), "good", DAY)
     assert words in str(refused.value)
     assert str(refused.value).endswith(".")
     record = run_audit(lake, "good", DAY, plan=load_settings().plan, executor=InProcess())

@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 
 from flows.notify.alerts import Alert, Event
-from flows.run.maintain_warehouse import maintain_warehouse
 from flows.run.withdrawing import delete_audits, withdraw_audit
 from flows.settings import load_settings
 from tests.flows.conftest import Command
@@ -17,7 +16,6 @@ from tests.support.warehouse import commit_night, evaluated, failed, night, put_
 from workers import executors
 from workers.audit.run import run_audit
 from workers.executors import InProcess
-from workers.warehouse.maintenance import KEPT_DAYS
 from workers.warehouse.store import Warehouse
 
 USAGE = 64
@@ -77,14 +75,6 @@ def test_a_moment_that_is_none_is_refused(privaudit: Command) -> None:
     assert "YYYY-MM-DDTHH:MM" in err
 
 
-@pytest.mark.usefixtures("warehouse")
-def test_sql_knows_the_views(privaudit: Command) -> None:
-    _, out, _ = privaudit("sql", "select model, excess from violations", "--json")
-    assert json.loads(out) == [{"model": "good", "excess": -0.25}]
-    _, out, _ = privaudit("sql", "select epsilon_lower_7_days as e from epsilon_windows", "--json")
-    assert len(json.loads(out)) == 2
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("warehouse")
 def test_export_writes_files_and_says_which(privaudit: Command) -> None:
@@ -117,25 +107,6 @@ def test_compact_says_what_it_did_and_deletes_only_where_asked(
     assert warehouse.scan("audits").collect().height == 3
     code, _, err = privaudit("compact", "--retain", "0")
     assert (code, err.count("\n")) == (3, 1)
-
-
-def test_the_flow_compacts_and_keeps_as_long_as_the_command(
-    warehouse: Warehouse, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("flows.run.maintain_warehouse.prefect.get_run_logger", _Silent)
-    write_settings(tmp_path, ["good"])
-    warehouse.commit(evaluated("other", DAY))
-    done = maintain_warehouse.fn(settings=str(tmp_path / "privaudit.toml"))
-    assert {table.table: table.files_after for table in done}["audits"] == 1
-    assert warehouse.current().height == 3
-    from flows.commands.warehouse import compact  # noqa: PLC0415
-
-    assert compact.__kwdefaults__["retain"] == KEPT_DAYS
-
-
-class _Silent:
-    def info(self, *_: object) -> None:
-        """Say nothing."""
 
 
 @pytest.mark.slow

@@ -112,28 +112,6 @@ def played_at(monkeypatch: pytest.MonkeyPatch, time: dt.datetime) -> None:
 
 
 @pytest.mark.slow
-def test_the_night_waits_for_an_input_and_audits_when_it_is_there(
-    folder: pathlib.Path, clock: list[dt.datetime], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock.append(at(2))
-    mark = model_path(Lake(str(folder / "lake")), "twin", DAY) / "_SUCCESS"
-    mark.unlink()
-    waited: list[float] = []
-
-    def arrives(seconds: float) -> None:
-        waited.append(seconds)
-        if len(waited) == 2:
-            mark.touch()
-
-    monkeypatch.setattr(flows.run.nightly, "time", type("T", (), {"sleep": staticmethod(arrives)}))
-    rows = start(nightly_audit, day=DAY, settings=settings_of(folder))
-    assert len(waited) == 2
-    assert [(row.model, row.status) for row in rows] == [
-        ("good", "evaluated"), ("twin", "evaluated"),
-    ]  # fmt: skip
-
-
-@pytest.mark.slow
 def test_at_the_deadline_the_record_says_what_is_missing(
     folder: pathlib.Path, clock: list[dt.datetime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,19 +185,6 @@ def test_an_input_is_missing_until_its_mark_is_there(folder: pathlib.Path) -> No
     (model / "_SUCCESS").unlink()
     assert str(missing("twin")).startswith("models/twin/")
     assert missing("../twin") is None
-
-
-@pytest.mark.slow
-def test_a_manifest_that_names_another_dataset_than_the_settings_is_refused(
-    folder: pathlib.Path,
-) -> None:
-    file = folder / "privaudit.toml"
-    file.write_text(file.read_text().replace('"twin"', '"twin"\ndataset = "flights"'))
-    good, twin = start(nightly_audit, day=DAY, settings=str(file))
-    assert good.status == "evaluated"
-    assert (twin.verdict, twin.reason_code) == ("not_evaluable", "manifest_invalid")
-    assert "twin-labels" in twin.reason
-    assert "flights" in twin.reason
 
 
 @pytest.mark.slow

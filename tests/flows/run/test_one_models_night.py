@@ -23,7 +23,7 @@ from tests.support.lake import DAY, PLAN, clone_model, edit_manifest, label_path
 from tests.support.lake import write_settings as write
 from tests.support.tiers import tiered
 from workers.audit.request import Request
-from workers.executors import InProcess, LostWorkerError, PanicError
+from workers.executors import InProcess, LostWorkerError
 from workers.lake.layout import Lake
 from workers.sources.checkpoints import label_places
 from workers.warehouse.schema import AuditRow
@@ -90,14 +90,12 @@ Panic.__module__ = "pyo3_runtime"
             (lambda: LostWorkerError("Ray lost a worker."), "LostWorkerError", 1),
             # Storage may come back: Prefect tries all of them again before each is tried alone.
             (lambda: TransientError("Storage was away."), "TransientError", 4),
-            (lambda: ZeroDivisionError("x"), "ZeroDivisionError", 1),
-            (lambda: PanicError("PanicException"), "PanicError", 1),
             (MemoryError, "MemoryError", 1),
         ],
         always=3,
-        slow=3,
+        slow=1,
     ),
-    ids=["panic", "worker", "storage", "error", "panic-on-ray", "memory"],
+    ids=["panic", "worker", "storage", "memory"],
 )
 def test_a_group_that_fails_is_tried_model_by_model(
     lake: Lake,
@@ -129,11 +127,8 @@ def test_a_request_to_stop_is_no_failure_of_a_model(
         lambda lake: (model_path(lake, "bad") / "manifest.json").write_text("[" * 100_000),
         lambda lake: (shutil.rmtree(model_path(lake, "bad").parent),
                       model_path(lake, "bad").parent.symlink_to("bad")),
-        lambda lake: (model_path(lake, "bad") / "manifest.json").write_text('{"a":' * 1_000),
-        lambda lake: (shutil.rmtree(model_path(lake, "bad")),
-                      model_path(lake, "bad").symlink_to(f"day={DAY}")),
-    ], always=1, slow=3),
-    ids=["lists", "folder-loop", "objects", "loop"],
+    ], always=1, slow=1),
+    ids=["lists", "folder-loop"],
 )  # fmt: skip
 def test_a_model_whose_inputs_cannot_even_be_looked_for_has_a_record(
     lake: Lake, damage: Callable[[Lake], Any]

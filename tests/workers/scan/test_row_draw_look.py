@@ -22,7 +22,6 @@ from tests.support.lake import (
     PLAN,
     Shuffled,
     declared,
-    edit_manifest,
     figures,
     label_path,
     label_rows,
@@ -258,24 +257,6 @@ def test_a_column_that_one_model_cannot_read_moves_no_others_lots(
         RowDraw(0, 0),
         count(shared, games[1], SimpleNamespace(columns="ab"), ""),
     )
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("few")
-def test_the_lots_of_a_model_do_not_depend_on_another_beside_it(lake: Lake) -> None:
-    """The other model takes a column that the labels lack, and its audit is refused."""
-    put_model(lake, DAY, model="other", privacy=declared())
-    put_model(lake, EVE, model="other", privacy=declared())
-    for day in (EVE, DAY):
-        edit_manifest(lake, "other", day, features=[{"name": "gone", "kind": "numeric"}])
-    requests = [Request("other", PLAN), Request("good", PLAN)]
-    together = {
-        record.audit.model: record
-        for record in run_audits(lake, DAY, requests, executor=InProcess())
-    }
-    (alone,) = run_audits(lake, DAY, requests[1:], executor=InProcess())
-    assert together["other"].audit.status == "not_evaluable"
-    assert figures(together["good"]) == figures(alone)
 
 
 @pytest.mark.slow
