@@ -69,8 +69,7 @@ def test_ten_holdout_rows_are_inconclusive(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("delta", [0.9, 0.5, 1.0 / len(TRAIN), 0.99 / len(TRAIN)])
-@pytest.mark.parametrize("limit", [(2.0, None), (None, 2.0), (2.0, 2.0)])
+@pytest.mark.parametrize(("delta", "limit"), [(0.5, (2.0, None)), (0.99 / len(TRAIN), (None, 2.0))])
 def test_no_delta_lets_a_leak_pass(
     tmp_path: pathlib.Path, delta: float, limit: tuple[float | None, float | None]
 ) -> None:
