@@ -256,14 +256,6 @@ def test_every_models_page_lies_in_the_reports_folder() -> None:
         assert page.strip(".")
 
 
-def test_no_field_of_an_alert_calls_anybody() -> None:
-    """The id of an alert about a total holds a unit, in the words of its owner."""
-    named = "flights <!channel> [Sign in](https://evil.example) \x1b[2J"
-    alert = Alert(Event.TOTAL_EXCEEDED, "good", DAY, "A total.", "Why.", (), None, audit_id=named)
-    assert not set("<>\x1b") & set(str(alert.payload()["audit_id"]))
-    assert "](" not in str(alert.payload()["audit_id"])
-
-
 def test_no_bytes_are_a_formula_in_csv() -> None:
     assert as_csv(pl.DataFrame({"x": [b"=A1"]})) == "x\n3d4131\n"  # it ended the command
 

@@ -106,15 +106,6 @@ def test_axe_finds_nothing(opened, name):
     assert len(found.response["passes"]) > 15
 
 
-@pytest.mark.parametrize("name", tiered(["index.html", BROKEN], always=1, slow=1))
-def test_axe_finds_enough_contrast_in_the_dark(opened, name):
-    found = Axe().run(
-        opened(name, width=390, scheme="dark"), options={"runOnly": ["color-contrast"]}
-    )
-    assert found.violations_count == 0, found.generate_report()
-    assert found.response["passes"]
-
-
 def test_a_text_in_a_plot_follows_the_scheme(opened):
     seen = set()
     for scheme in ("light", "dark"):

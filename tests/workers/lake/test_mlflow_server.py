@@ -6,7 +6,6 @@ import pathlib
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -15,10 +14,8 @@ import httpx
 import pytest
 from pyarrow import fs
 
-from privcore.exceptions import TransientError
 from tests.support.object_store import empty_bucket, object_store
 from workers.exceptions import NotEvaluableError, Reason
-from workers.lake import mlflow_registry, mlflow_server
 from workers.lake.mlflow_registry import find_registered, read_artifact
 
 pytestmark = pytest.mark.slow
@@ -167,37 +164,3 @@ def test_a_real_registry_leads_to_a_native_file_wherever_its_artifacts_lie(
                 asked(client, "registered-models/alias", name=name, alias=ALIAS, version=version)
                 with pytest.raises(NotEvaluableError, match=r"below no place|another server"):
                     find_registered(f"models:/{name}@{ALIAS}", allowed)
-
-
-@pytest.fixture
-def slow_server() -> Iterator[str]:
-    """A server that sends its headers byte by byte, and never all of them."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def answer(connection: socket.socket) -> None:
-            with contextlib.suppress(OSError), connection:
-                connection.sendall(b"HTTP/1.1 200 OK\r\nX-Slow: ")
-                while True:
-                    connection.sendall(b"x")
-                    time.sleep(0.1)
-
-        def listen() -> None:
-            with contextlib.suppress(OSError):
-                while True:
-                    connection, _ = server.accept()
-                    threading.Thread(target=answer, args=(connection,), daemon=True).start()
-
-        threading.Thread(target=listen, daemon=True).start()
-        yield f"http://127.0.0.1:{server.getsockname()[1]}"
-        server.shutdown(socket.SHUT_RDWR)
-
-
-def test_a_registry_that_is_never_silent_and_never_done_is_given_up(
-    slow_server: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", slow_server)
-    monkeypatch.setattr(mlflow_server, "_SECONDS_IN_ALL", 1.0)
-    begin = time.monotonic()
-    with pytest.raises(TransientError, match="did not answer in full within 1 seconds"):
-        mlflow_registry.find_registered("models:/ads@today")
-    assert time.monotonic() - begin < 20.0

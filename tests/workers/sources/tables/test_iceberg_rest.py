@@ -8,7 +8,6 @@ import json
 import os
 import pathlib
 import socket
-import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,7 +23,6 @@ from tests.support.object_store import empty_bucket, object_store
 from tests.support.rest_catalog import SECRET, handler_of, serving
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
-from workers.sources.tables import table_child
 from workers.sources.tables.day_tables import TablePlace
 from workers.sources.tables.table_files import TableDay, find_day
 from workers.sources.tables.table_look import look
@@ -365,30 +363,6 @@ def test_an_answer_of_5_gb_is_not_read(
     with hostile(monkeypatch, tmp_path, answers | {path: endless}):
         assert f"more than {limits.CATALOG_BYTES:,} bytes" in refused(Reason.TOO_LARGE)
     assert sum(sent) < 2 * limits.CATALOG_BYTES
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("path", ["config", "scores"])
-def test_a_slow_drip_ends_with_the_time_of_one_lookup(
-    table: dict[str, Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, path: str
-) -> None:
-    stop = threading.Event()
-
-    def drip(self: Stranger) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", "1000000")
-        self.end_headers()
-        while not stop.wait(0.2):
-            self.wfile.write(b" ")
-            self.wfile.flush()
-
-    monkeypatch.setattr(limits, "TABLE_SECONDS", 3)
-    table_child._contained.cache_clear()
-    answers = {"config": says(200, {"defaults": {}, "overrides": {}}), "scores": says(200, table)}
-    with hostile(monkeypatch, tmp_path, answers | {path: drip}):
-        assert "within 3 seconds" in refused(Reason.TOO_LARGE)
-    stop.set()
-    table_child._contained.cache_clear()
 
 
 @pytest.mark.parametrize("code", [429, 503])
