@@ -191,18 +191,6 @@ def test_a_warehouse_that_is_not_there_is_a_sentence(
     assert (str(folder / "warehouse") in answer.err, answer.err.count("\n")) == (True, 1)
 
 
-@pytest.mark.usefixtures("audited")
-def test_sql_answers_over_the_three_tables(privaudit: Command) -> None:
-    query = "select model, count(*) as n from audits join audit_bounds using (audit_id) group by 1"
-    assert json.loads(privaudit("sql", query, "--json").out)[0]["model"] == "good"
-    table = privaudit("sql", query)
-    assert table.code == 0
-    assert "good" in table.out
-    assert json.loads(privaudit("sql", "select count(*) n from audit_promises", "--json").out)[0][
-        "n"
-    ]
-
-
 @pytest.mark.parametrize("query", ["select nothing from audits", "selec 1", ""])
 def test_a_bad_query_is_one_sentence_and_exit_code_3(
     folder: pathlib.Path, privaudit: Command, query: str

@@ -6,7 +6,6 @@ import shutil
 import sys
 from collections.abc import Callable
 
-import polars as pl
 import pytest
 
 from flows import cli
@@ -96,15 +95,6 @@ def test_each_secret_has_a_record_windows_and_a_place_in_the_report(
     shown = capsys.readouterr().out
     for name in ("good (attribute:city)", "good (membership)"):
         assert name in shown
-
-
-@pytest.mark.slow
-def test_the_same_night_again_leaves_the_same_records(audited: pathlib.Path) -> None:
-    before = Warehouse(str(audited / "warehouse")).current(every_secret=True)["audit_id"].to_list()
-    start(audit_model, model="good", day=DAY, settings=str(audited / "privaudit.toml"))
-    warehouse = Warehouse(str(audited / "warehouse"))
-    assert warehouse.scan("audits").select(pl.len()).collect().item() == 3
-    assert warehouse.current(every_secret=True)["audit_id"].to_list() == before
 
 
 @pytest.mark.slow

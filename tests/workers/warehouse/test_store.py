@@ -1,6 +1,4 @@
-import concurrent.futures
 import datetime as dt
-import multiprocessing
 import pathlib
 from typing import Any
 
@@ -13,7 +11,6 @@ from tests.support.lake import (
     EVE,
     PLAN,
     clone_model,
-    commit_all,
     model_path,
     small_lake,
 )
@@ -239,18 +236,6 @@ def test_sql_sees_the_tables(warehouse: Warehouse, record: AuditRecord) -> None:
     assert query(warehouse, "select count(*) from audit_promises").item() == len(record.promises)
 
 
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [("select nothing from audits", "nothing"), ("selec 1", "selec"), ("", "query")],
-)
-def test_a_query_that_cannot_be_answered_is_one_sentence(
-    warehouse: Warehouse, asked: str, words: str
-) -> None:
-    with pytest.raises(TerminalError, match=words) as caught:
-        query(warehouse, asked)
-    assert "\n" not in str(caught.value)
-
-
 def test_columns_have_their_types_and_their_descriptions() -> None:
     schema = arrow_schema(AuditRow)
     assert str(schema.field("day").type) == "date32[day]"
@@ -277,23 +262,6 @@ def test_a_table_written_before_a_column_existed_is_read_and_grows(
     grown = warehouse.scan("audits").sort("model").collect()
     assert record.audit.epsilon_game is not None
     assert grown["epsilon_game"].to_list() == [record.audit.epsilon_game, None]
-
-
-@pytest.mark.slow
-def test_several_processes_commit_at_once(warehouse: Warehouse, record: AuditRecord) -> None:
-    shares = [
-        [record, *(failure(f"model-{process}-{i}") for i in range(3))] for process in range(3)
-    ]
-    spawned = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(3, mp_context=spawned) as pool:
-        answers = list(pool.map(commit_all, [warehouse.uri] * 3, shares))
-    audits = warehouse.scan("audits").collect()
-    expected = {row.audit.audit_id for share in shares for row in share}
-    assert len(expected) == 10
-    assert sorted(audits["audit_id"]) == sorted(expected)
-    assert [answer[1:] for answer in answers] == [[True] * 3] * 3
-    assert sum(answer[0] for answer in answers) == 1
-    assert warehouse.scan("audit_bounds").collect().height == len(record.bounds)
 
 
 def test_the_audits_of_a_repaired_model_are_all_kept(lake: Lake, warehouse: Warehouse) -> None:
@@ -345,14 +313,3 @@ def test_an_exploratory_refutation_stays_no_nights_verdict(warehouse: Warehouse)
     commit_night(warehouse, "violated", exploratory=True, labels_digest="x" * 64)
     own = commit_night(warehouse, "consistent")
     assert warehouse.current()["audit_id"].to_list() == [own]
-
-
-def test_a_whole_identifier_names_one_audit_whatever_else_begins_so(warehouse: Warehouse) -> None:
-    """With a longer one beside it no audit could be verified: `give more digits`, and none were."""
-    honest = evaluated("ads", DAY)
-    known = honest.audit.audit_id
-    forged = honest.audit.model_copy(update={"audit_id": f"{known}0"})
-    put_rows(warehouse, [honest, AuditRecord(audit=forged)])
-    assert warehouse.whole_id(known) == known
-    with pytest.raises(TerminalError, match="2 audit ids begin with"):
-        warehouse.whole_id(known[:8])
