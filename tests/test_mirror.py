@@ -76,15 +76,13 @@ ELSEWHERE = {
     "workers/lake/formats/test_onnx.py": "workers.lake.formats.onnx_session",
     "workers/lake/formats/test_formats.py": (
         "workers.lake.formats.catboost workers.lake.formats.contract workers.lake.formats.lightgbm "
-        "workers.lake.formats.trees "
         "workers.lake.formats.xgboost"
     ),
     "workers/lake/test_output_correction.py": "workers.lake.checkpoints",
     "workers/lake/test_places.py": "workers.lake.layout",
     "workers/publication/test_statement_store.py": "workers.publication.charges",
     "workers/sources/checkpoints/test_in_place.py": (
-        "workers.sources.external_inputs workers.sources.checkpoints.label_places "
-        "workers.sources.checkpoints.predicted"
+        "workers.sources.external_inputs workers.sources.checkpoints.label_places"
     ),
     "workers/sources/test_proposal.py": "workers.sources.predicted_label",
     "workers/sources/scores/test_query_rows.py": "workers.databases",
@@ -131,9 +129,7 @@ ELSEWHERE = {
         "flows.commands.operate flows.commands.options flows.commands.show flows.failures"
     ),
     "flows/commands/test_gate_files.py": "flows.commands.gate_options flows.notify.gate_summary",
-    "flows/run/test_file_audit.py": (
-        "flows.next_steps.gate_decision workers.sources.checkpoints.given_files"
-    ),
+    "flows/run/test_file_audit.py": "flows.next_steps.gate_decision",
     "flows/commands/test_manifest.py": "workers.sources.manifest_proposal",
     "flows/commands/test_model_checks.py": "workers.audit.rehearsal",
     "flows/settings/test_settings.py": (

@@ -20,7 +20,7 @@ from flows.notify.gate_summary import (
 )
 from flows.run.file_audit import Limit, audit_files
 from privcore.exceptions import TerminalError
-from workers.lake.mlflow_promotion import Version, check_version, promote
+from workers.lake.mlflow_registry import Version, check_version, promote
 from workers.lake.places import check_uri, local_path
 from workers.sources.checkpoints.label_tables import LabelTable
 from workers.sources.proposal import propose

@@ -10,8 +10,7 @@ from workers.audit.run import run_audit
 from workers.lake.layout import Lake
 from workers.lake.manifest import MAX_EPSILON
 from workers.plan import Plan
-from workers.sources.checkpoints.given_files import in_place_files
-from workers.sources.checkpoints.in_place import find_rows
+from workers.sources.checkpoints.in_place import find_rows, in_place_files
 from workers.sources.checkpoints.label_tables import LabelTable
 from workers.sources.scores.score_tables import DeclaredPrivacy
 from workers.warehouse.schema import AuditRecord

@@ -16,7 +16,6 @@ import re
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -231,8 +230,7 @@ class Lake:
 
         Raises:
             NotEvaluableError: `path_outside`; on disk, a link leads to a folder, or two names to
-                one file, so that rows would be read several times. Or the folder cannot be read,
-                or an object store lists a file twice.
+                one file, so that rows would be read several times. Or the folder cannot be read.
             TransientError: storage kept failing.
         """
         files = self.files
@@ -245,18 +243,11 @@ class Lake:
             return self.patiently(lambda: _files_on_disk(top), folder or self.uri)
         selector = fs.FileSelector(folder, recursive=True, allow_not_found=True)
         start = len(folder) + 1 if folder else 0
-        listed = sorted(
+        return sorted(
             _label_file(entry)._replace(name=entry.path[start:])
             for entry in self.patiently(lambda: files.get_file_info(selector), folder or self.uri)
             if entry.type == fs.FileType.File
         )
-        if twice := [one.name for one, after in pairwise(listed) if one.name == after.name]:
-            raise NotEvaluableError(
-                Reason.PATH_UNREADABLE,
-                f"Storage lists {folder}/{twice[0]} twice, and its rows would count twice: see "
-                "what answers for it.",
-            )
-        return listed
 
     def label_file(self, path: str) -> LabelFile:
         """Return a label file as the lake lists it now."""

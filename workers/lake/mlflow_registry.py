@@ -9,18 +9,20 @@ settings allow; nothing else is opened, and no login is sent.
 https://mlflow.org/docs/latest/api_reference/rest-api.html
 """
 
+import hashlib
 import re
 import urllib.parse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from privcore.exceptions import TerminalError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.lake.day_paths import registry_address
 from workers.lake.formats import NAMES
 from workers.lake.layout import Lake
-from workers.lake.mlflow_server import asked, get, server_address
+from workers.lake.mlflow_server import asked, get, server_address, told
 from workers.lake.mlmodel import Flavor, UnreadableMLmodelError, read_flavors
 from workers.lake.places import bucket_of, placed, within
 
@@ -232,3 +234,57 @@ def _native(flavors: dict[str, Flavor], who: str) -> tuple[str, str]:
         "may hold code and is never read; log the model with mlflow.xgboost, mlflow.lightgbm, "
         "mlflow.catboost or mlflow.onnx, or give its probabilities as a table ([models.scores]).",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of a registered model, and the alias that is to name it."""
+
+    name: str
+    number: str
+    alias: str | None = None
+
+
+def check_version(version: Version, sha256: str) -> None:
+    """Refuse a version whose model file is another one than was audited.
+
+    Raises:
+        TerminalError: there is no such version, its file is another one, MLflow serves it with
+            code of its own, or the environment names no server.
+    """
+    found = find_version(version.name, version.number)
+    if found is None:
+        raise TerminalError(
+            f"The MLflow registry has no version {version.number} of {version.name}: give the "
+            "version that the training run registered."
+        )
+    if found.code:
+        raise TerminalError(
+            f"MLflow serves version {version.number} of {version.name} with code of its own, which "
+            "may answer otherwise than its file: log the model without code_paths."
+        )
+    content = read_artifact(found.folder, found.name, at_most=limits.CHECKPOINT_BYTES)
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise TerminalError(
+            f"Version {version.number} of {version.name} holds another model file than the target: "
+            "give the version that holds the file which is audited."
+        )
+
+
+def promote(version: Version, tags: Mapping[str, str]) -> None:
+    """Write tags of a version, and then move its alias.
+
+    Raises:
+        TerminalError: the version is gone, or the environment names no server.
+    """
+    named = {"name": version.name, "version": version.number}
+    calls = [("model-versions/set-tag", named | {"key": key, "value": value})
+             for key, value in tags.items()]  # fmt: skip
+    if version.alias is not None:
+        calls.append(("registered-models/alias", named | {"alias": version.alias}))
+    for method, content in calls:
+        if told(method, **content) is None:
+            raise TerminalError(
+                f"The MLflow registry does not take {method} for version {version.number} of "
+                f"{version.name}: see that the version is there and the alias is a valid name."
+            )

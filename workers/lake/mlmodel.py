@@ -1,7 +1,6 @@
 """Flavors of a registered model, as its file MLmodel lists them.
 
-Any user who may register a model writes MLmodel, in YAML. 562 bytes of merged aliases take 44 s and
-1.7 GB to read. So a contained child reads it, as text alone, and refuses aliases and merges.
+Any user who may register a model writes MLmodel, in YAML: a contained child reads it, as text.
 """
 
 from typing import NamedTuple
@@ -10,8 +9,6 @@ from workers.contained import Contained, ContainedError
 from workers.lake import limits
 
 _NULL = {"", "~", "null", "Null", "NULL"}
-_DEEPEST = 50
-"""Lists within lists; each level makes the scanner slower."""
 
 
 class UnreadableMLmodelError(Exception):
@@ -37,8 +34,7 @@ def read_flavors(content: bytes) -> dict[str, Flavor]:
     """Return what each flavor names.
 
     Raises:
-        UnreadableMLmodelError: it is no YAML with flavors, has aliases or merges, or takes too long
-            or too much memory.
+        UnreadableMLmodelError: it is no YAML with flavors, or takes too long or too much memory.
     """
     try:
         flavors: dict[str, list[str | None]] | None = _contained(content)
@@ -46,27 +42,14 @@ def read_flavors(content: bytes) -> dict[str, Flavor]:
         why = "it is not YAML" if error.kind == "raised" else f"reading it {error.why}"
         raise UnreadableMLmodelError(why) from None
     if flavors is None:
-        raise UnreadableMLmodelError("it lists no flavors, or has aliases, merges or deep lists")
+        raise UnreadableMLmodelError("it lists no flavors")
     return {name: Flavor(*named) for name, named in flavors.items()}
 
 
 def parse(content: bytes) -> dict[str, Flavor] | None:
-    """Return what the flavors name; runs in the contained child.
-
-    None: there are no flavors, or there is an alias or a merge, or lists are nested too deeply.
-    """
+    """Return what the flavors name, None where there are none; runs in the contained child."""
     import yaml  # noqa: PLC0415  # for a registry's models alone
 
-    depth = 0
-    for event in yaml.parse(content, Loader=yaml.BaseLoader):
-        if isinstance(event, yaml.AliasEvent):
-            return None
-        if isinstance(event, yaml.ScalarEvent) and event.value == "<<":
-            return None
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        if depth > _DEEPEST:
-            return None
     # BaseLoader makes text, lists and dictionaries, and calls nothing.
     document = yaml.BaseLoader(content).get_single_data()
     flavors = document.get("flavors") if isinstance(document, dict) else None

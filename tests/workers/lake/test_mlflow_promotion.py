@@ -11,7 +11,7 @@ from privcore.exceptions import TerminalError, TransientError
 from tests.support.mlflow_stub import Registry, mlflow_stub
 from workers import patience
 from workers.exceptions import NotEvaluableError
-from workers.lake.mlflow_promotion import Version, check_version, promote
+from workers.lake.mlflow_registry import Version, check_version, promote
 
 SHA256 = hashlib.sha256(b"a model").hexdigest()
 

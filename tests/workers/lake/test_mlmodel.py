@@ -8,12 +8,6 @@ from workers.lake import limits
 from workers.lake.mlmodel import Flavor, UnreadableMLmodelError, read_flavors
 
 BOMBS = {
-    "merges": "a0: &a0 {x: 1}\n"
-    + "".join(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}, *a{n - 1}]}}\n" for n in range(1, 30)),
-    "aliases": "a0: &a0 [x]\n"
-    + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)),
-    "itself": "flavors: &a {xgboost: *a}\n",
-    "one merge": "flavors: {xgboost: {<<: {data: model.ubj}}}\n",
     "deep": "flavors: " + "[" * 2_000_000,
     "sexagesimal": f"flavors: {'1:' * 1_000_000}1\n",
     "keys": "flavors: {" + ", ".join(f"? [{n}] : x" for n in range(1000)) + "}\n",

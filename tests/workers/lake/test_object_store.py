@@ -3,11 +3,9 @@
 import logging
 import pathlib
 from collections.abc import Iterator
-from types import SimpleNamespace
 
 import deltalake
 import polars as pl
-import pyarrow as pa
 import pytest
 from pyarrow import fs
 
@@ -30,7 +28,6 @@ from tests.support.object_store import empty_bucket, object_store
 from workers.audit.request import Request
 from workers.audit.run import run_audit
 from workers.audit.verify import Finding, verify
-from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
 from workers.lake.layout import Lake, open_filesystem
 from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
@@ -194,12 +191,3 @@ def stored(store: str) -> dict[str, bytes]:
     entries = files.get_file_info(fs.FileSelector("", recursive=True))
     paths = [entry.path for entry in entries if entry.type == fs.FileType.File]
     return {path: files.open_input_stream(path).read() for path in paths}
-
-
-def test_a_file_that_storage_lists_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its rows played twice: 1.41 became 1.80."""
-    found = [pa.fs.FileInfo("labels/x.parquet", pa.fs.FileType.File, size=1)] * 2
-    store = SimpleNamespace(base_fs=None, get_file_info=lambda _: found)
-    monkeypatch.setattr(Lake, "files", store)
-    with pytest.raises(NotEvaluableError, match=r"lists labels/x\.parquet twice"):
-        Lake("s3://bucket").files_below("labels")

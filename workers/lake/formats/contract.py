@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -62,21 +61,6 @@ class LoadedModel:
     classes: tuple[str, ...] | None = None
     takes: tuple[tuple[str, str], ...] = ()
     known: dict[str, set[str]] = field(default_factory=dict, repr=False)
-
-    def __post_init__(self) -> None:
-        """Refuse a category of two codes.
-
-        Raises:
-            ModelRefusedError: naming the first.
-        """
-        for known in self.categories:
-            if known is not None and len(dict(known)) < len(known):
-                values = Counter(value for value, _ in known)
-                twice = next(value for value, count in values.items() if count > 1)
-                raise ModelRefusedError(
-                    f"gives the category {twice!r:.100} two codes in one column, so that its rows "
-                    "have no one answer: train it on a column whose categories differ as text"
-                )
 
 
 class ModelFormat(Protocol):
@@ -154,3 +138,36 @@ def written_otherwise(column: pl.Series, known: str) -> str:
 def two_columns(second: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return both classes' probabilities, given the second's of shape (records,)."""
     return np.column_stack([1.0 - second, second])
+
+
+def check_children(children: NDArray[np.int64], nodes: int) -> None:
+    """Refuse children that are no nodes, and nodes with several parents.
+
+    Raises:
+        ModelRefusedError: the nodes are no tree: a reader might never end, or read what
+            is not there.
+    """
+    if children.size and (children.min() < 0 or children.max() >= nodes):
+        raise ModelRefusedError("has a tree whose nodes have children that are not there")
+    if np.bincount(children, minlength=1)[0] or np.unique(children).size < children.size:
+        raise ModelRefusedError("has a tree that runs in a circle")
+
+
+def check_places(what: str, places: NDArray[np.int64], count: int) -> None:
+    """Refuse places outside of `count`.
+
+    Raises:
+        ModelRefusedError: naming `what` is not there.
+    """
+    if places.size and (places.min() < 0 or places.max() >= count):
+        raise ModelRefusedError(f"has a tree that asks for {what} that is not there")
+
+
+def check_lengths(lengths: set[int], expected: int) -> None:
+    """Refuse arrays of other lengths.
+
+    Raises:
+        ModelRefusedError: they are not all of the expected length.
+    """
+    if lengths != {expected}:
+        raise ModelRefusedError("has a tree whose arrays are of different lengths")

@@ -19,12 +19,14 @@ from workers.lake.formats.contract import (
     LoadedModel,
     ModelRefusedError,
     answering,
+    check_children,
+    check_lengths,
+    check_places,
     timed,
     two_columns,
 )
 from workers.lake.formats.counted_rows import same_count
 from workers.lake.formats.matrix import as_matrix
-from workers.lake.formats.trees import check_children, check_lengths, check_places
 from workers.lake.manifest import Manifest
 
 NUMBERS = pl.Float64

@@ -91,11 +91,6 @@ def load(content: bytes) -> LoadedModel:
     strange = [each.type for each in given if each.type not in {*_TYPES, _TEXT}]
     if strange:
         raise ModelRefusedError(f"takes {strange[0]}: export it for numbers and text")
-    if chosen := [each.name for each in session.get_overridable_initializers()]:
-        raise ModelRefusedError(
-            f"takes an input with a value of its own ({chosen[0]!r:.80}), which a caller may give "
-            "otherwise and an audit does not: export it with keep_initializers_as_inputs=False"
-        )
     if any(each.shape and isinstance(each.shape[0], int) for each in given):
         raise ModelRefusedError(
             "takes a fixed number of rows: export it with a free first dimension"

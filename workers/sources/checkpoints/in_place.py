@@ -10,12 +10,15 @@ from typing import Any
 import pyarrow as pa
 from pydantic import TypeAdapter
 
+from privcore.exceptions import TerminalError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.parquet import read_footer
 from workers.lake.checkpoints import DeclaredManifest
 from workers.lake.day_paths import split_day_path
+from workers.lake.formats import ENDINGS
 from workers.lake.layout import LabelFile, Lake
 from workers.lake.manifest import Privacy
+from workers.lake.places import check_uri, local_path
 from workers.plan import Plan
 from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
 from workers.sources.checkpoints.checkpoint_source import (
@@ -32,7 +35,7 @@ from workers.sources.checkpoints.placed_models import (
     find_model_file,
     read_model_file,
 )
-from workers.sources.tables.table_files import TableDay, find_day, without_csv
+from workers.sources.tables.table_files import TableDay, find_day, parent_of, without_csv
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,3 +208,43 @@ def _stored_kind(found: TableDay, labels: LabelTable, feature: str) -> str | Non
 @functools.lru_cache(maxsize=8)
 def _schema(root: Lake, file: LabelFile) -> pa.Schema:
     return read_footer(root, file.name, listed=file).schema()
+
+
+def in_place_files(
+    target: str, proxy: str, labels: LabelTable, *, day: dt.date, privacy: Privacy | None
+) -> InPlace:
+    """Return the inputs of an audit of two model files on the rows of a table.
+
+    They are those of `[models.checkpoints]` and `[models.labels]`, pinned to these files: whatever
+    is tested there is tested here. A path does not say when a model was trained, so the proxy's
+    knowledge of the labels is tested, too.
+
+    Raises:
+        TerminalError: a file is missing, its ending names no framework, or an address holds a
+            credential.
+    """
+    audited = _placed(target, day, "target")
+    return InPlace(
+        labels=labels,
+        # Both files are pinned, so that no path is made of this template.
+        checkpoints=CheckpointPaths.model_validate({"path": "{day}", "format": audited.format}),
+        privacy=privacy,
+        target=audited,
+        proxy=_placed(proxy, day - dt.timedelta(days=1), "proxy"),
+    )
+
+
+def _placed(file: str, day: dt.date, role: str) -> PlacedModel:
+    local = local_path(file)
+    folder, name = parent_of(str(local) if local is not None else check_uri(file))
+    ending = f".{name.rpartition('.')[2].lower()}"
+    if ending not in ENDINGS:
+        raise TerminalError(
+            f"The {role} {file!r} ends in none of {', '.join(ENDINGS)}: save the model in the own "
+            "format of CatBoost, XGBoost or LightGBM, or as ONNX. Nothing else is read."
+        )
+    if not folder.has(name):
+        raise TerminalError(
+            f"The {role} {file!r} is not a file: give the path of the model's file."
+        )
+    return PlacedModel(day, folder.uri, name, ENDINGS[ending])

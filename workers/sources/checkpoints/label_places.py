@@ -3,7 +3,7 @@
 import datetime as dt
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,68 +18,6 @@ from workers.remark import RemarkKind, remarked
 from workers.sources.checkpoints.label_tables import LabelTable
 from workers.sources.tables.table_files import TableDay, partition_of
 from workers.sources.tables.table_rows import DayRows, check_table_columns
-
-
-class LabelPlace(Protocol):
-    """One day's labelled rows; it travels to every worker."""
-
-    @property
-    def days(self) -> tuple[dt.date, ...]:
-        """The days whose labels play, ascending; the audited one is the last."""
-
-    @property
-    def name(self) -> str:
-        """Name of the labels in the record."""
-
-    @property
-    def version(self) -> int | None:
-        """Version of the table that is read; None where there are no versions."""
-
-    @property
-    def label(self) -> str | None:
-        """The label's column, where it is another than that of the manifests."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns read besides the label and the features: the arm and, maybe, day and time."""
-
-    @property
-    def arm_column(self) -> str:
-        """The column that says which records were held out."""
-
-    @property
-    def reading(self) -> Hashable:
-        """Columns and rows that two games must have in common to share a model's inputs."""
-
-    def key(self) -> str:
-        """Return what sources have in common that can share one read."""
-
-    def meaning(self) -> dict[str, Any] | None:
-        """Return what the settings say that changes a number; None where manifests say it all."""
-
-    def find_partition(self) -> tuple[Lake, Partition]:
-        """Return the day's files, and below which root they lie."""
-
-    def stored(self, feature: Feature) -> Feature:
-        """Return a feature under the name of the column that holds it."""
-
-    def check_columns(self, footer: Footer, path: str, needed: NeededColumns) -> None:
-        """Raise `NotEvaluableError` unless a file has the columns; features as they are stored."""
-
-    def today(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return whether each row is of the day."""
-
-    def labels(self, batch: Batch, label: LabelColumn) -> tuple[NDArray[np.int64], BadRecords]:
-        """Return class indices, -1 for a bad record and for another day's; and what is bad."""
-
-    def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return whether each row was trained on, and whether it was held out."""
-
-    def hashed_kind(self, batch: Batch) -> str:
-        """Return whether a hash that divides the rows is of text or integers; "" for none."""
-
-    def where_rows_are(self, left_out: int) -> str:
-        """Return what to look at where too few rows play; `left_out` rows are of neither split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +84,6 @@ class LakeLabels:
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return what the column `split` says."""
         return batch.arms()
-
-    def hashed_kind(self, batch: Batch) -> str:
-        """Return that no hash divides the rows."""
-        del batch
-        return ""
 
     def where_rows_are(self, left_out: int) -> str:
         """Return what `split` has to say."""
@@ -251,10 +184,10 @@ class TableLabels:
         """Return whether training saw each row; neither where its label came too late for it."""
         return self.rows.arms(batch)
 
-    def hashed_kind(self, batch: Batch) -> str:
-        """Return whether a hash that divides the rows is of text or integers; "" for none."""
-        return self.rows.hashed_kind(batch)
-
     def where_rows_are(self, left_out: int) -> str:
         """Return which settings say whether a row is the day's, and of which split."""
         return self.rows.where_rows_are(left_out)
+
+
+LabelPlace = LakeLabels | TableLabels
+"""One day's labelled rows; it travels to every worker."""

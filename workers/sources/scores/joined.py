@@ -227,7 +227,7 @@ def _rows_of_day(part: JoinPart, join: Join, room: int) -> tuple[pl.DataFrame, i
         TransientError: storage kept failing.
     """
     root, columns = part.found.root, part.needed
-    frames, unplaced = [pl.DataFrame(part.kinds.empty_table())], 0
+    frames, unplaced = [_frame(Batch(part.kinds.empty_table(), part.found.name, ("", 0, 0)))], 0
     for file in part.found.files:
         footer = read_footer(root, file.name, columns, listed=file)
         for index in range(len(footer.groups)):
@@ -235,9 +235,8 @@ def _rows_of_day(part: JoinPart, join: Join, room: int) -> tuple[pl.DataFrame, i
             for table in group.batches(columns, rows=_BATCH_ROWS):
                 read = _as(table, part.kinds, file.name)
                 batch = Batch(read, file.name, (file.name, index, 0))
-                frame = pl.DataFrame([batch.column(name) for name in columns])
                 plays, lost = _plays(part, join, batch)
-                frames.append(frame.filter(plays))
+                frames.append(_frame(batch).filter(plays))
                 unplaced, room = unplaced + lost, room - int(frames[-1].estimated_size())
                 if room < 0:
                     raise NotEvaluableError(
@@ -249,6 +248,11 @@ def _rows_of_day(part: JoinPart, join: Join, room: int) -> tuple[pl.DataFrame, i
     asked = [pl.col(name).alias(new) for name, new in part.columns.items()]
     rows = pl.concat(frames, rechunk=False)
     return rows.select(pl.col(part.record).alias(_RECORD), *asked), unplaced
+
+
+def _frame(batch: Batch) -> pl.DataFrame:
+    """Return a batch's columns, read where a value that nobody can read is a sentence."""
+    return pl.DataFrame([batch.column(name) for name in batch.table.column_names])
 
 
 def _plays(part: JoinPart, join: Join, batch: Batch) -> tuple[NDArray[np.bool_], int]:

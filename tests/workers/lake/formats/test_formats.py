@@ -5,7 +5,6 @@ import pathlib
 import pickle
 import random
 import re
-from collections.abc import Callable
 from typing import Any
 
 import catboost
@@ -49,8 +48,7 @@ from workers.labels.columns import Batch
 from workers.lake import formats
 from workers.lake.checkpoints import load, probabilities, read_checkpoint
 from workers.lake.formats import FILES
-from workers.lake.formats.contract import LoadedModel, ModelRefusedError
-from workers.lake.formats.trees import check_places
+from workers.lake.formats.contract import ModelRefusedError, check_places
 from workers.lake.layout import Lake
 from workers.lake.manifest import LabelColumn
 from workers.lake.model_sandbox import ModelDescription, UnreadableModelError, describe_model
@@ -461,30 +459,3 @@ def test_a_manifest_that_does_not_fit_is_refused(
     edit_manifest(lake, "good", DAY, **changes)
     with pytest.raises(NotEvaluableError, match=said):
         read_checkpoint(lake, "good", DAY)
-
-
-TWICE = {
-    "lightgbm": lambda content: content.replace(b'["AMS", "BER", "CDG"]', b'["AMS", "AMS", "CDG"]'),
-    "xgboost": lambda content: content.replace(
-        b"[65,77,83,66,69,82,67,68,71]", b"[65,77,83,65,77,83,67,68,71]"
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", TWICE)
-def test_a_category_of_two_codes_is_refused(kind: str) -> None:
-    """It was an unexpected error in the pass over the labels."""
-    frame = rows_with_gaps(600, seed=1)
-    made = train_lightgbm(frame) if kind == "lightgbm" else train_xgboost(frame, kind="json")
-    change: Callable[[bytes], bytes] = TWICE[kind]
-    assert describe_model(made.content, format=kind).class_count == 2
-    assert change(made.content) != made.content
-    with pytest.raises(UnreadableModelError, match="gives the category 'AMS' two codes"):
-        describe_model(change(made.content), format=kind)
-
-
-def test_categories_of_several_columns_may_be_alike() -> None:
-    one = (("a", 0), ("b", 1))
-    assert LoadedModel(None, (one, None, one)).categories[0] == one
-    with pytest.raises(ModelRefusedError, match="'None'"):
-        LoadedModel(None, (None, (("None", 0), ("None", 1))))

@@ -48,7 +48,7 @@ from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.plan import Attribute, Plan
-from workers.sources.checkpoints import predicted
+from workers.sources.checkpoints import checkpoint_source
 from workers.sources.checkpoints.in_place import InPlace
 from workers.sources.checkpoints.label_tables import LabelTable
 from workers.warehouse.record_digest import seal
@@ -207,13 +207,13 @@ def test_only_the_days_rows_are_scored(
     # Row groups of one day, of the other, and of both.
     both = pl.concat([stored(EVE), stored(DAY)])
     both.write_parquet(tmp_path / "t" / "all.parquet", row_group_size=600)
-    asked, inputs = [], predicted.as_inputs
+    asked, inputs = [], checkpoint_source.as_inputs
 
     def counting(model: Any, manifest: Any, frame: pl.DataFrame) -> Any:
         asked.append(frame.height)
         return inputs(model, manifest, frame)
 
-    monkeypatch.setattr(predicted, "as_inputs", counting)
+    monkeypatch.setattr(checkpoint_source, "as_inputs", counting)
     audit(InPlace(labels(tmp_path / "t"), paths(models), PRIVACY))
     # Both models share inputs; the student's sample asked about holdout rows of the day before.
     assert sorted(asked)[-2:] == [300, 600]
