@@ -82,25 +82,6 @@ class QueryRefusedError(TerminalError):
         super().__init__(f"The queried system refuses to answer: {rule} ({limit:g}).")
 
 
-class QueryFailedError(TerminalError):
-    """A queried system failed in a way that asking again cannot correct."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        self.kind = kind
-        self.message = message
-        super().__init__(f"The queried system failed with {kind}: {message}")
-
-
-class UnreadableAnswerError(TerminalError):
-    """A queried system answered with something that is no answer."""
-
-    def __init__(self, answer: Any) -> None:
-        self.answer = answer
-        super().__init__(
-            f"The queried system answered {answer!r}, but an answer is one finite number per query."
-        )
-
-
 class NoBoundsError(TerminalError):
     """A search by doubling ended without a range that holds all records."""
 
@@ -125,10 +106,7 @@ class ContradictoryAnswersError(TerminalError):
 
 
 INTERFACE_ERRORS = (
-    TransientError,
     QueryRefusedError,
-    QueryFailedError,
-    UnreadableAnswerError,
     NoBoundsError,
     ContradictoryAnswersError,
 )

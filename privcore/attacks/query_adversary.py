@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcore.attacks.noise_detection import NOISY, ONE, ZERO, NoiseRule
-from privcore.exceptions import InvalidInputError, TransientError, UnreadableAnswerError
+from privcore.exceptions import InvalidInputError
 from privcore.mechanisms.parameter_checks import check_parameter
 from privcore.mechanisms.threshold_queries import Predicates, QueryInterface
 
-_ATTEMPTS = 3
 _AT_ONCE = 1 << 22  # answers in memory, over all repetitions
 
 
@@ -73,9 +72,7 @@ class Adversary:
         """Return `ZERO`, `ONE`, `NOISY` or `QUIET` for each query, shape (queries,).
 
         Raises:
-            TransientError: the interface did not answer in three attempts.
-            UnreadableAnswerError: an answer is not one finite number per query.
-            TerminalError: the interface refused or failed.
+            TerminalError: the interface refused.
         """
         repetitions = self.rule.repetitions
         most = max(1, _AT_ONCE // repetitions)
@@ -87,7 +84,10 @@ class Adversary:
                 part = predicates.take(np.arange(predicates.size)[some])
             answers = np.empty((repetitions, part.size), dtype=np.float64)
             for repetition in range(repetitions):
-                answers[repetition] = self._ask(part, thresholds[some])
+                answers[repetition] = self.interface.answer(
+                    part, thresholds[some], epsilon=self.epsilon / repetitions
+                )
+                self.queries += part.size
             self.decisions += part.size
             signs[some] = self.rule.decide(answers, self.epsilon / repetitions)
         return signs
@@ -134,23 +134,6 @@ class Adversary:
             low[open_] = np.where(more, middle + 1, low[open_])
             high[open_] = np.where(more, high[open_], middle)
         return low
-
-    def _ask(self, predicates: Predicates, thresholds: NDArray[np.int64]) -> NDArray[np.float64]:
-        share = self.epsilon / self.rule.repetitions
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                answers = self.interface.answer(predicates, thresholds, epsilon=share)
-                break
-            except TransientError:
-                if attempt == _ATTEMPTS:
-                    raise
-        self.queries += predicates.size
-        if np.shape(answers) != thresholds.shape:
-            raise UnreadableAnswerError(np.shape(answers))
-        strange = ~np.isfinite(answers)
-        if np.any(strange):
-            raise UnreadableAnswerError(float(np.asarray(answers)[strange][0]))
-        return answers
 
     def _counts_by_windows(
         self, predicates: Predicates, most: NDArray[np.int64]

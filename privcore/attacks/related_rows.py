@@ -105,15 +105,6 @@ class ValueSketch:
         certain = values * divergence > -math.log(_BY_CHANCE)
         return (values, found, chance) if certain else None
 
-    def copies_cross(self) -> tuple[int, int, float] | None:
-        """Return what `too_many_crossings` does, where labels of one value are alike, too.
-
-        Rows of few features share a value by nature, and a holdout of every fifth row divides
-        neighbours. Copies of training rows have their labels.
-        """
-        found = self.too_many_crossings()
-        return found if found and self.agreement() >= _ALIKE else None
-
     def _by_value(self) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.float64]]:
         """Return of each value its rows, whether it crosses, and with which chance it would."""
         train, holdout = self.sums[:, _TRAIN], self.sums[:, _HOLDOUT]

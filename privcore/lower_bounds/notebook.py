@@ -1,6 +1,7 @@
 """One call for a notebook: probabilities and labels of both arms in, an honest statement out."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,15 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from privcore.attacks import (
     ArmsComparison,
     LabelCounts,
-    PaperScore,
     Tallies,
     Tally,
     generator,
-    grouped_odds,
     label_counts,
-    label_inference,
-    odds_cells,
-    stream_key,
+    odds_tally,
     suspect_sentence,
     unlike_arms,
     untested_sentence,
@@ -32,12 +29,11 @@ from privcore.lower_bounds.minimum import MINIMUM_CONTROL_RECORDS, MINIMUM_RECOR
 from privcore.lower_bounds.notebook_input import (
     Arm,
     CheckedArm,
-    aligned,
     check_number,
+    check_order,
     checked_arm,
     exchanged_sentence,
     knowing_sentence,
-    value_groups,
 )
 from privcore.lower_bounds.notebook_rows import (
     held_together_sentence,
@@ -59,7 +55,6 @@ def audit_probabilities(
     delta: float = 0.0,
     significance: float = 0.05,
     seed: int = 0,
-    repetitions: int = 0,
 ) -> AuditAnswer:
     """Audit one model for label privacy, from probabilities alone.
 
@@ -72,8 +67,6 @@ def audit_probabilities(
         delta: of the declaration.
         significance: allowed probability that `epsilon_lower` is wrong.
         seed: of the random choice among holdout records that the models see alike, and of folds.
-        repetitions: of the paper's game, whose figures are in `evidence.game` and enter no other;
-            without any they are NaN.
 
     Returns:
         `AuditAnswer`: `epsilon_lower`, `epsilon_if_proxy_right`, `epsilon_ceiling`, `claim_pvalue`,
@@ -104,7 +97,7 @@ def audit_probabilities(
         InvalidInputError: shapes that differ, probabilities outside [0, 1] or that do not sum to 1,
             labels that are not whole or no classes, arms without records or of different classes,
             a delta, significance or declared epsilon out of range, contexts of other shapes or one
-            without the other, or earlier models of other shapes or beside a context.
+            without the other, or pandas indexes that differ.
     """
     if epsilon_declared is not None:
         check_number("epsilon_declared", epsilon_declared, least=0.0, below=math.inf)
@@ -116,7 +109,7 @@ def audit_probabilities(
         significance=significance,
         epsilon=epsilon_declared,
     )
-    tallies, suspicion = _tallies(seen, held, seed, repetitions)
+    tallies, suspicion = _tallies(seen, held, seed)
     arms = tallies.compare_arms(generator(seed, "arms"))
     evidence = read_evidence(
         tallies,
@@ -213,7 +206,7 @@ def audit_models(
         rule = f"both models have the same classes in the same order; today's are {known[0]}"
         raise InvalidInputError("classes of yesterday", known[1], rule)
     given = {"rows": rows, "labels": labels, "holdout": holdout, "context": context}
-    rows, labels, holdout, context = aligned(given, "rows").values()
+    check_order(given)
     found = np.asarray(labels).ravel()
     classes = known[0] or known[1]
     if classes is not None:
@@ -295,10 +288,8 @@ def _too_few(training: CheckedArm, control: CheckedArm) -> str:
     return ""
 
 
-def _tallies(
-    training: CheckedArm, control: CheckedArm, seed: int, repetitions: int
-) -> tuple[Tallies, float | None]:
-    """Play the game on both arms, and count what both models and the student say.
+def _tallies(training: CheckedArm, control: CheckedArm, seed: int) -> tuple[Tallies, float | None]:
+    """Count on both arms what both models and the student say.
 
     Also returns how surely the target knows control labels beyond its student; None without one.
     """
@@ -306,32 +297,20 @@ def _tallies(
     if control.target.shape[1:] != classes:
         rule = f"there is a column for each of the training records' classes, {classes}"
         raise InvalidInputError("classes of control.target", control.target.shape[1:], rule)
-    game, control_game = (
-        _game(arm, repetitions, stream_key(seed, name))
-        for arm, name in ((training, "training"), (control, "control"))
-    )
-    groups = value_groups(training, control)
-    beside = second_reference(training, control, seed, groups)
+    beside = second_reference(training, control, seed)
     counted, control_counted = (_counted(*arm[:3]) for arm in (training, control))
     tallies = Tallies(
-        game=game,
-        control_game=control_game,
-        odds=grouped_odds(odds_cells(*training[:3]), groups[0], groups[2]),
-        control_odds=grouped_odds(odds_cells(*control[:3]), groups[1], groups[2]),
+        game=replace(Tally.zero(0), records=len(training.labels)),
+        control_game=replace(Tally.zero(0), records=len(control.labels)),
+        odds=(odds_tally(*training[:3]),),
+        control_odds=(odds_tally(*control[:3]),),
         classes=classes[0],
         student=beside.training,
         control_student=beside.control,
         labels=counted,
         control_labels=control_counted,
     )
-    return (tallies.with_mean_of_models() if training.earlier else tallies), beside.suspicion
-
-
-def _game(arm: CheckedArm, repetitions: int, key: int) -> Tally:
-    if repetitions == 0:
-        none = Tally.zero(0)
-        return Tally(len(arm.labels), none.guesses, none.correct)
-    return label_inference(*arm[:3], score=PaperScore(), repetitions=repetitions, key=key)
+    return tallies, beside.suspicion
 
 
 def _counted(

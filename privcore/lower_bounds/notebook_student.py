@@ -1,4 +1,4 @@
-"""The second reference of a notebook's arms: a student of their context, or earlier models."""
+"""The second reference of a notebook's arms: a student of their context."""
 
 from typing import NamedTuple
 
@@ -7,15 +7,14 @@ from numpy.typing import NDArray
 
 from privcore.attacks import (
     Context,
+    OddsTally,
     Student,
     StudentTallies,
     fit_student,
     folds_of,
-    grouped_odds,
     holdout_suspicion,
     label_counts,
     learned,
-    mean_of_models,
     odds_cells,
     probabilities_of,
     stream_key,
@@ -24,9 +23,6 @@ from privcore.attacks.hashing import record_streams
 from privcore.attacks.student import MOST_CLASSES
 from privcore.exceptions import InvalidInputError
 from privcore.lower_bounds.notebook_input import CheckedArm
-
-Groups = tuple[NDArray[np.int64], NDArray[np.int64], int]
-"""The group of each training and of each control record, and how many there are."""
 
 
 class SecondReference(NamedTuple):
@@ -44,29 +40,13 @@ class SecondReference(NamedTuple):
     suspicion: float | None = None
 
 
-def second_reference(
-    training: CheckedArm, control: CheckedArm, seed: int, groups: Groups
-) -> SecondReference:
-    """Return both arms against earlier models or a student of the context; of neither, nothing.
-
-    `groups` are those within which records are matched (`value_groups`).
+def second_reference(training: CheckedArm, control: CheckedArm, seed: int) -> SecondReference:
+    """Return both arms against a student of the context; without one, nothing.
 
     Raises:
-        InvalidInputError: contexts of other shapes or one without the other, one that has the
-            label as a column, or earlier models of other shapes or beside a context.
+        InvalidInputError: contexts of other shapes or one without the other, or one that has the
+            label as a column.
     """
-    arms, models = (training, control), len(training.earlier)
-    if models != len(control.earlier):
-        rule = f"there are as many as of the training records, {models}"
-        raise InvalidInputError("models of control.earlier", len(control.earlier), rule)
-    if models:
-        if any(arm.context is not None for arm in arms):
-            raise InvalidInputError("context", "beside earlier", "give one of both")
-        first, second = (
-            _against_models(arm, each, groups[2])
-            for arm, each in zip(arms, groups[:2], strict=True)
-        )
-        return SecondReference(first, second)
     if training.context is None and control.context is None:
         return SecondReference()
     looked_at = []
@@ -97,8 +77,8 @@ def second_reference(
         return SecondReference()
     of_proxy = fit_student(looked_at[1], learned(control.proxy), folds[1], of_proxy=True)
     first, second = (
-        _against(arm, seen, fold, of_target, of_proxy, each, groups[2])
-        for arm, seen, fold, each in zip(arms, looked_at, folds, groups[:2], strict=True)
+        _against(arm, seen, fold, of_target, of_proxy)
+        for arm, seen, fold in zip((training, control), looked_at, folds, strict=True)
     )
     said = of_target.predict(looked_at[1], folds[1])
     suspicion = holdout_suspicion(
@@ -118,25 +98,15 @@ def _check_no_label_among(context: NDArray[np.float64], labels: NDArray[np.int64
             raise InvalidInputError(f"column {place} of the context", "the label", rule)
 
 
-def _against_models(arm: CheckedArm, groups: NDArray[np.int64], number: int) -> StudentTallies:
-    said = mean_of_models([arm.proxy, *arm.earlier])
-    return StudentTallies(
-        grouped_odds(odds_cells(arm.target, said, arm.labels), groups, number),
-        label_counts(arm.proxy, arm.labels, student=said),
-    )
-
-
 def _against(
     arm: CheckedArm,
     seen: Context,
     folds: NDArray[np.int64],
     of_target: Student,
     of_proxy: Student | None,
-    groups: NDArray[np.int64],
-    number: int,
 ) -> StudentTallies:
     said = probabilities_of(of_target.predict(seen, folds))
-    odds = grouped_odds(odds_cells(arm.target, said, arm.labels), groups, number)
+    odds = (OddsTally.of_cells(odds_cells(arm.target, said, arm.labels)),)
     if of_proxy is None:
         return StudentTallies(odds, None)
     expected = probabilities_of(of_proxy.predict(seen, folds))

@@ -35,18 +35,13 @@ from .randomized_response import RandomizedResponse
 from .response_with_prior import RandomizedResponseWithPrior
 from .table_columns import Column
 from .threshold_queries import (
-    Between,
-    CallableInterface,
     Groups,
-    OneOf,
     Predicates,
     QueryInterface,
 )
 
 __all__ = [
-    "Between",
     "BootstrapLaplace",
-    "CallableInterface",
     "Column",
     "DataDependentEpsilon",
     "Groups",
@@ -55,7 +50,6 @@ __all__ = [
     "NoisyCountThreshold",
     "NoisyMax",
     "NoisySgd",
-    "OneOf",
     "Predicates",
     "ProtectedTable",
     "QueryInterface",

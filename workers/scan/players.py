@@ -109,8 +109,8 @@ def players(game: Game, batch: Batch) -> Players:
         rates, before = _rates(game, batch, labels), int(np.count_nonzero(holdout & known))
         holdout = holdout & _drawn(game, batch, rates)
         if plan.sampling.weight is not None:
-            ours, kept = (1.0 / rates[arm & known] for arm in (train, holdout))
-            weights = SamplingWeights.of(ours, held=before, kept=kept)
+            kept = int(np.count_nonzero(holdout & known))
+            weights = SamplingWeights.of(1.0 / rates[train & known], held=before, kept=kept)
     return Players(
         labels,
         np.flatnonzero(train & known),

@@ -9,13 +9,11 @@ together also in columns that no model takes.
 """
 
 import contextlib
-import itertools
 import operator
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -36,11 +34,6 @@ _ROW_GROUPS = 16
 """The row groups in which these may lie: each costs a request."""
 _FEW = 4096
 """The rows after which most columns are known to cross the arms."""
-_PARTLY = 3
-"""The sketches of rows by a part of what is known of them."""
-_MANY_WORDS = 64
-"""Different words of a category from which on words that are numbers may be no category."""
-_NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 _COLUMNS = 24
 """The columns that are looked at."""
 _COLUMN_BYTES, _BYTES = 1 << 23, 1 << 25
@@ -58,15 +51,11 @@ class RowsAlike:
         columns: the sketch of each column that was looked at; None once its values cross the arms.
         twins: the sketch of rows by all that is read of them but the label.
         near: sketches of rows by their features, one for each number of digits.
-        partly: sketches of rows by their numbers alone, by these and numbers that are stored as
-            words, and by the earlier model's answers alone: an owner may have a feature of its own,
-            which makes all rows different.
     """
 
     columns: dict[str, ValueSketch | None]
     twins: ValueSketch
     near: tuple[ValueSketch, ...] = (ValueSketch.zero(),) * len(NEAR_DIGITS)
-    partly: tuple[ValueSketch, ...] = (ValueSketch.zero(),) * _PARTLY
 
     @classmethod
     def none(cls) -> "RowsAlike":
@@ -79,11 +68,8 @@ class RowsAlike:
         for name, sketch in other.columns.items():
             mine = columns.get(name, ValueSketch.zero())
             columns[name] = None if mine is None or sketch is None else mine + sketch
-        near, partly = (
-            tuple(map(operator.add, one, two))
-            for one, two in ((self.near, other.near), (self.partly, other.partly))
-        )
-        return RowsAlike(columns, self.twins + other.twins, near, partly)
+        near = tuple(map(operator.add, self.near, other.near))
+        return RowsAlike(columns, self.twins + other.twins, near)
 
     def divided_whole(self) -> bool:
         """Return whether a column's values, or near copies, never cross; no label is read."""
@@ -141,55 +127,17 @@ class RowsAlike:
 
     def _pairs_sentence(self) -> str:
         """Return that near copies are in both arms too often, by the first digits that say it."""
-        near = ((each.too_many_crossings(), "nearly the same features") for each in self.near)
-        numbers = "nearly the same numbers"
-        alike = (numbers, numbers, "the same answer of the earlier model")
-        partly = zip((each.copies_cross() for each in self.partly), alike, strict=True)
-        for found, what in itertools.chain(near, partly):
-            if found:
+        for each in self.near:
+            if found := each.too_many_crossings():
                 groups, crossing, expected = found
                 return (
                     f"Holdout rows resemble training rows too often: of {groups:,} groups of few "
-                    f"rows with {what} {crossing:,} have rows of both, and a random holdout would "
-                    f"give {expected:,.0f}. If near copies share their labels, the target knows "
-                    "labels of the holdout, and this bound is too small. Draw the holdout at "
-                    "random from the rows that training takes."
+                    f"rows with nearly the same features {crossing:,} have rows of both, and a "
+                    f"random holdout would give {expected:,.0f}. If near copies share their "
+                    "labels, the target knows labels of the holdout, and this bound is too small. "
+                    "Draw the holdout at random from the rows that training takes."
                 )
         return ""
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return it as arrays, as a finished work unit keeps it."""
-        arrays: dict[str, NDArray[Any]] = {
-            "alike_twins": self.twins.hashes,
-            "alike_twin_sums": self.twins.sums,
-            "alike_columns": np.array(list(self.columns), dtype=np.str_),
-        }
-        for name, sketches in (("near", self.near), ("partly", self.partly)):
-            for place, each in enumerate(sketches):
-                arrays |= {f"{name}{place}": each.hashes, f"{name}{place}_sums": each.sums}
-        for place, sketch in enumerate(self.columns.values()):
-            if sketch is not None:
-                arrays |= {f"alike{place}": sketch.hashes, f"alike{place}_sums": sketch.sums}
-        return arrays
-
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> "RowsAlike":
-        """Return what `arrays` gave."""
-        columns = {
-            str(name): ValueSketch(arrays[f"alike{place}"], arrays[f"alike{place}_sums"])
-            if f"alike{place}" in arrays
-            else None
-            for place, name in enumerate(arrays["alike_columns"])
-        }
-        near, partly = (
-            tuple(
-                ValueSketch(arrays[f"{name}{place}"], arrays[f"{name}{place}_sums"])
-                for place in range(number)
-            )
-            for name, number in (("near", len(NEAR_DIGITS)), ("partly", _PARTLY))
-        )
-        twins = ValueSketch(arrays["alike_twins"], arrays["alike_twin_sums"])
-        return cls(columns, twins, near, partly)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,10 +181,7 @@ def rows_alike(batch: Batch, source: Source, scores: SharedScores, looked: Looke
         # No audit ends by a column that it does not need; one that it needs is refused by the scan.
         with contextlib.suppress(NotEvaluableError):
             columns[name] = _column(part.column(name)[played], rows)
-    near, numbers, spelled = _near(batch, source, played, rows)
-    said = pl.DataFrame({str(place): values for place, values in enumerate(proxy.T)})
-    answers = ValueSketch.of(said.hash_rows().to_numpy(), rows)
-    return RowsAlike(columns, twins, near, (numbers, spelled, answers))
+    return RowsAlike(columns, twins, _near(batch, source, played, rows))
 
 
 def columns_to_look_at(
@@ -290,20 +235,15 @@ def _names_values(kind: pa.DataType) -> bool:
 
 def _near(
     batch: Batch, source: Source, played: NDArray[np.int64], rows: NDArray[np.int64]
-) -> tuple[tuple[ValueSketch, ...], ValueSketch, ValueSketch]:
-    """Return the sketches of rows by their features to some digits; of no features, none.
-
-    The second is by the numbers alone, where there are words, too, and the third by these and by
-    words that are numbers.
-    """
-    none = ValueSketch.zero()
+) -> tuple[ValueSketch, ...]:
+    """Return the sketches of rows by their features to some digits; of no features, none."""
     try:
         features = source.context_features(batch)
         columns = [batch.feature(each).gather(played).alias(each.name) for each in features]
     except NotEvaluableError:  # the scan refuses what it needs
         columns = []
     if not columns:
-        return RowsAlike.none().near, none, none
+        return RowsAlike.none().near
     numeric = {each.name for each in features if each.kind == "numeric"}
     words = [column for column in columns if column.name not in numeric]
     numbers = {
@@ -316,23 +256,7 @@ def _near(
         near = pl.DataFrame({name: leading_digits(of, digits) for name, of in numbers.items()})
         hashes = pl.DataFrame([*words, *near]).hash_rows().to_numpy()
         found.append(ValueSketch.of(hashes, rows))
-    alone = ValueSketch.of(near.hash_rows().to_numpy(), rows) if words and numbers else none
-    spelled = [each for each in map(_spelled, words) if each is not None]
-    if not spelled:
-        return tuple(found), alone, none
-    both = [
-        *near,
-        *(pl.Series(each.name, leading_digits(each.to_numpy(), digits)) for each in spelled),
-    ]
-    return tuple(found), alone, ValueSketch.of(pl.DataFrame(both).hash_rows().to_numpy(), rows)
-
-
-def _spelled(words: pl.Series) -> pl.Series | None:
-    """Return many words as the first number in each; None where a tenth or more hold none."""
-    if words.n_unique() <= _MANY_WORDS:
-        return None
-    found = words.str.extract(_NUMBER, 0).cast(pl.Float64, strict=False)
-    return found.fill_null(float("nan")) if found.null_count() * 10 < found.len() else None
+    return tuple(found)
 
 
 def _column(values: pl.Series, rows: NDArray[np.int64]) -> ValueSketch | None:

@@ -1,7 +1,6 @@
 """Weights of sampled rows: of both arms they have to say the same share that training kept.
 
-A holdout row of a huge weight is left out, as if training had never kept one like it. So whoever
-writes weights could choose which holdout rows play.
+A holdout row of a huge weight is left out, as if training had never kept one like it.
 """
 
 import dataclasses
@@ -13,8 +12,6 @@ from numpy.typing import NDArray
 
 _MOST, _PARTS = 4096.0, 64
 """Largest weight that is told from larger ones, and parts of one: whole numbers add to the bit."""
-_RATES = 1 << 16
-"""Parts of a rate, which is 1 over a weight."""
 _CERTAIN, _LEAST = 4.5, 0.02
 """Standard errors, and share of the holdout rows, from which on a difference is told."""
 
@@ -29,9 +26,6 @@ class SamplingWeights:
         trained: training rows.
         weight: sum of their weights, in 64ths.
         square: sum of the squares of these.
-        rate: sum of their rates, in parts of 2^-16.
-        kept_rate: the same of the holdout rows that sampling keeps.
-        rate_square: sum of the squares of both.
     """
 
     held: int = 0
@@ -39,27 +33,12 @@ class SamplingWeights:
     trained: int = 0
     weight: int = 0
     square: int = 0
-    rate: int = 0
-    kept_rate: int = 0
-    rate_square: int = 0
 
     @classmethod
-    def of(
-        cls, weights: NDArray[np.float64], *, held: int, kept: NDArray[np.float64]
-    ) -> "SamplingWeights":
-        """Return the counts of rows, given the weights of the training and the kept rows."""
+    def of(cls, weights: NDArray[np.float64], *, held: int, kept: int) -> "SamplingWeights":
+        """Return the counts of rows, given the weights of the training rows."""
         parts = np.rint(np.minimum(weights, _MOST) * _PARTS).astype(np.int64)
-        rates, others = (np.rint(_RATES / each).astype(np.int64) for each in (weights, kept))
-        return cls(
-            held,
-            kept.size,
-            parts.size,
-            int(parts.sum()),
-            int(np.dot(parts, parts)),
-            int(rates.sum()),
-            int(others.sum()),
-            int(np.dot(rates, rates) + np.dot(others, others)),
-        )
+        return cls(held, kept, parts.size, int(parts.sum()), int(np.dot(parts, parts)))
 
     def __add__(self, other: "SamplingWeights") -> "SamplingWeights":
         """Return the counts of both sets of rows."""
@@ -71,14 +50,9 @@ class SamplingWeights:
 
         Training keeps a row of weight w with probability 1/w. So the share of all rows that it kept
         is 1 over the mean weight of training rows, and the same share of the holdout is kept here.
-        What is kept of it is then drawn like the training rows, with the same mean of 1/w.
         """
         if not (self.held and self.trained):
             return ""
-        return self._shares_sentence() or self._rates_sentence()
-
-    def _shares_sentence(self) -> str:
-        """Return that the arms say different shares."""
         mean = self.weight / self.trained
         variance = max(self.square / self.trained - mean**2, 0.0)
         said, seen = _PARTS / mean, self.kept / self.held
@@ -92,23 +66,4 @@ class SamplingWeights:
             f"those of holdout records that it would have kept {seen:.1%}. So the weights of one "
             "arm are wrong, or its rows were not drawn like the other's; the bound may be smaller "
             "than the leak: see how the column of sampling.weight is written."
-        )
-
-    def _rates_sentence(self) -> str:
-        """Return that the kept holdout rows have other rates than the training rows."""
-        if not self.kept:
-            return ""
-        rows = self.trained + self.kept
-        mean = (self.rate + self.kept_rate) / rows
-        variance = max(self.rate_square / rows - mean**2, 0.0)
-        trained, kept = self.rate / self.trained, self.kept_rate / self.kept
-        error = math.sqrt(variance * (1.0 / self.trained + 1.0 / self.kept))
-        if abs(trained - kept) < max(_LEAST * _RATES, _CERTAIN * error):
-            return ""
-        return (
-            "By their weights, training kept rows like its own with a mean probability of "
-            f"{trained / _RATES:.1%}, and rows like the holdout rows that play with "
-            f"{kept / _RATES:.1%}. Of rows that were drawn alike both are the same, so the weights "
-            "of one arm are wrong; the bound may be smaller than the leak: see how the column of "
-            "sampling.weight is written."
         )

@@ -234,20 +234,6 @@ def test_rows_are_repeated_where_labels_disagree_a_tenth_as_often_as_expected(va
     assert sketch_with(given).repeated() == pytest.approx(share)
 
 
-@pytest.mark.parametrize("alike", [True, False])
-def test_copies_cross_where_their_labels_are_alike(alike):
-    """A holdout of every second row divides neighbours, whose labels are their own; seed 336."""
-    random = np.random.default_rng(336)
-    first = random.integers(0, 2, 600)
-    second = first if alike else random.integers(0, 2, 600)
-    pairs = np.repeat(np.arange(600, dtype=np.uint64), 2)
-    labels = np.stack([first, second], axis=1).ravel()
-    rows = row_sums(labels, np.arange(1_200) % 2 == 0, np.full((1_200, 2), 0.5))
-    sketch = ValueSketch.of(pairs, rows)
-    assert sketch.too_many_crossings() is not None
-    assert (sketch.copies_cross() is not None) is alike
-
-
 _CROSSING = 1.0 - 0.4**5 - 0.6**5
 _THREE_OF_FIVE = (10 * 0.4**3 * 0.6**2 + 5 * 0.4**4 * 0.6) / _CROSSING
 _FOUR_OF_FIVE = 5 * 0.6**4 * 0.4 / _CROSSING

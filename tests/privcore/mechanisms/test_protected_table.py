@@ -7,18 +7,13 @@ from hypothesis import strategies as st
 
 from privcore.exceptions import (
     InvalidInputError,
-    QueryFailedError,
     QueryRefusedError,
-    TransientError,
 )
 from privcore.mechanisms.local_sensitivity import KLaplace, Unprotected
 from privcore.mechanisms.query_restrictions import RestrictedInterface
 from privcore.mechanisms.table_columns import Column
 from privcore.mechanisms.threshold_queries import (
-    Between,
-    CallableInterface,
     Groups,
-    OneOf,
     Predicates,
 )
 from tests.support.queries import domain, protect
@@ -117,47 +112,6 @@ def test_bad_tables_are_named():
         protect([[5]], domain(2), Unprotected())
     with pytest.raises(InvalidInputError, match="records is 1"):
         protect([[0], [0]], domain(2), Unprotected(), records=1)
-
-
-def test_a_callable_is_asked_in_the_columns_own_terms():
-    asked = []
-
-    def system(conditions, threshold, epsilon):
-        asked.append((conditions, threshold, epsilon))
-        return 1
-
-    columns = (
-        Column.categorical("sex", ["f", "m"]),
-        Column.numeric("age", 0, 100, precision=0.5),
-        Column.categorical("town", ["A", "B", "C"]),
-    )
-    interface = CallableInterface(system, columns=columns, records=7)
-    groups = Groups((0, 1), np.array([[1, 40]]))
-    predicates = Predicates(groups, np.array([0]), 2, np.array([-1]), np.array([2]))
-    assert interface.answer(predicates, np.array([3]), epsilon=0.1).tolist() == [1.0]
-    conditions = (OneOf("sex", ("m",)), Between("age", 20.0, 20.5), OneOf("town", ("A", "B")))
-    assert asked == [(conditions, 3, 0.1)]
-
-
-@pytest.mark.parametrize(
-    ("raised", "expected", "words"),
-    [
-        (TimeoutError("slow"), TransientError, "slow"),
-        (ConnectionError("gone"), TransientError, "gone"),
-        (KeyError("x"), QueryFailedError, "KeyError"),
-        (QueryRefusedError("no more", 3), QueryRefusedError, "no more"),
-    ],
-)
-def test_a_callable_that_fails_is_told_by_class(raised, expected, words):
-    def system(*_):
-        raise raised
-
-    interface = CallableInterface(system, columns=domain(2), records=3)
-    one = np.array([0])
-    with pytest.raises(expected, match=words):
-        interface.answer(Predicates(Groups.everyone(), one, 0, one, one + 1), one, epsilon=1.0)
-    with pytest.raises(InvalidInputError, match="records is 0"):
-        CallableInterface(system, columns=domain(2), records=0)
 
 
 def test_restrictions_refuse_and_count():

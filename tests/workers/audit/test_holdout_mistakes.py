@@ -2,7 +2,6 @@
 
 import pathlib
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,21 +10,14 @@ import pytest
 from tests.support.audits import audited
 from tests.support.lake import (
     DAY,
-    EVE,
-    FEATURES,
-    MEMORISE,
     PLAN,
     copied,
-    declared,
     label_path,
-    label_rows,
     put_labels,
-    put_model,
     remembering_lake,
 )
 from tests.support.tiers import rest_slow
 from workers.lake.layout import Lake
-from workers.lake.manifest import Feature
 
 
 @pytest.fixture(scope="module")
@@ -112,59 +104,3 @@ def test_no_holdout_of_chosen_rows_acquits_in_silence(
     put_labels(lake, DAY, attempt(pl.read_parquet(label_path(lake, "flights"))))
     row = audited(lake)
     assert answer in f"{row.reason_code} {row.reason}"
-
-
-TOKEN = Feature(name="token", kind="categorical")
-
-
-NOISE = Feature(name="token", kind="numeric")
-
-
-def rows_of(lake: Lake) -> pl.DataFrame:
-    return pl.read_parquet(label_path(lake, "flights"))
-
-
-def tokens(rows: int, seed: int, feature: Feature) -> pl.Series:
-    random = np.random.default_rng(seed)
-    if feature == NOISE:
-        return pl.Series(random.normal(size=rows))
-    return pl.Series([f"t{each}" for each in random.integers(0, 1 << 40, rows)])
-
-
-def remembered(folder: pathlib.Path, own: Feature | None = None) -> Lake:
-    """Return a lake whose model remembers labels, and ignores one feature more."""
-    lake = Lake(str(folder))
-    features = FEATURES if own is None else (*FEATURES, own)
-    parameters: dict[str, Any] = MEMORISE if own is None else MEMORISE | {"ignored_features": [3]}
-    for seed, day in enumerate((EVE, DAY)):
-        rows = label_rows(2_000, seed=seed)
-        if own is not None:
-            rows = rows.with_columns(token=tokens(rows.height, seed, own))
-        put_labels(lake, day, rows)
-        put_model(lake, day, privacy=declared(0.5), parameters=parameters, features=features)
-    return lake
-
-
-def with_copies(rows: pl.DataFrame, change: Any) -> pl.DataFrame:
-    """Return the rows with three quarters of the holdout replaced by copies of training rows."""
-    train, holdout = (rows.filter(pl.col("split") == arm) for arm in ("train", "holdout"))
-    many = int(0.75 * holdout.height)
-    copies = change(train.sample(many, seed=5).with_columns(split=pl.lit("holdout")))
-    whole = pl.concat([train, holdout[many:], copies.select(train.columns)])
-    return whole.sample(fraction=1.0, shuffle=True, seed=5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("own", [TOKEN, NOISE], ids=["words", "numbers"])
-def test_a_feature_that_makes_all_rows_different_hides_no_copies_in_the_holdout(
-    tmp_path: pathlib.Path, own: Feature
-) -> None:
-    """Such a feature makes all rows different: 1.7 became 0.1 and 0.3, unsaid."""
-    lake = remembered(tmp_path, own)
-    before = audited(lake)
-    assert (before.verdict, RESEMBLE in before.reason) == ("violated", False), before.reason
-    anew = lambda rows: rows.with_columns(token=tokens(rows.height, 9, own))  # noqa: E731
-    put_labels(lake, DAY, with_copies(rows_of(lake), anew))
-    row = audited(lake)
-    assert row.verdict == "doubtful", row.reason
-    assert RESEMBLE in row.reason

@@ -369,16 +369,13 @@ def test_without_features_no_rows_are_near(tmp_path: pathlib.Path) -> None:
     assert "resemble" not in row.reason
 
 
-def test_what_was_found_adds_and_is_kept_by_a_work_unit() -> None:
+def test_what_was_found_adds() -> None:
     random = np.random.default_rng(335)
     one, two, three = (sketch_of(random, 300, 500) for _ in range(3))
-    left = RowsAlike({"a": one, "b": None}, two, (one, two, three), (one, three, one))
-    right = RowsAlike({"a": two, "b": three, "c": one}, three, (two, two, one), (two, two, one))
+    left = RowsAlike({"a": one, "b": None}, two, (one, two, three))
+    right = RowsAlike({"a": two, "b": three, "c": one}, three, (two, two, one))
     both = left + right
     assert both.columns == {"a": one + two, "b": None, "c": one}
     assert both.near == (one + two, two + two, three + one)
-    assert both.partly == (one + two, three + two, one + one)
     assert both == right + left
     assert left + RowsAlike.none() == left == RowsAlike.none() + left
-    assert RowsAlike.from_arrays(both.arrays()) == both
-    assert RowsAlike.from_arrays(RowsAlike.none().arrays()) == RowsAlike.none()
