@@ -1,4 +1,4 @@
-"""Databases that speak SQL, by ADBC: where one is, how it is asked, and what its errors come to.
+"""Databases of PostgreSQL, by ADBC: where one is, how it is asked, and what its errors come to.
 
 A database's address holds a password, so only the environment names it
 (`PRIVAUDIT_DATABASE_<NAME>`), and settings and records know the name alone. What a driver says
@@ -8,10 +8,8 @@ a thread of its own, which is left behind where it takes too long.
 """
 
 import contextlib
-import importlib
 import os
 import re
-import types
 import urllib.parse
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -27,11 +25,7 @@ VARIABLE = "PRIVAUDIT_DATABASE_"
 """Environment variables that hold addresses begin so; a database's name in capitals follows."""
 NAME = r"^[A-Za-z][A-Za-z0-9_]*$"
 """Names of databases: what an environment variable may be called by."""
-POSTGRESQL = "postgresql"
-
-_DRIVERS = {POSTGRESQL: POSTGRESQL, "postgres": POSTGRESQL, "snowflake": "snowflake"}
-_DRIVERS |= {"bigquery": "bigquery"}
-"""The driver by the address's scheme; its package is called adbc_driver_ and this."""
+_SCHEMES = ("postgresql://", "postgres://")
 _CURSOR, _SMALL = "privaudit_rows", "privaudit_is_small"
 _GRACE = 15.0
 """Seconds that a server has to end a statement by itself before it is left behind."""
@@ -44,11 +38,10 @@ _QUOTED = 300
 
 
 class Connection:
-    """An open connection, with one cursor."""
+    """An open connection."""
 
-    def __init__(self, name: str, driver: str, opened: Any) -> None:
+    def __init__(self, name: str, opened: Any) -> None:
         self.name = name
-        self.driver = driver
         self._opened = opened
         self._left_behind = False
 
@@ -59,38 +52,14 @@ class Connection:
             NotEvaluableError: the database refuses it, or it took too long.
             TransientError: the database went away.
         """
-        self.ask(lambda cursor: cursor.execute(statement, parameters or None))
-
-    def ask(self, action: Callable[[Any], Result]) -> Result:
-        """Return what `action` does with a new cursor (DB API, by ADBC); as `run`."""
-        # Without COPY, which knows no parameters and no cursors.
-        options = {"adbc.postgresql.use_copy": "false"} if self.driver == POSTGRESQL else None
-
-        def act() -> Result:
-            with self._opened.cursor(adbc_stmt_kwargs=options) as cursor:
-                return action(cursor)
-
-        return self._told(act)
+        self._ask(lambda cursor: cursor.execute(statement, parameters or None))
 
     def batches(self, query: str, *parameters: Any) -> Iterator[Any]:
         """Yield a query's rows as Arrow tables of bounded numbers of rows, one at least; as `run`.
 
-        PostgreSQL's driver would hold the whole answer in memory where there are parameters, so a
-        cursor of the server gives it piece by piece, and refuses a row that is too large. The other
-        drivers stream by themselves.
+        The driver would hold the whole answer in memory where there are parameters, so a cursor of
+        the server gives it piece by piece, and refuses a row that is too large.
         """
-        if self.driver == POSTGRESQL:
-            yield from self._fetched(query, *parameters)
-            return
-        cursor = self._told(self._opened.cursor)
-        self._told(lambda: cursor.execute(query, parameters or None))
-        reader = self._told(cursor.fetch_record_batch)
-        none = reader.schema.empty_table()
-        yield none
-        while (batch := self._told(lambda: next(reader, None))) is not None:
-            yield none.from_batches([batch])
-
-    def _fetched(self, query: str, *parameters: Any) -> Iterator[Any]:
         # A statement that writes is refused, whatever the login may do.
         self.run("set transaction isolation level repeatable read, read only")
         self.run(f"declare {_CURSOR} no scroll cursor for\n{_in_small_rows(query)}", *parameters)
@@ -100,13 +69,15 @@ class Connection:
             return cursor.fetch_arrow_table().drop_columns(_SMALL)
 
         first = True
-        while (rows := self.ask(fetch)).num_rows or first:
+        while (rows := self._ask(fetch)).num_rows or first:
             yield rows
             first = False
         self._told(self._opened.rollback)
 
-    def commit(self) -> None:
-        """End the transaction and keep what it did; as `run`."""
+    def begin(self) -> None:
+        """Bound the time of each statement to come, and read times in UTC; as `run`."""
+        self.run(f"set statement_timeout = {int(limits.DATABASE_SECONDS * 1000)}")
+        self.run("set time zone 'UTC'")
         self._told(self._opened.commit)
 
     def close(self) -> None:
@@ -114,6 +85,17 @@ class Connection:
         if not self._left_behind:
             with contextlib.suppress(Exception):
                 within(_GRACE, self._opened.close)
+
+    def _ask(self, action: Callable[[Any], Result]) -> Result:
+        """Return what `action` does with a new cursor (DB API, by ADBC)."""
+        # Without COPY, which knows no parameters and no cursors.
+        options = {"adbc.postgresql.use_copy": "false"}
+
+        def act() -> Result:
+            with self._opened.cursor(adbc_stmt_kwargs=options) as cursor:
+                return action(cursor)
+
+        return self._told(act)
 
     def _told(self, action: Callable[[], Result]) -> Result:
         import adbc_driver_manager  # noqa: PLC0415
@@ -145,19 +127,14 @@ def connected(name: str) -> Iterator[Connection]:
             f"The database {name} has no address: set {variable} in the environment, like "
             "postgresql://user:password@host:5432/database."
         )
-    driver = driver_of(address)
-    if driver is None:
+    if not address.startswith(_SCHEMES):
         raise TerminalError(
             f"The address of the database {name} begins with no scheme that is known: write "
-            "postgresql://, snowflake:// or bigquery://."
+            "postgresql://user:password@host:5432/database."
         )
-    connection = Connection(name, driver, _open(name, driver, address))
+    connection = Connection(name, _open(name, address))
     try:
-        if driver == POSTGRESQL:
-            milliseconds = int(limits.DATABASE_SECONDS * 1000)
-            connection.run(f"set statement_timeout = {milliseconds}")
-            connection.run("set time zone 'UTC'")
-            connection.commit()
+        connection.begin()
         yield connection
     finally:
         connection.close()
@@ -169,11 +146,6 @@ def _in_small_rows(query: str) -> str:
     return f"select one.*, {small} as {_SMALL} from (\n{query}\n) as one"  # noqa: S608
 
 
-def driver_of(address: str) -> str | None:
-    """Return which driver an address is for; None where none is known."""
-    return _DRIVERS.get(address.partition("://")[0]) if "://" in address else None
-
-
 def unverified_databases() -> list[str]:
     """Return the names of the environment's databases of which no certificate is checked.
 
@@ -183,7 +155,7 @@ def unverified_databases() -> list[str]:
     """
     found = []
     for variable, address in os.environ.items():
-        if not variable.startswith(VARIABLE) or driver_of(address) != POSTGRESQL:
+        if not variable.startswith(VARIABLE) or not address.startswith(_SCHEMES):
             continue
         with contextlib.suppress(ValueError):  # said where it is connected to
             parts = urllib.parse.urlsplit(address)
@@ -196,14 +168,17 @@ def unverified_databases() -> list[str]:
     return found
 
 
-def _open(name: str, driver: str, address: str) -> Any:
-    dbapi = _dbapi(driver)
-    if driver == POSTGRESQL:
-        address = _with_timeouts(address)
-    # BigQuery's driver takes no address alone.
-    given: Any = {"db_kwargs": {"uri": address}} if driver == "bigquery" else {"uri": address}
+def _open(name: str, address: str) -> Any:
     try:
-        return within(limits.CONNECT_SECONDS + _GRACE, lambda: dbapi.connect(**given))
+        from adbc_driver_postgresql import dbapi  # noqa: PLC0415
+    except ImportError:
+        raise TerminalError(
+            "The driver for PostgreSQL is not installed: install privaudit[sql]."
+        ) from None
+    try:
+        return within(
+            limits.CONNECT_SECONDS + _GRACE, lambda: dbapi.connect(_with_timeouts(address))
+        )
     except TimeoutError:
         pass
     except dbapi.Error:
@@ -213,17 +188,6 @@ def _open(name: str, driver: str, address: str) -> Any:
         f"that it runs, and that {VARIABLE}{name.upper()} names the right host, port, "
         "user, password and database."
     )
-
-
-def _dbapi(driver: str) -> types.ModuleType:
-    try:
-        return importlib.import_module(f"adbc_driver_{driver}.dbapi")
-    except ImportError:
-        package = f"adbc-driver-{driver}"
-        install = "privaudit[sql]" if driver == POSTGRESQL else f"privaudit[sql] and {package}"
-        raise TerminalError(
-            f"The driver for {driver}, {package}, is not installed: install {install}."
-        ) from None
 
 
 def _with_timeouts(address: str) -> str:

@@ -70,7 +70,6 @@ def test_no_package_runs_what_it_reads() -> None:
     }
     assert found == {
         # One of three drivers, by the scheme of an address that the environment alone holds.
-        "workers/databases.py": ["importlib.import_module"],
         # XGBoost has JSON and UBJSON, and no format that could hold code.
         "workers/lake/formats/xgboost.py": ["load_model without format='cbm'"],
     }

@@ -13,14 +13,12 @@ from privcore.rounding import down
 from workers.plain_text import plain_text
 from workers.warehouse.commit import insert_rows, shared
 from workers.warehouse.later_rows import AcknowledgementRow
-from workers.warehouse.schema import AuditRow, Status
+from workers.warehouse.schema import AuditRow
 from workers.warehouse.store import Warehouse
 from workers.warehouse.with_windows import with_windows
 
 LONGEST = 28
 """Days after today up to which a violation may be acknowledged."""
-_WHY = 2_000
-"""Characters of a reason, which goes into an alert and onto a page."""
 SCOPE = (
     "model",
     "secret",
@@ -32,7 +30,11 @@ SCOPE = (
     "neighbors",
 )
 """Columns that must be the same: another declaration, label or dataset is not covered."""
-_COLUMNS = ("acknowledged_until", "acknowledged_by", "acknowledged_why")
+_COLUMNS = {
+    "acknowledged_until": pl.Date,
+    "acknowledged_by": pl.String,
+    "acknowledged_why": pl.String,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +45,10 @@ class Acknowledgement:
     day: dt.date
     row: AcknowledgementRow
     scope: tuple[object, ...]
-    epsilon_declared: float | None
-
-    @property
-    def of_labels(self) -> bool:
-        """True if the violation is about labels, and not about another secret."""
-        return self.scope[SCOPE.index("secret")] == "label"
 
     def covers_day(self, moment: dt.datetime) -> bool:
-        """Return whether it has not ended at a moment; at the latest it does after `LONGEST`."""
-        last = self.row.acknowledged_at.astimezone(dt.UTC).date() + dt.timedelta(days=LONGEST)
-        return moment.astimezone(dt.UTC).date() <= min(self.row.until, last)
+        """Return whether it has not ended at a moment."""
+        return moment.astimezone(dt.UTC).date() <= self.row.until
 
     def sentence(self) -> str:
         """Return who acknowledged what, until when and why, for people who may read the labels."""
@@ -104,20 +99,18 @@ def acknowledge(
     Args:
         warehouse: where the audit is committed.
         audit_id: the current audit of its model, day and secret, whose night or standing is
-            violated, at most `LONGEST` days before the model's newest one.
+            violated.
         why: the reason, in the words of who acknowledges.
         until: the last day on which the violation notifies nobody again.
         by: who acknowledges.
         now: the time.
 
     Raises:
-        TerminalError: no reason, a day in the past or too far ahead, an audit that is not current,
-            too old, or not violated.
+        TerminalError: no reason, a day in the past or too far ahead, an audit that is not current
+            or not violated.
     """
     if not why.strip():
         raise TerminalError("Say why the violation is acknowledged: --why must not be empty.")
-    if len(why) > _WHY:
-        raise TerminalError(f"--why has {len(why):,} characters: write at most {_WHY:,}.")
     today = now.astimezone(dt.UTC).date()
     last = today + dt.timedelta(days=LONGEST)
     if not today <= until <= last:
@@ -142,30 +135,18 @@ def acknowledge(
         epsilon_acknowledged=bound,
     )
     insert_rows(warehouse, "audit_acknowledgements", (row,))
-    return Acknowledgement(audit.model, audit.day, row, scope_of(audit), audit.epsilon_declared)
+    return Acknowledgement(audit.model, audit.day, row, scope_of(audit))
 
 
 def _current_night(warehouse: Warehouse, audit: AuditRow) -> dict[str, Any]:
     """Return the audit's row among the current ones, with its standing."""
-    if audit.status is not Status.EVALUATED:
-        raise TerminalError(
-            f"The audit {audit.audit_id} of {audit.model} for {audit.day} came to no figures: "
-            "acknowledge the last night that did."
-        )
     models = pl.Series("model", [audit.model])
-    current = warehouse.current(every_secret=True, models=models)
-    of_secret = current.filter(pl.col("secret") == audit.secret)
-    mine = of_secret.filter(pl.col("audit_id") == audit.audit_id)
+    current = warehouse.current(every_secret=True, models=models, days=[audit.day])
+    mine = current.filter(pl.col("audit_id") == audit.audit_id)
     if not mine.height:
         raise TerminalError(
             f"The audit {audit.audit_id} is not the current one of {audit.model} for {audit.day}: "
             "acknowledge the audit that privaudit show --all prints."
-        )
-    newest: dt.date = of_secret["day"].max()  # type: ignore[assignment]  # polars' union
-    if audit.day < newest - dt.timedelta(days=LONGEST):
-        raise TerminalError(
-            f"The audit {audit.audit_id} is of {audit.day}, more than {LONGEST} days before the "
-            f"newest one of {audit.model}: acknowledge a newer violation."
         )
     return next(with_windows(warehouse, mine).iter_rows(named=True))
 
@@ -173,10 +154,7 @@ def _current_night(warehouse: Warehouse, audit: AuditRow) -> dict[str, Any]:
 def acknowledgements(
     warehouse: Warehouse, models: Sequence[str] | None = None
 ) -> tuple[Acknowledgement, ...]:
-    """Return every acknowledgement in the order of time; none of an audit that was withdrawn.
-
-    A row that no command writes is none, such as one of a time to come: it would never end.
-    """
+    """Return every acknowledgement in the order of time; none of an audit that was withdrawn."""
     made = warehouse.collect(warehouse.scan("audit_acknowledgements"))
     if made.is_empty():
         return ()  # years of audits are not read for none
@@ -185,25 +163,20 @@ def acknowledgements(
     audits = warehouse.scan("audits").filter(named).join(withdrawn, on="audit_id", how="anti")
     if models is not None:
         audits = audits.filter(pl.col("model").is_in(list(models)))
+    stored = AcknowledgementRow.model_fields
     found = warehouse.collect(
         made.lazy()
         .join(audits.select("audit_id", "day", *SCOPE), on="audit_id")
-        .filter(pl.all_horizontal(pl.col("model", "day", "why", "until").is_not_null()))
-        .filter(pl.col("epsilon_acknowledged").is_finite())
-        .filter(pl.col("acknowledged_at") < dt.datetime.now(dt.UTC) + dt.timedelta(days=1))
         .sort("acknowledged_at", "audit_id")
     )
-    return tuple(_typed(row) for row in found.iter_rows(named=True))
-
-
-def _typed(row: Mapping[str, Any]) -> Acknowledgement:
-    stored = {name: row[name] for name in AcknowledgementRow.model_fields}
-    return Acknowledgement(
-        row["model"],
-        row["day"],
-        AcknowledgementRow.model_validate(stored),
-        scope_of(row),
-        row["epsilon_declared"],
+    return tuple(
+        Acknowledgement(
+            row["model"],
+            row["day"],
+            AcknowledgementRow.model_validate({name: row[name] for name in stored}),
+            scope_of(row),
+        )
+        for row in found.iter_rows(named=True)
     )
 
 
@@ -221,13 +194,8 @@ def with_acknowledgements(warehouse: Warehouse, audits: pl.DataFrame) -> pl.Data
     A violation that proves more than was acknowledged, or that was recorded after the last day, is
     not covered.
     """
-    known = acknowledgements(warehouse)
-    columns = list(zip(*_shown(known, audits), strict=True)) or [()] * len(_COLUMNS)
-    types = (pl.Date(), pl.String(), pl.String())
-    return audits.with_columns(
-        pl.Series(name, values, dtype=dtype)
-        for name, values, dtype in zip(_COLUMNS, columns, types, strict=True)
-    )
+    shown = list(_shown(acknowledgements(warehouse), audits))
+    return audits.hstack(pl.DataFrame(shown, schema=_COLUMNS, orient="row"))
 
 
 def _shown(

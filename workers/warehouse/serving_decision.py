@@ -12,9 +12,9 @@ from privcore.exceptions import TerminalError
 from privcore.lower_bounds import Verdict, sensitive
 from privcore.lower_bounds.secret import Secret
 from workers.plain_files import open_plain
-from workers.warehouse.night_columns import OF_WINDOWS
+from workers.warehouse.night_columns import STANDING
 from workers.warehouse.store import Warehouse
-from workers.warehouse.with_windows import Windows, with_windows
+from workers.warehouse.with_windows import with_windows
 
 _FAILING = {Verdict.VIOLATED, Verdict.VACUOUS, Verdict.NOT_A_GUARANTEE}
 _PASSING = {Verdict.CONSISTENT, Verdict.PRIVATISED}
@@ -43,9 +43,7 @@ def file_sha256(path: pathlib.Path) -> str:
         ) from None
 
 
-def audits_of(
-    warehouse: Warehouse, sha256: str, model: str | None = None, *, windows: Windows | None = None
-) -> pl.DataFrame:
+def audits_of(warehouse: Warehouse, sha256: str, model: str | None = None) -> pl.DataFrame:
     """Return the audits whose target this file is, with how their models stand after them.
 
     Of several of one model, day and secret the one that counts among these, also where another
@@ -53,43 +51,22 @@ def audits_of(
     were rewritten, or another declaration, do not take that back. Of one model alone, where it is
     given: others may have audited a copy of its file, with labels of their own.
     """
-    found = warehouse.current_of_target(sha256)
-    found = pl.concat([found, warehouse.refutations_of_target(sha256)]).unique(
-        "audit_id", keep="first", maintain_order=True
-    )
+    found = warehouse.audits_of_target(sha256)
     if model is not None:
         found = found.filter(pl.col("model") == model)
-    found = with_windows(warehouse, found, windows=windows)
-    return _with_standings_of_days(warehouse, found, windows=windows)
+    return _with_standings_of_days(warehouse, with_windows(warehouse, found))
 
 
-def _with_standings_of_days(
-    warehouse: Warehouse, found: pl.DataFrame, *, windows: Windows | None = None
-) -> pl.DataFrame:
-    """Return audits with how the model stood on their day, also where another audit counts now.
-
-    Else a model that stands violated would pass by a file that took the checkpoint's place.
-    """
-    key = ("model", "day", "secret")
-    models = found["model"].unique()
-    current = warehouse.current(every_secret=True, models=models, columns=(*OF_WINDOWS, "status"))
-    others = current.join(found, on=key, how="semi").join(found, on="audit_id", how="anti")
+def _with_standings_of_days(warehouse: Warehouse, found: pl.DataFrame) -> pl.DataFrame:
+    """Return audits with how the model stood on their day, also where another audit counts now."""
+    key, days = ("model", "day", "secret"), found["day"].unique().to_list()
+    current = warehouse.current(every_secret=True, models=found["model"].unique(), days=days)
+    others = current.join(found, on="audit_id", how="anti")
     if others.is_empty():
         return found
-    if windows is None:
-        from workers.warehouse.night_windows import (  # noqa: PLC0415  # numba takes long
-            epsilon_windows,
-        )
-
-        windows = epsilon_windows
-    stood = others.select(*key, "audit_id").join(
-        windows(warehouse, others).select("audit_id", stood="standing"), on="audit_id", how="left"
-    )
-    return (
-        found.join(stood.drop("audit_id"), on=key, how="left")
-        .with_columns(pl.coalesce("standing", "stood").alias("standing"))
-        .drop("stood")
-    )
+    stood = with_windows(warehouse, others).select(*key, stood=STANDING)
+    standing = pl.coalesce(STANDING, "stood").alias(STANDING)
+    return found.join(stood, on=key, how="left").with_columns(standing).drop("stood")
 
 
 def gate(audits: pl.DataFrame) -> tuple[Gate, str]:

@@ -156,7 +156,7 @@ class Warehouse:
 
     def has(self, audit_id: str) -> bool:
         """Return whether an audit is committed."""
-        return self._holds("audits", audit_id)
+        return bool(self._rows("audits", audit_id))
 
     def whole_id(self, begins: str) -> str:
         """Return the one audit's id that begins so.
@@ -287,25 +287,19 @@ class Warehouse:
             .select("audit_id", *key, "method_version")
         )
 
-    def current_of_target(self, sha256: str) -> pl.DataFrame:
-        """Return what `current` would, of every secret, were a model file's audits all there are.
+    def audits_of_target(self, sha256: str) -> pl.DataFrame:
+        """Return the audits of a model file that count or refute, of every secret.
 
-        So a checkpoint that another one replaced is still known by what was said of it.
+        Those that `current` would have were they all there are, so that a checkpoint that another
+        one replaced is still known by what was said of it; and every configured one that refutes
+        what was declared. Of audits of the same inputs the first speaks, as in `current`; but other
+        labels, or another declaration, take no refutation back. Withdrawing does.
         """
-        audits = self.scan("audits").filter(pl.col("target_sha256") == sha256)
-        return self.collect(self._latest(audits).sort(_ORDER))
-
-    def refutations_of_target(self, sha256: str) -> pl.DataFrame:
-        """Return every configured audit that refutes what was declared for a model file.
-
-        Of audits of the same inputs the first speaks, as in `current`; but other labels, or another
-        declaration, take none of these back. Withdrawing does.
-        """
-        audits = self.scan("audits").filter(pl.col("target_sha256") == sha256)
-        kept = self._not_withdrawn(audits)
-        refuted = self._first_of_inputs(kept).filter(REFUTES, pl.col("configured"))
-        ids = self.collect(refuted.select("audit_id"))
-        return self.collect(kept.filter(pl.col("audit_id").is_in(ids["audit_id"].implode())))
+        kept = self._not_withdrawn(self.scan("audits").filter(pl.col("target_sha256") == sha256))
+        refuting = self._first_of_inputs(kept).filter(REFUTES, pl.col("configured"))
+        counting = pl.concat([some.select("audit_id") for some in (self._latest(kept), refuting)])
+        ids = self.collect(counting)["audit_id"]
+        return self.collect(kept.filter(pl.col("audit_id").is_in(ids.implode())).sort(_ORDER))
 
     def path(self, table: str) -> str:
         """Return where a table lies."""
@@ -318,7 +312,7 @@ class Warehouse:
     def _not_withdrawn(self, audits: pl.LazyFrame) -> pl.LazyFrame:
         # A filter goes through the rows as they are read; a join would hold them twice.
         withdrawn = self.collect(self.scan("audit_withdrawals").select("audit_id"))["audit_id"]
-        return audits.filter(~pl.col("audit_id").is_in(withdrawn.implode(), nulls_equal=True))
+        return audits.filter(~pl.col("audit_id").is_in(withdrawn.implode()))
 
     def _latest(self, audits: pl.LazyFrame) -> pl.LazyFrame:
         """Return the current audit of each model, day and secret, in no order.
@@ -326,8 +320,7 @@ class Warehouse:
         Most have one audit, which is it: only where there are several are their inputs compared.
         """
         key = ("model", "day", "of")
-        named = pl.all_horizontal(pl.col("model", "day").is_not_null())  # else it is no audit
-        kept = self._not_withdrawn(audits.filter(named))
+        kept = self._not_withdrawn(audits)
         known = self.collect(kept.select("audit_id", "model", "day", of="secret"))
         several = known.filter(known.select(key).is_duplicated())["audit_id"]
         if several.len():
@@ -387,10 +380,6 @@ class Warehouse:
     def _rows(self, table: str, audit_id: str) -> list[dict[str, Any]]:
         found = self.scan(table).filter(pl.col("audit_id") == audit_id)
         return self.collect(found).to_dicts()
-
-    def _holds(self, table: str, audit_id: str) -> bool:
-        found = self.scan(table).filter(pl.col("audit_id") == audit_id).select(pl.len())
-        return bool(self.collect(found).item())
 
     def _check_present(self) -> None:
         if self.as_of is not None:

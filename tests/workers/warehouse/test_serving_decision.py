@@ -120,7 +120,7 @@ def test_labels_that_are_rewritten_after_a_violated_audit_open_no_gate(
     found, why = gate(audits_of(warehouse, FILE))
     assert found is Gate.FAIL
     assert why == "This file must not be served: ads on 2026-04-01 is violated."
-    (wrong,) = warehouse.refutations_of_target(FILE)["audit_id"]
+    (wrong,) = warehouse.current()["audit_id"]
     warehouse.withdraw(wrong, why="The labels were of another day.")
     assert gate(audits_of(warehouse, FILE))[0] is Gate.PASS
 
@@ -180,6 +180,5 @@ def test_what_is_no_plain_file_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     os.mkfifo("pipe")
-    for read in (file_sha256,):
-        with pytest.raises(TerminalError, match=r"no plain file|cannot be read"):
-            read(pathlib.Path(place))
+    with pytest.raises(TerminalError, match=r"no plain file|cannot be read"):
+        file_sha256(pathlib.Path(place))

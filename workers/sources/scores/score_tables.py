@@ -1,6 +1,5 @@
 """Meanings of the columns of score tables: `[models.scores]` of the settings, and of a record."""
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -22,8 +21,6 @@ from workers.lake.manifest import (
 )
 from workers.sources.tables.day_tables import WHERE, DayTable, TablePlace
 from workers.strict_model import StrictModel
-
-_PARAMETER = re.compile(r"\$1|\?|@\w")
 
 
 class OtherTable(TablePlace):
@@ -117,11 +114,8 @@ class ScoreTables(DayTable):
             raise ValueError("query and database go together: give both, or none")
         if self.query is None:
             return self
-        if not _PARAMETER.search(self.query):
-            raise ValueError(
-                "query has no parameter for the day: write where day = $1 (PostgreSQL), or ? in "
-                "the place of $1 (Snowflake, BigQuery)"
-            )
+        if "$1" not in self.query:
+            raise ValueError("query has no parameter for the day: write where day = $1 in it")
         if self.query.rstrip().endswith(";"):
             raise ValueError("query ends with a semicolon: leave it out, as one query is asked")
         if self.record is None:

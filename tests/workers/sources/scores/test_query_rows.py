@@ -5,6 +5,7 @@ import datetime as dt
 import json
 import pathlib
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -338,8 +339,9 @@ def test_a_database_without_an_address_or_driver_is_told(monkeypatch: pytest.Mon
     monkeypatch.delenv("PRIVAUDIT_DATABASE_BANK", raising=False)
     with pytest.raises(TerminalError, match="set PRIVAUDIT_DATABASE_BANK in the environment"):
         find_scores("credit", DAY, SuppliedScores(settings()))
-    monkeypatch.setenv("PRIVAUDIT_DATABASE_BANK", "snowflake://a:b@c/d")
-    with pytest.raises(TerminalError, match="adbc-driver-snowflake, is not installed"):
+    monkeypatch.setenv("PRIVAUDIT_DATABASE_BANK", "postgresql://a:b@c/d")
+    monkeypatch.setitem(sys.modules, "adbc_driver_postgresql", None)
+    with pytest.raises(TerminalError, match=r"install privaudit\[sql\]"):
         find_scores("credit", DAY, SuppliedScores(settings()))
 
 
