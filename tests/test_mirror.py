@@ -171,7 +171,6 @@ ELSEWHERE = {
     ),
     "flows/run/test_nightly.py": "flows.run.auditing",
     "workers/test_one_child.py": "flows.run.choose_executor",
-    "workers/warehouse/test_withdrawals.py": "workers.warehouse.later_rows",
     "flows/run/test_one_models_night.py": "flows.run.night_plan",
     "flows/test_memorization.py": "flows.commands.memorization",
     "flows/report/test_study_page.py": "flows.commands.printing_studies",

@@ -30,8 +30,7 @@ from workers.audit.label_state import declaration_location, label_column_warning
 from workers.plain_text import plain_text
 from workers.warehouse.acknowledgements import Acknowledgement
 from workers.warehouse.declaration_changes import is_withdrawn
-from workers.warehouse.later_rows import WithdrawalRow
-from workers.warehouse.schema import AuditRow, Status
+from workers.warehouse.schema import AuditRow, Status, WithdrawalRow
 from workers.warehouse.together import Together
 from workers.warehouse.unlisted import Unlisted
 

@@ -12,8 +12,7 @@ from privcore.lower_bounds import Verdict
 from privcore.rounding import down
 from workers.plain_text import plain_text
 from workers.warehouse.commit import insert_rows, shared
-from workers.warehouse.later_rows import AcknowledgementRow
-from workers.warehouse.schema import AuditRow
+from workers.warehouse.schema import AcknowledgementRow, AuditRow
 from workers.warehouse.store import Warehouse
 from workers.warehouse.with_windows import with_windows
 

@@ -21,9 +21,8 @@ from pyarrow import compute as pc
 
 from privcore.exceptions import TerminalError
 from workers.warehouse.delta import check_memory, rewriting
-from workers.warehouse.later_rows import ConfirmationRow
 from workers.warehouse.record_digest import seal
-from workers.warehouse.schema import AuditRecord, AuditRow
+from workers.warehouse.schema import AuditRecord, AuditRow, ConfirmationRow
 from workers.warehouse.table_row import TableRow
 from workers.warehouse.tables import PARTS, TABLES, TIMES, arrow_schema
 

@@ -18,12 +18,11 @@ from privcore.exceptions import TerminalError
 from workers.lake.places import check_uri, local_path
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES, TIMES, arrow_schema
-from workers.warehouse.with_windows import Windows
 
 VIEWS = ("latest_audits", "epsilon_trend", "violations", "coverage", "promises")
 """The views in `workers/warehouse/views`, each after those that it reads."""
 WINDOWS = "epsilon_windows"
-"""A relation that no SQL can compute: derived by `windows` where a query names it."""
+"""A relation that no SQL can compute: derived where a query names it."""
 RELATIONS = (*TABLES, *VIEWS, WINDOWS)
 """All that a query can name."""
 _OTHERWISE = re.compile(r"\b(show|information_schema|pragma|query|query_table)\b|duckdb_|\\")
@@ -40,14 +39,14 @@ def view_sql(view: str) -> str:
     return (folder / f"{view}.sql").read_text("utf-8")
 
 
-def query(warehouse: Warehouse, sql: str, *, windows: Windows | None = None) -> pl.DataFrame:
-    """Return what DuckDB answers over the tables and views; `windows` if they are not derived.
+def query(warehouse: Warehouse, sql: str) -> pl.DataFrame:
+    """Return what DuckDB answers over the tables and views.
 
     Raises:
         TerminalError: it cannot answer; the sentence gives DuckDB's reason.
     """
     with _connect() as connection:
-        _register(connection, warehouse, _named(sql), windows)
+        _register(connection, warehouse, _named(sql))
         relation = connection.sql(sql)
         if relation is None:
             raise TerminalError("The query returns no table: ask for one with select.")
@@ -63,27 +62,16 @@ def export(warehouse: Warehouse, folder: pathlib.Path) -> list[pathlib.Path]:
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     with (
-        registered(warehouse) as connection,
+        _connect() as connection,
         # Under a name that nobody knows before: others may write to the folder.
         tempfile.TemporaryDirectory(prefix=".privaudit-", dir=folder) as unfinished,
     ):
+        _register(connection, warehouse, RELATIONS)
         for name in RELATIONS:
             part = pathlib.Path(unfinished, f"{name}.parquet")
             connection.sql(f"select * from {name} order by all").write_parquet(str(part))  # noqa: S608
             files.append(part.replace(folder / part.name))
     return files
-
-
-@contextlib.contextmanager
-def registered(warehouse: Warehouse) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a database of its own that sees all tables and views, in which an error is a sentence.
-
-    Raises:
-        TerminalError: DuckDB cannot answer; the sentence gives its reason.
-    """
-    with _connect() as connection:
-        _register(connection, warehouse, RELATIONS)
-        yield connection
 
 
 @contextlib.contextmanager
@@ -121,7 +109,6 @@ def _register(
     connection: duckdb.DuckDBPyConnection,
     warehouse: Warehouse,
     names: Collection[str],
-    windows: Windows | None = None,
 ) -> None:
     """Let a connection see tables and views; nothing is read before a query asks for it."""
     if local_path(warehouse.uri) is None:
@@ -136,15 +123,13 @@ def _register(
         if view in names:
             connection.execute(f"create view {view} as {view_sql(view)}")
     if WINDOWS in names:
-        if windows is None:
-            from workers.warehouse.night_windows import (  # noqa: PLC0415  # numba takes long
-                epsilon_windows,
-            )
+        from workers.warehouse.night_windows import (  # noqa: PLC0415  # numba takes long
+            epsilon_windows,
+        )
 
-            windows = epsilon_windows
         wanted = ("audit_id", "model", "day", "significance", "status", "exploratory")
         asked = warehouse.current(every_secret=True, columns=wanted)
-        found = windows(warehouse, asked).sort("day", "model")
+        found = epsilon_windows(warehouse, asked).sort("day", "model")
         connection.register(WINDOWS, found.to_arrow())
 
 

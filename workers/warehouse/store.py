@@ -18,16 +18,15 @@ from privcore.lower_bounds.verdicts import Verdict
 from workers.lake.probe import try_writing
 from workers.warehouse.commit import commit_all, insert_rows, made_table, shared
 from workers.warehouse.delta import open_table, readable, retry_commits, table_path, whole
-from workers.warehouse.later_rows import WithdrawalRow
-from workers.warehouse.schema import AuditRecord, Status
+from workers.warehouse.schema import AuditRecord, Status, WithdrawalRow
 from workers.warehouse.table_row import AS_STORED
 from workers.warehouse.tables import PARTS, TABLES, TIMES, without_rows
 
 Answer = TypeVar("Answer")
 _NAMED = 3
 """The most audits that are named where an id's beginning fits several."""
-SHORTEST_ID, WHOLE_ID = 4, 32
-"""Characters of an id that must be given, and all that one has."""
+SHORTEST_ID = 4
+"""Characters of an id that must be given."""
 INPUT_COLUMNS = (
     "method_version",
     "target_sha256",
@@ -170,9 +169,8 @@ class Warehouse:
             )
         known = self.scan("audits").filter(pl.col("audit_id").str.starts_with(begins))
         found = self.collect(known.select("audit_id", "model", "day").sort("day", "model"))
-        whole = len(begins) == WHOLE_ID and begins in found["audit_id"]
-        if found.height == 1 or whole:
-            return begins if whole else str(found["audit_id"][0])
+        if found.height == 1:
+            return str(found["audit_id"][0])
         if not found.height:
             raise TerminalError(
                 f"The warehouse has no audit whose id begins with {begins!r}: privaudit show --all "

@@ -10,15 +10,17 @@ import polars as pl
 import pyarrow as pa
 
 from workers.warehouse.exact_statement_row import ExactStatementRow
-from workers.warehouse.later_rows import AcknowledgementRow, ConfirmationRow, WithdrawalRow
 from workers.warehouse.schema import (
+    AcknowledgementRow,
     AuditRow,
     BoundRow,
+    ConfirmationRow,
     PromiseRow,
     ReliabilityRow,
     ScoreRow,
     SliceRow,
     WealthRow,
+    WithdrawalRow,
 )
 from workers.warehouse.table_row import TableRow
 

@@ -298,16 +298,3 @@ def test_several_processes_commit_batches_that_overlap(warehouse: Warehouse) -> 
     assert sum(new) == len(names)
     confirmed = warehouse.scan("audit_confirmations").select(pl.len()).collect().item()
     assert confirmed <= len(new) - len(names)
-
-
-@pytest.mark.slow
-def test_ten_nights_at_once_leave_every_record(warehouse: Warehouse) -> None:
-    shares = [
-        [batch(*(f"model-{night}-{part}-{number}" for number in range(4))) for part in range(3)]
-        for night in range(10)
-    ]
-    spawned = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(10, mp_context=spawned) as pool:
-        answers = list(pool.map(commit_batches, [warehouse.uri] * 10, shares))
-    assert answers == [[(True,) * 4] * 3] * 10
-    check_whole(warehouse, [record for share in shares for part in share for record in part])

@@ -20,7 +20,7 @@ from workers.warehouse.maintenance import (
     compact_crowded,
     delete_before,
 )
-from workers.warehouse.sql import registered
+from workers.warehouse.sql import query
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES
 
@@ -47,11 +47,8 @@ def warehouse(written: Warehouse, tmp_path: pathlib.Path) -> Warehouse:
 
 
 def answers(warehouse: Warehouse) -> dict[str, pl.DataFrame]:
-    with registered(warehouse) as connection:
-        return {
-            name: connection.sql(f"select * from {name} order by all").pl()  # noqa: S608
-            for name in ("audits", "audit_wealth", "coverage", "promises", "epsilon_windows")
-        }
+    names = ("audits", "audit_wealth", "coverage", "promises", "epsilon_windows")
+    return {name: query(warehouse, f"select * from {name} order by all") for name in names}  # noqa: S608
 
 
 def assert_same(found: dict[str, pl.DataFrame], expected: dict[str, pl.DataFrame]) -> None:
@@ -229,14 +226,6 @@ def test_a_deletion_during_a_compaction_stays(
     compact(warehouse)
     assert deleted[0]
     assert all(warehouse.scan(table).collect().is_empty() for table in TABLES)
-
-
-@pytest.mark.slow
-def test_compactions_in_several_threads_leave_each_row_once(warehouse: Warehouse) -> None:
-    before = answers(warehouse)
-    with concurrent.futures.ThreadPoolExecutor(3) as pool:
-        list(pool.map(lambda _: compact(Warehouse(warehouse.uri)), range(3)))
-    assert_same(answers(warehouse), before)
 
 
 def test_a_large_table_is_compacted_once_it_has_many_files(

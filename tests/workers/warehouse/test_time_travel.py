@@ -6,7 +6,7 @@ import pytest
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY
 from tests.support.warehouse import START, evaluated, failed, put_rows
-from workers.warehouse.sql import query, registered
+from workers.warehouse.sql import query
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES
 
@@ -50,8 +50,7 @@ def test_the_other_tables_hold_what_belongs_to_the_records_of_then(warehouse: Wa
     for hour in (0, 1, 2):
         then = at(warehouse, hour)
         rows[hour] = [then.scan(table).collect().height for table in TABLES]
-        with registered(then) as connection:
-            asked = [len(connection.sql(f"from {table}")) for table in TABLES]
+        asked = [query(then, f"from {table}").height for table in TABLES]
         assert asked == rows[hour]
     now = [warehouse.scan(table).collect().height for table in TABLES]
     assert any(now)
