@@ -448,7 +448,7 @@ def test_no_file_names_a_package_index() -> None:
 # A commit that raises one says why.
 MOST_LINES = {
     "flows": 900,
-    "flows/commands": 4_750,
+    "flows/commands": 4_650,
     "flows/learn": 750,
     "flows/next_steps": 700,
     "flows/notify": 1_550,
@@ -465,7 +465,7 @@ MOST_LINES = {
     "privcore/publication": 750,
     "privcore/upper_bounds": 2_350,
     "tests": 74_000,
-    "workers": 2_850,
+    "workers": 2_800,
     "workers/audit": 3_350,
     "workers/datasets": 750,
     "workers/evidence": 550,
