@@ -3,11 +3,7 @@
 import hashlib
 import pathlib
 import random
-from collections.abc import Callable
 from typing import Any
-
-import polars as pl
-import pyarrow.parquet as pq
 
 from tests.support.lake import DAY, EVE, declared, edit_manifest, label_path, label_rows, put_model
 from workers.audit.run import run_audit
@@ -21,41 +17,15 @@ PLAN = Plan(repetitions=1, minimum_records=50, minimum_control_records=10, slice
 SECONDS = 10
 """How long the first reading of a model file may take here: some have no end."""
 _ROWS = 120
-_WRITERS: tuple[Callable[[pl.DataFrame, pathlib.Path], Any], ...] = (
-    lambda frame, path: pq.write_table(frame.to_arrow(), path, row_group_size=50),
-    lambda frame, path: pq.write_table(
-        frame.to_arrow(), path, compression="none", use_dictionary=False
-    ),
-    lambda frame, path: pq.write_table(frame.to_arrow(), path, compression="none"),
-    lambda frame, path: pq.write_table(
-        frame.to_arrow(), path, compression="zstd", data_page_version="2.0", version="2.6"
-    ),
-    lambda frame, path: pq.write_table(
-        frame.to_arrow(),
-        path,
-        compression="gzip",
-        use_dictionary=False,
-        column_encoding={
-            "delay": "BYTE_STREAM_SPLIT",
-            "hour": "DELTA_BINARY_PACKED",
-            "city": "DELTA_BYTE_ARRAY",
-            "split": "DELTA_LENGTH_BYTE_ARRAY",
-        },
-    ),
-    lambda frame, path: frame.write_parquet(path, compression="lz4", row_group_size=50),
-)
-"""How different writers write the same rows."""
 
 
 def make_lake(folder: pathlib.Path) -> Lake:
-    """Write a lake of one model; `labels-N.parquet` beside it are its labels by each writer."""
+    """Write a lake of one model."""
     lake = Lake(str(folder / "lake"))
     for seed, day in enumerate((EVE, DAY)):
         rows = label_rows(_ROWS, seed=seed, holdout=0.4)
         write_labels(lake, "flights", day, rows.to_arrow(), row_group_size=50)
         put_model(lake, day, privacy=declared())
-        for number, write in enumerate(_WRITERS):
-            write(rows, folder / f"labels-{number}.parquet")
     return lake
 
 

@@ -5,7 +5,6 @@ import functools
 import hashlib
 import os
 import pathlib
-import random
 import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,9 +15,7 @@ import pyarrow.parquet as pq
 from pyarrow.parquet import encryption
 
 from tests.hostile.columns import MAKERS
-from tests.hostile.fuzz import damaged
-from tests.hostile.night import EIGHTH, OTHERS, Hostile, own_labels, with_column
-from tests.support.damages import DAMAGES
+from tests.hostile.night import EIGHTH, Hostile, own_labels, with_column
 from tests.support.lake import (
     DAY,
     declared,
@@ -26,7 +23,6 @@ from tests.support.lake import (
     label_path,
     manifest_of,
     model_path,
-    replace_model,
 )
 from workers.labels.columns import SPLIT
 from workers.lake.layout import Lake
@@ -47,14 +43,11 @@ def inputs_by_kind() -> dict[str, list[Hostile]]:
     """Return them all, by the words of the table in docs/evidence/reliability.md."""
     return {
         "hostile columns, each in one of their places": _columns(),
-        "damages of `tests/support/damages.py`": list(usual_damages()),
         "manifests: nesting, encodings, sizes, wrong fields": list(hostile_manifests()),
         "declarations: arithmetic without end, nonsense": list(hostile_declarations()),
         "features that tell who is judged": list(hostile_features()),
         "files and folders: loops, pipes, links, names": list(hostile_folders()),
         "tables: columns twice, encrypted, none": list(hostile_tables()),
-        "bytes of `model.cbm` changed": list(damaged_bytes("model", range(40))),
-        "bytes of label files changed": list(damaged_bytes("labels", range(40))),
     }
 
 
@@ -73,24 +66,6 @@ def _column(name: str, place: str) -> Hostile:
         return more
 
     return Hostile(f"{place}-{name}", apply, harmless=place not in {"label", SPLIT})
-
-
-def usual_damages() -> Iterator[Hostile]:
-    """Yield what `tests.support.damages` breaks of a model with labels of its own."""
-    for damage in DAMAGES:
-
-        def apply(lake: Lake, damage: Any = damage) -> None:
-            shutil.rmtree(pathlib.Path(lake.uri) / "models" / EIGHTH)
-            good = pathlib.Path(lake.uri) / "models" / "good-7"
-            shutil.copytree(good, good.with_name(EIGHTH))
-            labels = pathlib.Path(lake.uri) / "labels"
-            shutil.copytree(labels / OTHERS, labels / f"{EIGHTH}-labels")
-            for folder in good.with_name(EIGHTH).iterdir():
-                day = DAY.fromisoformat(folder.name.removeprefix("day="))
-                edit_manifest(lake, EIGHTH, day, model=EIGHTH, dataset=f"{EIGHTH}-labels")
-            damage.apply(lake, EIGHTH)
-
-        yield Hostile(f"usual-{damage.name}", apply)
 
 
 def hostile_manifests() -> Iterator[Hostile]:
@@ -322,23 +297,6 @@ def hostile_tables() -> Iterator[Hostile]:
         "name-of-control-characters",
         lambda path: pl.read_parquet(path).rename({SPLIT: "\x1b[31msplit"}).write_parquet(path),
     )
-
-
-def damaged_bytes(what: str, seeds: range) -> Iterator[Hostile]:
-    """Yield files with some bytes changed, cut off, doubled or moved, drawn from seeds."""
-    for seed in seeds:
-
-        def apply(lake: Lake, seed: int = seed) -> None:
-            chance = random.Random(seed)  # noqa: S311
-            if what == "model":
-                content = (model_path(lake, EIGHTH) / "model.cbm").read_bytes()
-                replace_model(lake, EIGHTH, DAY, damaged(content, chance))
-            else:
-                own_labels(lake)
-                path = label_path(lake, OWN)
-                path.write_bytes(damaged(path.read_bytes(), chance))
-
-        yield Hostile(f"bytes-of-{what}-{seed}", apply, harmless=True)
 
 
 def _remove(path: pathlib.Path) -> None:

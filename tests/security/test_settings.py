@@ -29,13 +29,12 @@ def write(tmp_path: pathlib.Path, more: str = "") -> pathlib.Path:
 @pytest.mark.parametrize(
     "url",
     [
-        "http://127.0.0.1.example.com/",
+        "http://alerts.example.com/",
         "http://localhost.example.com/",
-        "http://localhost@example.com/",
         "http://127.0.0.1:80@example.com/",
         "https://name:password@example.com/",
         "https:///path",
-        "//example.com/",
+        "file:///etc/passwd",
         "",
     ],
 )
@@ -43,8 +42,14 @@ def test_a_webhook_may_lead_nowhere_else(url: str, tmp_path: pathlib.Path) -> No
     with pytest.raises(SettingsError) as refused:
         load_settings(write(tmp_path, f'[webhook]\nurl = "{url}"\nsecret = "{SECRET}"\n'))
     assert "webhook.url" in str(refused.value)
+    assert ("write an https:// address" in str(refused.value)) is ("password" not in url)
     assert SECRET not in str(refused.value)
     assert "password" not in str(refused.value).replace("a name or password", "")
+    for here in ("https://alerts.example/hook", "http://localhost:8080/hook", "http://[::1]:8080/"):
+        more = f'[webhook]\nurl = "{here}"\nsecret = "{SECRET}"\n'
+        webhook = load_settings(write(tmp_path, more)).webhook
+        assert webhook is not None
+        assert webhook.url == here
 
 
 def test_a_model_that_is_no_name_is_no_folder(tmp_path: pathlib.Path) -> None:

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 
 from tests.support.audits import audited
 from tests.support.lake import label_path
-from tests.support.tiers import rest_slow
 from workers.labels.columns import Batch
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn
@@ -164,20 +163,7 @@ def batch(column: pl.Series) -> Batch:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "values"),
-    rest_slow(
-        [
-            ("late.x", "text"),
-            ("Late", "parts"),
-            ("late.list.element", "numbers"),
-            ("late.x", "parts"),
-            ("late.x", "numbers"),
-            ("Late", "text"),
-            ("Late", "numbers"),
-            ("late.list.element", "text"),
-            ("late.list.element", "parts"),
-        ],
-        always=3,
-    ),
+    [("late.x", "text"), ("Late", "parts"), ("late.list.element", "numbers")],
 )
 def test_a_column_beside_the_labels_is_no_part_of_them(lake: Lake, name: str, values: str) -> None:
     """Before, text in a column `late.x` made labels in `late` unreadable: `label_invalid`."""
