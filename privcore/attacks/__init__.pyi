@@ -48,6 +48,7 @@ from .noise_detection import (
 from .odds import (
     OddsTally,
     Predictions,
+    grouped_odds,
     odds_cells,
     odds_tally,
     unread_odds,
@@ -198,6 +199,7 @@ __all__ = [
     "fit_student",
     "folds_of",
     "generator",
+    "grouped_odds",
     "guess_digit",
     "guess_digit_with_prior",
     "hashed_numbers",

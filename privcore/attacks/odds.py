@@ -209,6 +209,19 @@ MOST_GROUPS = 32
 """The most values of other labels within which records are matched."""
 
 
+def grouped_odds(
+    cells: NDArray[np.int64], groups: NDArray[np.integer], number: int
+) -> tuple[OddsTally, ...]:
+    """Return the tally of each group of records.
+
+    Args:
+        cells: shape (records,), where each counts (`odds_cells`).
+        groups: shape (records,), from 0 to `number` - 1.
+        number: how many groups there are.
+    """
+    return tuple(OddsTally.of_cells(cells[groups == group]) for group in range(number))
+
+
 def odds_cells(
     target: NDArray[np.float64],
     proxy: NDArray[np.float64],

@@ -13,8 +13,9 @@ from privcore.attacks import (
     Tallies,
     Tally,
     generator,
+    grouped_odds,
     label_counts,
-    odds_tally,
+    odds_cells,
     suspect_sentence,
     unlike_arms,
     untested_sentence,
@@ -29,11 +30,12 @@ from privcore.lower_bounds.minimum import MINIMUM_CONTROL_RECORDS, MINIMUM_RECOR
 from privcore.lower_bounds.notebook_input import (
     Arm,
     CheckedArm,
+    aligned,
     check_number,
-    check_order,
     checked_arm,
     exchanged_sentence,
     knowing_sentence,
+    value_groups,
 )
 from privcore.lower_bounds.notebook_rows import (
     held_together_sentence,
@@ -97,7 +99,7 @@ def audit_probabilities(
         InvalidInputError: shapes that differ, probabilities outside [0, 1] or that do not sum to 1,
             labels that are not whole or no classes, arms without records or of different classes,
             a delta, significance or declared epsilon out of range, contexts of other shapes or one
-            without the other, or pandas indexes that differ.
+            without the other, or pandas indexes that say no order.
     """
     if epsilon_declared is not None:
         check_number("epsilon_declared", epsilon_declared, least=0.0, below=math.inf)
@@ -206,7 +208,7 @@ def audit_models(
         rule = f"both models have the same classes in the same order; today's are {known[0]}"
         raise InvalidInputError("classes of yesterday", known[1], rule)
     given = {"rows": rows, "labels": labels, "holdout": holdout, "context": context}
-    check_order(given)
+    rows, labels, holdout, context = aligned(given, "rows").values()
     found = np.asarray(labels).ravel()
     classes = known[0] or known[1]
     if classes is not None:
@@ -297,13 +299,14 @@ def _tallies(training: CheckedArm, control: CheckedArm, seed: int) -> tuple[Tall
     if control.target.shape[1:] != classes:
         rule = f"there is a column for each of the training records' classes, {classes}"
         raise InvalidInputError("classes of control.target", control.target.shape[1:], rule)
-    beside = second_reference(training, control, seed)
+    groups = value_groups(training, control)
+    beside = second_reference(training, control, seed, groups)
     counted, control_counted = (_counted(*arm[:3]) for arm in (training, control))
     tallies = Tallies(
         game=replace(Tally.zero(0), records=len(training.labels)),
         control_game=replace(Tally.zero(0), records=len(control.labels)),
-        odds=(odds_tally(*training[:3]),),
-        control_odds=(odds_tally(*control[:3]),),
+        odds=grouped_odds(odds_cells(*training[:3]), groups[0], groups[2]),
+        control_odds=grouped_odds(odds_cells(*control[:3]), groups[1], groups[2]),
         classes=classes[0],
         student=beside.training,
         control_student=beside.control,

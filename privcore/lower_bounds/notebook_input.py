@@ -1,6 +1,5 @@
 """Arms as people have them in a notebook: lists, frames, one column of probabilities, booleans."""
 
-import itertools
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from privcore.attacks.known_labels import (
     label_fit,
     proxy_sentence,
 )
+from privcore.attacks.odds import MOST_GROUPS
 from privcore.exceptions import InvalidInputError
 
 _SMALLEST = 1e-6  # a probability below this says no more than this
@@ -25,7 +25,8 @@ _LOOKED_AT = 1 << 16
 class Arm(NamedTuple):
     """Probabilities of both models for the records of one arm, their labels and their features.
 
-    Arrays, lists, and series or frames of pandas and polars are taken alike.
+    Arrays, lists, and series or frames of pandas and polars are taken alike. Where pandas indexes
+    of the same labels are in another order, all follow the index of `labels`.
 
     Attributes:
         target: shape (records, classes), the audited model's probabilities; or shape (records,),
@@ -40,6 +41,9 @@ class Arm(NamedTuple):
             record that it had not seen (`fit_student`), and half of the stake is bet against that:
             it proves 1.3 to 2 times as much of real learners. The label, the split and the target's
             outputs are no context.
+        other_labels: shape (records,) or (records, columns), other labels of the same rows that
+            training read, of few values. Records are then matched within their values, so that what
+            these tell of `labels` is no leak.
 
     >>> import numpy as np
     >>> even = np.full((2, 2), 0.5)
@@ -51,6 +55,7 @@ class Arm(NamedTuple):
     proxy: ArrayLike
     labels: ArrayLike
     context: ArrayLike | None = None
+    other_labels: ArrayLike | None = None
 
 
 class CheckedArm(NamedTuple):
@@ -60,6 +65,7 @@ class CheckedArm(NamedTuple):
     proxy: NDArray[np.float64]
     labels: NDArray[np.int64]
     context: NDArray[np.float64] | None
+    other_labels: NDArray[Any] | None = None
 
 
 def checked_arm(name: str, arm: Arm) -> CheckedArm:
@@ -74,11 +80,11 @@ def checked_arm(name: str, arm: Arm) -> CheckedArm:
             outside [0, 1] or that do not sum to 1, labels that are no classes, no record,
             indexes of other rows.
     """
-    if not isinstance(arm, tuple) or len(arm) not in {3, 4}:
+    if not isinstance(arm, tuple) or not 3 <= len(arm) <= 5:
         rule = "it is an Arm(target, proxy, labels): both models' probabilities, and the labels"
         raise InvalidInputError(f"the {name} arm", type(arm).__name__, rule)
-    arm = Arm(*arm)
-    check_order({f"{name}.{role}": values for role, values in arm._asdict().items()})
+    given = {f"{name}.{role}": values for role, values in Arm(*arm)._asdict().items()}
+    arm = Arm(*aligned(given, f"{name}.labels").values())
     target, proxy = (
         _probabilities(f"{name}.{role}", values)
         for role, values in (("target", arm.target), ("proxy", arm.proxy))
@@ -93,26 +99,86 @@ def checked_arm(name: str, arm: Arm) -> CheckedArm:
     if not len(labels):
         raise InvalidInputError(f"records of {name}", 0, "an arm has at least 1 record")
     context = None if arm.context is None else _numbers(f"{name}.context", arm.context)
-    return CheckedArm(target, proxy, labels, context)
+    others = None if arm.other_labels is None else np.asarray(arm.other_labels)
+    if others is not None and (others.ndim not in {1, 2} or len(others) != len(labels)):
+        rule = f"it has a value, or a row of values, for each of the {len(labels)} records"
+        raise InvalidInputError(f"shape of {name}.other_labels", others.shape, rule)
+    return CheckedArm(target, proxy, labels, context, others)
 
 
-def check_order(values: Mapping[str, Any]) -> None:
-    """Refuse series and frames of pandas whose indexes differ: their rows may be in other orders.
+def aligned(values: Mapping[str, Any], to: str) -> dict[str, Any]:
+    """Return inputs in one order: pandas' series and frames follow the index of one of them.
+
+    An index that only counts rows from 0 names none: beside another one it is refused, and so are
+    arrays beside indexes that differ.
 
     Args:
-        values: by their names; what has no index of pandas is passed over.
+        values: by their names; what has no index of pandas is returned as it is.
+        to: the name of the one whose order counts, or the first one's where that has no index.
 
     Raises:
-        InvalidInputError: two of them have other indexes.
+        InvalidInputError: indexes that differ and do not say which rows belong together.
     """
     indexed = {name: value.index for name, value in values.items() if hasattr(value, "iloc")}
-    for first, name in itertools.pairwise(indexed):
-        if not indexed[name].equals(indexed[first]):
-            rule = f"that of {first} begins with {indexed[first][:3].tolist()}: bring all into one "
-            rule += "order with reindex, or give to_numpy() of each where they are in one order"
-            raise InvalidInputError(
-                f"the beginning of the index of {name}", indexed[name][:3].tolist(), rule
-            )
+    first = to if to in indexed else next(iter(indexed), to)
+    other = [name for name, index in indexed.items() if not index.equals(indexed[first])]
+    if not other:
+        return dict(values)
+    without = [name for name, value in values.items() if value is not None and name not in indexed]
+    wanted = indexed[first]
+    for name in (first, *other):
+        index = indexed[name]
+        if without:
+            why = f"{without[0]} has no index to say which of both orders is its own"
+        elif getattr(index, "start", None) == 0 and getattr(index, "step", None) == 1:
+            why = f"that of {name} only counts its rows"
+        elif not index.is_unique:
+            why = f"that of {name} has one label for several rows"
+        elif len(index) != len(wanted) or not index.isin(wanted).all():
+            strange = int((~index.isin(wanted)).sum())
+            why = f"{strange:,} of the {len(index):,} rows of {name} are not in {first}"
+        else:
+            continue
+        rule = f"that of {first} begins with {wanted[:3].tolist()}, and {why}: keep the rows' own "
+        rule += "index on all, or give to_numpy() of each where their rows are in one order"
+        raise InvalidInputError(
+            f"the beginning of the index of {other[0]}", indexed[other[0]][:3].tolist(), rule
+        )
+    return {
+        name: value.iloc[indexed[name].get_indexer(wanted)] if name in other else value
+        for name, value in values.items()
+    }
+
+
+def value_groups(
+    training: CheckedArm, control: CheckedArm
+) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """Return the group of each record by its other labels, of both arms, and how many there are.
+
+    Raises:
+        InvalidInputError: only one arm has other labels, or both together too many values.
+    """
+    arms = (training, control)
+    records = [len(arm.labels) for arm in arms]
+    given = [arm.other_labels for arm in arms]
+    if given[0] is None and given[1] is None:
+        return np.zeros(records[0], np.int64), np.zeros(records[1], np.int64), 1
+    columns = [None if each is None else each.reshape(len(each), -1) for each in given]
+    one, other = columns
+    if one is None or other is None or one.shape[1] != other.shape[1]:
+        shapes = [None if each is None else each.shape for each in columns]
+        rule = "both arms have the same other labels"
+        raise InvalidInputError("shapes of other_labels", shapes, rule)
+    found = np.zeros(sum(records), dtype=np.int64)
+    for place in range(one.shape[1]):
+        both = [str(value) for value in (*one[:, place].tolist(), *other[:, place].tolist())]
+        values, codes = np.unique(both, return_inverse=True)
+        _, found = np.unique(found * len(values) + codes, return_inverse=True)
+    groups = int(found.max()) + 1
+    if groups > MOST_GROUPS:
+        rule = f"they have at most {MOST_GROUPS}: group their values first"
+        raise InvalidInputError("number of values of other_labels", groups, rule)
+    return found[: records[0]], found[records[0] :], groups
 
 
 def check_number(name: str, value: object, *, least: float, below: float) -> None:

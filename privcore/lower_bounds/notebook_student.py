@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 from privcore.attacks import (
     Context,
-    OddsTally,
     Student,
     StudentTallies,
     fit_student,
     folds_of,
+    grouped_odds,
     holdout_suspicion,
     label_counts,
     learned,
@@ -23,6 +23,9 @@ from privcore.attacks.hashing import record_streams
 from privcore.attacks.student import MOST_CLASSES
 from privcore.exceptions import InvalidInputError
 from privcore.lower_bounds.notebook_input import CheckedArm
+
+Groups = tuple[NDArray[np.int64], NDArray[np.int64], int]
+"""The group of each training and of each control record, and how many there are."""
 
 
 class SecondReference(NamedTuple):
@@ -40,8 +43,12 @@ class SecondReference(NamedTuple):
     suspicion: float | None = None
 
 
-def second_reference(training: CheckedArm, control: CheckedArm, seed: int) -> SecondReference:
+def second_reference(
+    training: CheckedArm, control: CheckedArm, seed: int, groups: Groups
+) -> SecondReference:
     """Return both arms against a student of the context; without one, nothing.
+
+    `groups` are those within which records are matched (`value_groups`).
 
     Raises:
         InvalidInputError: contexts of other shapes or one without the other, or one that has the
@@ -77,8 +84,10 @@ def second_reference(training: CheckedArm, control: CheckedArm, seed: int) -> Se
         return SecondReference()
     of_proxy = fit_student(looked_at[1], learned(control.proxy), folds[1], of_proxy=True)
     first, second = (
-        _against(arm, seen, fold, of_target, of_proxy)
-        for arm, seen, fold in zip((training, control), looked_at, folds, strict=True)
+        _against(arm, seen, fold, of_target, of_proxy, each, groups[2])
+        for arm, seen, fold, each in zip(
+            (training, control), looked_at, folds, groups[:2], strict=True
+        )
     )
     said = of_target.predict(looked_at[1], folds[1])
     suspicion = holdout_suspicion(
@@ -104,9 +113,11 @@ def _against(
     folds: NDArray[np.int64],
     of_target: Student,
     of_proxy: Student | None,
+    groups: NDArray[np.int64],
+    number: int,
 ) -> StudentTallies:
     said = probabilities_of(of_target.predict(seen, folds))
-    odds = (OddsTally.of_cells(odds_cells(arm.target, said, arm.labels)),)
+    odds = grouped_odds(odds_cells(arm.target, said, arm.labels), groups, number)
     if of_proxy is None:
         return StudentTallies(odds, None)
     expected = probabilities_of(of_proxy.predict(seen, folds))

@@ -15,7 +15,7 @@ from privcore.attacks import (
 )
 from privcore.attacks.hashing import record_streams
 from privcore.lower_bounds import Arm
-from privcore.lower_bounds.notebook_input import CheckedArm, checked_arm
+from privcore.lower_bounds.notebook_input import CheckedArm, checked_arm, value_groups
 from privcore.lower_bounds.notebook_student import second_reference
 from tests.simulate import two_columns
 
@@ -44,7 +44,7 @@ def test_each_record_is_asked_of_the_part_that_was_not_fitted_to_its_fold() -> N
         fit_student(contexts[1], learned(said), folds[1], of_proxy=said is held.proxy)
         for said in (held.target, held.proxy)
     ]
-    found = second_reference(*arms, 5)
+    found = second_reference(*arms, 5, value_groups(*arms))
     for beside, one, context, fold in zip(found[:2], arms, contexts, folds, strict=True):
         target, proxy = (probabilities_of(each.predict(context, fold)) for each in students)
         assert beside.odds == (odds_tally(one.target, target, one.labels),)
