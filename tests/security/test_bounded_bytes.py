@@ -2,7 +2,6 @@
 
 import contextlib
 import gzip
-import io
 import json
 import os
 import pathlib
@@ -286,24 +285,6 @@ def test_training_data_is_bounded_as_a_whole(
     monkeypatch.setattr(limits, "TRAINING_BYTES", 5_000)
     with pytest.raises(NotEvaluableError, match="5,000 bytes that are trained on"):
         read_training_data(lake, recipe, DAY)
-
-
-def test_row_groups_that_share_their_bytes_are_refused(tmp_path: pathlib.Path) -> None:
-    """A file of 50 kB was 40 million rows, and one of 1 MB may be 10^10."""
-    lake = small_lake(tmp_path)
-    path = label_path(lake, "flights")
-    metadata, sink = pq.read_metadata(path), io.BytesIO()
-    for _ in range(9):
-        metadata.append_row_groups(pq.read_metadata(path))
-    metadata.write_metadata_file(sink)
-    shared = sink.getvalue()[4:]
-    old = path.read_bytes()
-    path.write_bytes(old[: -8 - int.from_bytes(old[-8:-4], "little")] + shared)
-    assert pq.read_metadata(path).num_rows == 4_000
-    within, names = f"{labels_folder('flights', DAY)}/{path.name}", pq.read_schema(path).names
-    footer = read_footer(lake, within, names)
-    with pytest.raises(NotEvaluableError, match="it is damaged"):
-        read_row_group(lake, within, footer, 0, names)
 
 
 def test_datasets_of_studies_are_read_within_bounds(

@@ -10,7 +10,6 @@ import io
 import urllib.parse
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -80,7 +79,6 @@ class Footer:
         unbounded: asked columns that may unpack to any size, each with how it is stored.
         nested_text: asked columns of lists, structs or maps with text: read as nulls of their kind,
             since no column of such a kind is used, and its text may unpack to any size.
-        shared: whether chunks of the asked columns share bytes: a small file would be 10^10 rows.
     """
 
     content: bytes
@@ -92,7 +90,6 @@ class Footer:
     listed: LabelFile | None = None
     unbounded: tuple[tuple[str, str], ...] = ()
     nested_text: tuple[str, ...] = ()
-    shared: bool = False
 
     def schema(self) -> pa.Schema:
         """Return the columns' kinds."""
@@ -147,7 +144,6 @@ def read_footer(
         GroupPlace(rows, unpacked, compressed, tuple(Chunk(*chunk) for chunk in chunks))
         for rows, unpacked, compressed, chunks in found["groups"]
     )
-    places = sorted(chunk[:2] for group in groups for chunk in group.chunks)
     return Footer(
         footer,
         blake3(footer).digest(),
@@ -158,7 +154,6 @@ def read_footer(
         listed,
         tuple((name, how) for name, how in found["unbounded"]),
         tuple(found["nested_text"]),
-        any(first + size > after for (first, size), (after, _) in pairwise(places)),
     )
 
 
@@ -302,7 +297,7 @@ def read_row_group(
     if group.rows > limits.SHARD_ROWS or group.unpacked > limits.SHARD_BYTES:
         raise _too_large(path, f"declares {group.rows:,} rows in {group.unpacked:,} bytes")
     chunks = sorted(chunk for chunk in group.chunks if chunk.column in wanted)
-    if footer.shared or any(
+    if any(
         chunk.first < 0 or chunk.size < 0 or chunk.first + chunk.size > footer.file_size
         for chunk in chunks
     ):

@@ -63,8 +63,6 @@ CSV_BYTES = 512 << 20
 CSV_ROW_BYTES = 16 << 20
 """Bytes of it that are parsed at once: every row of as many is read, and none of twice as many, as
 a row may cross one border of these and not two."""
-CSV_HEADER_BYTES, CSV_COLUMNS = 1 << 20, 10_000
-"""Its first line, and the columns that this names."""
 CSV_SECONDS = 120
 """Time that reading one may take."""
 CSV_MEMORY_BYTES = 4 << 30

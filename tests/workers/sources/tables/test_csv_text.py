@@ -69,7 +69,6 @@ WRONG = {
     "16 bits": ((HEAD.decode() + "1,1,1,1\n").encode("utf-16"), "bytes of zero"),
     "zero": (HEAD + b"1\0,1,1,1\n", "bytes of zero"),
     "empty": (b"", "no first line"),
-    "million columns": (",".join(map(str, range(1_000_000))).encode(), "10,000 columns"),
     "huge field": (HEAD + b"1" * 3 * limits.CSV_ROW_BYTES + b",1,1,1\n", "16,777,216 bytes"),
 }
 
