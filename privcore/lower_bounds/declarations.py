@@ -50,17 +50,18 @@ def declarations_refuted(
     most a + p_1 + p_2 + ...
 
     *Proof.* Let U_t be 1 from the first night on which a W reaches 1, and a W_t before. U_0 = a,
-    and U never exceeds 1. Fix a night t and what came before it. If U_(t-1) = 1, U_t = 1. Else
-    U_t = min(1, a W_t), where W_t = sum over k <= t of v_k E_k ... E_t + what waits, and where a
-    level that C_t exceeds has 1 in the place of E_t. All of this but E_t is known. So a W_t is a
-    function of this night's records alone: a sum, with nonnegative weights, of products that a
-    right prediction multiplies by r and a wrong one by w, w/r >= e^-cap, and of parts that stay as
-    they are. Hence 1 - u_wrong/u_right <= 1 - e^-cap for u = U_t, which is all that `Stakes` asks
-    of a test. Its proof replaces this night's outcomes, one after the other, by independent coins,
-    and uses the truth of C_t alone: U_t has an expectation of at most p_t plus that of min(1, a
-    W_t) under the coins. That is at most a W_t's, where E_t has an expectation of at most 1, and so
-    at most a W_(t-1) = U_(t-1). Hence E[U_t] <= E[U_(t-1)] + p_t, and the chance that W reaches 1/a
-    by night T is at most E[U_T] <= a + p_1 + ... + p_T. ∎
+    and U never exceeds 1. Fix a night t and what came before it. If U_(t-1) = 1, U_t = 1. Else U_t
+    = min(1, a W_t), where W_t = sum over k <= t of v_k E_k ... E_t + what waits, and where a level
+    that C_t exceeds has 1 in the place of E_t. All of this but E_t is known. So a W_t is a function
+    of this night's records alone: a sum, with nonnegative weights, of products that a right
+    prediction multiplies by r and a wrong one by w, w/r >= e^-cap, and of parts that stay as they
+    are. (The night's own e-value is itself a mean of such products.) Hence 1 - u_wrong/u_right <= 1
+    - e^-cap for u = U_t, which is all that `Stakes` asks of a test. Its proof replaces this night's
+    outcomes, one after the other, by independent coins, and uses the truth of C_t alone: U_t has an
+    expectation of at most p_t plus that of min(1, a W_t) under the coins. That is at most a W_t's,
+    where E_t has an expectation of at most 1, and so at most a W_(t-1) = U_(t-1). Hence E[U_t] <=
+    E[U_(t-1)] + p_t, and the chance that W reaches 1/a by night T is at most E[U_T] <= a + p_1 +
+    ... + p_T. ∎
 
     Only night t uses C_t, so claims may differ from night to night in every part. Without delta
     all prices are 0, and this is Ville's inequality. Claims may be chosen by anyone who knows all

@@ -22,8 +22,7 @@ from privcore.lower_bounds.imagined import (
     resized_tally,
 )
 from privcore.lower_bounds.matched import (
-    NIGHT_GAPS,
-    REFERENCES,
+    NIGHT_STRATEGIES,
     Tables,
     matched_epsilon_ceiling,
     matched_epsilon_lower,
@@ -253,7 +252,7 @@ class DecoyRecords:
     ) -> NDArray[np.float64]:
         """See `Design`; the mean over beliefs is one strategy, which stands for all of them."""
         wealth = log_wealth(self._predictions(), epsilons=epsilons, stakes=stakes)
-        return np.tile(wealth, (len(NIGHT_GAPS) * REFERENCES, 1))
+        return np.tile(wealth, (NIGHT_STRATEGIES, 1))
 
     def _predictions(self) -> Predictions:
         return coin_predictions(self.tally)

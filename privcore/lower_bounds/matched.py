@@ -31,11 +31,13 @@ _SHARE_WEIGHTS = (0.65, 0.14, 0.07, 0.07, 0.07)
 _GAPS = (4.0, 8.0, 16.0, 32.0)
 _GAP_WEIGHTS = (0.3, 0.3, 0.25, 0.15)
 NIGHT_GAPS = (2.5, 10.0)
-"""Bets of nights that are to be multiplied: on all records, at these gaps, in equal parts. Four
-gaps from 2 to 16 prove no more in any world that was measured, and less of a weak leak."""
+"""Bets of nights that are to be multiplied: on all records, at these gaps. Four gaps from 2 to 16
+prove no more in any world that was measured, and less of a weak leak."""
 REFERENCES = 2
 """References of a prediction: the proxy, and a student where there is one. Each has half of the
 stake; where there is none, the proxy stands for both."""
+NIGHT_STRATEGIES = (len(NIGHT_GAPS) + 1) * REFERENCES
+"""Strategies that nights multiply, each by itself (`night_log_wealth`)."""
 _LARGEST_GAP = 6.0
 
 # The last point of each block of epsilons on which stakes are constant.
@@ -125,19 +127,8 @@ def matched_log_wealth(
     tables: Sequence[Tables], epsilon: float, *, stakes: Stakes, proxy_doubtful: bool = False
 ) -> float:
     """Return the logarithm of the e-value against replacing a label at `epsilon`."""
-    parts, weights = [], []
-    most = itertools.chain([0.0 if proxy_doubtful else math.inf] * len(_SHARE_WEIGHTS),
-                           itertools.repeat(math.inf))  # fmt: skip
-    for one, share, largest in zip(tables, itertools.cycle(_SHARE_WEIGHTS), most, strict=False):
-        if one.records.size:
-            gaps = _gaps(one, _GAPS, stakes.log_cap(epsilon))
-            made = tables_log_wealth(one, np.array([epsilon]), gaps)[0]
-            parts.append(np.minimum(made, largest if _may_win(one) else 0.0))
-            weights.append(share * np.array(_GAP_WEIGHTS))
-        else:  # nothing to bet on: the stake is kept
-            parts.append(np.zeros(1))
-            weights.append(np.array([share]))
-    return log_mean(np.concatenate(parts), np.concatenate(weights))
+    own = _by_reference(tables, (), np.array([epsilon]), stakes, doubtful=proxy_doubtful)
+    return float(log_mean(np.concatenate(own).ravel(), np.ones(len(own))))
 
 
 def night_log_wealth(
@@ -149,33 +140,57 @@ def night_log_wealth(
 ) -> NDArray[np.float64]:
     """Return the log e-values of the strategies that nights multiply: (strategies, epsilons).
 
-    A strategy is a gap and a reference; nights multiply each by itself, and mix them afterwards.
+    Against each reference a strategy is a bet on all records at one of `NIGHT_GAPS`, or the night's
+    own e-value (`matched_log_wealth`), which bets on the surest as well: where few labels leak, and
+    whole, the former lose every night. Nights multiply each by itself, and mix them afterwards.
     """
-    made = [_night(everyone, epsilons, stakes) for everyone in tables[:: len(_SHARE_WEIGHTS)]]
-    if proxy_doubtful:
-        made[0] = np.minimum(made[0], 0.0)
+    made = _by_reference(tables, NIGHT_GAPS, epsilons, stakes, doubtful=proxy_doubtful)
     return np.concatenate(made * (REFERENCES // len(made)))
 
 
-def _night(everyone: Tables, epsilons: NDArray[np.float64], stakes: Stakes) -> NDArray[np.float64]:
-    """Return the log e-values of bets on all records, shape (gaps, epsilons)."""
-    wealth = np.zeros((len(NIGHT_GAPS), epsilons.size))
-    if everyone.records.size:
+def _by_reference(
+    tables: Sequence[Tables],
+    units: tuple[float, ...],
+    epsilons: NDArray[np.float64],
+    stakes: Stakes,
+    *,
+    doubtful: bool,
+) -> list[NDArray[np.float64]]:
+    """Return each reference's log e-values: bets on all records in these units, the night's own."""
+    found, shares = [], len(_SHARE_WEIGHTS)
+    for first in range(0, len(tables), shares):
+        wins = not (doubtful and first == 0)
+        own = [_bets(one, _GAPS, epsilons, stakes, wins) for one in tables[first : first + shares]]
+        mean = log_mean(np.concatenate(own), np.outer(_SHARE_WEIGHTS, _GAP_WEIGHTS).ravel())
+        found.append(np.vstack([_bets(tables[first], units, epsilons, stakes, wins), mean]))
+    return found
+
+
+def _bets(
+    one: Tables,
+    units: tuple[float, ...],
+    epsilons: NDArray[np.float64],
+    stakes: Stakes,
+    wins: bool,  # noqa: FBT001  # whether the reference may win
+) -> NDArray[np.float64]:
+    """Return the log e-values of bets, (gaps, epsilons); without records the stake is kept."""
+    wealth = np.zeros((len(units), epsilons.size))
+    if one.records.size and units:
         caps = [stakes.log_cap(float(epsilon)) for epsilon in epsilons]
         for cap, alike in itertools.groupby(range(epsilons.size), key=caps.__getitem__):
-            places, gaps = list(alike), _gaps(everyone, NIGHT_GAPS, cap)
-            wealth[:, places] = tables_log_wealth(everyone, epsilons[places], gaps).T
-    return wealth if _may_win(everyone) else np.minimum(wealth, 0.0)
+            places = list(alike)
+            wealth[:, places] = tables_log_wealth(one, epsilons[places], _gaps(one, units, cap)).T
+    loses = not wins or (isinstance(one, Matched) and not one.may_win)
+    return np.minimum(wealth, 0.0) if loses else wealth
 
 
-def _may_win(one: Tables) -> bool:
-    return one.may_win if isinstance(one, Matched) else True
-
-
-def log_mean(logarithms: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
-    """Return the logarithm of the weighted mean of numbers given by their logarithms."""
-    best = float(logarithms.max())
-    return best + math.log(float(np.exp(logarithms - best) @ weights / weights.sum()))
+def log_mean(logarithms: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the log of a weighted mean over the first axis, never above the largest."""
+    best: NDArray[np.float64] = logarithms.max(axis=0)
+    mean: NDArray[np.float64] = best + np.log1p(
+        weights @ np.expm1(logarithms - best) / weights.sum()
+    )
+    return mean
 
 
 def _rejected(

@@ -44,4 +44,4 @@ def misled_pvalue(tallies: Tallies) -> float:
         return 1.0
     gaps = np.array(_GAPS) / math.sqrt(tables.effective)
     wealth = tables_log_wealth(tables, np.zeros(1), gaps)[0]
-    return math.exp(-max(0.0, log_mean(wealth, np.ones_like(gaps))))
+    return math.exp(-max(0.0, float(log_mean(wealth, np.ones_like(gaps)))))

@@ -38,7 +38,7 @@ MODELS, NIGHTS, NIGHTS_A_FILE = 500, 400, 40
 FIRST = dt.date(2025, 10, 1)
 DATASETS, TEAMS = 25, 40
 """So many datasets, and owners, share the models."""
-STRATEGIES = 4
+STRATEGIES = 6
 _PRICED = 4
 """One model in so many declares a delta, which has a price."""
 _COMMANDS = {

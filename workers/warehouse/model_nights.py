@@ -18,7 +18,7 @@ from workers.warehouse.store import CONFIGURED, Warehouse
 
 _CLAIM = ("family", "delta", "classes", "neighbors", "labels_recur", "method_version")
 _AT_ONCE = 20_000
-"""Number of nights whose wealth is held at once: 90 MB, twice that where delta has a price."""
+"""Number of nights whose wealth is held at once: 130 MB, twice that where delta has a price."""
 
 
 @dataclass(frozen=True, slots=True)

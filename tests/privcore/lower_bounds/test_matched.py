@@ -18,6 +18,8 @@ from privcore.lower_bounds import (
 )
 from privcore.lower_bounds.matched import (
     NIGHT_GAPS,
+    NIGHT_STRATEGIES,
+    REFERENCES,
     log_mean,
     night_log_wealth,
     tables_log_wealth,
@@ -97,7 +99,7 @@ def test_the_mean_over_every_outcome_is_at_most_one(stakes, records, control, ep
             [
                 np.exp(
                     night_log_wealth(
-                        (table(records, right, control, held, offset),),
+                        (table(records, right, control, held, offset), *NOTHINGS),
                         epsilons=np.array([epsilon]),
                         stakes=stakes,
                     )[:, 0]
@@ -316,12 +318,12 @@ def test_what_is_always_rejected_ends_at_the_grids_end_and_nothing_proves_nothin
         0.0, abs=1e-12
     )
     nights = night_log_wealth([NOTHING] * len(SHARES), epsilons=np.array([0.0, 1.0]), stakes=FREE)
-    assert np.array_equal(nights, np.zeros((2 * len(NIGHT_GAPS), 2)))
+    assert np.array_equal(nights, np.zeros((NIGHT_STRATEGIES, 2)))
 
 
 @pytest.mark.parametrize("stakes", [FREE, CAPPED], ids=["pure", "delta"])
 def test_two_references_have_half_of_the_stake_each(stakes):
-    """The mean of their e-values, and in nights a strategy for each gap and reference."""
+    """The mean of their e-values, and in nights strategies of each reference."""
     first = (table([40, 9], [30, 6], [10, 5], [5, 1]), table(8, 7, 4, 2), *NOTHINGS[1:])
     second = (table([30, 19], [28, 19], [9, 6], [2, 2]), *NOTHINGS)
     apart = [matched_log_wealth(one, 0.25, stakes=stakes) for one in (first, second)]
@@ -330,8 +332,7 @@ def test_two_references_have_half_of_the_stake_each(stakes):
     grid = np.array([0.25, 1.0])
     nights = [night_log_wealth(one, epsilons=grid, stakes=stakes) for one in (first, second)]
     both = night_log_wealth(first + second, epsilons=grid, stakes=stakes)
-    gaps = len(NIGHT_GAPS)
-    assert np.array_equal(both, np.concatenate([nights[0][:gaps], nights[1][:gaps]]))
+    assert np.array_equal(both, np.concatenate([nights[0][:EACH], nights[1][:EACH]]))
 
 
 def log_wealth(tables, gap, epsilon):
@@ -361,7 +362,7 @@ def test_the_bets_of_a_night_are_those_that_were_fixed(stakes):
     """By hand: shares 0.65, 0.14 and three of 0.07; gaps 4, 8, 16, 32 over the root of the
 
     effective records, at most 6 and the cap, weights 0.3, 0.3, 0.25, 0.15; nights that multiply
-    bet 2.5 and 10.
+    bet 2.5 and 10, and as a night alone.
     """
     sets = table([40, 9], [30, 6], [10, 5], [5, 1]), table(8, 7, 4, 2), *NOTHINGS[1:]
     effective = (40 * 10 / 50 + 9 * 5 / 14, 8 * 4 / 12)
@@ -378,6 +379,7 @@ def test_the_bets_of_a_night_are_those_that_were_fixed(stakes):
         log_wealth(sets[0], min(units / math.sqrt(effective[0]), cap), 0.25)
         for units in (2.5, 10.0)
     ]
+    by_hand.append(math.log(expected))
     # With one reference it stands for both.
     np.testing.assert_allclose(nights, by_hand * 2, atol=1e-8)
     mean = log_mean(np.array([0.0, math.log(3.0)]), np.array([1.0, 3.0]))
@@ -411,6 +413,16 @@ def test_bets_against_a_doubtful_proxy_may_lose_and_never_win() -> None:
     assert both[0] == both[1] > 1.0
 
 
+EACH = NIGHT_STRATEGIES // REFERENCES
+WEIGHTS = np.array([0.65 * weight for weight in (0.3, 0.3, 0.25, 0.15)] + [0.35])
+
+
+def bets_of(one, epsilon):
+    """The log e-values of a night's own bets on all records; the other shares keep their stake."""
+    gaps = np.array([4.0, 8.0, 16.0, 32.0]) / math.sqrt(one.effective)
+    return np.append(tables_log_wealth(one, np.array([epsilon]), gaps)[0], 0.0)
+
+
 def test_a_night_against_a_doubtful_proxy_keeps_its_stake_at_most() -> None:
     tables = [table(400, 380, 100, 50), *NOTHINGS, table(400, 300, 100, 50), *NOTHINGS]
     epsilons = np.array([0.0, 0.5, 3.0])
@@ -418,10 +430,13 @@ def test_a_night_against_a_doubtful_proxy_keeps_its_stake_at_most() -> None:
         night_log_wealth(tables, epsilons=epsilons, stakes=FREE, proxy_doubtful=doubtful)
         for doubtful in (False, True)
     )
-    gaps = len(NIGHT_GAPS)
-    assert plain[:gaps].max() > 1.0
-    assert np.array_equal(doubted[:gaps], np.minimum(plain[:gaps], 0.0))
-    assert np.array_equal(doubted[gaps:], plain[gaps:])
+    assert plain[:EACH].max() > 1.0
+    at_gaps = slice(len(NIGHT_GAPS))
+    assert np.array_equal(doubted[at_gaps], np.minimum(plain[at_gaps], 0.0))
+    assert np.array_equal(doubted[EACH:], plain[EACH:])
+    # Each bet of a night's own is kept below 1 by itself, so that their mean may be less than 1.
+    own = [log_mean(np.minimum(bets_of(tables[0], epsilon), 0.0), WEIGHTS) for epsilon in epsilons]
+    np.testing.assert_allclose(doubted[len(NIGHT_GAPS)], own, atol=1e-12)
 
 
 def test_tables_of_any_layout_are_bet_on_by_one_compiled_kernel() -> None:

@@ -87,7 +87,11 @@ def test_wealth_on_coins_is_one_on_average(number, epsilon):
     assert mean == pytest.approx(1.0, rel=1e-9)
     nights = sum(
         chance
-        * np.exp(night_log_wealth([pairs(number, k)], epsilons=np.array([epsilon]), stakes=FREE))
+        * np.exp(
+            night_log_wealth(
+                [pairs(number, k)] * len(SHARES), epsilons=np.array([epsilon]), stakes=FREE
+            )
+        )
         for k, chance in enumerate(binom.pmf(np.arange(number + 1), number, expit(epsilon)))
     )
     assert nights == pytest.approx(1.0, rel=1e-9)

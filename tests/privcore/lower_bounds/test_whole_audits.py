@@ -123,7 +123,7 @@ def test_a_month_of_whole_audits_accuses_nobody(name: str) -> None:
         arms = drawn(random, of=(WORLDS | WRONG)[name], training=4_000, held=400)
         answer = audit_probabilities(Arm(*arms[0]), Arm(*arms[1]), seed=seed)
         nights.append(answer.evidence.window_night)
-    assert len(nights[0].log_wealth) == 4  # two stakes against either reference
+    assert len(nights[0].log_wealth) == 6  # two stakes, and the night's own, of either reference
     for length in (7, 28):
         for start in range(0, 28, length):
             assert window_epsilon_lower(nights[start : start + length]) == 0.0
@@ -456,5 +456,5 @@ def test_a_doubtful_proxy_makes_the_mean_doubtful_and_a_known_holdout_does() -> 
     for doubtful, known in ((False, 1.0), (False, 0.2), (True, 1.0)):
         evidence = bet(replace(first, models_known=known), second, doubtful=doubtful)
         bounds.append((evidence.epsilon_lower, evidence.epsilon_ceiling))
-        assert (evidence.standing_night.log_wealth[2:].max() > 0.0) == (bounds[-1] == bounds[0])
+        assert (evidence.standing_night.log_wealth[3:].max() > 0.0) == (bounds[-1] == bounds[0])
     assert bounds[0] > bounds[1] > bounds[2] == (0.0, 0.0)
