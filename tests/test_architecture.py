@@ -61,8 +61,7 @@ BELOW_IN_WORKERS = {
     "labels": {"exceptions", "contained", "lake", "remark"},
     "databases": {"exceptions", "patience", "lake"},
     "warehouse": {
-        "databases", "plain_files", "plain_text", "patience", "plan", "remark", "strict_model",
-        "memory", "lake", "labels",
+        "plain_files", "plain_text", "patience", "strict_model", "memory", "lake",
     },
     "sources": {
         "exceptions", "contained", "contained_child", "databases", "plan", "strict_model",

@@ -20,6 +20,7 @@ from tests.support.warehouse import age, cut_off, evaluated, failed
 from workers.audit.verify import Finding, verify_all_stored
 from workers.warehouse import commit
 from workers.warehouse.commit import WRITTEN
+from workers.warehouse.delta import TornAnswerError
 from workers.warehouse.maintenance import compact
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
@@ -259,6 +260,27 @@ def test_another_writer_while_the_first_one_writes(
     assert warehouse.scan("audits").collect().height == 3
     for table in ("audit_wealth", "audit_bounds"):
         assert warehouse.scan(table).collect().height == 3, table
+
+
+def test_a_later_row_is_there_once_though_the_answer_to_its_commit_was_torn(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (record,) = batch("ads")
+    assert warehouse.commit_all([record, record]) == (True, False)
+    write, torn = deltalake.write_deltalake, []
+
+    def answered(*rows: Any, **how: Any) -> None:
+        torn.append(1)
+        if len(torn) != 2:
+            write(*rows, **how)
+        if len(torn) < 3:  # of the first the commit is there, of the second it is not
+            raise TornAnswerError("The answer ended early.")
+
+    monkeypatch.setattr(deltalake, "write_deltalake", answered)
+    for known in (2, 3):
+        assert not warehouse.commit(record)
+        assert warehouse.scan("audit_confirmations").collect().height == known
+    check_whole(warehouse, [record])
 
 
 @pytest.mark.slow
