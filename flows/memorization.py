@@ -3,7 +3,6 @@
 Figure 4 and Table 1 of "Defending against Reconstruction Attacks with Renyi DP", on your sequences.
 """
 
-import datetime as dt
 import math
 import pathlib
 from collections.abc import Callable
@@ -20,15 +19,11 @@ from flows.report.study_page import StudyTable
 from flows.study.drawing import COLORS, styled
 from flows.study.runner import Shown, Written, write_shown
 from flows.study.tables import Show, table_of
-from privcore.attacks import Sampling
 from privcore.guarantees import DpSgd
 from privcore.upper_bounds import curve_leakage
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor
-from workers.labels.shards import Partition, find_partition
-from workers.lake.layout import Lake
-from workers.memorization.models import read_model
-from workers.memorization.scan import MemorizationPass, count_ngrams, scan_sequences
+from workers.memorization.scan import MemorizationPass, scan_sequences
 from workers.memorization.sequence_counts import (
     HOLDOUT_ARM,
     LIKELY_EDGES,
@@ -43,43 +38,6 @@ _SCANNED = "Sequences"
 
 
 @dataclass(frozen=True, slots=True)
-class SequencesOfDay:
-    """Place of a day's sequences."""
-
-    lake: str
-    dataset: str
-    day: dt.date
-    column: str
-
-    def find(self) -> tuple[Lake, Partition]:
-        """Return the lake and the day's partition in it."""
-        place = Lake(self.lake)
-        return place, find_partition(place, self.dataset, self.day)
-
-
-@dataclass(frozen=True, slots=True)
-class AskedModels:
-    """The models that are asked about each sequence."""
-
-    target: str
-    reference: str
-    begin: int
-
-
-@dataclass(frozen=True, slots=True)
-class Attacker:
-    """Attacker that draws from the target.
-
-    Attributes:
-        sampling: how the attacker samples.
-        reach: log10 of the tries that the attacker can afford.
-    """
-
-    sampling: Sampling
-    reach: float
-
-
-@dataclass(frozen=True, slots=True)
 class Memorization:
     """Result of the search."""
 
@@ -89,9 +47,7 @@ class Memorization:
 
 
 def run_memorization(
-    sequences: SequencesOfDay,
-    models: AskedModels,
-    attacker: Attacker,
+    shared: MemorizationPass,
     *,
     max_bad_records: int,
     training: DpSgd | None,
@@ -102,14 +58,7 @@ def run_memorization(
     Raises:
         NotEvaluableError: no such sequences, or too many that cannot be read.
     """
-    place, partition = sequences.find()
-    target, reference = (
-        read_model(uri, begin=models.begin) for uri in (models.target, models.reference)
-    )
-    shared = MemorizationPass(
-        place, partition, sequences.column, target, reference, attacker.sampling, attacker.reach
-    )
-    units, done = len(partition.work_units), 0
+    units, done = len(shared.partition.work_units), 0
 
     def advance(_file: str) -> None:
         nonlocal done
@@ -121,20 +70,11 @@ def run_memorization(
     tally.bad.check(max_bad_records)
     if not tally.sequences[TRAIN_ARM]:
         sentence = (
-            f"No row of {sequences.dataset} for {sequences.day} has the split 'train' and a "
-            "sequence."
+            f"No row of {shared.partition.dataset} for {shared.partition.day} has the split "
+            "'train' and a sequence."
         )
         raise NotEvaluableError(Reason.TOO_FEW_RECORDS, sentence)
     return Memorization(tally, _at_risk(tally, training), shared)
-
-
-def fit_ngram(sequences: SequencesOfDay, *, split: str, order: int, executor: Executor) -> bytes:
-    """Return an n-gram model of a day's sequences of one split, as a file."""
-    place, partition = sequences.find()
-    counts = count_ngrams(
-        place, partition, sequences.column, order=order, split=split, executor=executor
-    )
-    return counts.to_json()
 
 
 def write_memorization(found: Memorization, output: pathlib.Path) -> Written:

@@ -26,7 +26,6 @@ class Wait:
     until: dt.datetime | None
 
 
-Advance = Callable[[int, int], None]
 Listener = Callable[[str, int, int], None]
 WaitListener = Callable[[Sequence[Wait], int], None]
 

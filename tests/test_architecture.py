@@ -446,15 +446,15 @@ def test_no_file_names_a_package_index() -> None:
 # The most lines of each room with all below it, of the modules beside the rooms, and of the tests.
 # A commit that raises one says why.
 MOST_LINES = {
-    "flows": 900,
-    "flows/commands": 4_650,
-    "flows/learn": 750,
-    "flows/next_steps": 700,
-    "flows/notify": 1_550,
+    "flows": 850,
+    "flows/commands": 4_500,
+    "flows/learn": 700,
+    "flows/next_steps": 650,
+    "flows/notify": 1_350,
     "flows/publication": 250,
-    "flows/report": 3_100,
+    "flows/report": 2_950,
     "flows/run": 2_050,
-    "flows/settings": 700,
+    "flows/settings": 650,
     "flows/study": 5_000,
     "privcore": 300,
     "privcore/attacks": 7_900,

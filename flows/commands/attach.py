@@ -2,13 +2,16 @@
 
 import datetime as dt
 import pathlib
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from flows.commands import audits
 from flows.commands.options import OPERATE, CsvOption, JsonOption
 from flows.commands.printing import Form, form_of, quiet
+from workers.plain_text import plain_text
 
 if TYPE_CHECKING:
     from workers.sources.proposal import Proposal
@@ -62,25 +65,6 @@ _Features = Annotated[
     ),
 ]
 
-_Mechanism = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Mechanism of the declaration, by a manifest's name for it: what it accounts for is "
-        "declared where --epsilon is left out.",
-    ),
-]
-_Parameter = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="One of the mechanism's parameters (repeatable)."),
-]
-_LabelState = Annotated[
-    Literal["secret", "privatised"] | None,
-    typer.Option(
-        help="Labels in the column: the secret ones, or those that the mechanism changed."
-    ),
-]
-
 
 @app.command(rich_help_panel=OPERATE)
 def attach(
@@ -109,9 +93,6 @@ def attach(
     ] = None,
     epsilon: Annotated[float | None, typer.Option(help="Declared epsilon, if any.")] = None,
     delta: Annotated[float, typer.Option(help="Delta of the declaration.")] = 0.0,
-    mechanism: _Mechanism = None,
-    parameter: _Parameter = None,
-    label_state: _LabelState = None,
     config: Annotated[
         pathlib.Path, typer.Option("--config", help="Settings file to write or to add to.")
     ] = pathlib.Path("privaudit.toml"),
@@ -134,9 +115,7 @@ def attach(
     aside = form_of(as_csv=as_csv, as_json=as_json) is not Form.TABLE
     quiet()
     from flows.commands.model_checks import check_model
-    from flows.commands.proposed_settings import as_toml
     from flows.settings import load_settings
-    from workers.plain_text import plain_text
 
     columns = _columns(feature or [], checkpoints)
     given = {"catalog": catalog, "day": day_column, "time_zone": time_zone, "label": label}
@@ -145,10 +124,9 @@ def attach(
     place = _place(table, catalog)
     others = _places(catalog, target=target_table, proxy=proxy_table)
     proposal = _proposed(place, asked, checkpoints and _whole_path(checkpoints), others)
-    privacy = _declared(epsilon, delta, mechanism, parameter or [])
-    state = _state(label_state, privacy)
+    privacy = _declared(epsilon, delta)
     day = _newest(proposal, place)
-    text = as_toml(name, place, proposal, privacy, state, folder=config.absolute().parent)
+    text = as_toml(name, place, proposal, privacy, folder=config.absolute().parent)
     typer.echo(_written(config, text), err=aside)
     typer.echo(plain_text(check_model(load_settings(config), name, day)), err=aside)
     if not only_settings:
@@ -167,39 +145,15 @@ def _places(catalog: str | None, **tables: str | None) -> dict[str, str]:
     return {role: _place(table, catalog) for role, table in tables.items() if table}
 
 
-def _declared(
-    epsilon: float | None, delta: float, mechanism: str | None, parameters: list[str]
-) -> dict[str, Any]:
+def _declared(epsilon: float | None, delta: float) -> dict[str, float]:
     """Return what `[models.privacy]` says; nothing where nothing is declared."""
-    from flows.learn.explain import parse_parameter, promised_by
     from privcore.guarantees import Relation
+    from privcore.upper_bounds import Promised
 
-    if epsilon is None and mechanism is None and not parameters:
+    if epsilon is None:
         return {}
-    promised = promised_by(
-        epsilon=epsilon, delta=delta, neighbors=None, mechanism=mechanism, parameters=parameters
-    )
-    privacy: dict[str, Any] = {"epsilon": promised.epsilon, "delta": delta}
-    if promised.neighbors is not Relation.REPLACE:
-        privacy["neighbors"] = str(promised.neighbors)
-    if mechanism is not None:
-        given = dict(parse_parameter(text) for text in parameters)
-        privacy["mechanism"] = {"name": mechanism, "parameters": given}
-    return privacy
-
-
-def _state(word: str | None, privacy: dict[str, Any]) -> Any:
-    """Return what the label's column holds as settings have it; None where nobody says."""
-    from privcore.exceptions import TerminalError
-
-    if word != "privatised":
-        return word
-    if "mechanism" not in privacy:
-        raise TerminalError(
-            "--label-state privatised says that a mechanism made the labels: name it with "
-            "--mechanism."
-        )
-    return {"privatised_by": privacy["mechanism"]}
+    Promised(epsilon, delta, Relation.REPLACE)  # refuses what is no guarantee
+    return {"epsilon": epsilon, "delta": delta}
 
 
 def _columns(features: list[str], checkpoints: str | None) -> dict[str, str] | None:
@@ -278,8 +232,6 @@ def _asked(proposal: "Proposal") -> dict[str, str]:
     """Ask on a terminal for what is missing; otherwise say which options tell it."""
     import sys
 
-    from workers.plain_text import plain_text
-
     if not sys.stdin.isatty():
         flags = [_FLAGS.get(key, f"--{key}") for key in proposal.missing]
         sentences = "; ".join(proposal.missing.values())
@@ -308,3 +260,76 @@ def _written(config: pathlib.Path, text: str) -> str:
             config.write_text(before, encoding="utf-8")
         raise
     return text
+
+
+def as_toml(
+    name: str,
+    table: str,
+    proposal: "Proposal",
+    privacy: Mapping[str, Any],
+    *,
+    folder: pathlib.Path,
+) -> str:
+    """Return `[[models]]` with every choice explained beside it.
+
+    Columns' names and labels may be anybody's: a line break in one is written as an escape, so that
+    none adds a line to the settings.
+
+    Args:
+        name: of the model.
+        table: its first table.
+        proposal: what was chosen, and why.
+        privacy: what is declared, if anything.
+        folder: of the settings file. What lies below it is named from there, so that the folder
+            can be moved or shared.
+    """
+    part = "[models.scores]" if proposal.checkpoints is None else "[models.labels]"
+    table = _from(folder, table)
+    settings, offered = (
+        {key: _with_table_from(folder, value) for key, value in part.items()}
+        for part in (proposal.settings, proposal.offered)
+    )
+    lines = ["[[models]]", f"name = {_toml(name)}", part, f"table = {_toml(table)}"]
+    for prefix, keys in (("", settings), ("# ", offered)):
+        lines += [
+            f"{prefix}{key} = {_toml(value)}  # {plain_text(proposal.why[key])}"
+            for key, value in keys.items()
+        ]
+    if proposal.unused:
+        reasons = (f"{name} ({why})" for name, why in proposal.unused.items())
+        lines.append(f"# not used: {plain_text(', '.join(reasons))}")
+    if (path := proposal.checkpoints) is not None:
+        path = _from(pathlib.Path(str(folder).replace("{", "{{").replace("}", "}}")), path)
+        lines += ["[models.checkpoints]", f"path = {_toml(path)}  # as you said"]
+    if privacy:
+        lines += ["[models.privacy]", *(f"{key} = {_toml(one)}" for key, one in privacy.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _with_table_from(folder: pathlib.Path, value: Any) -> Any:
+    """Return a setting; of one that names a table of its own, that is named from the folder."""
+    if isinstance(value, Mapping) and "table" in value:
+        return {**value, "table": _from(folder, value["table"])}
+    return value
+
+
+def _from(folder: pathlib.Path, place: str) -> str:
+    """Return a path below a folder as it is named from there, and any other place as it is."""
+    path = pathlib.PurePath(place)
+    return str(path.relative_to(folder)) if path.is_relative_to(folder) else place
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{plain_text(escaped)}"'
+    if isinstance(value, Mapping):
+        bare = re.compile(r"[A-Za-z0-9_-]+").fullmatch
+        keys = [key if bare(key) else _toml(key) for key in value]
+        pairs = ", ".join(
+            f"{key} = {_toml(one)}" for key, one in zip(keys, value.values(), strict=True)
+        )
+        return f"{{ {pairs} }}"
+    return str(value).lower() if isinstance(value, bool) else str(value)

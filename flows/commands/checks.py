@@ -165,7 +165,7 @@ def _ray(settings: Settings) -> str:
 
     try:
         with on_ray(address, settings.ray.cpus) as executor:
-            answer = list(executor.map(_double, 2, [21]))
+            list(executor.map(_double, 2, [21]))
     except AuditError:
         raise
     except Exception as error:  # noqa: BLE001  # Ray raises bare exceptions too
@@ -173,8 +173,6 @@ def _ray(settings: Settings) -> str:
             f"Ray at {address} does not answer ({_short(error)}): check ray.address, that it runs, "
             "and RAY_AUTH_MODE with its token."
         ) from None
-    if answer != [42]:
-        raise TerminalError(f"Ray at {address} computed {answer} for 2 x 21: versions differ.")
     return f"Ray at {address} did a task"
 
 

@@ -32,8 +32,7 @@ def demo(
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
     begin_prefect()
-    from flows.learn.demo import run_demo
-    from flows.learn.demo_sentences import sentences
+    from flows.learn.demo import run_demo, sentences
 
     result = run_demo(folder=folder, start=start, days=days)
     print_audits(result.audits, form)

@@ -53,21 +53,24 @@ def criteo(
 
     Example: privaudit ingest criteo --input day_0.gz day_1.gz --rows 1000000
     """
-    from flows.learn.ingest import ingest_criteo
     from flows.settings import load_settings
+    from workers.datasets.criteo import ingest_day
+    from workers.datasets.synthetic_criteo import write_synthetic_day
+    from workers.lake.layout import Lake
 
     paths = [*([first] if first else []), *(files or [])]
     if bool(paths) == bool(synthetic):
         raise typer.BadParameter("give the days' files to --input, or --synthetic a number of days")
-    out = console()
-    settings = load_settings(config)
-    for line in ingest_criteo(
-        settings.lake,
-        paths,
-        start=start,
-        rows=rows,
-        synthetic=synthetic,
-        seed=seed,
-        sampled=sampled,
-    ):
-        out.print(line, soft_wrap=True, highlight=False)
+    lake, kind = Lake(load_settings(config).lake), "rows"
+    for number in range(max(len(paths), synthetic)):
+        day = start + dt.timedelta(days=number)
+        if synthetic:
+            done = write_synthetic_day(lake, day, number=number, rows=rows, seed=seed)
+            kind = "synthetic rows, made up in Criteo's shape"
+        else:
+            done = ingest_day(lake, paths[number], day, rows=rows, seed=seed, sampled=sampled)
+        line = (
+            f"{done.dataset} {day}: {done.rows:,} {kind}, {done.clicks / done.rows:.2%} clicks; "
+            f"{done.malformed:,} malformed left out."
+        )
+        console().print(line, soft_wrap=True, highlight=False)

@@ -14,6 +14,8 @@ from flows.commands.progress_bars import shown_progress
 
 if TYPE_CHECKING:
     from privcore.guarantees import DpSgd
+    from workers.labels.shards import Partition
+    from workers.lake.layout import Lake
 
 app = typer.Typer(no_args_is_help=True, help="Find what a language model memorised.")
 
@@ -88,27 +90,35 @@ def audit(
     --target target.json --reference reference.json --output memorization
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
-    from flows.memorization import (
-        AskedModels,
-        Attacker,
-        SequencesOfDay,
-        run_memorization,
-        write_memorization,
-    )
+    from flows.memorization import run_memorization, write_memorization
     from privcore.attacks import Sampling
     from workers.executors import on_ray
+    from workers.memorization.models import read_model
+    from workers.memorization.scan import MemorizationPass
 
     training = _training(noise_multiplier, sampling_rate, steps)
+    shared = MemorizationPass(
+        *_find(lake, dataset, day),
+        column,
+        read_model(target, begin=begin),
+        read_model(reference, begin=begin),
+        Sampling(tuple(temperature or (1.0,)), top),
+        math.log10(tries),
+    )
     with on_ray(ray_address) as executor, shown_progress():
         found = run_memorization(
-            SequencesOfDay(lake, dataset, day, column),
-            AskedModels(target, reference, begin),
-            Attacker(Sampling(tuple(temperature or (1.0,)), top), math.log10(tries)),
-            max_bad_records=max_bad_records,
-            training=training,
-            executor=executor,
+            shared, max_bad_records=max_bad_records, training=training, executor=executor
         )
     print_study(write_memorization(found, output), form)
+
+
+def _find(lake: str, dataset: str, day: dt.date) -> "tuple[Lake, Partition]":
+    """Return the lake, and a day's sequences in it."""
+    from workers.labels.shards import find_partition
+    from workers.lake.layout import Lake
+
+    place = Lake(lake)
+    return place, find_partition(place, dataset, day)
 
 
 def _training(
@@ -141,11 +151,11 @@ def fit(
     --split calibration --output reference.json
     """
     from flows.files import replace_file
-    from flows.memorization import SequencesOfDay, fit_ngram
     from workers.executors import on_ray
+    from workers.memorization.scan import count_ngrams
 
+    found = *_find(lake, dataset, day), column
     with on_ray(ray_address) as executor:
-        sequences = SequencesOfDay(lake, dataset, day, column)
-        content = fit_ngram(sequences, split=split, order=order, executor=executor)
-    replace_file(output, content)
+        counts = count_ngrams(*found, order=order, split=split, executor=executor)
+    replace_file(output, counts.to_json())
     typer.echo(str(output))

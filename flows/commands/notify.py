@@ -15,20 +15,13 @@ app = typer.Typer()
 def notify(
     *,
     test: Annotated[bool, typer.Option("--test", help="Send a test message.")] = False,
-    block: Annotated[
-        str | None,
-        typer.Option(
-            help="Notification block as type/name, as slack-webhook/privacy; by default those that "
-            "privaudit's automations use."
-        ),
-    ] = None,
     config: ConfigOption = None,
 ) -> None:
     """Send one test message to the webhook and to each notification block that gets alerts.
 
     One line each: ok, or failed with what to check. Exit code 0 if all were accepted, 1 otherwise.
 
-    Examples: privaudit notify --test; privaudit notify --test --block slack-webhook/privacy
+    Example: privaudit notify --test
     """
     if not test:
         raise typer.BadParameter("give --test: audits send alerts, this command does not.")
@@ -38,7 +31,7 @@ def notify(
 
     every = True
     out = console()
-    for sent in send_tests(load_settings(config), block=block):
+    for sent in send_tests(load_settings(config)):
         sign = "[green]ok    [/]" if sent.ok else "[bold red]failed[/]"
         out.print(f"{sign} {escape(sent.what)}: {escape(sent.sentence)}")
         every = every and sent.ok

@@ -27,39 +27,17 @@ def init(
     ] = pathlib.Path("privaudit.toml"),
     *,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace settings that are there; never a key.")
-    ] = False,
-    publication: Annotated[
-        bool,
-        typer.Option(
-            "--publication",
-            help="Publish statements that are private for labels, and make their key beside the "
-            "settings, in a file that its owner alone may read.",
-        ),
+        bool, typer.Option("--force", help="Replace settings that are there.")
     ] = False,
 ) -> None:
     """Write a settings file in which every key is explained.
 
-    Examples: privaudit init; privaudit init /etc/privaudit/privaudit.toml --publication
+    Examples: privaudit init; privaudit init /etc/privaudit/privaudit.toml
     """
-    from flows.commands.settings_template import KEY_FILE, write_template
+    from flows.commands.settings_template import write_template
 
-    write_template(file, replace=force, publication=publication)
-    if publication:
-        _make_publication_key(file.with_name(KEY_FILE))
+    write_template(file, replace=force)
     typer.echo(f"Wrote {file}: set lake, warehouse and models in it, then run privaudit check.")
-
-
-def _make_publication_key(file: pathlib.Path) -> None:
-    """Make the key of public statements; one that is there is tried and kept."""
-    from workers.publication.key import make_key, read_key
-
-    if file.exists() or file.is_symlink():
-        read_key(None, str(file))
-        typer.echo(f"Kept the key {file}, which was there already.")
-        return
-    make_key(file)
-    typer.echo(f"Wrote the key {file}: keep a copy in a safe place.")
 
 
 @app.command(rich_help_panel=OPERATE)

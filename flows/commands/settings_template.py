@@ -5,8 +5,6 @@ import secrets
 
 from privcore.exceptions import TerminalError
 
-KEY_FILE = "publication.key"
-"""The key of public statements, beside the settings file."""
 _DRAWN = "drawn by init; an owner who knows it can choose which rows share a fold"
 TEMPLATE = """\
 # Settings of privaudit. Paths are relative to this file; s3://, gs:// and abfs:// addresses do too,
@@ -101,10 +99,10 @@ address = "local"  # local, auto (a cluster that runs already), or ray://host:po
 # cpus = 4         # of a local Ray; all by default
 
 # Statements that are differentially private for labels themselves, for people who may not read
-# results about labels: privaudit publish makes them. privaudit init --publication makes the key.
-{#}[publication]
-{#}statements = "statements"         # a place of its own, which more people may read
-{#}key_file = "publication.key"      # of mode 600; or PRIVAUDIT_PUBLICATION__KEY in the environment
+# results about labels: privaudit publish makes them. privaudit publication-key makes the key.
+# [publication]
+# statements = "statements"         # a place of its own, which more people may read
+# key_file = "publication.key"      # of mode 600; or PRIVAUDIT_PUBLICATION__KEY in the environment
 # epsilon = 0.1                     # of one statement; audits of some thousand records need 0.5
 # epsilon_per_label = 1.0           # of all statements in which a label takes part
 
@@ -115,14 +113,14 @@ address = "local"  # local, auto (a cluster that runs already), or ray://host:po
 """
 
 
-def write_template(path: pathlib.Path, *, replace: bool, publication: bool = False) -> None:
+def write_template(path: pathlib.Path, *, replace: bool) -> None:
     """Write the commented settings file.
 
     Raises:
         TerminalError: there is a file already and `replace` is not given, or it cannot be written.
     """
     plan = _plan_lines().replace("\nseed = 0\n", f"\nseed = {secrets.randbits(48)}  # {_DRAWN}\n")
-    text = TEMPLATE.replace("{plan}", plan).replace("{#}", "" if publication else "# ")
+    text = TEMPLATE.replace("{plan}", plan)
     try:
         with path.open("w" if replace else "x", encoding="utf-8") as file:
             file.write(text)

@@ -1,6 +1,5 @@
 """`privaudit study`: published figures and tables, computed anew."""
 
-import datetime as dt
 import functools
 import inspect
 import pathlib
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from flows.commands.options import CsvOption, JsonOption, day_option
+from flows.commands.options import CsvOption, JsonOption
 from flows.commands.printing import Form, form_of
 from flows.commands.printing_studies import print_study
 from flows.commands.progress_bars import shown_progress
@@ -108,7 +107,7 @@ def criteo(
         typer.Option(
             "--input",
             help="The proxy day's file of Criteo's 1TB Click Logs (.gz or plain), as published. "
-            "Without files and --lake, clicks are made up, and every output says synthetic.",
+            "Without files, clicks are made up, and every output says synthetic.",
         ),
     ] = None,
     scale: Annotated[
@@ -118,12 +117,6 @@ def criteo(
             "glance, 0.02 takes under half an hour, 1 is the paper's size and takes hours."
         ),
     ] = 0.02,
-    lake: Annotated[
-        str | None,
-        typer.Option(help="A lake that `privaudit ingest criteo` wrote; the models go there too."),
-    ] = None,
-    dataset: Annotated[str, typer.Option(help="Dataset of clicks in that lake.")] = "criteo",
-    start: Annotated[dt.date, day_option("The proxy's day.")] = dt.date(2026, 1, 1),
 ) -> "Study":
     """Train with every mechanism and epsilon, and audit: tables 2 and 5 of the game's paper.
 
@@ -132,7 +125,7 @@ def criteo(
     from flows.study import criteo
 
     paths = [*([first] if first else []), *(files or [])]
-    return criteo.study(output, scale=scale, files=paths, lake=lake, dataset=dataset, start=start)
+    return criteo.study(output, scale=scale, files=paths)
 
 
 @app.command()

@@ -31,8 +31,6 @@ SHORT_ID = 8
 """Characters of an audit's id that are shown at least."""
 _PAPER = "paper*"
 _OF_PAPER = "* the paper's own figure, uncorrected: it reads too high"
-_NAME = 24
-"""A longer name is folded where the columns beside it have no room else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +65,13 @@ def audits_table(audits: pl.DataFrame, *, width: int) -> RenderableType:
     and what to compare the bound with where there is room for them.
     """
     columns = _fitting(_columns(audits), width)
-    whole = sum(column.width() + 1 for column in columns) - 1 <= width
-    table = _lines(columns) if whole else _folded(columns)
+    table = _lines(columns)
     paper = any(column.name == _PAPER for column in columns)
     return Group(table, Text(_OF_PAPER, style="table.caption")) if paper else table
 
 
 def _lines(columns: list[_Column]) -> Text:
-    """Return a table of which no cell is folded: rich would measure each cell, and wrap it."""
+    """Return a table of which no cell is folded: a table of rich measures each, and takes long."""
     lines = Text(no_wrap=True, overflow="ignore")
     header, *rows = zip(*(column.padded() for column in columns), strict=True)
     lines.append(" ".join(text for text, _ in header), style="bold")
@@ -83,22 +80,6 @@ def _lines(columns: list[_Column]) -> Text:
         for place, (text, style) in enumerate(row):
             lines.append(" " if place else "").append(text, style=style)
     return lines
-
-
-def _folded(columns: list[_Column]) -> Table:
-    """Return a table whose names are folded where they are too long."""
-    table = Table(header_style="bold", box=None, pad_edge=False, collapse_padding=True)
-    for column in columns:
-        table.add_column(
-            column.name,
-            justify="right" if column.right else "left",
-            no_wrap=column.name != "model",
-            overflow="fold",
-        )
-    for row in zip(*(column.cells for column in columns), strict=True):
-        styled = zip(columns, row, strict=True)
-        table.add_row(*(Text(text, style=column.style(text)) for column, text in styled))
-    return table
 
 
 def _columns(audits: pl.DataFrame) -> list[_Column]:
@@ -152,7 +133,6 @@ def _any_acknowledged(audits: pl.DataFrame) -> bool:
 def _fitting(columns: list[_Column], width: int) -> list[_Column]:
     """Leave out the last in rank until the others fit."""
     widths = {column.name: column.width() for column in columns}
-    widths["model"] = min(widths["model"], _NAME)
     kept = list(columns)
     while sum(widths[one.name] + 1 for one in kept) - 1 > width:
         last = max(kept, key=lambda column: column.rank)

@@ -3,24 +3,53 @@
 import dataclasses
 import datetime as dt
 import pathlib
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.options import LOOK, ConfigOption, CsvOption, JsonOption
+from flows.commands.options import LOOK, ConfigOption, CsvOption, JsonOption, parse_moment
 from flows.commands.printing import Form, console, form_of, json_text, print_rows, working
 from flows.commands.stored import not_the_days, stored_audit
-from flows.commands.verify_bundle import AtOption, BundleOption, TrustOption, verify_evidence
+from privcore.exceptions import TerminalError
+from workers.plain_files import open_plain
 from workers.plain_text import plain_text
 
 if TYPE_CHECKING:
     from flows.settings import Settings
     from workers.audit.verify import Difference, Verification
+    from workers.evidence.bundle import VerifiedBundle
     from workers.warehouse.schema import AuditRecord
 
 app = typer.Typer()
-_CODES = {"reproduced": 0, "intact": 0, "altered": 1, "different": 1}
+_CODES = {"reproduced": 0, "intact": 0, "verified": 0}
+_CODES |= dict.fromkeys(("altered", "different", "wrong_key"), 1)
 _SHOWN = 20
+
+BundleOption = Annotated[
+    pathlib.Path | None,
+    typer.Option(
+        "--bundle",
+        metavar="FILE",
+        help="Verify a bundle of privaudit attest, without warehouse, lake or settings.",
+    ),
+]
+TrustOption = Annotated[
+    list[pathlib.Path] | None,
+    typer.Option(
+        "--trust",
+        metavar="FILE",
+        help="With --bundle: public key of the signer in PEM (repeatable).",
+    ),
+]
+AtOption = Annotated[
+    dt.datetime | None,
+    typer.Option(
+        "--at",
+        parser=parse_moment,
+        metavar="TIME",
+        help="With --bundle: judge at this time (UTC) whether it expired; now by default.",
+    ),
+]
 
 
 @app.command(rich_help_panel=LOOK)
@@ -57,8 +86,7 @@ def verify(
             raise typer.BadParameter(
                 "Give --bundle with --trust, without AUDIT_ID, --stored or --csv."
             )
-        now = at or dt.datetime.now(dt.UTC)
-        raise typer.Exit(verify_evidence(bundle, trust, now, as_json=as_json))
+        raise typer.Exit(_verify_bundle(bundle, trust, at, as_json=as_json))
     if trust or at is not None:
         raise typer.BadParameter("--trust and --at go with --bundle.")
     form = form_of(as_csv=as_csv, as_json=as_json)
@@ -136,3 +164,100 @@ def _in_words(difference: "Difference") -> str:
         place, stored, again = other[0]
         where += f" at place {place}"
     return f"{where}: stored {stored}, recomputed {again}{more}"
+
+
+def _verify_bundle(
+    path: pathlib.Path, trust: list[pathlib.Path], at: dt.datetime | None, *, as_json: bool
+) -> int:
+    """Verify signed evidence, print what it proves, and return the exit code."""
+    finding, sentence, bundle = _found(path, trust, at or dt.datetime.now(dt.UTC))
+    if as_json:
+        shown = {"finding": finding, "sentence": sentence}
+        typer.echo(json_text(shown | ({} if bundle is None else _as_object(bundle))))
+    else:
+        out = console()
+        lines = [] if bundle is None else _lines(bundle)
+        for line in (f"{finding}: {sentence}", *(f"  {line}" for line in lines)):
+            out.print(plain_text(line), highlight=False, markup=False)
+    return _CODES.get(finding, 2)
+
+
+def _found(
+    path: pathlib.Path, trust: list[pathlib.Path], at: dt.datetime
+) -> "tuple[str, str, VerifiedBundle | None]":
+    """Return what is found of a bundle at a time, in words too, and what it proves, if anything.
+
+    Raises:
+        TerminalError: the bundle or a key cannot be read.
+    """
+    from workers.evidence.bundle import LARGEST, verify_bundle
+    from workers.evidence.envelope import UntrustedSignatureError, read_public_key
+    from workers.versions import METHOD_VERSION
+
+    trusted = [read_public_key(path) for path in trust]
+    try:
+        with open_plain(path) as stream:
+            data = stream.read(LARGEST + 1)
+    except OSError as error:
+        raise TerminalError(
+            f"The bundle {path} cannot be read ({error.strerror}): check the path."
+        ) from None
+    try:
+        bundle = verify_bundle(data, trusted, method_version=METHOD_VERSION)
+    except UntrustedSignatureError as error:
+        return error.what, error.sentence, None
+    finding, sentence = "verified", "The bundle is signed by a trusted key and unchanged."
+    if bundle.recomputed is False:
+        finding = "different"
+        sentence = (
+            "The bundle is signed and unchanged, but its conclusion does not follow from its "
+            "figures: ask the signer why."
+        )
+    elif bundle.expired(at):
+        finding = "expired"
+        sentence = (
+            f"The bundle is signed and unchanged, but it expired on "
+            f"{bundle.expires_at:%Y-%m-%d %H:%M} UTC, or it begins later: ask the signer for "
+            "another one."
+        )
+    return finding, sentence, bundle
+
+
+def _lines(bundle: "VerifiedBundle") -> list[str]:
+    """Return what a bundle proves, line by line."""
+    from workers.publication.statement_row import Statement
+
+    made, words = bundle.made, bundle.words
+    expires = f"expires {bundle.expires_at:%Y-%m-%d %H:%M} UTC"
+    if isinstance(made, Statement):
+        again = {True: "follow from", False: "do not follow from", None: "were not tried on"}
+        tested = (
+            f"p-values: {made.pvalue:.4g} of the claim at significance {made.significance:g}, "
+            f"{made.premises_pvalue:.4g} of what the test assumes; they "
+            f"{again[bundle.recomputed]} the signed figures"
+        )
+        lines = [
+            f"public statement: {made.model} on {made.day}: {bundle.result}. {words['conclusion']}",
+            tested,
+            f"published {made.published_at:%Y-%m-%d %H:%M} UTC, {expires}",
+        ]
+    else:
+        audit = made.audit
+        lines = [
+            f"exact record: {audit.model} on {audit.day}: {audit.verdict}. {words['conclusion']}",
+            f"audit {audit.audit_id}, record {audit.record_digest}",
+            f"recorded {audit.recorded_at:%Y-%m-%d %H:%M} UTC, {expires}",
+        ]
+    lines += [f"assumed: {each}" for each in words["assumptions"]]
+    return lines + [f"not tested: {each}" for each in words["not_tested"]]
+
+
+def _as_object(bundle: "VerifiedBundle") -> dict[str, Any]:
+    kind = "record" if hasattr(bundle.made, "audit") else "statement"
+    return {
+        "result": bundle.result,
+        "recomputed": bundle.recomputed,
+        "expires_at": bundle.expires_at.isoformat(),
+        kind: bundle.made.model_dump(mode="json"),
+        "words": bundle.words,
+    }

@@ -5,11 +5,14 @@ have seen, and how many rows it lacks, stand in the record (`privcore.lower_boun
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
-from flows.next_steps import verdict_steps
-from flows.next_steps.reasons import ERROR_STEPS, steps_for
+import polars as pl
+
+from flows.next_steps import steps as known
 from flows.next_steps.steps import Role, Step, in_order, pipeline
 from privcore.lower_bounds import MISLED, Verdict, leak_to_be_seen, sensitive
 from privcore.rounding import at_least, exact, guarantee, odds_at_least, odds_at_most, up
@@ -123,36 +126,36 @@ def card_of(row: AuditRow, *, stands_violated: bool = False) -> Card:
 def _steps(row: AuditRow, conclusion: Conclusion) -> tuple[Step, ...]:
     """Return what to try next, the cheapest first."""
     fixed: dict[str, tuple[Step, ...]] = {
-        Verdict.UNDECLARED: verdict_steps.UNDECLARED,
-        Verdict.PRIVATISED: verdict_steps.PRIVATISED,
-        Verdict.VACUOUS: verdict_steps.VACUOUS,
-        Verdict.NOT_A_GUARANTEE: verdict_steps.NOT_A_GUARANTEE,
+        Verdict.UNDECLARED: known.UNDECLARED,
+        Verdict.PRIVATISED: known.PRIVATISED,
+        Verdict.VACUOUS: known.VACUOUS,
+        Verdict.NOT_A_GUARANTEE: known.NOT_A_GUARANTEE,
         Verdict.DOUBTFUL: _doubtful_steps(row),
     }
     if conclusion is Conclusion.REFUTED:
-        return in_order(list(verdict_steps.REFUTED))
+        return in_order(list(known.REFUTED))
     if conclusion is Conclusion.NO_FIGURE:
-        return ERROR_STEPS if row.status is Status.ERROR else steps_for(row.reason_code)
+        return known.ERROR_STEPS if row.status is Status.ERROR else known.steps_for(row.reason_code)
     if row.verdict in fixed:
         return in_order(list(fixed[row.verdict]))
     if conclusion is Conclusion.NOT_REFUTED:
-        return in_order(list(verdict_steps.NOT_REFUTED))
+        return in_order(list(known.NOT_REFUTED))
     return in_order(_inconclusive_steps(row))
 
 
 def _doubtful_steps(row: AuditRow) -> tuple[Step, ...]:
     """Return what settles a record's doubts."""
     suspect = RemarkKind.HOLDOUT_SUSPECT in (row.remarks or ())
-    return (*verdict_steps.DOUBTFUL, *(verdict_steps.HOLDOUT_SUSPECT if suspect else ()))
+    return (*known.DOUBTFUL, *(known.HOLDOUT_SUSPECT if suspect else ()))
 
 
 def _inconclusive_steps(row: AuditRow) -> list[Step]:
     """Return what makes the next audit conclusive, the cause that is known first."""
     steps: list[Step] = []
     if row.verdict == Verdict.PROXY_UNFAITHFUL:
-        steps += verdict_steps.PROXY_UNFAITHFUL
+        steps += known.PROXY_UNFAITHFUL
     if _at_most(row.arms_pvalue, DOUBTFUL_ARMS) or _at_most(row.misled_pvalue, MISLED):
-        steps += verdict_steps.BETS_HELD_BACK
+        steps += known.BETS_HELD_BACK
     elif row.holdout_needed is not None:
         steps.append(pipeline(Role.OWNER, _hold_out(row)))
     else:
@@ -161,7 +164,7 @@ def _inconclusive_steps(row: AuditRow) -> list[Step]:
                 Role.OWNER, "Collect more rows: with so few records, no holdout is large enough."
             )
         )
-    return [*steps, *verdict_steps.TOO_SMALL]
+    return [*steps, *known.TOO_SMALL]
 
 
 def _hold_out(row: AuditRow) -> str:
@@ -232,3 +235,36 @@ def _odds(row: AuditRow) -> str:
         return said
     leak = odds_at_most(row.epsilon_detectable)
     return f"{said} A leak of {leak} would probably have been detected.".strip()
+
+
+def cards_of(audits: pl.DataFrame) -> Iterator[tuple[dict[str, Any], Card]]:
+    """Yield each row with its card.
+
+    Args:
+        audits: current records with the column `standing`, as `with_windows` returns them. Columns
+            that no record has are passed over; a NaN counts as no figure.
+    """
+    for row in audits.iter_rows(named=True):
+        yield row, _card_of(row)
+
+
+def _card_of(row: dict[str, Any]) -> Card:
+    given = {
+        name: None if isinstance(value, float) and math.isnan(value) else value
+        for name, value in row.items()
+        if name in AuditRow.model_fields
+    }
+    audit = AuditRow.model_validate(given)
+    return card_of(audit, stands_violated=row["standing"] == Verdict.VIOLATED)
+
+
+def next_steps_table(audits: pl.DataFrame) -> pl.DataFrame:
+    """Return one row for each record: day, model, secret, conclusion, who and next step."""
+    names = ("day", "model", "secret", "conclusion", "who", "costs", "next_step")
+    rows = [
+        (*(row[name] for name in names[:3]), card.conclusion, first.role, first.cost, first.text)
+        for row, card in cards_of(audits)
+        for first in card.steps[:1]
+    ]
+    schema = pl.Schema({name: pl.Date() if name == "day" else pl.String() for name in names})
+    return pl.DataFrame(rows, schema=schema, orient="row")

@@ -4,7 +4,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from flows.next_steps.card import DOUBTFUL_ARMS, Card, Conclusion, card_of
-from flows.next_steps.verdict_steps import VERIFY
+from flows.next_steps.steps import VERIFY
 from privcore.attacks.label_following import predictions_miss_labels
 from privcore.lower_bounds import MISLED
 from workers.remark import doubts_among

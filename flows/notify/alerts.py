@@ -54,12 +54,6 @@ _ADDRESS = re.compile(
 )
 """Beginnings of what chats and mail make links by: addresses but those of storage, which stay whole
 for a person to copy, and Windows' shares, to which a client would send its user's login."""
-_HOST = re.compile(
-    r"(?<![/\w.-])((?:[\w-]+\.)+)(?=(?:com|net|org|info|io|dev|app|ai|co|me|ly|gg|xyz|top|link|site"
-    r"|online|click|shop|biz|ru|cn|de|eu|uk|fr|zip|mov)\b)",
-    re.IGNORECASE,
-)
-"""Hosts without a scheme, by the commonest ends of their names."""
 
 
 class Event(StrEnum):
@@ -118,9 +112,9 @@ class Alert:
             "id": str(self.id),
             "model": _one_line(self.model),
             "day": self.day.isoformat(),
-            "subject": _sentence(self.subject),
-            "reason": _sentence(self.reason),
-            "next_step": _sentence(self.next_step),
+            "subject": _one_line(self.subject),
+            "reason": _one_line(self.reason),
+            "next_step": _one_line(self.next_step),
             "figures": dict(self.figures),
             # Of a total it holds a unit, in its owner's words.
             "audit_id": None if self.audit_id is None else _one_line(self.audit_id),
@@ -143,11 +137,6 @@ def without_markup(text: str) -> str:
 
 def _one_line(text: str) -> str:
     return without_markup(plain_text(text))
-
-
-def _sentence(text: str) -> str:
-    """Return a line in which no bare host is a link; a name that programs read keeps its dots."""
-    return _HOST.sub(r"\1 ", _one_line(text))
 
 
 _OF_ONE_RUN = (
@@ -189,7 +178,7 @@ def _about(row: AuditRow, settings: Settings, *, what: str, **more: Any) -> Aler
         "day": row.day,
         "subject": f"{named(row.model, row.secret)} on {row.day}: {what}",
         "notify": settings.model_named(row.model).notify,
-        "report": report_link(settings),
+        "report": settings.report_url,
         "audit_id": row.audit_id,
         "figures": _figures(row),
     }
@@ -285,15 +274,14 @@ def deletion_alert(model: str, day: dt.date, what: str, by: str, settings: Setti
 
     `what` says in words how they do.
     """
-    return Alert(
-        event=Event.WITHDRAWN,
-        model=model,
-        day=day,
+    return _of_model(
+        Event.WITHDRAWN,
+        model,
+        day,
+        settings,
         subject=f"{model}: its audits before {day} are deleted",
         reason=f"{by} deletes the audits of all days before {day}, {what}. No standing "
         "will know of these.",
-        notify=settings.model_named(model).notify,
-        report=report_link(settings),
         moment=dt.datetime.now(dt.UTC).isoformat(),
     )
 
@@ -343,18 +331,18 @@ def remarks_alert(row: AuditRow, words: Sequence[str], settings: Settings) -> Al
     )
 
 
+def _of_model(event: Event, model: str, day: dt.date, settings: Settings, **more: Any) -> Alert:
+    """Return an alert about a model, not about one record; `more` are its other fields."""
+    told = {"notify": settings.model_named(model).notify, "report": settings.report_url}
+    return Alert(event=event, model=model, day=day, **told | more)
+
+
 def missing_alert(model: str, day: dt.date, settings: Settings) -> Alert:
     """Return the alert that a model has no audit at its deadline."""
     deadline = settings.deadline_of(model, day)
-    return Alert(
-        event=Event.MISSING,
-        model=model,
-        day=day,
-        subject=f"{model} on {day}: there is no audit",
-        reason=f"No audit of {model} for {day} was committed by {deadline:%Y-%m-%d %H:%M %Z}.",
-        notify=settings.model_named(model).notify,
-        report=report_link(settings),
-    )
+    reason = f"No audit of {model} for {day} was committed by {deadline:%Y-%m-%d %H:%M %Z}."
+    subject = f"{model} on {day}: there is no audit"
+    return _of_model(Event.MISSING, model, day, settings, subject=subject, reason=reason)
 
 
 def inputs_alert(row: AuditRow, changes: str, settings: Settings) -> Alert:
@@ -373,14 +361,14 @@ def unlisted_alert(missed: Unlisted, day: dt.date, settings: Settings) -> Alert:
     """Return the alert that the settings no longer list a model, or a secret, audited lately."""
     what = "it" if missed.secret is None else f"its {missed.secret} audit"
     others = (name for one in settings.models for name in one.notify)
-    return Alert(
-        event=Event.UNLISTED,
-        model=missed.model,
-        day=day,
+    return _of_model(
+        Event.UNLISTED,
+        missed.model,
+        day,
+        settings,
         subject=f"{missed.model} on {day}: the settings no longer list {what}",
         reason=missed.sentence(),
         notify=tuple(dict.fromkeys(others)),
-        report=report_link(settings),
         moment=missed.secret or "",
     )
 
@@ -388,22 +376,17 @@ def unlisted_alert(missed: Unlisted, day: dt.date, settings: Settings) -> Alert:
 def total_alert(found: Together, sentence: str, settings: Settings) -> Alert:
     """Return the alert that models on the same labels exceed the total of the settings."""
     who = [name for model in found.models for name in settings.model_named(model).notify]
-    return Alert(
-        event=Event.TOTAL_EXCEEDED,
-        model=found.models[0],
-        day=found.day,
+    return _of_model(
+        Event.TOTAL_EXCEEDED,
+        found.models[0],
+        found.day,
+        settings,
         subject=f"{found.dataset} on {found.day}: {len(found.models)} models exceed the total",
         reason=sentence,
         notify=tuple(dict.fromkeys(who)),
-        report=report_link(settings),
         audit_id=found.dataset,
         moment=sentence,  # a later night may exceed it by more, about the same labels
     )
-
-
-def report_link(settings: Settings) -> str | None:
-    """Return where people open the report, if that is known."""
-    return settings.report_url
 
 
 def deliver(alert: Alert, settings: Settings) -> None:

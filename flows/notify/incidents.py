@@ -91,11 +91,6 @@ class Incident:
     later: bool = False
     remarks: frozenset[str] | None = None
 
-    @property
-    def is_open(self) -> bool:
-        """True if an earlier night refuted the declaration and none resolved it since."""
-        return self.told is not None
-
     def is_resolved_by(self, row: AuditRow, standing: str | None) -> bool:
         """Return whether a night ends the incident; none does while a later night refutes."""
         return (
@@ -154,11 +149,8 @@ def _about_the_same(row: AuditRow | Mapping[str, Any], refuted: Mapping[str, Any
 
 
 def _labels_recur(plan: str) -> bool:
-    """Return what a record's plan says of its labels; False of a text that no audit writes."""
-    try:
-        return bool(json.loads(plan).get("labels_recur"))
-    except (ValueError, AttributeError, RecursionError):
-        return False
+    """Return what a record's plan says of its labels."""
+    return bool(json.loads(plan).get("labels_recur"))
 
 
 def _evaluated(audits: pl.DataFrame, first: dt.date, last: dt.date) -> pl.DataFrame:

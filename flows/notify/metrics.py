@@ -136,8 +136,7 @@ def metrics_text(latest: Iterable[Latest], zone: dt.tzinfo, listed: Iterable[str
     for one in latest:
         who = {"model": one.model, "secret": one.secret}
         samples["verdict"].append(_sample("verdict", 1.0, **who, verdict=one.verdict))
-        last = min(one.day, dt.date.max - dt.timedelta(days=1))  # a forged row may be of any day
-        end = dt.datetime.combine(last + dt.timedelta(days=1), dt.time(), tzinfo=zone)
+        end = dt.datetime.combine(one.day + dt.timedelta(days=1), dt.time(), tzinfo=zone)
         stands = None if one.stands_violated is None else float(one.stands_violated)
         figures = one.figures | {
             "stands_violated": stands,

@@ -10,9 +10,7 @@ import httpx
 import prefect
 from prefect.blocks.abstract import NotificationBlock
 from prefect.blocks.core import Block
-from prefect.client.orchestration import SyncPrefectClient
 from prefect.events.actions import SendNotification
-from prefect.exceptions import ObjectNotFound
 from prefect.settings import PREFECT_API_URL
 
 from flows.notify.webhook import WebhookError, send
@@ -40,24 +38,21 @@ class Sent:
     sentence: str
 
 
-def send_tests(settings: Settings, *, block: str | None = None) -> Iterator[Sent]:
+def send_tests(settings: Settings) -> Iterator[Sent]:
     """Send one test message to the webhook and to each block; yield what became of each.
 
     An accepted message was handed to the receiver. Only a person sees whether it arrived.
 
-    Args:
-        settings: whose webhook is tried.
-        block: a notification block as `type/name`; where left out, the blocks that privaudit's
-            automations of the Prefect server use.
+    The blocks are those that privaudit's automations of the Prefect server use.
 
     Raises:
-        TerminalError: nothing is configured, or Prefect has no such block.
+        TerminalError: nothing is configured.
     """
-    blocks = list(_blocks(block))
+    blocks = list(_blocks())
     if settings.webhook is None and not blocks:
         raise TerminalError(
-            "No notification is configured: set [webhook] in the settings, make the automations "
-            "of deploy/notifications.yaml, or give --block here."
+            "No notification is configured: set [webhook] in the settings, or make the automations "
+            "of deploy/notifications.yaml."
         )
     if settings.webhook is not None:
         webhook = settings.webhook
@@ -83,45 +78,26 @@ def _payload() -> dict[str, Any]:
     }
 
 
-def _blocks(named: str | None) -> Iterator[tuple[str, str]]:
+def _blocks() -> Iterator[tuple[uuid.UUID, str]]:
     """Yield id and name of each block; without a Prefect server, none is started to look."""
-    if named is None and not PREFECT_API_URL.value():
+    if not PREFECT_API_URL.value():
         return
     with prefect.get_client(sync_client=True) as client:
-        if named is not None:
-            yield _find_block(client, named), named
-            return
-        for identity in _used_by_automations(client):
+        actions = (
+            action
+            for automation in client.read_automations()
+            if automation.name.startswith(_AUTOMATIONS)
+            for action in automation.actions
+            if isinstance(action, SendNotification)
+        )
+        for identity in dict.fromkeys(action.block_document_id for action in actions):
             document = client.read_block_document(identity)
             kind = document.block_type.slug if document.block_type else "block"
-            yield str(identity), f"{kind}/{document.name}"
+            yield identity, f"{kind}/{document.name}"
 
 
-def _find_block(client: SyncPrefectClient, block: str) -> str:
-    """Return the id of a block that is named as `type/name`."""
-    kind, _, name = block.partition("/")
-    try:
-        return str(client.read_block_document_by_name(name, kind).id)
-    except ObjectNotFound:
-        raise TerminalError(
-            f"Prefect has no block {block!r}: write it as type/name, as prefect block ls shows it."
-        ) from None
-
-
-def _used_by_automations(client: SyncPrefectClient) -> list[uuid.UUID]:
-    """Return the blocks to which privaudit's automations send, each once."""
-    actions = (
-        action
-        for automation in client.read_automations()
-        if automation.name.startswith(_AUTOMATIONS)
-        for action in automation.actions
-        if isinstance(action, SendNotification)
-    )
-    return list(dict.fromkeys(action.block_document_id for action in actions))
-
-
-def _notify(identity: str) -> None:
-    block = Block.load_from_ref(uuid.UUID(identity))
+def _notify(identity: uuid.UUID) -> None:
+    block = Block.load_from_ref(identity)
     if not isinstance(block, NotificationBlock):
         raise TerminalError("The block cannot send notifications: choose a notification block.")
     notify: Any = block.notify  # typed as a coroutine; outside of a loop it runs at once

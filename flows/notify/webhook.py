@@ -9,27 +9,25 @@ import asyncio
 import hashlib
 import hmac
 import json
-import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
 from flows.settings import WebhookSettings
 from privcore.exceptions import TransientError
-from workers.patience import ONCE, Patience
+from workers.patience import Patience
 
 SIGNATURE = "X-Privaudit-Signature"
 TIMESTAMP = "X-Privaudit-Timestamp"
 _PATIENCE = Patience(attempts=5, first=2.0, longest=30.0)
 _TIMEOUT = 10.0
 """Seconds for one try, until the answer's status is there."""
-_IN_VAIN = 180.0
-"""Seconds of tries in vain after which a webhook is left alone for a while."""
 _REST = 600.0
-"""Seconds for which it is left alone. Then one alert is tried, once."""
+"""Seconds for which a webhook is left alone that gave no answer to an alert."""
+_rests: dict[str, float] = {}
+"""End of each webhook's rest, by its address."""
 
 
 class WebhookError(TransientError):
@@ -43,19 +41,17 @@ def send(
 
     Redirects are not followed: a signed alert goes where the settings say and nowhere else.
 
-    A webhook that took no alert is tried once for each further alert of this process, until it
-    takes one. After three minutes in vain it is left alone for ten, so that a silent webhook delays
-    a night by minutes, whatever the number of alerts.
+    A webhook that stayed away for an alert is left alone for ten minutes, so that it delays a night
+    by minutes, whatever the number of alerts.
 
     Raises:
         WebhookError: no try was answered with 2xx, or the webhook is left alone; a 4xx that
             repeating cannot change (any but 408 and 429) ends the tries at once.
     """
-    silence = _silence_of(webhook.url)
-    if time.monotonic() < silence.until:
+    if time.monotonic() < _rests.get(webhook.url, 0.0):
         raise WebhookError(
-            f"The alert {payload.get('subject')!r} was not sent: the webhook took no alert in "
-            f"{_IN_VAIN:.0f} seconds and is left alone for {_REST:.0f}. Check webhook.url and "
+            f"The alert {payload.get('subject')!r} was not sent: the webhook did not take an "
+            f"earlier one, and is left alone for {_REST:.0f} seconds. Check webhook.url and "
             "webhook.secret, then send again with privaudit overdue or a rerun."
         )
     body = json.dumps(payload, allow_nan=False, sort_keys=True).encode()
@@ -69,41 +65,15 @@ def send(
             final = httpx.codes.is_client_error(status) and status not in {408, 429}
             raise _RefusedError(f"status {status}", final=final)
 
-    began, tried = time.monotonic(), ONCE if silence.seconds else patience
     try:
-        tried.retry(post, lambda error: isinstance(error, _RefusedError) and not error.final)
+        patience.retry(post, lambda error: isinstance(error, _RefusedError) and not error.final)
     except _RefusedError as error:
-        silence.add(time.monotonic() - began)
+        if not error.final:
+            _rests[webhook.url] = time.monotonic() + _REST
         raise WebhookError(
             f"The webhook did not take the alert {payload.get('subject')!r} ({error}): check "
             "webhook.url and webhook.secret, then send again with privaudit overdue or a rerun."
         ) from None
-    silence.end()
-
-
-@dataclass(slots=True)
-class _Silence:
-    """Time that a webhook was tried in vain since it last took an alert, and end of its rest."""
-
-    seconds: float = 0.0
-    until: float = 0.0
-
-    def add(self, seconds: float) -> None:
-        self.seconds += seconds
-        if self.seconds >= _IN_VAIN:
-            self.until = time.monotonic() + _REST
-
-    def end(self) -> None:
-        self.seconds = self.until = 0.0
-
-
-_silences: dict[str, _Silence] = {}
-_lock = threading.Lock()
-
-
-def _silence_of(url: str) -> _Silence:
-    with _lock:
-        return _silences.setdefault(url, _Silence())
 
 
 class _RefusedError(Exception):

@@ -1,11 +1,15 @@
-"""Evidence from the rows beside an audit, in words: curve, proxy, scores, slices."""
+"""Evidence from the rows beside an audit, in words, and what stands behind its verdict."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from flows.report.figures import count, percent
-from flows.report.plots.curve import FAMILIES
-from privcore.rounding import down
-from workers.warehouse.schema import AuditRow, BoundRow, SliceRow
+from flows.next_steps import Role
+from flows.report.figures import count, long_day, percent, short_days
+from flows.report.plots.one_audit import FAMILIES
+from privcore.rounding import down, percent_up
+from workers.warehouse.schema import AuditRow, BoundRow, PromiseRow, SliceRow
+
+CONFIDENT = 0.1
+"""The guess fraction that sentences are about; where the game had none such, the nearest."""
 
 
 def family_name(family: str) -> str:
@@ -73,3 +77,89 @@ def slices_sentence(night: AuditRow, slices: Sequence[SliceRow]) -> str:
             f"{'is' if number == 1 else 'are'} not shown."
         )
     return " ".join(parts)
+
+
+def behind(night: AuditRow) -> list[tuple[Role, str]]:
+    """Return who may ask something about a night with figures, and the answer."""
+    answers = [(Role.ENGINEER, _assumed(night)), (Role.ENGINEER, _settles(night))]
+    return [*answers, (Role.AUDITOR, _known(night))]
+
+
+def _assumed(night: AuditRow) -> str:
+    if night.method == "decoys":
+        return "Assumed: the coins of the decoys were fair, and fixed before training."
+    if night.secret == "membership":  # noqa: S105
+        return "Assumed: the rows were split into training and holdout at random."
+    return (
+        "Assumed: the holdout was drawn at random from the rows trained on, no earlier model saw "
+        "it, and fresh labels would have been predicted no better than those of matched holdout "
+        "records."
+    )
+
+
+def _settles(night: AuditRow) -> str:
+    if night.holdout_needed:
+        return (
+            f"A conclusion needs about {count(night.holdout_needed)} holdout records if the number "
+            f"of all records stays the same; there were {count(night.control_records)}."
+        )
+    return "Decoys settle a doubt about these assumptions: their bound needs none of them."
+
+
+def _known(night: AuditRow) -> str:
+    days = short_days(night.label_days) if night.label_days else long_day(night.day)
+    parts = [f"Known when: the labels are of {days}"]
+    if night.proxy_day:
+        parts.append(f"the proxy of {long_day(night.proxy_day)}")
+    if night.declared_by and night.epsilon_declared is not None:
+        when = f" on {long_day(night.declared_at.date())}" if night.declared_at else ""
+        parts.append(f"the declaration was made by {night.declared_by}{when}")
+    parts.append(f"the record was committed on {night.recorded_at:%Y-%m-%d at %H:%M} UTC")
+    return "; ".join(parts) + "."
+
+
+def promise_sentences(night: AuditRow, promises: Iterable[PromiseRow]) -> list[str]:
+    """Return what a night's declaration promises, and how near the audit's attack came to it."""
+    rows = list(promises)
+    sentences = []
+    declared = _fair_label(rows, "declared")
+    if declared is not None:
+        sentences.append(
+            "Under the declared guarantee, nobody guesses a label that was 50/50 with more than "
+            f"{percent_up(declared)} success{_accounted(rows, declared)}."
+        )
+    games = [row for row in rows if _is(row, "declared", "correct_guesses")]
+    if games:
+        confident = min(games, key=lambda row: abs((row.parameter or 0.0) - CONFIDENT))
+        sentences.append(_nearness(confident, night))
+    return sentences
+
+
+def _fair_label(rows: list[PromiseRow], guarantee: str) -> float | None:
+    """Success on a fair label."""
+    found = [r.value for r in rows if _is(r, guarantee, "success_bound") and r.parameter == 0.5]
+    return found[0] if found else None
+
+
+def _is(row: PromiseRow, guarantee: str, quantity: str) -> bool:
+    return row.guarantee == guarantee and row.quantity == quantity
+
+
+def _accounted(rows: list[PromiseRow], declared: float) -> str:
+    """Say what the mechanism's parameters promise, where that is visibly less."""
+    accounted = _fair_label(rows, "accounted")
+    if accounted is None or percent_up(accounted) == percent_up(declared):
+        return ""
+    return f", and by its mechanism's own parameters with no more than {percent_up(accounted)}"
+
+
+def _nearness(game: PromiseRow, night: AuditRow) -> str:
+    """Say how many of the surest guesses may be right, and how many of the attack's were."""
+    confidence = "" if night.significance is None else f" ({percent(1.0 - night.significance)})"
+    achieved = game.achieved or 0.0
+    beside = "more than that" if achieved > game.value else "within that"
+    return (
+        f"Of its {count(game.guesses)} surest guesses, an attacker has at most "
+        f"{count(int(game.value))} right, with high confidence{confidence}; the audit\u2019s "
+        f"attack had {achieved:.1f} on average, {beside}."
+    )

@@ -10,16 +10,17 @@ from markupsafe import Markup, escape
 
 from flows.next_steps import card_of
 from flows.report import figures, sentences
+from flows.report.evidence_sentences import behind, promise_sentences
 from flows.report.history import AuditedNight, History
 from flows.report.plots import last_nights, one_night, trend
-from flows.report.plots.curve import draw_curve
-from flows.report.plots.nearness import draw_nearness
-from flows.report.plots.reliability import draw_reliability
-from flows.report.plots.score_distributions import draw_scores
-from flows.report.plots.slice_bounds import draw_slices
-from flows.report.promises import promise_sentences
+from flows.report.plots.one_audit import (
+    draw_curve,
+    draw_nearness,
+    draw_reliability,
+    draw_scores,
+    draw_slices,
+)
 from flows.report.report_rows import Details
-from flows.report.roles import behind
 from flows.report.signs import SIGNS, Sign
 from flows.report.svg import Drawing, inline_svg
 from flows.report.templating import rendered

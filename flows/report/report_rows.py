@@ -42,7 +42,7 @@ class Details:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The rows that the report draws; small enough to be handed to another process.
+    """The rows that the report draws.
 
     Attributes:
         audits: the current record of each model and day, with the columns of `AuditedNight`, in no

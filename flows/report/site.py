@@ -2,35 +2,19 @@
 
 import dataclasses
 import datetime as dt
-import itertools
+import hashlib
 import logging
-import multiprocessing
-import os
 import pathlib
-from collections import deque
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 import polars as pl
 from markupsafe import Markup
-from pydantic import ValidationError
 
+from flows.files import read_plain, replace_file
 from flows.report.explanations import statistics
-from flows.report.history import AuditedNight, History, history_of
+from flows.report.history import History, history_of
 from flows.report.index_page import Entry, Undrawn, Withdrawal, index_page
 from flows.report.model_page import model_page, undrawn_page
-from flows.report.pages import (
-    INDEX,
-    MARK,
-    MODELS,
-    STATISTICS,
-    page_names,
-    remove_others,
-    replace_page,
-    report_folder,
-)
 from flows.report.plots import trend
 from flows.report.report_rows import Details, Tables, read_tables
 from flows.report.sentences import tally_sentence
@@ -38,18 +22,22 @@ from flows.report.shared_labels import LabelTotal, shared_labels
 from flows.report.study_page import find_studies
 from flows.report.svg import inline_svg
 from flows.report.templating import rendered
+from workers.exceptions import NotEvaluableError
+from workers.lake.layout import check_name
 from workers.plain_text import plain_text
 from workers.versions import CODE_VERSION
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.store import POSSIBLE_DAY, Warehouse
 from workers.warehouse.with_windows import Windows
 
-FEW_MODELS = 100
-"""The most models drawn in this process: starting two others takes as much as drawing 140 pages."""
+INDEX = "index.html"
+STATISTICS = "statistics.html"
+MODELS = "models"
 
-CHUNK = 8
-"""The most models that are drawn, or handed to another process, at once."""
-
+MARK = '<meta name="generator" content="privaudit">'
+"""Tells our pages from a person's own: only ours are ever removed."""
+_CHUNK = 8
+"""Models whose rows are looked for at once: a filter of all rows for each takes longer."""
 _WHY_CHARACTERS = 300
 _log = logging.getLogger(__name__)
 
@@ -89,23 +77,22 @@ def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
     night = _night(tables.audits)
     shown: list[Entry | Undrawn] = []
     if night is not None:
-        chunks = [models[start : start + CHUNK] for start in range(0, len(models), CHUNK)]
         top = _top(tables.audits)
-        jobs = (
-            _Job(theirs, {model: pages[model] for model in chunk}, root, night, top)
-            for chunk, theirs in zip(chunks, tables.of_each(chunks), strict=True)
-        )
-        for written in _each(jobs) if len(models) > FEW_MODELS else map(_write_models, jobs):
-            shown += written
+        chunks = [models[start : start + _CHUNK] for start in range(0, len(models), _CHUNK)]
+        for chunk, some in zip(chunks, tables.of_each(chunks), strict=True):
+            for model, mine in zip(chunk, some.of_each([one] for one in chunk), strict=True):
+                entry, page = _drawn(model, mine, pages[model], night, top)
+                _replace(root / MODELS / pages[model], page)
+                shown.append(entry)
     text, _ = statistics()
-    replace_page(root / STATISTICS, rendered("statistics.html.j2", text=text, version=CODE_VERSION))
-    replace_page(
+    _replace(root / STATISTICS, rendered("statistics.html.j2", text=text, version=CODE_VERSION))
+    _replace(
         root / INDEX,
         index_page(
             shown,
             night=night,
             withdrawals=_withdrawals(tables.withdrawals),
-            secrets=_told(tables, models),
+            secrets=tables.told_of(models),
             shared=tables.shared,
             studies=find_studies(root, mark=MARK),
         ),
@@ -115,49 +102,31 @@ def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
 
 
 def _withdrawals(rows: pl.DataFrame) -> list[Withdrawal]:
-    """Return what the page of the night says of records that were taken back.
-
-    A row that was forged without a time withdraws, too, so the year 1 stands in.
-    """
+    """Return what the page of the night says of records that were taken back."""
     return [
         Withdrawal(
-            plain_text(row["model"] or ""),
-            row["day"] or dt.date.min,
-            row["withdrawn_at"] or dt.datetime.min.replace(tzinfo=dt.UTC),
-            plain_text((row["why"] or "")[:_WHY_CHARACTERS]),
+            plain_text(row["model"]),
+            row["day"],
+            row["withdrawn_at"],
+            plain_text(row["why"][:_WHY_CHARACTERS]),
         )
         for row in rows.iter_rows(named=True)
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """Some models' pages to write."""
-
-    tables: Tables
-    pages: Mapping[str, str]
-    root: pathlib.Path
-    night: dt.date
-    top: float
-
-
-def _write_models(job: _Job) -> list[Entry | Undrawn]:
-    """Write the pages of some models and return what the page of the night needs of them."""
-    written = list[Entry | Undrawn]()
-    each = job.tables.of_each([model] for model in job.pages)
-    for (model, name), tables in zip(job.pages.items(), each, strict=True):
-        shown = plain_text(model)
-        try:
-            history = history_of(model, tables.audits)
-            written.append(_entry(history, name, job.top))
-            page = _page(history, tables, job.night)
-        except Exception as error:  # noqa: BLE001  # one model's rows cost no other its page
-            _log.exception("The page of %s cannot be drawn.", shown)
-            page = undrawn_page(shown, type(error).__name__, night=job.night)
-            if not written or written[-1].model != shown:
-                written.append(Undrawn(shown, f"{MODELS}/{name}"))
-        replace_page(job.root / MODELS / name, page)
-    return written
+def _drawn(
+    model: str, tables: Tables, name: str, night: dt.date, top: float
+) -> tuple[Entry | Undrawn, str]:
+    """Return what the page of the night needs of a model, and its page; `tables` are its rows."""
+    shown = plain_text(model)
+    entry: Entry | Undrawn = Undrawn(shown, f"{MODELS}/{name}")
+    try:
+        history = history_of(model, tables.audits)
+        entry = Entry(shown, f"{MODELS}/{name}", history.shown, _small(history, name, top))
+        return entry, _page(history, tables, night)
+    except Exception as error:  # noqa: BLE001  # one model's rows cost no other its page
+        _log.exception("The page of %s cannot be drawn.", shown)
+        return entry, undrawn_page(shown, type(error).__name__, night=night)
 
 
 def _page(history: History, tables: Tables, night: dt.date) -> str:
@@ -169,25 +138,6 @@ def _page(history: History, tables: Tables, night: dt.date) -> str:
         night=night,
         secrets=tables.told_of([history.nights[0].model]),
         acknowledged=tables.acknowledged["sentence"].to_list(),
-    )
-
-
-def _told(tables: Tables, models: list[str]) -> tuple[AuditedNight, ...]:
-    """Return the results for other secrets than labels; none where a row is not of its table."""
-    try:
-        return tables.told_of(models)
-    except ValidationError:
-        _log.exception("The audits of other secrets cannot be read.")
-        return ()
-
-
-def _entry(history: History, name: str, top: float) -> Entry:
-    """Return what the page of the night needs of a model."""
-    return Entry(
-        history.model,
-        f"{MODELS}/{name}",
-        history.shown,
-        _small(history, name, top),
     )
 
 
@@ -207,38 +157,6 @@ def _small(history: History, name: str, top: float) -> Markup:
         description=f"{tally_sentence(history)} Its page has the numbers.",
         css_class="plot",
     )
-
-
-def _each(jobs: Iterator[_Job]) -> Iterator[list[Entry | Undrawn]]:
-    """Do the jobs in several processes, which are spawned: polars does not survive a fork.
-
-    What other processes did not come to, since one of them ended, is done here. Jobs are made as
-    they are asked for, a few ahead: each holds its models' rows once more.
-    """
-    processes = len(os.sched_getaffinity(0))
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        going: deque[tuple[_Job, Future[list[Entry | Undrawn]] | None]] = deque()
-        for job in itertools.chain(jobs, [None] * (2 * processes)):
-            if job is not None:
-                going.append((job, _submitted(pool, job)))
-            if going and (job is None or len(going) > 2 * processes):
-                yield _result(*going.popleft())
-
-
-def _submitted(pool: ProcessPoolExecutor, job: _Job) -> Future[list[Entry | Undrawn]] | None:
-    """Hand over a job; None where a process has ended, after which none takes any."""
-    try:
-        return pool.submit(_write_models, job)
-    except BrokenProcessPool:
-        return None
-
-
-def _result(job: _Job, future: Future[list[Entry | Undrawn]] | None) -> list[Entry | Undrawn]:
-    try:
-        return _write_models(job) if future is None else future.result()
-    except BrokenProcessPool:
-        return _write_models(job)
 
 
 def _night(audits: pl.DataFrame) -> dt.date | None:
@@ -266,3 +184,62 @@ def _top(audits: pl.DataFrame) -> float:
     most = values.filter(values.is_finite()).max()
     # One model that declares 10^26 must not flatten the plots of all others.
     return min(trend.LEVELS[-1], max(1.0, float(most) if isinstance(most, float) else 1.0))
+
+
+def _replace(path: pathlib.Path, text: str) -> None:
+    """Replace a page as a whole."""
+    replace_file(path, text.encode())
+
+
+def report_folder(folder: str | pathlib.Path, *, mode: int) -> pathlib.Path:
+    """Return the report's folder, made with this mode if it is missing."""
+    root = pathlib.Path(folder)
+    root.parent.mkdir(parents=True, exist_ok=True)
+    root.mkdir(mode=mode, exist_ok=True)
+    models = root / MODELS
+    if models.is_symlink():  # who may write to the report must not choose which folder we write to
+        models.unlink()
+    models.mkdir(exist_ok=True)
+    return root
+
+
+def page_name(model: str) -> str:
+    """Return the file name of a model's page, whatever the model is called."""
+    try:
+        return f"{check_name('model', model)}.html"
+    except NotEvaluableError:
+        return _digest_name(model)
+
+
+def page_names(models: Iterable[str]) -> dict[str, str]:
+    """Return the file name of each model's page; all differ, also where case does not count.
+
+    >>> page_names(["ads", "Ads"])
+    {'Ads': 'Ads.html', 'ads': 'model-788eb2efc52660fe.html'}
+    """
+    names: dict[str, str] = {}
+    for model in sorted(models):
+        taken = {name.casefold() for name in names.values()}
+        name, digest = page_name(model), model
+        while name.casefold() in taken:  # a model may be called like the digest of another's name
+            name, digest = _digest_name(digest), _digest_name(digest)
+        names[model] = name
+    return names
+
+
+def _digest_name(model: str) -> str:
+    return f"model-{hashlib.sha256(model.encode()).hexdigest()[:16]}.html"
+
+
+def remove_others(folder: pathlib.Path, kept: set[str]) -> None:
+    """Remove our own pages of models that are gone: a stale verdict is a wrong one."""
+    for path in folder.glob("*.html"):
+        content = read_plain(path)
+        if content is None or MARK.encode() not in content[:2000]:
+            continue
+        # Where case does not count, one of ours may be called as it was first.
+        same = [folder / name for name in kept if name.casefold() == path.name.casefold()]
+        if any(other.exists() and other.samefile(path) for other in same):
+            continue
+        if path.name not in kept:
+            path.unlink()

@@ -4,6 +4,7 @@ They share one read of the labels; each has a record of its own. Flows differ in
 when; how audits run, commit, alert and fail is here.
 """
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,14 +16,12 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.failures import without_data
 from flows.notify.alerts import Alert, Event, alert_of, deliver_all, emit, in_incident
-from flows.notify.artifacts import progress_bar
 from flows.notify.incidents import incidents_before
 from flows.notify.prefect_context import log_failure, run_log
-from flows.progress import Advance
+from flows.progress import announce as announce_progress
 from flows.run import attempts
-from flows.run.earlier_start import audited_before
 from flows.run.night_plan import Job, Planned
-from flows.run.own_run import asked_by
+from flows.run.own_run import asked_by, audited_before
 from flows.run.slots import set_limit, slot
 from flows.settings import Settings
 from privcore.exceptions import AuditError, TerminalError, TransientError, is_failure
@@ -163,16 +162,16 @@ def audit(
     Raises:
         TransientError: what failed may go away: it is tried again.
     """
-    with slot(settings.night.concurrency), progress_bar(title) as advance:
+    with slot(settings.night.concurrency):
         before = audited_before(planned, settings)
         known = [record for records in before.values() for record in records]
         done = list(_tell(known, settings))
         left = tuple(each for each in planned if each.job.model not in before)
-        return done + (list(_audited(left, settings, executor, advance)) if left else [])
+        return done + (list(_audited(left, settings, executor, title)) if left else [])
 
 
 def _audited(
-    planned: tuple[Planned, ...], settings: Settings, executor: Executor, advance: Advance
+    planned: tuple[Planned, ...], settings: Settings, executor: Executor, title: str
 ) -> Iterator[Audited]:
     """Audit together; where that fails, one of them may have broken what they share: each alone.
 
@@ -182,7 +181,7 @@ def _audited(
     done: Counter[str] = Counter()
     jobs = {each.job.model: each.job for each in planned}
     try:
-        for records in _batches(planned, settings, executor, advance):
+        for records in _batches(planned, settings, executor, title):
             attempts.go_on()  # what ends with this process may have come to a record
             for audited in _commit(records, jobs, settings):
                 yield audited
@@ -200,7 +199,7 @@ def _audited(
         ]
         if len(planned) > 1:
             for each in rest:
-                yield from _audited((each,), settings, executor, advance)
+                yield from _audited((each,), settings, executor, title)
             return
         log_failure(error, "The audit of %s failed.", _title(planned))
         for each in rest:
@@ -208,7 +207,7 @@ def _audited(
 
 
 def _batches(
-    planned: tuple[Planned, ...], settings: Settings, executor: Executor, advance: Advance
+    planned: tuple[Planned, ...], settings: Settings, executor: Executor, title: str
 ) -> Iterator[list[AuditRecord]]:
     first, key = planned[0].job, Warehouse(settings.warehouse).digest_key()
     requests = [
@@ -229,7 +228,7 @@ def _batches(
         requests,
         executor=executor,
         staging=f"{settings.warehouse}/_staging",
-        progress=advance,
+        progress=functools.partial(announce_progress, title),
         deadline=first.deadline,
     )
 

@@ -19,9 +19,8 @@ from flows.progress import announce
 from flows.run.auditing import RUNNER, Audited, begin, gather, submit
 from flows.run.conclusion import conclude
 from flows.run.days import check_days, check_inputs
-from flows.run.earlier_start import is_done
 from flows.run.night_plan import Job, plan_night
-from flows.run.own_run import first_start
+from flows.run.own_run import first_start, is_done
 from flows.settings import Settings, load_settings
 from privcore.exceptions import InvalidInputError
 from workers.executors import on_ray

@@ -9,10 +9,8 @@ from prefect.runtime import flow_run
 from flows.run.night_plan import external_inputs_of
 from flows.settings import Settings, load_settings
 from privcore.exceptions import AuditError, InvalidInputError, is_failure
-from workers.lake.checkpoints import read_manifest
 from workers.lake.layout import Lake, checkpoint_folder
 from workers.sources.checkpoints.in_place import InPlace
-from workers.sources.checkpoints.placed_models import find_earlier
 from workers.sources.scores.supplied import SuppliedScores
 from workers.sources.tables.table_look import newest_day
 
@@ -72,14 +70,14 @@ def check_inputs(settings: Settings, models: Sequence[str], last: dt.date) -> No
     is to come. So is what cannot be looked up: its audit says why.
 
     Raises:
-        InvalidInputError: no model has a checkpoint, labels or a partition of that day or later.
+        InvalidInputError: no model has a checkpoint, or rows of its table, of that day or later.
     """
     now, lake, newest = dt.datetime.now(dt.UTC), Lake(settings.lake), dt.date.min
     if last >= settings.yesterday(now):
         return
     for model in models:
         try:
-            found = _newest_inputs(settings, model, lake, last)
+            found = _newest_inputs(settings, model, lake)
         except BaseException as error:
             if not is_failure(error):
                 raise
@@ -94,30 +92,16 @@ def check_inputs(settings: Settings, models: Sequence[str], last: dt.date) -> No
     )
 
 
-def _newest_inputs(settings: Settings, name: str, lake: Lake, last: dt.date) -> dt.date | None:
-    """Return the newest day up to `last` of which a model has any input; None where none is known.
+def _newest_inputs(settings: Settings, name: str, lake: Lake) -> dt.date | None:
+    """Return the newest day of a model's table, or of its checkpoints; None where none is known.
 
     Raises:
         AuditError: the inputs cannot be looked up.
     """
-    model = settings.model_named(name)
-    inputs = external_inputs_of(model)
+    inputs = external_inputs_of(settings.model_named(name))
     if isinstance(inputs, SuppliedScores):
         return None if inputs.tables.query else newest_day(inputs.tables)
-    if isinstance(inputs, InPlace) and inputs.checkpoints is not None:
-        tomorrow = last + dt.timedelta(days=1)
-        there = find_earlier(inputs.checkpoints, name, tomorrow, within_days=1)
-        return newest_day(inputs.labels) if there is None else last
-    newest = _newest_folder(lake, f"models/{name}")
-    if newest is None or newest >= last:
-        return newest
     if isinstance(inputs, InPlace):
-        of_labels = newest_day(inputs.labels)
-    else:
-        dataset = read_manifest(lake, name, newest).manifest.dataset
-        of_labels = _newest_folder(lake, f"labels/{dataset}")
-    return None if of_labels is None else max(newest, of_labels)
-
-
-def _newest_folder(lake: Lake, parent: str) -> dt.date | None:
-    return max((one.day for one in lake.day_folders(parent) if one.day is not None), default=None)
+        return newest_day(inputs.labels)
+    folders = lake.day_folders(f"models/{name}")
+    return max((one.day for one in folders if one.day is not None), default=None)

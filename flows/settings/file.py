@@ -6,7 +6,7 @@ import pathlib
 import tomllib
 import zoneinfo
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import pydantic_settings
 from pydantic import (
@@ -15,19 +15,15 @@ from pydantic import (
     Field,
     SecretStr,
     ValidationError,
-    ValidationInfo,
-    field_validator,
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from flows.failures import WrongUsageError
 from flows.settings.model import ModelSettings, absolute, with_absolute_paths
-from flows.settings.nearest import did_you_mean
-from flows.settings.problems import SettingsError, problems, toml_hint
-from flows.settings.publication_settings import PublicationSettings
-from flows.settings.together_settings import TogetherSettings
+from flows.settings.problems import SettingsError, did_you_mean, problems, toml_hint
 from flows.settings.values import TimeOfDay, safe_url, without_login
 from privcore.lower_bounds import Secret
+from workers.lake.manifest import LARGEST_EPSILON
 from workers.lake.places import local_path
 from workers.plain_files import open_plain
 from workers.plan import Plan
@@ -88,6 +84,44 @@ class RaySettings(StrictModel):
     """Bytes of memory that a task holds, for placing it; any if left out."""
 
 
+class PublicationSettings(StrictModel):
+    """Publication of statements that are differentially private for labels."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    statements: str
+    """Where public statements are kept: a folder or address of its own, which more people may read
+    than the warehouse."""
+    epsilon: float = Field(default=0.1, gt=0.0, le=10.0)
+    """Privacy loss of one statement for one label; plan.epsilon_public of a model wins. Audits of
+    some thousand records need 0.5."""
+    epsilon_per_label: float = Field(default=1.0, gt=0.0, le=100.0)
+    """What all statements in which a label takes part may cost together."""
+    key_file: str | None = None
+    """File of mode 600 with the key of the noise."""
+    key: SecretStr | None = None
+    """The key itself; keep it in PRIVAUDIT_PUBLICATION__KEY."""
+
+    def with_absolute_paths(self, folder: pathlib.Path) -> Self:
+        """Return these settings with whole paths."""
+        changes = {
+            name: absolute(folder, given)
+            for name in ("statements", "key_file")
+            if (given := getattr(self, name)) is not None
+        }
+        return self.model_copy(update=changes)
+
+
+class TogetherSettings(StrictModel):
+    """The total for one day's labels; without it there is no alert."""
+
+    epsilon: float = Field(gt=0.0, le=LARGEST_EPSILON, allow_inf_nan=False)
+    """What all models trained on the same labels may promise together. Above it there is an
+    alert."""
+    delta: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """Delta at which declarations are composed."""
+
+
 class Settings(BaseSettings):
     """The whole file; `PRIVAUDIT_<NAME>` in the environment overrides, `__` parts nested names."""
 
@@ -126,21 +160,6 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Let the environment win over the file."""
         return env_settings, init_settings
-
-    @field_validator("together")
-    @classmethod
-    def _datasets_are_named(
-        cls, together: TogetherSettings | None, info: ValidationInfo
-    ) -> TogetherSettings | None:
-        """Refuse a total of datasets that owners name: a copy's name would have its own total."""
-        models = info.data.get("models", ()) if together else ()
-        free = [one.name for one in models if not (one.dataset or one.scores or one.labels)]
-        if free:
-            raise ValueError(
-                f"name the dataset of {', '.join(free[:_NAMED])} in [[models]]: a copy of it under "
-                "another name, which a manifest may choose, would have a total of its own"
-            )
-        return together
 
     def model_named(self, name: str) -> ModelSettings:
         """Return what is configured for a model, the defaults for one that is not listed."""
@@ -211,10 +230,6 @@ class Settings(BaseSettings):
         zone = zoneinfo.ZoneInfo(self.night.time_zone)
         after = day + dt.timedelta(days=1)
         return dt.datetime.combine(after, self._deadline(name), tzinfo=zone)
-
-    def deadline_text(self, name: str) -> str:
-        """Return the time of day of `deadline_of` and its zone, as the record keeps them."""
-        return f"{self._deadline(name)} {self.night.time_zone}"
 
     def _deadline(self, name: str) -> dt.time:
         return self.model_named(name).deadline or self.night.deadline

@@ -1,12 +1,12 @@
 """Problems of a settings file, in words: the key, the rule, and what to write instead."""
 
+import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from flows.settings.nearest import did_you_mean
 from privcore.exceptions import TerminalError
 
 _SHORT_TIME = re.compile(r"^[ \t]*[\w.]+[ \t]*=[ \t]*\d{1,2}:\d{2}[ \t]*(#.*)?$", re.MULTILINE)
@@ -68,3 +68,9 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
         yield annotation
     for part in get_args(annotation):
         yield from _models(part)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return ", did you mean 'x'?", or nothing where no known name is near."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f", did you mean {near[0]!r}?" if near else ""

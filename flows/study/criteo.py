@@ -68,6 +68,7 @@ from workers.training import (
 ROWS = 1_000_000  # a day, as in the paper; 80% of it is trained on
 CANARIES = 200_000  # of the training records, in the paper's protocol; all where there are fewer
 PLAN = Plan(power=2.0, repetitions=100, significance=0.05, delta=1e-5, seed=SEED)
+_DAYS = (dt.date(2026, 1, 1), dt.date(2026, 1, 2))
 _SMALLEST = 1e-15
 _PREFIX = "study-criteo-"
 _OF_AUDIT = (
@@ -88,33 +89,20 @@ class Days:
     synthetic: bool
 
 
-def study(
-    output: pathlib.Path,
-    *,
-    scale: float,
-    files: Sequence[pathlib.Path] = (),
-    lake: str | None = None,
-    dataset: str = DATASET,
-    start: dt.date,
-) -> Study:
+def study(output: pathlib.Path, *, scale: float, files: Sequence[pathlib.Path] = ()) -> Study:
     """Return the study, whose days and proxies are there: every mechanism at every epsilon.
 
-    Without files and lake two days are made up. A given lake has the proxy's day, `start`, and the
-    day after; it is taken as it is, whatever the scale.
+    Without files two days are made up.
 
     Raises:
-        InvalidInputError: files that are not two or that cannot be read, or files beside a lake.
+        InvalidInputError: files that are not two or that cannot be read.
     """
-    if files and (len(files) != 2 or lake is not None):
-        rule = "give two files, the proxy's day and the target's, and no --lake beside them"
+    if files and len(files) != 2:
+        rule = "give two files, the proxy's day and the target's"
         raise InvalidInputError("--input", [str(path) for path in files], rule)
-    next_day = start + dt.timedelta(days=1)
-    if lake is None:
-        days = _own_days(output, max(4_000, round(ROWS * scale)), files, (start, next_day))
-    else:
-        days = Days(Lake(lake), dataset, start, next_day, synthetic=dataset == SYNTHETIC_DATASET)
+    days = _own_days(output, max(4_000, round(ROWS * scale)), files)
     for number, trees in enumerate(TREES):
-        if not days.lake.exists(checkpoint_folder(_proxy(trees), start)):
+        if not days.lake.exists(checkpoint_folder(_proxy(trees), days.proxy)):
             announce("Proxies", number, len(TREES))
             _train_proxy(days, trees)
             announce("Proxies", number + 1, len(TREES))
@@ -165,13 +153,11 @@ def _cells(days: Days, rows: int) -> list[Cell]:
     ]
 
 
-def _own_days(
-    output: pathlib.Path, rows: int, files: Sequence[pathlib.Path], days: tuple[dt.date, dt.date]
-) -> Days:
+def _own_days(output: pathlib.Path, rows: int, files: Sequence[pathlib.Path]) -> Days:
     """Bring two days into a lake in the study's folder, unless an earlier run did."""
     dataset = DATASET if files else SYNTHETIC_DATASET
     lake = Lake(str(output / f"lake-{dataset}-{rows}"))
-    for number, day in enumerate(days):
+    for number, day in enumerate(_DAYS):
         if lake.exists(labels_folder(dataset, day)):
             pass
         elif files:
@@ -179,7 +165,7 @@ def _own_days(
         else:
             write_synthetic_day(lake, day, number=number, rows=rows, seed=SEED)
         announce("Days of clicks", number + 1, 2)
-    return Days(lake, dataset, *days, synthetic=not files)
+    return Days(lake, dataset, *_DAYS, synthetic=not files)
 
 
 def _scale(rows: int) -> float:

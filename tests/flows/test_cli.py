@@ -25,7 +25,6 @@ from tests.support.lake import (
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated, failed, put_rows
 from workers.lake.layout import Lake
-from workers.publication.key import read_key
 from workers.versions import CODE_VERSION, METHOD_VERSION
 from workers.warehouse.schema import AuditRow
 from workers.warehouse.store import Warehouse
@@ -363,40 +362,6 @@ def test_the_versions_of_code_and_method_are_told(privaudit: Command) -> None:
     said = privaudit("--version")
     assert said.code == 0
     assert said.out == f"privaudit {CODE_VERSION}, method version {METHOD_VERSION}\n"
-
-
-def test_init_makes_the_key_that_its_settings_name_and_never_replaces_one(
-    tmp_path: pathlib.Path, privaudit: Command
-) -> None:
-    file, key = tmp_path / "privaudit.toml", tmp_path / "publication.key"
-    assert privaudit("init", str(file)).code == 0
-    assert not key.exists()
-    assert load_settings(file).publication is None
-    init = ("init", str(file), "--force", "--publication")
-    answer = privaudit(*init)
-    assert answer.code == 0, answer.err
-    settings = load_settings(file).publication
-    assert settings is not None
-    assert settings.key_file == str(key)
-    assert key.stat().st_mode & 0o777 == 0o600
-    made = read_key(None, str(key))
-    assert made.hex() not in answer.out + answer.err
-    answer = privaudit(*init)
-    assert answer.code == 0
-    assert f"Kept the key {key}" in answer.out.replace("\n", " ")
-    assert read_key(None, str(key)) == made
-    key.chmod(0o644)
-    assert privaudit(*init).code == 3
-    key.write_text("no key")
-    key.chmod(0o600)
-    answer = privaudit(*init)
-    assert answer.code == 3
-    assert "holds no key" in answer.err
-    assert key.read_text() == "no key"
-    key.unlink()
-    key.symlink_to(tmp_path / "elsewhere")
-    assert privaudit(*init).code == 3
-    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_help_lists_every_command_under_a_heading() -> None:

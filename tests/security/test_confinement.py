@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from flows.commands.verify_bundle import check_evidence
+from flows.commands.verify import _found
 from flows.settings import load_settings
 from privcore.exceptions import TerminalError
 from tests.support.lake import (
@@ -135,7 +135,7 @@ def test_a_day_that_is_a_link_to_another_day_is_refused(tmp_path: pathlib.Path) 
     [
         load_settings,
         read_public_key,
-        lambda path: check_evidence(path, [], dt.datetime.now(dt.UTC)),
+        lambda path: _found(path, [], dt.datetime.now(dt.UTC)),
     ],
     ids=["config", "trust", "bundle"],
 )

@@ -24,8 +24,7 @@ from flows.notify.artifacts import summary
 from flows.notify.metrics import Latest, metrics_text
 from flows.report import templating
 from flows.report.history import AuditedNight
-from flows.report.pages import page_names
-from flows.report.site import write_pages
+from flows.report.site import page_names, write_pages
 from tests.support.lake import DAY, PLAN, declared, label_path
 from tests.support.report import tables
 from workers.audit.run import run_audit
@@ -310,8 +309,6 @@ def test_figures_after_a_hebrew_or_arabic_name_keep_their_places() -> None:
     ("words", "shown"),
     [
         ("see www.evil.example/fix", "see www. evil.example/fix"),
-        ("evil.com/login", "evil. com/login"),
-        ("sub.evil.co", "sub.evil. co"),
         (r"\\evil\share", r"\\ evil\share"),
         ("file:///etc/passwd", "file:// /etc/passwd"),
         ("ms-word:ofe", "ms-word: ofe"),

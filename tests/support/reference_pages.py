@@ -17,7 +17,7 @@ import typer.main
 import privcore
 from flows.cli import app
 from flows.commands.settings_template import TEMPLATE, _plan_lines
-from flows.next_steps.reasons import steps_for
+from flows.next_steps.steps import steps_for
 from flows.report.signs import SIGNS
 from flows.run.conclusion import exit_code
 from workers.exceptions import Reason

@@ -6,6 +6,7 @@ import os
 import pathlib
 import pty
 import sys
+import tomllib
 
 import deltalake
 import polars as pl
@@ -17,11 +18,15 @@ from typer.testing import CliRunner
 
 import flows.commands.audits
 from flows.cli import app
+from flows.commands.attach import as_toml
 from flows.settings import load_settings
 from privcore.exceptions import InvalidInputError, TerminalError
 from tests.flows.conftest import Command
 from tests.support.in_place import delta, put_file, stored, train
 from tests.support.lake import DAY, EVE
+from tests.workers.sources.test_proposal import put, rows
+from workers.sources.proposal import propose
+from workers.sources.tables.table_look import look
 
 
 @pytest.fixture
@@ -63,36 +68,9 @@ def test_a_table_becomes_settings_that_check_and_only_its_copy_is_written(
     assert (model.name, model.scores.holdout, model.privacy.epsilon) == ("ads", "fold = 0", 4.0)
 
 
-def test_a_mechanism_is_declared_with_what_it_accounts_for_and_what_the_label_holds(
-    table: pathlib.Path,
-) -> None:
-    mechanism = ("--mechanism", "randomized_response", "--parameter", "epsilon=2.5")
-    options = ("--holdout", "fold = 0", "--only-settings", *mechanism, "--parameter", "classes=2")
-    attached(table, *options, "--label-state", "privatised")
-    (model,) = load_settings(table.parent / "privaudit.toml").models
-    made = {"name": "randomized_response", "parameters": {"epsilon": 2.5, "classes": 2}}
-    assert model.privacy.epsilon == pytest.approx(2.5)
-    assert model.privacy.mechanism.model_dump() == made
-    assert model.scores.label_state.privatised_by.model_dump() == made
-    attached(table, *options, "--label-state", "secret", "--epsilon", "3", "--name", "other")
-    other = load_settings(table.parent / "privaudit.toml").models[1]
-    assert (other.scores.label_state, other.privacy.epsilon) == ("secret", 3.0)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--label-state", "privatised", "--epsilon", "1"), "name it with --mechanism"),
-        (("--parameter", "epsilon=1"), "--epsilon"),
-        (("--mechanism", "magic"), "the known ones are"),
-        (("--mechanism", "pure", "--parameter", "epsilon=2", "--epsilon", "1"), "accounts for 2"),
-    ],
-)
-def test_a_declaration_that_does_not_hold_together_is_refused_and_nothing_written(
-    table: pathlib.Path, options: tuple[str, ...], words: str
-) -> None:
-    with pytest.raises((TerminalError, InvalidInputError), match=words):
-        attached(table, "--holdout", "fold = 0", "--only-settings", *options)
+def test_an_epsilon_that_is_none_is_refused_and_nothing_written(table: pathlib.Path) -> None:
+    with pytest.raises(InvalidInputError, match="epsilon is -1"):
+        attached(table, "--holdout", "fold = 0", "--only-settings", "--epsilon", "-1")
     assert not (table.parent / "privaudit.toml").exists()
 
 
@@ -350,3 +328,13 @@ def test_an_address_of_checkpoints_is_written_as_it_is(
     )
     (model,) = load_settings(tmp_path / "privaudit.toml").models
     assert model.checkpoints.path == place
+
+
+def test_no_name_and_no_label_adds_a_line_to_the_settings(tmp_path: pathlib.Path) -> None:
+    line = '\n[[models]]\nname = "mine"'
+    frame = rows(clicked=pl.Series([f"no{line}", "yes"] * 250)).rename({"amount": f"x{line}"})
+    frame = frame.with_columns(pl.lit(1).alias(f"y{line}"))
+    found = propose(look(put(tmp_path / "scores", frame)), {})
+    written = tomllib.loads(as_toml("ads", "scores", found, {}, folder=tmp_path))
+    assert [model["name"] for model in written["models"]] == ["ads"]
+    assert written["models"][0]["scores"]["classes"] == [f"no{line}", "yes"]

@@ -11,8 +11,7 @@ import time
 import polars as pl
 import pytest
 
-from flows.learn.demo import DemoResult, _begin, recipes, run_demo
-from flows.learn.demo_sentences import sentences
+from flows.learn.demo import DemoResult, _begin, recipes, run_demo, sentences
 from privcore.exceptions import InvalidInputError
 from privcore.lower_bounds.verdicts import Verdict
 from tests.support.lake import manifest_of

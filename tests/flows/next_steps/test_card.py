@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from flows.next_steps import Conclusion, Effort, card_of, conclusion_of
-from flows.next_steps.reasons import ERROR_STEPS, steps_for
+from flows.next_steps.steps import ERROR_STEPS, steps_for
 from privcore.lower_bounds import Verdict
 from tests.support.report import record
 from workers.exceptions import Reason

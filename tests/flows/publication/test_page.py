@@ -3,7 +3,7 @@
 import datetime as dt
 import re
 
-from flows.publication.page import statements_page
+from flows.publication.publishing import statements_page
 from tests.support.statements import statement
 
 

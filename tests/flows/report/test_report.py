@@ -16,10 +16,9 @@ from flows.report import index_page
 from flows.report.canvas import spread, stepped, unbroken
 from flows.report.explanations import source, statistics
 from flows.report.history import history_of
-from flows.report.pages import page_name
 from flows.report.report_rows import FEWEST_RECORDS
 from flows.report.signs import SIGNS
-from flows.report.site import FEW_MODELS, write_pages
+from flows.report.site import page_name, write_pages
 from flows.report.svg import path_of
 from privcore.lower_bounds.verdicts import Verdict
 from tests.support.papers import ROOT
@@ -350,16 +349,6 @@ def test_writing_reads_no_clock_no_order_and_no_later_columns(tmp_path):
 
 def _beside(found):
     return found.bounds, found.promises, found.slices, found.reliability, found.scores
-
-
-@pytest.mark.slow
-def test_several_processes_write_the_same_pages(tmp_path):
-    nights = [record(f"model-{number:02}") for number in range(FEW_MODELS + 1)]
-    index = write_pages(tables(nights), tmp_path / "many").read_text("utf-8")
-    assert index.count("<figcaption>") == len(nights)
-    alone = write_pages(tables(nights[:1]), tmp_path / "one").parent
-    page = "models/model-00.html"
-    assert (alone / page).read_bytes() == (tmp_path / "many" / page).read_bytes()
 
 
 def test_two_records_of_one_day_are_refused():

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from flows.next_steps import Role
-from flows.report.roles import behind
+from flows.report.evidence_sentences import behind
 from tests.support.report import record
 
 

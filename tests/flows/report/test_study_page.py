@@ -10,9 +10,8 @@ from rich.console import Console
 
 from flows.commands.printing import Form
 from flows.commands.printing_studies import fitted, print_study
-from flows.report.pages import MARK
 from flows.report.report_rows import read_tables
-from flows.report.site import write_pages
+from flows.report.site import MARK, write_pages
 from flows.report.study_page import StudyTable, find_studies, study_page
 from flows.study.drawing import Axis, chart
 from flows.study.runner import Shown, write_shown

@@ -23,7 +23,7 @@ from flows.run.conclusion import (
 from flows.run.nightly import nightly_audit
 from flows.run.start import start
 from flows.settings import Settings, load_settings
-from flows.settings.together_settings import TogetherSettings
+from flows.settings.file import TogetherSettings
 from tests.support.lake import DAY, PLAN, clone_model, edit_manifest, model_path, write_settings
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated, night, put_rows
@@ -118,7 +118,7 @@ def test_models_that_exceed_the_total_of_their_labels_are_alerted(tmp_path: path
     limited = asked.model_copy(update={"together": TogetherSettings(epsilon=1.5)})
     (alert,) = _exceeding(rows, warehouse, limited)
     assert alert.event == "privaudit.labels.total_exceeded"
-    assert "compose to 2. The largest, under replacement: a (1), b (1). The total" in alert.reason
+    assert "compose to 2. The total of 1.5 is exceeded." in alert.reason
 
 
 @pytest.mark.usefixtures("no_pages")

@@ -8,11 +8,11 @@ import pytest
 
 import flows.run.auditing
 import flows.run.backfill
-from flows.run import earlier_start as module
+from flows.run import own_run as module
 from flows.run.backfill import backfill
-from flows.run.earlier_start import audited_before
 from flows.run.night_plan import Job, Planned
 from flows.run.nightly import nightly_audit
+from flows.run.own_run import audited_before
 from flows.run.start import start
 from flows.settings import load_settings
 from tests.support.lake import DAY, EVE, PLAN, clone_model, write_settings

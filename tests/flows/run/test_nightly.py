@@ -326,10 +326,10 @@ def test_what_fails_after_a_commit_puts_no_error_beside_the_record(
 
     @contextlib.contextmanager
     def failing(_: object) -> Iterator[Any]:
-        yield lambda *_: None
-        raise RuntimeError("The bar is gone.")
+        yield
+        raise RuntimeError("The slot is gone.")
 
-    monkeypatch.setattr(flows.run.auditing, "progress_bar", failing)
+    monkeypatch.setattr(flows.run.auditing, "slot", failing)
     (row,) = night(folder)
     assert row.status is Status.EVALUATED
     assert committed(folder)["status"].to_list() == ["evaluated"]

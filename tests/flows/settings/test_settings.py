@@ -311,14 +311,3 @@ def test_the_file_of_metrics_is_one_of_this_machine_that_a_node_exporter_reads(
         file.write_text(given.format(wrong))
         with pytest.raises(SettingsError, match="metrics"):
             load_settings(file)
-
-
-def test_a_total_of_datasets_that_owners_name_is_refused(tmp_path: pathlib.Path) -> None:
-    """A copy of the dataset under another name had a total of its own, and no alert came."""
-    total = "[together]\nepsilon = 8.0\n"
-    with pytest.raises(SettingsError, match="name the dataset of good"):
-        load_settings(write_settings(tmp_path, ["good"], more=total))
-    path = write_settings(tmp_path, ["good"], more=total)
-    named = path.read_text("utf-8").replace('name = "good"', 'name = "good"\ndataset = "flights"')
-    path.write_text(named, "utf-8")
-    assert load_settings(path).together is not None

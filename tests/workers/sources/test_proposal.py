@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from flows.commands.proposed_settings import as_toml
+from flows.commands.attach import as_toml
 from tests.support.lake import DAY, EVE
 from workers.exceptions import NotEvaluableError
 from workers.sources.proposal import OtherLook, propose
