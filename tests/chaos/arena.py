@@ -4,25 +4,18 @@ import dataclasses
 import json
 import pathlib
 import random
-import shutil
-import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import psutil
-import pyarrow.parquet as pq
-from moto.server import DomainDispatcherApplication, create_backend_app
 from ray.cluster_utils import Cluster
-from werkzeug.serving import make_server
 
 from tests.chaos.driver import PLAN, WORK_UNIT_BYTES
 from tests.support.audits import run_audits
-from tests.support.lake import DAY, EVE, declared, label_path, label_rows, put_labels, put_model
+from tests.support.lake import DAY, EVE, declared, label_rows, put_labels, put_model
 from workers.audit.request import Request
 from workers.executors import InProcess
 from workers.lake.layout import Lake
@@ -55,21 +48,15 @@ class Arena:
     def __init__(self, folder: pathlib.Path, setenv: Callable[[str, str], None]) -> None:
         self.folder = folder
         self.lake = _make_lake(folder / "lake")
-        self.corrupt = _with_corrupt_shard(self.lake, folder / "corrupt")
-        self.store = FlakyStore()
         quiet = {
             "RAY_AUTH_MODE": "disabled",
             "RAY_USAGE_STATS_ENABLED": "0",
             # A busy machine starts a node slowly, which is no fault of the audit's.
             "RAY_raylet_start_wait_time_s": "600",
         }
-        for name, value in (self.store.environment | quiet).items():
+        for name, value in quiet.items():
             setenv(name, value)
-        self.remote = self.store.upload(self.lake)
-        self.expected = {
-            name: _figures(_undisturbed(lake))
-            for name, lake in (("whole", self.lake), ("corrupt", self.corrupt))
-        }
+        self.expected = _figures(_undisturbed(self.lake))
         quick = {"health_check_period_ms": 500, "health_check_failure_threshold": 3}
         self.cluster = Cluster(
             initialize_head=True,
@@ -84,15 +71,14 @@ class Arena:
         self.runs = 0
 
     def close(self) -> None:
-        """Stop the cluster and the store."""
+        """Stop the cluster."""
         self.cluster.shutdown()
-        self.store.stop()
 
-    def start(self, lake: Lake, warehouse: str, *, dies: bool = False) -> subprocess.Popen[str]:
+    def start(self, warehouse: str, *, dies: bool = False) -> subprocess.Popen[str]:
         """Start a driver."""
         given = {
             "address": self.cluster.address,
-            "lake": lake.uri,
+            "lake": self.lake.uri,
             "warehouse": warehouse,
             "dies": dies,
         }
@@ -128,56 +114,6 @@ class Arena:
         return self.cluster.add_node(num_cpus=1, object_store_memory=STORE_BYTES)
 
 
-class FlakyStore:
-    """An S3 server of which a share of the reads fails as an overloaded one does."""
-
-    def __init__(self) -> None:
-        self.share = 0.0
-        self.failed = 0
-        self._random, self._lock = random.Random(5), threading.Lock()  # noqa: S311
-        inside = DomainDispatcherApplication(create_backend_app)
-
-        def application(environment: Any, start: Any) -> Any:
-            with self._lock:
-                fails = environment["REQUEST_METHOD"] in {"GET", "HEAD"} and (
-                    self._random.random() < self.share
-                )
-                self.failed += fails
-            if fails:
-                start("503 Slow Down", [("Content-Type", "application/xml")])
-                return [b"<Error><Code>SlowDown</Code><Message>Reduce it.</Message></Error>"]
-            return inside(environment, start)
-
-        self._server = make_server("127.0.0.1", 0, application, threaded=True)
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        self.environment = {
-            "AWS_ACCESS_KEY_ID": "test",
-            "AWS_SECRET_ACCESS_KEY": "test",
-            "AWS_REGION": "us-east-1",
-            "AWS_DEFAULT_REGION": "us-east-1",
-            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self._server.server_port}",
-            "AWS_ALLOW_HTTP": "true",
-            "AWS_EC2_METADATA_DISABLED": "true",
-        }
-
-    def upload(self, lake: Lake) -> Lake:
-        """Return the same lake in a bucket."""
-        import urllib.request  # noqa: PLC0415
-
-        bucket = f"{self.environment['AWS_ENDPOINT_URL']}/lake"
-        request = urllib.request.Request(bucket, method="PUT")  # noqa: S310
-        urllib.request.urlopen(request).close()  # noqa: S310
-        remote = Lake("s3://lake/lake")
-        for path in sorted(pathlib.Path(lake.uri).rglob("*")):
-            if path.is_file():
-                remote.write(path.relative_to(lake.uri).as_posix(), path.read_bytes())
-        return remote
-
-    def stop(self) -> None:
-        """Stop serving."""
-        self._server.shutdown()
-
-
 def finish(driver: subprocess.Popen[str]) -> list[dict[str, Any]]:
     """Wait for a driver that should commit, and return what its units told."""
     out, errors = driver.communicate(timeout=SECONDS)
@@ -185,20 +121,6 @@ def finish(driver: subprocess.Popen[str]) -> list[dict[str, Any]]:
     assert driver.returncode == 0, errors[-3000:]
     assert lines[-1] == {"event": "committed"}
     return lines[:-1]
-
-
-def kill_after(driver: subprocess.Popen[str], units: int) -> list[dict[str, Any]]:
-    """Kill a driver once so many units are done; returns what it told."""
-    told = []
-    assert driver.stdout is not None
-    for line in driver.stdout:
-        if line.startswith("{"):
-            told.append(json.loads(line))
-        if len(told) >= units:
-            break
-    driver.send_signal(signal.SIGKILL)
-    driver.wait()
-    return told
 
 
 def disturb_after(units: int, driver: subprocess.Popen[str], fault: Callable[[], Any]) -> list[Any]:
@@ -271,17 +193,6 @@ def _make_lake(folder: pathlib.Path) -> Lake:
         put_labels(lake, day, label_rows(UNITS * ROWS, seed=seed), row_group_size=ROWS)
         put_model(lake, day, privacy=declared(), parameters={"iterations": 60, "depth": 6})
     return lake
-
-
-def _with_corrupt_shard(lake: Lake, folder: pathlib.Path) -> Lake:
-    shutil.copytree(lake.uri, folder)
-    damaged = Lake(str(folder))
-    path = label_path(damaged, "flights")
-    chunk = pq.read_metadata(path).row_group(7).column(0)
-    content = np.fromfile(path, dtype=np.uint8)
-    content[chunk.data_page_offset : chunk.data_page_offset + 40] = 255
-    content.tofile(path)
-    return damaged
 
 
 def _undisturbed(lake: Lake) -> AuditRecord:
