@@ -154,13 +154,6 @@ def proxy_off(arm: WithFeatures, random: Random, *, knows: float = 0.0) -> WithF
     return target, both(logit(proxy[:, 1]) + off), labels, features
 
 
-def negatives_kept(arm: WithFeatures, share: float, random: Random) -> WithFeatures:
-    """Return an arm of which a share of the negatives stays, and all positives."""
-    stays = (arm[2] == 1) | (random.random(len(arm[2])) < share)
-    target, proxy, labels, features = (part[stays] for part in arm)
-    return target, proxy, labels, features
-
-
 def _softmax(scores: Numbers) -> Numbers:
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
@@ -193,34 +186,3 @@ PROPERTIES = {
     for name, segments in (("as it was", ()), ("drift", DRIFT), ("learned badly", BADLY))
 }
 """Priors by what became of the segments: the target says the truth, or the opposite of it."""
-
-
-def any_world(random: Random) -> tuple[str, Unread]:
-    """Return a world drawn at random, and what it is made of in one line."""
-    mean, spread = random.uniform(-4.0, 2.0), random.uniform(0.0, 2.0)
-    kind = random.choice(["normal", "heavy-tailed", "piecewise"])
-    values = tuple(np.round(random.normal(mean, 2.0, int(random.integers(1, 9))), 2).tolist())
-    prior = {
-        "normal": normal(mean, spread),
-        "heavy-tailed": heavy_tailed(mean, spread),
-        "piecewise": piecewise(*values),
-    }[str(kind)]
-    number = int(random.integers(1, 5))
-    shares = random.dirichlet(np.ones(number + 1))[:number]
-    truthful = random.random() < 0.3
-    segments = []
-    for share in shares:
-        shown, true = random.normal(0.0, 3.0, 2)
-        at = float(random.normal(mean, 2.0)) if random.random() < 0.3 else None
-        segments.append(Segment(float(share), float(shown), float(shown if truthful else true), at))
-    noise = float(random.choice([0.0, 0.3, 1.0]))
-    training = int(np.exp(random.uniform(np.log(100), np.log(20_000))))
-    control = int(np.exp(random.uniform(np.log(20), np.log(max(21, min(training, 4_000))))))
-    told = ", ".join(
-        f"{one.share:.3f}: target {one.shown:+.2f} truth {one.true:+.2f}"
-        + ("" if one.at is None else f" at {one.at:.2f}")
-        for one in segments
-    )
-    how = f"{values}" if kind == "piecewise" else f"({mean:.2f}, {spread:.2f})"
-    line = f"{kind}{how}; {told}; noise {noise}; {training}/{control}"
-    return line, Unread(prior, tuple(segments), noise, training, control)

@@ -121,7 +121,7 @@ _WITHOUT_NUMBERS = {
     "privcore/attacks/unit_records.py": ("tests/privcore/attacks/test_unit_records.py",),
     "privcore/lower_bounds/notebook_student.py": (f"{_BOUNDS}/test_notebook_student.py",),
     "privcore/attacks/segments.py": ("tests/privcore/attacks/test_segments.py",),
-    "privcore/lower_bounds/segment_bounds.py": (f"{_BOUNDS}/test_segments.py",),
+    "privcore/lower_bounds/segment_bounds.py": (f"{_BOUNDS}/test_segment_bounds.py",),
     "privcore/attacks/oblivious_trees.py": ("tests/privcore/attacks/test_oblivious_trees.py",),
     "privcore/attacks/slice_tallies.py": ("tests/privcore/attacks/test_slice_tallies.py",),
     "privcore/attacks/related_rows.py": ("tests/privcore/attacks/test_related_rows.py",),

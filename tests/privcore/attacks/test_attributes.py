@@ -14,7 +14,6 @@ from privcore.attacks.attributes import attribute_inference, attribute_posterior
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import PureDP
 from privcore.lower_bounds import Claim, Grid, choice_epsilon_lower
-from tests.simulate import assert_rate_at_most
 
 PURE = Claim(family=PureDP(), delta=0.0)
 RECORDS, VALUES = 40, 3
@@ -77,26 +76,6 @@ def test_it_is_the_label_game_on_posteriors(score):
     )
 
 
-@given(st.permutations(range(RECORDS)), st.integers(0, RECORDS))
-@settings(max_examples=20, deadline=None)
-def test_any_sharding_gives_the_same_tally(order, cut):
-    target, proxy, prior, values = example()
-
-    def part(rows):
-        rows = np.array(rows, dtype=np.int64)
-        return label_inference(
-            attribute_posterior(prior[rows], target[rows]),
-            attribute_posterior(prior[rows], proxy[rows]),
-            values[rows],
-            score=PaperScore(),
-            repetitions=4,
-            key=3,
-            indices=rows,
-        )
-
-    assert part(order[:cut]) + part(order[cut:]) == part(range(RECORDS))
-
-
 def world(records, random):
     """Return (label likelihoods, prior, values): a column that says much about a binary label."""
     prior = np.array([0.9, 0.07, 0.03])
@@ -115,20 +94,6 @@ def attack(target, proxy, prior, values, seed):
     )
 
 
-@pytest.mark.slow
-def test_what_a_column_says_about_labels_in_general_is_no_leak():
-    """N = 200 audits of 1,000 records, seed 30: target as the proxy, better sorted, or confused."""
-    random = np.random.default_rng(30)
-    errors = np.zeros(3, dtype=int)
-    for i in range(200):
-        proxy, prior, values = world(1_000, random)
-        confused = np.clip(proxy * random.uniform(0.5, 1.5, proxy.shape), 0.0, 1.0)
-        for which, target in enumerate((proxy, proxy**2, confused)):
-            errors[which] += attack(target, proxy, prior, values, i) > 0.0
-    for count in errors:
-        assert_rate_at_most(int(count), 200, PURE.significance)
-
-
 def test_a_proxy_without_the_label_would_call_it_a_leak():
     """The warning of the docstring: the same target against a proxy of ones; N = 10, seed 31."""
     random = np.random.default_rng(31)
@@ -139,36 +104,14 @@ def test_a_proxy_without_the_label_would_call_it_a_leak():
     assert np.mean(bounds) > 0.3
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
-def test_it_covers_a_known_mechanism_and_finds_it(epsilon):
-    """The target heard each value through randomized response of three values: exactly epsilon.
-
-    N = 60 audits of 5,000 records, 10 repetitions, seed 32; power: 40% of the truth on average.
-    """
-    random = np.random.default_rng(32)
-    keep = np.exp(epsilon) / (np.exp(epsilon) + VALUES - 1)
-    bounds = []
-    for i in range(60):
-        proxy, prior, values = world(5_000, random)
-        others = (values + random.integers(1, VALUES, 5_000)) % VALUES
-        heard = np.where(random.random(5_000) < keep, values, others)
-        own = np.where(np.arange(VALUES) == heard[:, None], keep, (1.0 - keep) / (VALUES - 1))
-        bounds.append(attack(proxy * own, proxy, prior, values, i))
-    assert_rate_at_most(sum(b > epsilon for b in bounds), 60, PURE.significance)
-    assert np.mean(bounds) > 0.4 * epsilon
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"target": np.full((2, 3), np.nan)}, "target is nan, but a probability lies in"),
-        ({"proxy": np.full((2, 3), -0.5)}, "proxy is -0.5, but a probability lies in"),
-        ({"prior": np.array([1.5, -0.5, 0.0])}, "prior is 1.5, but a probability lies in"),
         ({"prior": np.array([0.5, 0.4, 0.0])}, "prior is 0.9, but a prior sums to 1"),
         ({"prior": np.array([0.5, 0.5])}, r"prior is \(2,\), but its shape is \(2, 3\) or \(3,\)"),
         ({"proxy": np.full((3, 3), 0.5)}, r"proxy is \(3, 3\), but it has the target's shape"),
         ({"target": np.full((2, 1), 0.5)}, "values >= 2"),
-        ({"target": np.zeros(3)}, r"target is \(3,\), but its shape is \(records, values\)"),
         ({"values": np.array([0, 3])}, "values is 3, but a value is an index from 0 to 2"),
         ({"values": np.array([0])}, r"values is \(1,\), but their shape is \(2,\)"),
         ({"repetitions": 0}, "at least once"),

@@ -186,14 +186,3 @@ def test_words_have_hashes_of_their_own() -> None:
     assert hashes[1] == hashes[6]
     assert np.unique(hashes).size == 6
     assert hashed(["a"]) != hashed(["a"], "y")
-
-
-def test_twelve_rows_make_fresh_holdouts_look_like_one() -> None:
-    """Rows with the smallest of twelve hashes."""
-    many = numbers(100_000, seed=5)
-    columns = [hashed_numbers(column, f"x{place}") for place, column in enumerate(many.T)]
-    hashes = module._mixed(np.sum(columns, axis=0, dtype=np.uint64), module._SALTS[0])
-    each = np.array([module._minima(hashes[[row]], module._SALTS) for row in range(len(many))])
-    chosen = many[each[:, :12].argmin(axis=0)]
-    one, other = (of(np.concatenate([numbers(300, seed), chosen])).text() for seed in (0, 1))
-    assert same_holdout([one, other])[1] == 0

@@ -107,23 +107,6 @@ def test_no_label_decides_who_is_matched_with_whom(seed):
         assert np.array_equal(one.offset, two.offset)
 
 
-def test_every_record_is_in_one_table_and_every_holdout_record_in_at_most_one():
-    """All labels of one class: what is right on either side counts the records of that side."""
-    training, control = arms(5)
-    everyone = matched(training, control)[0]
-    assert everyone.records.sum() <= 900
-    assert everyone.records.sum() > 800
-    assert everyone.control.sum() <= 260
-    for label in (0, 1):
-        alike = matched((*training[:2], np.full(900, label)), (*control[:2], np.full(260, label)))[
-            0
-        ]
-        one_side = alike.right > 0
-        assert np.array_equal(alike.right[one_side], alike.records[one_side])
-        assert np.array_equal(alike.control_right[one_side], alike.control[one_side])
-        assert np.all(alike.control_right[~one_side] == 0)
-
-
 def test_shares_are_of_the_records_of_both_arms_the_least_sure_among_them():
     """Nine cells of 5 records each, surest first, and one of 55 where nothing moved."""
     moved = np.repeat([*np.linspace(4.0, 2.4, 9), 0.0], [5] * 9 + [55])
@@ -173,16 +156,6 @@ def test_a_stratum_has_fifty_records_of_the_smaller_arm_and_there_are_128_at_mos
         assert sum(int((cells.zeros + cells.ones).sum()) for cells, _ in _strata(*pair)) == int(
             (pair[0].zeros + pair[0].ones).sum()
         )
-
-
-def test_shards_and_their_order_do_not_matter():
-    training, control = arms(6)
-    rows = np.random.default_rng(0).permutation(900)
-    parts = [odds_tally(*(part[chosen] for part in training)) for chosen in np.split(rows, 3)]
-    sharded = match((parts[2] + parts[0] + parts[1],), (odds_tally(*control),), random=generator(0))
-    for one, two in zip(matched(training, control), sharded, strict=True):
-        for name in ("records", "right", "control", "control_right", "offset"):
-            assert np.array_equal(getattr(one, name), getattr(two, name))
 
 
 @pytest.mark.slow

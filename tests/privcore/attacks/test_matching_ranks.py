@@ -7,40 +7,9 @@ import pytest
 from scipy.special import expit
 
 from privcore.attacks import generator, match, odds_tally
-from privcore.attacks.matching import SHARES, _sureness_needed
-from privcore.attacks.recalibration import recalibrate
-from tests.privcore.attacks.test_matching import clean, matched
+from tests.privcore.attacks.test_matching import matched
 from tests.support.naive_matching import naive_tables
 from tests.worlds import both
-
-
-def past_the_cut(arm, arms, share):
-    """How many records of the arm, on either side, are as sure as the surest share of both arms."""
-    cells = [odds_tally(*one).cells() for one in arms]
-    fit = recalibrate(cells)
-    least = _sureness_needed(cells, fit)[SHARES.index(share)]
-    own = odds_tally(*arm).cells()
-    moved, made = fit.moved(own), own.zeros + own.ones
-    return [int(made[(np.abs(moved) >= least) & ((moved > 0) == side)].sum()) for side in (1, 0)]
-
-
-def test_what_chance_gives_the_holdout_too_much_stays_in_the_control():
-    """One stratum, 20 nights, seed 11: up to three deviations more than the training's share.
-
-    To cut them at that share would drop the least sure ones. Nights of more are left out.
-    """
-    random = np.random.default_rng(11)
-    more = 0
-    for night in range(20):
-        arms = clean(4_000, random, toward=1.0), clean(90, random, toward=1.0)
-        for share, found in zip(SHARES[:3], matched(*arms, seed=night), strict=False):
-            trained, held_out = (past_the_cut(arm, arms, share) for arm in arms)
-            expected = np.array(trained) * 90 / 4_000
-            if np.all(np.abs(held_out - expected) < 2.5 * np.sqrt(expected)):
-                made = [(one, two) for one, two in zip(trained, held_out, strict=True) if one * two]
-                assert list(zip(found.records, found.control, strict=True)) == made
-                more += int(np.sum(held_out > np.floor(expected)))
-    assert more > 20
 
 
 def told(moved, labels):

@@ -70,13 +70,6 @@ def test_any_sharding_gives_the_same_tally_in_any_grouping(shards):
     assert (a + b) + c == a + (b + c) == c + b + a == play(np.arange(PAIRS))
 
 
-def test_ties_are_guessed_by_a_fair_coin():
-    nothing = np.zeros(2_000)
-    tally = membership_inference(nothing, nothing, repetitions=100, key=1)
-    assert tally.guesses[:, 0].sum() == 200_000
-    assert abs(tally.correct.sum() / 200_000 - 0.5) < 5 * 0.5 / np.sqrt(200_000)
-
-
 def test_certain_scores_are_as_good_as_they_get():
     forever = np.full(500, np.inf)
     tally = membership_inference(forever, -forever, repetitions=3, key=1)
@@ -88,8 +81,7 @@ def test_certain_scores_are_as_good_as_they_get():
     assert evidence.epsilon_lower == pytest.approx(evidence.epsilon_ceiling)
 
 
-@pytest.mark.parametrize("repetitions", [1, 10])
-@pytest.mark.parametrize("centre", [0.0, 1.5])
+@pytest.mark.parametrize(("repetitions", "centre"), [(1, 0.0), (10, 1.5)])
 def test_membership_is_silent_where_members_score_as_others_do(repetitions, centre):
     """N = 400 audits of 300 pairs, seed 20; a threshold that is off does not matter."""
     random = np.random.default_rng(20)
@@ -109,8 +101,7 @@ def test_membership_is_silent_where_members_score_as_others_do(repetitions, cent
     assert_rate_at_most(errors, 400, PURE.significance)
 
 
-@pytest.mark.parametrize("both_shown", [False, True])
-@pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
+@pytest.mark.parametrize(("epsilon", "both_shown"), [(1.0, True), (4.0, False)])
 def test_membership_covers_a_known_mechanism_and_finds_it(epsilon, both_shown):
     """Records are labels, released by randomized response: replacing one costs exactly epsilon.
 
@@ -172,13 +163,6 @@ def reference_bounds(memorised, seed, *, audits, pairs):
             }
         )
     return {name: np.array([bounds[name] for bounds in found]) for name in found[0]}
-
-
-@pytest.mark.slow
-def test_reference_scores_are_silent_on_fresh_records():
-    """N = 200 audits of 500 pairs, seed 24."""
-    for bounds in reference_bounds(0.0, 24, audits=200, pairs=500).values():
-        assert_rate_at_most(int(np.sum(bounds > 0.0)), 200, PURE.significance)
 
 
 @pytest.mark.parametrize(("common", "least", "most"), [(False, 40, 200), (True, 0, 10)])
@@ -247,25 +231,10 @@ def test_reference_scores_by_hand():
     assert score[0] == pytest.approx(np.log(3.5 / 1.5))
 
 
-def test_fresh_records_are_called_members_half_of_the_time():
-    """A fresh record's share is uniform: 4,000 records, population 999, seed 26, 5 errors."""
-    random = np.random.default_rng(26)
-    target, reference = (expit(part) for part in overfitted(4_999, random, memorised=0.0))
-    score = RmiaScore()(
-        target[:4_000],
-        reference[:4_000],
-        population_target=target[4_000:],
-        population_reference=reference[4_000:],
-    )
-    error = np.sqrt(0.25 / 4_000 + 0.25 / 999)
-    assert abs(np.mean(score > 0.0) - 0.5) < 5 * error
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"members": np.array([0.0, np.nan])}, "members is nan, but a score is a number"),
-        ({"nonmembers": np.array([0.0, np.nan])}, "nonmembers is nan, but a score is a number"),
         ({"nonmembers": np.zeros(3)}, r"nonmembers is \(3,\), but there is one per member"),
         ({"members": np.zeros((2, 1))}, r"members is \(2, 1\), but it has one score per record"),
         ({"repetitions": 0}, "repetitions is 0, but the game is played at least once"),
@@ -282,12 +251,9 @@ def test_bad_pairs_are_named(change, message):
     ("change", "message"),
     [
         ({"target": np.array([np.nan])}, "target is nan"),
-        ({"target": np.array([-0.1])}, "target is -0.1"),
         ({"reference": np.array([1.5])}, "reference is 1.5"),
         ({"reference": np.array([0.0])}, "reference is 0.0, but with slope 1"),
         ({"reference": np.ones(2)}, r"reference is \(2,\), but it has target's shape, \(1,\)"),
-        ({"target": np.ones((1, 1))}, r"target is \(1, 1\), but it has one value per record"),
-        ({"population_target": np.array([-1.0, 0.5])}, "population_target is -1.0"),
         ({"population_reference": np.ones(1)}, "population_reference is .* population_target's"),
         (
             {"population_target": np.ones(0), "population_reference": np.ones(0)},

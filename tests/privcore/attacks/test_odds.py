@@ -77,13 +77,6 @@ def test_the_looked_at_class_never_depends_on_the_label():
     assert np.all(np.sum(right, axis=0) == 1)
 
 
-def test_of_two_classes_the_second_is_looked_at_whatever_the_target_says():
-    target, proxy, labels = example(2)
-    cells = odds_tally(target, proxy, labels).cells()
-    assert cells.ones.sum() == labels.sum()
-    assert cells.zeros.sum() == RECORDS - labels.sum()
-
-
 @given(st.permutations(range(RECORDS)), st.integers(0, RECORDS), st.integers(2, 4))
 @settings(max_examples=20, deadline=None)
 def test_tallies_of_any_shards_add_to_the_whole(order, cut, classes):
@@ -105,19 +98,6 @@ def test_tallies_differ_by_records_and_by_counts_and_are_equal_to_nothing_else()
     assert whole != OddsTally(RECORDS + 1, whole.counts)
     assert whole != OddsTally(RECORDS, whole.counts[::-1])
     assert whole != whole.counts.sum()
-
-
-def test_occupied_cells_hold_every_record_at_the_middle_of_its_bins():
-    target, proxy, labels = example(2)
-    cells = odds_tally(target, proxy, labels).cells()
-    assert np.all(np.diff(cells.proxy) >= 0.0)
-    assert np.all(cells.zeros + cells.ones > 0)
-    for i in range(RECORDS):
-        near = (np.abs(cells.proxy - logit(proxy[i, 1])) <= 1 / 32 + 1e-12) & (
-            np.abs(cells.target - logit(target[i, 1])) <= 1 / 16 + 1e-12
-        )
-        assert near.sum() >= 1
-        assert np.any((cells.ones if labels[i] else cells.zeros)[near] > 0)
 
 
 def test_predictions_are_the_label_that_the_target_raised_and_priors_round_towards_silence():

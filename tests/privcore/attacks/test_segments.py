@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privcore.attacks import Context, SegmentTree, Split, fit_segments
-from privcore.attacks.segments import MOST_FEATURES, MOST_LEAVES, _between
+from privcore.attacks.segments import MOST_FEATURES, MOST_LEAVES
 from privcore.exceptions import InvalidInputError
 
 RECORDS = 4_000
@@ -50,31 +50,6 @@ def test_segments_hold_their_share_and_are_few() -> None:
     assert sizes.min() >= 0.07 * RECORDS
     assert 8 < len(tree.leaves) <= MOST_LEAVES
     assert fit_segments(context, np.abs(context.numbers[:, 1]), share=0.6)[0].leaves == ((),)
-
-
-def test_one_feature_is_divided_in_quarters_and_categories() -> None:
-    context = records()
-    _, first, second, third, _ = fit_segments(context, np.zeros(RECORDS), share=0.1)
-    missing = np.isnan(context.numbers[:, 0])
-    assert np.all(first.segments(context)[missing] == 3)
-    for tree in (first, second):
-        assert np.bincount(tree.segments(context)).min() > 0.22 * RECORDS
-    assert {leaf[-1] for leaf in third.leaves[:-1]} == {
-        (Split(0, code=code), True) for code in range(5)
-    }
-    assert np.all(context.codes[third.segments(context) == 5, 0] == -1)
-
-
-def test_of_many_features_those_that_moved_unlike_are_divided() -> None:
-    context = records(columns=MOST_FEATURES + 6)
-    trees = fit_segments(context, np.abs(context.numbers[:, 7]), share=0.1)
-    assert len(trees) == 1 + MOST_FEATURES
-    assert 7 in {tree.leaves[0][0][0].column for tree in trees[1:]}
-
-
-def test_squares_between_groups_are_of_one_record_as_of_many() -> None:
-    """Means 2, 5 and -1 of a mean of 2, in groups of two, one, none and one records."""
-    assert _between(np.array([0, 0, 1, 3]), np.array([1.0, 3.0, 5.0, -1.0])) == 18.0
 
 
 def test_the_same_records_give_the_same_segments_and_borders_can_be_read() -> None:

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from privcore.attacks import (
-    LogRatioScore,
     PaperScore,
     SliceTallies,
     Tally,
@@ -64,17 +63,6 @@ def test_slices_are_the_games_of_their_records_alone_and_add_up_to_the_whole() -
     assert np.array_equal(together.correct, whole.correct[:10])
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_any_sharding_gives_the_same_slices(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    cuts = np.sort(random.integers(0, RECORDS, 3))
-    parts = [play(rows)[0] for rows in np.split(np.arange(RECORDS), cuts)]
-    whole = play(np.arange(RECORDS))[0]
-    first, second, third, fourth = (parts[place] for place in random.permutation(4))
-    assert (first + second) + (third + fourth) == first + (second + (third + fourth)) == whole
-    assert SliceTallies.zero(12) + whole == whole + SliceTallies.zero(12) == whole
-
-
 @pytest.mark.parametrize(("asked", "played"), [(4, 4), (10, 10), (12, 10)])
 def test_slices_play_ten_games_at_most_and_so_does_their_zero(asked: int, played: int) -> None:
     assert SliceTallies.zero(asked).repetitions == played
@@ -98,26 +86,6 @@ def test_the_controls_records_are_kept_apart() -> None:
     assert tallies.control_game == tallies.game
     assert tallies.control_odds == tallies.odds
     assert control.tallies("c", classes=3).game.records == 0
-
-
-def test_another_score_plays_another_game() -> None:
-    random = np.random.default_rng(2)
-    arrays = random.dirichlet(np.ones(2), 300), random.dirichlet(np.ones(2), 300)
-    labels, groups = random.integers(0, 2, 300), np.zeros(300, dtype=np.int64)
-    cells = [odds_cells(*arrays, labels)]
-    paper, ratio = (
-        slice_tallies(
-            draw_counterfactuals(*arrays, labels, score=score, key=1),
-            cells,
-            groups,
-            values=("a",),
-            control=False,
-            repetitions=3,
-        ).tallies("a", classes=2)
-        for score in (PaperScore(), LogRatioScore())
-    )
-    assert paper.game != ratio.game
-    assert paper.game.repetitions == 3
 
 
 def test_with_a_student_each_slice_has_its_odds_as_well() -> None:

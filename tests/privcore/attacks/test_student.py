@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit
+from scipy.special import logit
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from privcore.attacks import (
@@ -64,41 +64,6 @@ def test_the_same_rows_give_the_same_student_to_the_bit():
     assert np.array_equal(one.predict(asked, folds), other.predict(asked, folds))
 
 
-def test_categories_are_learned_by_what_the_target_says_of_each():
-    random = np.random.default_rng(4)
-    codes = random.integers(-1, 40, (2_000, 1))
-    effect = np.append(random.normal(size=40), 0.0)
-    outputs = effect[codes]
-    folds = folds_of(record_streams(2_000, key=1, indices=None))
-    nothing = np.zeros((2_000, 0))
-    student = fit_student(context(nothing, codes), outputs, folds)
-    assert np.var(student.predict(context(nothing, codes), folds) - outputs) < 0.05
-    # A code that it never saw is told like one that is not known.
-    unknown, *unseen = (
-        student.predict(context(np.zeros((5, 0)), np.full((5, 1), code)), np.arange(5))
-        for code in (-1, 40, 41, 99)
-    )
-    assert all(np.array_equal(each, unknown) for each in unseen)
-
-
-def test_missing_numbers_are_learned_from():
-    seen, outputs, folds = taught()
-    seen.numbers[::3, 0] = np.nan
-    assert np.isfinite(fit_student(seen, outputs, folds).predict(seen, folds)).all()
-
-
-def test_several_classes_are_learned_together():
-    random = np.random.default_rng(6)
-    numbers = random.normal(size=(2_000, 3))
-    said = np.exp(numbers) / np.exp(numbers).sum(axis=1, keepdims=True)
-    folds = folds_of(record_streams(2_000, key=1, indices=None))
-    found = probabilities_of(
-        fit_student(context(numbers), learned(said), folds).predict(context(numbers), folds)
-    )
-    np.testing.assert_allclose(found.sum(axis=1), 1.0)
-    assert np.abs(found - said).mean() < 0.05
-
-
 @pytest.mark.parametrize("classes", [2, 3, 7])
 def test_what_is_learned_stands_for_the_probabilities(classes):
     said = np.random.default_rng(7).dirichlet(np.ones(classes), 50)
@@ -139,14 +104,6 @@ def test_shapes_and_folds_that_do_not_fit_are_refused():
     for moved, ends in ((1, r"\(1, 5\)"), (-1, r"\(-1, 3\)")):
         with pytest.raises(InvalidInputError, match=f"{ends}.*they are from 0 to 4"):
             fit_student(seen, outputs, folds + moved)
-
-
-def test_learning_needs_no_scale():
-    """Outputs times a thousand: the same, times a thousand."""
-    seen, outputs, folds = taught()
-    one, other = (fit_student(seen, by * outputs, folds).predict(seen, folds) for by in (1.0, 1e3))
-    assert np.corrcoef(one[:, 0], other[:, 0])[0, 1] > 0.99
-    assert np.abs(expit(one) - expit(other / 1e3)).mean() < 0.02
 
 
 def arms_pvalue(random, *, of_proxy):

@@ -20,7 +20,6 @@ from privcore.attacks import (
 from privcore.attacks.hashing import record_streams
 from privcore.attacks.tally import BINS, confidence_bin
 from privcore.exceptions import InvalidInputError
-from tests.support.tiers import rest_slow
 from tests.support.words import WORD, naive_draw
 
 RECORDS = 60
@@ -93,17 +92,6 @@ def test_bins_are_monotone_in_confidence_and_hold_ties_apart():
     assert np.array_equal(bins_of(-sizes), bins)
 
 
-def naive_game(target, proxy, labels, score, bits, counterfactuals):
-    """One repetition, record by record, as the paper says it."""
-    outcome = []
-    scores = score(target, proxy)
-    for i, label in enumerate(labels):
-        shown = label if bits[i] else counterfactuals[i]
-        value = scores[i, shown]
-        outcome.append((abs(value), (value > 0.0) == bits[i]))
-    return outcome
-
-
 @pytest.mark.parametrize("score", [PaperScore(), LogRatioScore()])
 @pytest.mark.parametrize("classes", [2, 3, 7])
 def test_the_kernel_plays_the_naive_game_bit_by_bit(classes, score):
@@ -126,28 +114,6 @@ def test_the_kernel_plays_the_naive_game_bit_by_bit(classes, score):
             guesses[repetition, bins[i, shown]] += 1
             correct[repetition, bins[i, shown]] += guess == bit
     assert tally == Tally(RECORDS, guesses, correct)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("score", rest_slow([PaperScore(), PaperScore(power=0.5), LogRatioScore()]))
-def test_success_by_confidence_agrees_with_a_naive_game(score):
-    """Two ways to play the same game 4,000 times agree within five standard errors, seed 3."""
-    target, proxy, labels = example()
-    replays = 4_000
-    tally = label_inference(target, proxy, labels, score=score, repetitions=replays, key=5)
-    top = tally.most_confident(np.array([20, RECORDS]), generator(1)).mean(axis=0)
-    random = np.random.default_rng(3)
-    cumulative = np.cumsum(proxy, axis=1)
-    right = []
-    for _ in range(replays):
-        bits = random.random(RECORDS) < 0.5
-        draws = (random.random((RECORDS, 1)) >= cumulative).sum(axis=1)
-        outcome = sorted(naive_game(target, proxy, labels, score, bits, draws), key=lambda o: -o[0])
-        right.append((sum(o[1] for o in outcome[:20]), sum(o[1] for o in outcome)))
-    right = np.array(right)
-    error = right.std(axis=0) * np.sqrt(2.0 / replays)
-    # Binning mixes neighbours at the border: a twentieth of a guess is allowed for it.
-    assert np.all(np.abs(top - right.mean(axis=0)) < 5.0 * error + 0.05)
 
 
 def test_ties_are_guessed_by_a_fair_coin():

@@ -93,7 +93,7 @@ def test_trees_are_those_of_exact_sums(records, borders, outputs, levels):
     assert same(boost(*asked), twin(*asked))
 
 
-@pytest.mark.parametrize("records", [1, 2, 3, 127, 128, 16_383, 16_384, 20_000])
+@pytest.mark.parametrize("records", [1, 2, 128, 16_383, 16_384])
 @pytest.mark.parametrize("high", ["one", "half", "all but one"])
 @pytest.mark.parametrize("rate", [0.2, 1.0])
 def test_no_sum_of_the_largest_outputs_overflows(records, high, rate):

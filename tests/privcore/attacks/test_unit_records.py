@@ -34,13 +34,12 @@ from privcore.lower_bounds import (
     Claim,
     Grid,
     bets_epsilon_lower,
-    choice_epsilon_lower,
     matched_epsilon_lower,
     read_evidence,
     stakes_for,
 )
-from tests.simulate import PURE, assert_rate_at_most, believed, randomized_response, two_columns
-from tests.support.tiers import rest_slow, tiered
+from tests.simulate import PURE, assert_rate_at_most, believed, two_columns
+from tests.support.tiers import rest_slow
 
 RECORDS, EACH = 60, 100
 
@@ -241,66 +240,6 @@ def test_bets_for_persons_are_silent_where_nothing_leaks_and_bets_on_records_are
         ignored += audit < 40 and believed(world) > 0.0
     assert_rate_at_most(errors, 200, PURE.significance)
     assert ignored > 6
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("epsilon", "floor", "delta"),
-    tiered(
-        [
-            (2.0, 0.5, 0.0), (1.0, 0.35, 1e-5),
-            (1.0, 0.35, 0.0), (4.0, 0.6, 0.0), (2.0, 0.5, 1e-5), (4.0, 0.6, 1e-5),
-        ],
-        always=1,
-        slow=5,
-    ),
-)  # fmt: skip
-def test_bets_for_persons_cover_a_mechanism_that_leaks_persons(epsilon, floor, delta):
-    """One noisy answer per person tells all 100 of their labels, which are alike: exactly epsilon.
-
-    N = 30 audits of 1,000 people, seed 61; floors: shares of the truth on average, the issue's for
-    as many independent records.
-    """
-    random = np.random.default_rng(61)
-    bounds = []
-    for _ in range(30):
-        people = randomized_response(1_000, epsilon, random)
-        world = tuple(np.repeat(arm, EACH, axis=0) for arm in people)
-        bounds.append(by_unit(world, random, delta=delta))
-    assert_rate_at_most(int(np.sum(np.array(bounds) > epsilon)), 30, PURE.significance)
-    assert np.mean(bounds) > floor * epsilon
-
-
-@pytest.mark.slow
-def test_the_game_for_persons_is_silent_where_nothing_leaks():
-    """N = 200 audits of 100 people with 100 identical labels, 5 repetitions, seed 62."""
-    random = np.random.default_rng(62)
-    errors = 0
-    for audit in range(200):
-        world = clustered(100, random, prior=0.3, pull=0.5)
-        chosen = unit_records(ScoredRecords(*world, 1), np.arange(10_000) // EACH, unit_key=audit)
-        tallies = unit_tallies(chosen, chosen, score=PaperScore(), repetitions=5, key=audit)
-        bound = choice_epsilon_lower(
-            tallies.game, claim=PURE, choice=Grid(), random=generator(audit)
-        )
-        errors += bound > 0.0
-    assert_rate_at_most(errors, 200, PURE.significance)
-
-
-@pytest.mark.slow
-def test_choosing_by_what_the_target_says_finds_more_than_choosing_any_record():
-    """Priors 0.01 to 0.5 within each person, labels by randomized response at 2; N = 20, seed 63.
-
-    Labels are independent, so each bound is one on the loss of a single label, which is 2.
-    """
-    random, chosen, first = np.random.default_rng(63), [], []
-    for _ in range(20):
-        world = randomized_response(500 * EACH, 2.0, random)
-        chosen.append(by_unit(world, random))
-        start = slice(None, None, EACH)
-        first.append(believed(tuple(arm[start] for arm in world)))
-    assert np.max(chosen) < 2.0
-    assert np.mean(chosen) > np.mean(first) + 0.2
 
 
 def split_rows(people, random, *, by_person, memorised=0.0):

@@ -16,17 +16,15 @@ from scipy.special import expit
 from privcore.attacks import (
     PaperScore,
     ScoredRecords,
-    Tallies,
     UnitChoices,
     UnitRecords,
-    label_inference,
     match,
     odds_tally,
     unit_records,
     unit_tallies,
 )
 from privcore.guarantees import PureDP
-from privcore.lower_bounds import Claim, Grid, matched_epsilon_lower, read_evidence, stakes_for
+from privcore.lower_bounds import Claim, matched_epsilon_lower, stakes_for
 from tests.simulate import assert_rate_at_most, two_columns
 from tests.support.tiers import tiered
 
@@ -148,34 +146,3 @@ def test_a_leak_of_small_days_is_seen_in_a_week_and_not_in_a_day():
         days.append(bound(training[:1], control[:1], random))
         weeks.append(bound(training, control, random))
     assert np.mean(weeks) > np.mean(days) + 1.5
-
-
-def test_evidence_of_days_counts_the_records_of_all():
-    """`read_evidence` takes the groups as they are, and names how many records played."""
-    random = np.random.default_rng(93)
-    parts = []
-    for day in range(3):
-        target, proxy, labels, held = innocent_day(day, 400, random)
-        whole = Tallies.zero(repetitions=2, classes=2, groups=3)
-        odds, control = (
-            tuple(
-                odds_tally(target[arm], proxy[arm], labels[arm]) if place == day else empty
-                for place, empty in enumerate(whole.odds)
-            )
-            for arm in (~held, held)
-        )
-        games = (
-            label_inference(
-                target[arm], proxy[arm], labels[arm], score=PaperScore(), repetitions=2, key=day
-            )
-            for arm in (~held, held)
-        )
-        parts.append(Tallies(*games, odds, control, classes=2))
-    together = functools.reduce(operator.add, parts)
-    evidence = read_evidence(
-        together, claim=CLAIM, choice=Grid((0.1, 1.0)), paper_delta=1e-5, random=random
-    )
-    assert evidence.records + evidence.control_records == 1200
-    assert evidence.control_records == sum(odds.records for odds in together.control_odds)
-    assert evidence.epsilon_lower == 0.0
-    assert evidence.epsilon_ceiling > 1.0

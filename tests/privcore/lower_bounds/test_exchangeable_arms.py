@@ -11,8 +11,6 @@ models' probabilities (`attribute_posterior`), and `odds_tally` and `match` are 
 tested of labels here is tested of attributes.
 """
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -36,9 +34,9 @@ from privcore.lower_bounds import (
     window_epsilon_lower,
 )
 from privcore.lower_bounds.matched import night_log_wealth
-from tests.no_leak_worlds import FIRST, PROPERTIES, WRONG, Random, Unread, any_world
+from tests.no_leak_worlds import FIRST, PROPERTIES, WRONG, Random, Unread
 from tests.simulate import PURE, assert_rate_at_most
-from tests.support.tiers import rest_slow, tiered
+from tests.support.tiers import tiered
 
 Groups = tuple[OddsTally, ...]
 SIGNIFICANCE = 0.05
@@ -132,41 +130,12 @@ def test_a_target_that_says_the_truth_is_not_accused(held):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "training", "control"),
-    tiered(
-        [
-            ("labels", 20_000, 2_000),
-            ("ten classes", 2_000, 400),
-            ("persons", 600, 200),
-            ("rows of persons", 4_000, 1_000),
-        ],
-        always=3,
-        slow=1,
-    ),
-)
-def test_a_month_of_a_target_that_is_surest_where_it_is_wrong_is_not_accused(
-    kind, training, control
-):
-    """A window of 28 nights at epsilon 0, seed 32: it is silent, and loses on average.
-
-    Where chance's excess was cut by rank the median window of the first case had a log-wealth of
-    about 8, where 3 suffices.
-    """
-    random = np.random.default_rng(32)
-    world = WRONG["uneven"].of(training, control)
-    nights = [night(kind, world, random, seed) for seed in range(28)]
-    assert not window_accuses(nights)
-    assert np.mean([one.log_wealth[0, 0] for one in nights]) < 0.0
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", WRONG)
 def test_weeks_and_months_of_a_wrong_target_are_not_accused(kind, name):
-    """N = 40 windows of 7 nights, 10 of 28, 20,000 and 2,000 records (persons), seed 33."""
+    """N = 20 windows of 7 nights, 5 of 28, 20,000 and 2,000 records (persons), seed 33."""
     random = np.random.default_rng(33)
-    nights = [night(kind, WRONG[name], random, seed) for seed in range(280)]
+    nights = [night(kind, WRONG[name], random, seed) for seed in range(140)]
     for length in (7, 28):
         starts = range(0, len(nights), length)
         errors = sum(window_accuses(nights[start : start + length]) for start in starts)
@@ -194,70 +163,18 @@ def accusations(name: str, held: int, audits: int, kind: str = "labels") -> int:
     return sum(accused(kind, world, random, audit) for audit in range(audits))
 
 
-@pytest.mark.parametrize("held", rest_slow([20, 99, 400]))
-@pytest.mark.parametrize("name", ["heavy-tailed, drift", "3% positives, learned badly"])
-def test_few_audits_of_any_prior_accuse_nobody(name, held):
-    """N = 20, 4,000 training records, seed 34."""
-    assert_rate_at_most(accusations(name, held, 20), 20, SIGNIFICANCE)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("held", [20, 60, 99, 180, 400])
-@pytest.mark.parametrize("name", PROPERTIES)
-def test_no_prior_and_no_drift_accuses_anybody(name, held):
-    """N = 200 audits a cell, 4,000 training records, seed 34."""
-    assert_rate_at_most(accusations(name, held, 200), 200, SIGNIFICANCE)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("held", [20, 99, 400])
+@pytest.mark.parametrize("name", PROPERTIES)
+def test_no_prior_and_no_drift_accuses_anybody(name, held):
+    """N = 100 audits a cell, 4,000 training records, seed 34: 18 are too many."""
+    assert_rate_at_most(accusations(name, held, 100), 100, SIGNIFICANCE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("held", [20, 400])
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "labels"])
 @pytest.mark.parametrize("name", [name for name in PROPERTIES if name.startswith("normal")])
 def test_no_kind_of_label_and_no_drift_accuses_anybody(name, kind, held):
-    """N = 200 audits a cell, 4,000 training records (persons), seed 34."""
-    assert_rate_at_most(accusations(name, held, 200, kind), 200, SIGNIFICANCE)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("seed", range(35, 40))
-def test_a_random_search_finds_no_world_that_accuses(seed, capsys):
-    """300 worlds a seed, 40 audits each; the ten worst again, N = 300 new audits of each.
-
-    Worst is who has the most accusations, then the largest mean of the windows' log-wealth. The
-    second look is judged, since the first one chose; what it found is printed.
-    """
-    random = np.random.default_rng(seed)
-    found = []
-    for _ in range(300):
-        line, world = any_world(random)
-        kind = str(random.choice(["labels", "labels", "ten classes", "persons"]))
-        found.append((*looked_at(kind, world, random, 40), line, kind, world))
-    found.sort(key=lambda one: one[:2], reverse=True)
-    again = [
-        (*looked_at(kind, world, random, 300), *first, f"{kind}: {line}")
-        for *first, line, kind, world in found[:10]
-    ]
-    lines = [
-        f"{errors:4d} ({chosen:2d}) {wealth:+.3f}  {line}"
-        for errors, wealth, chosen, _, line in sorted(again, reverse=True)
-    ]
-    with capsys.disabled():
-        sys.stdout.write(
-            f"\nseed {seed}: accusations of 300 (of 40 at first), mean log-wealth of a night\n"
-            + "\n".join(lines)
-        )
-    for errors, wealth, *_ in again:
-        assert_rate_at_most(errors, 300, SIGNIFICANCE)
-        assert wealth < 0.1
-
-
-def looked_at(kind: str, world: Unread, random: Random, audits: int) -> tuple[int, float]:
-    """How many of so many audits accuse, and what a night's smallest bet wins on average."""
-    errors, won = 0, []
-    for seed in range(audits):
-        arms = KINDS[kind](world, random)
-        tables = beside(kind, arms, seed)
-        staked = stakes(*arms)
-        errors += matched_log_wealth(tables, 0.0, stakes=staked) >= -np.log(SIGNIFICANCE)
-        won.append(night_log_wealth(tables, epsilons=np.zeros(1), stakes=staked)[0, 0])
-    return int(errors), float(np.mean(won))
+    """N = 100 audits a cell, 4,000 training records (persons), seed 34."""
+    assert_rate_at_most(accusations(name, held, 100, kind), 100, SIGNIFICANCE)

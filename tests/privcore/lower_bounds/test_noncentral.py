@@ -67,7 +67,7 @@ def test_the_ratio_is_exact_and_never_above_the_exact_one(first, second, data, l
 @pytest.mark.parametrize("gap", rest_slow([1e-6, 0.02, 1.0, 6.0], always=2))
 @pytest.mark.parametrize(
     ("first", "second", "right"),
-    [(2_000, 500, 600), (2_000, 500, 2_499), (3, 4_000, 7), (4_000, 3, 7), (1_500, 1_500, 1_500)],
+    [(2_000, 500, 600), (2_000, 500, 2_499), (3, 4_000, 7)],
 )
 def test_tables_of_thousands_are_as_exact(first, second, right, log_odds, gap):
     expected = exact(first, second, right, log_odds, gap)

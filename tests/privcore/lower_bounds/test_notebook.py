@@ -78,12 +78,6 @@ def test_options_reach_the_claim():
     assert with_delta.verdict is Verdict.VIOLATED
 
 
-def test_the_seed_decides_and_nothing_else_does():
-    arms = weak_leak(0, epsilon=1.0)
-    first, again, other = (audit_probabilities(*arms, seed=seed) for seed in (8, 8, 9))
-    assert first.epsilon_lower == again.epsilon_lower != other.epsilon_lower
-
-
 def test_many_classes_are_audited_too():
     answer = audit(ten_classes(2.0), epsilon_declared=0.5)
     assert answer.verdict is Verdict.VIOLATED
@@ -104,14 +98,10 @@ LABELS = np.array([0, 1, 0, 1])
         ),
         ({"labels": LABELS + 0.5}, "labels are whole numbers"),
         ({"labels": ["no", "yes", "no", "yes"]}, "training.labels is 'no', but labels are whole"),
-        ({"labels": ["0", "1", "0", "1"]}, "training.labels is '0', but labels are whole"),
         ({"labels": [None, 1, 0, 1]}, "labels are whole numbers"),
         ({"target": [0.1, 0.2, 3.0, 0.4]}, "training.target is 3.0.*scores and log-odds are none"),
-        ({"target": [0.1, np.nan, 0.3, 0.4]}, "training.target is nan"),
         ({"target": "a model"}, "training.target is 'str', but it is an array"),
         ({"epsilon_declared": "2"}, "epsilon_declared is '2', but it is a number"),
-        ({"epsilon_declared": True}, "epsilon_declared is True, but it is a number"),
-        ({"delta": "small"}, "delta is 'small', but it is a number"),
         ({"control_labels": np.array([0.0, np.nan, 1.0, 1.0])}, "labels are whole numbers"),
         ({"control_labels": LABELS + 1}, "control.labels is 2"),
         ({"control_proxy": HALF * 0.9}, "sum to 1"),

@@ -9,7 +9,6 @@ from privcore.lower_bounds import (
     Verdict,
     audit_models,
     audit_probabilities,
-    notebook_rows,
 )
 from tests.support.tiers import rest_slow
 
@@ -197,16 +196,6 @@ def test_a_holdout_that_was_trained_on_is_suspected(context):
         )
         assert ("holdout_suspect" in answer.reason) == (context and share > 0.0)
         assert share or answer.verdict is Verdict.VIOLATED
-
-
-def test_hashes_are_of_a_rows_numbers_and_spread():
-    columns = np.random.default_rng(336).normal(size=(2_000, 3))
-    found = notebook_rows._hashed(columns)
-    assert np.unique(found).size == 2_000
-    assert abs(np.mean(found < 2**63) - 0.5) < 0.05
-    assert np.array_equal(notebook_rows._hashed(columns[::-1]), found[::-1])
-    same = notebook_rows._hashed(np.array([[0.0, np.nan], [-0.0, -np.nan], [0.0, 1.0]]))
-    assert same[0] == same[1] != same[2]
 
 
 @pytest.mark.parametrize(("apart", "refused"), [(0.0, True), (1e-9, True), (1e-3, False)])

@@ -91,8 +91,10 @@ def test_a_claim_of_nothing_has_no_leak_just_beyond_it():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("night", [response_night, drifting_night])
-@pytest.mark.parametrize(("records", "held", "epsilon"), [(3_000, 300, 0.5), (3_000, 60, 2.0)])
+@pytest.mark.parametrize(
+    ("night", "records", "held", "epsilon"),
+    [(response_night, 3_000, 300, 0.5), (drifting_night, 3_000, 60, 2.0)],
+)
 def test_the_detectable_leak_is_seen_and_a_smaller_one_seldom(night, records, held, epsilon):
     """The leak is seen in at least 24 of 40 audits, and 40% of the way less in at most 24.
 
@@ -115,8 +117,7 @@ def test_the_detectable_leak_is_seen_and_a_smaller_one_seldom(night, records, he
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("night", [response_night, drifting_night])
-def test_the_holdout_that_is_asked_for_suffices_and_a_third_of_it_does_not(night):
+def test_the_holdout_that_is_asked_for_suffices_and_a_third_of_it_does_not():
     """Declared 2 and 60 held out: with the size that is named, a leak of 3 is refuted.
 
     Of 40 nights (seeds 0 to 39) in 26 or more; with a third of that size in at most 20.
@@ -124,10 +125,10 @@ def test_the_holdout_that_is_asked_for_suffices_and_a_third_of_it_does_not(night
     claim, seen, third = claimed(2.0), 0, 0
     for seed in range(NIGHTS):
         random = np.random.default_rng(seed)
-        power = power_at(night(2_940, 60, 0.3, random), claim, seed)
+        power = power_at(drifting_night(2_940, 60, 0.3, random), claim, seed)
         assert power.holdout_needed is not None
         for size in (power.holdout_needed, power.holdout_needed // 3):
-            made = night(3_000 - size, size, leak_to_be_seen(2.0), random)
+            made = drifting_night(3_000 - size, size, leak_to_be_seen(2.0), random)
             found = refutes(design_of(made, seed), claim)
             seen += found and size == power.holdout_needed
             third += found and size < power.holdout_needed

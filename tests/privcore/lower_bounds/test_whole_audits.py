@@ -60,7 +60,6 @@ from tests.no_leak_worlds import (
     Random,
     Unread,
     WithFeatures,
-    negatives_kept,
     proxy_off,
 )
 from tests.simulate import PURE, two_columns
@@ -197,22 +196,6 @@ def test_a_golden_holdout_is_refused_or_accuses_nobody(name: str, known: float) 
             return proxy_off(one, random), proxy_off(other, random, knows=known)
 
         found += bounds(draw, 10, 53)
-    assert_seldom_above(found, alike=False)
-
-
-@pytest.mark.parametrize(("name", "kept"), tiered(product(NORMAL, [0.9, 0.5, 0.2]), slow=3))
-def test_training_rows_sampled_by_their_label_are_refused_or_accuse_nobody(
-    name: str, kept: float
-) -> None:
-    """N = 20: a share of the negatives is kept, beside 400 and 1,000 holdout records, seed 54."""
-    found = []
-    for held in (400, 1_000):
-
-        def draw(random: Random, held: int = held) -> Arms:
-            one, other = drawn(random, of=PROPERTIES[name], training=4_000, held=held)
-            return negatives_kept(one, kept, random), other
-
-        found += bounds(draw, 10, 54)
     assert_seldom_above(found, alike=False)
 
 

@@ -145,72 +145,6 @@ def test_a_standing_stakes_on_every_night_from_which_a_leak_may_begin(price, len
     assert 20 < np.count_nonzero(proved) < 180
 
 
-def test_quiet_nights_before_a_leak_take_nothing_from_it():
-    """Thirty nights that take e^20 each from all who bet, and one of what 2 x 127 starts need."""
-    quiet = [flat(-20.0)] * 30
-    loud = np.log(254.0 / 0.01)
-    assert standing_epsilons([*quiet, flat(loud + 1e-6)])[-1] == WINDOW_EPSILONS[-1]
-    assert standing_epsilons([*quiet, flat(loud - 0.1)])[-1] == 0.0
-
-
-def window_on_every_start(nights, days, significance):
-    """The stake after each night of a window, summed over the days on which a leak may begin."""
-    wealth = np.exp([one.log_wealth for one in nights])
-    calendar = np.ones((days[-1] - days[0] + 1, *wealth.shape[1:]))
-    for day, made in zip(days, wealth, strict=True):
-        calendar[day - days[0]] = made
-    width = len(calendar)
-    parts = [1.0] if width == 1 else [0.5] + [0.5 / (width - 1)] * (width - 1)
-    proved = []
-    for last in range(width):
-        held = sum(
-            part * (calendar[start : last + 1].prod(axis=0) if start <= last else 1.0)
-            for start, part in enumerate(parts)
-        )
-        rejected = held.mean(axis=0) >= 1.0 / significance
-        proved.append(WINDOW_EPSILONS[rejected.argmin() - 1] if rejected[0] else 0.0)
-    return max(proved)
-
-
-def test_a_window_stakes_on_every_day_on_which_a_leak_may_begin():
-    """Against the sum over days, with and without gaps, on 300 random windows, seed 26."""
-    random = np.random.default_rng(26)
-    proved = []
-    for _ in range(300):
-        span = int(random.choice([1, 2, 7, 28]))
-        days = np.flatnonzero(random.random(span) < 0.8) + int(random.integers(1_000))
-        if not days.size:
-            continue
-        level = random.normal(-0.5, 1.5, (days.size, len(NIGHT_GAPS), 1))
-        levels = level - random.uniform(0.1, 2.0) * WINDOW_EPSILONS
-        levels += random.uniform(0.0, 9.0) * (random.random((days.size, 1, 1)) < 0.15)
-        nights = [Night(one, 0.0) for one in levels]
-        found = window_epsilon_lower(nights, days=days.tolist())
-        assert found == pytest.approx(window_on_every_start(nights, days, 0.05))
-        proved.append(found)
-    assert 60 < np.count_nonzero(proved) < len(proved) - 60
-
-
-def test_a_window_shows_a_leak_of_any_of_its_nights():
-    """28 nights, 27 of which cost e^20 each: the one that leaked is seen, wherever it is."""
-    loud, quiet = flat(np.log(54.0 / 0.05) + 1e-6), flat(-20.0)
-    for place in range(28):
-        nights = [quiet] * place + [loud] + [quiet] * (27 - place)
-        assert window_epsilon_lower(nights) == WINDOW_EPSILONS[-1]
-        weak = [quiet] * place + [flat(np.log(18.0))] + [quiet] * (27 - place)
-        assert window_epsilon_lower(weak) == 0.0
-
-
-def test_a_day_without_a_night_gives_its_part_to_the_next_night():
-    """A night after six empty days has 6/7 of the half that waits, and so needs less."""
-    quiet = flat(-50.0)
-    for days, part in (((0, 1, 2), 0.25), ((0, 1, 7), 6.0 / 14.0), ((3, 9, 10), 1.0 / 14.0)):
-        for more, proved in ((1e-6, WINDOW_EPSILONS[-1]), (-1e-3, 0.0)):
-            loud = flat(-np.log(0.05 * part) + more)
-            assert window_epsilon_lower([quiet, quiet, loud], days=days) == proved
-    assert window_epsilon_lower([flat(np.log(20.0) + 1e-6)], days=[5]) == WINDOW_EPSILONS[-1]
-
-
 @pytest.mark.slow
 def test_a_window_errs_at_most_at_its_significance():
     """Exact: all 2^12 ways that e-values of 0.1 or 1.9, each of chance 1/2, may follow."""
@@ -255,28 +189,18 @@ def test_a_recurring_standing_tests_every_night_at_its_share():
     np.testing.assert_array_equal(found, [0.0, WINDOW_EPSILONS[-1], WINDOW_EPSILONS[-1]])
 
 
-def test_strategies_are_averaged_after_the_nights_were_multiplied():
-    wealth = np.full((len(NIGHT_GAPS), WINDOW_EPSILONS.size), -50.0)
-    wealth[0] = np.log(8.46)
-    # (8.46 x 8.46 + 8.46) / 4 > 20, while the nights' own means, 8.46/2, come to 11.
-    assert window_epsilon_lower([Night(wealth, 0.0)] * 2) == WINDOW_EPSILONS[-1]
-    wealth[0] = np.log(8.45)
-    assert window_epsilon_lower([Night(wealth, 0.0)] * 2) == 0.0
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("recurring", [False, True])
 def test_many_windows_at_once_are_each_windows_own_bound(recurring):
-    """400 windows of 1 to 28 nights, days left out, against the formula written out; seed 35."""
+    """100 windows of 1 to 28 nights, days left out, against the formula written out; seed 35."""
     random = np.random.default_rng(35)
     days = np.sort(random.choice(90, 60, replace=False))
     price = 1e-4
     wealth = 0.5 * random.uniform(0.0, 3.0, (60, 1, 1)) * (1.0 - WINDOW_EPSILONS / 4.0)
     wealth = wealth + random.normal(0.0, 0.4, (60, 4, WINDOW_EPSILONS.size))
     wealth = wealth * (8.0 if recurring else 1.0)  # a mean grows by no night
-    ends = random.integers(1, 61, 400)
+    ends = random.integers(1, 61, 100)
     spans = [(max(0, end - int(random.integers(1, 29))), int(end)) for end in ends]
-    significance = random.choice([0.05, 0.01, 1e-9], 400)
+    significance = random.choice([0.05, 0.01, 1e-9], 100)
     found = window_epsilons(
         [Night(one, price) for one in wealth],
         days=days.tolist(), spans=spans, significance=significance.tolist(), recurring=recurring,
@@ -286,7 +210,7 @@ def test_many_windows_at_once_are_each_windows_own_bound(recurring):
         for (a, b), allowed in zip(spans, significance, strict=True)
     ]
     assert found.tolist() == expected
-    assert len(set(expected)) > 20 and 0.0 in expected  # noqa: PT018
+    assert len(set(expected)) > 10 and 0.0 in expected  # noqa: PT018
 
 
 def _naive_window(wealth, days, left, *, recurring):

@@ -189,13 +189,6 @@ def test_rounding_leaves_noiseless_answers_and_the_definition_as_they_are():
     assert set(bits.tolist()) == {0.0, 1.0}
 
 
-def test_rounding_to_a_bit_keeps_a_fair_coin():
-    """N = 100,000, seed 4: at epsilon 1e-10 noise decides alone; judged at level 1e-6."""
-    true = true_answers(np.full(100_000, 5), 4, records=20)
-    bits = RoundedToBit(KLaplace(1)).release(true, epsilon=1e-10, random=np.random.default_rng(4))
-    assert binomtest(int(bits.sum()), bits.size, 0.5).pvalue > 1e-6
-
-
 def test_rounding_to_a_bit_takes_the_nearer_one():
     """N = 100,000, seed 8: 1/2 e^(-epsilon/2) of the answers cross the middle, level 1e-6."""
     true = true_answers(np.full(100_000, 4), 4, records=20)

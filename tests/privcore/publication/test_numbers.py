@@ -3,22 +3,16 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit
 
-from privcore.attacks import Matched, Tallies, holdout_sides, match_everyone
+from privcore.attacks import Matched, Tallies, holdout_sides
 from privcore.exceptions import InvalidInputError
-from privcore.guarantees import ApproxDP
-from privcore.lower_bounds.stakes import Stakes, stakes_for
-from privcore.publication import PublicStatement, exact_statement, statement
-from privcore.publication.noisy_wealth import NoisyWealth, log_wealth
+from privcore.publication import statement
+from privcore.publication.noisy_wealth import log_wealth
 from privcore.publication.premises import premise_bets, premises_log_wealth
-from privcore.publication.statement import Bet, chance_right, largest_refuted, least_leak_seen
-from tests.privcore.publication.test_statement import claim, tallies_of, world
+from tests.privcore.publication.test_statement import tallies_of, world
 
 
 def two_groups(records: int = 400) -> Tallies:
@@ -88,58 +82,6 @@ def figure(tables: Matched, wealth: float, gap: float) -> int:
     return math.floor(64.0 * wealth / gap)
 
 
-def gap_at(tables: Matched, each: float) -> float:
-    return 4.0 / math.sqrt(tables.effective + 10.0 / each**2)
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-3])
-def test_a_statement_says_these_figures(delta: float) -> None:
-    """Two halves of the privacy loss; with delta a stake is held down to 64/65 of its cap."""
-    tallies, loss = two_groups(2_000), Fraction(1, 2)
-    tested = claim(0.5, family=ApproxDP(), delta=delta)
-    made = exact_statement(tallies, claim=tested, epsilon_public=loss)
-    tables = match_everyone(tallies.odds, tallies.control_odds)
-    assert (made.records, made.control) == (tables.records.sum(), tables.control.sum())
-    assert made.significance == 0.05
-    stakes = stakes_for(tested, records=tallies.game.records, classes=2, control=made.control)
-    gap = gap_at(tables, 0.25)
-    if delta:
-        assert stakes.log_cap(0.5) * 64 / 65 < gap
-        gap = stakes.log_cap(0.5) * 64 / 65
-    assert made.evidence == NoisyWealth(
-        Fraction(1, 4), pytest.approx(gap, rel=1e-12),
-        figure(tables, log_wealth(tables, epsilon=0.5, gap=made.evidence.gap), gap),
-        stakes.price(0.5),
-    )  # fmt: skip
-    bets = premise_bets(tallies)
-    gap = gap_at(bets[0], 0.25)
-    assert made.premises == NoisyWealth(
-        Fraction(1, 4), pytest.approx(gap, rel=1e-12),
-        figure(bets[0], premises_log_wealth(bets, made.premises.gap), gap),
-    )  # fmt: skip
-    test = Bet(stakes, Fraction(1, 4), 0.05)
-    assert test.deviation == math.sqrt(2.0) * 65 / 0.25
-    right = chance_right(tallies)
-    assert made.epsilon_ceiling == largest_refuted(tables, test)
-    assert made.epsilon_detectable == least_leak_seen(tables, test, epsilon=0.5, right=right)
-    if not delta:
-        assert made.epsilon_detectable is not None
-    assert statement.DOUBTFUL == 0.1
-
-
-def test_a_claim_is_refuted_if_its_figure_says_so_and_premises_are_not_doubtful() -> None:
-    loud, quiet = (NoisyWealth(Fraction(1, 4), 0.02, by * 10**6) for by in (1, -1))
-    for evidence, premises, answer in (
-        (loud, quiet, (False, True)),
-        (loud, loud, (True, False)),
-        (quiet, quiet, (False, False)),
-        (quiet, loud, (True, False)),
-    ):
-        made = PublicStatement(0.05, 10, 10, 1.0, evidence, premises)
-        assert (made.doubtful, made.refuted) == answer
-        assert made.epsilon_public == Fraction(1, 2)
-
-
 def test_a_bet_of_so_many_tables_that_rounding_counts_is_refused() -> None:
     """At a loss of 4e-7 one table may move the figure by 0.25 units, three by 0.76."""
     one = Matched(*(np.array([number]) for number in (9, 5, 9, 4)), offset=np.zeros(1))
@@ -148,107 +90,3 @@ def test_a_bet_of_so_many_tables_that_rounding_counts_is_refused() -> None:
     assert statement.premises_of((one,) * 5, loss).epsilon_public == loss
     with pytest.raises(InvalidInputError, match="rounding could move"):
         statement.premises_of((*(one,) * 4, three), loss)
-
-
-def some_stakes() -> Stakes:
-    return stakes_for(claim(1.0), records=1_000, classes=2, control=300)
-
-
-TABLES = Matched(
-    *(np.array(column) for column in ([300, 41, 7], [1, 2, 3], [101, 20, 4], [50, 7, 1])),
-    offset=np.array([0.0, 0.25, 1.5]),
-)
-
-
-def asked(limit: float, seen: list[Matched]) -> Any:
-    """A test that refutes declarations up to a limit, and keeps the tables that it was asked."""
-
-    def evidence(tables: Matched, epsilon: float) -> NoisyWealth:
-        seen.append(tables)
-        return NoisyWealth(Fraction(1), 1.0, int(epsilon <= limit))
-
-    return SimpleNamespace(against=evidence, refutes=lambda wealth: wealth.figure == 1)
-
-
-@pytest.mark.parametrize("limit", [-0.1, 0.0, 0.004, 0.0153, 1.0, 3.4512, 7.77, 19.99, 25.0])
-def test_the_ceiling_is_rounded_down_to_a_hundredth(limit: float) -> None:
-    """The bracket is halved to 20/4096; all training predictions are right, half of the others."""
-    seen: list[Matched] = []
-    found = largest_refuted(TABLES, asked(limit, seen))
-    low = math.floor(min(limit, 20.0 - 1e-9) * 4096 / 20.0) * 20.0 / 4096
-    assert found == (math.floor(low / 0.01) * 0.01 if limit >= 0.0 else 0.0)
-    assert seen[0].right.tolist() == [300, 41, 7]
-    assert seen[0].control_right.tolist() == [50, 10, 2]
-    assert seen[0].records.tolist() == TABLES.records.tolist()
-
-
-def leaking(leak: float, right: float, lucky: float) -> tuple[list[int], list[int]]:
-    """Return the numbers of right predictions that a leak gives, of training and holdout."""
-    effective = sum(n * m / (n + m) for n, m in zip(TABLES.records, TABLES.control, strict=True))
-    odds = logit(min(max(right, 0.5), 1.0 - 1e-6))
-    odds += leak + lucky / math.sqrt(max(effective * right * (1.0 - right), 1e-9))
-    chances = expit(odds + TABLES.offset)
-    sums = [
-        np.floor(np.cumsum(each)) for each in (TABLES.records * chances, TABLES.control * right)
-    ]
-    one, other = (np.diff(np.concatenate([[0.0], each])).astype(int).tolist() for each in sums)
-    return one, other
-
-
-@pytest.mark.parametrize(("right", "least"), [(0.5, 340), (0.5, 300), (0.8, 330), (0.3, 320)])
-def test_the_least_leak_seen_is_looked_for_by_halves(right: float, least: int) -> None:
-    """A figure is 10 for each right record; the labels' and the noise's deviation lower it."""
-    tables_asked: list[tuple[list[int], list[int]]] = []
-
-    def evidence(tables: Matched, epsilon: float) -> NoisyWealth:
-        assert epsilon == 1.0
-        tables_asked.append((tables.right.tolist(), tables.control_right.tolist()))
-        return NoisyWealth(Fraction(1), 1.0, 10 * int(tables.right.sum()))
-
-    test: Any = SimpleNamespace(
-        against=evidence,
-        refutes=lambda wealth: wealth.figure >= 10 * least,
-        deviation=45.5,
-        stakes=some_stakes(),
-    )
-    found = least_leak_seen(TABLES, test, epsilon=1.0, right=right)
-
-    expected: list[tuple[list[int], list[int]]] = []
-
-    def seen(leak: float) -> bool:
-        expected.extend(leaking(leak, right, lucky) for lucky in (0.0, -1.0))
-        most, less = (10 * sum(each[0]) for each in expected[-2:])
-        return math.floor(most - math.hypot(most - less, 45.5)) >= 10 * least
-
-    answer = None
-    if seen(12.0):
-        low, high = 1.0, 12.0
-        for _ in range(11):  # 11/2048 is the first below a hundredth
-            middle = (low + high) / 2.0
-            low, high = (low, middle) if seen(middle) else (middle, high)
-        answer = math.ceil(high / 0.01) * 0.01
-    assert found == answer
-    assert tables_asked == expected
-
-
-def test_no_tables_see_no_leak() -> None:
-    none = Matched(*(np.zeros(0, dtype=np.int64) for _ in range(4)), offset=np.zeros(0))
-    always = Bet(some_stakes(), Fraction(1), 1.0)
-    assert least_leak_seen(none, always, epsilon=1.0, right=0.5) is None
-
-
-def test_the_chance_of_a_right_prediction_is_that_of_the_mean_gain() -> None:
-    tallies = two_groups()
-    gain = records = 0.0
-    for tally in tallies.control_odds:
-        cells = tally.cells()
-        for said, number in zip(cells.proxy, cells.zeros + cells.ones, strict=True):
-            chance = 1.0 / (1.0 + math.exp(-said))
-            gain, records = gain + number * chance * (1.0 - chance), records + number
-    expected = 0.5 + math.sqrt(0.25 - gain / records)
-    assert chance_right(tallies) == pytest.approx(expected, rel=1e-12)
-    assert expected > 0.7
-    assert (
-        chance_right(replace(tallies, control_odds=Tallies.zero(repetitions=1, classes=2).odds))
-        == 0.5
-    )

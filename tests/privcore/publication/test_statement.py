@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privcore.attacks import Matched, Tallies, match, match_everyone, odds_tally, unread_odds
+from privcore.attacks import Matched, Tallies, odds_tally, unread_odds
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds import Claim, Secret
-from privcore.lower_bounds.noncentral import log_wealth_of_tables
 from privcore.lower_bounds.stakes import stakes_for
 from privcore.publication import (
     ExactStatement,
@@ -89,13 +88,6 @@ def world(seed: int, classes: int, records: int) -> tuple[np.ndarray, np.ndarray
     return moved / moved.sum(axis=1, keepdims=True), proxy, labels
 
 
-def tally_arms(target: Any, proxy: Any, labels: Any) -> tuple[list[Any], list[Any]]:
-    cut = 2 * labels.size // 3
-    arms = slice(0, cut), slice(cut, None)
-    training, control = ([odds_tally(target[one], proxy[one], labels[one])] for one in arms)
-    return training, control
-
-
 UNREAD = -1
 
 
@@ -150,29 +142,6 @@ def test_one_label_moves_each_figure_by_no_more_than_the_noise_allows(
     assert all(0 < most <= noisy_wealth.SENSITIVITY for most in largest)
 
 
-def test_draws_at_a_border_would_let_one_label_move_much_more() -> None:
-    """Why a statement is not made of `match`: a drawn cell depends on all its labels."""
-    most = 0
-    for seed in range(12):
-        random = np.random.default_rng([35, seed])
-        # Holdout records in one cell, more than their share: some are drawn.
-        proxy = np.full((900, 2), 0.5)
-        target = np.where(random.random((900, 1)) < 0.5, 0.8, 0.2) * np.array([1.0, 0.0])
-        target[:, 1] = 1.0 - target[:, 0]
-        target[600:] = [0.2, 0.8]
-        labels = random.integers(0, 2, 900)
-        changed = labels.copy()
-        changed[-1] = 1 - changed[-1]
-        drawn = [
-            match(*tally_arms(target, proxy, some), random=np.random.default_rng(seed))[0]
-            for some in (labels, changed)
-        ]
-        most = max(most, int(np.abs(drawn[0].control_right - drawn[1].control_right).sum()))
-        whole = [match_everyone(*tally_arms(target, proxy, some)) for some in (labels, changed)]
-        assert np.abs(whole[0].control_right - whole[1].control_right).sum() <= 1
-    assert most > 1
-
-
 @pytest.mark.parametrize("arm", ["training", "holdout"])
 def test_an_unreadable_label_counts_against_a_refutation(arm: str) -> None:
     """Wrong in training and right in the holdout: the figure never rises, whatever the label was.
@@ -223,30 +192,6 @@ def test_many_unreadable_labels_cast_doubt_on_the_comparison() -> None:
     assert doubtful[900] == 40
 
 
-@pytest.mark.parametrize("arm", ["right", "control_right"])
-def test_each_arms_label_moves_the_wealth_one_way_and_by_one_gap_at_most(arm: str) -> None:
-    random = np.random.default_rng(36)
-    for _ in range(60):
-        n1, n0 = (int(n) for n in random.integers(1, 60, 2))
-        columns = {"right": int(random.integers(0, n1 + 1))}
-        columns["control_right"] = int(random.integers(0, n0 + 1))
-        top = {"right": n1, "control_right": n0}[arm]
-        columns[arm] = min(columns[arm], top - 1)
-        gap, epsilon = float(random.uniform(0.01, 2.0)), float(random.uniform(0.0, 4.0))
-        wealth = []
-        for more in (0, 1):
-            made = columns | {arm: columns[arm] + more}
-            wealth.append(
-                log_wealth_of_tables(
-                    *(np.array([n]) for n in (n1, made["right"], n0, made["control_right"])),
-                    np.zeros(1), np.array([epsilon]), np.array([gap]),
-                )[0, 0]
-            )  # fmt: skip
-        change = wealth[1] - wealth[0]
-        low, high = (0.0, gap) if arm == "right" else (-gap, 0.0)
-        assert low - 1e-8 <= change <= high + 1e-8
-
-
 def test_the_figure_is_private_as_its_noise_says_and_wastes_little() -> None:
     """The best attack on two neighbours, 64 units apart: right 0.5000 + e/4, hardly less."""
     draws = 40_000
@@ -264,13 +209,15 @@ def test_the_figure_is_private_as_its_noise_says_and_wastes_little() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("records", "epsilon_public"), [(400, TENTH), (4_000, TENTH), (400, 1)])
-@pytest.mark.parametrize("epsilon", rest_slow([0.0, 1.0]))
+@pytest.mark.parametrize(
+    ("records", "epsilon_public", "epsilon"),
+    [(400, TENTH, 0.0), (4_000, TENTH, 1.0), (400, 1, 1.0)],
+)
 def test_a_declaration_that_is_kept_is_seldom_refuted(
     records: int, epsilon_public: Fraction, epsilon: float
 ) -> None:
-    """At most 0.05, judged at 1e-4 on 1,500 audits at the border of what was declared."""
-    audits = 1_500
+    """At most 0.05, judged at 1e-4 on 600 audits at the border of what was declared."""
+    audits = 600
     found = 0
     for audit in range(audits):
         random = np.random.default_rng([37, audit, records])
@@ -352,17 +299,6 @@ def test_delta_takes_its_price_and_holds_the_stakes_down() -> None:
     tested = claim(1.0, family=ApproxDP(), delta=1e-8)
     strong = publish(responses(np.random.default_rng(41), 20_000, 6.0), tested)
     assert strong.evidence.log_evalue == pytest.approx(-math.log(2.0 * strong.evidence.price))
-
-
-def test_few_records_have_no_evalue_but_a_pvalue() -> None:
-    small = publish(responses(np.random.default_rng(42), 200, 3.0), claim(0.1))
-    assert small.evidence.log_evalue is None
-    assert 0.0 < small.pvalue <= 1.0
-    many = publish(
-        responses(np.random.default_rng(42), 20_000, 3.0), claim(0.1), epsilon_public=Fraction(1)
-    )
-    assert many.evidence.log_evalue is not None
-    assert many.pvalue < 1e-6
 
 
 def test_nothing_to_bet_on_says_nothing() -> None:

@@ -85,14 +85,6 @@ def test_adding_or_removing_is_half_of_replacing():
     assert both.success(1e-3) < Promised(*both.replacing).success(1e-3)
 
 
-def test_randomized_response_reaches_the_membership_accuracy():
-    # N = 200,000 answers at epsilon 1: who sees the answer guesses it, and no one does better.
-    generator = np.random.default_rng(5)
-    kept = generator.random(200_000) < np.e / (1.0 + np.e)
-    accuracy = Promised(1.0).membership_accuracy()
-    assert kept.mean() == pytest.approx(accuracy, abs=0.005)
-
-
 def test_rip_eta_with_delta_is_half_the_largest_total_variation():
     # The worst mechanism at (epsilon, delta): revealed with probability delta, else answered.
     for epsilon, delta in ((0.0, 0.1), (1.0, 0.01), (5.0, 0.5)):

@@ -45,16 +45,6 @@ def test_eta_is_membership_success_above_a_half():
     assert rip_epsilon([0.0, 0.5]).tolist() == [0.0, np.inf]
 
 
-def test_eta_is_reached_by_randomized_response():
-    # N = 200,000 records, each in or out and published by randomized response; judged at 1e-6.
-    # An eta that is 5% smaller would be rejected.
-    generator = np.random.default_rng(23)
-    kept = generator.random(200_000) < 1.0 / (1.0 + np.exp(-1.0))
-    eta = float(rip_eta(1.0))
-    assert binomtest(int(kept.sum()), 200_000, 0.5 + eta).pvalue > 1e-6
-    assert binomtest(int(kept.sum()), 200_000, 0.5 + 0.95 * eta).pvalue < 1e-6
-
-
 def test_noise_scales():
     assert rip_noise_scale(0.1) == pytest.approx(5625.0)
     assert rip_noise_scale(0.1, moment=np.inf) == pytest.approx(75.0)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest
 
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees.conversions import gaussian_renyi, pure_renyi
@@ -160,22 +159,6 @@ def test_limits():
     pure = renyi_success_bound(0.001, orders=[np.inf], divergences=[2.0])
     assert pure == pytest.approx(0.001 * math.exp(2.0))
     assert direct_leakage(7.0, orders=[np.inf], divergences=[math.log(2.0)]) == pytest.approx(1.0)
-
-
-def test_an_attack_on_the_gaussian_mechanism_obeys_the_bound():
-    # N = 100,000 secrets of 64 orthogonal values, each at distance 2 from "no secret"; judged at
-    # 1e-6. A bound for noise that is larger by half is broken: the test has power.
-    generator = np.random.default_rng(19)
-    noisy = generator.standard_normal((100_000, 64))
-    noisy[:, 0] += 2.0
-    successes = int(np.sum(noisy.argmax(axis=1) == 0))
-
-    def bound(mu):
-        curve = gaussian_renyi(mu, orders=ORDERS)
-        return float(renyi_success_bound(1 / 64, orders=ORDERS, divergences=curve))
-
-    assert binomtest(successes, 100_000, bound(2.0), alternative="greater").pvalue > 1e-6
-    assert binomtest(successes, 100_000, bound(2.0 / 1.5), alternative="greater").pvalue < 1e-6
 
 
 @pytest.mark.parametrize(

@@ -182,23 +182,6 @@ def test_delta_that_reveals_targets_together_stays_below_and_comes_near(value):
     assert count.tail(value) - normal <= (worst - normal) / (1.0 - chance)
 
 
-def test_simulated_failures_of_single_targets():
-    # N = 50,000 runs, judged at 1e-6: each of 30 targets is revealed with probability 0.01.
-    generator = np.random.default_rng(13)
-    chance = float(success_bound(0.5, epsilon=1.0))
-    won = generator.random((50_000, 30)) < chance
-    successes = (won | (generator.random((50_000, 30)) < 0.01)).sum(axis=1)
-    count = success_count([0.5] * 30, epsilon=1.0, delta=0.01)
-    for value in range(15, 31):
-        reached = int(np.sum(successes >= value))
-        bound = count.tail(value)
-        assert binomtest(reached, 50_000, bound, alternative="greater").pvalue > 1e-6
-    assert successes.mean() < count.mean
-    without = success_count([0.5] * 30, epsilon=1.0)
-    reached = int(np.sum(successes >= 22))
-    assert binomtest(reached, 50_000, without.tail(22), alternative="greater").pvalue < 1e-6
-
-
 def test_abstaining_leaves_all_records_exposed_to_delta():
     few = success_count([0.5] * 100, epsilon=1.0, delta=1e-4)
     among_many = success_count([0.5] * 100, epsilon=1.0, delta=1e-4, records=10_000)
@@ -313,24 +296,19 @@ def test_a_margin_for_few_runs_is_rarely_too_small():
     [
         (lambda: success_count([0.5], epsilon=1.0).tail_given(1, lost=[0.4]), "sum of prob"),
         (lambda: success_count_over_runs([0.5], epsilon=1.0), "shape of priors"),
-        (lambda: success_count_over_runs(np.zeros((0, 2)), epsilon=1.0), "shape of priors"),
-        (lambda: success_count_over_runs([[0.5]], epsilon=-1.0), "epsilon is -1.0"),
         (
             lambda: success_count_over_runs([[0.5]], epsilon=1.0, significance=0.0),
             "significance is 0.0",
         ),
         (lambda: success_count([0.5, 2.0], epsilon=1.0), "prior is 2.0"),
         (lambda: success_count(0.5, epsilon=1.0), "shape of priors"),
-        (lambda: success_count([0.5], epsilon=-1.0), "epsilon is -1.0"),
         (lambda: success_count([0.5], epsilon=1.0, delta=1.0), "delta is 1.0"),
         (lambda: success_count([0.5] * 3, epsilon=1.0, records=2), "records is 2"),
         (lambda: success_count([0.5], epsilon=1.0).limit(significance=1.5), "significance is 1.5"),
-        (lambda: success_count([0.5], guesses=3, epsilon=1.0), "shape of priors"),
         (lambda: success_count(0.5, guesses=-1, epsilon=1.0), "guesses is -1"),
         (lambda: binomial_tail(-1, probability=0.5), "trials is -1"),
         (lambda: binomial_tail(1, probability=1.5), "probability is 1.5"),
         (lambda: poisson_binomial_tail([-0.1]), "probabilities is -0.1"),
-        (lambda: poisson_binomial_tail([[0.1]]), "shape of probabilities"),
     ],
 )
 def test_bad_input_is_named(call, name):
