@@ -49,7 +49,10 @@ _OWN: dict[str, tuple[str, ...]] = {
     ),
     "privcore/lower_bounds/matched.py": (f"{_BOUNDS}/test_matched.py",),
     "privcore/lower_bounds/stakes.py": (f"{_BOUNDS}/test_stakes.py",),
-    "privcore/lower_bounds/windows.py": (f"{_BOUNDS}/test_windows.py",),
+    "privcore/lower_bounds/windows.py": (
+        f"{_BOUNDS}/test_windows.py",
+        f"{_BOUNDS}/test_declarations.py",
+    ),
     "privcore/lower_bounds/noncentral.py": (f"{_BOUNDS}/test_noncentral.py",),
     "privcore/attacks/matching.py": (_MATCHING, _MATCHING_RANKS),
     "privcore/attacks/control_sizes.py": (_CONTROL_SIZES, _MATCHING, _MATCHING_RANKS),
@@ -126,7 +129,10 @@ _WITHOUT_NUMBERS = {
     "privcore/attacks/slice_tallies.py": ("tests/privcore/attacks/test_slice_tallies.py",),
     "privcore/attacks/related_rows.py": ("tests/privcore/attacks/test_related_rows.py",),
     "privcore/attacks/separation.py": ("tests/privcore/attacks/test_separation.py",),
-    "privcore/attacks/holdout_suspicion.py": ("tests/privcore/attacks/test_holdout_suspicion.py",),
+    "privcore/attacks/holdout_suspicion.py": (
+        "tests/privcore/attacks/test_holdout_suspicion.py",
+        f"{_BOUNDS}/test_notebook.py",
+    ),
     "privcore/mechanisms/local_sensitivity.py": (
         "tests/privcore/mechanisms/test_local_sensitivity.py",
     ),
