@@ -6,6 +6,7 @@ import pytest
 from privcore.attacks import (
     PaperScore,
     SliceTallies,
+    Tallies,
     Tally,
     draw_counterfactuals,
     label_inference,
@@ -117,3 +118,24 @@ def test_any_sharding_gives_the_same_slices_with_a_student() -> None:
     assert (three + one) + two == one + (two + three) == whole
     assert SliceTallies.zero(12, student=True) + whole == whole
     assert whole != play(np.arange(RECORDS))[0]
+
+
+def test_within_its_values_the_odds_are_of_each_and_the_comparison_of_all() -> None:
+    rows = np.arange(RECORDS)
+    sliced = play(rows, student=True)[0] + play(rows[:300], student=True, control=True)[0]
+    whole = Tallies.zero(repetitions=1, classes=3, student=True)
+    parts = [sliced.tallies(value, classes=3) for value in VALUES]
+    found = sliced.within(whole)
+    assert found.odds == tuple(part.odds[0] for part in parts)
+    assert found.control_odds == tuple(part.control_odds[0] for part in parts)
+    assert whole.student is not None
+    assert whole.control_student is not None
+    for arm, of_all, of_each in (
+        (found.student, whole.student, [part.student for part in parts]),
+        (found.control_student, whole.control_student, [part.control_student for part in parts]),
+    ):
+        assert arm.odds == tuple(each.odds[0] for each in of_each)
+        assert arm.labels is of_all.labels
+    bare = Tallies.zero(repetitions=1, classes=3)
+    assert play(rows)[0].within(bare).student is None
+    assert SliceTallies.zero(12).within(whole) is whole
