@@ -267,7 +267,7 @@ class WealthRow(TableRow):
     window_log_wealth: tuple[float, ...] | None = None
     """Logarithms of each strategy's e-values against the claim at each epsilon of the grid, for
     windows of up to 28 nights. Strategies of a reference are bets on all records at two stakes and,
-    from method 21 on, the night's own e-value."""
+    from method 20 on, the night's own e-value."""
     window_price: float | None = None
     """Share of a window's significance that this night's delta uses up."""
     ceiling_log_wealth: tuple[float, ...] | None = None
