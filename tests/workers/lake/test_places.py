@@ -19,32 +19,8 @@ from workers.warehouse.maintenance import compact, delete_before
 from workers.warehouse.sql import RELATIONS, export, query
 from workers.warehouse.store import Warehouse
 
-NAMES = [
-    "a b",
-    "zoë",
-    "日本",
-    "a#b",
-    "a?b",
-    "100%",
-    "%",
-    "a'b",
-    'a"b',
-    "a{b}",
-    "a(b)",
-    "a<b>",
-    "a*b",
-    "a;b",
-    "a:b",
-    "a@b",
-    "a+b",
-    "a&b",
-    "a=b",
-    "$HOME",
-    "`x`",
-    "~",
-    "s3:",
-    " ",
-]
+ODD = """a b zoë日本a#b?b100%'"{}()<>*;:@+&=$HOME`x`"""
+NAMES = [ODD, "~", "s3:", " "]
 NEVER = ["a[b]", "a]b", "a^b", "a|b", "a\\b", "a\nb", "a%20b", "a%2Fb", os.fsdecode(b"a\xffb")]
 """What Delta Lake cannot have in a path."""
 
@@ -54,9 +30,7 @@ def places(folder: pathlib.Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["".join(NAMES), *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES)]
-)
+@pytest.mark.parametrize("name", [ODD, "~"])
 def test_a_warehouse_works_whole_in_a_folder_of_any_name(name: str, tmp_path: pathlib.Path) -> None:
     for place in places(tmp_path / name):
         warehouse = Warehouse(place)
