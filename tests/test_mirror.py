@@ -22,7 +22,7 @@ ELSEWHERE = {
     "privcore/publication/test_statement.py": ("privcore.publication.premises"),
     "privcore/attacks/test_tally.py": (
         "privcore.attacks.game privcore.attacks.replays privcore.attacks.scored_records "
-        "privcore.attacks.scores privcore.attacks.streams"
+        "privcore.attacks.scores"
     ),
     "privcore/guarantees/test_accounting.py": (
         "privcore.guarantees.accounting.composition "
@@ -106,7 +106,7 @@ ELSEWHERE = {
         "workers.release.targets workers.release.verdict"
     ),
     "workers/release/test_release_table.py": "workers.release.table",
-    "workers/scan/test_label_pass.py": "workers.logs workers.scan.cost",
+    "workers/scan/test_label_pass.py": "workers.logs",
     "workers/scan/test_work_unit.py": "workers.labels.shards",
     "workers/training/test_methods.py": (
         "workers.training.alibi workers.training.learner workers.training.method "

@@ -117,13 +117,14 @@ def _shown(found: "ReleaseAudit") -> "Shown":
     from flows.study.runner import Shown
     from workers.release.verdict import CLAIMS
 
-    size = f", groups of {found.group_size}" if found.definition == "group_idp" else ""
+    plan = found.plan
+    size = f", groups of {plan.k}" if plan.definition == "group_idp" else ""
     rows = [
-        ("claimed", f"{CLAIMS[found.definition]}{size}, epsilon {found.epsilon_declared:g}"),
-        ("records read whole", f"{found.records_reconstructed:.2%} of {found.records:,}"),
-        ("values read", f"{found.cells_reconstructed:.2%}"),
+        ("claimed", f"{CLAIMS[plan.definition]}{size}, epsilon {plan.epsilon:g}"),
+        ("records read whole", f"{found.records_read:.2%} of {found.records:,}"),
+        ("values read", f"{found.cells_read:.2%}"),
         ("queries", f"{found.queries:,}"),
-        ("budget claimed", f"{found.claimed_budget:.3g} of {found.epsilon_declared:g}"),
+        ("budget claimed", f"{found.claimed_budget:.3g} of {plan.epsilon:g}"),
     ]
     if found.targets.targets:
         told = f"{found.targets.told} of {found.targets.targets} correctly classified"

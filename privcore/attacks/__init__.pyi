@@ -11,6 +11,7 @@ from .existence_probing import (
 )
 from .fidelity import FidelityTally, fidelity
 from .game import draw_counterfactuals, label_inference
+from .hashing import generator, stream_key
 from .holdout_sketch import (
     HoldoutSketch,
     hashed_numbers,
@@ -106,7 +107,6 @@ from .secret_leakage import (
 from .segments import SegmentTree, Split, fit_segments
 from .separation import NEARLY, separation
 from .slice_tallies import SliceTallies, slice_tallies
-from .streams import generator, stream_key
 from .student import (
     Context,
     Student,

@@ -1,6 +1,6 @@
 """All chance of the games: words that are hashes of a record's stream and the repetition.
 
-A record's stream is a hash of the shard's key (`privcore.attacks.streams`) and the record's index
+A record's stream is a hash of the shard's key (`privcore.attacks.hashing`) and the record's index
 there. The same stream gives the same words, in whatever shard or order. Streams and
 words are splitmix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators"):
 the n-th output of the generator that starts at a key.
@@ -15,11 +15,38 @@ of the uniform number's 53.
 A change here changes results: it takes a new METHOD_VERSION.
 """
 
+import hashlib
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from privcore.exceptions import InvalidInputError
+
+
+def stream_key(*parts: str | int) -> int:
+    """Return a 64-bit key from the audit's seed and the names of what is drawn.
+
+    The same parts give the same key on every machine; different parts, even ("a", "bc") and
+    ("ab", "c"), give keys that are independent for every practical purpose.
+
+    >>> (
+    ...     stream_key(0, "game") == stream_key(0, "game"),
+    ...     stream_key(0, "game") == stream_key(1, "game"),
+    ... )
+    (True, False)
+    """
+    digest = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        word = f"{type(part).__name__}:{part}".encode()
+        digest.update(len(word).to_bytes(8, "little") + word)
+    return int.from_bytes(digest.digest(), "little")
+
+
+def generator(*parts: str | int) -> np.random.Generator:
+    """Return a numpy generator for the stream that `parts` name."""
+    return np.random.Generator(np.random.PCG64(stream_key(*parts)))
+
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """The odd number nearest to 2^64 over the golden ratio: the step of splitmix64."""

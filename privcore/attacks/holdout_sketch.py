@@ -15,8 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from privcore.attacks.hashing import mix
-from privcore.attacks.streams import stream_key
+from privcore.attacks.hashing import mix, stream_key
 
 _KEPT = 1024
 """Hashes of different rows that are kept: the smallest."""

@@ -3,15 +3,14 @@
 import math
 
 import numpy as np
+from scipy.special import expit
 
-from privcore.attacks import Tallies, generator, unlike_arms
+from privcore.attacks import Matched, OddsTally, Tallies, generator, match, unlike_arms
 from privcore.attacks.arms import MOST_COUNTED
 from privcore.attacks.student import MOST_CLASSES
 from privcore.lower_bounds import Evidence, Secret
 from workers.audit.declaration import names_holder
 from workers.audit.label_state import declaration_location, label_column_warning
-from workers.audit.reversed_labels import reversed_labels
-from workers.audit.worse_than_shares import worse_than_shares
 from workers.lake.manifest import OutputCorrection, Privacy
 from workers.plan import Plan
 from workers.remark import Remark, RemarkKind, remarked
@@ -135,3 +134,100 @@ def _by_row(unit: str, *, violated: bool, decoys: bool) -> str:
         f"test of rows assumes that the labels of one {unit!r} are independent given the "
         f"features. {advice}"
     )
+
+
+_REVERSED = 6.0
+"""Standard errors; by chance more is seen in one of 10^9 audits."""
+
+
+def reversed_labels(tallies: Tallies, random: np.random.Generator) -> str:
+    """Return that the target seems to know labels the wrong way round, or "": no accusation.
+
+    Its predictions must be right less often on training records than on matched holdout records,
+    and less often than the proxy alone expects. The first by itself says nothing: an honest model
+    that remembers noise predicts training records by that noise, and is right half of the time,
+    where holdout records are predicted by what holds for all records. Noise is not wrong more often
+    than the proxy expects of the same predictions. So bets on the opposite cannot be made, either:
+    they would accuse that model.
+    """
+    beside = match(
+        tallies.odds,
+        tallies.control_odds,
+        random=random,
+        classes=tallies.classes,
+    )[0]
+    right, expected, deviation = _against_proxy(tallies.odds)
+    if right > expected - _REVERSED * deviation or _lead(beside) > -_REVERSED:
+        return ""
+    return (
+        f"The target knows training labels the wrong way round: where the earlier model expects "
+        f"{expected:,.0f} of its predictions to be right, {right:,.0f} are. What it remembers can "
+        "be read by turning its answers round, and this bound does not see it. See that the "
+        "classes are in the order of the model's probabilities, and that it was trained on the "
+        "labels that are audited."
+    )
+
+
+def _against_proxy(odds: tuple[OddsTally, ...]) -> tuple[float, float, float]:
+    """Return how many predictions are right, how many the proxy expects, and the deviation."""
+    right = expected = variance = 0.0
+    for one in odds:
+        made = one.predictions()
+        chance, records = expit(made.prior), made.right + made.wrong
+        right += float(made.right.sum())
+        expected += float(records @ chance)
+        variance += float(records @ (chance * (1.0 - chance)))
+    return right, expected, math.sqrt(variance)
+
+
+def _lead(tables: Matched) -> float:
+    """Return by how many standard errors training records are right more often than holdout's."""
+    total = tables.records + tables.control
+    share = (tables.right + tables.control_right) / np.maximum(total, 1)
+    spread = tables.records * tables.control * share * (1.0 - share) / np.maximum(total - 1, 1)
+    variance = float(spread.sum())
+    more = float((tables.right - tables.records * share).sum())
+    return more / math.sqrt(variance) if variance > 0.0 else 0.0
+
+
+_WORSE = 0.03
+"""Nats of log-loss by which the probabilities are worse, on average."""
+_SURELY_WORSE = 3.5
+"""Standard errors of that, in each arm: by chance both are seen in one of 10^7 audits."""
+
+
+def worse_than_shares(tallies: Tallies) -> str:
+    """Return that the target's probabilities are worse than constant ones, or "": no accusation.
+
+    A model that fits the noise in privatised labels does the same honestly, so nothing can rest on
+    it. Of more than two classes, the class that the target raised most is told from the others.
+    """
+    training, holdout = _losses(tallies.odds), _losses(tallies.control_odds)
+    if training is None or holdout is None:
+        return ""
+    return (
+        "The target's probabilities are further from the labels than the share of each class is, "
+        f"on training records (log-loss {training[0]:.2f} beside {training[1]:.2f}) and on holdout "
+        f"records ({holdout[0]:.2f} beside {holdout[1]:.2f}). A model that fits noise does so; but "
+        "also one that reads other features here than in training (exchanged among rows, or in "
+        "other units), and then this bound does not show what it remembers. See that the table "
+        "holds the features that training read."
+    )
+
+
+def _losses(odds: tuple[OddsTally, ...]) -> tuple[float, float] | None:
+    """Return mean log-loss of the target and of the shares; None unless the former is larger."""
+    cells = [one.cells() for one in odds]
+    target = np.concatenate([one.target for one in cells])
+    log_odds = np.concatenate([target, -target])  # of what the label is: the class, or another
+    counts = np.concatenate([one.ones for one in cells] + [one.zeros for one in cells])
+    ones, records = counts[: target.size].sum(), counts.sum()
+    if not 0 < ones < records:
+        return None
+    shares = np.repeat([ones / records, 1.0 - ones / records], target.size)
+    loss, of_shares = np.logaddexp(0.0, -log_odds), -np.log(shares)
+    mean = float(np.average(loss - of_shares, weights=counts))
+    variance = float(np.average((loss - of_shares - mean) ** 2, weights=counts))
+    if mean < max(_WORSE, _SURELY_WORSE * math.sqrt(variance / records)):
+        return None
+    return float(np.average(loss, weights=counts)), float(np.average(of_shares, weights=counts))

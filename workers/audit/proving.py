@@ -31,9 +31,8 @@ from workers.audit.record import (
     failed_record,
     known_without_labels,
 )
-from workers.audit.remarks import unread_rows
+from workers.audit.remarks import trained_rows, unread_rows
 from workers.audit.request import Request
-from workers.audit.trained_rows import trained_rows
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import SPLIT
 from workers.labels.shards import Partition

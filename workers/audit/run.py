@@ -18,7 +18,7 @@ from workers.lake.manifest import guarantee_of
 from workers.lake.places import check_uri, local_path
 from workers.logs import log_event
 from workers.plan import Plan
-from workers.scan.label_pass import pass_key, scan_labels
+from workers.scan.label_pass import scan_labels
 from workers.scan.partial_results import Game, LabelPass
 from workers.sources.checkpoints.checkpoint_source import find_checkpoints
 from workers.sources.checkpoints.in_place import InPlace, find_in_place
@@ -98,7 +98,6 @@ def _audit_group(
         for root, partition, audits in listed:
             games = tuple(Game(one.source, request.plan) for request, one in audits)
             shared = LabelPass(root, partition, games)
-            key = pass_key(shared)
             try:
                 scan = scan_labels(
                     shared,
@@ -108,11 +107,10 @@ def _audit_group(
                 )
             except NotEvaluableError as error:
                 failed = (_failed(request, day, error) for request, _ in audits)
-                yield list(_logged(key, failed))
+                yield list(_logged(failed))
                 continue
             proved = prove(audits, scan, root=root, partition=partition)
-            records = _with_errors_logged(proved)
-            yield list(_logged(key, records))
+            yield list(_logged(_with_errors_logged(proved)))
 
 
 def _groups(
@@ -205,7 +203,7 @@ def _in_time(
         ) from None
 
 
-def _logged(key: str, records: Iterable[AuditRecord]) -> Iterator[AuditRecord]:
+def _logged(records: Iterable[AuditRecord]) -> Iterator[AuditRecord]:
     """Log what a pass came to."""
     for record in records:
         audit = record.audit
@@ -213,7 +211,6 @@ def _logged(key: str, records: Iterable[AuditRecord]) -> Iterator[AuditRecord]:
             "event": "audit_done",
             "model": audit.model,
             "day": str(audit.day),
-            "pass": key,
             "audit_id": audit.audit_id,
             "status": str(audit.status),
             "verdict": str(audit.verdict),

@@ -32,7 +32,7 @@ from workers.executors import Executor
 from workers.release.release_plan import ReleasePlan
 from workers.release.table import Table
 from workers.release.targets import attack_targets
-from workers.release.verdict import Found, ReleaseAudit, release_verdict
+from workers.release.verdict import ReleaseAudit, release_verdict
 
 MOST_PARTITIONS = 64
 
@@ -60,8 +60,8 @@ class Coin:
 class Part:
     """Result of one task, as numbers that add up."""
 
-    queries: NDArray[np.int64]
-    cells: NDArray[np.int64]
+    queries: int
+    cells: int
     records: int
     stopped: str
 
@@ -130,16 +130,18 @@ def audit_release(
     verdict = release_verdict(
         found=part.records, by_chance=by_chance, records=records, targets=targets
     )
-    found = Found(
+    return ReleaseAudit(
+        table=name,
+        plan=plan,
+        epsilon_per_query=setting.epsilon,
+        table_queries=part.queries,
         records=records,
-        columns=len(table.columns),
-        queries=tuple(part.queries.tolist()),
-        cells=tuple((part.cells / (records * len(table.columns))).tolist()),
-        whole=part.records / records,
-        stopped=part.stopped or None,
+        cells_read=part.cells / (records * len(table.columns)),
+        records_read=part.records / records,
         targets=targets,
+        stopped=part.stopped,
+        verdict=verdict,
     )
-    return ReleaseAudit.of(plan, found, table=name, epsilon=setting.epsilon, verdict=verdict)
 
 
 def _with_bounds(table: Table) -> Table:
@@ -156,9 +158,7 @@ def _probe(setting: _Setting, table: Table) -> Part:
     """Find the distinct records: all that bootstrap differential privacy gives away."""
     adversary = _adversary(setting, table.cells, stream=0)
     found = probe_records(adversary)
-    distinct = np.unique(table.cells, axis=0)
-    queries = [entry.queries for entry in found.progress]
-    return _part(distinct, found, queries, adversary.queries)
+    return _part(np.unique(table.cells, axis=0), found, adversary.queries)
 
 
 def _reconstruct(
@@ -167,9 +167,7 @@ def _reconstruct(
     """Learn every column alone, then reconstruct the records partition by partition."""
     adversary = _adversary(setting, table.cells, stream=0)
     known = learn_columns(adversary, range(len(table.columns)))
-    learned = np.full(len(table.columns), adversary.queries)
-    nothing = np.zeros_like(learned)
-    total = Part(learned, nothing, 0, known.stopped or "")
+    total = Part(adversary.queries, 0, 0, known.stopped or "")
     if known.stopped:
         return total
     order = sorted(range(len(table.columns)), key=known.distinct)
@@ -206,25 +204,18 @@ def _reconstruct_partition(setting: _Setting, partition: _Partition) -> Part:
     first, *rest = setting.order
     if not len(partition.cells):
         # Only wrong counts lead here: an attacker who was misled searches for no person.
-        nothing = np.zeros(len(setting.order), dtype=np.int64)
-        return Part(nothing, nothing, 0, "")
+        return Part(0, 0, 0, "")
     place = int(np.searchsorted(setting.known.marginals[first].cell, partition.value))
     adversary = _adversary(setting, partition.cells, stream=1 + place)
     groups, counts = Groups((first,), np.array([[partition.value]])), np.array([partition.counted])
     found = reconstruct_groups(adversary, groups, counts, rest, setting.known)
-    queries = [0, *(entry.queries for entry in found.progress)]
-    return _part(partition.cells, found, queries, adversary.queries)
+    return _part(partition.cells, found, adversary.queries)
 
 
-def _part(
-    cells: NDArray[np.int64], found: TableReconstruction, queries: list[int], last: int
-) -> Part:
+def _part(cells: NDArray[np.int64], found: TableReconstruction, queries: int) -> Part:
     """Compare what was found with the truth; columns that were not reached add nothing."""
     match = table_match(cells, found.groups, found.counts)
-    missing = cells.shape[1] - len(match.by_column)
-    right = np.cumsum([*match.by_column, *[0] * missing])
-    asked = np.array([*queries, *[last] * (cells.shape[1] - len(queries))])
-    return Part(asked, right, match.records, found.stopped or "")
+    return Part(queries, match.cells, match.records, found.stopped or "")
 
 
 def _adversary(setting: _Setting, cells: NDArray[np.int64], *, stream: int) -> Adversary:

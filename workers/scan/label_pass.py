@@ -3,8 +3,6 @@
 import dataclasses
 import datetime as dt
 import functools
-import hashlib
-import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,15 +11,13 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import DeadlinePassedError, Executor
 from workers.labels.bad_records import BadRecords
 from workers.logs import log_event
-from workers.scan.cost import Cost
 from workers.scan.fitted_student import Taught
 from workers.scan.partial_results import Game, LabelPass, PartialResult, PartialResults
 from workers.scan.row_draw import RowDraw
 from workers.scan.row_draw_look import with_row_draws
 from workers.scan.student_look import with_students
-from workers.scan.work_unit import scan_work_unit
+from workers.scan.work_unit import Cost, scan_work_unit
 from workers.totals import Total, total
-from workers.versions import CODE_VERSION, METHOD_VERSION
 
 _log = logging.getLogger(__name__)
 
@@ -44,12 +40,12 @@ def scan_labels(
         NotEvaluableError: `deadline`; it passed before all was done.
     """
     units = shared.partition.work_units
-    key, done = pass_key(shared), 0
+    done = 0
 
     def on_done(cost: Cost) -> None:
         nonlocal done
         done += 1
-        log_event(_log, _fields(shared, key, cost))
+        log_event(_log, _fields(shared, cost))
         if progress is not None:
             progress(done, len(units))
 
@@ -75,27 +71,6 @@ def scan_labels(
             "or give the audit more workers.",
         ) from None
     return Scan(found, shared.games, shared.partition.left_out)
-
-
-def pass_key(shared: LabelPass) -> str:
-    """Return a digest of all that the tallies depend on, known before anything is read."""
-    partition = shared.partition
-    content = {
-        "method_version": METHOD_VERSION,
-        "code_version": CODE_VERSION,
-        "dataset": partition.dataset,
-        "folder": partition.folder,
-        "day": str(partition.day),
-        "files": partition.files,
-        "games": [
-            [
-                *dataclasses.astuple(game.source.digests()),
-                game.plan.model_dump(mode="json"),
-            ]
-            for game in shared.games
-        ],
-    }
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +118,10 @@ def whole_result(part: PartialResult, known: KnownBefore, *, left_out: BadRecord
     return dataclasses.replace(part, student=known.student, draw=known.draw, bad=bad)
 
 
-def _fields(shared: LabelPass, key: str, cost: Cost) -> dict[str, object]:
+def _fields(shared: LabelPass, cost: Cost) -> dict[str, object]:
     """Return what is logged of a work unit."""
     return {
         "event": "work_unit_done",
-        "pass": key,
         "bytes_read": cost.bytes_read,
         "models": [game.source.model for game in shared.games],
         "dataset": shared.partition.dataset,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcore.attacks import folds_of, learned, stream_key
-from privcore.attacks.units import unit_streams
+from privcore.attacks.unit_records import unit_streams
 from workers.exceptions import NotEvaluableError
 from workers.executors import Executor
 from workers.labels.columns import Batch

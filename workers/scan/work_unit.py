@@ -1,14 +1,25 @@
 """One work unit of a day's labels: read once, scored by all models, folded into tallies."""
 
 import dataclasses
+import os
+import socket
+import time
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from privcore.attacks import (
+    HoldoutSketch,
     OddsTally,
     decoy_tally,
     fidelity,
+    hashed_numbers,
+    hashed_words,
 )
 from workers.exceptions import NotEvaluableError, refusing_probabilities
 from workers.labels.columns import SPLIT, Batch
@@ -20,8 +31,8 @@ from workers.labels.parquet import (
     read_footer,
     read_row_group,
 )
-from workers.labels.shards import Piece, WorkUnit
-from workers.scan.cost import Cost, Meter
+from workers.labels.shards import Piece, WorkUnit, work_unit_name
+from workers.lake.manifest import Feature
 from workers.scan.near_copies import NearCopies, is_inspected, near_copies
 from workers.scan.partial_results import (
     Game,
@@ -36,8 +47,54 @@ from workers.scan.played_arms import persons_of, play_arm, scored_batch, unread_
 from workers.scan.players import Players, check_columns, players
 from workers.scan.rows_alike import Looked, RowsAlike, columns_to_look_at, rows_alike
 from workers.scan.score_diagnostics import diagnose
-from workers.scan.sketched_rows import sketched_rows
 from workers.sources.source import SharedScores, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Cost of a work unit: reported once, and part of no number."""
+
+    unit: str
+    rows: int = 0
+    bytes_read: int = 0
+    seconds: float = 0.0
+    cpu_seconds: Counter[str] = field(default_factory=Counter)
+    worker: str = ""
+
+
+class Meter:
+    """Measures what a work unit costs."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+        self._stages: Counter[str] = Counter()
+        self._bytes = self._rows = 0
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count the processor time of what is done inside under a name."""
+        start = time.process_time()
+        try:
+            yield
+        finally:
+            self._stages[name] += time.process_time() - start  # type: ignore[assignment]
+
+    def read(self, count: int, rows: int) -> None:
+        """Count what was fetched."""
+        self._bytes += count
+        self._rows += rows
+
+    def cost(self, unit: WorkUnit) -> Cost:
+        """Return what was measured."""
+        return Cost(
+            work_unit_name(unit),
+            self._rows,
+            self._bytes,
+            time.perf_counter() - self._start,
+            self._stages,
+            worker=f"{socket.gethostname()}:{os.getpid()}",
+        )
+
 
 _BATCH_ROWS = 1 << 18
 _BATCH_PROBABILITIES = 1 << 22  # with many classes fewer rows are held at once
@@ -335,3 +392,37 @@ def _decoys(source: Source, batch: Batch, scores: SharedScores) -> OddsTally | N
 
 def _with_content(result: PartialResult, content: ContentDigest) -> PartialResult:
     return dataclasses.replace(result, content=result.content + content)
+
+
+def sketched_rows(source: Source, batch: Batch, rows: NDArray[np.int64]) -> HoldoutSketch:
+    """Return the sketch of some of a batch's rows by what tells them apart on any night.
+
+    No label is read, and none decides which rows are in it (`Players.held`). A model's predictions
+    are not in it either, since they change from night to night. Numbers are of 32 bits, as models
+    take them.
+
+    It is of no rows where the source has no column that tells rows apart, or one that cannot be
+    read; and beside decoys, which are compared with no holdout: their coin is a new one every
+    night, so those nights are independent.
+    """
+    columns = source.recognised_by(batch) if source.decoys is None else ()
+    if not (columns and rows.size):
+        return HoldoutSketch.zero()
+    if not source.context:  # nothing else reads these columns, so other rows are not converted
+        names = list(dict.fromkeys(column.name for column in columns))
+        batch = Batch(batch.table.select(names).take(rows), batch.path, batch.place)
+        rows = np.arange(rows.size)
+    try:
+        return HoldoutSketch.of([_hashed(batch, column, rows) for column in columns])
+    except NotEvaluableError:  # the models do without it, or refuse it in their own words
+        return HoldoutSketch.zero()
+
+
+def _hashed(batch: Batch, column: Feature, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    values = batch.feature(column)  # as the student reads it: converted once
+    if column.kind == "numeric":
+        return hashed_numbers(values.to_numpy()[rows].astype(np.float64), column.name)
+    words = values.gather(rows).rechunk().to_arrow().cast(pa.large_string())
+    _, borders, letters = words.buffers()
+    placed = np.frombuffer(borders, dtype=np.int64)[words.offset :][: len(words) + 1]
+    return hashed_words(np.frombuffer(letters or b"", dtype=np.uint8), placed, column.name)

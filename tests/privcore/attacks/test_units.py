@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from privcore.attacks.streams import stream_key
-from privcore.attacks.units import unit_streams
+from privcore.attacks.hashing import stream_key
+from privcore.attacks.unit_records import unit_streams
 from privcore.exceptions import InvalidInputError
 
 PEOPLE = np.random.default_rng(2).integers(0, 12, 60)

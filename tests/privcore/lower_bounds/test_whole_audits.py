@@ -41,7 +41,7 @@ from privcore.attacks import (
     unit_records,
     unit_tallies,
 )
-from privcore.attacks.units import unit_streams
+from privcore.attacks.unit_records import unit_streams
 from privcore.guarantees import PureDP
 from privcore.lower_bounds import (
     Arm,

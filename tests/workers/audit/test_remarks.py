@@ -125,35 +125,6 @@ def test_a_correction_that_changes_nothing_silences_no_remark(
     assert _changes(correction, 2) is changes
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_near_copies_whose_numbers_are_spelled_as_words_are_told(told: bool) -> None:
-    """ONNX reads them as numbers, and as categories no two rows were near: 0.00, and unsaid."""
-    random, rows = np.random.default_rng(0), 1_200
-    train = np.arange(rows) < 900
-    delay = random.normal(size=rows)
-    late = random.integers(0, 2, rows)
-    if told:
-        delay[900:], late[900:] = delay[:300] + 1e-5 * random.normal(size=300), late[:300]
-    frame = pl.DataFrame({"delay": [f"{one} km" for one in delay], "late": late})
-    features = (Feature(name="delay", kind="categorical"),)
-    halves = np.full((rows, 2), 0.5)
-    source = SimpleNamespace(
-        features=features,
-        label=BINARY,
-        labels=lambda _: (late, None),
-        arms=lambda _: (train, ~train),
-        present=lambda _: np.ones(rows, dtype=bool),
-        probabilities=lambda *_: (halves, halves),
-        context_features=lambda _: features,
-    )
-    given: tuple[Any, ...] = source, None, Looked((), rows)
-    found = rows_alike(Batch(frame.to_arrow(), "part", ("part", 0, 0)), *given)
-    assert (
-        "Holdout rows resemble training rows too often"
-        in " ".join(one.sentence for one in found.remarks())
-    ) is told
-
-
 @pytest.mark.parametrize(("rows", "told"), [(1, False), (4, True)])
 def test_how_many_rows_a_person_has_is_told(rows: int, told: bool) -> None:
     """Invented persons of four rows each: 1.7 became 0.1 to 0.5, and nothing was said."""

@@ -12,7 +12,7 @@ from privcore.attacks import Tallies
 from privcore.attacks.odds import odds_tally
 from tests.support.audits import audited
 from tests.support.lake import DAY, copied, label_path, put_labels, remembering_lake
-from workers.audit.worse_than_shares import worse_than_shares
+from workers.audit.hints import worse_than_shares
 from workers.lake.layout import Lake
 
 

@@ -15,8 +15,8 @@ from privcore.attacks import (
 )
 from tests.support.lake import DAY, PLAN
 from workers.labels.columns import Batch
-from workers.scan.against_student import against_student
 from workers.scan.fitted_student import FittedStudent, Taught
+from workers.scan.played_arms import against_student
 from workers.scan.players import row_folds
 
 ROWS = np.array([5, 2, 7, 0, 3])

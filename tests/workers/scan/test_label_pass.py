@@ -2,7 +2,6 @@
 
 import dataclasses
 import datetime as dt
-import hashlib
 import json
 import logging
 from collections import Counter
@@ -38,11 +37,10 @@ from workers.labels.bad_records import BadRecords
 from workers.labels.shards import Partition, Piece
 from workers.lake.layout import Lake
 from workers.scan import label_pass
-from workers.scan.cost import Cost
 from workers.scan.label_pass import Scan
 from workers.scan.partial_results import Game, LabelPass, PartialResults
 from workers.scan.row_draw import RowDraw
-from workers.scan.work_unit import scan_work_unit
+from workers.scan.work_unit import Cost, scan_work_unit
 
 
 @pytest.fixture
@@ -239,14 +237,13 @@ def test_each_unit_is_logged_once_with_what_it_cost(
     assert sum(field["rows"] for field in fields) == 1100
     assert min(field["bytes_read"] for field in fields) > 0
     assert fields[0]["models"] == ["first", "second"]
-    assert len({field["pass"] for field in fields}) == 1
     assert 'shards="part-00001.parquet row groups 2-2"' in lines[-4].getMessage()
     assert json.dumps(fields[0])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("late", [False, True])
-def test_each_audit_is_logged_with_its_id_and_the_pass_of_its_units(
+def test_each_audit_is_logged_with_its_id(
     lake: Lake, caplog: pytest.LogCaptureFixture, late: bool
 ) -> None:
     deadline = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=1) if late else None
@@ -256,7 +253,6 @@ def test_each_audit_is_logged_with_its_id_and_the_pass_of_its_units(
     audits = [fields for fields in told if fields["event"] == "audit_done"]
     assert [fields["audit_id"] for fields in audits] == [r.audit.audit_id for r in records]
     assert [fields["status"] for fields in audits] == [r.audit.status for r in records]
-    assert len({fields["pass"] for fields in told}) == 1
 
 
 @pytest.mark.slow
@@ -316,8 +312,7 @@ def test_a_pass_tells_its_progress_and_scans_what_was_prepared() -> None:
 def test_a_log_line_has_the_cost_of_a_unit() -> None:
     source: Any = SimpleNamespace(model="ads")
     shared = dataclasses.replace(PASS, games=(Game(source, PLAN),))
-    assert label_pass._fields(shared, "key", COST) == {
-        "pass": "key",
+    assert label_pass._fields(shared, COST) == {
         "bytes_read": 400,
         "event": "work_unit_done",
         "models": ["ads"],
@@ -329,16 +324,6 @@ def test_a_log_line_has_the_cost_of_a_unit() -> None:
         "cpu_seconds": {"read": 0.123},
         "worker": "here:1",
     }
-
-
-def test_the_key_of_a_pass_digests_its_parts_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("METHOD_VERSION", "CODE_VERSION"):
-        monkeypatch.setattr(label_pass, name, 7)
-    content = (
-        f'{{"code_version": 7, "dataset": "flights", "day": "{DAY}", "files": [], '
-        '"folder": "labels", "games": [], "method_version": 7}'
-    )
-    assert label_pass.pass_key(PASS) == hashlib.sha256(content.encode()).hexdigest()[:32]
 
 
 def test_what_was_known_before_the_pass_and_what_was_left_out_stand_beside_each_result() -> None:
