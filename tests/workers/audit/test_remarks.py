@@ -24,7 +24,6 @@ from workers.lake.checkpoints import write_checkpoint
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, OutputCorrection
 from workers.scan.near_copies import near_copies
-from workers.scan.rows_alike import Looked, rows_alike
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 
 
