@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from flows.next_steps.card import DOUBTFUL_ARMS, Card, Conclusion, card_of
 from flows.next_steps.steps import VERIFY
-from privcore.attacks.label_following import predictions_miss_labels
+from privcore.attacks.fidelity import predictions_miss_labels
 from privcore.lower_bounds import MISLED
 from workers.remark import doubts_among
 from workers.warehouse.schema import AuditRecord, AuditRow

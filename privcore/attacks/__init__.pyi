@@ -61,6 +61,7 @@ from .query_reconstruction import (
     Bisection,
     CellCounts,
     Knowledge,
+    Match,
     Progress,
     TableReconstruction,
     find_bounds,
@@ -68,15 +69,12 @@ from .query_reconstruction import (
     reconstruct_column,
     reconstruct_groups,
     reconstruct_table,
+    table_match,
 )
 from .query_targets import (
     confirm_unique,
     infer_attribute,
     infer_membership,
-)
-from .reconstruction_match import (
-    Match,
-    table_match,
 )
 from .reference_scores import (
     CalibratedLossScore,
@@ -87,7 +85,15 @@ from .reidentification_attack import (
     member_probabilities,
     radial_log_likelihood,
 )
-from .related_rows import NEAR_DIGITS, ValueSketch, distinct_sentence, leading_digits, row_sums
+from .related_rows import (
+    NEAR_DIGITS,
+    NEARLY,
+    ValueSketch,
+    distinct_sentence,
+    leading_digits,
+    row_sums,
+    separation,
+)
 from .replays import Deal, replay
 from .scored_records import ScoredRecords
 from .scores import (
@@ -105,7 +111,6 @@ from .secret_leakage import (
     tuned_training,
 )
 from .segments import SegmentTree, Split, fit_segments
-from .separation import NEARLY, separation
 from .slice_tallies import SliceTallies, slice_tallies
 from .student import (
     Context,

@@ -12,17 +12,163 @@ of both arms, are left to test with.
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, logit
 
-from privcore.attacks.control_sizes import Side, spread, wanted_controls
 from privcore.attacks.odds import OddsCells, OddsTally
-from privcore.attacks.recalibration import Recalibration, recalibrate
 from privcore.exceptions import InvalidInputError
+
+_DEVIATIONS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Records of a stratum that are predicted to be on one side, past a cut.
+
+    Attributes:
+        group: of the stratum.
+        holdout: holdout records of the stratum.
+        chosen: the training cells.
+        records: training records in them.
+        alike: holdout records past the same cut.
+        expected: holdout records that were past it if they were the training records' share.
+        variance: of `alike` less `expected`, where chance alone divided the arms.
+    """
+
+    group: int
+    holdout: int
+    chosen: NDArray[np.bool_]
+    records: int
+    alike: int
+    expected: float
+    variance: float
+
+
+def explained_by_chance(sides: Sequence[Side]) -> bool:
+    """Return whether the holdout has no more records past the cut in all strata than by chance."""
+    excess = sum(side.alike - side.expected for side in sides)
+    return excess <= _DEVIATIONS * math.sqrt(sum(side.variance for side in sides)) + 1e-9
+
+
+def wanted_controls(sides: Sequence[Side]) -> NDArray[np.int64]:
+    """Return how many holdout records of each stratum stand for its training records of a side.
+
+    A stratum has few of them, and three standard deviations less leave none (`held`). So where
+    fewer of several neighbours pass the cut together than chance explains, these together have
+    their share less three standard deviations of their sum, spread by their holdout's size.
+    """
+    by_chance = explained_by_chance(sides)
+    counts = np.array([held(side, by_chance=by_chance) for side in sides], dtype=np.int64)
+    for first, last in neighbours(sides):
+        some = slice(first, last)
+        lacking = _least_share(sides[some]) - int(counts[some].sum())
+        if lacking >= 1.0:
+            sizes = np.array([side.holdout * bool(side.records) for side in sides[some]])
+            even = sizes * ((lacking + counts[some].sum()) / sizes.sum())
+            counts[some] += spread(math.floor(lacking), np.maximum(even - counts[some], 0.0))
+    return counts
+
+
+def neighbours(sides: Sequence[Side]) -> Iterator[tuple[int, int]]:
+    """Yield runs of strata of one group, each the shortest whose share less chance is a half."""
+    first = 0
+    for last in range(1, len(sides) + 1):
+        ends = last == len(sides) or sides[last].group != sides[first].group
+        some = sides[first:last]
+        if ends or _least_share(some) >= sum(side.expected for side in some) / 2.0 > 0.0:
+            yield first, last
+            first = last
+
+
+def _least_share(sides: Sequence[Side]) -> float:
+    """Return the share of some strata's holdout less three standard deviations."""
+    chance = _DEVIATIONS * math.sqrt(sum(side.variance for side in sides))
+    return sum(side.expected for side in sides) - chance + 1e-9
+
+
+def spread(whole: float, weights: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return whole numbers with a sum, rounded down, in proportion to weights; one is above 0."""
+    reached = np.floor(np.cumsum(weights) * (whole / weights.sum()) + 1e-9)
+    return np.asarray(np.diff(reached, prepend=0.0).astype(np.int64))
+
+
+def held(side: Side, *, by_chance: bool) -> int:
+    """Return how many holdout records of a stratum stand for the training records of a side.
+
+    Where chance explains how many pass the training records' own cut, all of these. To cut chance's
+    excess by rank would drop the least sure ones; where a target is surest where it is wrong, that
+    adds up over strata and nights. Where more pass than chance explains (three standard deviations
+    in the stratum, or in the sum over strata), memory has made training records less sure, and the
+    share decides, by rank. Where fewer pass than that, memory has lifted training records: then
+    values do not compare, and the share less three standard deviations is taken, which errs towards
+    silence.
+    """
+    if not side.records:
+        return 0
+    chance = _DEVIATIONS * math.sqrt(side.variance)
+    most = max(side.alike, math.floor(side.expected - chance + 1e-9), 0)
+    if by_chance and side.alike <= side.expected + chance + 1e-9:
+        return most
+    return min(most, math.floor(side.expected + 1e-9))
+
+
+@dataclass(frozen=True, slots=True)
+class Recalibration:
+    """The proxy as the target sees it: log-odds intercept + slope times the proxy's.
+
+    (0, 1) is a proxy that the target agrees with on average.
+    """
+
+    intercept: float
+    slope: float
+
+    def apply(self, log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the recalibrated log-odds."""
+        return self.intercept + self.slope * log_odds
+
+    def moved(self, cells: OddsCells) -> NDArray[np.float64]:
+        """Return by how much the target moved the probability of the class, with its sign.
+
+        The size says how sure the prediction is: labels tell most of a leak where the probability
+        moved far.
+        """
+        return np.asarray(expit(cells.target) - expit(self.apply(cells.proxy)))
+
+    def granted(self, log_odds: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+        """Return by what, in log-odds, one record may be likelier than another: it is granted."""
+        return self.apply(log_odds), log_odds
+
+
+def recalibrate(arms: Sequence[OddsCells]) -> Recalibration:
+    """Fit the target's probability on the proxy's log-odds, over the records of both arms.
+
+    A logistic regression on the target's probabilities, not on labels; held by a normal penalty of
+    unit variance near (0, 1), the slope at least 0. Both arms enter alike: a fit that reads the
+    holdout alone would treat the arms differently, and the tables would be hypergeometric only
+    approximately where nothing leaks.
+    """
+    proxy = np.concatenate([cells.proxy for cells in arms])
+    mean = expit(np.concatenate([cells.target for cells in arms]))
+    made = np.concatenate([cells.made for cells in arms]).astype(np.float64)
+    design = np.stack([np.ones_like(proxy), proxy], axis=1)
+    centre = np.array([0.0, 1.0])
+    fitted = centre.copy()
+    for _ in range(50):
+        chance = expit(design @ fitted)
+        gradient = design.T @ (made * (mean - chance)) - (fitted - centre)
+        curvature = (design.T * (made * chance * (1.0 - chance))) @ design + np.eye(2)
+        step = np.clip(np.linalg.solve(curvature, gradient), -1.0, 1.0)
+        fitted += step
+        if np.abs(step).max() < 1e-9:
+            break
+    if fitted[1] < 0.0:
+        return Recalibration(float(logit(np.average(mean, weights=made))), 0.0)
+    return Recalibration(float(fitted[0]), float(fitted[1]))
+
 
 Unread = tuple[Sequence[OddsTally], Sequence[OddsTally]]
 """Training and holdout records whose label cannot be read, by group."""

@@ -54,10 +54,9 @@ _OWN: dict[str, tuple[str, ...]] = {
         f"{_BOUNDS}/test_declarations.py",
     ),
     "privcore/lower_bounds/noncentral.py": (f"{_BOUNDS}/test_noncentral.py",),
-    "privcore/attacks/matching.py": (_MATCHING, _MATCHING_RANKS),
-    "privcore/attacks/control_sizes.py": (_CONTROL_SIZES, _MATCHING, _MATCHING_RANKS),
-    "privcore/attacks/recalibration.py": (
+    "privcore/attacks/matching.py": (
         "tests/privcore/attacks/test_recalibration.py",
+        _CONTROL_SIZES,
         _MATCHING,
         _MATCHING_RANKS,
     ),
@@ -129,8 +128,10 @@ _WITHOUT_NUMBERS = {
     "privcore/lower_bounds/segment_bounds.py": (f"{_BOUNDS}/test_segment_bounds.py",),
     "privcore/attacks/oblivious_trees.py": ("tests/privcore/attacks/test_oblivious_trees.py",),
     "privcore/attacks/slice_tallies.py": ("tests/privcore/attacks/test_slice_tallies.py",),
-    "privcore/attacks/related_rows.py": ("tests/privcore/attacks/test_related_rows.py",),
-    "privcore/attacks/separation.py": ("tests/privcore/attacks/test_separation.py",),
+    "privcore/attacks/related_rows.py": (
+        "tests/privcore/attacks/test_related_rows.py",
+        "tests/privcore/attacks/test_separation.py",
+    ),
     "privcore/attacks/holdout_suspicion.py": (
         "tests/privcore/attacks/test_holdout_suspicion.py",
         f"{_BOUNDS}/test_notebook.py",

@@ -8,8 +8,8 @@ from scipy.special import expit, logit
 from privcore.attacks import odds_tally
 from privcore.attacks.matching import (
     SHARES,
+    recalibrate,
 )
-from privcore.attacks.recalibration import recalibrate
 
 
 def rows_of(arm):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from privcore.attacks.control_sizes import (
+from privcore.attacks.matching import (
     Side,
     explained_by_chance,
     held,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privcore.attacks.label_following import predictions_miss_labels
+from privcore.attacks.fidelity import predictions_miss_labels
 
 SEEDS, RECORDS = 400, 2000
 

@@ -13,12 +13,13 @@ from privcore.attacks import OddsTally, generator, match, match_everyone, odds_t
 from privcore.attacks.matching import (
     SHARES,
     Matched,
+    Recalibration,
     _log_odds_of_mean,
     _Remaining,
     _strata,
     _sureness_needed,
+    recalibrate,
 )
-from privcore.attacks.recalibration import Recalibration, recalibrate
 from privcore.exceptions import InvalidInputError
 from tests.no_leak_worlds import WRONG
 from tests.support.naive_matching import naive_tables

@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from privcore.attacks import OddsTally, odds_tally
-from privcore.attacks.recalibration import recalibrate
+from privcore.attacks.matching import recalibrate
 from tests.worlds import Binary, both, scaled, some_drift
 
 WORLD = Binary(proxy=scaled(1.5), drifts=some_drift(2.0, 0.2), noise=0.5).world("", 1.0, 900, 260)

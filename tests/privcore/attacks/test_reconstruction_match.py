@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privcore.attacks.reconstruction_match import table_match
+from privcore.attacks.query_reconstruction import table_match
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms import Groups
 
