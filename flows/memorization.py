@@ -23,14 +23,15 @@ from privcore.guarantees import DpSgd
 from privcore.upper_bounds import curve_leakage
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor
-from workers.memorization.scan import MemorizationPass, scan_sequences
-from workers.memorization.sequence_counts import (
+from workers.memorization.scan import (
     HOLDOUT_ARM,
     LIKELY_EDGES,
     LISTED,
     LOSS_EDGES,
     TRAIN_ARM,
+    MemorizationPass,
     MemorizationTally,
+    scan_sequences,
 )
 
 _SHOWN = 20

@@ -95,7 +95,6 @@ from .related_rows import (
     separation,
 )
 from .replays import Deal, replay
-from .scored_records import ScoredRecords
 from .scores import (
     LogRatioScore,
     PaperScore,
@@ -121,15 +120,15 @@ from .student import (
     mean_of_models,
     probabilities_of,
 )
-from .tallies import StudentTallies, Tallies
+from .tallies import StudentTallies, Tallies, unlike_arms
 from .tally import Tally
 from .unit_records import (
+    ScoredRecords,
     UnitChoices,
     UnitRecords,
     unit_records,
     unit_tallies,
 )
-from .unlike_arms import unlike_arms
 
 __all__ = [
     "NEARLY",

@@ -11,7 +11,7 @@ from privcore.attacks import Matched, Tallies, holdout_sides
 from privcore.exceptions import InvalidInputError
 from privcore.publication import statement
 from privcore.publication.noisy_wealth import log_wealth
-from privcore.publication.premises import premise_bets, premises_log_wealth
+from privcore.publication.statement import premise_bets, premises_log_wealth
 from tests.privcore.publication.test_statement import tallies_of, world
 
 

@@ -25,8 +25,7 @@ from privcore.publication import (
 )
 from privcore.publication.keyed_noise import KeyedBits
 from privcore.publication.noisy_wealth import with_noise
-from privcore.publication.premises import premise_bets
-from privcore.publication.statement import DOUBTFUL, Bet, premises_of
+from privcore.publication.statement import DOUBTFUL, Bet, premise_bets, premises_of
 from tests.support.tiers import rest_slow, tiered
 
 KEY = bytes(range(32))

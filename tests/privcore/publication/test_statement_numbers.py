@@ -13,8 +13,13 @@ from privcore.lower_bounds import Claim
 from privcore.lower_bounds.stakes import stakes_for
 from privcore.publication import NoisyWealth, PublicStatement, exact_statement, publish_statement
 from privcore.publication.noisy_wealth import gap_for, log_wealth, with_noise
-from privcore.publication.premises import premise_bets, premises_log_wealth
-from privcore.publication.statement import chance_right, largest_refuted, least_leak_seen
+from privcore.publication.statement import (
+    chance_right,
+    largest_refuted,
+    least_leak_seen,
+    premise_bets,
+    premises_log_wealth,
+)
 from tests.privcore.publication.test_statement import UNREAD, claim, tallies_of, world
 
 KEY = bytes(range(32))

@@ -24,9 +24,15 @@ from workers.lake import limits
 from workers.lake.layout import Lake, labels_folder
 from workers.memorization.models import ModelFile, read_model
 from workers.memorization.ngram import NgramCounts
-from workers.memorization.scan import MemorizationPass, count_ngrams, scan_sequences
+from workers.memorization.scan import (
+    HOLDOUT_ARM,
+    TRAIN_ARM,
+    MemorizationPass,
+    MemorizationTally,
+    count_ngrams,
+    scan_sequences,
+)
 from workers.memorization.scan import _tokens as read_tokens
-from workers.memorization.sequence_counts import HOLDOUT_ARM, TRAIN_ARM, MemorizationTally
 
 IN_PROCESS = InProcess()
 DAY, DATASET = dt.date(2026, 3, 2), "mails"
