@@ -39,12 +39,24 @@ def check_scanned(
     return tallies
 
 
+def _check_hashed(game: Game, result: PartialResult) -> None:
+    """Refuse a hash rule over text and integers: 7 and '7' have other hashes."""
+    if len(result.hashed) > 1:
+        raise NotEvaluableError(
+            Reason.LABEL_INVALID,
+            f"Some files of {game.source.model} store the column of scores.holdout or "
+            "labels.holdout as integers and others as text, which have other hashes, so that rows "
+            "that training saw may count as held out: store it in one kind, as training hashed it.",
+        )
+
+
 def countable(game: Game, result: PartialResult, day: dt.date) -> Tallies:
     """Return what was scanned, once there are enough records, whatever their labels are.
 
     Raises:
-        NotEvaluableError: too few records are good, in either arm.
+        NotEvaluableError: too few records are good, in either arm, or a hash has two meanings.
     """
+    _check_hashed(game, result)
     tallies = game.tallies(result, day)
     _check_units_in_both_splits(tallies, game, result)
     _check_records(tallies, game.plan, game.source.where_rows_are(result.excluded_records))

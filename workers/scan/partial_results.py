@@ -215,6 +215,7 @@ class PartialResult:
         unread_units: candidates of each privacy unit among training and holdout rows with
             unreadable labels, which play in public alone; None where each record is its own unit.
         holdout: sketch of the holdout rows, by which nights know whether it comes again.
+        hashed: how files store the column whose hash divides the records; of no rule, none.
         weights: of sampled rows; of none where no column of weights says what training kept.
         table_training_rows: training rows of the table, whatever their labels and persons are.
         student: what the student was taught with; None of parts, and where there is none.
@@ -237,6 +238,7 @@ class PartialResult:
     unread_labels: int = 0
     unread_units: tuple[UnitChoices, UnitChoices] | None = None
     holdout: HoldoutSketch = field(default_factory=HoldoutSketch.zero)
+    hashed: frozenset[str] = frozenset()
     table_training_rows: int = 0
     weights: SamplingWeights = field(default_factory=SamplingWeights)
     student: Taught | None = None
@@ -288,6 +290,7 @@ class PartialResult:
             self.unread_labels + other.unread_labels,
             add_units(self.unread_units, other.unread_units),
             self.holdout + other.holdout,
+            self.hashed | other.hashed,
             self.table_training_rows + other.table_training_rows,
             self.weights + other.weights,
         )

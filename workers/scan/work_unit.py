@@ -245,6 +245,7 @@ def _scan_batches(
                     copies=copies,
                     alike=alike,
                     holdout=held,
+                    hashed=frozenset(filter(None, [game.source.hashed_kind(batch)])),
                     table_training_rows=int(np.count_nonzero(game.source.arms(batch)[0])),
                     weights=playing.weights,
                     tallies=dataclasses.replace(result.tallies, decoys=decoys),

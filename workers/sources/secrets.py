@@ -101,6 +101,7 @@ class _Whole(NoEarlierModels):
     check_columns = _Same()
     present = _Same()
     arms = _Same()
+    hashed_kind = _Same()
     recognised_by = _Same()
 
     decoys: ClassVar[DecoyLabels | None] = None  # the coin chose labels, which are another secret

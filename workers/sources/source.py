@@ -210,6 +210,9 @@ class Source(Protocol):
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether each record was trained on, and whether it was held out."""
 
+    def hashed_kind(self, batch: Batch) -> str:
+        """Return whether a hash that divides the records is of text or integers; "" for none."""
+
     def probabilities(
         self, batch: Batch, shared: SharedScores
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

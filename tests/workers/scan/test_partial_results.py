@@ -61,8 +61,10 @@ def filled(unit: int) -> PartialResult:
         parts[field.name] = unit * place
     for name in ("scores", "proxy_fits", "units", "unread_units"):
         parts[name] = (parts[name], 100 * parts[name])
-    slices = (Values(range(unit)), Values(range(2 * unit)))
-    return PartialResult(**parts | {"slices": slices, "student": None, "draw": None})
+    slices, hashed = (Values(range(unit)), Values(range(2 * unit))), frozenset({str(unit)})
+    return PartialResult(
+        **parts | {"slices": slices, "hashed": hashed, "student": None, "draw": None}
+    )
 
 
 def added(one: Any, other: Any) -> Any:

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -61,6 +62,16 @@ class LoadedModel:
     classes: tuple[str, ...] | None = None
     takes: tuple[tuple[str, str], ...] = ()
     known: dict[str, set[str]] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        """Refuse a category of two codes, as pandas makes them of 1 and "1" in one column."""
+        for known in self.categories:
+            values = Counter(value for value, _ in known or ())
+            if values and (often := values.most_common(1)[0])[1] > 1:
+                raise ModelRefusedError(
+                    f"gives the category {often[0]!r:.100} two codes in one column, so that its "
+                    "rows have no one answer: train it on a column whose categories differ as text"
+                )
 
 
 class ModelFormat(Protocol):

@@ -252,6 +252,10 @@ class CheckpointSource(NoEarlierModels):
         """Return whether each record was trained on, and whether it was held out."""
         return self.place.arms(batch)
 
+    def hashed_kind(self, batch: Batch) -> str:
+        """Return whether a hash that divides the records is of text or integers; "" for none."""
+        return self.place.hashed_kind(batch)
+
     def probabilities(
         self, batch: Batch, shared: SharedScores
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -85,6 +85,11 @@ class LakeLabels:
         """Return what the column `split` says."""
         return batch.arms()
 
+    def hashed_kind(self, batch: Batch) -> str:
+        """Return that no hash divides the rows."""
+        del batch
+        return ""
+
     def where_rows_are(self, left_out: int) -> str:
         """Return what `split` has to say."""
         if left_out:
@@ -183,6 +188,10 @@ class TableLabels:
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether training saw each row; neither where its label came too late for it."""
         return self.rows.arms(batch)
+
+    def hashed_kind(self, batch: Batch) -> str:
+        """Return whether a hash that divides the rows is of text or integers; "" for none."""
+        return self.rows.hashed_kind(batch)
 
     def where_rows_are(self, left_out: int) -> str:
         """Return which settings say whether a row is the day's, and of which split."""

@@ -312,6 +312,10 @@ class ScoreSource:
         """Return whether training saw each row; neither where its label came too late for it."""
         return self._rows.arms(batch)
 
+    def hashed_kind(self, batch: Batch) -> str:
+        """Return whether a hash that divides the records is of text or integers; "" for none."""
+        return self._rows.hashed_kind(batch)
+
     def probabilities(
         self, batch: Batch, shared: SharedScores
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -101,6 +101,13 @@ class DayRows:
         dated = ~self._of_no_day(batch)
         return train & dated, holdout & dated
 
+    def hashed_kind(self, batch: Batch) -> str:
+        """Return how a batch stores the column that a hash rule reads; "" without such a rule."""
+        rule = self.table.holdout_rule
+        if not rule.buckets:
+            return ""
+        return "integers" if batch.column(rule.column).dtype.is_integer() else "text"
+
     def where_rows_are(self, left_out: int) -> str:
         """Return which settings say whether a row is the day's, and of which split."""
         table, rule, key = self.table, self.table.holdout_rule, self.table.KEY
