@@ -43,9 +43,7 @@ ELSEWHERE = {
     ),
     "privcore/lower_bounds/test_verdicts.py": "privcore.lower_bounds.evidence",
     "privcore/mechanisms/test_noise_correction.py": "privcore.mechanisms.parts",
-    "privcore/mechanisms/test_noisy_max.py": (
-        "privcore.mechanisms.parameter_checks privcore.mechanisms.noisy_max_data_dependent"
-    ),
+    "privcore/mechanisms/test_noisy_max.py": "privcore.mechanisms.parameter_checks",
     "privcore/mechanisms/test_protected_table.py": (
         "privcore.mechanisms.table_columns privcore.mechanisms.query_restrictions "
         "privcore.mechanisms.threshold_queries"

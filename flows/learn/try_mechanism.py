@@ -111,9 +111,6 @@ def _sentences(
     lines = [f"{trial.model} {trial.day}: {what}; the manifest {declared}."]
     if trial.prior is not None:
         lines += _about_prior(trial.prior, label, trial.epsilon)
-    if trained.data_dependent is not None:
-        other = trained.data_dependent
-        lines.append(f"Epsilon {other.epsilon:.3g} at delta {other.delta:g} is {other.label}.")
     lines.append(f"Audit it: privaudit run --model {trial.model} --day {trial.day}")
     return lines
 

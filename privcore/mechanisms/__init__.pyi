@@ -26,7 +26,6 @@ from .noise_correction import (
     uncorrected_inverse,
 )
 from .noisy_max import NoisyMax, count_votes
-from .noisy_max_data_dependent import DataDependentEpsilon, data_dependent_epsilon
 from .noisy_sgd import NoisySgd, train_secrets
 from .parts import disjoint_parts
 from .protected_table import ProtectedTable
@@ -43,7 +42,6 @@ from .threshold_queries import (
 __all__ = [
     "BootstrapLaplace",
     "Column",
-    "DataDependentEpsilon",
     "Groups",
     "KLaplace",
     "LaplaceOneHot",
@@ -64,7 +62,6 @@ __all__ = [
     "bootstrap_sensitivity",
     "correct_probabilities",
     "count_votes",
-    "data_dependent_epsilon",
     "disjoint_parts",
     "local_sensitivity",
     "marginal",

@@ -10,7 +10,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from privcore.attacks import generator
-from privcore.mechanisms import DataDependentEpsilon
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor, InProcess
 from workers.labels.columns import TRAIN, read_shard
@@ -61,12 +60,10 @@ class Trained:
     Attributes:
         job: what was asked for.
         records: how many records it was trained on.
-        data_dependent: PATE's other epsilon; itself private, in no manifest.
     """
 
     job: TrainingJob
     records: int
-    data_dependent: DataDependentEpsilon | None = None
 
 
 def train(lake: Lake, job: TrainingJob, executor: Executor | None = None) -> Trained:
@@ -85,7 +82,7 @@ def train(lake: Lake, job: TrainingJob, executor: Executor | None = None) -> Tra
         executor=executor or InProcess(),
     )
     write_model(lake, job, model)
-    return Trained(job, data.records, model.data_dependent)
+    return Trained(job, data.records)
 
 
 def write_model(lake: Lake, job: TrainingJob, model: TrainedModel) -> None:

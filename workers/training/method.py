@@ -5,7 +5,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from privcore.mechanisms import DataDependentEpsilon
 from workers.executors import Executor
 from workers.lake.manifest import OutputCorrection
 from workers.training.learner import Learner, TrainingData
@@ -18,11 +17,9 @@ class TrainedModel:
     Attributes:
         fitted: the CatBoost model.
         output_correction: what its manifest says is done to its probabilities; None is nothing.
-        data_dependent: PATE's other epsilon; never what is declared.
     """
 
     fitted: Any
-    data_dependent: DataDependentEpsilon | None = None
     output_correction: OutputCorrection | None = None
 
 

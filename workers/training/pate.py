@@ -8,14 +8,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from privcore.exceptions import InvalidInputError
-from privcore.mechanisms import NoisyMax, count_votes, data_dependent_epsilon, disjoint_parts
+from privcore.mechanisms import NoisyMax, count_votes, disjoint_parts
 from privcore.mechanisms.noisy_max import Noise, draw_classes
 from workers.executors import Executor
 from workers.training.learner import Learner, TrainingData
 from workers.training.method import TrainedModel
 
 Answers = Literal["maximum", "sample"]
-_LOOKED_AT_DELTA = 1e-5  # where the data-dependent epsilon of Laplace noise is shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +135,7 @@ class Pate:
         if self.answers == "sample":
             answers = mechanism.sample_in_proportion(votes, random)
             return TrainedModel(learner.fit(features, answers))
-        student = learner.fit(features, mechanism.sample(votes, random))
-        if not mechanism.scale:
-            return TrainedModel(student)
-        found = data_dependent_epsilon(mechanism, votes, delta=self.delta or _LOOKED_AT_DELTA)
-        return TrainedModel(student, found)
+        return TrainedModel(learner.fit(features, mechanism.sample(votes, random)))
 
 
 def teach(classroom: Classroom, part: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -63,7 +63,6 @@ def test_from_clicks_to_a_verdict(privaudit, tmp_path):
     )  # fmt: skip
     assert code == 0
     assert "declares epsilon 2 at delta 1e-05 by pate_gaussian" in out
-    assert "data-dependent: itself private, holds for these votes only, not to be declared" in out
     code, out = privaudit(*train("plain", "2026-01-02"))
     assert (code, "declares nothing" in out) == (0, True)
 

@@ -9,8 +9,7 @@ from scipy.stats import chisquare, norm
 
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, gaussian_delta, mechanism_from_manifest
-from privcore.mechanisms import NoisyMax, count_votes, data_dependent_epsilon
-from privcore.mechanisms.noisy_max_data_dependent import log_outvoted, query_renyi
+from privcore.mechanisms import NoisyMax, count_votes
 
 
 def moved(votes):
@@ -187,37 +186,6 @@ def test_infinity_is_the_plurality():
         assert math.isinf(mechanism.epsilon)
 
 
-@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-@pytest.mark.parametrize("votes", [(30, 4, 2), (12, 10), (5, 5, 5), (60, 1), (45, 0, 0, 5)])
-def test_the_data_dependent_divergence_bounds_the_true_one(noise, votes):
-    """Against every neighbour, from exact answers; and the plurality's chance is bounded."""
-    delta = 1e-5 if noise == "gaussian" else 0.0
-    mechanism = NoisyMax(noise, 5.0, queries=1, delta=delta)
-    votes = np.array(votes, dtype=np.float64)
-    orders = np.array([1.5, 2.0, 4.0, 8.0])
-    bound = query_renyi(mechanism, votes[None], orders)[0]
-    answer = np.maximum(mechanism.distribution(votes), 1e-15)
-    miss = 1.0 - answer[np.argmax(votes)]
-    assert miss <= math.exp(log_outvoted(mechanism, votes[None])[0]) + 1e-8
-    for other in moved(votes):
-        near = np.maximum(mechanism.distribution(other), 1e-15)
-        true = [np.log((answer**a * near ** (1.0 - a)).sum()) / (a - 1.0) for a in orders]
-        assert np.all(np.array(true) <= bound + 1e-6)
-
-
-@pytest.mark.parametrize(("noise", "scale"), [("laplace", 10.0), ("gaussian", 20.0)])
-def test_agreeing_teachers_cost_less_than_the_declared_epsilon(noise, scale):
-    delta = 1e-5 if noise == "gaussian" else 0.0
-    mechanism = NoisyMax(noise, scale, queries=200, delta=delta)
-    unanimous = np.tile([250.0, 0.0], (200, 1))
-    split = np.tile([125.0, 125.0], (200, 1))
-    agreed = data_dependent_epsilon(mechanism, unanimous, delta=1e-5)
-    torn = data_dependent_epsilon(mechanism, split, delta=1e-5)
-    assert agreed.epsilon < 0.3 * mechanism.epsilon
-    assert agreed.epsilon < torn.epsilon
-    assert "not to be declared" in agreed.label
-
-
 def test_votes_are_counted_per_query():
     answers = np.array([[0, 2], [1, 2], [0, 2]])
     assert count_votes(answers, 3).tolist() == [[2.0, 1.0, 0.0], [0.0, 0.0, 3.0]]
@@ -244,9 +212,3 @@ def test_bad_input_is_named():
         mechanism.sample(-np.ones((2, 2)), np.random.default_rng(0))
     with pytest.raises(InvalidInputError, match="answers is"):
         count_votes(np.array([[0, 3]]), 3)
-    with pytest.raises(InvalidInputError, match="without noise"):
-        data_dependent_epsilon(NoisyMax("laplace", 0.0, 1), np.ones((1, 2)), delta=1e-5)
-    with pytest.raises(InvalidInputError, match="delta is 0"):
-        data_dependent_epsilon(mechanism, np.ones((2, 2)), delta=0.0)
-    with pytest.raises(InvalidInputError, match="answers 2 queries"):
-        data_dependent_epsilon(mechanism, np.ones((1, 2)), delta=1e-5)
