@@ -31,10 +31,10 @@ from skl2onnx import to_onnx
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 
-from tests.benchmarks.real_learners import noisy, world
 from tests.support.audits import audited
 from tests.support.frameworks import Trained, put_trained
 from tests.support.lake import DAY, EVE, PLAN, declared, put_labels
+from tests.team_worlds import noisy, world
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake

@@ -29,9 +29,8 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from tests.benchmarks.real_learners import noisy, rows_of, world
-from tests.benchmarks.team_practices import answer
-from tests.team_worlds import FEATURES, TeamDay, together
+from tests.support.team_practices import answer
+from tests.team_worlds import FEATURES, TeamDay, noisy, rows_of, together, world
 
 _TRAINED, _HELD, _EPSILON = 3_000, 750, 1.0
 WAYS = ("attach", "attach with context", "notebook", "notebook with context")

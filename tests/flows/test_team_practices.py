@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.benchmarks.team_practices import Answer, answer
+from tests.support.team_practices import Answer, answer
 from tests.support.tiers import rest_slow
 from tests.team_worlds import PRACTICES, SMOOTH, TWINS, World, down_sampled, holdout_trained_on
 

@@ -52,7 +52,6 @@ from privcore.lower_bounds import (
     read_evidence,
     window_epsilon_lower,
 )
-from tests.benchmarks.real_learners import noisy, rows_of, world
 from tests.no_leak_worlds import (
     FIRST,
     PROPERTIES,
@@ -64,7 +63,7 @@ from tests.no_leak_worlds import (
 )
 from tests.simulate import PURE, two_columns
 from tests.support.tiers import tiered
-from tests.team_worlds import Rows, fit, together
+from tests.team_worlds import Rows, fit, noisy, rows_of, together, world
 from tests.worlds import both
 
 WORLDS = {"first": FIRST, **PROPERTIES}

@@ -1,23 +1,15 @@
-"""What the service answers to six practices of teams: docs/evidence/statistics.md.
+"""What the service and a notebook answer to a day of `tests.team_worlds`.
 
-    python -m tests.benchmarks.team_practices [--audits 10] [--only WORDS ...] [--ways attach lake]
-
-Each day of `tests.team_worlds` is typed as its team would type it: `privaudit attach` on a table of
-predictions, the same with the features as context, `privaudit run` on LightGBM checkpoints in a
-lake, and the notebook. A cell counts answers: refusals by their reason, else verdicts, with what is
-said beside them. Seeds are [47, 0], [47, 1] and on.
+Each day is typed as its team would type it: `privaudit attach` on a table of predictions, the same
+with the features as context, `privaudit run` on LightGBM checkpoints in a lake, and the notebook.
 """
 
-import argparse
 import contextlib
-import logging
 import pathlib
 import tempfile
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 from typer.testing import CliRunner
 
 from flows.cli import app
@@ -25,7 +17,7 @@ from flows.run import audit_model
 from privcore.lower_bounds import Arm, audit_probabilities
 from tests.simulate import two_columns
 from tests.support.lake import DAY, EVE, declared, put_labels, write_settings
-from tests.team_worlds import FEATURES, PRACTICES, TWINS, TeamDay
+from tests.team_worlds import FEATURES, TeamDay
 from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
 from workers.lake.checkpoints import write_checkpoint
@@ -168,30 +160,3 @@ def _in_notebook(day: TeamDay, way: str) -> Answer:
     together = "are in one arm, and their labels agree" in found.reason
     code = ("held_out_together" if together else "arms_differ") if refused else None
     return Answer(str(found.verdict), code, found.reason, None if refused else found.epsilon_lower)
-
-
-def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--audits", type=int, default=10)
-    arguments.add_argument("--only", nargs="+", default=[""], help="words in a practice's name")
-    arguments.add_argument("--ways", nargs="+", default=WAYS, choices=WAYS)
-    given = arguments.parse_args()
-    logging.disable(logging.INFO)
-    print(f"| practice | {' | '.join(given.ways)} |")  # noqa: T201
-    print("| --- |" + " --- |" * len(given.ways))  # noqa: T201
-    for name, world in (PRACTICES | TWINS).items():
-        if not any(words in name for words in given.only):
-            continue
-        days = [world(np.random.default_rng([47, seed])) for seed in range(given.audits)]
-        cells = []
-        for way in given.ways:
-            answers = [answer(day, way) for day in days]
-            counts = Counter(map(str, answers)).most_common()
-            bounds = [found.epsilon_lower for found in answers if found.epsilon_lower is not None]
-            words = "; ".join(f"{count} {words}" for words, count in counts)
-            cells.append(words + (f" (up to {max(bounds):.2f})" if bounds else ""))
-        print(f"| {name} | {' | '.join(cells)} |", flush=True)  # noqa: T201
-
-
-if __name__ == "__main__":
-    main()
