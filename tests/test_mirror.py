@@ -154,21 +154,17 @@ ELSEWHERE = {
     "flows/report/test_study_page.py": "flows.commands.printing_studies",
     "flows/study/test_studies.py": (
         "flows.commands.study flows.study.cells flows.study.comparison "
-        "flows.study.criteo flows.study.criteo_shown "
-        "flows.study.randomized_response "
-        "flows.study.randomized_response_shown"
+        "flows.study.criteo flows.study.randomized_response"
     ),
     "flows/study/test_study_bounds.py": (
         "flows.study.bounds flows.study.drawing flows.study.runner flows.study.tables"
     ),
-    "flows/study/test_study_marginals.py": ("flows.study.marginals flows.study.marginals_shown"),
-    "flows/study/test_study_reidentification.py": ("flows.study.reidentification"),
-    "flows/study/test_study_relaxations.py": (
-        "flows.study.relaxations flows.study.relaxations_shown"
-    ),
-    "flows/study/test_study_images.py": "flows.study.images flows.study.images_shown",
+    "flows/study/test_study_marginals.py": "flows.study.marginals",
+    "flows/study/test_study_reidentification.py": "flows.study.reidentification",
+    "flows/study/test_study_relaxations.py": "flows.study.relaxations",
+    "flows/study/test_study_images.py": "flows.study.images",
     "flows/study/test_study_text.py": ("flows.study.text flows.study.three_attacks"),
-    "flows/study/test_study_secrets.py": "flows.study.secrets flows.study.secrets_shown",
+    "flows/study/test_study_secrets.py": "flows.study.secrets",
 }
 
 

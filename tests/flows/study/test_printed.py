@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from flows.study import comparison, criteo_shown
+from flows.study import comparison, criteo
 from flows.study.comparison import DATA, PAIRS
 from flows.study.printed import TABLE_2, TABLE_5, TABLE_7, printed_cells
 from flows.study.three_attacks import Answers, paper_figures
@@ -150,7 +150,7 @@ def test_every_printed_cell_has_a_verdict():
         )
 
     def verdicts(figure, loss):
-        rows = criteo_shown.published(models(figure, loss))
+        rows = criteo.published(models(figure, loss))
         return {(row.place, row.quantity): row.verdict for row in rows}
 
     good, bad = verdicts(1.35, 0.132), verdicts(0.2, 0.48)
@@ -163,7 +163,7 @@ def test_every_printed_cell_has_a_verdict():
     pate = bad["Table 2", "epsilon of pate at 8"]
     assert pate.startswith("differs, because the rows, the seeds and the training on a GPU")
     assert "a Laplace scale of 20 at epsilon 8.07" in pate
-    rows = criteo_shown.published(models(1.35, 0.132))
+    rows = criteo.published(models(1.35, 0.132))
     assert all("(control 0.21)" in row.computed for row in rows if "±" in row.printed)
 
 

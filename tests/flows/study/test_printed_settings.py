@@ -7,8 +7,7 @@ import polars as pl
 import pytest
 
 from flows.study import criteo, marginals, randomized_response, secrets, three_attacks
-from flows.study.randomized_response import dimension_of
-from flows.study.randomized_response_shown import published
+from flows.study.randomized_response import dimension_of, published
 from privcore.attacks import PaperScore
 from privcore.upper_bounds import success_curves
 from tests.support.published import printed

@@ -12,9 +12,7 @@ from flows.study import (
     cells,
     comparison,
     criteo,
-    criteo_shown,
     randomized_response,
-    randomized_response_shown,
     runner,
     three_attacks,
 )
@@ -165,7 +163,7 @@ def test_what_the_paper_says_is_judged_by_the_numbers():
         )
 
     def verdicts(few, many, late):
-        rows = randomized_response_shown.published(summary(few=few, many=many), shifts(late))
+        rows = randomized_response.published(summary(few=few, many=many), shifts(late))
         return [row.agrees for row in rows]
 
     assert verdicts((0.6, 0.9, 3.5), (0.45, 0.8, 3.0), 0.0) == [True, True, True, True, True]
@@ -191,10 +189,9 @@ def test_the_paper_s_part_repeats_coins_and_nothing_else(monkeypatch):
 @pytest.mark.slow
 def test_criteo_trains_audits_and_says_synthetic(tmp_path, monkeypatch, study):
     monkeypatch.setattr(runner, "on_ray", here)
-    for module in (criteo, criteo_shown):
-        monkeypatch.setattr(module, "MECHANISMS", ("lp-1st", "pate-laplace", "pate-gaussian"))
-        monkeypatch.setattr(module, "EPSILONS", (math.inf, 0.1))
-        monkeypatch.setattr(module, "PARAMETERS", FEW)
+    monkeypatch.setattr(criteo, "MECHANISMS", ("lp-1st", "pate-laplace", "pate-gaussian"))
+    monkeypatch.setattr(criteo, "EPSILONS", (math.inf, 0.1))
+    monkeypatch.setattr(criteo, "PARAMETERS", FEW)
     monkeypatch.setattr(criteo, "TEACHERS", 5)
     monkeypatch.setattr(criteo, "PLAN", Plan(repetitions=4))
     arguments = ("criteo", "--scale", "0.02", "--output", str(tmp_path))
@@ -243,10 +240,9 @@ def test_criteo_trains_audits_and_says_synthetic(tmp_path, monkeypatch, study):
 def test_published_files_are_drawn_from_and_never_called_synthetic(tmp_path, monkeypatch, study):
     """Two files of 20,000 lines in Criteo's format: 1,000 rows of each day, a twentieth."""
     monkeypatch.setattr(runner, "on_ray", here)
-    for module in (criteo, criteo_shown):
-        monkeypatch.setattr(module, "MECHANISMS", ("lp-1st", "pate-laplace", "pate-gaussian"))
-        monkeypatch.setattr(module, "EPSILONS", (math.inf,))
-        monkeypatch.setattr(module, "PARAMETERS", FEW)
+    monkeypatch.setattr(criteo, "MECHANISMS", ("lp-1st", "pate-laplace", "pate-gaussian"))
+    monkeypatch.setattr(criteo, "EPSILONS", (math.inf,))
+    monkeypatch.setattr(criteo, "PARAMETERS", FEW)
     monkeypatch.setattr(criteo, "TEACHERS", 3)
     monkeypatch.setattr(criteo, "PLAN", Plan(repetitions=4))
     files = [str(tmp_path / f"day_{day}") for day in range(2)]
@@ -284,10 +280,10 @@ def some_models(figures, *, mechanism="m", deviation=0.3):
 def test_a_figure_that_rises_by_more_than_two_standard_errors_does_not_fall():
     """The difference of two means of standard error 0.03 has one of 0.042: the limit is 0.085."""
     falls = some_models([3.0, 2.9, 2.0, 1.0, 0.5, 0.58])
-    assert criteo_shown.rises(falls, "m") == []
-    assert criteo_shown.rises(falls.with_columns(epsilon_paper_deviation=0.2), "m") == ["0.1"]
+    assert criteo.rises(falls, "m") == []
+    assert criteo.rises(falls.with_columns(epsilon_paper_deviation=0.2), "m") == ["0.1"]
     rises = some_models([3.0, 3.2, 2.0, 1.0, 0.5, 0.59])
-    assert criteo_shown.rises(rises, "m") == ["8", "0.1"]
+    assert criteo.rises(rises, "m") == ["8", "0.1"]
 
 
 def test_mechanisms_are_ordered_where_they_differ_and_tied_where_they_do_not():
@@ -295,7 +291,7 @@ def test_mechanisms_are_ordered_where_they_differ_and_tied_where_they_do_not():
         some_models([figure] * 6, mechanism=name)
         for name, figure in {"small": 1.0, "large": 2.0, "nearly": 1.95}.items()
     )
-    assert criteo_shown.order_of(models, "4") == "large ~ nearly > small"
+    assert criteo.order_of(models, "4") == "large ~ nearly > small"
 
 
 def test_another_method_is_another_cell(monkeypatch):

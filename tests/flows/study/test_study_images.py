@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from flows.study import images, images_shown, runner
+from flows.study import images, runner
 from flows.study.printed import IMAGE_EPSILONS, TABLE_1, TABLE_4, TABLE_6, printed_cells
 from flows.study.three_attacks import figure_ceiling
 from tests.support.image_files import digits, write_cifar, write_wheel
@@ -58,7 +58,7 @@ def test_every_mechanism_is_trained_and_beside_its_control_and_not_computed_twic
     assert (rows["epsilon_paper"] <= rows["ceiling"]).all()
     assert (rows["epsilon_fixed"] <= rows["ceiling_fixed"]).all()
     assert rows["ceiling_fixed"].to_list() == pytest.approx([figure_ceiling(45, (0.01,))] * 13)
-    for attack in images_shown.ATTACKS:
+    for attack in images.ATTACKS:
         assert (rows[f"{attack}_epsilon_paper"] <= rows["ceiling_pairs"]).all()
         assert (rows[f"{attack}_epsilon_lower"] <= rows[f"{attack}_epsilon_paper"].max()).all()
     for row in rows.filter(pl.col("epsilon") != "inf").to_dicts():
@@ -149,14 +149,14 @@ def some_models(figure, accuracy, **attacks):
              "control_epsilon_fixed": 0.05, "ceiling_fixed": 5.5, "test_accuracy": accuracy,
              **{f"{attack}_epsilon_paper": value for attack, value in attacks.items()},
              **{f"{attack}_epsilon_paper_deviation": 0.1 for attack in attacks}}
-            for mechanism in images_shown.MECHANISMS
+            for mechanism in images.MECHANISMS
             for epsilon in ("inf", "10", "1")
         ]
     )  # fmt: skip
 
 
 def test_printed_cells_are_agreed_with_beside_control_and_ceiling():
-    rows = images_shown.published(some_models(2.0, 0.91, labels=1.0, loss=0.5, rmia=0.4))
+    rows = images.published(some_models(2.0, 0.91, labels=1.0, loss=0.5, rmia=0.4))
     assert len(rows) == 36 + 12 + 4
     found = {(row.place, row.quantity): row for row in rows}
     first = found["Table 1", "epsilon of lp-1st at inf"]
@@ -182,7 +182,7 @@ def test_printed_cells_are_agreed_with_beside_control_and_ceiling():
     ],
 )
 def test_similar_and_slightly_above_are_within_a_deviation(attacks, similar, above):
-    rows = images_shown.published(some_models(2.0, 0.91, **attacks))
+    rows = images.published(some_models(2.0, 0.91, **attacks))
     first = [row for row in rows if row.place == "Fig 1"]
     fifth = [row for row in rows if row.place == "Fig 5"]
     assert (len(first), len(fifth)) == (12, 4)  # RMIA "at large epsilon"

@@ -9,8 +9,7 @@ import pytest
 from flows.commands.printing import Form
 from flows.commands.printing_studies import print_study
 from flows.study import marginals, runner
-from flows.study.marginals import ACS, read_survey, study
-from flows.study.marginals_shown import published, sentences
+from flows.study.marginals import ACS, published, read_survey, sentences, study
 from flows.study.runner import write_study
 from privcore.exceptions import InvalidInputError
 from tests.support.published import printed

@@ -6,9 +6,8 @@ import xml.etree.ElementTree as ET
 import polars as pl
 import pytest
 
-from flows.study import relaxations_shown, runner
-from flows.study.relaxations import BOUNDS, EPSILON, ORDER, RECORDS, read_bank, study
-from flows.study.relaxations_shown import published
+from flows.study import relaxations, runner
+from flows.study.relaxations import BOUNDS, EPSILON, ORDER, RECORDS, published, read_bank, study
 from flows.study.tables import published_rows
 from privcore.attacks import Disagreement
 from privcore.exceptions import InvalidInputError
@@ -32,49 +31,48 @@ def verdicts(data, *place):
 @pytest.mark.paper("relaxations", "Table 1", "Table 2", "Table 3", "Table 4", "Figure 2")
 def test_what_is_called_published_is_what_the_paper_prints():
     """Every row of the paper's four tables and of the numbers in its text."""
-    study = relaxations_shown
     for row in printed("003_table1_variance_rule"):
         accuracy = int(row["correct"]) / int(row["simulations"])
-        assert study._ACCURACY[int(row["m"])] == pytest.approx(accuracy, abs=1e-7)
+        assert relaxations._ACCURACY[int(row["m"])] == pytest.approx(accuracy, abs=1e-7)
         assert 100.0 * accuracy == pytest.approx(float(row["accuracy_percent"]), abs=1e-5)
-        assert int(row["simulations"]) == study._PUBLISHED_SIMULATIONS
+        assert int(row["simulations"]) == relaxations._PUBLISHED_SIMULATIONS
     (membership,) = printed("003_table2_membership_queries")
     columns = {"protected_by_idp": 1, "no_protection": 0}
     for column, k in columns.items():
-        assert study._MEMBERSHIP[k] == int(membership[column])
+        assert relaxations._MEMBERSHIP[k] == int(membership[column])
         attributes = {row["target"]: row[column] for row in printed("003_table3_attribute_queries")}
         assert attributes == {
-            "balance": str(study._BALANCE),
-            "full record": str(study._FULL_RECORD),
+            "balance": str(relaxations._BALANCE),
+            "full record": str(relaxations._FULL_RECORD),
         }
     table = {row["quantity"]: row for row in printed("003_table4_full_reconstruction")}
     totals = table.pop("total queries")
     budget = table.pop("total privacy budget spent")
     for column, k in {"idp_protection": 1, "no_protection": 0}.items():
-        assert study._TOTALS[k] == int(totals[column])
+        total = relaxations._TOTALS[k]
+        assert total == int(totals[column])
         assert {name: row[column] for name, row in table.items()} == {
-            "queries per person (about)": f"{study._TOTALS[k] / RECORDS:.1f}",
-            "queries per data element (about)": f"{study._TOTALS[k] / RECORDS / len(ORDER):.1f}",
+            "queries per person (about)": f"{total / RECORDS:.1f}",
+            "queries per data element (about)": f"{total / RECORDS / len(ORDER):.1f}",
         }
-    assert float(budget["idp_protection"]) == pytest.approx(study._TOTALS[1] * EPSILON)
+    assert float(budget["idp_protection"]) == pytest.approx(relaxations._TOTALS[1] * EPSILON)
 
 
 @pytest.mark.paper("relaxations", "Section 6")
 def test_every_number_of_the_text_is_ours_or_follows_from_ours():
-    study = relaxations_shown
     stated = {row["quantity"]: row["value"] for row in printed("003_text_values")}
     for name, (low, high) in BOUNDS.items():
         assert [float(end) for end in stated.pop(f"bounds {name}").split("..")] == [low, high]
-    distinct, alone = study._BALANCE_DISTINCT, study._BALANCE_ALONE
+    distinct, alone = relaxations._BALANCE_DISTINCT, relaxations._BALANCE_ALONE
     assert int(stated.pop("balance: distinct values")) == distinct
     assert int(stated.pop("balance: queries alone")) == alone
     assert stated.pop("queries per distinct value (about)") == f"{alone / distinct:.0f}"
     assert stated.pop("queries per person for balance (about)") == f"{alone / RECORDS:.0f}"
     bits = math.ceil(math.log2(BOUNDS["balance"][1] - BOUNDS["balance"][0] + 1))
-    assert stated.pop("queries per bit for balance (about)") == f"{study._BALANCE / bits:.1f}"
-    rest = study._FULL_RECORD - study._BALANCE
+    assert stated.pop("queries per bit for balance (about)") == f"{relaxations._BALANCE / bits:.1f}"
+    rest = relaxations._FULL_RECORD - relaxations._BALANCE
     assert float(stated.pop("non-linking attributes: additional queries")) == pytest.approx(rest)
-    assert int(stated.pop("people unique on linking attributes")) == study._PERSONS
+    assert int(stated.pop("people unique on linking attributes")) == relaxations._PERSONS
     # Rounded to an integer, noise of scale 1/epsilon is 0 or 1 with at most 1 - e^(-2 epsilon).
     failure = float(stated.pop("noise-detection failure after rounding to integer (at most)"))
     assert -math.expm1(-2.0 * EPSILON) <= failure

@@ -9,8 +9,7 @@ from flows.commands.printing import Form
 from flows.commands.printing_studies import print_study
 from flows.study import runner, secrets
 from flows.study.runner import write_study
-from flows.study.secrets import NAME, NAME_STAND_IN, read_names, study
-from flows.study.secrets_shown import sentences
+from flows.study.secrets import NAME, NAME_STAND_IN, read_names, sentences, study
 from flows.study.tables import published_rows
 from privcore.exceptions import InvalidInputError
 from tests.support.published import printed
