@@ -36,116 +36,76 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 _BOUNDS = "tests/privcore/lower_bounds"
 _PUBLICATION = "tests/privcore/publication"
+_ATTACKS = "tests/privcore/attacks"
+_SCAN = "tests/workers/scan"
 _NUMBERS = f"{_BOUNDS}/test_method_numbers.py"
-_MATCHING = "tests/privcore/attacks/test_matching.py"
-_MATCHING_RANKS = "tests/privcore/attacks/test_matching_ranks.py"
-_CONTROL_SIZES = "tests/privcore/attacks/test_control_sizes.py"
-_OWN: dict[str, tuple[str, ...]] = {
-    "privcore/lower_bounds/verdicts.py": (f"{_BOUNDS}/test_verdicts.py",),
-    "privcore/lower_bounds/false_discovery.py": (f"{_BOUNDS}/test_false_discovery.py",),
-    "privcore/lower_bounds/evidence.py": (
-        f"{_BOUNDS}/test_verdicts.py",
-        f"{_BOUNDS}/test_secrets.py",
+_MATCHING = (f"{_ATTACKS}/test_matching.py", f"{_ATTACKS}/test_matching_ranks.py")
+_LISTED = {
+    "privcore/lower_bounds": (
+        "verdicts false_discovery evidence matched stakes windows noncentral declarations misled "
+        "notebook betting claims game_evidence choices binomial fdp steinke kernels"
     ),
-    "privcore/lower_bounds/matched.py": (f"{_BOUNDS}/test_matched.py",),
-    "privcore/lower_bounds/stakes.py": (f"{_BOUNDS}/test_stakes.py",),
-    "privcore/lower_bounds/windows.py": (
-        f"{_BOUNDS}/test_windows.py",
-        f"{_BOUNDS}/test_declarations.py",
+    "privcore/attacks": "matching arms odds",
+    "workers/scan": (
+        "fitted_student student_look row_draw row_draw_look players played_arms partial_results "
+        "label_pass"
     ),
-    "privcore/lower_bounds/noncentral.py": (f"{_BOUNDS}/test_noncentral.py",),
-    "privcore/attacks/matching.py": (
-        "tests/privcore/attacks/test_recalibration.py",
-        _CONTROL_SIZES,
-        _MATCHING,
-        _MATCHING_RANKS,
-    ),
-    "privcore/attacks/arms.py": ("tests/privcore/attacks/test_arms.py",),
-    "privcore/lower_bounds/declarations.py": (f"{_BOUNDS}/test_declarations.py",),
-    "privcore/lower_bounds/misled.py": ("tests/privcore/lower_bounds/test_misled.py",),
-    "workers/scan/fitted_student.py": ("tests/workers/scan/test_fitted_student.py",),
-    "workers/scan/student_look.py": (
-        "tests/workers/scan/test_student_look_rows.py",
-        "tests/workers/scan/test_student_look.py",
-    ),
-    "workers/audit/declaration.py": ("tests/workers/audit/test_declaration.py",),
-    "workers/scan/row_draw.py": ("tests/workers/scan/test_row_draw.py",),
-    "workers/scan/row_draw_look.py": ("tests/workers/scan/test_row_draw_look.py",),
-    "workers/scan/players.py": ("tests/workers/scan/test_players.py",),
-    "workers/scan/played_arms.py": (
-        "tests/workers/scan/test_played_arms.py",
-        "tests/workers/scan/test_against_student.py",
-    ),
-    "workers/scan/partial_results.py": ("tests/workers/scan/test_partial_results.py",),
-    "workers/scan/label_pass.py": ("tests/workers/scan/test_label_pass.py",),
-    "workers/warehouse/night_windows.py": ("tests/workers/warehouse/test_night_windows.py",),
-    "privcore/lower_bounds/notebook.py": (f"{_BOUNDS}/test_notebook.py",),
-    "privcore/lower_bounds/betting.py": (f"{_BOUNDS}/test_stakes.py",),
-    "privcore/lower_bounds/claims.py": (
-        f"{_BOUNDS}/test_claims.py",
-        f"{_BOUNDS}/test_verdicts.py",
-        f"{_BOUNDS}/test_secrets.py",
-    ),
-    "privcore/attacks/odds.py": (
-        "tests/privcore/attacks/test_odds.py",
-        _MATCHING,
-        _MATCHING_RANKS,
-    ),
-    "privcore/lower_bounds/game_evidence.py": (
-        f"{_BOUNDS}/test_game_evidence.py",
-        f"{_BOUNDS}/test_choices_validity.py",
-    ),
-    "privcore/lower_bounds/choices.py": (f"{_BOUNDS}/test_choices_validity.py",),
-    "privcore/lower_bounds/binomial.py": (f"{_BOUNDS}/test_binomial.py",),
-    "privcore/lower_bounds/fdp.py": (f"{_BOUNDS}/test_fdp.py", f"{_BOUNDS}/test_steinke.py"),
-    "privcore/lower_bounds/steinke.py": (f"{_BOUNDS}/test_steinke.py",),
-    "privcore/lower_bounds/kernels.py": (f"{_BOUNDS}/test_fdp.py", f"{_BOUNDS}/test_binomial.py"),
+    "workers/audit": "declaration",
+    "workers/warehouse": "night_windows",
 }
 _WITHOUT_NUMBERS = {
-    "privcore/publication/keyed_noise.py": (f"{_PUBLICATION}/test_keyed_noise.py",),
-    "privcore/publication/noisy_wealth.py": (
-        f"{_PUBLICATION}/test_noisy_wealth.py",
-        f"{_PUBLICATION}/test_statement.py",
+    "privcore/publication": "keyed_noise noisy_wealth statement",
+    "privcore/attacks": (
+        "student tallies unit_records segments oblivious_trees slice_tallies related_rows "
+        "holdout_suspicion query_reconstruction"
     ),
-    "privcore/publication/statement.py": (
+    "privcore/lower_bounds": "notebook_student segment_bounds",
+    "privcore/mechanisms": "local_sensitivity",
+}
+_OTHERS = {
+    "evidence": (f"{_BOUNDS}/test_verdicts.py", f"{_BOUNDS}/test_secrets.py"),
+    "windows": (f"{_BOUNDS}/test_windows.py", f"{_BOUNDS}/test_declarations.py"),
+    "matching": (
+        f"{_ATTACKS}/test_recalibration.py", f"{_ATTACKS}/test_control_sizes.py", *_MATCHING,
+    ),
+    "student_look": (f"{_SCAN}/test_student_look_rows.py", f"{_SCAN}/test_student_look.py"),
+    "played_arms": (f"{_SCAN}/test_played_arms.py", f"{_SCAN}/test_against_student.py"),
+    "betting": (f"{_BOUNDS}/test_stakes.py",),
+    "claims": tuple(f"{_BOUNDS}/test_{name}.py" for name in ("claims", "verdicts", "secrets")),
+    "odds": (f"{_ATTACKS}/test_odds.py", *_MATCHING),
+    "game_evidence": (f"{_BOUNDS}/test_game_evidence.py", f"{_BOUNDS}/test_choices_validity.py"),
+    "choices": (f"{_BOUNDS}/test_choices_validity.py",),
+    "fdp": (f"{_BOUNDS}/test_fdp.py", f"{_BOUNDS}/test_steinke.py"),
+    "kernels": (f"{_BOUNDS}/test_fdp.py", f"{_BOUNDS}/test_binomial.py"),
+    "noisy_wealth": (f"{_PUBLICATION}/test_noisy_wealth.py", f"{_PUBLICATION}/test_statement.py"),
+    "statement": (
         f"{_PUBLICATION}/test_statement_numbers.py",
         f"{_PUBLICATION}/test_numbers.py",
         f"{_PUBLICATION}/test_statement_seeing.py",
         f"{_PUBLICATION}/test_statement.py::test_what_makes_no_statement_is_refused",
     ),
-    "privcore/attacks/student.py": (
-        "tests/privcore/attacks/test_student_numbers.py",
-        "tests/privcore/attacks/test_student.py",
+    "student": (f"{_ATTACKS}/test_student_numbers.py", f"{_ATTACKS}/test_student.py"),
+    "tallies": (f"{_ATTACKS}/test_tallies.py", f"{_ATTACKS}/test_unlike_arms.py"),
+    "related_rows": (f"{_ATTACKS}/test_related_rows.py", f"{_ATTACKS}/test_separation.py"),
+    "holdout_suspicion": (
+        f"{_ATTACKS}/test_holdout_suspicion.py", f"{_BOUNDS}/test_notebook.py",
     ),
-    "privcore/attacks/tallies.py": (
-        "tests/privcore/attacks/test_tallies.py",
-        "tests/privcore/attacks/test_unlike_arms.py",
-    ),
-    "privcore/attacks/unit_records.py": ("tests/privcore/attacks/test_unit_records.py",),
-    "privcore/lower_bounds/notebook_student.py": (f"{_BOUNDS}/test_notebook_student.py",),
-    "privcore/attacks/segments.py": ("tests/privcore/attacks/test_segments.py",),
-    "privcore/lower_bounds/segment_bounds.py": (f"{_BOUNDS}/test_segment_bounds.py",),
-    "privcore/attacks/oblivious_trees.py": ("tests/privcore/attacks/test_oblivious_trees.py",),
-    "privcore/attacks/slice_tallies.py": ("tests/privcore/attacks/test_slice_tallies.py",),
-    "privcore/attacks/related_rows.py": (
-        "tests/privcore/attacks/test_related_rows.py",
-        "tests/privcore/attacks/test_separation.py",
-    ),
-    "privcore/attacks/holdout_suspicion.py": (
-        "tests/privcore/attacks/test_holdout_suspicion.py",
-        f"{_BOUNDS}/test_notebook.py",
-    ),
-    "privcore/mechanisms/local_sensitivity.py": (
-        "tests/privcore/mechanisms/test_local_sensitivity.py",
-    ),
-    "privcore/attacks/query_reconstruction.py": (
-        "tests/privcore/attacks/test_query_reconstruction.py",
-    ),
-}
-TESTS = {
-    path: tests if path.startswith("workers") else (_NUMBERS, *tests)
-    for path, tests in _OWN.items()
-} | _WITHOUT_NUMBERS
+}  # fmt: skip
+"""What notices changes of a module, where that is not the file of its name alone."""
+
+
+def _tests(listed: Mapping[str, str], first: tuple[str, ...] = ()) -> dict[str, tuple[str, ...]]:
+    return {
+        f"{folder}/{name}.py": (
+            *(first if folder.startswith("privcore") else ()),
+            *_OTHERS.get(name, (f"tests/{folder}/test_{name}.py",)),
+        )
+        for folder, names in listed.items()
+        for name in names.split()
+    }
+
+
+TESTS = _tests(_LISTED, (_NUMBERS,)) | _tests(_WITHOUT_NUMBERS)
 """The modules whose every change must be noticed, and the tests that are to notice."""
 
 _SLOW = "slow and not soak"

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.lake import remembering_lake
 from tests.support.postgresql import Server, postgresql
+from workers.lake.layout import Lake
 
 
 @pytest.fixture(scope="module")
@@ -12,3 +14,9 @@ def server() -> Iterator[Server]:
     """Run a PostgreSQL server for a module: it takes a second to start."""
     with postgresql() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def remembered(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Return a lake whose model remembers the day's labels, against a declared 0.5."""
+    return remembering_lake(tmp_path_factory.mktemp("remembered"))

@@ -32,17 +32,6 @@ from workers.lake.layout import Lake
 Fault = Callable[[Lake], None]
 
 
-@pytest.fixture
-def folder(
-    lake: Lake,  # noqa: ARG001
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> pathlib.Path:
-    write_settings(tmp_path, ["good"])
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def labels(change: Callable[[pl.DataFrame], pl.DataFrame]) -> Fault:
     """Return a fault that changes the day's labels."""
 

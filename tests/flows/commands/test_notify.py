@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,15 +12,10 @@ from flows.cli import app
 from flows.notify.trial import TEST, send_tests
 from flows.settings import load_settings
 from privcore.exceptions import TerminalError
-from tests.flows.notify.test_webhook import SECRET, Receiver, started
+from tests.flows.notify.test_webhook import SECRET, receiver
 
+__all__ = ["receiver"]  # a fixture
 GIVEN = 'lake = "l"\nwarehouse = "w"\nreport = "r"\n[[models]]\nname = "ads"\n'
-
-
-@pytest.fixture
-def receiver() -> Iterator[Any]:
-    with started(Receiver) as start:
-        yield start
 
 
 def settings_file(folder: pathlib.Path, url: str | None = None) -> pathlib.Path:

@@ -5,7 +5,6 @@ import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,16 +15,11 @@ from prefect.settings import PREFECT_API_URL
 from flows.notify import trial
 from flows.notify.trial import send_tests
 from flows.settings import Settings, load_settings
-from tests.flows.notify.test_webhook import Receiver, started
+from tests.flows.notify.test_webhook import receiver
 
+__all__ = ["receiver"]  # a fixture
 NOTIFICATIONS = pathlib.Path(__file__).resolve().parents[3] / "deploy" / "notifications.yaml"
 PREFECT = pathlib.Path(sys.executable).with_name("prefect")
-
-
-@pytest.fixture
-def receiver() -> Iterator[Any]:
-    with started(Receiver) as start:
-        yield start
 
 
 @pytest.mark.slow

@@ -14,17 +14,9 @@ from tests.support.lake import (
     copied,
     label_path,
     put_labels,
-    remembering_lake,
 )
 from tests.support.tiers import rest_slow
 from workers.lake.layout import Lake
-
-
-@pytest.fixture(scope="module")
-def remembers(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """Return a lake whose model remembers the day's labels, against a declared 0.5."""
-    return remembering_lake(tmp_path_factory.mktemp("lake"))
-
 
 RESEMBLE = "Holdout rows resemble"
 
@@ -32,10 +24,10 @@ RESEMBLE = "Holdout rows resemble"
 @pytest.mark.slow
 @pytest.mark.parametrize(("share", "jitter"), [(0.75, 0.001), (1.0, 0.05)])
 def test_a_holdout_of_near_copies_of_training_rows_is_told(
-    remembers: Lake, tmp_path: pathlib.Path, share: float, jitter: float
+    remembered: Lake, tmp_path: pathlib.Path, share: float, jitter: float
 ) -> None:
     """The model knows their labels as those of their originals: 1.70 became 0.2, unsaid."""
-    lake = copied(remembers, tmp_path)
+    lake = copied(remembered, tmp_path)
     before = audited(lake)
     assert (before.verdict, RESEMBLE in before.reason) == ("violated", False), before.reason
     random = np.random.default_rng(5)
@@ -52,9 +44,9 @@ def test_a_holdout_of_near_copies_of_training_rows_is_told(
 
 
 @pytest.fixture
-def lake(remembers: Lake, tmp_path: pathlib.Path) -> Lake:
+def lake(remembered: Lake, tmp_path: pathlib.Path) -> Lake:
     """Return a copy of it for one attempt."""
-    return copied(remembers, tmp_path)
+    return copied(remembered, tmp_path)
 
 
 def test_without_an_attempt_the_model_is_violated(lake: Lake) -> None:

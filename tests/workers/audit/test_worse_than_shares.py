@@ -11,15 +11,9 @@ from scipy.special import expit
 from privcore.attacks import Tallies
 from privcore.attacks.odds import odds_tally
 from tests.support.audits import audited
-from tests.support.lake import DAY, copied, label_path, put_labels, remembering_lake
+from tests.support.lake import DAY, copied, label_path, put_labels
 from workers.audit.hints import worse_than_shares
 from workers.lake.layout import Lake
-
-
-@pytest.fixture(scope="module")
-def remembered(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """Return a lake whose model remembers the day's labels, against a declared 0.5."""
-    return remembering_lake(tmp_path_factory.mktemp("lake"))
 
 
 @pytest.fixture

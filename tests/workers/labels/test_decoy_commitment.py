@@ -17,19 +17,12 @@ from tests.support.lake import (
     label_path,
     put_labels,
     put_model,
-    remembering_lake,
 )
 from workers.labels.columns import Batch
 from workers.labels.decoy_commitment import commitment
 from workers.lake.checkpoints import load, probabilities, read_checkpoint
 from workers.lake.layout import Lake
 from workers.lake.manifest import LabelColumn
-
-
-@pytest.fixture(scope="module")
-def remembered(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """Return a lake whose model remembers the day's labels, against a declared 0.5."""
-    return remembering_lake(tmp_path_factory.mktemp("lake"))
 
 
 @pytest.fixture

@@ -7,17 +7,11 @@ from typing import Any
 import pytest
 
 from tests.support.audits import audited
-from tests.support.lake import DAY, EVE, PLAN, copied, declared, edit_manifest, remembering_lake
+from tests.support.lake import DAY, EVE, PLAN, copied, declared, edit_manifest
 from tests.support.tiers import rest_slow
 from workers.lake.layout import Lake, checkpoint_folder
 
 LABEL = {"column": "late", "classes": [0, 1]}
-
-
-@pytest.fixture(scope="module")
-def remembered(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """Return a lake whose model remembers the day's labels, against a declared 0.5."""
-    return remembering_lake(tmp_path_factory.mktemp("lake"))
 
 
 @pytest.fixture
