@@ -182,9 +182,6 @@ def images(
         Literal["small", "resnet18"],
         typer.Option(help="The architecture; with resnet18, PATE-FM's is WRN-28-4."),
     ] = "small",
-    teachers: Annotated[
-        int, typer.Option(help="PATE-FM's teachers, at scale 1 (800 in the cited code).")
-    ] = 25,
 ) -> "Study":
     """Train on private labels of images, and attack: tables 1, 4, 6 and figures 1, 5 of a paper.
 
@@ -194,7 +191,7 @@ def images(
     """
     from flows.study import images as image_study
 
-    return image_study.study(path, output, scale=scale, network=network, teachers=teachers)
+    return image_study.study(path, output, scale=scale, network=network)
 
 
 @app.command()

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from flows.study.cells import Cell, CellRow, Computed
-from flows.study.drawing import DASHED, Axis, chart, colored, points_of, printed_at
+from flows.study.drawing import Axis, chart, colored, points_of, printed_at
 from flows.study.runner import Shown, Study
 from privcore.upper_bounds import (
     LeakageCurve,
@@ -168,7 +168,6 @@ def shown(found: Computed) -> Shown:
 
 
 def _curves(leakage: pl.DataFrame) -> list[LeakageCurve]:
-    """Return the rows as curves, which `published_leakage` takes."""
     keys = ("noise_multiplier", "epsilon")
     return [
         LeakageCurve(
@@ -180,7 +179,6 @@ def _curves(leakage: pl.DataFrame) -> list[LeakageCurve]:
 
 
 def _charts(data: Mapping[str, pl.DataFrame]) -> dict[str, Any]:
-    """Return a drawing for each figure's rows, under the same name."""
     dense = "Leaked bits under DP-SGD, sampling rate 20%, 500 steps, delta 3e-7"
     usual = "Leaked bits of a secret under DP-SGD, delta 3e-7"
     success = data["success"].with_columns(pl.col("bound").replace_strict(_BOUNDS))
@@ -195,7 +193,7 @@ def _charts(data: Mapping[str, pl.DataFrame]) -> dict[str, Any]:
             y=Axis("success of one guess, at most"),
             colors=colored(_BOUNDS.values(), "red blue green orange grey"),
             size=_SMALL,
-            lines=DASHED,
+            marks="dashed",
         ),
         "advantage": _advantage_chart(data["advantage"]),
         "leakage_by_bits": _by_bits(data["leakage_by_bits"], usual),
@@ -207,7 +205,6 @@ def _charts(data: Mapping[str, pl.DataFrame]) -> dict[str, Any]:
 
 
 def _by_bits(data: pl.DataFrame, title: str) -> Any:
-    """Leaked bits against the secret's bits, a panel per noise multiplier."""
     panel = "noise {noise_multiplier:g}, epsilon {epsilon:.2f}"
     return chart(
         points_of(data.to_dicts(), "secret_bits", _LEAKAGE, panel=panel),
@@ -216,12 +213,11 @@ def _by_bits(data: pl.DataFrame, title: str) -> Any:
         y=Axis("bits leaked, at most"),
         colors=colored(_LEAKAGE.values(), "red blue grey"),
         size=_SMALL,
-        lines=DASHED,
+        marks="dashed",
     )
 
 
 def _by_epsilon(data: pl.DataFrame) -> Any:
-    """The leaked share of secrets against epsilon, a line per length."""
     shares = data.with_columns(share=pl.col("leaked") / pl.col("secret_bits")).to_dicts()
     lengths = [f"{bits:g} bits" for bits in data["secret_bits"].unique().sort()]
     return chart(
@@ -234,7 +230,6 @@ def _by_epsilon(data: pl.DataFrame) -> Any:
 
 
 def _advantage_chart(data: pl.DataFrame) -> Any:
-    """Advantage against epsilon, a panel per distribution of secrets."""
     points = points_of(data.to_dicts(), "epsilon", {"advantage": "{rank}"}, panel="{secrets}")
     return chart(
         points + _ADVANTAGES,
@@ -243,12 +238,11 @@ def _advantage_chart(data: pl.DataFrame) -> Any:
         y=Axis("advantage, at most"),
         colors={"most": "red", "median": "blue", "least": "grey"},
         size=(150, 170),
-        lines=DASHED,
+        marks="dashed",
     )
 
 
 def _by_steps(data: pl.DataFrame) -> Any:
-    """Leaked bits of one long secret against training steps, a line per noise."""
     noises = [f"noise {noise:g}" for noise in data["noise_multiplier"].unique().sort()]
     return chart(
         points_of(data.to_dicts(), "steps", {"leaked": "noise {noise_multiplier:g}"}),
@@ -260,7 +254,6 @@ def _by_steps(data: pl.DataFrame) -> Any:
 
 
 def _noise_chart(data: pl.DataFrame) -> Any:
-    """The noise needed against eta: a line per number of records for DP, one for RIP."""
     records = data["records"].unique().sort().to_list()
     rip = "RIP, any n"
     # Sigma is 1 to ten digits for each of these n, so one line stands for all.
@@ -273,5 +266,5 @@ def _noise_chart(data: pl.DataFrame) -> Any:
         colors=colored(
             (rip, *(f"DP, n = {count}" for count in records)), "red blue green orange grey"
         ),
-        lines=DASHED,
+        marks="dashed",
     )

@@ -90,7 +90,7 @@ _FIGURE, _LOWER, _LOSS = "paper's figure ± deviation", "epsilon_lower", "test l
 ROWS = 1_000_000  # a day, as in the paper; 80% of it is trained on
 CANARIES = 200_000  # of the training records, in the paper's protocol; all where there are fewer
 PLAN = Plan(power=2.0, repetitions=100, significance=0.05, delta=1e-5, seed=SEED)
-_DAYS = (dt.date(2026, 1, 1), dt.date(2026, 1, 2))
+PROXY_DAY, TARGET_DAY = dt.date(2026, 1, 1), dt.date(2026, 1, 2)
 _SMALLEST = 1e-15
 _PREFIX = "study-criteo-"
 _OF_AUDIT = (
@@ -102,13 +102,10 @@ _OF_AUDIT = (
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """Folders of the two days; `synthetic` where they were made up."""
+    """The lake that has both days, and the data set's name, which says whether they are made up."""
 
     lake: Lake
     dataset: str
-    proxy: dt.date
-    target: dt.date
-    synthetic: bool
 
 
 def study(output: pathlib.Path, *, scale: float, files: Sequence[pathlib.Path] = ()) -> Study:
@@ -124,12 +121,11 @@ def study(output: pathlib.Path, *, scale: float, files: Sequence[pathlib.Path] =
         raise InvalidInputError("--input", [str(path) for path in files], rule)
     days = _own_days(output, max(4_000, round(ROWS * scale)), files)
     for number, trees in enumerate(TREES):
-        if not days.lake.exists(checkpoint_folder(_proxy(trees), days.proxy)):
+        if not days.lake.exists(checkpoint_folder(_proxy(trees), PROXY_DAY)):
             announce("Proxies", number, len(TREES))
             _train_proxy(days, trees)
             announce("Proxies", number + 1, len(TREES))
-    found_rows = sum(shard.rows for shard in list_shards(days.lake, days.dataset, days.target))
-    synthetic, first, last = days.synthetic, days.proxy, days.target
+    found_rows = sum(shard.rows for shard in list_shards(days.lake, days.dataset, TARGET_DAY))
     return Study(
         "Criteo",
         "Private labels on clicks, by mechanism and epsilon",
@@ -139,11 +135,9 @@ def study(output: pathlib.Path, *, scale: float, files: Sequence[pathlib.Path] =
         lambda found: shown(
             pl.concat(found.rows.filter(mechanism=name) for name in MECHANISMS),
             days.dataset,
-            f"{first} and {last}",
-            synthetic=synthetic,
         ),
         _scale(found_rows),
-        data="synthetic data" if synthetic else "",
+        data="" if files else "synthetic data",
     )
 
 
@@ -179,7 +173,7 @@ def _own_days(output: pathlib.Path, rows: int, files: Sequence[pathlib.Path]) ->
     """Bring two days into a lake in the study's folder, unless an earlier run did."""
     dataset = DATASET if files else SYNTHETIC_DATASET
     lake = Lake(str(output / f"lake-{dataset}-{rows}"))
-    for number, day in enumerate(_DAYS):
+    for number, day in enumerate((PROXY_DAY, TARGET_DAY)):
         if lake.exists(labels_folder(dataset, day)):
             pass
         elif files:
@@ -187,7 +181,7 @@ def _own_days(output: pathlib.Path, rows: int, files: Sequence[pathlib.Path]) ->
         else:
             write_synthetic_day(lake, day, number=number, rows=rows, seed=SEED)
         announce("Days of clicks", number + 1, 2)
-    return Days(lake, dataset, *_DAYS, synthetic=not files)
+    return Days(lake, dataset)
 
 
 def _scale(rows: int) -> float:
@@ -204,7 +198,7 @@ def compute(days: Days, cell: Cell) -> list[CellRow]:
     if isinstance(method, MultiStage):
         method = replace(method, floor=0.0)
     random = generator(SEED, mechanism, f"{method.epsilon:g}", "mechanism")
-    data, learner = _data(days, days.target), _learner(days, days.target, trees)
+    data, learner = _data(days, TARGET_DAY), _learner(days, TARGET_DAY, trees)
     model = method.fit(data, learner, random=random, executor=InProcess())
     return [_audited(days, mechanism, method, trees, model)]
 
@@ -213,14 +207,14 @@ def _label_files(days: Days) -> list[tuple[str, int, int]]:
     """Return what tells the two days' labels from others: names, sizes, times of change."""
     return [
         (file.name, file.size, file.changed_ns)
-        for day in (days.proxy, days.target)
+        for day in (PROXY_DAY, TARGET_DAY)
         for file in days.lake.label_files(days.dataset, day)
     ]
 
 
 def _pate(days: Days, trees: str) -> Iterator[CellRow]:
     """The teachers vote once; each noise and epsilon makes a student of its own."""
-    data, learner = _data(days, days.target), _learner(days, days.target, trees)
+    data, learner = _data(days, TARGET_DAY), _learner(days, TARGET_DAY, trees)
     teachers = min(TEACHERS, data.records // 50)
     class_of = Pate(
         math.inf, delta=PLAN.delta, teachers=teachers, queries=QUERIES, answers="sample"
@@ -253,10 +247,10 @@ def _proxy(trees: str) -> str:
 
 def _train_proxy(days: Days, trees: str) -> None:
     recipe = Recipe(_proxy(trees), days.dataset, LABEL, FEATURES, parameters=PARAMETERS)
-    data, learner = _data(days, days.proxy), _learner(days, days.proxy, trees)
+    data, learner = _data(days, PROXY_DAY), _learner(days, PROXY_DAY, trees)
     plain = MultiStage(math.inf)
     model = plain.fit(data, learner, random=generator(SEED), executor=InProcess())
-    write_model(days.lake, TrainingJob(recipe, days.proxy, SEED), model)
+    write_model(days.lake, TrainingJob(recipe, PROXY_DAY, SEED), model)
 
 
 def _audited(
@@ -272,13 +266,13 @@ def _audited(
         declared_at=dt.datetime(2026, 1, 1, tzinfo=dt.UTC),
     )
     recipe = Recipe(name, days.dataset, LABEL, FEATURES, method, privacy, PARAMETERS)
-    proxy = read_checkpoint(lake, _proxy(trees), days.proxy)
+    proxy = read_checkpoint(lake, _proxy(trees), PROXY_DAY)
     write_checkpoint(lake, proxy.manifest.model_dump() | {"model": name}, proxy.content)
-    write_model(lake, TrainingJob(recipe, days.target, SEED), model)
-    audit = run_audit(lake, name, days.target, plan=PLAN, executor=InProcess()).audit
+    write_model(lake, TrainingJob(recipe, TARGET_DAY, SEED), model)
+    audit = run_audit(lake, name, TARGET_DAY, plan=PLAN, executor=InProcess()).audit
     if audit.status != "evaluated":
         raise InvalidInputError(name, audit.status, audit.reason)
-    log_loss, answers = _answers(lake, recipe, days)
+    log_loss, answers = _answers(lake, recipe)
     return {
         "mechanism": mechanism,
         "trees": trees,
@@ -291,12 +285,12 @@ def _audited(
     }
 
 
-def _answers(lake: Lake, recipe: Recipe, days: Days) -> tuple[float, Answers]:
+def _answers(lake: Lake, recipe: Recipe) -> tuple[float, Answers]:
     """Return the target's log-loss, and both models' answers on its day's training records."""
-    checkpoints = [read_checkpoint(lake, recipe.model, day) for day in (days.target, days.proxy)]
+    checkpoints = [read_checkpoint(lake, recipe.model, day) for day in (TARGET_DAY, PROXY_DAY)]
     models = [load(checkpoint) for checkpoint in checkpoints]
     losses, parts = [], []
-    for shard in list_shards(lake, recipe.dataset, days.target):
+    for shard in list_shards(lake, recipe.dataset, TARGET_DAY):
         rows = read_shard(lake, shard, label=recipe.label, features=recipe.features)
         predicted, expected = (
             probabilities(model, checkpoint.manifest, rows.features, threads=1)
@@ -311,15 +305,16 @@ def _answers(lake: Lake, recipe: Recipe, days: Days) -> tuple[float, Answers]:
     return log_loss, Answers(target, proxy, labels)
 
 
-def shown(models: pl.DataFrame, dataset: str, days: str, *, synthetic: bool) -> Shown:
+def shown(models: pl.DataFrame, dataset: str) -> Shown:
     """Return what there is to show of all models, trained on a data set's days."""
+    synthetic = dataset == SYNTHETIC_DATASET
     name = "criteo_synthetic" if synthetic else "criteo"
     kind = "SYNTHETIC clicks" if synthetic else "clicks"
     best, whole = (models.filter(trees=trees) for trees in TREES)
     return Shown(
-        sentences(best, whole, dataset, synthetic=synthetic),
+        sentences(best, whole, dataset),
         [
-            _models_table(best, f"{kind}: {dataset}, {days}"),
+            _models_table(best, f"{kind}: {dataset}, {PROXY_DAY} and {TARGET_DAY}"),
             _models_table(whole, "The same, where all 100 trees of each model answer"),
             _fall_table(best),
             _order_table(best),
@@ -331,7 +326,6 @@ def shown(models: pl.DataFrame, dataset: str, days: str, *, synthetic: bool) -> 
 
 
 def _models_table(models: pl.DataFrame, title: str) -> StudyTable:
-    """A row per mechanism and epsilon: the paper's protocol beside the honest bound."""
     return table_of(
         title,
         (row for mechanism in MECHANISMS for row in by_epsilon(models, mechanism)),
@@ -373,7 +367,6 @@ def published(models: pl.DataFrame) -> list[Published]:
 def _beside(
     row: CellRow, mechanism: str, printed: tuple[float, float | None] | None
 ) -> tuple[str, str, bool, str]:
-    """Return what is printed, ours, whether they agree, and why they may not."""
     loss, why = row["test_log_loss"], _SETTINGS
     if mechanism in _FREE_CHOICES:
         why += f"; {_FREE_CHOICES[mechanism]}"
@@ -426,7 +419,6 @@ def order_of(models: pl.DataFrame, epsilon: str) -> str:
 
 
 def _fall_table(models: pl.DataFrame) -> StudyTable:
-    """The paper's figure by epsilon, and whether it falls, a row per mechanism."""
     rows = [
         {"mechanism": mechanism, "rose": ", ".join(rises(models, mechanism))}
         | {row["epsilon"]: row["epsilon_paper"] for row in by_epsilon(models, mechanism)}
@@ -440,7 +432,6 @@ def _fall_table(models: pl.DataFrame) -> StudyTable:
 
 
 def _order_table(models: pl.DataFrame) -> StudyTable:
-    """The order of mechanisms by the paper's figure, a row per epsilon."""
     return table_of(
         "Mechanisms by the paper's figure, largest first (~ within two standard errors)",
         ({"epsilon": f"{epsilon:g}"} for epsilon in EPSILONS),
@@ -449,10 +440,9 @@ def _order_table(models: pl.DataFrame) -> StudyTable:
     )
 
 
-def sentences(
-    models: pl.DataFrame, whole: pl.DataFrame, dataset: str, *, synthetic: bool
-) -> list[str]:
+def sentences(models: pl.DataFrame, whole: pl.DataFrame, dataset: str) -> list[str]:
     """Return what the study says in words, with its seeds and its terms."""
+    synthetic = dataset == SYNTHETIC_DATASET
     first = models.row(0, named=True)
     data = (
         "The clicks are synthetic, made up in the shape of Criteo's logs: no figure here says "
@@ -508,7 +498,6 @@ def sentences(
 
 
 def _chart(models: pl.DataFrame, title: str) -> Any:
-    """The paper's figure, the bound and the log-loss against epsilon, a line per mechanism."""
     rows = models.to_dicts()
     printed = printed_points(TABLE_2, _FIGURE) + printed_points(TABLE_5, _LOSS)
     return chart(

@@ -60,24 +60,10 @@ class Axis:
         return kind(f"{field}:Q", axis=axis, scale=scale)
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """Style of a series.
-
-    Attributes:
-        joined: whether it is a line; else it is points.
-        dots: whether a line has a dot at each value.
-        dashes: what lines differ in by their dashes, besides by their colour.
-    """
-
-    joined: bool = True
-    dots: bool = True
-    dashes: Literal["series", "style"] | None = None
-
-
-LINES = Lines()
-DASHED = Lines(dots=False, dashes="series")
-"""Lines that coincide in places: no dots, and dashes that tell them apart."""
+Marks = Literal["points", "lines", "dashed", "styles"]
+"""How values are marked: by points, by lines with dots, by lines without dots that coincide in
+places (dashes tell the series apart), or by lines with dots and dashes by `style`.
+"""
 
 
 def points_of(
@@ -132,7 +118,7 @@ def chart(
     y: Axis,
     colors: Mapping[str, str],
     size: tuple[int, int] = (440, 260),
-    lines: Lines = LINES,
+    marks: Marks = "lines",
 ) -> Any:
     """Return the drawing: lines or points, error bars, and diamonds at what a paper prints.
 
@@ -144,7 +130,7 @@ def chart(
         y: the axis upwards.
         colors: each series' colour, one of `COLORS`, in the order of the legend.
         size: of a panel, in pixels.
-        lines: the style of the series.
+        marks: how the values of the series are marked.
     """
     blank = {"panel": "", "style": "", "low": None, "high": None, "printed": False}
     points = [{**blank, **point} for point in points]
@@ -156,11 +142,12 @@ def chart(
     color = alt.Color("series:N", title=None, sort=list(colors), scale=scale)
     upwards = y.channel(alt.Y, "y")
     mark = base.mark_point(filled=True)
-    if lines.joined:
-        mark = base.mark_line(point=lines.dots, strokeWidth=1.75)
+    if marks != "points":
+        mark = base.mark_line(point=marks != "dashed", strokeWidth=1.75)
     series = mark.transform_filter("!datum.printed").encode(x=along, y=upwards, color=color)
-    if lines.dashes:
-        series = series.encode(strokeDash=_dashes(lines.dashes, list(colors)))
+    if marks in {"dashed", "styles"}:
+        # For readers who cannot see the colours, and where lines coincide.
+        series = series.encode(strokeDash=_dashes(marks, list(colors)))
     bars = base.mark_rule(strokeWidth=1.25).transform_filter("isValid(datum.low)")
     bars = bars.encode(x=along, y=y.channel(alt.Y, "low"), y2="high:Q", color=color)
     layers = [bars, series]
@@ -180,9 +167,8 @@ def chart(
     return styled(drawn, title)
 
 
-def _dashes(field: str, series: list[str]) -> alt.StrokeDash:
-    """Dashes, for readers who cannot see the colours and where lines coincide."""
-    if field == "style":
+def _dashes(marks: Marks, series: list[str]) -> alt.StrokeDash:
+    if marks == "styles":
         legend = alt.Legend(symbolType="stroke", symbolSize=300)
         return alt.StrokeDash("style:N", title=None, legend=legend)
     scale = alt.Scale(

@@ -102,27 +102,22 @@ class ImageHalves:
 
 
 def study(
-    path: pathlib.Path,
-    output: pathlib.Path,
-    *,
-    scale: float,
-    network: str = "small",
-    teachers: int = PATE.teachers,
+    path: pathlib.Path, output: pathlib.Path, *, scale: float, network: str = "small"
 ) -> Study:
     """Return the study, whose proxy is trained: every mechanism at every epsilon.
 
     PATE-FM has fewer teachers at a smaller scale, so that each has as many labels.
 
     Raises:
-        InvalidInputError: a number of teachers out of its range, or images that cannot be read.
+        InvalidInputError: images that cannot be read, or too few for the teachers.
     """
     images = read_images(path, seed=SEED)
     shuffled = generator(SEED, "halves").permutation(len(images.train.labels))
     half = round(scale * len(shuffled)) // 2
-    taught = max(2, round(scale * teachers))
-    if teachers < 1 or taught > half:
-        rule = f"it is at least 1, and each teacher has one of {half:,} labels"
-        raise InvalidInputError("--teachers", teachers, rule)
+    taught = max(2, round(scale * PATE.teachers))
+    if taught > half:
+        rule = f"each of PATE-FM's {taught} teachers has one of {half:,} labels"
+        raise InvalidInputError("--scale", scale, rule)
     first, second = (images.train.take(shuffled[at : at + half]) for at in (0, half))
     content = hashlib.sha256(first.pixels.tobytes() + second.pixels.tobytes())
     content.update(first.labels.tobytes() + second.labels.tobytes())
@@ -308,7 +303,6 @@ def shown(models: pl.DataFrame, source: str, network: str, scale: float) -> Show
 
 
 def _table(models: pl.DataFrame, title: str) -> StudyTable:
-    """A row per mechanism and epsilon, and the control's."""
     return table_of(
         title,
         models.to_dicts(),
@@ -330,7 +324,6 @@ def _table(models: pl.DataFrame, title: str) -> StudyTable:
 
 
 def _attacks(models: pl.DataFrame) -> StudyTable:
-    """A row per mechanism and epsilon: three attacks on as many images."""
     rows = models.to_dicts()
     columns: dict[str, Show] = {"mechanism": "{mechanism}", "epsilon": "{epsilon}"}
     for short, name in ATTACKS.items():
@@ -340,7 +333,6 @@ def _attacks(models: pl.DataFrame) -> StudyTable:
 
 
 def _figure(attack: str) -> str:
-    """Return the format of an attack's figure."""
     return f"{{{attack}_epsilon_paper:.2f}} ± {{{attack}_epsilon_paper_deviation:.2f}}"
 
 
@@ -385,7 +377,6 @@ def _drawn(row: CellRow) -> list[Published]:
 
 
 def _beside(row: CellRow, place: str, cell: tuple[float, float | None]) -> tuple[str, str, bool]:
-    """Return what is printed, ours, and whether they agree."""
     value, deviation = cell
     if deviation is None:
         accuracy = 100.0 * row["test_accuracy"]
@@ -434,7 +425,6 @@ def sentences(models: pl.DataFrame, source: str, network: str, scale: float) -> 
 
 
 def _chart(models: pl.DataFrame, title: str) -> Any:
-    """The paper's figure and the accuracy against epsilon, a line per mechanism."""
     rows = models.filter(pl.col("mechanism") != CONTROL).to_dicts()
     return chart(
         [

@@ -18,7 +18,7 @@ from scipy.stats import binomtest
 
 from flows.report.study_page import StudyTable
 from flows.study.cells import Cell, CellRow, blocks
-from flows.study.drawing import Axis, Lines, chart, colored, points_of, printed_at
+from flows.study.drawing import Axis, chart, colored, points_of, printed_at
 from flows.study.runner import Shown, Study
 from flows.study.tables import Show, paragraphs, same_share, table_of
 from privcore.attacks import (
@@ -324,7 +324,6 @@ def means(runs: pl.DataFrame, figure: str) -> list[CellRow]:
 
 
 def _figure_table(figure: str, found: list[CellRow]) -> StudyTable:
-    """The mean counts of one figure."""
     title, key = _FIGURES[figure]
     columns: dict[str, Show] = {
         key: f"{{{key}}}" if key == "names" else f"{{{key}:g}}",
@@ -435,7 +434,6 @@ def sentences(runs: pl.DataFrame, columns: int, by_epsilon: str, scale: float) -
 
 
 def _chart(figure: str, found: list[CellRow], *, acs: bool) -> Any:
-    """Mean counts of the attacks, and the limits of any attack, of one figure."""
     title, key = _FIGURES[figure]
     rows = [{**row, "x": _label(row[key])} for row in found]
     order = [row["x"] for row in rows]
@@ -453,7 +451,7 @@ def _chart(figure: str, found: list[CellRow], *, acs: bool) -> Any:
         y=Axis(f"records of {RECORDS}", domain=(0.0, 100.0)),
         colors=colored(_NAMES.values(), "grey green blue red orange"),
         size=(max(300, 46 * len(order)), 240),
-        lines=Lines(joined=key != "names"),
+        marks="points" if key == "names" else "lines",
     )
 
 

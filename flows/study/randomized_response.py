@@ -360,17 +360,14 @@ def _tightness(place: str, setting: str, found: pl.DataFrame) -> list[Published]
     }[place]
     rows = [("epsilon below 1", low, *of_low), ("epsilon 1 to 4", middle, *of_middle)]
     return [
-        _statement(place, f"{quantity}, {setting}", printed, part, agrees=agrees, remark=remark)
+        Published(
+            *(TITLE, place, f"{quantity}, {setting}", printed, _listed(part)),
+            agrees,
+            "" if agrees else remark,
+        )
         for quantity, part, printed, agrees, remark in rows
         if part
     ]
-
-
-def _statement(
-    place: str, quantity: str, printed: str, means: dict[float, float], *, agrees: bool, remark: str
-) -> Published:
-    computed = _listed(means)
-    return Published(TITLE, place, quantity, printed, computed, agrees, "" if agrees else remark)
 
 
 def _listed(means: dict[float, float]) -> str:
@@ -395,7 +392,6 @@ def _shifted(shifts: pl.DataFrame, fraction: float) -> Published:
 
 
 def _bounds_table(found: pl.DataFrame) -> StudyTable:
-    """Gaussian and pure families side by side, from the true posterior."""
     power = found.filter(proxy="posterior", score="power")
     ratio = found.filter(proxy="posterior", score="log_ratio", fraction=0.01)
     measured: dict[tuple[int, float], dict[str, str]] = {}
@@ -415,7 +411,6 @@ def _bounds_table(found: pl.DataFrame) -> StudyTable:
 
 
 def _shifts_table(found: pl.DataFrame) -> StudyTable:
-    """The Gaussian bounds by shift, a row per epsilon and fraction."""
     wide = found.filter(family="gaussian").pivot(
         "shift", index=["epsilon", "fraction"], values="mean"
     )
@@ -461,7 +456,6 @@ def sentences(found: pl.DataFrame, anew: pl.DataFrame, records: int) -> list[str
 
 
 def _bounds_chart(found: pl.DataFrame) -> Any:
-    """Measured against true epsilon, a panel per number of classes."""
     rows = found.filter(proxy="posterior", score="power").with_columns(
         pl.col("family").replace_strict(_FAMILIES)
     )
@@ -488,7 +482,6 @@ def _bounds_chart(found: pl.DataFrame) -> Any:
 
 
 def _shifts_chart(shifts: pl.DataFrame) -> Any:
-    """The Gaussian bounds at 1% guesses against the shift, a line per epsilon."""
     found = shifts.filter(pl.col("shift") > 0.0, family="gaussian", fraction=0.01)
     names = [f"epsilon {epsilon:g}" for epsilon in found["epsilon"].unique().sort()]
     return chart(

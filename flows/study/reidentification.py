@@ -19,7 +19,7 @@ from scipy.special import expit
 from scipy.stats import binomtest
 
 from flows.study.cells import Cell, CellRow
-from flows.study.drawing import Axis, Lines, chart, colored, points_of
+from flows.study.drawing import Axis, chart, colored, points_of
 from flows.study.runner import Shown, Study
 from flows.study.tables import binomial_error, paragraphs, table_of
 from privcore.attacks import (
@@ -303,7 +303,6 @@ def sentences(best: pl.DataFrame, plays: int, scale: float) -> list[str]:
 
 
 def _chart(best: pl.DataFrame) -> Any:
-    """Accuracy against eta, a panel for each statistic."""
     panel, limit, error = "{statistic}", "1/2 + eta", {"accuracy": "error"}
     found, told = best.to_dicts(), {"accuracy": "{noise}"}
     once = best.filter(noise=LEAST, attack="optimal").to_dicts()
@@ -317,5 +316,5 @@ def _chart(best: pl.DataFrame) -> Any:
         y=Axis("told right", domain=(0.4, 1.0)),
         colors=colored((*NOISES, limit), "green grey blue red"),
         size=(210, 200),
-        lines=Lines(dashes="style"),
+        marks="styles",
     )

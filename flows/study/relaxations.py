@@ -5,7 +5,9 @@ Kifer, Ding and Zhang): Tables 1 to 4 and Figure 2, on the Bank Marketing data o
 and what its countermeasures cost.
 """
 
+import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +16,7 @@ import polars as pl
 
 from flows.report.study_page import StudyTable
 from flows.study.cells import Cell, CellRow, Computed, blocks
-from flows.study.drawing import Axis, Lines, chart, points_of, printed_at
+from flows.study.drawing import Axis, chart, points_of, printed_at
 from flows.study.runner import Shown, Study
 from flows.study.tables import binomial_error, paragraphs, table_of
 from privcore.attacks import (
@@ -65,16 +67,6 @@ _PROTECTION = {1: "IDP", 0: "no protection"}
 _SEARCH = {"published": "published", "halving": "ours"}
 COLUMN, LEAST_EPSILON, MOST_QUERIES = "age", 0.01, 100.0
 """What countermeasures are tried on, and two of their limits."""
-_TITLES = {
-    "none": "no protection",
-    "recommended": "noise as IDP recommends it",
-    "integers": "answers rounded to integers",
-    "bits": "answers rounded to 0 or 1",
-    "always": "noise in every answer",
-    "least-epsilon": f"at least epsilon {LEAST_EPSILON:g} a query",
-    "limit": f"at most {MOST_QUERIES:g} queries",
-    "noisy-count": "noise on the count (differential privacy)",
-}
 _COUNTED = "a count has no error: the search, the order of columns or the table is another"
 BOUNDS: dict[str, tuple[float, float]] = {
     "balance": (-1e5, 1e6),
@@ -107,6 +99,7 @@ class Countermeasure:
     that are answered, `least_epsilon` the least that a query claims.
     """
 
+    title: str
     mechanism: QueryMechanism
     rule: NoiseRule
     k: int = 1
@@ -116,16 +109,28 @@ class Countermeasure:
 
 
 COUNTERMEASURES = {
-    "none": Countermeasure(Unprotected(), NotZeroOrOne(), k=0),
-    "recommended": Countermeasure(KLaplace(), NotZeroOrOne()),
-    "integers": Countermeasure(RoundedToInteger(KLaplace()), NotZeroOrOne()),
-    "bits": Countermeasure(RoundedToBit(KLaplace()), Disagreement(45)),
-    "always": Countermeasure(KLaplace(added_sensitivity=1.0), VarianceAbove(1000)),
-    "least-epsilon": Countermeasure(
-        KLaplace(), NotZeroOrOne(), epsilon=LEAST_EPSILON, least_epsilon=LEAST_EPSILON
+    "none": Countermeasure("no protection", Unprotected(), NotZeroOrOne(), k=0),
+    "recommended": Countermeasure("noise as IDP recommends it", KLaplace(), NotZeroOrOne()),
+    "integers": Countermeasure(
+        "answers rounded to integers", RoundedToInteger(KLaplace()), NotZeroOrOne()
     ),
-    "limit": Countermeasure(KLaplace(), NotZeroOrOne(), queries=MOST_QUERIES),
-    "noisy-count": Countermeasure(NoisyCountThreshold(), Disagreement(15)),
+    "bits": Countermeasure("answers rounded to 0 or 1", RoundedToBit(KLaplace()), Disagreement(45)),
+    "always": Countermeasure(
+        "noise in every answer", KLaplace(added_sensitivity=1.0), VarianceAbove(1000)
+    ),
+    "least-epsilon": Countermeasure(
+        f"at least epsilon {LEAST_EPSILON:g} a query",
+        KLaplace(),
+        NotZeroOrOne(),
+        epsilon=LEAST_EPSILON,
+        least_epsilon=LEAST_EPSILON,
+    ),
+    "limit": Countermeasure(
+        f"at most {MOST_QUERIES:g} queries", KLaplace(), NotZeroOrOne(), queries=MOST_QUERIES
+    ),
+    "noisy-count": Countermeasure(
+        "noise on the count (differential privacy)", NoisyCountThreshold(), Disagreement(15)
+    ),
 }
 """Sections 3.2.1, 3.6 and 5.1. The paper prints no figure of them; these are counted here."""
 
@@ -348,15 +353,9 @@ def published(data: dict[str, pl.DataFrame]) -> list[Published]:
 
     Table 1 is simulated. All else are counts on the paper's own table, the same at any scale.
     """
-    linked = (("balance", _BALANCE), ("full record", _FULL_RECORD))
-    tables = data["tables"].filter(search="published").to_dicts()
-    balance = data["columns"].filter(search="published", k=1, name="balance")
-    return [
-        *(_simulated(row) for row in data["variance"].to_dicts()),
-        *(_told(row) for row in data["membership"].sort("k", descending=True).to_dicts()),
-        *(_linked(data["attributes"], *target, k) for target in linked for k in _PROTECTION),
-        *(_whole_table(row) for row in tables),
-        *(_balance_alone(row) for row in balance.to_dicts()),
+    return [_simulated(row) for row in data["variance"].to_dicts()] + [
+        Published(PAPER, *found, agrees, "" if agrees else _COUNTED, exact=True)
+        for *found, agrees in _counted(data)
     ]
 
 
@@ -373,48 +372,37 @@ def _simulated(row: CellRow) -> Published:
     return Published(PAPER, "Table 1", quantity, f"{printed:.5%}", ours, agrees, remark)
 
 
-def _told(row: CellRow) -> Published:
-    """Table 2: queries to tell whether a person is in the table."""
-    each, right = row["queries"] / row["persons"], row["right"] == row["persons"]
-    printed = _MEMBERSHIP[row["k"]]
-    quantity = f"queries for membership, {_PROTECTION[row['k']]}"
-    ours = f"{each:g}; {row['right']:,} of {row['persons']:,} persons told right"
-    return _counted("Table 2", quantity, f"{printed}", ours, agrees=each == printed and right)
-
-
-def _whole_table(row: CellRow) -> Published:
-    """Table 4: queries for all cells."""
-    quantity = f"queries for the whole table, {_PROTECTION[row['k']]}"
-    printed, ours = f"{_TOTALS[row['k']]:,}", f"{row['queries']:,}"
-    return _counted("Table 4", quantity, printed, ours, agrees=printed == ours)
-
-
-def _balance_alone(row: CellRow) -> Published:
-    """Figure 2: the number that is printed of it."""
-    printed = f"{_BALANCE_ALONE:,}; {_BALANCE_DISTINCT:,}"
-    ours = f"{row['queries']:,}; {row['distinct']:,}"
-    quantity = "balance alone: queries, and its distinct values"
-    return _counted("Fig 2", quantity, printed, ours, agrees=printed == ours)
-
-
-def _linked(found: pl.DataFrame, target: str, printed: float, k: int) -> Published:
-    """Table 3: queries for one attribute, and for the rest of a record."""
-    rows = found.filter(k=k) if target == "full record" else found.filter(k=k, name=target)
-    persons, queries = int(rows["persons"][0]), rows["queries"].sum()
-    all_right = bool((rows["right"] == rows["persons"]).all())
-    quantity = f"queries for {target} of a person unique on five attributes, {_PROTECTION[k]}"
-    ours = f"{queries / persons:.4f}; {persons:,} persons{'' if all_right else ', NOT ALL RIGHT'}"
-    agrees = round(queries / persons, 1) == printed and persons == _PERSONS and all_right
-    return _counted("Table 3", quantity, f"{printed}", ours, agrees=agrees)
-
-
-def _counted(place: str, quantity: str, printed: str, ours: str, *, agrees: bool) -> Published:
-    remark = "" if agrees else _COUNTED
-    return Published(PAPER, place, quantity, printed, ours, agrees, remark, exact=True)
+def _counted(data: dict[str, pl.DataFrame]) -> Iterator[tuple[str, str, str, str, bool]]:
+    """Yield place and quantity of what is printed, itself, ours and whether both are the same."""
+    for row in data["membership"].sort("k", descending=True).to_dicts():
+        each, right = row["queries"] / row["persons"], row["right"] == row["persons"]
+        quantity, told = f"queries for membership, {_PROTECTION[row['k']]}", _MEMBERSHIP[row["k"]]
+        ours = f"{each:g}; {row['right']:,} of {row['persons']:,} persons told right"
+        yield "Table 2", quantity, f"{told}", ours, each == told and right
+    linked = (("balance", _BALANCE), ("full record", _FULL_RECORD))
+    for (target, mean), k in itertools.product(linked, _PROTECTION):
+        rows = data["attributes"].filter(k=k)
+        rows = rows if target == "full record" else rows.filter(name=target)
+        persons, queries = int(rows["persons"][0]), rows["queries"].sum()
+        all_right = bool((rows["right"] == rows["persons"]).all())
+        protected = f"a person unique on five attributes, {_PROTECTION[k]}"
+        ours = (
+            f"{queries / persons:.4f}; {persons:,} persons{'' if all_right else ', NOT ALL RIGHT'}"
+        )
+        agrees = round(queries / persons, 1) == mean and persons == _PERSONS and all_right
+        yield "Table 3", f"queries for {target} of {protected}", f"{mean}", ours, agrees
+    for row in data["tables"].filter(search="published").to_dicts():
+        quantity = f"queries for the whole table, {_PROTECTION[row['k']]}"
+        printed, ours = f"{_TOTALS[row['k']]:,}", f"{row['queries']:,}"
+        yield "Table 4", quantity, printed, ours, printed == ours
+    for row in data["columns"].filter(search="published", k=1, name="balance").to_dicts():
+        printed = f"{_BALANCE_ALONE:,}; {_BALANCE_DISTINCT:,}"
+        ours = f"{row['queries']:,}; {row['distinct']:,}"
+        quantity = "balance alone: queries, and its distinct values"
+        yield "Fig 2", quantity, printed, ours, printed == ours
 
 
 def _reconstruction(found: pl.DataFrame) -> StudyTable:
-    """Queries for the whole table, by the published search and by ours."""
     return table_of(
         f"The whole table, epsilon {EPSILON:g} for each query",
         found.sort("search", "k", descending=True).to_dicts(),
@@ -434,7 +422,6 @@ def _reconstruction(found: pl.DataFrame) -> StudyTable:
 
 
 def _columns(found: pl.DataFrame) -> StudyTable:
-    """Figure 2's numbers: queries for a column alone against its distinct values."""
     wide = found.with_columns(way=pl.format("{}-{}", "search", "k")).pivot(
         "way", index=["name", "distinct"], values="queries"
     )
@@ -455,13 +442,12 @@ def _columns(found: pl.DataFrame) -> StudyTable:
 
 
 def _countermeasures(found: pl.DataFrame) -> StudyTable:
-    """What each countermeasure costs an attacker."""
     free = found["queries"][0]
     return table_of(
         f"What countermeasures cost an attacker: the column {COLUMN} alone",
         found.to_dicts(),
         {
-            "countermeasure": lambda row: _TITLES[row["name"]],
+            "countermeasure": lambda row: COUNTERMEASURES[row["name"]].title,
             "queries": "{queries:,}",
             "times": lambda row: f"{row['queries'] / free:,.3g}",
             "claimed budget": "{claimed_budget:.2g}",
@@ -499,7 +485,6 @@ def sentences(data: dict[str, pl.DataFrame], scale: float) -> list[str]:
 
 
 def _chart(found: pl.DataFrame) -> Any:
-    """Figure 2: queries against distinct values, a point for each column."""
     rows = found.filter(k=1).with_columns(pl.col("search").replace_strict(_SEARCH)).to_dicts()
     printed = printed_at(_BALANCE_DISTINCT, _BALANCE_ALONE, "published")
     return chart(
@@ -508,5 +493,5 @@ def _chart(found: pl.DataFrame) -> Any:
         x=Axis("distinct values", powers=range(5)),
         y=Axis("queries", powers=range(7)),
         colors={"published": "blue", "ours": "red"},
-        lines=Lines(joined=False),
+        marks="points",
     )

@@ -4,12 +4,10 @@ A study is a module with a function that returns a `Study`: the cells to compute
 from what they came to to what is shown of it. `run_study` does all else.
 """
 
-import contextlib
 import dataclasses
 import json
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,18 +100,11 @@ class Written:
         return json.dumps(told, indent=2)
 
 
-@contextlib.contextmanager
-def workers_here(start: Callable[[], AbstractContextManager[Executor]]) -> Iterator[Executor]:
-    """Yield the executor that `start` makes; that takes seconds, so it is announced."""
-    announce(_STARTING, 0, 1)
-    with start() as executor:
-        announce(_STARTING, 1, 1)
-        yield executor
-
-
 def run_study(study: Study, output: pathlib.Path) -> Written:
     """Compute a study on this machine's processors, and write its files."""
-    with workers_here(on_ray) as executor:
+    announce(_STARTING, 0, 1)
+    with on_ray() as executor:
+        announce(_STARTING, 1, 1)
         found = compute_study(study, output, executor)
     return write_study(study, found, output)
 

@@ -404,7 +404,6 @@ def sentences(leakage: pl.DataFrame, guesses: pl.DataFrame, scale: float) -> lis
 
 
 def _leakage_chart(found: pl.DataFrame) -> Any:
-    """Leakage and bound against noise, a panel for each number of steps."""
     rows = [{**row, "panel": _steps(row["steps"])} for row in found.to_dicts()]
     usual = [row for row in rows if row["norm"] == 1.0]
     bound, leaked = "Renyi bound", "leaked, norm {norm:g}"
@@ -425,7 +424,6 @@ def _leakage_chart(found: pl.DataFrame) -> Any:
 
 
 def _guesses_chart(found: pl.DataFrame) -> Any:
-    """Success and bounds against epsilon, a panel for each prior."""
     rows = [{**row, "error": _error(row)} for row in found.to_dicts()]
     once = [row for row in rows if row["attack"] == SHARE_OF_POSTERIOR]
     guessed = {"success": "{attack}"}

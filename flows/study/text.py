@@ -21,7 +21,7 @@ from scipy.optimize import minimize_scalar
 
 from flows.report.study_page import StudyTable
 from flows.study.cells import Cell, CellRow
-from flows.study.drawing import Axis, Lines, chart
+from flows.study.drawing import Axis, chart
 from flows.study.printed import TABLE_7, TITLE
 from flows.study.runner import Shown, Study
 from flows.study.tables import paragraphs, table_of
@@ -167,7 +167,7 @@ def shown(attacks: pl.DataFrame, source: str, scale: float) -> Shown:
         y=Axis("paper's figure ± deviation"),
         colors=ATTACK_COLORS,
         size=(240, 220),
-        lines=Lines(joined=False),
+        marks="points",
     )
     return Shown(
         sentences(attacks, source, scale),
@@ -179,7 +179,6 @@ def shown(attacks: pl.DataFrame, source: str, scale: float) -> Shown:
 
 
 def _table(attacks: pl.DataFrame) -> StudyTable:
-    """A row for each attack and proxy: the target's figures beside the control's."""
     return table_of(
         "Three attacks, epsilon infinite",
         beside_control(attacks),
