@@ -153,7 +153,7 @@ ELSEWHERE = {
     "flows/test_memorization.py": "flows.commands.memorization",
     "flows/report/test_study_page.py": "flows.commands.printing_studies",
     "flows/study/test_studies.py": (
-        "flows.commands.study flows.study.cells flows.study.comparison "
+        "flows.commands.study flows.study.comparison "
         "flows.study.criteo flows.study.randomized_response"
     ),
     "flows/study/test_study_bounds.py": (

@@ -62,8 +62,7 @@ def study_command(make: "Callable[..., Study]") -> Callable[..., None]:
 
 def run_and_print(make: Callable[[], "Study"], output: pathlib.Path, form: Form) -> None:
     """Run a study and print it."""
-    from flows.study.cells import make_folder
-    from flows.study.runner import run_study
+    from flows.study.runner import make_folder, run_study
 
     make_folder(output)
     with shown_progress():

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from flows.study.cells import Cell, CellRow, Computed
 from flows.study.drawing import Axis, chart, colored, points_of, printed_at
-from flows.study.runner import Shown, Study
+from flows.study.runner import Cell, Computed, Shown, Study
+from flows.study.tables import CellRow
 from privcore.upper_bounds import (
     LeakageCurve,
     advantage_curves,

@@ -11,11 +11,10 @@ from typing import Any
 
 import polars as pl
 
-from flows.study.cells import Cell, CellRow
 from flows.study.drawing import Axis, chart
 from flows.study.printed import FIGURE_1, FIGURE_5, TITLE
-from flows.study.runner import Shown, Study
-from flows.study.tables import paragraphs, table_of
+from flows.study.runner import Cell, Shown, Study
+from flows.study.tables import CellRow, paragraphs, table_of
 from flows.study.three_attacks import (
     ATTACK_COLORS,
     DELTA,

@@ -21,11 +21,17 @@ import polars as pl
 
 from flows.progress import announce
 from flows.report.study_page import StudyTable
-from flows.study.cells import Cell, CellRow
 from flows.study.drawing import Axis, chart, colored, points_of
-from flows.study.printed import TABLE_2, TABLE_5, TITLE, printed_cells, printed_points
-from flows.study.runner import Shown, Study
-from flows.study.tables import Show, paragraphs, table_of, value_of
+from flows.study.printed import (
+    TABLE_2,
+    TABLE_5,
+    TITLE,
+    figure_beside,
+    printed_cells,
+    printed_points,
+)
+from flows.study.runner import Cell, Shown, Study
+from flows.study.tables import CellRow, Show, paragraphs, table_of, value_of
 from flows.study.three_attacks import FIGURE, Answers, figure_points, paper_figures
 from privcore.attacks import generator
 from privcore.exceptions import InvalidInputError
@@ -136,7 +142,8 @@ def study(output: pathlib.Path, *, scale: float, files: Sequence[pathlib.Path] =
             pl.concat(found.rows.filter(mechanism=name) for name in MECHANISMS),
             days.dataset,
         ),
-        _scale(found_rows),
+        # Malformed rows, at most 1%, are left out of a day.
+        1.0 if 0.99 * ROWS <= found_rows <= 1.01 * ROWS else found_rows / ROWS,
         data="" if files else "synthetic data",
     )
 
@@ -182,11 +189,6 @@ def _own_days(output: pathlib.Path, rows: int, files: Sequence[pathlib.Path]) ->
             write_synthetic_day(lake, day, number=number, rows=rows, seed=SEED)
         announce("Days of clicks", number + 1, 2)
     return Days(lake, dataset)
-
-
-def _scale(rows: int) -> float:
-    """Return the share of the paper's day; malformed rows, at most 1%, are left out of a day."""
-    return 1.0 if 0.99 * ROWS <= rows <= 1.01 * ROWS else rows / ROWS
 
 
 def compute(days: Days, cell: Cell) -> list[CellRow]:
@@ -377,9 +379,7 @@ def _beside(
         words, found = f"{printed[0]:.3f}", f"{loss:.3f}"
         agrees = abs(loss - printed[0]) <= max(0.01, 0.1 * printed[0])
     else:
-        words = f"{printed[0]:.2f} ± {printed[1]:.2f}"
-        found = f"{FIGURE.format(**row)} (control {row['control_epsilon_paper']:.2f})"
-        agrees = abs(row["epsilon_paper"] - printed[0]) <= 2.0 * printed[1]
+        words, found, agrees = figure_beside(row, printed)
     return words, found, agrees, "" if agrees else why
 
 

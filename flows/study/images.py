@@ -22,7 +22,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from flows.report.study_page import StudyTable
-from flows.study.cells import Cell, CellRow, make_folder
 from flows.study.drawing import Axis, chart, colored, points_of
 from flows.study.printed import (
     FIGURE_1,
@@ -32,11 +31,12 @@ from flows.study.printed import (
     TABLE_4,
     TABLE_6,
     TITLE,
+    figure_beside,
     printed_cells,
     printed_points,
 )
-from flows.study.runner import Shown, Study
-from flows.study.tables import Show, paragraphs, table_of
+from flows.study.runner import Cell, Shown, Study, make_folder
+from flows.study.tables import CellRow, Show, paragraphs, table_of
 from flows.study.three_attacks import (
     FIGURE,
     FIXED,
@@ -382,11 +382,8 @@ def _beside(row: CellRow, place: str, cell: tuple[float, float | None]) -> tuple
         accuracy = 100.0 * row["test_accuracy"]
         return f"{value:.2f}", f"{accuracy:.2f}", abs(accuracy - value) <= 2.0
     kind = "epsilon_paper" if place == "Table 1" else "epsilon_fixed"
-    beside = f"control {row[f'control_{kind}']:.2f}"
-    if place == "Table 6":
-        beside += f", ceiling {row['ceiling_fixed']:.2f}"
-    found = f"{row[kind]:.2f} ± {row[f'{kind}_deviation']:.2f} ({beside})"
-    return f"{value:.2f} ± {deviation:.2f}", found, abs(row[kind] - value) <= 2.0 * deviation
+    ceiling = f", ceiling {row['ceiling_fixed']:.2f}" if place == "Table 6" else ""
+    return figure_beside(row, cell, kind, ceiling)
 
 
 def sentences(models: pl.DataFrame, source: str, network: str, scale: float) -> list[str]:

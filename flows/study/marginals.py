@@ -7,7 +7,7 @@ published with noise for (epsilon, 1e-5)-DP of the secret columns; and the colum
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from flows.report.study_page import StudyTable
-from flows.study.cells import Cell, CellRow, blocks
 from flows.study.drawing import Axis, chart, colored, points_of, printed_at
-from flows.study.runner import Shown, Study
-from flows.study.tables import Show, paragraphs, same_share, table_of
+from flows.study.runner import Cell, Shown, Study, blocks
+from flows.study.tables import CellRow, Show, paragraphs, same_share, table_of
 from privcore.attacks import (
     BayesianNetwork,
     fit_network,
@@ -186,57 +185,28 @@ def compute(survey: Survey, cell: Cell) -> list[CellRow]:
             "epsilon": epsilon,
             "run": run,
         }
-        played = _play(survey, secret, epsilon, generator(given["seed"], name))
-        rows += [{**setting, "within": within, **played.row(within)} for within in near]
+        random = generator(given["seed"], name)
+        rows += [{**setting, **row} for row in _play(survey, secret, epsilon, near, random)]
     return rows
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Played:
-    """One published table: the truth, the guesses, and the prior of the best blind guess."""
-
-    epsilon: float
-    truth: NDArray[np.int64]
-    priors: list[NDArray[np.float64]]
-    best: NDArray[np.float64]
-    blind: NDArray[np.int64]
-    relaxed: dict[str, list[NDArray[np.float64]]]
-
-    def row(self, within: int) -> CellRow:
-        """Return successes within a distance, and what Theorem 3.5 allows."""
-        values = np.arange(self.priors[0].shape[1])
-        near = (np.abs(values[:, np.newaxis] - values) <= within).astype(np.float64)
-        best, guesses = self.best, {"blind": self.blind}
-        if within:
-            # Only one column is guessed to a distance.
-            best = np.asarray(reconstruction_prior(self.priors[0], distances=1.0 - near, within=0))
-            guesses["blind"] = np.argmax(self.priors[0] @ near, axis=1)[:, np.newaxis]
-        for attack, relaxed in self.relaxed.items():
-            # The attack that knows the prior to the end also knows what counts as success.
-            score = [relaxed[0] @ near] if within and attack == "posterior" else relaxed
-            guesses[attack] = np.column_stack([np.argmax(part, axis=1) for part in score])
-        count = success_count(best, epsilon=self.epsilon, delta=DELTA)
-        limits = {
-            f"limit_{round(100 * confidence)}": count.limit(significance=1.0 - confidence)
-            for confidence in CONFIDENCES
-        }
-        right = {
-            attack: int(np.all(np.abs(guess - self.truth) <= within, axis=1).sum())
-            for attack, guess in guesses.items()
-        }
-        return {"prior": float(best.sum()), **right, **limits}
-
-
 def _play(
-    survey: Survey, secret: tuple[int, ...], epsilon: float, random: np.random.Generator
-) -> _Played:
-    """Sample a table, publish its marginals, and attack them."""
+    survey: Survey,
+    secret: tuple[int, ...],
+    epsilon: float,
+    near: Iterable[int],
+    random: np.random.Generator,
+) -> Iterator[CellRow]:
+    """Sample a table, publish its marginals, attack them; yield a row for each distance.
+
+    It has the successes within the distance, and what Theorem 3.5 allows.
+    """
     network, places = survey.network, list(secret)
     cells = network.sample(RECORDS, random)
     known = {
         column: cells[:, column] for column in range(len(survey.names)) if column not in secret
     }
-    best, chance = network.most_probable(known)
+    likely, chance = network.most_probable(known)
     priors = {column: network.posterior(known, column) for column in secret}
     chosen = marginals_touching(len(survey.names), ways=WAYS, secret=secret)
     deviation = marginals_deviation(epsilon, delta=DELTA, marginals=len(chosen))
@@ -250,8 +220,28 @@ def _play(
     if deviation:
         posterior = reconstruct_columns(fit, priors=priors, deviation=deviation, steps=steps)
     relaxed = {"error": error, "posterior": posterior}
-    truth, blind = cells[:, places], best[:, places]
-    return _Played(epsilon, truth, list(priors.values()), chance, blind, relaxed)
+    for within in near:
+        best, guesses = chance, {"blind": likely[:, places]}
+        (first, *_), values = priors.values(), np.arange(network.sizes[secret[0]])
+        close = (np.abs(values[:, np.newaxis] - values) <= within).astype(np.float64)
+        if within:
+            # Only one column is guessed to a distance.
+            best = np.asarray(reconstruction_prior(first, distances=1.0 - close, within=0))
+            guesses["blind"] = np.argmax(first @ close, axis=1)[:, np.newaxis]
+        for attack, parts in relaxed.items():
+            # The attack that knows the prior to the end also knows what counts as success.
+            score = [parts[0] @ close] if within and attack == "posterior" else parts
+            guesses[attack] = np.column_stack([np.argmax(part, axis=1) for part in score])
+        count = success_count(best, epsilon=epsilon, delta=DELTA)
+        limits = {
+            f"limit_{round(100 * confidence)}": count.limit(significance=1.0 - confidence)
+            for confidence in CONFIDENCES
+        }
+        right = {
+            attack: int(np.all(np.abs(guess - cells[:, places]) <= within, axis=1).sum())
+            for attack, guess in guesses.items()
+        }
+        yield {"within": within, "prior": float(best.sum()), **right, **limits}
 
 
 def _cells(survey: Survey, figure: str, secret: list[str], epsilon: float, runs: int) -> list[Cell]:
@@ -351,17 +341,14 @@ def published(figures: dict[str, list[CellRow]]) -> list[Published]:
     needs = "needs the San Francisco fire calls"
     return [
         *(
-            _beside(place, _found(figures, *setting), name, quantity, printed)
-            for place, setting, name, quantity, printed in _PRINTED
+            _beside(place, row, name, quantity, printed)
+            for place, (figure, value), name, quantity, printed in _PRINTED
+            for row in figures[figure]
+            if row[_FIGURES[figure][1]] == value
         ),
         Published(WORST_CASE, "Fig 4", quantity, ">=80", below, agrees, remark),
         Published(WORST_CASE, "Fig 4 to 7", "FIRE", "drawn", "", agrees=None, remark=needs),
     ]
-
-
-def _found(figures: dict[str, list[CellRow]], figure: str, value: object) -> CellRow:
-    key = _FIGURES[figure][1]
-    return next(row for row in figures[figure] if row[key] == value)
 
 
 def _beside(place: str, row: CellRow, name: str, quantity: str, printed: str) -> Published:

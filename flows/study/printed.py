@@ -5,6 +5,7 @@ Means ± standard deviations over 100 repetitions of the game, epsilon at delta 
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from flows.study.drawing import Point, printed_at
 
@@ -78,6 +79,23 @@ def printed_cells(
             found = (float(mean), float(deviation) if deviation else None) if cell != "-" else None
             cells[mechanism, epsilon] = found
     return cells
+
+
+def figure_beside(
+    row: Mapping[str, Any],
+    printed: tuple[float, float | None],
+    kind: str = "epsilon_paper",
+    more: str = "",
+) -> tuple[str, str, bool]:
+    """Return a printed figure, ours beside its control's, and whether they agree.
+
+    The one rule for figures: they agree within two printed standard deviations.
+    """
+    mean, deviation = printed[0], printed[1] or 0.0
+    ours = f"{row[kind]:.2f} ± {row[f'{kind}_deviation']:.2f}"
+    control = f"control {row[f'control_{kind}']:.2f}{more}"
+    agrees = abs(row[kind] - mean) <= 2.0 * deviation
+    return f"{mean:.2f} ± {deviation:.2f}", f"{ours} ({control})", agrees
 
 
 def printed_points(

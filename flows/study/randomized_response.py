@@ -19,11 +19,10 @@ from scipy.special import logsumexp, softmax
 from scipy.stats import binomtest
 
 from flows.report.study_page import StudyTable
-from flows.study.cells import Cell, CellRow, blocks
 from flows.study.drawing import Axis, chart, colored, points_of
 from flows.study.printed import TITLE
-from flows.study.runner import Shown, Study
-from flows.study.tables import paragraphs, table_of, value_of
+from flows.study.runner import Cell, Shown, Study, blocks
+from flows.study.tables import CellRow, paragraphs, table_of, value_of
 from privcore.attacks import (
     LogRatioScore,
     PaperScore,

@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import binomtest
 
-from flows.study.cells import Cell, CellRow
 from flows.study.drawing import Axis, chart, colored, points_of
-from flows.study.runner import Shown, Study
-from flows.study.tables import binomial_error, paragraphs, table_of
+from flows.study.runner import Cell, Shown, Study
+from flows.study.tables import CellRow, binomial_error, paragraphs, table_of
 from privcore.attacks import (
     anisotropic_log_likelihood,
     generator,

@@ -15,10 +15,9 @@ import numpy as np
 import polars as pl
 
 from flows.report.study_page import StudyTable
-from flows.study.cells import Cell, CellRow, Computed, blocks
 from flows.study.drawing import Axis, chart, points_of, printed_at
-from flows.study.runner import Shown, Study
-from flows.study.tables import binomial_error, paragraphs, table_of
+from flows.study.runner import Cell, Computed, Shown, Study, blocks
+from flows.study.tables import CellRow, binomial_error, paragraphs, table_of
 from privcore.attacks import (
     Adversary,
     Bisection,
@@ -354,8 +353,10 @@ def published(data: dict[str, pl.DataFrame]) -> list[Published]:
     Table 1 is simulated. All else are counts on the paper's own table, the same at any scale.
     """
     return [_simulated(row) for row in data["variance"].to_dicts()] + [
-        Published(PAPER, *found, agrees, "" if agrees else _COUNTED, exact=True)
-        for *found, agrees in _counted(data)
+        Published(
+            PAPER, place, quantity, printed, ours, agrees, "" if agrees else _COUNTED, exact=True
+        )
+        for place, quantity, printed, ours, agrees in _counted(data)
     ]
 
 

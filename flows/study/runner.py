@@ -1,13 +1,15 @@
 """One protocol and one runner for all studies.
 
-A study is a module with a function that returns a `Study`: the cells to compute, and a function
-from what they came to to what is shown of it. `run_study` does all else.
+A study is a module with a function that returns a `Study`: the cells to compute (pieces that are
+computed in parallel, kept when they are done, none twice), and a function from what they came to to
+what is shown of it. `run_study` does all else.
 """
 
 import dataclasses
+import hashlib
 import json
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,13 +18,74 @@ import polars as pl
 from flows.files import replace_file
 from flows.progress import announce
 from flows.report.study_page import STUDIES, StudyTable, study_page
-from flows.study.cells import Cell, CellRow, Computed, make_folder
 from flows.study.drawing import write_svg
-from flows.study.tables import published_rows, published_table
+from flows.study.tables import CellRow, published_rows, published_table
+from privcore.exceptions import InvalidInputError
 from privcore.upper_bounds import Published
 from workers.executors import Executor, on_ray
+from workers.versions import METHOD_VERSION
 
 _STARTING = "Starting workers"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One piece of a study; everything that its numbers depend on."""
+
+    name: str
+    parameters: dict[str, Any]
+
+    @property
+    def identity(self) -> str:
+        """A digest of parameters and method: another scale, seed or method is another cell."""
+        text = json.dumps([METHOD_VERSION, self.parameters], sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """All cells' rows, and how many cells an earlier run had left."""
+
+    cell_rows: Sequence[CellRow]
+    found: int
+    cells: int
+
+    @property
+    def rows(self) -> pl.DataFrame:
+        """All rows, with the columns of all parts."""
+        return pl.DataFrame(self.cell_rows, infer_schema_length=None)
+
+    def part(self, name: str) -> pl.DataFrame:
+        """Return the rows whose `part` is this, with its columns alone."""
+        rows = [row for row in self.cell_rows if row["part"] == name]
+        return pl.DataFrame(rows, infer_schema_length=None).drop("part")
+
+    @property
+    def resumed(self) -> list[str]:
+        """Sentence about an earlier run, if there was one; none otherwise."""
+        if not self.found:
+            return []
+        words = "parts were finished by an earlier run with the same settings: they were read, not"
+        return [f"{self.found} of {self.cells} {words} computed again."]
+
+
+def make_folder(output: pathlib.Path) -> None:
+    """Make the study's folder.
+
+    Raises:
+        InvalidInputError: it cannot be made.
+    """
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        rule = f"no folder can be made there: {error.strerror}"
+        raise InvalidInputError("--output", str(output), rule) from None
+
+
+def blocks(total: int, size: int) -> Iterable[tuple[int, int]]:
+    """Yield (first, last + 1) of blocks of at most `size`."""
+    for start in range(0, total, size):
+        yield start, min(start + size, total)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

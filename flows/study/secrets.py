@@ -14,10 +14,9 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-from flows.study.cells import Cell, CellRow
 from flows.study.drawing import Axis, chart, colored, points_of, printed_at
-from flows.study.runner import Shown, Study
-from flows.study.tables import binomial_error, paragraphs, same_share, table_of
+from flows.study.runner import Cell, Shown, Study
+from flows.study.tables import CellRow, binomial_error, paragraphs, same_share, table_of
 from privcore.attacks import (
     generator,
     guess_digit,
@@ -276,7 +275,9 @@ def shown(leakage: pl.DataFrame, guesses: pl.DataFrame, scale: float) -> Shown:
                     "blind": "{blind:.3f}",
                     "bound, their attempts": "{bound_attempts:.3f}",
                     "bound, any attack": "{bound:.3f}",
-                    "bound, f-DP": lambda row: _or_dash(row["bound_tradeoff"]),
+                    "bound, f-DP": lambda row: (
+                        "-" if row["bound_tradeoff"] is None else f"{row['bound_tradeoff']:.3f}"
+                    ),
                 },
                 text=("prior", "attack"),
             ),
@@ -450,10 +451,6 @@ def _sure(row: dict[str, Any]) -> bool:
 
 def _error(row: dict[str, Any]) -> float:
     return binomial_error(row["success"], row["models"])
-
-
-def _or_dash(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
 
 
 def _steps(steps: int) -> str:

@@ -3,13 +3,14 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 
 from flows.report.study_page import StudyTable
-from flows.study.cells import CellRow
 from privcore.upper_bounds import Published
 
+CellRow = dict[str, Any]
 Show = str | Callable[[CellRow], str]
 """Form of a cell: a format of its row's values, or a function of the row."""
 

@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from flows.report.study_page import StudyTable
-from flows.study.cells import Cell, CellRow
 from flows.study.drawing import Axis, chart
-from flows.study.printed import TABLE_7, TITLE
-from flows.study.runner import Shown, Study
-from flows.study.tables import paragraphs, table_of
+from flows.study.printed import TABLE_7, TITLE, figure_beside, printed_cells
+from flows.study.runner import Cell, Shown, Study
+from flows.study.tables import CellRow, paragraphs, table_of
 from flows.study.three_attacks import (
     ATTACK_COLORS,
     DELTA,
@@ -188,9 +187,9 @@ def _table(attacks: pl.DataFrame) -> StudyTable:
             "records": "{records:,}",
             "right": "{accuracy:.1%}",
             "paper's": FIGURE,
-            "its control": lambda row: FIGURE.format(**row["control"]),
+            "its control": "{control_epsilon_paper:.2f} ± {control_epsilon_paper_deviation:.2f}",
             "lower": "{epsilon_lower:.2f}",
-            "control": lambda row: f"{row['control']['epsilon_lower']:.2f}",
+            "control": "{control_epsilon_lower:.2f}",
             "ceiling": "{epsilon_ceiling:.2f}",
         },
         text=("attack", "proxy"),
@@ -199,13 +198,14 @@ def _table(attacks: pl.DataFrame) -> StudyTable:
 
 
 def beside_control(attacks: pl.DataFrame) -> list[CellRow]:
-    """Return the target's rows, each with the control's row of the same attack and proxy."""
+    """Return the target's rows, each with the control's figures of the same attack and proxy."""
     controls = {
         (row["proxy"], row["attack"]): row for row in attacks.filter(model=CONTROL).to_dicts()
     }
     return [
-        {**row, "control": controls[row["proxy"], row["attack"]]}
+        row | {f"control_{name}": value for name, value in control.items()}
         for row in attacks.filter(model=TARGET).to_dicts()
+        for control in [controls[row["proxy"], row["attack"]]]
     ]
 
 
@@ -215,21 +215,18 @@ def published(attacks: pl.DataFrame) -> list[Published]:
     A figure agrees within two printed standard deviations; on other texts it is not judged.
     """
     ours = {row["attack"]: row for row in beside_control(attacks) if row["proxy"] == PLAIN}
-    rows = []
-    for attack, cell in TABLE_7.items():
-        mean, deviation = map(float, cell.split("±"))
-        row = ours[LABELS if attack == "label inference" else attack]
-        agrees = abs(row["epsilon_paper"] - mean) <= 2.0 * deviation
-        found = f"{FIGURE.format(**row)} (control {row['control']['epsilon_paper']:.2f})"
-        printed = f"{mean:.2f} ± {deviation:.2f}"
-        rows.append(Published(TITLE, "Table 7", attack, printed, found, agrees))
-    return rows
+    ours["label inference"] = ours[LABELS]
+    return [
+        Published(TITLE, "Table 7", attack, *figure_beside(ours[attack], cell))
+        for (attack, _), cell in printed_cells(TABLE_7, ("inf",)).items()
+        if cell is not None
+    ]
 
 
 def sentences(attacks: pl.DataFrame, source: str, scale: float) -> list[str]:
     """Return what the study says in words, with its seeds and its terms."""
     first = attacks.filter(model=TARGET, attack=LABELS, proxy=CALIBRATED).row(0, named=True)
-    highest = max(row["control"]["epsilon_paper"] for row in beside_control(attacks))
+    highest = max(row["control_epsilon_paper"] for row in beside_control(attacks))
     return paragraphs(f"""
     {source[:1].upper()}{source[1:]}, scale {scale:g}, seed {SEED}. Neutral texts are left out, and
     as many positive as negative ones are drawn; a random {TEST_SHARE:.0%},

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.study.cells import CellRow
 from flows.study.drawing import Point, colored, points_of
+from flows.study.tables import CellRow
 from privcore.attacks import (
     CalibratedLossScore,
     PaperScore,

@@ -3,8 +3,7 @@
 import contextlib
 import pathlib
 
-from flows.study.cells import Computed
-from flows.study.runner import Shown, Study, compute_study
+from flows.study.runner import Computed, Shown, Study, compute_study
 from workers.executors import InProcess
 
 

@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 from flows.study import (
-    cells,
     comparison,
     criteo,
     randomized_response,
@@ -295,10 +294,10 @@ def test_mechanisms_are_ordered_where_they_differ_and_tied_where_they_do_not():
 
 
 def test_another_method_is_another_cell(monkeypatch):
-    cell = cells.Cell("one", {"scale": 1.0})
+    cell = runner.Cell("one", {"scale": 1.0})
     before = cell.identity
-    assert cells.Cell("one", {"scale": 0.5}).identity != before
-    monkeypatch.setattr(cells, "METHOD_VERSION", "of tomorrow")
+    assert runner.Cell("one", {"scale": 0.5}).identity != before
+    monkeypatch.setattr(runner, "METHOD_VERSION", "of tomorrow")
     assert cell.identity != before
 
 

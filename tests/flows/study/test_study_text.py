@@ -141,11 +141,11 @@ def test_the_study_leaks_beside_a_control_that_does_not_and_is_not_computed_twic
     assert plain["records"] == rows["records"].max() > 400
     for attack in (LABELS, "RMIA"):
         row = ours[text.CALIBRATED, attack]
-        assert row["epsilon_paper"] > row["control"]["epsilon_paper"] + 0.3
+        assert row["epsilon_paper"] > row["control_epsilon_paper"] + 0.3
     # Sure of what it says, a proxy that is wrong reads as a leak; calibrated, it does so less.
-    assert plain["control"]["epsilon_paper"] > 0.5
+    assert plain["control_epsilon_paper"] > 0.5
     calibrated = ours[text.CALIBRATED, LABELS]
-    assert calibrated["control"]["epsilon_paper"] < plain["control"]["epsilon_paper"] - 0.2
+    assert calibrated["control_epsilon_paper"] < plain["control_epsilon_paper"] - 0.2
     assert calibrated["temperature"] > 1.2
     assert (output / "text.svg").read_text(encoding="utf-8").count("RMIA") > 1
     monkeypatch.setattr(text, "compute", None)
