@@ -5,8 +5,7 @@ import re
 
 import pytest
 
-from tests.support.papers import PAGE, ROOT, functions, held_by, marked, page
-from tests.support.papers_entries import PAPERS
+from tests.support.papers import PAGE, PAPERS, ROOT, functions, held_by, marked, page
 from tests.support.papers_types import Entry, Erratum
 from tests.support.published import FOLDER, printed
 

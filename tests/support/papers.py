@@ -9,9 +9,21 @@ import pathlib
 import re
 from collections import defaultdict
 
-from tests.support.papers_entries import PAPERS
+from tests.support.papers_observational import OBSERVATIONAL
+from tests.support.papers_reidentification import REIDENTIFICATION
+from tests.support.papers_relaxations import RELAXATIONS
+from tests.support.papers_renyi import RENYI
 from tests.support.papers_types import Entry, Paper
+from tests.support.papers_worst_case import WORST_CASE
 
+PAPERS = {
+    "observational": OBSERVATIONAL,
+    "worst_case": WORST_CASE,
+    "reidentification": REIDENTIFICATION,
+    "renyi": RENYI,
+    "relaxations": RELAXATIONS,
+}
+"""Tests name what they hold with `@pytest.mark.paper(key, place, ...)`; `tests` names others."""
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "evidence" / "papers.md"
 _MARK = "pytest.mark.paper("

@@ -107,12 +107,6 @@ def test_bad_input_is_one_sentence_that_names_the_value(privaudit, arguments, na
     assert err.count("\n") == 1
 
 
-def test_help_has_examples(privaudit):
-    code, out, _ = privaudit("--help")
-    assert code == 0
-    assert "privaudit explain --epsilon 4 --delta 1e-5" in " ".join(out.split())
-
-
 @pytest.mark.parametrize(
     ("value", "text"), [(0.0, "0"), (0.000123, "0.00013"), (5.21e-5, "5.3e-5"), (1.0, "1")]
 )

@@ -31,6 +31,7 @@ label = "late"
 columns = { hour = "dep_hour" }
 """
 PRIVACY = "[models.privacy]\nepsilon = 0.5\n"
+SCORES = '[models.scores]\ntable = "t"\nlabel = "y"\ntarget = "p"\nproxy = "q"\n'
 WHOLE = CHECKPOINTS + LABELS + PRIVACY
 NEXT = DAY + dt.timedelta(days=1)
 
@@ -125,10 +126,10 @@ def test_check_asks_what_the_label_column_holds(path: pathlib.Path) -> None:
         (CHECKPOINTS.replace("{day:%Y%m%d}", "newest") + LABELS, "names no day"),
         (CHECKPOINTS.replace("ubj", "pickle") + LABELS, "ends in none of .cbm"),
         (WHOLE.replace("columns", "column"), r"there is no such key, did you mean 'columns'\?$"),
-        (
-            f'{WHOLE}[models.scores]\ntable="t"\nlabel="y"\ntarget="p"\nproxy="q"\n',
-            r"or \[models.scores\]",
-        ),
+        (WHOLE + SCORES, r"or \[models.scores\]"),
+        (PRIVACY, "privacy is for models with"),
+        (f'dataset = "d"\n{SCORES}', "dataset is of labels in the lake"),
+        (SCORES.replace('"q"', '"p"'), "proxy is the target"),
     ],
 )
 def test_settings_that_contradict_themselves_are_refused(

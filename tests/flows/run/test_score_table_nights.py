@@ -12,6 +12,7 @@ from flows.run.audit_model import audit_model
 from flows.run.night_plan import Job, plan_night
 from flows.run.start import start
 from flows.settings import Settings, SettingsError, load_settings
+from tests.flows.run.test_in_place_nights import PRIVACY, settings_in
 from tests.support.lake import DAY, EVE
 from workers.lake.layout import Lake
 from workers.warehouse.store import Warehouse
@@ -24,7 +25,6 @@ target = "p_today"
 proxy = "p_yesterday"
 holdout = "bucket(event_id, 3) = 0"
 """
-PRIVACY = "[models.privacy]\nepsilon = 0.5\n"
 
 
 def rows(day: dt.date, count: int = 3_000) -> pl.DataFrame:
@@ -41,13 +41,6 @@ def rows(day: dt.date, count: int = 3_000) -> pl.DataFrame:
             "user_id": numbers,
         }
     )
-
-
-def settings_in(folder: pathlib.Path, text: str) -> pathlib.Path:
-    path = folder / "privaudit.toml"
-    head = 'lake = "lake"\nwarehouse = "warehouse"\nreport = "report"\n[plan]\nrepetitions = 4\n'
-    path.write_text(f'{head}[[models]]\nname = "ads"\n{text}', encoding="utf-8")
-    return path
 
 
 @pytest.fixture
@@ -94,21 +87,6 @@ def test_the_settings_say_what_the_label_column_holds(tmp_path: pathlib.Path) ->
         assert read.models[0].scores.label_state is not None
     with pytest.raises(SettingsError, match=r"label_state"):
         load_settings(settings_in(tmp_path, f'{SCORES}label_state = "public"\n'))
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (PRIVACY, "privacy is for models with"),
-        (f'dataset = "d"\n{SCORES}', "dataset is of labels in the lake"),
-        (SCORES.replace("p_yesterday", "p_today"), "proxy is the target"),
-    ],
-)
-def test_settings_that_contradict_themselves_are_refused(
-    tmp_path: pathlib.Path, text: str, words: str
-) -> None:
-    with pytest.raises(SettingsError, match=words):
-        load_settings(settings_in(tmp_path, text))
 
 
 def test_the_tables_unit_is_the_plans(tmp_path: pathlib.Path) -> None:

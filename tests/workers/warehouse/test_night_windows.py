@@ -358,23 +358,18 @@ def test_a_doubtful_night_leaves_no_model_standing_consistent(warehouse: Warehou
     assert found["standing"].to_list() == ["consistent", "doubtful"]
 
 
-FIRST = dt.date(2026, 4, 1)
-
-
 def nights(folder: pathlib.Path, holdouts: list[int]) -> dict[str, list[object]]:
     """Return what nights of a weak leak prove together, beside the holdouts of these numbers."""
-    warehouse, records = Warehouse(str(folder)), []
-    against = np.tile(0.8 * (1.0 - WINDOW_EPSILONS / 1.5), 4).tolist()
-    for number, holdout in enumerate(holdouts):
-        record = evaluated("ads", FIRST + dt.timedelta(days=number), hour=number)
-        changes = {
-            "window_log_wealth": tuple(against),
-            "claimed_log_wealth": (0.8,) * 4,
-            "holdout_sketch": random.Random(holdout).randbytes(32).hex(),  # noqa: S311
-        }
-        wealth = tuple(row.model_copy(update=changes) for row in record.wealth)
-        records.append(record.model_copy(update={"wealth": wealth}))
-    put_rows(warehouse, records)
+    warehouse = Warehouse(str(folder))
+    weak = {
+        "window_log_wealth": tuple(np.tile(0.8 * (1.0 - WINDOW_EPSILONS / 1.5), 4).tolist()),
+        "claimed_log_wealth": (0.8,) * 4,
+    }
+    sketches = [random.Random(holdout).randbytes(32).hex() for holdout in holdouts]  # noqa: S311
+    put_rows(
+        warehouse,
+        [night(number, holdout_sketch=one, **weak) for number, one in enumerate(sketches)],
+    )
     found = epsilon_windows(warehouse, warehouse.current())
     return found.sort("day").to_dict(as_series=False)
 
