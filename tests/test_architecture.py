@@ -455,7 +455,7 @@ MOST_LINES = {
     "flows/report": 2_950,
     "flows/run": 2_050,
     "flows/settings": 650,
-    "flows/study": 4_760,
+    "flows/study": 4_750,
     "privcore": 260,
     "privcore/attacks": 7_800,
     "privcore/guarantees": 1_550,

@@ -152,7 +152,12 @@ def _cells(days: Days, rows: int) -> list[Cell]:
     """Return PATE of either trees, and one cell for each of the other models."""
     identity = {
         "dataset": days.dataset,
-        "labels": _label_files(days),
+        # What tells the two days' labels from others.
+        "labels": [
+            (file.name, file.size, file.changed_ns)
+            for day in (PROXY_DAY, TARGET_DAY)
+            for file in days.lake.label_files(days.dataset, day)
+        ],
         "rows": rows,
         "seed": SEED,
         "catboost": PARAMETERS,
@@ -203,15 +208,6 @@ def compute(days: Days, cell: Cell) -> list[CellRow]:
     data, learner = _data(days, TARGET_DAY), _learner(days, TARGET_DAY, trees)
     model = method.fit(data, learner, random=random, executor=InProcess())
     return [_audited(days, mechanism, method, trees, model)]
-
-
-def _label_files(days: Days) -> list[tuple[str, int, int]]:
-    """Return what tells the two days' labels from others: names, sizes, times of change."""
-    return [
-        (file.name, file.size, file.changed_ns)
-        for day in (PROXY_DAY, TARGET_DAY)
-        for file in days.lake.label_files(days.dataset, day)
-    ]
 
 
 def _pate(days: Days, trees: str) -> Iterator[CellRow]:
