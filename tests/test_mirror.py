@@ -83,7 +83,7 @@ ELSEWHERE = {
         "workers.publication.statement_conclusion workers.publication.statement_row"
     ),
     "flows/commands/test_locate.py": "flows.commands.stored",
-    "flows/publication/test_publishing.py": ("flows.commands.publication"),
+    "flows/publication/test_publishing.py": "flows.commands.handover",
     "workers/warehouse/test_store.py": (
         "workers.lake.probe workers.warehouse.schema workers.warehouse.table_row "
         "workers.warehouse.tables"
@@ -127,12 +127,12 @@ ELSEWHERE = {
     "flows/commands/test_warehouse.py": (
         "flows.commands.verify flows.run.maintain_warehouse flows.run.withdrawing"
     ),
-    "flows/learn/test_demo.py": ("flows.commands.demo workers.datasets.flights"),
-    "flows/learn/test_explain.py": "flows.commands.explain",
+    "flows/learn/test_demo.py": "workers.datasets.flights",
+    "flows/learn/test_explain.py": "flows.commands.learn",
     "flows/notify/test_alerts.py": "flows.notify.naming",
     "flows/report/test_hostile_rows.py": "flows.files flows.report.canvas",
     "flows/report/test_report.py": (
-        "flows.commands.report flows.report.evidence_sentences flows.report.explanations "
+        "flows.report.evidence_sentences flows.report.explanations "
         "flows.report.figures flows.report.history flows.report.index_page "
         "flows.report.model_page flows.report.plots.one_night "
         "flows.report.plots.one_audit flows.report.plots.last_nights "

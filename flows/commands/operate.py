@@ -1,4 +1,4 @@
-"""Set up and operate: `privaudit init`, `check`, `overdue`."""
+"""Set up and operate: `privaudit acknowledge`, `init`, `check`, `overdue`, `notify`."""
 
 import datetime as dt
 import pathlib
@@ -15,9 +15,55 @@ from flows.commands.options import (
     JsonOption,
     day_option,
 )
-from flows.commands.printing import Form, console, form_of, print_rows, quiet, working
+from flows.commands.printing import (
+    Form,
+    begin_prefect,
+    console,
+    form_of,
+    print_rows,
+    quiet,
+    working,
+)
 
 app = typer.Typer()
+
+
+@app.command(rich_help_panel=OPERATE)
+def acknowledge(
+    audit_id: Annotated[str, typer.Argument(help="The audit's id, or how it begins.")],
+    config: ConfigOption = None,
+    *,
+    why: Annotated[
+        str,
+        typer.Option(
+            help="Reason: the cause that is known, and what is done about it. It is kept."
+        ),
+    ],
+    until: Annotated[dt.date, day_option("Last day, at most 28 days from today.")],
+) -> None:
+    """Say that a violation is known: nobody is notified of it again until a day.
+
+    The verdict, the exit codes and the record stay. People are notified again after that day, and
+    before it if a night proves more. Another declaration, label or dataset is not covered. The
+    acknowledgement stands on the model's page and in show. It is an alert of its own, and a row of
+    audit_acknowledgements, with the user's name. A later one replaces it.
+
+    Example: privaudit acknowledge 0f3c2a91 --why "Fix in review, ticket 812." --until 2026-12-01
+    """
+    begin_prefect()
+    from flows.notify.webhook import WebhookError
+    from flows.run.acknowledging import acknowledge_violation
+    from flows.settings import load_settings
+    from workers.warehouse.store import Warehouse
+
+    settings = load_settings(config)
+    warehouse = Warehouse(settings.warehouse)
+    warehouse.check_exists()
+    whole = warehouse.whole_id(audit_id)
+    made, undelivered = acknowledge_violation(settings, whole, why=why, until=until)
+    typer.echo(f"{made.sentence()}")
+    if undelivered:
+        raise WebhookError(" ".join(undelivered))
 
 
 @app.command(rich_help_panel=OPERATE)
@@ -125,3 +171,30 @@ def overdue(
         for model in models:
             send(settings.webhook, missing_alert(model, audited, settings).payload())
     raise typer.Exit(1 if models else 0)
+
+
+@app.command(rich_help_panel=OPERATE)
+def notify(
+    *,
+    test: Annotated[bool, typer.Option("--test", help="Send a test message.")] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Send one test message to the webhook and to each notification block that gets alerts.
+
+    One line each: ok, or failed with what to check. Exit code 0 if all were accepted, 1 otherwise.
+
+    Example: privaudit notify --test
+    """
+    if not test:
+        raise typer.BadParameter("give --test: audits send alerts, this command does not.")
+    begin_prefect()
+    from flows.notify.trial import send_tests
+    from flows.settings import load_settings
+
+    every = True
+    out = console()
+    for sent in send_tests(load_settings(config)):
+        sign = "[green]ok    [/]" if sent.ok else "[bold red]failed[/]"
+        out.print(f"{sign} {escape(sent.what)}: {escape(sent.sentence)}")
+        every = every and sent.ok
+    raise typer.Exit(0 if every else 1)

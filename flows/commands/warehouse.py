@@ -172,3 +172,17 @@ def withdraw(
     undelivered = withdraw_audit(settings, whole, why=why)
     typer.echo(f"{whole} is withdrawn; privaudit report draws the pages without it.")
     _check_delivered(undelivered)
+
+
+@app.command(rich_help_panel=LOOK)
+def report(config: ConfigOption = None) -> None:
+    """Write the report again.
+
+    Example: privaudit report --config demo/privaudit.toml
+    """
+    with working("Writing the report"):
+        from flows.run.publish_report import write
+        from flows.settings import load_settings
+
+        path = write(load_settings(config))
+    typer.echo(f"Report: {path}")

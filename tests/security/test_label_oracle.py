@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import flows.notify.alerts
 import workers.publication.publish
 from flows.commands.audits import app as audits
-from flows.commands.publication import app as publication
+from flows.commands.handover import app as publication
 from flows.run.withdrawing import withdraw_audit
 from flows.settings import load_settings
 from privcore.guarantees import PureDP

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.commands import checks
-from flows.commands.publication import app
+from flows.commands.handover import app
 from flows.publication.publishing import key_of, publish_all, record_about, statement_about
 from flows.run.nightly import nightly_audit
 from flows.run.start import start

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import flows.report.shared_labels
-from flows.commands.report import app
+from flows.commands.warehouse import app
 from flows.report.shared_labels import LabelTotal, shared_labels
 from flows.report.site import write_report
 from tests.support.lake import DAY
