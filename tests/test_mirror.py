@@ -35,9 +35,6 @@ ELSEWHERE = {
     "privcore/lower_bounds/test_notebook.py": (
         "privcore.lower_bounds.answer privcore.lower_bounds.minimum"
     ),
-    "privcore/lower_bounds/test_power.py": (
-        "privcore.lower_bounds.imagined privcore.lower_bounds.seen_leaks"
-    ),
     "privcore/lower_bounds/test_validity.py": (
         "privcore.lower_bounds.betting privcore.lower_bounds.secret"
     ),
@@ -76,7 +73,6 @@ ELSEWHERE = {
     "workers/sources/checkpoints/test_in_place.py": (
         "workers.sources.external_inputs workers.sources.checkpoints.label_places"
     ),
-    "workers/sources/test_proposal.py": "workers.sources.predicted_label",
     "workers/sources/scores/test_query_rows.py": "workers.databases",
     "workers/sources/scores/test_score_tables.py": "workers.sources.tables.day_tables",
     "workers/publication/test_publish.py": (
@@ -129,11 +125,10 @@ ELSEWHERE = {
     ),
     "flows/learn/test_demo.py": "workers.datasets.flights",
     "flows/learn/test_explain.py": "flows.commands.learn",
-    "flows/notify/test_alerts.py": "flows.notify.naming",
     "flows/report/test_hostile_rows.py": "flows.files flows.report.canvas",
     "flows/report/test_report.py": (
-        "flows.report.evidence_sentences flows.report.explanations "
-        "flows.report.figures flows.report.history flows.report.index_page "
+        "flows.report.evidence_sentences "
+        "flows.report.history flows.report.index_page "
         "flows.report.model_page flows.report.plots.one_night "
         "flows.report.plots.one_audit flows.report.plots.last_nights "
         "flows.report.plots.trend flows.report.signs flows.report.site flows.report.svg "
@@ -142,7 +137,6 @@ ELSEWHERE = {
     "flows/report/test_report_sentences.py": "flows.report.sentences",
     "flows/next_steps/test_card.py": ("flows.next_steps.steps"),
     "flows/notify/test_acknowledged.py": "workers.warehouse.acknowledgements",
-    "flows/commands/test_acknowledge.py": "flows.run.acknowledging",
     "flows/run/test_backfill.py": "flows.progress flows.run.overdue",
     "flows/run/test_start.py": (
         "flows.run.attempts flows.run.audit_model flows.notify.prefect_context"

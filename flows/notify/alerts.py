@@ -19,8 +19,7 @@ from prefect.events import emit_event
 from prefect.settings import PREFECT_API_URL
 
 from flows.next_steps import card_of
-from flows.notify.incidents import REACH, Incident, Stage, incident_id
-from flows.notify.naming import named
+from flows.notify.incidents import REACH, Incident, Stage, incident_id, named
 from flows.notify.prefect_context import in_prefect, run_log
 from flows.notify.webhook import WebhookError, send
 from flows.settings import Settings

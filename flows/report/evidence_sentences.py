@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from flows.next_steps import Role
-from flows.report.figures import count, long_day, percent, short_days
 from flows.report.plots.one_audit import FAMILIES
+from flows.report.sentences import count, long_day, percent, short_days
 from privcore.rounding import down, percent_up
 from workers.warehouse.schema import AuditRow, BoundRow, PromiseRow, SliceRow
 

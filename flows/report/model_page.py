@@ -9,7 +9,7 @@ from functools import partial
 from markupsafe import Markup, escape
 
 from flows.next_steps import card_of
-from flows.report import figures, sentences
+from flows.report import sentences
 from flows.report.evidence_sentences import behind, promise_sentences
 from flows.report.history import AuditedNight, History
 from flows.report.plots import last_nights, one_night, trend
@@ -118,7 +118,7 @@ def _night_rows(history: History) -> Markup:
             down(night.control_epsilon_lower),
             up(night.epsilon_ceiling),
             down(night.epsilon_paper),
-            figures.count(night.records),
+            sentences.count(night.records),
             night.audit_id,
             night.audit_id[:8],
         )
@@ -297,7 +297,7 @@ def _reasons(history: History) -> list[tuple[str, str]]:
 def _named(days: Sequence[dt.date]) -> str:
     """Name the last few of some days and count the others."""
     earlier = len(days) - NAMED_DAYS
-    named = figures.short_days(days[-NAMED_DAYS:])
+    named = sentences.short_days(days[-NAMED_DAYS:])
     return named if earlier <= 0 else f"{named}, and {earlier} earlier"
 
 

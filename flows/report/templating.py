@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from flows.report import evidence_sentences, figures, sentences
+from flows.report import evidence_sentences, sentences
 from flows.report.history import control_leaks
 from flows.report.signs import SIGNS, Sign
 from privcore import rounding
@@ -53,10 +53,10 @@ def environment() -> jinja2.Environment:
         "up": rounding.up,
         "exact": rounding.exact,
         "guarantee": rounding.guarantee,
-        "count": figures.count,
-        "percent": figures.percent,
+        "count": sentences.count,
+        "percent": sentences.percent,
         "percent_up": rounding.percent_up,
-        "long_day": figures.long_day,
+        "long_day": sentences.long_day,
         "sign_of": _sign_of,
         "all_signs": sorted(SIGNS.values(), key=lambda sign: sign.rank),
         "control_leaks": control_leaks,

@@ -5,24 +5,29 @@ when; how audits run, commit, alert and fail is here.
 """
 
 import functools
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import prefect
+from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
+from prefect.concurrency.sync import concurrency
+from prefect.exceptions import ObjectAlreadyExists
 from prefect.runtime import flow_run
+from prefect.settings import PREFECT_API_URL
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.failures import without_data
 from flows.notify.alerts import Alert, Event, alert_of, deliver_all, emit, in_incident
 from flows.notify.incidents import incidents_before
-from flows.notify.prefect_context import log_failure, run_log
+from flows.notify.prefect_context import best_effort, log_failure, run_log
 from flows.progress import announce as announce_progress
 from flows.run import attempts
 from flows.run.night_plan import Job, Planned
 from flows.run.own_run import asked_by, audited_before
-from flows.run.slots import set_limit, slot
 from flows.settings import Settings
 from privcore.exceptions import AuditError, TerminalError, TransientError, is_failure
 from workers.audit.record import error_record
@@ -311,3 +316,53 @@ def _of_incident(alert: Alert | None, row: AuditRow, settings: Settings) -> Aler
         log_failure(error, "Earlier nights of %s cannot be read.", row.model)
         return alert
     return in_incident(alert, row, row.epsilon_lower or 0.0, before[row.audit_id])
+
+
+LIMIT = "privaudit-audits"
+"""Name of the global concurrency limit; its size is `night.concurrency`."""
+_LEASE = 60.0
+"""Seconds after which a standing server frees the slot of a run that was killed."""
+
+
+def set_limit(number: int) -> None:
+    """Give the standing server's global concurrency limit its size, if there is such a server."""
+    if _stands():
+        with (
+            prefect.get_client(sync_client=True) as client,
+            suppress(ObjectAlreadyExists),  # another run has just made it
+        ):
+            client.upsert_global_concurrency_limit_by_name(LIMIT, number)
+
+
+@contextmanager
+def slot(number: int) -> Iterator[None]:
+    """Hold one of `number` slots, and wait for it: of a standing server's limit or this process's.
+
+    A slot that a server does not take back is free after a minute: its audit is done, and did not
+    fail.
+
+    Raises:
+        TransientError: the standing server gave no slot, as while it starts again.
+    """
+    held = ExitStack()
+    try:
+        held.enter_context(concurrency(LIMIT, lease_duration=_LEASE) if _stands() else _own(number))
+    except ConcurrencySlotAcquisitionError as error:
+        raise TransientError(
+            f"Prefect's server gave no slot of {LIMIT} ({error}): see whether it runs, then "
+            "try again."
+        ) from error
+    try:
+        yield
+    finally:
+        with best_effort("a slot that is free again"):
+            held.close()
+
+
+def _stands() -> bool:
+    return bool(PREFECT_API_URL.value())
+
+
+@functools.cache
+def _own(number: int) -> threading.BoundedSemaphore:
+    return threading.BoundedSemaphore(number)

@@ -21,9 +21,8 @@ from flows.notify.alerts import (
     unlisted_alert,
 )
 from flows.notify.artifacts import counted, leave_summary, summary
-from flows.notify.incidents import Incident, incidents_before, new_remarks
+from flows.notify.incidents import Incident, incidents_before, named, new_remarks
 from flows.notify.metrics import latest_records
-from flows.notify.naming import named
 from flows.notify.prefect_context import VIOLATED, log_failure
 from flows.run.auditing import Audited
 from flows.run.publish_report import publish

@@ -5,10 +5,17 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from flows.notify.alerts import Alert, deletion_alert, deliver_all, withdrawal_alert
+from flows.notify.alerts import (
+    Alert,
+    acknowledgement_alert,
+    deletion_alert,
+    deliver_all,
+    withdrawal_alert,
+)
 from flows.notify.metrics import latest_records
 from flows.run.own_run import asked_by
 from flows.settings import Settings
+from workers.warehouse.acknowledgements import Acknowledgement, acknowledge
 from workers.warehouse.maintenance import delete_before
 from workers.warehouse.store import REFUTES, Warehouse
 
@@ -57,3 +64,21 @@ def _deletions(warehouse: Warehouse, day: dt.date, settings: Settings) -> Iterat
 
 def _who() -> str:
     return asked_by() or "An unknown user"
+
+
+def acknowledge_violation(
+    settings: Settings, audit_id: str, *, why: str, until: dt.date
+) -> tuple[Acknowledgement, tuple[str, ...]]:
+    """Store that the caller knows of a violation, and send the alert that says so.
+
+    Returns:
+        What was stored, and why the alert was not delivered, if it was not.
+
+    Raises:
+        TerminalError: the violation cannot be acknowledged; the sentence says why.
+    """
+    warehouse = Warehouse(settings.warehouse)
+    row = warehouse.record(audit_id).audit
+    now = dt.datetime.now(dt.UTC)
+    made = acknowledge(warehouse, audit_id, why=why, until=until, by=asked_by(), now=now)
+    return made, deliver_all([acknowledgement_alert(made, row, settings)], settings)

@@ -8,7 +8,7 @@ from .binomial import (
 from .choices import Choice, Fixed, Grid
 from .claims import Claim
 from .declarations import ClaimedNight, declarations_refuted
-from .evidence import Evidence, read_evidence, segment_night
+from .evidence import MISLED, Evidence, misled_pvalue, read_evidence, segment_night
 from .false_discovery import false_discovery_qvalues
 from .fdp import best_epsilon, claim_pvalue, epsilon_lower
 from .game_evidence import (
@@ -22,12 +22,10 @@ from .matched import (
     matched_log_wealth,
 )
 from .minimum import MINIMUM_CONTROL_RECORDS, MINIMUM_RECORDS
-from .misled import MISLED, misled_pvalue
 from .notebook import audit_models, audit_probabilities
 from .notebook_input import Arm
-from .power import Power
+from .power import Power, leak_to_be_seen, sensitive
 from .secret import Secret
-from .seen_leaks import leak_to_be_seen, sensitive
 from .segment_bounds import SegmentBound, name_segments
 from .stakes import Stakes, stakes_for
 from .steinke import Steinke

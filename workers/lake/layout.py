@@ -12,6 +12,7 @@ import functools
 import gzip
 import io
 import os
+import pathlib
 import re
 import stat
 from collections.abc import Callable, Iterator
@@ -23,7 +24,6 @@ from pyarrow import fs
 
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
-from workers.lake.confined import open_below
 from workers.lake.places import check_uri, local_path
 from workers.lake.retries import patiently
 from workers.plain_files import open_plain
@@ -372,3 +372,59 @@ def check_name(kind: str, name: str) -> str:
             "or '-', and starts with a letter or a digit.",
         )
     return name
+
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""Without waiting: the opening of a pipe that nobody writes to would not end."""
+
+
+def open_below(folder: str, path: str) -> pa.NativeFile:
+    """Open a regular file below a folder for reading at random; links within it are followed.
+
+    Raises:
+        FileNotFoundError: there is none.
+        NotEvaluableError: `path_outside`; it is a link that leads out of the folder, or no regular
+            file.
+    """
+    # realpath, since Path.resolve raises at a link to itself.
+    root = pathlib.Path(os.path.realpath(folder))
+    found = pathlib.Path(os.path.realpath(root / path))
+    strange = found.is_symlink() or (found.exists() and not found.is_file())
+    if strange or not found.is_relative_to(root):
+        raise _refused(path)
+    try:
+        descriptor = _open_without_links(root, found.relative_to(root))
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise _refused(path) from None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise _refused(path)
+        return pa.OSFile(f"/dev/fd/{descriptor}")
+    finally:
+        os.close(descriptor)
+
+
+def _open_without_links(root: pathlib.Path, path: pathlib.Path) -> int:
+    """Return a descriptor of a file: a link that was put in its path since it was looked at fails.
+
+    Each name is opened below the folder before it, so none of them is looked up twice.
+    """
+    opened = os.open(root, _READ | os.O_DIRECTORY)
+    for place, name in enumerate(path.parts, 1):
+        folder = os.O_DIRECTORY if place < len(path.parts) else 0
+        try:
+            inner = os.open(name, _READ | folder, dir_fd=opened)
+        finally:
+            os.close(opened)
+        opened = inner
+    return opened
+
+
+def _refused(path: str) -> NotEvaluableError:
+    return NotEvaluableError(
+        Reason.PATH_OUTSIDE,
+        f"{path} is refused, because it is a link out of the lake or not a regular file: put the "
+        "file itself there.",
+    )

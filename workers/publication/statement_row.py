@@ -8,7 +8,7 @@ from fractions import Fraction
 from pydantic import Field, ValidationError
 
 from privcore.exceptions import TerminalError
-from privcore.lower_bounds.seen_leaks import sensitive
+from privcore.lower_bounds.power import sensitive
 from privcore.publication import NoisyWealth, PublicStatement, exactly
 from workers.warehouse.exact_statement_row import StatementFacts
 from workers.warehouse.table_row import Moment

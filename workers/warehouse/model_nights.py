@@ -90,18 +90,13 @@ def first_of(day: dt.date, days: int) -> dt.date:
     return dt.date.fromordinal(max(1, day.toordinal() - days + 1))
 
 
-def model_nights(
-    warehouse: Warehouse, audits: pl.DataFrame, *, current: pl.DataFrame | None = None
-) -> Iterator[ModelNights]:
+def model_nights(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[ModelNights]:
     """Yield the current nights of every secret of these models, where some are asked about.
 
     Without exploratory ones: whoever chooses a seed chooses what a night adds to the others.
-
-    `current` are the current records of every secret of at least these models; read by default.
     """
     models = audits["model"].unique()
-    if current is None:
-        current = warehouse.current(every_secret=True, models=models, columns=OF_AUDITS)
+    current = warehouse.current(every_secret=True, models=models, columns=OF_AUDITS)
     wealth = (
         warehouse.scan("audit_wealth")
         .filter(pl.col("model").is_in(models.implode()))

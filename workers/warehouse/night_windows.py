@@ -73,9 +73,7 @@ _STANDING_SHARE = 0.25  # of a night's significance: one fifth of the plan's aga
 _log = logging.getLogger(__name__)
 
 
-def epsilon_windows(
-    warehouse: Warehouse, audits: pl.DataFrame, *, current: pl.DataFrame | None = None
-) -> pl.DataFrame:
+def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
     """Return what the nights up to each of the evaluated `audits` prove together.
 
     Columns: `model`, `day`, `audit_id` and those of `MEANINGS`. Windows hold the nights under the
@@ -87,8 +85,6 @@ def epsilon_windows(
     supersede a night. Nights whose rows contradict each other, which no audit writes, have null in
     all columns, and the last one's `nights_remark` says so. An exploratory audit has no row here,
     and adds to none: whoever chooses its plan would choose what the nights prove together.
-
-    `current` are the current records of every secret of these models; read by default.
     """
     significance = dict(audits.select("audit_id", "significance").iter_rows())
     schema: dict[str, type[pl.DataType]] = {
@@ -103,7 +99,7 @@ def epsilon_windows(
         NIGHTS_REMARK: pl.String,
     }
     found = [pl.DataFrame(schema=schema)]
-    for histories in in_groups(model_nights(warehouse, audits, current=current)):
+    for histories in in_groups(model_nights(warehouse, audits)):
         rows: list[dict[str, object]] = []
         wealth = evidence_of(warehouse, histories)
         for history in histories:

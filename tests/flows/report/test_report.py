@@ -14,11 +14,10 @@ import pytest
 
 from flows.report import index_page
 from flows.report.canvas import spread, stepped, unbroken
-from flows.report.explanations import source, statistics
 from flows.report.history import history_of
 from flows.report.report_rows import FEWEST_RECORDS
 from flows.report.signs import SIGNS
-from flows.report.site import page_name, write_pages
+from flows.report.site import page_name, source, statistics, write_pages
 from flows.report.svg import path_of
 from privcore.lower_bounds.verdicts import Verdict
 from tests.support.papers import ROOT

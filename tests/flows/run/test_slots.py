@@ -16,7 +16,7 @@ from prefect.exceptions import PrefectHTTPStatusError
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.run import slots
-from flows.run.slots import set_limit, slot
+from flows.run.auditing import set_limit, slot
 from privcore.exceptions import TransientError
 from tests.support.lake import write_settings
 
@@ -54,7 +54,7 @@ import flows  # says how long Prefect's server may take to start
 import prefect
 from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
 from flows.run.auditing import begin
-from flows.run.slots import LIMIT, slot
+from flows.run.auditing import LIMIT, slot
 from flows.settings import load_settings
 
 with prefect.get_client(sync_client=True) as client:

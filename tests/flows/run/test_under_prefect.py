@@ -15,12 +15,11 @@ import flows.run.auditing
 from flows.failures import without_data
 from flows.notify import prefect_context
 from flows.notify.prefect_context import in_prefect, log_failure
-from flows.run.auditing import audit
+from flows.run.auditing import LIMIT, audit, set_limit
 from flows.run.backfill import backfill
 from flows.run.conclusion import AuditsFailedError
 from flows.run.nightly import nightly_audit
 from flows.run.publish_report import publish_report
-from flows.run.slots import LIMIT, set_limit
 from flows.run.start import start
 from privcore.exceptions import TransientError
 from tests.flows.run.test_slots import most_at_once

@@ -9,8 +9,14 @@ import pytest
 from privcore.attacks import Decoys, decoy_tally, generator, match, odds_tally, pair
 from privcore.guarantees import ApproxDP, Gaussian, PureDP, Relation
 from privcore.lower_bounds import Claim, leak_to_be_seen, sensitive
-from privcore.lower_bounds.designs import DecoyRecords, MatchedRecords, PairedRecords
-from privcore.lower_bounds.imagined import leaking_right, resized_tables, resized_tally
+from privcore.lower_bounds.designs import (
+    DecoyRecords,
+    MatchedRecords,
+    PairedRecords,
+    leaking_right,
+    resized_tables,
+    resized_tally,
+)
 from privcore.lower_bounds.power import Power, power_of
 from privcore.lower_bounds.stakes import EPSILONS
 from tests.simulate import PURE, gaussian_label, randomized_response, two_columns

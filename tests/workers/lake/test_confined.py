@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from workers.exceptions import NotEvaluableError, Reason
-from workers.lake.confined import open_below
+from workers.lake.layout import open_below
 
 
 @pytest.fixture

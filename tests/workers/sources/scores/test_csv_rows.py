@@ -23,7 +23,7 @@ from tests.support.score_tables import (
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.sources.join_context import JoinContext
-from workers.sources.scores.csv_rows import as_parquet
+from workers.sources.scores.supplied import as_parquet
 from workers.sources.tables.csv_text import FEATURE
 from workers.sources.tables.table_files import find_day
 from workers.sources.tables.table_look import look

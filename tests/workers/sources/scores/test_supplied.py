@@ -77,7 +77,7 @@ def test_without_features_consistent_says_that_a_holdout_seen_in_part_is_not_not
     tmp_path: pathlib.Path,
 ) -> None:
     """It is said of no verdict but `consistent`, and not where features are there to test it."""
-    said = "name the features"
+    said = "give the features"
     random = np.random.default_rng(3)
     for leak, verdict in ((0.0, "consistent"), (3.0, "violated")):
         frame = scored(leak=leak)
