@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from flows.report import figures, sentences
+from flows.report import sentences
 from flows.report.evidence_sentences import (
     curve_sentence,
     slices_sentence,
@@ -136,7 +136,7 @@ def test_verdicts_are_tallied_the_worst_first(hold_sentences):
 
 def test_days_are_listed_by_month():
     days = [dt.date(2013, 1, 14), dt.date(2013, 1, 15), dt.date(2013, 2, 2)]
-    assert figures.short_days(days) == "14, 15 Jan and 2 Feb"
+    assert sentences.short_days(days) == "14, 15 Jan and 2 Feb"
 
 
 def test_what_believes_the_proxy_is_said_to_and_held_against_the_holdout(hold_sentences):

@@ -15,7 +15,7 @@ from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
 from prefect.exceptions import PrefectHTTPStatusError
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows.run import slots
+from flows.run import auditing
 from flows.run.auditing import set_limit, slot
 from privcore.exceptions import TransientError
 from tests.support.lake import write_settings
@@ -71,8 +71,8 @@ def test_a_server_that_is_away_is_asked_again_by_the_task(monkeypatch: pytest.Mo
     def away(*_: object, **__: object) -> None:
         raise ConcurrencySlotAcquisitionError("All connection attempts failed")
 
-    monkeypatch.setattr(slots, "_stands", lambda: True)
-    monkeypatch.setattr(slots, "concurrency", away)
+    monkeypatch.setattr(auditing, "_stands", lambda: True)
+    monkeypatch.setattr(auditing, "concurrency", away)
     with pytest.raises(TransientError, match="All connection attempts failed"), slot(2):
         pytest.fail("there is no slot")
 
@@ -86,8 +86,8 @@ def test_an_audit_does_not_fail_where_its_slot_is_not_taken_back(
         answer = httpx.Response(500, request=httpx.Request("POST", "http://server/api"))
         raise PrefectHTTPStatusError("500", request=answer.request, response=answer)
 
-    monkeypatch.setattr(slots, "_stands", lambda: True)
-    monkeypatch.setattr(slots, "concurrency", restarting)
+    monkeypatch.setattr(auditing, "_stands", lambda: True)
+    monkeypatch.setattr(auditing, "concurrency", restarting)
     with slot(2):
         done = True
     assert done
