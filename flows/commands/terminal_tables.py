@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from flows.notify.incidents import named
+from privcore.lower_bounds.secret import named
 from privcore.rounding import ABSENT, down, guarantee, up
 from workers.plain_text import in_reading_order, plain_text
 

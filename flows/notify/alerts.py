@@ -19,11 +19,12 @@ from prefect.events import emit_event
 from prefect.settings import PREFECT_API_URL
 
 from flows.next_steps import card_of
-from flows.notify.incidents import REACH, Incident, Stage, incident_id, named
+from flows.notify.incidents import REACH, Incident, Stage, incident_id
 from flows.notify.prefect_context import in_prefect, run_log
 from flows.notify.webhook import WebhookError, send
 from flows.settings import Settings
 from privcore.lower_bounds import Secret, Verdict
+from privcore.lower_bounds.secret import named
 from privcore.rounding import down
 from workers.audit.label_state import declaration_location, label_column_warning
 from workers.plain_text import plain_text

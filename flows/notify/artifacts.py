@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
 
-from flows.notify.incidents import named
 from flows.notify.prefect_context import best_effort, in_prefect
+from privcore.lower_bounds.secret import named
 from privcore.rounding import down, guarantee, up
 from workers.warehouse.schema import AuditRow, Status
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import polars as pl
 
-from privcore.lower_bounds import Secret, Verdict
+from privcore.lower_bounds import Verdict
 from privcore.lower_bounds.power import sensitive
 from workers.remark import doubts_among
 from workers.warehouse.acknowledgements import (
@@ -274,8 +274,3 @@ def _claim(row: AuditRow | Mapping[str, Any]) -> tuple[object, ...]:
 
 def _of(row: AuditRow | Mapping[str, Any], name: str) -> Any:
     return getattr(row, name) if isinstance(row, AuditRow) else row[name]
-
-
-def named(model: str, secret: str) -> str:
-    """Return the model, and the secret that was tested if it is not the label."""
-    return model if secret == Secret.LABEL else f"{model} ({secret})"

@@ -21,13 +21,14 @@ from flows.notify.alerts import (
     unlisted_alert,
 )
 from flows.notify.artifacts import counted, leave_summary, summary
-from flows.notify.incidents import Incident, incidents_before, named, new_remarks
+from flows.notify.incidents import Incident, incidents_before, new_remarks
 from flows.notify.metrics import latest_records
 from flows.notify.prefect_context import VIOLATED, log_failure
 from flows.run.auditing import Audited
 from flows.run.publish_report import publish
 from flows.settings import Settings
 from privcore.exceptions import AuditError, TransientError, is_failure
+from privcore.lower_bounds.secret import named
 from privcore.lower_bounds.verdicts import Verdict
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.maintenance import compact_crowded

@@ -16,3 +16,8 @@ class Secret(StrEnum):
     LABEL = "label"
     ATTRIBUTE = "attribute"
     MEMBERSHIP = "membership"
+
+
+def named(model: str, secret: str) -> str:
+    """Return the model, and the secret that was tested if it is not the label."""
+    return model if secret == Secret.LABEL else f"{model} ({secret})"

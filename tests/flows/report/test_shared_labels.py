@@ -60,7 +60,7 @@ def test_the_command_holds_them_against_the_total_of_the_settings(
         'lake = "l"\nwarehouse = "warehouse"\nreport = "report"\n[together]\nepsilon = 5.0\n'
         '[[models]]\nname = "ads"\ndataset = "clicks"\n'
     )
-    ran = CliRunner().invoke(app, [])
+    ran = CliRunner().invoke(app, ["report"])
     assert ran.exit_code == 0, ran.output
     shown = section(tmp_path / "report" / "index.html")
     assert 'class="violated"' in shown
