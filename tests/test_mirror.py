@@ -121,7 +121,7 @@ ELSEWHERE = {
     ),
     "flows/commands/test_train.py": "flows.learn.try_mechanism",
     "flows/commands/test_warehouse.py": (
-        "flows.commands.verify flows.run.maintain_warehouse flows.run.withdrawing"
+        "flows.commands.verify flows.run.maintain_warehouse flows.run.notes"
     ),
     "flows/learn/test_demo.py": "workers.datasets.flights",
     "flows/learn/test_explain.py": "flows.commands.learn",

@@ -52,7 +52,7 @@ def acknowledge(
     """
     begin_prefect()
     from flows.notify.webhook import WebhookError
-    from flows.run.withdrawing import acknowledge_violation
+    from flows.run.notes import acknowledge_violation
     from flows.settings import load_settings
     from workers.warehouse.store import Warehouse
 

@@ -128,7 +128,7 @@ def compact(
 def _delete(settings: "Settings", day: dt.date, form: Form) -> tuple[str, ...]:
     """Delete audits and print how many; return why alerts of it were not delivered."""
     begin_prefect()
-    from flows.run.withdrawing import delete_audits
+    from flows.run.notes import delete_audits
 
     deleted, undelivered = delete_audits(settings, day)
     typer.echo(f"{deleted} audits deleted.", err=form is not Form.TABLE)
@@ -161,7 +161,7 @@ def withdraw(
     Example: privaudit withdraw 0f3c2a91 --why "Audited with the lake of another team."
     """
     begin_prefect()
-    from flows.run.withdrawing import withdraw_audit
+    from flows.run.notes import withdraw_audit
     from flows.settings import load_settings
     from workers.warehouse.store import Warehouse
 

@@ -1,6 +1,6 @@
 """All chance of the games: words that are hashes of a record's stream and the repetition.
 
-A record's stream is a hash of the shard's key (`privcore.attacks.hashing`) and the record's index
+A record's stream is a hash of the shard's key (`stream_key`) and the record's index
 there. The same stream gives the same words, in whatever shard or order. Streams and
 words are splitmix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators"):
 the n-th output of the generator that starts at a key.

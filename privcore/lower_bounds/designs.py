@@ -282,6 +282,7 @@ class ImaginedDecoys(DecoyRecords):
         )
 
 
+# Tables as another audit would leave them: expectations from tonight's, on which no verdict rests.
 _MARGIN = 2.0
 """An imagined leak is this many standard errors less lucky than it is on average."""
 

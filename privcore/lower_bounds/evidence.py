@@ -300,6 +300,10 @@ _GAPS = (4.0, 8.0, 16.0, 32.0)
 def misled_pvalue(tallies: Tallies) -> float:
     """Return the p-value of a target that is at worst useless on the holdout.
 
+    A target that moves *away* from the truth on the holdout makes training records look remembered.
+    It does so where an earlier model was trained on the holdout: the proxy knows labels there,
+    which the target seems to unlearn.
+
     Of `holdout_sides` the tables say, for each stratum of the proxy, how many holdout records have
     the class among those predicted to lack it, and among those predicted to have it. The bets are
     that the odds of the first are larger, beyond the offset that the proxy itself explains.

@@ -355,7 +355,10 @@ def premises_of(
 
 
 def premise_bets(tallies: Tallies) -> tuple[Matched, ...]:
-    """Return the tables of five bets against what a bound assumes.
+    """Return the tables of five bets against what a bound assumes, which noise can make private.
+
+    `privcore.attacks.arms` tests more sharply whether the arms are alike; its p-value is a function
+    of the labels. Here is a wealth that one label moves by no more than a gap.
 
     The first four are against arms that chance divided (E1). A table is a group and a bin of the
     proxy's log-odds: of the training records in it and of the holdout records in it, how many have

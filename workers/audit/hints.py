@@ -150,12 +150,7 @@ def reversed_labels(tallies: Tallies, random: np.random.Generator) -> str:
     than the proxy expects of the same predictions. So bets on the opposite cannot be made, either:
     they would accuse that model.
     """
-    beside = match(
-        tallies.odds,
-        tallies.control_odds,
-        random=random,
-        classes=tallies.classes,
-    )[0]
+    beside = match(tallies.odds, tallies.control_odds, random=random, classes=tallies.classes)[0]
     right, expected, deviation = _against_proxy(tallies.odds)
     if right > expected - _REVERSED * deviation or _lead(beside) > -_REVERSED:
         return ""

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from flows.notify.alerts import Alert, Event
-from flows.run.withdrawing import delete_audits, withdraw_audit
+from flows.run.notes import delete_audits, withdraw_audit
 from flows.settings import load_settings
 from tests.flows.conftest import Command
 from tests.support.lake import DAY, EVE, PLAN, label_rows, put_labels, small_lake, write_settings

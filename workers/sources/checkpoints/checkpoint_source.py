@@ -485,24 +485,9 @@ def _scored(
     instead: tuple[str, str] | None,
 ) -> NDArray[np.float64]:
     """Return what a model says of the day's rows alone, shape (rows of the day, classes)."""
-    manifest = checkpoint.manifest
+    manifest, made = checkpoint.manifest, shared.made
     if not today.any():
         return np.empty((0, len(manifest.label.classes)))
-    model, inputs = _inputs(checkpoint, batch, shared, place, today, instead)
-    with shared.stage("predict"):
-        return predict(model, manifest, inputs, threads=1)
-
-
-def _inputs(
-    checkpoint: Checkpoint,
-    batch: Batch,
-    shared: SharedScores,
-    place: LabelPlace,
-    today: NDArray[np.bool_],
-    instead: tuple[str, str] | None,
-) -> tuple[LoadedModel, Any]:
-    """Return a model, and the day's rows as it takes them."""
-    manifest, made = checkpoint.manifest, shared.made
     model = _loaded(checkpoint)
     reads = (model.categories, model.takes)
     features = (manifest.format, manifest.features, reads, instead, place.reading)
@@ -511,7 +496,8 @@ def _inputs(
             frame = batch.features(manifest, stored=place.stored)
             frame = _instead(frame if today.all() else frame.filter(today), instead)
             made[features] = as_inputs(model, manifest, frame)
-    return model, made[features]
+    with shared.stage("predict"):
+        return predict(model, manifest, made[features], threads=1)
 
 
 def _instead(frame: pl.DataFrame, instead: tuple[str, str] | None) -> pl.DataFrame:

@@ -452,7 +452,8 @@ def column_kinds(
 def as_parquet(found: TableDay, kinds: Mapping[str, str], joining: JoinContext) -> TableDay:
     """Return a day whose CSV files are Parquet ones; any other day as it is.
 
-    A column that some file holds text of is text in all of them.
+    The settings give a column its kind; one that some file holds text of is text in all of them.
+    The Parquet footer holds the digest of the file's own bytes, so the labels' digest pins these.
 
     Raises:
         NotEvaluableError: a file is no such CSV, is larger than what is read, or was replaced; or

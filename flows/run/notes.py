@@ -1,4 +1,7 @@
-"""Audits that are taken back or deleted: people hear of it, since a refutation may go with them."""
+"""What people add to audits: taken back, deleted, or a violation that is known.
+
+Everybody who gets alerts hears of it, since a refutation may go with it.
+"""
 
 import datetime as dt
 from collections.abc import Iterator
