@@ -221,9 +221,8 @@ def _rows_of_day(part: JoinPart, join: Join, room: int) -> tuple[pl.DataFrame, i
     Of labels that came one after the other, those that training could know; in `room` bytes.
 
     Raises:
-        NotEvaluableError: a file is damaged, was replaced, stores a column otherwise than the
-            first file of its table, or holds other values than its folder says; or all rows are
-            more than one worker joins.
+        NotEvaluableError: a file is damaged, was replaced, or stores a column otherwise than the
+            first file of its table; or all rows are more than one worker joins.
         TransientError: storage kept failing.
     """
     root, columns = part.found.root, part.needed
