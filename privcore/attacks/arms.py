@@ -92,6 +92,11 @@ class LabelCounts:
         ]
         return cls(np.stack([one.reshape(BINS, _COARSE, 2).sum(axis=1) for one in found])[:, None])
 
+    def by_student(self) -> "LabelCounts":
+        """Return the counts by what the student alone says, in bins of half a log-odds."""
+        groups, classes = self.counts.shape[:2]
+        return LabelCounts(self.counts.reshape(groups, classes, -1, _SIDES, 2).sum(axis=3))
+
     def __add__(self, other: "LabelCounts") -> "LabelCounts":
         """Return the counts of both sets of records."""
         return LabelCounts(self.counts + other.counts)
@@ -304,12 +309,7 @@ def models_known(training: LabelCounts, control: LabelCounts) -> float:
         training: of the training records, with the mean in the place of the proxy's student.
         control: of the holdout's.
     """
-
-    def by_mean(counts: LabelCounts) -> LabelCounts:
-        groups, classes = counts.counts.shape[:2]
-        return LabelCounts(counts.counts.reshape(groups, classes, -1, _SIDES, 2).sum(axis=3))
-
-    arms = by_mean(training), by_mean(control)
+    arms = training.by_student(), control.by_student()
     return _compared(*arms, random=np.random.default_rng(0), tests=1)[1].holdout_known
 
 

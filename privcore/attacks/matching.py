@@ -421,20 +421,33 @@ def _sureness_needed(arms: Sequence[OddsCells], fit: Recalibration) -> list[floa
 def _strata(training: OddsCells, control: OddsCells) -> list[tuple[OddsCells, OddsCells]]:
     """Cut both arms where the proxy's log-odds of all records have their quantiles."""
     smaller = min(int(cells.made.sum()) for cells in (training, control))
-    number = min(max(smaller // _IN_STRATUM, 1), _MOST_STRATA)
     proxy = np.concatenate([training.proxy, control.proxy])
     made = np.concatenate([training.made, control.made])
-    order = np.argsort(proxy, kind="stable")
-    ranks = np.cumsum(made[order])
-    if not ranks.size:
+    if not proxy.size:
         return []
-    wanted = np.arange(1, number) / number * ranks[-1]
-    edges = np.unique(proxy[order[np.searchsorted(ranks, wanted)]])
+    edges = stratum_edges(proxy, made, smaller=smaller)
     arms = [np.searchsorted(edges, cells.proxy, side="right") for cells in (training, control)]
     return [
         (_some(training, arms[0] == place), _some(control, arms[1] == place))
         for place in range(edges.size + 1)
     ]
+
+
+def stratum_edges(
+    proxy: NDArray[np.float64], made: NDArray[np.generic], *, smaller: float
+) -> NDArray[np.float64]:
+    """Return where strata begin, ascending: the first of them has no edge.
+
+    Args:
+        proxy: shape (cells,), the proxy's log-odds.
+        made: shape (cells,), records of both arms.
+        smaller: records of the smaller arm, one stratum for every 50 of them.
+    """
+    number = min(max(int(smaller) // _IN_STRATUM, 1), _MOST_STRATA)
+    order = np.argsort(proxy, kind="stable")
+    ranks = np.cumsum(made[order])
+    wanted = np.arange(1, number) / number * ranks[-1]
+    return np.unique(proxy[order[np.searchsorted(ranks, wanted)]])
 
 
 def _some(cells: OddsCells, chosen: NDArray[np.bool_]) -> OddsCells:

@@ -23,19 +23,19 @@ FLOOR = 1e-6
 
 _PROXY_STEPS = 16  # bins per unit of log-odds
 _TARGET_STEPS = 8
-_LARGEST = 14.0  # above the log-odds of 1 - FLOOR
-PROXY_BINS = int(2 * _LARGEST * _PROXY_STEPS)
+LARGEST = 14.0  # above the log-odds of 1 - FLOOR
+PROXY_BINS = int(2 * LARGEST * _PROXY_STEPS)
 """Bins of the proxy's log-odds."""
 
-_TARGET_BINS = int(2 * _LARGEST * _TARGET_STEPS)
+_TARGET_BINS = int(2 * LARGEST * _TARGET_STEPS)
 ODDS_CELLS = PROXY_BINS * _TARGET_BINS * 2
 _SPARSE = 4
 """A tally is pickled by its occupied cells if at most one of so many is."""
 
 # Odds fall into bins of equal width in their logarithm without one being taken for each: their
 # leading bits name the bin below at most one edge, and the edge decides.
-_PROXY_EDGES: NDArray[np.float64] = np.exp(np.arange(PROXY_BINS + 1) / _PROXY_STEPS - _LARGEST)
-_TARGET_EDGES: NDArray[np.float64] = np.exp(np.arange(_TARGET_BINS + 1) / _TARGET_STEPS - _LARGEST)
+_PROXY_EDGES: NDArray[np.float64] = np.exp(np.arange(PROXY_BINS + 1) / _PROXY_STEPS - LARGEST)
+_TARGET_EDGES: NDArray[np.float64] = np.exp(np.arange(_TARGET_BINS + 1) / _TARGET_STEPS - LARGEST)
 _SHIFT = 48  # sixteen leading values to an octave, each narrower than the narrowest bin
 
 
@@ -112,8 +112,8 @@ class OddsTally:
         proxy, target = np.divmod(occupied, _TARGET_BINS)
         return OddsCells(
             # Middles of bins: beliefs and an order, which nothing that is proved depends on.
-            proxy=(proxy + 0.5) / _PROXY_STEPS - _LARGEST,
-            target=(target + 0.5) / _TARGET_STEPS - _LARGEST,
+            proxy=(proxy + 0.5) / _PROXY_STEPS - LARGEST,
+            target=(target + 0.5) / _TARGET_STEPS - LARGEST,
             zeros=self.counts[proxy, target, 0],
             ones=self.counts[proxy, target, 1],
             unread=(whole.counts[proxy, target] - self.counts[proxy, target]).sum(axis=1),

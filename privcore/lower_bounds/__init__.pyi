@@ -24,7 +24,14 @@ from .matched import (
 from .minimum import MINIMUM_CONTROL_RECORDS, MINIMUM_RECORDS
 from .notebook import audit_models, audit_probabilities
 from .notebook_input import Arm
-from .power import Power, leak_to_be_seen, sensitive
+from .power import (
+    ImaginedNight,
+    Power,
+    leak_to_be_seen,
+    nights_until_conclusive,
+    sees_from_together,
+    sensitive,
+)
 from .secret import Secret
 from .segment_bounds import SegmentBound, name_segments
 from .stakes import Stakes, stakes_for
@@ -57,6 +64,7 @@ __all__ = [
     "Fixed",
     "GameEvidence",
     "Grid",
+    "ImaginedNight",
     "Night",
     "Power",
     "Secret",
@@ -83,10 +91,12 @@ __all__ = [
     "matched_log_wealth",
     "misled_pvalue",
     "name_segments",
+    "nights_until_conclusive",
     "not_a_guarantee",
     "privatised",
     "read_evidence",
     "says_nothing",
+    "sees_from_together",
     "segment_night",
     "sensitive",
     "stakes_for",

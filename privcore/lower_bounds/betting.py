@@ -61,13 +61,6 @@ def bets_epsilon_lower(predictions: Predictions, *, stakes: Stakes) -> float:
     return float(EPSILONS[reached - 1]) if reached > 0 else 0.0
 
 
-def bets_reach(predictions: Predictions, point: int, *, stakes: Stakes) -> bool:
-    """Return whether `bets_epsilon_lower` is at least `EPSILONS[point]`, without finding it."""
-    points = EPSILONS[: point + 1]
-    needed = np.array([stakes.log_needed(float(epsilon)) for epsilon in points])
-    return bool(np.all(log_wealth(predictions, epsilons=points, stakes=stakes) >= needed))
-
-
 def log_wealth(
     predictions: Predictions, *, epsilons: NDArray[np.float64], stakes: Stakes
 ) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from privcore.exceptions import InvalidInputError
 from privcore.lower_bounds.windows import standing_lead
 
-_LEVELS = (0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
+LEVELS = (0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
 """Declared epsilons up to which one sixteenth of the stake bets; the other half bets on all."""
 
 
@@ -86,30 +86,36 @@ def declarations_refuted(
     Raises:
         InvalidInputError: no or too many nights, nights of both kinds, a value out of its range.
     """
-    if not nights:
-        raise InvalidInputError("nights", 0, "there is at least one night")
+    prices = [night.price for night in nights]
+    check_one_kind(prices)
     shapes = {night.log_wealth.shape for night in nights}
     if len(shapes) > 1 or any(len(shape) != 1 for shape in shapes):
         rule = "each night has one e-value for each strategy, and all have the same strategies"
         raise InvalidInputError("shapes of log_wealth", sorted(shapes), rule)
-    if len({night.price > 0.0 for night in nights}) > 1:
-        prices = [night.price for night in nights]
-        rule = "all are above 0 or all are 0: nights with a price have a standing of their own"
-        raise InvalidInputError("prices", prices, rule)
     lead = standing_lead(
-        _by_level(nights)[:, :, None],
-        [night.price for night in nights],
-        significance=significance,
-        recurring=recurring,
+        _by_level(nights)[:, :, None], prices, significance=significance, recurring=recurring
     )
     refuted: NDArray[np.bool_] = np.logical_or.accumulate(lead[:, 0] >= 0.0)
     return refuted
 
 
+def check_one_kind(prices: Sequence[float]) -> None:
+    """Raise unless there are nights, and delta has a price on all of them or on none.
+
+    Raises:
+        InvalidInputError: no nights, or nights of both kinds.
+    """
+    if not prices:
+        raise InvalidInputError("nights", 0, "there is at least one night")
+    if len({price > 0.0 for price in prices}) > 1:
+        rule = "all are above 0 or all are 0: nights with a price have a standing of their own"
+        raise InvalidInputError("prices", list(prices), rule)
+
+
 def _by_level(nights: Sequence[ClaimedNight]) -> NDArray[np.float64]:
     """Return the nights' log e-values for each level and strategy, bets on all nights half."""
     wealth = np.stack([night.log_wealth for night in nights])
-    within = np.array([night.epsilon for night in nights])[:, None] <= np.array(_LEVELS)
+    within = np.array([night.epsilon for night in nights])[:, None] <= np.array(LEVELS)
     lower = np.where(within[:, :, None], wealth[:, None, :], 0.0)
     each = np.broadcast_to(wealth[:, None, :], lower.shape)
     return np.concatenate([lower, each], axis=1).reshape(len(nights), -1)

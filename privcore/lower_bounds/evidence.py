@@ -18,6 +18,7 @@ from privcore.lower_bounds.claims import Claim
 from privcore.lower_bounds.declarations import ClaimedNight
 from privcore.lower_bounds.designs import DecoyRecords, Design, MatchedRecords, PairedRecords
 from privcore.lower_bounds.game_evidence import GameEvidence, game_evidence
+from privcore.lower_bounds.imagined import imagine
 from privcore.lower_bounds.matched import log_mean, tables_log_wealth
 from privcore.lower_bounds.power import Power, power_of
 from privcore.lower_bounds.secret import Secret
@@ -176,7 +177,7 @@ def read_evidence(
         standing_night=standing,
         claimed_night=_claimed_night(design, lasting),
         misled_pvalue=misled,
-        power=power_of(design, claim, records=records + held) if with_power else None,
+        power=_power(design, tallies, claim, random) if with_power else None,
         game=game,
         control_game=control_game,
     )
@@ -250,6 +251,14 @@ def _design(
         classes=tallies.classes,
         proxy_doubtful=proxy_doubtful,
         choices=tallies.choices,
+    )
+
+
+def _power(design: Design, tallies: Tallies, claim: Claim, random: np.random.Generator) -> Power:
+    """Return what the audit could have seen; nothing where its records cannot be imagined."""
+    nights = imagine(design, tallies)
+    return (
+        Power(None, None, None) if nights is None else power_of(nights, claim, random.spawn(1)[0])
     )
 
 

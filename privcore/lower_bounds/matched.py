@@ -27,9 +27,9 @@ Tables = Matched | Paired
 
 # How a night bets: on each of `matching.SHARES` by this weight, at each of these gaps, in units of
 # 1/sqrt(effective records), by that weight. Fixed before any audit.
-_SHARE_WEIGHTS = (0.65, 0.14, 0.07, 0.07, 0.07)
-_GAPS = (4.0, 8.0, 16.0, 32.0)
-_GAP_WEIGHTS = (0.3, 0.3, 0.25, 0.15)
+SHARE_WEIGHTS = (0.65, 0.14, 0.07, 0.07, 0.07)
+GAPS = (4.0, 8.0, 16.0, 32.0)
+GAP_WEIGHTS = (0.3, 0.3, 0.25, 0.15)
 NIGHT_GAPS = (2.5, 10.0)
 """Bets of nights that are to be multiplied: on all records, at these gaps. Four gaps from 2 to 16
 prove no more in any world that was measured, and less of a weak leak."""
@@ -38,7 +38,7 @@ REFERENCES = 2
 stake; where there is none, the proxy stands for both."""
 NIGHT_STRATEGIES = (len(NIGHT_GAPS) + 1) * REFERENCES
 """Strategies that nights multiply, each by itself (`night_log_wealth`)."""
-_LARGEST_GAP = 6.0
+LARGEST_GAP = 6.0
 
 # The last point of each block of epsilons on which stakes are constant.
 _BLOCK_ENDS = np.searchsorted(EPSILONS, np.arange(BLOCK, EPSILONS[-1] + BLOCK, BLOCK) - 1e-9) - 1
@@ -100,18 +100,6 @@ def matched_epsilon_lower(
     return float(EPSILONS[low]) if low >= 0 else 0.0
 
 
-def matched_reaches(
-    tables: Sequence[Tables], point: int, *, stakes: Stakes, proxy_doubtful: bool = False
-) -> bool:
-    """Return whether `matched_epsilon_lower` is at least `EPSILONS[point]`, without finding it.
-
-    On a block of epsilons stakes are fixed and e-values fall, so the point answers for those below
-    it in its block, and the last point of each earlier block for that one.
-    """
-    asked = (point, *(int(last) for last in _BLOCK_ENDS if last < point))
-    return all(_rejected(tables, each, stakes, proxy_doubtful=proxy_doubtful) for each in asked)
-
-
 def matched_epsilon_ceiling(
     tables: Sequence[Tables], *, stakes: Stakes, proxy_doubtful: bool = False
 ) -> float:
@@ -157,11 +145,11 @@ def _by_reference(
     doubtful: bool,
 ) -> list[NDArray[np.float64]]:
     """Return each reference's log e-values: bets on all records in these units, the night's own."""
-    found, shares = [], len(_SHARE_WEIGHTS)
+    found, shares = [], len(SHARE_WEIGHTS)
     for first in range(0, len(tables), shares):
         wins = not (doubtful and first == 0)
-        own = [_bets(one, _GAPS, epsilons, stakes, wins) for one in tables[first : first + shares]]
-        mean = log_mean(np.concatenate(own), np.outer(_SHARE_WEIGHTS, _GAP_WEIGHTS).ravel())
+        own = [_bets(one, GAPS, epsilons, stakes, wins) for one in tables[first : first + shares]]
+        mean = log_mean(np.concatenate(own), np.outer(SHARE_WEIGHTS, GAP_WEIGHTS).ravel())
         found.append(np.vstack([_bets(tables[first], units, epsilons, stakes, wins), mean]))
     return found
 
@@ -203,7 +191,7 @@ def _rejected(
 
 def _gaps(one: Tables, units: tuple[float, ...], log_cap: float) -> NDArray[np.float64]:
     effective = one.effective if isinstance(one, Matched) else float(one.records.sum())
-    return np.minimum(np.array(units) / math.sqrt(effective), min(_LARGEST_GAP, log_cap))
+    return np.minimum(np.array(units) / math.sqrt(effective), min(LARGEST_GAP, log_cap))
 
 
 def tables_log_wealth(

@@ -25,8 +25,8 @@ WINDOW_NIGHTS = 28
 STANDING_NIGHTS = 128
 """Nights after which a standing begins anew; where delta has a price, after `WINDOW_NIGHTS`."""
 
-_LATER_STARTS = 0.5
-"""The part of the stake that waits for leaks which begin after the first night."""
+FROM_THE_FIRST = 0.5
+"""The part of the stake that is bet from the first night on; the rest waits for later starts."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,7 +171,7 @@ def standing_epsilons(
         InvalidInputError: no or too many nights, a wealth of another grid, a value out of range.
     """
     wealth, prices = _stacked(nights), [night.price for night in nights]
-    needed, paid = _needed(prices, significance=significance, recurring=recurring)
+    needed, paid = standing_needed(prices, significance=significance, recurring=recurring)
     if recurring:
         each = [_rejected_points(night[None], np.ones(1), needed) for night in wealth]
         points = np.concatenate(each)
@@ -196,7 +196,7 @@ def standing_lead(
     Raises:
         InvalidInputError: too many nights for one standing, or a significance out of its range.
     """
-    needed, paid = _needed(prices, significance=significance, recurring=recurring)
+    needed, paid = standing_needed(prices, significance=significance, recurring=recurring)
     evidence = wealth if recurring else _from_every_start(wealth, _standing_parts(prices))
     mean = logsumexp(evidence, axis=1) - np.log(evidence.shape[1])
     lead: NDArray[np.float64] = np.where(paid[:, None], mean - needed, -np.inf)
@@ -208,10 +208,14 @@ def standing_length(price: float) -> int:
     return WINDOW_NIGHTS if price > 0.0 else STANDING_NIGHTS
 
 
-def _needed(
+def standing_needed(
     prices: Sequence[float], *, significance: float, recurring: bool
 ) -> tuple[float, NDArray[np.bool_]]:
-    """Return the log-wealth that rejects in a standing, and of each night if delta is paid."""
+    """Return the log-wealth that rejects in a standing, and of each night if delta is paid.
+
+    Raises:
+        InvalidInputError: too many nights for one standing, or a significance out of its range.
+    """
     check_significance(significance)
     total = np.cumsum(prices)
     most = standing_length(float(total[-1]))
@@ -236,9 +240,9 @@ def _parts(days: NDArray[np.int64]) -> NDArray[np.float64]:
     """
     parts = np.ones(days.size)
     if days.size > 1:
-        parts[0] = 1.0 - _LATER_STARTS
+        parts[0] = FROM_THE_FIRST
         for night in range(1, days.size):
-            share = _LATER_STARTS / (days[-1] - days[0])
+            share = (1.0 - FROM_THE_FIRST) / (days[-1] - days[0])
             parts[night] = (days[night] - days[night - 1]) * share
     return parts
 

@@ -298,7 +298,7 @@ def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
         + OF_DAYS * (plan.days > 1)
         + OF_OTHER_LABELS * bool(plan.other_labels),
         "decoy_records": evidence.decoy_records,
-        "epsilon_detectable": power.epsilon_detectable if power else None,
+        "epsilon_detectable": power.sees_from if power else None,
         "holdout_needed": power.holdout_needed if power else None,
     }
 
