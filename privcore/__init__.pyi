@@ -48,7 +48,6 @@ from .lower_bounds import (
     false_discovery_qvalues,
     leak_to_be_seen,
     says_nothing,
-    sensitive,
 )
 from .mechanisms import (
     LaplaceOneHot,
@@ -130,7 +129,6 @@ __all__ = [
     "rip_eta",
     "sampling_log_probability",
     "says_nothing",
-    "sensitive",
     "simulated_epsilon",
     "stream_key",
     "success_bound",

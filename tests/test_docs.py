@@ -13,6 +13,7 @@ import typer.main
 
 import privcore
 from flows.cli import app
+from privcore.lower_bounds.minimum import leak_to_be_seen
 from tests.support.papers import ROOT
 from tests.support.reference_pages import FOLDER, PAGES
 from tests.test_readme import beside_demo, commands, type_command
@@ -64,6 +65,16 @@ def test_the_written_pages_for_users_stay_below_22_500_words() -> None:
     written = [page for page in USER if page.name not in MADE]
     assert len(written) > 20
     assert sum(len(page.read_text(encoding="utf-8").split()) for page in written) < 22_500
+
+
+def test_what_a_conclusive_audit_sees_is_as_the_verdict_asks() -> None:
+    page = (DOCS / "how-to" / "not-refuted.md").read_text(encoding="utf-8")
+    header, _, sees = (
+        [float(cell) for cell in re.findall(r"\| ([\d.]+)(?= )", line)]
+        for line in page[page.index("| declared |") :].splitlines()[:3]
+    )
+    assert header
+    assert sees == [leak_to_be_seen(epsilon) for epsilon in header]
 
 
 def test_every_page_is_in_the_contents() -> None:

@@ -54,9 +54,7 @@ ELSEWHERE = {
     "workers/audit/test_accounted.py": "workers.audit.accounting",
     "workers/audit/test_label_state.py": "workers.audit.hints",
     "workers/audit/test_secrets.py": "workers.sources.secrets",
-    "workers/audit/test_bad_inputs.py": (
-        "workers.audit.enough workers.exceptions workers.sources.source"
-    ),
+    "workers/audit/test_bad_inputs.py": ("workers.audit.enough workers.sources.source"),
     "workers/audit/test_run.py": ("workers.audit.record workers.plan workers.audit.request"),
     "workers/audit/test_locate.py": "workers.audit.replay workers.scan.segment_look",
     "workers/audit/test_verify.py": "workers.warehouse.record_digest",
@@ -75,9 +73,7 @@ ELSEWHERE = {
     ),
     "workers/sources/scores/test_query_rows.py": "workers.databases",
     "workers/sources/scores/test_score_tables.py": "workers.sources.tables.day_tables",
-    "workers/publication/test_publish.py": (
-        "workers.publication.statement_conclusion workers.publication.statement_row"
-    ),
+    "workers/publication/test_publish.py": "workers.publication.statement_row",
     "flows/commands/test_locate.py": "flows.commands.stored",
     "flows/publication/test_publishing.py": "flows.commands.handover",
     "workers/warehouse/test_store.py": (
@@ -102,8 +98,7 @@ ELSEWHERE = {
         "workers.training.pate"
     ),
     "workers/warehouse/test_night_windows.py": (
-        "workers.warehouse.model_nights workers.warehouse.night_columns "
-        "workers.warehouse.with_windows"
+        "workers.warehouse.model_nights workers.warehouse.night_columns workers.warehouse.night_row"
     ),
     "workers/warehouse/test_views.py": "workers.warehouse.sql",
     "security/test_bounded_bytes.py": "workers.lake.limits",

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from privcore.lower_bounds.verdicts import Verdict
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Said to a person, and nothing that a test should do.
 NOT_RUN = ("git clone ", "cd ", "open ", "xdg-open ", "export ")
@@ -53,6 +55,11 @@ def test_commands_are_found_as_they_are_written() -> None:
 def test_the_readme_shows_how_to_start_and_how_to_look() -> None:
     assert {"make demo", "make test"} <= set(WRITTEN)
     assert _of_kind("privaudit")
+
+
+def test_the_readme_explains_the_five_verdicts_in_their_order() -> None:
+    (section,) = re.findall(r"^## Read a result\n(.*?)^## ", README, re.MULTILINE | re.DOTALL)
+    assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == [str(word) for word in Verdict]
 
 
 def test_every_command_of_the_readme_is_checked_here() -> None:

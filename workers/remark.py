@@ -2,8 +2,8 @@
 
 A verdict rests on figures. A remark is a sign that they may not show all that the model remembers,
 or a thing that the audit could not look at. A doubt is a sign of a mistake that may hide a leak:
-beside one the verdict is `doubtful` where it would be `consistent`. No remark accuses anybody: an
-honest night may show any of these signs, too.
+beside one the verdict is `inconclusive` where it would be `not_refuted`. No remark accuses
+anybody: an honest night may show any of these signs, too.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
-from privcore.lower_bounds.verdicts import Verdict
+from privcore.lower_bounds.verdicts import ReasonCode
 
 
 class RemarkKind(StrEnum):
@@ -19,101 +19,101 @@ class RemarkKind(StrEnum):
 
     Attributes:
         meaning: in a sentence.
-        is_doubt: whether nothing is concluded beside it. What the audit could not look at, and
-            what honest teams do every night, is no doubt.
+        code: of a doubt, beside which nothing is concluded; None of a note: what the audit could
+            not look at, and what honest teams do every night, is no doubt.
     """
 
     meaning: str
-    is_doubt: bool
+    code: ReasonCode | None
 
-    def __new__(cls, word: str, meaning: str, is_doubt: bool) -> Self:  # noqa: FBT001  # a table
+    def __new__(cls, word: str, meaning: str, code: ReasonCode | None) -> Self:
         """Return a word with its meaning."""
         kind = str.__new__(cls, word)
         kind._value_ = word
-        kind.meaning, kind.is_doubt = meaning, is_doubt
+        kind.meaning, kind.code = meaning, code
         return kind
 
     ANSWERS_AS_PROXY = (
         "answers_as_proxy",
         "On the holdout the target answers exactly as the earlier model.",
-        True,
+        ReasonCode.ANSWERS_DOUBTFUL,
     )
     ANSWERS_WORSE_THAN_SHARES = (
         "answers_worse_than_shares",
         "The target's probabilities say less of the labels than the share of each class.",
-        False,  # a model of labels that randomized response changed does so honestly
+        None,  # a model of labels that randomized response changed does so honestly
     )
     ARMS_UNLIKE = (
         "arms_unlike",
         "The earlier model answers otherwise of the holdout than of the training records.",
-        True,
+        ReasonCode.ARMS_UNLIKE,
     )
-    BAD_RECORDS = ("bad_records", "Records could not play, within max_bad_records.", False)
+    BAD_RECORDS = ("bad_records", "Records could not play, within max_bad_records.", None)
     CLASSES_EXCHANGED = (
         "classes_exchanged",
         "The target's answers fit the labels far better in another order of the classes.",
-        True,
+        ReasonCode.ANSWERS_DOUBTFUL,
     )
     FEATURE_COPIES = (
         "feature_copies",
         "A feature tells the label, the split, the decoys or the person.",
-        True,
+        ReasonCode.ANSWERS_DOUBTFUL,
     )
     HOLDOUT_RESEMBLES_TRAINING = (
         "holdout_resembles_training",
         "Holdout rows resemble training rows more often than random ones would.",
-        True,
+        ReasonCode.HOLDOUT_SUSPECT,
     )
     HOLDOUT_SUSPECT = (
         "holdout_suspect",
         "The target knows labels of the holdout as if training had seen them.",
-        True,
+        ReasonCode.HOLDOUT_SUSPECT,
     )
     HOLDOUT_UNTESTED = (
         "holdout_untested",
         "Without features, a holdout that training saw would not be noticed.",
-        False,
+        None,
     )
     LABEL_COLUMN_ASKED = (
         "label_column_asked",
         "Whether the column holds secret or privatised labels is to be answered first.",
-        False,
+        None,
     )
     OTHER_VERSION = (
         "other_version",
         "Labels were corrected, or settings name an older version of a table than the newest.",
-        False,
+        None,
     )
     PERSONS_IN_BOTH_ARMS = (
         "persons_in_both_arms",
         "Many persons have rows in both arms, and are compared with nobody.",
-        True,
+        ReasonCode.PERSONS_SPLIT,
     )
     POWER_LOST = (
         "power_lost",
         "Persons' rows, weights or listed classes make the bound smaller than it could be.",
-        False,
+        None,
     )
     ROWS_LEFT_OUT = (
         "rows_left_out",
         "Many rows, or files that may hold some, did not play.",
-        False,  # a table of labels may serve several models
+        None,  # a table of labels may serve several models
     )
     ROWS_MISCOUNTED = (
         "rows_miscounted",
         "The model's file counts far more or fewer training rows than the table has.",
-        True,
+        ReasonCode.ROWS_UNACCOUNTED,
     )
     ROWS_OF_A_HOLDER = (
         "rows_of_a_holder",
         "The declaration is for all rows of a holder, and single rows were tested.",
-        False,
+        None,
     )
-    ROWS_REPEATED = ("rows_repeated", "Rows may be logged twice.", True)
+    ROWS_REPEATED = ("rows_repeated", "Rows may be logged twice.", ReasonCode.PERSONS_SPLIT)
     SERVED_OTHERWISE = (
         "served_otherwise",
         "The file holds answers, or rounds, that were not audited as they are.",
-        False,
+        None,
     )
 
 
@@ -130,11 +130,6 @@ def remarked(kind: RemarkKind, sentence: str) -> tuple[Remark, ...]:
     return (Remark(kind, sentence),) if sentence else ()
 
 
-def same_but_for_doubts(one: str, other: str) -> bool:
-    """Return whether two verdicts may be the same audit's: a doubt has no version of the method."""
-    return one == other or {one, other} == {Verdict.CONSISTENT, Verdict.DOUBTFUL}
-
-
 def doubts_among(words: Iterable[str] | None) -> tuple[RemarkKind, ...]:
     """Return the doubts among a record's remarks; it has none where there are no figures.
 
@@ -142,4 +137,4 @@ def doubts_among(words: Iterable[str] | None) -> tuple[RemarkKind, ...]:
     doubt out, and no command ends by one.
     """
     said = set(words or ())
-    return tuple(kind for kind in RemarkKind if kind.is_doubt and kind in said)
+    return tuple(kind for kind in RemarkKind if kind.code and kind in said)

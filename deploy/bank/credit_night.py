@@ -7,7 +7,7 @@ from airflow.sdk import DAG
 
 NIGHT = {
     "score": "python train.py",
-    # Codes 1 and 2 say violated and no verdict: the record is there, and the test below fails.
+    # Codes 1 and 2 say violated and in doubt: there is a record, for the test below. 3 is failed.
     "audit": "privaudit run --model credit --day {{ macros.ds_add(ds, -1) }} || [ $? -le 2 ]",
     "export": "privaudit export --output audits",
     "test": "dbt test --project-dir dbt --profiles-dir . --profile privaudit",

@@ -26,6 +26,7 @@ from flows.commands.printing import (
     print_rows,
 )
 from flows.commands.progress_bars import shown_progress
+from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from workers.plain_text import plain_text
 
 if TYPE_CHECKING:
@@ -38,6 +39,13 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
+StrictOption = Annotated[
+    bool,
+    typer.Option(
+        "--strict", help="Exit with 2 also where a model is inconclusive for its size alone."
+    ),
+]
+
 
 @app.command(rich_help_panel=AUDIT)
 def run(
@@ -49,13 +57,14 @@ def run(
         int | None, typer.Option(help="Seed of the games, instead of the settings' plan.seed.")
     ] = None,
     *,
+    strict: StrictOption = False,
     as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Audit one model on one day, on demand, and commit the record.
 
-    Exit code: 0 consistent or undeclared, 1 violated by this night or by all nights together,
-    2 no conclusion or no figure, 3 error.
+    Exit code, of the model's nights together: 1 violated, 3 failed, 2 inconclusive by a doubt or an
+    empty declaration, 0 else.
 
     Examples: privaudit run --model delays-private --day 2013-02-03;
     privaudit run --model delays-private --day 2013-02-03 --seed 7
@@ -74,6 +83,7 @@ def run(
         config,
         ray_address,
         form=form,
+        strict=strict,
         one=True,
     )
 
@@ -89,6 +99,7 @@ def night(
         bool,
         typer.Option("--no-wait", help="Audit the models whose inputs are there now, and end."),
     ] = False,
+    strict: StrictOption = False,
     as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -113,6 +124,7 @@ def night(
         config,
         ray_address,
         form=form,
+        strict=strict,
         nothing=2 if no_wait else 0,
     )
 
@@ -127,6 +139,7 @@ def backfill(
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the audits to do.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Also audit what is committed.")] = False,
+    strict: StrictOption = False,
     as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -152,6 +165,7 @@ def backfill(
         config,
         ray_address,
         form=form,
+        strict=strict,
     )
 
 
@@ -172,6 +186,7 @@ def _audit(
     ray_address: RayAddressOption,
     *,
     form: Form,
+    strict: bool,
     one: bool = False,
     nothing: int = 0,
 ) -> None:
@@ -198,19 +213,20 @@ def _audit(
         typer.echo(f"privaudit: {error}", err=True)
     except (AlertsUndeliveredError, ReportUnpublishedError) as error:
         rows, incomplete = error.rows, error
-    code = _print_committed(rows, settings, form, one=one)
+    code = _print_committed(rows, settings, form, strict=strict, one=one)
     if incomplete is not None:
         raise incomplete
     raise typer.Exit(code if rows else nothing)
 
 
 def _print_committed(
-    rows: "Sequence[AuditRow]", settings: "Settings", form: Form, *, one: bool
+    rows: "Sequence[AuditRow]", settings: "Settings", form: Form, *, strict: bool, one: bool
 ) -> int:
     """Print what was committed, and return the exit code of the worst verdict."""
     import polars as pl
 
     from flows.commands.stored import not_the_days
+    from flows.next_steps import cards_of, with_next_steps
     from flows.run.conclusion import exit_code
     from workers.warehouse.store import Warehouse
     from workers.warehouse.with_windows import with_windows
@@ -218,19 +234,29 @@ def _print_committed(
     warehouse = Warehouse(settings.warehouse)
     committed = [row.audit_id for row in rows]
     stored = warehouse.collect(warehouse.scan("audits").filter(pl.col("audit_id").is_in(committed)))
-    audits = with_windows(warehouse, stored.sort("day", "model"))
+    audits = with_next_steps(with_windows(warehouse, stored))
     counting = _counting(stored, warehouse)
     counts = pl.col("audit_id").is_in(counting["audit_id"].implode())
     asked = stored.filter(pl.col("exploratory").fill_null(value=False) | ~counts)
     with suppress(BrokenPipeError):  # the exit code is for a caller that does not read
         print_audits(audits, form)
-        if one:
-            for row in rows:
-                typer.echo(row.reason, err=form is not Form.TABLE)
+        for _, card in cards_of(audits) if one else ():
+            for sentence in (card.figures, card.odds, f"Next ({card.step.role}): {card.step.text}"):
+                if sentence:
+                    typer.echo(plain_text(sentence), err=form is not Form.TABLE)
+        for row in rows if one else ():
+            typer.echo(row.reason, err=form is not Form.TABLE)
         others = (not_the_days(warehouse, audit_id) for audit_id in asked["audit_id"])
         for sentence in filter(None, (*audits["inputs_changed"], *others)):
             typer.echo(plain_text(sentence), err=form is not Form.TABLE)
-    return exit_code(rows, [*audits["standing"], *counting["verdict"]])
+    words = [
+        (Verdict(verdict), None if code is None else ReasonCode(code))
+        for verdict, code in audits.select("verdict_together", "reason_code_together").rows()
+    ]
+    lost = len(rows) - audits.height  # what could not be committed is no record
+    refuted = [Verdict.VIOLATED for word in counting["verdict"] if word == Verdict.VIOLATED]
+    words += [(Verdict.FAILED, ReasonCode.NOT_RUN)] * lost + [(word, None) for word in refuted]
+    return exit_code(words, strict=strict)
 
 
 def _counting(stored: "pl.DataFrame", warehouse: "Warehouse") -> "pl.DataFrame":

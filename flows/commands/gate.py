@@ -2,19 +2,19 @@
 
 import datetime as dt
 import pathlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from flows.commands.options import LOOK, ConfigOption, CsvOption, JsonOption, day_option
 from flows.commands.printing import Form, begin_prefect, form_of, print_audits, working
+from privcore.lower_bounds.verdicts import ReasonCode
 
 if TYPE_CHECKING:
     from flows.commands.gate_files import FileGate
 
 app = typer.Typer()
-CODES = {"pass": 0, "fail": 1, "inconclusive": 2}
-_ERROR = 3
 _FILES, _LIMIT, _OUTPUT = "Audit files", "Limit", "Output"
 
 
@@ -130,6 +130,16 @@ Sha256Option = Annotated[
 ]
 
 
+AcceptOption = Annotated[
+    list[ReasonCode] | None,
+    typer.Option(
+        metavar="CODE",
+        help="Take an inconclusive audit with this reason code for not_refuted (repeatable), as "
+        "few_held_out.",
+    ),
+]
+
+
 @app.command(rich_help_panel=LOOK)
 def gate(
     target: TargetOption = None,
@@ -146,6 +156,7 @@ def gate(
     max_epsilon: MaxEpsilonOption = None,
     declared: DeclaredOption = None,
     delta: DeltaOption = None,
+    accept: AcceptOption = None,
     junit: JunitOption = None,
     summary: SummaryOption = None,
     mlflow_model: ModelOption = None,
@@ -164,8 +175,8 @@ def gate(
     released, and stores nothing. With --sha256 it looks up the audits that know a file in the
     warehouse of the settings.
 
-    Exit code: 0 pass, 1 fail (a declaration is refuted or says nothing), 2 inconclusive (a false
-    declaration would probably have looked the same, or no audit concludes), 3 error.
+    Exit code: 0 not_refuted, 1 violated, 2 inconclusive (a false declaration would probably have
+    looked the same) or undeclared, 3 failed.
     The exit code depends on the labels: only people who may read the labels may see it.
 
     Examples: privaudit gate --target model.json --proxy old.json --table rows.parquet --label
@@ -178,7 +189,7 @@ def gate(
     if sha256 is not None:
         if max_epsilon is not None or declared is not None:
             raise typer.BadParameter("--sha256 looks up audits: leave out the limit.")
-        raise typer.Exit(_looked_up(sha256, model, config, form))
+        raise typer.Exit(_looked_up(sha256, model, accept or (), config, form))
     if max_epsilon is None and declared is None:
         raise typer.BadParameter("Give --max-epsilon, --declared or both: what is the limit?")
     if (mlflow_model is None) != (mlflow_version is None) or (alias and mlflow_model is None):
@@ -199,6 +210,7 @@ def gate(
                 max_epsilon,
                 declared,
                 delta or 0.0,
+                frozenset(accept or ()),
                 Outputs(junit, summary, mlflow_model, mlflow_version, alias),
             ),
             form,
@@ -229,42 +241,46 @@ def _audited(asked: "FileGate", form: Form) -> int:
     import polars as pl
 
     from flows.commands.gate_files import begin_files, publish
+    from flows.next_steps.gate_decision import CODES
     from workers.plain_text import plain_text
-    from workers.warehouse.schema import Status
 
     begin_files(asked.outputs, asked.target)
     with working("Auditing"):
         row, decision = asked.decide()
     aside = form is not Form.TABLE
     if aside:
-        content = {"answer": str(decision.answer), "why": decision.why} | row.model_dump()
+        content = {"gate": str(decision.verdict), "why": decision.why} | row.model_dump()
         print_audits(pl.DataFrame([content]), form)
-    typer.echo(plain_text(f"{decision.answer}: {decision.why}"), err=aside)
-    if decision.answer != "pass":
-        step = decision.card.steps[0]
-        typer.echo(plain_text(f"Next ({step.role}, {step.cost}): {step.text}"), err=aside)
+    typer.echo(plain_text(f"{decision.said}. {decision.why}"), err=aside)
+    if CODES[decision.verdict]:
+        step = decision.card.step
+        typer.echo(plain_text(f"Next ({step.role}): {step.text}"), err=aside)
     for line in publish(asked, row, decision):
         typer.echo(plain_text(line), err=aside)
-    return _ERROR if row.status is Status.ERROR else CODES[decision.answer]
+    return CODES[decision.verdict]
 
 
 def _looked_up(
-    file: pathlib.Path, model: str | None, config: pathlib.Path | None, form: Form
+    file: pathlib.Path,
+    model: str | None,
+    accepted: Sequence[ReasonCode],
+    config: pathlib.Path | None,
+    form: Form,
 ) -> int:
     """Look up the audits of a file, print them and the decision, and return the exit code."""
     with working("Reading the warehouse"):
+        from flows.next_steps.gate_decision import CODES
         from flows.settings import load_settings
         from workers.plain_text import plain_text
-        from workers.warehouse.serving_decision import audits_of, file_sha256
-        from workers.warehouse.serving_decision import gate as decide
+        from workers.warehouse.serving_decision import audits_of, file_sha256, serving_verdict
         from workers.warehouse.store import Warehouse
 
         settings = load_settings(config)
         warehouse = Warehouse(settings.warehouse)
         warehouse.check_exists()
         audits = audits_of(warehouse, file_sha256(file), model)
-        answer, why = decide(audits)
+        verdict, why = serving_verdict(audits, accepted)
     if audits.height or form is not Form.TABLE:
         print_audits(audits, form)
-    typer.echo(plain_text(f"{answer}: {why}"), err=form is not Form.TABLE)
-    return CODES[answer]
+    typer.echo(plain_text(f"{verdict}. {why}"), err=form is not Form.TABLE)
+    return CODES[verdict]

@@ -16,6 +16,7 @@ from flows.next_steps.gate_decision import Decision, decision_of
 from flows.notify.artifacts import markdown_text
 from flows.run.file_audit import Limit, audit_files
 from privcore.exceptions import TerminalError
+from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from privcore.rounding import down, guarantee, up
 from workers.lake.mlflow_registry import Version, check_version, promote
 from workers.lake.places import check_uri, local_path
@@ -25,12 +26,11 @@ from workers.sources.proposal import propose
 from workers.sources.tables.table_look import TableLook, look
 from workers.versions import METHOD_VERSION
 from workers.warehouse.schema import AuditRow
-from workers.warehouse.serving_decision import Gate
 
 _UNFINISHED = "error"
 _UNFINISHED_WHY = "The gate ended before it came to an answer."
 _COLUMNS = (
-    "model file", "answer", "proved at least", "limit", "ceiling", "would have been seen",
+    "model file", "verdict", "limit", "proved at least", "sees from",
     "training records", "holdout records", "label",
 )  # fmt: skip
 _FLAGS = {"label": "--label", "time_zone": "--time-zone", "holdout": "--split or --holdout"}
@@ -72,6 +72,7 @@ class FileGate:
     max_epsilon: float | None
     declared: float | None
     delta: float
+    accepted: frozenset[ReasonCode]
     outputs: Outputs
 
     def decide(self) -> tuple[AuditRow, Decision]:
@@ -95,7 +96,7 @@ class FileGate:
             rule = error.errors()[0]["msg"].lower()
             raise typer.BadParameter(f"--max-epsilon, --declared or --delta: {rule}.") from None
         record = audit_files(self.target, self.proxy, labels, limit, day=day)
-        return record.audit, decision_of(record)
+        return record.audit, decision_of(record, self.accepted)
 
     def _labels(self, place: str, seen: TableLook) -> tuple[LabelTable, dt.date | None]:
         """Return what the columns mean, as `attach` infers it, and the newest day."""
@@ -130,7 +131,7 @@ def _pair(feature: str) -> tuple[str, str]:
 def begin_files(outputs: Outputs, target: str) -> None:
     """Put an error into the files for the decision, where an earlier gate's may be.
 
-    A gate that ends early, or is killed, would leave that one's `pass`.
+    A gate that ends early, or is killed, would leave that one's `not_refuted`.
     """
     if outputs.junit is not None:
         replace_file(outputs.junit, unfinished_junit_xml(target))
@@ -154,7 +155,8 @@ def publish(asked: FileGate, row: AuditRow, decision: Decision) -> Iterator[str]
     elif job:
         with pathlib.Path(job).open("a", encoding="utf-8") as file:
             file.write(markdown)
-    if outputs.model is not None and outputs.version is not None and decision.answer is Gate.PASS:
+    passes = decision.verdict is Verdict.NOT_REFUTED
+    if outputs.model is not None and outputs.version is not None and passes:
         yield _promoted(Version(outputs.model, outputs.version, outputs.alias), row)
 
 
@@ -166,7 +168,7 @@ def _promoted(version: Version, row: AuditRow) -> str:
     promote(
         version,
         {
-            "privaudit.gate": str(Gate.PASS),
+            "privaudit.gate": str(Verdict.NOT_REFUTED),
             "privaudit.epsilon_declared": repr(row.epsilon_declared),
             "privaudit.delta_declared": repr(row.delta_declared or 0.0),
             "privaudit.label": row.label_column or "",
@@ -181,29 +183,34 @@ def _promoted(version: Version, row: AuditRow) -> str:
 def junit_xml(row: AuditRow, decision: Decision, *, target: str) -> bytes:
     """Return the decision as JUnit XML: one test case.
 
-    A refuted declaration is a `failure`. An inconclusive audit is an `error` and not `skipped`,
+    A refuted declaration is a `failure`. What is not cleared is an `error` and not `skipped`,
     because build servers count skipped tests as green.
     """
-    return _one_case(target, str(decision.answer), decision.why, str(row.verdict), _steps(decision))
+    kind = row.reason_code or str(row.verdict)
+    return _one_case(target, decision.said, decision.why, kind, decision)
 
 
 def unfinished_junit_xml(target: str) -> bytes:
     """Return a gate that has not answered yet as JUnit XML: an error."""
-    return _one_case(target, _UNFINISHED, _UNFINISHED_WHY, "unfinished", [])
+    return _one_case(target, _UNFINISHED, _UNFINISHED_WHY, "unfinished", None)
 
 
-def _one_case(target: str, answer: str, why: str, kind: str, steps: list[str]) -> bytes:
-    fail, other = answer == Gate.FAIL, answer in {Gate.INCONCLUSIVE, _UNFINISHED}
+def _one_case(target: str, said: str, why: str, kind: str, decision: Decision | None) -> bytes:
+    verdict = None if decision is None else decision.verdict
+    fail, other = (
+        verdict is Verdict.VIOLATED,
+        verdict not in {Verdict.VIOLATED, Verdict.NOT_REFUTED},
+    )
     counts = {"tests": "1", "failures": str(int(fail)), "errors": str(int(other)), "skipped": "0"}
     suites = ET.Element("testsuites", counts)
     suite = ET.SubElement(suites, "testsuite", {"name": "privaudit gate"} | counts)
     case = ET.SubElement(
         suite, "testcase", {"classname": "privaudit.gate", "name": plain_text(target)}
     )
-    said = f"{answer}: {plain_text(why)}"
+    said = f"{said}. {plain_text(why)}"
     if fail or other:
         found = ET.SubElement(case, "failure" if fail else "error", {"type": kind, "message": said})
-        found.text = "\n".join(steps)
+        found.text = "" if decision is None else _step(decision)
     ET.SubElement(case, "system-out").text = said
     ET.indent(suites)
     content: bytes = ET.tostring(suites, encoding="utf-8", xml_declaration=True)
@@ -220,11 +227,10 @@ def summary_markdown(row: AuditRow, decision: Decision, *, target: str) -> str:
     """Return the decision as Markdown, in which text of others stands as it is."""
     cells = (
         markdown_text(plain_text(target)),
-        f"**{decision.answer}**",
-        down(row.epsilon_lower),
+        f"**{decision.said}**",
         guarantee(row.epsilon_declared, row.delta_declared),
-        up(row.epsilon_ceiling),
-        up(row.epsilon_detectable),
+        down(row.epsilon_lower),
+        up(row.sees_from),
         _count(row.records),
         _count(row.control_records),
         markdown_text(plain_text(row.label_column or "")),
@@ -233,19 +239,19 @@ def summary_markdown(row: AuditRow, decision: Decision, *, target: str) -> str:
         "## privaudit gate",
         "",
         f"| {' | '.join(_COLUMNS)} |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |",
         f"| {' | '.join(cells)} |",
         "",
         markdown_text(plain_text(decision.why)),
         "",
     ]
-    if decision.answer is not Gate.PASS:
-        lines += [*(f"- {markdown_text(step)}" for step in _steps(decision)), ""]
+    if decision.verdict is not Verdict.NOT_REFUTED:
+        lines += [markdown_text(_step(decision)), ""]
     return "\n".join(lines) + "\n"
 
 
-def _steps(decision: Decision) -> list[str]:
-    return [f"{step.role} ({step.cost}): {step.text}" for step in decision.card.steps]
+def _step(decision: Decision) -> str:
+    return f"Next ({decision.card.step.role}): {decision.card.step.text}"
 
 
 def _count(records: int | None) -> str:

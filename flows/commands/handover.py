@@ -45,11 +45,11 @@ def publish(config: ConfigOption = None) -> None:
     with working("Publishing"):
         from flows.publication.publishing import publish_all
         from flows.settings import load_settings
-        from workers.publication.statement_conclusion import conclusion_of
+        from workers.publication.statement_row import sentence_of
 
         done = publish_all(load_settings(config))
     for made in done.made:
-        typer.echo(f"{made.day} {made.model}: {conclusion_of(made)} Statement {made.statement_id}.")
+        typer.echo(f"{made.day} {made.model}: {sentence_of(made)} Statement {made.statement_id}.")
     for error in done.refused:
         typer.echo(str(error), err=True)
     typer.echo(f"{len(done.made)} new statements. Page: {done.page}")
@@ -113,7 +113,7 @@ def attest(
 
         made = (record_about if exact else statement_about)(model, day, load_settings(config))
         _write(path, make_bundle(made, read_private_key(key)))
-    typer.echo(f"{path}: {words_of(made)['conclusion']}")
+    typer.echo(f"{path}: {words_of(made)['verdict']}")
     if expiry(made) <= dt.datetime.now(dt.UTC):
         typer.echo(
             f"It expired on {expiry(made):%Y-%m-%d}: it still verifies, and privaudit verify says "

@@ -91,7 +91,7 @@ def explain(
 ) -> None:
     """Say what a guarantee promises: the most that any attacker can achieve.
 
-    With an AUDIT_ID, say what that audit concludes, what it allows, and what to try next.
+    With an AUDIT_ID, say what that audit's verdict allows, and what to do next.
 
     Examples: privaudit explain 0f3c2a91; privaudit explain --epsilon 4 --delta 1e-5;
     privaudit explain --epsilon 1 --records 10000 --prior 0.5;
@@ -117,7 +117,7 @@ def explain(
 
 
 def _card(audit_id: str, config: ConfigOption) -> "tuple[Card, str]":
-    """Return the card of an audit, with its model's standing, and whether it is not the day's."""
+    """Return the card of an audit, and whether it is not the day's."""
     import polars as pl
 
     from flows.commands.stored import not_the_days
@@ -141,15 +141,15 @@ def _print_card(card: "Card", remark: str, form: Form) -> None:
     if form is Form.JSON:
         typer.echo(json_text(dataclasses.asdict(card)))
         return
-    import polars as pl
+    if form is Form.CSV:
+        import polars as pl
 
-    steps = pl.DataFrame([dataclasses.asdict(step) for step in card.steps])
-    if form is Form.TABLE:
-        typer.echo(f"Conclusion: {card.conclusion}.")
-        for sentence in (card.allows, card.figures, card.odds):
-            if sentence:
-                typer.echo(sentence)
-    print_rows(steps, form)
+        print_rows(pl.DataFrame([dataclasses.asdict(card.step)]), form)
+        return
+    for sentence in (f"{card.said}.", card.allows, card.figures, card.odds):
+        if sentence:
+            typer.echo(sentence)
+    typer.echo(f"Next ({card.step.role}): {card.step.text}")
 
 
 def _print(promised: "Promised", answers: "list[Answer]", form: Form) -> None:

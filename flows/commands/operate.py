@@ -165,11 +165,11 @@ def overdue(
     for model in models if form is Form.TABLE else ():
         typer.echo(f"{model}: no audit for {audited}")
     if settings.webhook is not None:
-        from flows.notify.alerts import missing_alert
+        from flows.notify.events import missing
         from flows.notify.webhook import send
 
         for model in models:
-            send(settings.webhook, missing_alert(model, audited, settings).payload())
+            send(settings.webhook, missing(model, audited, settings).payload())
     raise typer.Exit(1 if models else 0)
 
 

@@ -11,7 +11,7 @@ from flows.commands.options import (
     CsvOption,
     JsonOption,
 )
-from flows.commands.printing import form_of, print_audits, print_rows, working
+from flows.commands.printing import form_of, print_audits, working
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,26 +31,31 @@ def show(
     every: Annotated[
         bool, typer.Option("--all", help="Every current record, not only each model's latest.")
     ] = False,
-    next_steps: Annotated[
+    exit_code: Annotated[
         bool,
         typer.Option(
-            "--next", help="Print one line per model: what its audit concludes, and the next step."
+            "--exit-code",
+            help="Exit as `gate` does: 0 where every model is not_refuted, 1 violated, 2 "
+            "inconclusive or undeclared, 3 failed.",
         ),
     ] = False,
     as_of: AsOfOption = None,
     as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the latest audit of each model, of whichever night.
+    """Print how each model stands, by its nights together up to its own last record.
 
-    Examples: privaudit show --next; privaudit show --model delays-private --all;
+    Examples: privaudit show; privaudit show --model delays-private --all;
     privaudit show --as-of 2026-05-01T12:00
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
     with working("Reading the warehouse"):
         import polars as pl
 
+        from flows.next_steps import with_next_steps
+        from flows.next_steps.gate_decision import CODES
         from flows.settings import load_settings
+        from privcore.lower_bounds.verdicts import Verdict
         from workers.warehouse.acknowledgements import with_acknowledgements
         from workers.warehouse.store import Warehouse
         from workers.warehouse.with_windows import with_windows
@@ -66,12 +71,12 @@ def show(
         audits = with_acknowledgements(warehouse, audits)
         wanted = last["model"] if every else last["audit_id"]
         audits = audits.filter(pl.col(wanted.name).is_in(wanted.implode()))
-    if next_steps:
-        from flows.next_steps import next_steps_table
-
-        print_rows(next_steps_table(audits), form)
-        return
+        audits = with_next_steps(audits)
     print_audits(audits, form)
+    if exit_code:
+        verdicts = {Verdict(word) for word in audits["verdict_together"]}
+        worst = [word for word in Verdict if word in verdicts and CODES[word]]
+        raise typer.Exit(CODES[worst[0]] if worst else 0)
 
 
 def _last_audits(warehouse: "Warehouse", model: str | None) -> "pl.DataFrame":

@@ -1,5 +1,6 @@
 """Warehouse rows as tables on a terminal."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,20 +18,17 @@ from workers.plain_text import in_reading_order, plain_text
 
 _STYLES = {
     "violated": "bold red",
-    "not_a_guarantee": "bold red",
-    "vacuous": "yellow",
-    "doubtful": "yellow",
-    "proxy_unfaithful": "yellow",
-    "not_evaluable": "yellow",
-    "consistent": "green",
+    "failed": "magenta",
+    "inconclusive": "yellow",
+    "not_refuted": "green",
     "undeclared": "cyan",
-    "privatised": "cyan",
 }
+_FOOT = "sees_from: a leak shown by every label alike; not refuted is no proof."
 
+_STEPS = 12
+"""Models whose next step is said below the table."""
 SHORT_ID = 8
 """Characters of an audit's id that are shown at least."""
-_PAPER = "paper*"
-_OF_PAPER = "* the paper's own figure, uncorrected: it reads too high"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ class _Column:
 
     def style(self, text: str) -> str:
         """Return how a cell is coloured."""
-        return _STYLES.get(text, "") if self.name in {"verdict", "standing"} else ""
+        return _STYLES.get(text, "") if self.name in {"verdict", "this night"} else ""
 
     def padded(self) -> Iterator[tuple[str, str]]:
         """Yield name and cells, each as wide as the column, with their styles."""
@@ -61,13 +59,40 @@ class _Column:
 def audits_table(audits: pl.DataFrame, *, width: int) -> RenderableType:
     """Return the audits as a table that fits `width` characters.
 
-    Day, model and verdict always; the bound, the declaration, how the model stands, the audit's id
-    and what to compare the bound with where there is room for them.
+    Model, verdict and day always; the reason, what is proved and declared, what would have been
+    seen, the next step and the audit's id where there is room for them. The verdict is that of the
+    model's nights together, where the audits have it.
     """
-    columns = _fitting(_columns(audits), width)
-    table = _lines(columns)
-    paper = any(column.name == _PAPER for column in columns)
-    return Group(table, Text(_OF_PAPER, style="table.caption")) if paper else table
+    every = _columns(audits)
+    columns = _fitting(every, width)
+    steps = [] if every[-1] in columns else _steps(audits)
+    seen = any(column.name.startswith("sees_from") for column in columns)
+    foot = f"{_counted(audits)} {_FOOT if seen else ''}".strip()
+    return Group(_lines(columns), Text(foot, style="table.caption"), *steps)
+
+
+def _steps(audits: pl.DataFrame) -> list[Text]:
+    """Return what to do first about the worst models, where the table has no room for it."""
+    if "next_step" not in audits.columns:
+        return []
+    said = [
+        f"{named(row['model'], row['secret'])}: {row['next_step']}"
+        for row in audits.unique(["model", "secret"], keep="first", maintain_order=True)
+        .head(_STEPS)
+        .iter_rows(named=True)
+    ]
+    return [Text(in_reading_order(plain_text(one))) for one in said]
+
+
+def _verdict(row: dict[str, Any]) -> str:
+    return str(row.get("verdict_together") or row["verdict"])
+
+
+def _counted(audits: pl.DataFrame) -> str:
+    """Return how many audits have which verdict, the worst first."""
+    found = Counter(_verdict(row) for row in audits.iter_rows(named=True))
+    words = (f"{found[word]} {word.replace('_', ' ')}" for word in _STYLES if found[word])
+    return f"{', '.join(words)}." if found else "No audit."
 
 
 def _lines(columns: list[_Column]) -> Text:
@@ -93,36 +118,39 @@ def _columns(audits: pl.DataFrame) -> list[_Column]:
     def figures(name: str, text: Callable[[float | None], str] = down) -> list[str]:
         return [text(row[name]) for row in rows]
 
+    together = "verdict_together" in audits.columns
+    code = "reason_code_together" if together else "reason_code"
     columns = [
-        _Column("day", cells(lambda row: str(row["day"]))),
         _Column("model", cells(lambda row: named(row["model"], row["secret"]))),
-        _Column("epsilon_lower", figures("epsilon_lower"), 1, right=True),
+        _Column("verdict", cells(_verdict)),
         _Column(
             "declared",
             cells(lambda row: guarantee(row["epsilon_declared"], row.get("delta_declared"))),
-            2,
+            3,
             right=True,
         ),
-        _Column("verdict", cells(lambda row: str(row["verdict"]))),
+        _Column("proved", figures("epsilon_lower"), 2, right=True),
+        _Column("sees_from", figures("sees_from", up), 5, right=True),
     ]
-    if "standing" in audits.columns:
-        columns.append(_Column("standing", cells(lambda row: row["standing"] or ABSENT), 3))
+    if together:
+        columns += [
+            _Column("together", figures("sees_from_together", up), 4, right=True),
+            _Column(
+                "nights", cells(lambda row: str(row["nights_together"] or ABSENT)), 8, right=True
+            ),
+        ]
+    columns += [
+        _Column("day", cells(lambda row: str(row["day"]))),
+        _Column("reason_code", cells(lambda row: row[code] or ABSENT), 1),
+    ]
     if "audit_id" in audits.columns:
-        columns.append(_Column("audit_id", cells(lambda row: ids[row["audit_id"]]), 4))
+        columns.append(_Column("audit_id", cells(lambda row: ids[row["audit_id"]]), 6))
     if _any_acknowledged(audits):
         until = cells(lambda row: str(row["acknowledged_until"] or ABSENT))
-        columns.append(_Column("acknowledged until", until, 5))
-    further = {
-        "epsilon_standing": ("epsilon_standing", down),
-        "epsilon_ceiling": ("ceiling", up),
-        "control_epsilon_lower": ("control", down),
-        "epsilon_paper": (_PAPER, down),
-    }
-    return columns + [
-        _Column(title, figures(name, text), rank, right=True)
-        for rank, (name, (title, text)) in enumerate(further.items(), 6)
-        if name in audits.columns
-    ]
+        columns.append(_Column("acknowledged until", until, 7))
+    if "next_step" in audits.columns:
+        columns.append(_Column("next", cells(lambda row: row["next_step"]), 9))
+    return columns
 
 
 def _any_acknowledged(audits: pl.DataFrame) -> bool:

@@ -210,7 +210,7 @@ def _found(
     if bundle.recomputed is False:
         finding = "different"
         sentence = (
-            "The bundle is signed and unchanged, but its conclusion does not follow from its "
+            "The bundle is signed and unchanged, but its verdict does not follow from its "
             "figures: ask the signer why."
         )
     elif bundle.expired(at):
@@ -237,14 +237,14 @@ def _lines(bundle: "VerifiedBundle") -> list[str]:
             f"{again[bundle.recomputed]} the signed figures"
         )
         lines = [
-            f"public statement: {made.model} on {made.day}: {bundle.result}. {words['conclusion']}",
+            f"public statement: {made.model} on {made.day}: {bundle.result}. {words['verdict']}",
             tested,
             f"published {made.published_at:%Y-%m-%d %H:%M} UTC, {expires}",
         ]
     else:
         audit = made.audit
         lines = [
-            f"exact record: {audit.model} on {audit.day}: {audit.verdict}. {words['conclusion']}",
+            f"exact record: {audit.model} on {audit.day}: {audit.verdict}. {words['verdict']}",
             f"audit {audit.audit_id}, record {audit.record_digest}",
             f"recorded {audit.recorded_at:%Y-%m-%d %H:%M} UTC, {expires}",
         ]

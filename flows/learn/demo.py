@@ -18,7 +18,7 @@ from flows.run.start import start as start_flow
 from flows.settings import FILE, load_settings
 from privcore.exceptions import InvalidInputError
 from privcore.lower_bounds.verdicts import Verdict
-from privcore.rounding import at_least, exact, up
+from privcore.rounding import at_least, exact
 from workers.datasets.flights import DATASET, FEATURES, FIRST, LABEL, LAST, read_flights, write_day
 from workers.executors import OnRay, on_ray
 from workers.lake.layout import Lake, checkpoint_folder
@@ -59,6 +59,7 @@ name = "delays-plain"    # declares nothing
 
 [[models]]
 name = "delays-private"  # labels privatised by randomized response at epsilon 2, declared
+drill = "delays-plain"   # the same learner without it: would a dropped mechanism be seen?
 
 [[models]]
 name = "delays-broken"   # declares epsilon 0.5; on {broken} somebody dropped the privatisation
@@ -241,8 +242,7 @@ def _leak(nights: pl.DataFrame, dropped_on: dt.date) -> str:
     kept = nights.filter(pl.col("day") < dropped_on)
     early = kept.filter(pl.col("verdict") == Verdict.VIOLATED).height
     found = nights.filter(
-        (pl.col("day") >= dropped_on)
-        & ((pl.col("verdict") == Verdict.VIOLATED) | (pl.col("standing") == Verdict.VIOLATED))
+        (pl.col("day") >= dropped_on) & (pl.col("verdict_together") == Verdict.VIOLATED)
     )
     if early:
         return f"{dropped}, and was accused on {early} of {kept.height} nights before."
@@ -255,17 +255,20 @@ def _leak(nights: pl.DataFrame, dropped_on: dt.date) -> str:
 
 
 def _drift(nights: pl.DataFrame) -> str:
-    """Say on how many nights the proxy was wrong, and what a perfect attack could have proved."""
+    """Say on how many nights the proxy was wrong, and from which on nights are conclusive."""
     drifted = nights.filter(pl.col("control_epsilon_if_proxy_right") > 0.0)
     accused = nights.filter(pl.col("verdict") == Verdict.VIOLATED).height
     declared = nights["epsilon_declared"].max()
-    able = nights.filter(pl.col("epsilon_ceiling") > pl.col("epsilon_declared"))
+    able = nights.filter(pl.col("verdict_together") == Verdict.NOT_REFUTED)
     most = float(drifted["epsilon_if_proxy_right"].max() or 0.0) if drifted.height else 0.0  # type: ignore[arg-type]
     drift = f"on {drifted.height} of {nights.height} nights the world had moved on from its proxy"
     if most > 0.0:
         drift += f", which, if believed, would prove up to {at_least(most)}"
-    ceilings = nights["epsilon_ceiling"]
-    return (
-        f"delays-private: {drift}; accused on {accused}. That it loses more than {exact(declared)} "  # type: ignore[arg-type]
-        f"could have been proved on {able.height} nights (ceiling up to {up(ceilings.max())})."  # type: ignore[arg-type]
-    )
+    seen = f"its nights together could not have refuted the declared {exact(declared)} yet"  # type: ignore[arg-type]
+    if able.height:
+        first = nights["day"].index_of(able["day"].min())
+        seen = (
+            f"its nights together would probably have refuted the declared {exact(declared)} from "  # type: ignore[arg-type]
+            f"night {(first or 0) + 1} on, had it been dropped"
+        )
+    return f"delays-private: {drift}; accused on {accused}; {seen}."

@@ -1,23 +1,6 @@
-"""Next steps: what a verdict allows, and what to try next, in order of cost, by role."""
+"""Next steps: what a verdict allows, what to do first, and whether a model may be released."""
 
-from flows.next_steps.card import (
-    Card,
-    Conclusion,
-    card_of,
-    cards_of,
-    conclusion_of,
-    next_steps_table,
-)
-from flows.next_steps.steps import Effort, Role, Step
+from flows.next_steps.card import Card, card_of, cards_of, rank_of, with_next_steps
+from flows.next_steps.steps import Role, Step
 
-__all__ = [
-    "Card",
-    "Conclusion",
-    "Effort",
-    "Role",
-    "Step",
-    "card_of",
-    "cards_of",
-    "conclusion_of",
-    "next_steps_table",
-]
+__all__ = ["Card", "Role", "Step", "card_of", "cards_of", "rank_of", "with_next_steps"]

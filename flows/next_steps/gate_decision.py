@@ -1,72 +1,73 @@
 """The decision of `privaudit gate` about one audit: whether a model may be released."""
 
 import dataclasses
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from flows.next_steps.card import DOUBTFUL_ARMS, Card, Conclusion, card_of
-from flows.next_steps.steps import VERIFY
+from flows.next_steps.card import Card, card_of
+from flows.next_steps.steps import Role, Step
 from privcore.attacks.fidelity import predictions_miss_labels
-from privcore.lower_bounds import MISLED
-from workers.remark import doubts_among
-from workers.warehouse.schema import AuditRecord, AuditRow
-from workers.warehouse.serving_decision import Gate
+from privcore.lower_bounds.verdicts import ReasonCode, Verdict
+from workers.warehouse.schema import AuditRecord
 
-_ANSWERS = {
-    Conclusion.NOT_REFUTED: Gate.PASS,
-    Conclusion.REFUTED: Gate.FAIL,
-    Conclusion.NO_PROMISE: Gate.FAIL,
+CODES = {
+    Verdict.NOT_REFUTED: 0,
+    Verdict.VIOLATED: 1,
+    Verdict.INCONCLUSIVE: 2,
+    Verdict.UNDECLARED: 2,
+    Verdict.FAILED: 3,
 }
+"""Exit codes of a command that asks whether a model may be released: 0 alone says that it may."""
+_SHOW_CONDITIONS = Step(
+    Role.ENGINEER,
+    "Check what the verdict assumes, which its sentence names; then ask what training changed.",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Decision whether a model may be released, and its reason."""
+    """Decision whether a model may be released, and its reason.
 
-    answer: Gate
-    why: str
+    Attributes:
+        verdict: not_refuted is the only one with which it may.
+        card: of the audit.
+        why: in sentences.
+    """
+
+    verdict: Verdict
     card: Card
+    why: str
+
+    @property
+    def said(self) -> str:
+        """The decision in a few words."""
+        accepted = self.verdict is Verdict.NOT_REFUTED and self.card.code is not None
+        return f"{self.verdict}: {self.card.code}, accepted" if accepted else self.card.said
 
 
-def decision_of(record: AuditRecord) -> Decision:
+def decision_of(record: AuditRecord, accepted: Collection[ReasonCode] = ()) -> Decision:
     """Return whether a model may be released by one audit.
 
-    It passes only where nothing refutes the declaration and a false one would probably have been
-    refuted (`sensitive`). A doubtful audit is inconclusive. So is one whose arms, or what the
-    target does on the holdout, keep bets against the proxy from winning: that is what a proxy looks
-    like that was trained on the holdout, which an owner can arrange. One of 100 honest audits looks
-    so by chance. And so is one whose target's predictions do not follow the label, which may be
-    another column.
+    An audit whose target's predictions do not follow the label, which may be another column, is
+    inconclusive.
+
+    Args:
+        record: of the audit, which is in no warehouse.
+        accepted: reasons of an inconclusive audit that are taken for not_refuted.
     """
-    row = record.audit
-    card = card_of(row)
-    # There is no record that could be verified.
-    steps = tuple(step for step in card.steps if step is not VERIFY)
-    card = dataclasses.replace(card, steps=steps)
-    answer = _ANSWERS.get(card.conclusion, Gate.INCONCLUSIVE)
-    why = row.reason if row.epsilon_lower is None else f"{card.figures} {card.allows}"
-    if answer is Gate.FAIL and card.conclusion is Conclusion.NO_PROMISE:
-        why = f"{row.reason} {card.allows}"
-    doubt = _doubt(row) or _other_label(record)
-    if (answer is Gate.PASS or card.conclusion is Conclusion.DOUBTFUL) and doubt:
-        return Decision(Gate.INCONCLUSIVE, f"{doubt} {card.figures}", card)
-    return Decision(answer, why, card)
-
-
-def _doubt(row: AuditRow) -> str:
-    """Return why an audit that refutes nothing acquits no model, or ""."""
-    if doubts := doubts_among(row.remarks):
-        return " ".join(kind.meaning for kind in doubts)
-    if row.arms_pvalue is not None and row.arms_pvalue <= DOUBTFUL_ARMS:
-        return (
-            "A random split would rarely divide the records between training and holdout like this "
-            f"(p = {row.arms_pvalue:.2g}), so bets against the proxy could not win."
+    card = card_of(record.audit)
+    if card.code is ReasonCode.THIS_NIGHT:  # there is no record that could be verified
+        card = dataclasses.replace(card, step=_SHOW_CONDITIONS)
+    why = f"{record.audit.reason} {card.allows}"
+    if card.verdict is Verdict.NOT_REFUTED and (other := _other_label(record)):
+        code = ReasonCode.ANSWERS_DOUBTFUL
+        doubted = record.audit.model_copy(
+            update={"verdict": Verdict.INCONCLUSIVE, "reason_code": code}
         )
-    if row.misled_pvalue is not None and row.misled_pvalue <= MISLED:
-        return (
-            "On the holdout the target's predictions move away from the labels, as if the proxy "
-            "had been trained on the holdout, so bets against the proxy could not win."
-        )
-    return ""
+        card = card_of(doubted)
+        why = f"{other} {card.figures}"
+    taken = card.verdict is Verdict.INCONCLUSIVE and card.code in set(accepted)
+    return Decision(Verdict.NOT_REFUTED if taken else card.verdict, card, why)
 
 
 def _other_label(record: AuditRecord) -> str:

@@ -5,14 +5,18 @@ from collections.abc import Sequence
 
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
 
+from flows.next_steps import card_of
 from flows.notify.prefect_context import best_effort, in_prefect
 from privcore.lower_bounds.secret import named
+from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import down, guarantee, up
-from workers.warehouse.schema import AuditRow, Status
+from workers.warehouse.schema import AuditRow
+from workers.warehouse.with_windows import AuditedNight
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]#+!|<>&~])")
 _OF_ADDRESSES = re.compile(r"(?:://|www\.|@)+", re.IGNORECASE)
 """What pages make links by, whatever is escaped; of code they make none."""
+_URGENT = {Verdict.VIOLATED, Verdict.FAILED}
 
 
 def markdown_text(text: str, *, linked: bool = False) -> str:
@@ -36,37 +40,39 @@ def summary(title: str, rows: Sequence[AuditRow], *, report: str | None, more: s
     ]
     if rows:
         lines += [
-            "| day | model | epsilon_lower | declared | ceiling | control | verdict | why |",
-            "| --- | --- | ---: | ---: | ---: | ---: | --- | --- |",
+            "| day | model | verdict | reason_code | declared | proved | sees from | next |",
+            "| --- | --- | --- | --- | ---: | ---: | ---: | --- |",
         ]
     for row in rows:
-        verdict = "error" if row.status is Status.ERROR else row.verdict
+        card = card_of(row)
+        together = row.sees_from_together if isinstance(row, AuditedNight) else None
         cells = (
             str(row.day),
             markdown_text(named(row.model, row.secret)),
-            down(row.epsilon_lower),
+            f"**{card.verdict}**" if card.verdict in _URGENT else card.verdict,
+            markdown_text(card.code or ""),
             guarantee(row.epsilon_declared, row.delta_declared),
-            up(row.epsilon_ceiling),
-            down(row.control_epsilon_lower),
-            f"**{verdict}**" if verdict in {"violated", "error"} else verdict,
-            markdown_text(row.reason),
+            down(row.epsilon_lower),
+            up(row.sees_from) if together is None else f"{up(row.sees_from)} / {up(together)}",
+            markdown_text(f"{card.step.role}: {card.step.text}"),
         )
         lines.append(f"| {' | '.join(cells)} |")
+    if rows:
+        lines += [
+            "",
+            "Sees from: by the night alone / by the nights together, shown by every label.",
+        ]
     if report:
         lines += ["", f"Report: {markdown_text(report, linked=True)}"]
     return "\n".join(lines)
 
 
 def counted(rows: Sequence[AuditRow]) -> str:
-    """Return how many audits came to which verdict, the worst first."""
+    """Return how many audits came to which verdict, of their nights together, the worst first."""
     if not rows:
         return "No audit."
-    order = (
-        "error", "violated", "vacuous", "not_a_guarantee", "doubtful", "proxy_unfaithful",
-        "not_evaluable", "undeclared", "privatised", "consistent",
-    )  # fmt: skip
-    found = ["error" if row.status is Status.ERROR else row.verdict for row in rows]
-    return ", ".join(f"{found.count(word)} {word}" for word in order if word in found) + "."
+    found = [card_of(row).verdict for row in rows]
+    return ", ".join(f"{found.count(word)} {word}" for word in Verdict if word in found) + "."
 
 
 def leave_summary(key: str, markdown: str, description: str, *, report: str | None = None) -> None:

@@ -15,27 +15,29 @@ from dataclasses import dataclass
 import polars as pl
 
 from flows.files import replace_file
-from flows.notify.alerts import without_markup
+from flows.notify.events import without_markup
 from flows.settings import Settings
 from privcore.lower_bounds import Verdict
-from workers.warehouse.acknowledgements import with_acknowledgements
-from workers.warehouse.night_windows import epsilon_windows
+from workers.warehouse.acknowledgements import acknowledgements, with_acknowledgements
+from workers.warehouse.model_verdict import REACH
+from workers.warehouse.night_columns import REASON_CODE, REFUTED, VERDICT
 from workers.warehouse.store import COUNTED_WITH_OTHERS, POSSIBLE_DAY, Warehouse
-from workers.warehouse.with_windows import Windows
+from workers.warehouse.with_windows import with_windows
 
 PREFIX = "privaudit_"
 HELP = {
     "model_listed": "1 for each model that the settings list.",
-    "verdict": "1, with the verdict of the model's latest audit as label.",
-    "stands_violated": "1 if all nights together refute the declarations, else 0.",
+    "verdict": "1, with the verdict of the model's nights together, and why, as labels.",
     "acknowledged_until_seconds": "End of the acknowledgement that covers the model's violation, "
     "in seconds since 1970.",
     "epsilon_lower": "Lower bound on the privacy loss that the latest audit proves.",
-    "epsilon_ceiling": "Largest lower bound that the latest audit could have proved.",
     "epsilon_declared": "Epsilon that the latest audit tested.",
+    "sees_from": "Smallest leak, shown by every label, that the latest audit would probably have "
+    "seen.",
+    "sees_from_together": "The same, of all nights together.",
     "audited_day_end_seconds": "End of the latest audited day, in seconds since 1970.",
 }
-_FIGURES = ("epsilon_lower", "epsilon_ceiling", "epsilon_declared")
+_FIGURES = ("epsilon_lower", "epsilon_declared", "sees_from", "sees_from_together")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,38 +48,33 @@ class Latest:
         model: its name.
         secret: what the attack inferred: `label`, `membership` or `attribute:<column>`.
         day: the audited day.
-        verdict: of the record.
-        stands_violated: whether all nights together refute the declarations; None if unknown.
-        figures: by the names of `HELP`; what there is not, is None.
+        verdict: of the model's nights together, up to that day.
+        reason_code: why; None for not_refuted.
+        figures: of the day, by the names of `HELP`; what there is not, is None.
         acknowledged_until: last day of the acknowledgement that covers its violation, if one does.
     """
 
     model: str
     secret: str
     day: dt.date
-    verdict: str
-    stands_violated: bool | None
+    verdict: Verdict
+    reason_code: str | None
     figures: dict[str, float | None]
     acknowledged_until: dt.date | None = None
 
 
-def write_metrics(settings: Settings, windows: Windows = epsilon_windows) -> None:
-    """Replace the file that the settings name with each model's latest result, if they name one.
-
-    `windows` gives what the nights of a model prove together.
-    """
+def write_metrics(settings: Settings) -> None:
+    """Replace the file that the settings name with each model's latest result, if they name one."""
     if settings.metrics is None:
         return
     listed = [model.name for model in settings.models]
     zone = zoneinfo.ZoneInfo(settings.night.time_zone)
-    latest = latest_records(Warehouse(settings.warehouse), listed, windows)
+    latest = latest_records(Warehouse(settings.warehouse), listed)
     text = metrics_text(latest, zone, listed)
     replace_file(pathlib.Path(settings.metrics), text.encode())
 
 
-def latest_records(
-    warehouse: Warehouse, models: Collection[str], windows: Windows = epsilon_windows
-) -> list[Latest]:
+def latest_records(warehouse: Warehouse, models: Collection[str]) -> list[Latest]:
     """Return the latest current record of each of these models and secrets.
 
     One of a day after that on which it was recorded is a mistake, and no latest record.
@@ -93,39 +90,51 @@ def latest_records(
         .sort("day")
     )
     # Years of nights are read by these columns alone, and the latest nights whole.
-    latest = known.unique(key, keep="last")["audit_id"]
-    last = known.filter(COUNTED_WITH_OTHERS).unique(key, keep="last")["audit_id"]
-    wanted = pl.col("audit_id").is_in(pl.concat([latest, last]).implode())
-    rows = warehouse.collect(warehouse.scan("audits").filter(wanted))
-    evaluated = rows.filter(pl.col("audit_id").is_in(last.implode()))
-    current = rows.filter(pl.col("audit_id").is_in(latest.implode()))
-    added = ("standing", "epsilon_standing")
-    known_nights = windows(warehouse, evaluated).select("audit_id", *added)
-    # A night that adds nothing ends no standing, or who spoils an input would resolve an alert.
-    judged = with_acknowledgements(warehouse, evaluated.join(known_nights, on="audit_id"))
-    standings = {
-        (row["model"], row["secret"]): (row["standing"], row["acknowledged_until"])
-        for row in judged.iter_rows(named=True)
-    }
-    found = []
-    for row in current.sort(key).iter_rows(named=True):
-        standing, until = standings.get((row["model"], row["secret"]), (None, None))
-        found.append(
-            Latest(
-                model=row["model"],
-                secret=row["secret"],
-                day=row["day"],
-                verdict=row["verdict"],
-                stands_violated=_violated(standing),
-                figures={name: row[name] for name in _FIGURES},
-                acknowledged_until=until,
-            )
+    latest = _whole(warehouse, known.unique(key, keep="last")).sort(key)
+    violated = latest.filter(pl.col(VERDICT) == Verdict.VIOLATED).select(*key, last="day")
+    until = _acknowledged(warehouse, known.join(violated, on=key))
+    return [
+        Latest(
+            model=row["model"],
+            secret=row["secret"],
+            day=row["day"],
+            verdict=Verdict(row[VERDICT]),
+            reason_code=row[REASON_CODE],
+            figures={name: row[name] for name in _FIGURES},
+            acknowledged_until=until.get((row["model"], row["secret"])),
         )
-    return found
+        for row in latest.iter_rows(named=True)
+    ]
 
 
-def _violated(standing: str | None) -> bool | None:
-    return None if standing is None else standing == Verdict.VIOLATED
+def _whole(warehouse: Warehouse, named: pl.DataFrame) -> pl.DataFrame:
+    """Return the audits of these ids with what other nights add to them."""
+    wanted = pl.col("audit_id").is_in(named["audit_id"].implode())
+    audits = warehouse.collect(warehouse.scan("audits").filter(wanted))
+    return with_windows(warehouse, audits)
+
+
+def _acknowledged(
+    warehouse: Warehouse, nights: pl.DataFrame
+) -> dict[tuple[str, str], dt.date | None]:
+    """Return the last day for which each violation is acknowledged, by model and secret.
+
+    The last night that refutes decides: the violation may stand after nights that say nothing.
+
+    Args:
+        warehouse: where the nights are.
+        nights: of violated models, in the order of days; `last` is the model's latest.
+    """
+    reach = pl.col("day") >= pl.col("last") - dt.timedelta(days=REACH)
+    nights = nights.filter(COUNTED_WITH_OTHERS, reach)
+    if nights.is_empty() or not acknowledgements(warehouse, nights["model"].unique().to_list()):
+        return {}
+    refuting = (pl.col("verdict") == Verdict.VIOLATED) | pl.col(REFUTED)
+    found = _whole(warehouse, nights).filter(refuting).sort("day")
+    return {
+        (row["model"], row["secret"]): row["acknowledged_until"]
+        for row in with_acknowledgements(warehouse, found).iter_rows(named=True)
+    }
 
 
 def metrics_text(latest: Iterable[Latest], zone: dt.tzinfo, listed: Iterable[str] = ()) -> str:
@@ -135,11 +144,10 @@ def metrics_text(latest: Iterable[Latest], zone: dt.tzinfo, listed: Iterable[str
         samples["model_listed"].append(_sample("model_listed", 1.0, model=model))
     for one in latest:
         who = {"model": one.model, "secret": one.secret}
-        samples["verdict"].append(_sample("verdict", 1.0, **who, verdict=one.verdict))
+        why = {"verdict": one.verdict, "reason_code": one.reason_code or ""}
+        samples["verdict"].append(_sample("verdict", 1.0, **who, **why))
         end = dt.datetime.combine(one.day + dt.timedelta(days=1), dt.time(), tzinfo=zone)
-        stands = None if one.stands_violated is None else float(one.stands_violated)
         figures = one.figures | {
-            "stands_violated": stands,
             "acknowledged_until_seconds": _end_of(one.acknowledged_until),
             "audited_day_end_seconds": end.timestamp(),
         }

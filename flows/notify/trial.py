@@ -13,6 +13,7 @@ from prefect.blocks.core import Block
 from prefect.events.actions import SendNotification
 from prefect.settings import PREFECT_API_URL
 
+from flows.notify.events import Event, Kind
 from flows.notify.webhook import WebhookError, send
 from flows.settings import Settings
 from privcore.exceptions import TerminalError
@@ -62,20 +63,9 @@ def send_tests(settings: Settings) -> Iterator[Sent]:
 
 
 def _payload() -> dict[str, Any]:
-    """Return a body with the fields of an alert; its id is new, so no receiver drops it."""
-    return {
-        "event": TEST,
-        "id": str(uuid.uuid4()),
-        "model": "",
-        "day": dt.datetime.now(dt.UTC).date().isoformat(),
-        "subject": _SUBJECT,
-        "reason": _BODY,
-        "next_step": "",
-        "figures": {},
-        "audit_id": None,
-        "report": None,
-        "notify": [],
-    }
+    """Return a body with the fields of an event; its id is new, so no receiver drops it."""
+    told = Event(Kind.EVALUATED, "", dt.datetime.now(dt.UTC).date(), _SUBJECT, _BODY)
+    return told.payload() | {"event": TEST, "id": str(uuid.uuid4())}
 
 
 def _blocks() -> Iterator[tuple[uuid.UUID, str]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import jinja2
 import polars as pl
 
-from flows.report.signs import SIGNS, Sign
+from flows.report.signs import SIGNS
 from flows.report.templating import environment
 from flows.settings import Settings
 from flows.settings.file import PublicationSettings
@@ -19,8 +19,7 @@ from workers.plain_text import plain_text
 from workers.publication.charges import OverspentError
 from workers.publication.key import read_key
 from workers.publication.publish import follows, publish
-from workers.publication.statement_conclusion import conclusion_of
-from workers.publication.statement_row import PublicVerdict, Statement
+from workers.publication.statement_row import Statement, sentence_of
 from workers.publication.statement_store import Statements
 from workers.versions import CODE_VERSION, METHOD_VERSION
 from workers.warehouse.exact_statement_row import ExactStatementRow
@@ -32,24 +31,17 @@ _INGREDIENTS = "audit_statements"
 _FOLDER = pathlib.Path(__file__).with_name("templates")
 _SHOWN = dt.timedelta(days=28)
 """The page shows the last statement of each model, and all of this time before the newest."""
-_SIGNS: dict[PublicVerdict, Sign] = {
-    PublicVerdict.VIOLATED: dataclasses.replace(
-        SIGNS[Verdict.VIOLATED],
-        meaning="The statement refutes the declared epsilon, if the holdout was drawn at random "
-        "from the rows trained on, and no earlier model saw it.",
-    ),
-    PublicVerdict.DOUBTFUL: dataclasses.replace(
-        SIGNS[Verdict.NOT_EVALUABLE],
-        word="doubtful",
-        meaning="What the test assumes is doubtful: no conclusion.",
-    ),
-    PublicVerdict.VACUOUS: SIGNS[Verdict.VACUOUS],
-    PublicVerdict.NOT_REFUTED: dataclasses.replace(
-        SIGNS[Verdict.UNDECLARED],  # no sign of approval: noise can hide a violation
-        word="not refuted",
-        meaning="The statement does not refute the declaration. That is no proof of it: few "
-        "records and the statement's own noise can hide a violation.",
-    ),
+_MEANINGS = {
+    Verdict.VIOLATED: "The statement refutes the declared epsilon, if the holdout was drawn at "
+    "random from the rows trained on, and no earlier model saw it.",
+    Verdict.INCONCLUSIVE: "The declaration says nothing, what the test assumes is in doubt, or a "
+    "false declaration would probably have looked the same.",
+    Verdict.NOT_REFUTED: "The statement does not refute the declaration, and a larger leak of "
+    "every label would probably have been seen. That is no proof: noise can hide a violation.",
+}
+_SIGNS = {
+    verdict: dataclasses.replace(SIGNS[verdict], meaning=meaning)
+    for verdict, meaning in _MEANINGS.items()
 }
 
 
@@ -184,7 +176,8 @@ def statements_page(statements: Sequence[Statement]) -> str:
         for one in statements
         if last[one.model] == one.statement_id or (newest and one.day > newest - _SHOWN)
     ]
-    shown.sort(key=lambda one: (-one.day.toordinal(), _SIGNS[one.verdict].rank, one.model))
+    ranks = list(_SIGNS)
+    shown.sort(key=lambda one: (-one.day.toordinal(), ranks.index(one.verdict), one.model))
     pages = environment()
     own = pages.overlay(
         loader=jinja2.ChoiceLoader([jinja2.FileSystemLoader(_FOLDER), pages.loader])  # type: ignore[list-item]
@@ -193,9 +186,9 @@ def statements_page(statements: Sequence[Statement]) -> str:
         day=newest,
         count_all=len(statements),
         statements=[
-            (one, plain_text(one.model), _SIGNS[one.verdict], plain_text(conclusion_of(one)))
+            (one, plain_text(one.model), _SIGNS[one.verdict], plain_text(sentence_of(one)))
             for one in shown
         ],
-        signs=sorted(_SIGNS.values(), key=lambda sign: sign.rank),
+        signs=list(_SIGNS.values()),
         version=CODE_VERSION,
     )

@@ -1,10 +1,9 @@
-"""Evidence from the rows beside an audit, in words, and what stands behind its verdict."""
+"""Evidence from the rows beside an audit, in words."""
 
 from collections.abc import Iterable, Sequence
 
-from flows.next_steps import Role
 from flows.report.plots.one_audit import FAMILIES
-from flows.report.sentences import count, long_day, percent, short_days
+from flows.report.sentences import count, percent
 from privcore.rounding import down, percent_up
 from workers.warehouse.schema import AuditRow, BoundRow, PromiseRow, SliceRow
 
@@ -79,43 +78,17 @@ def slices_sentence(night: AuditRow, slices: Sequence[SliceRow]) -> str:
     return " ".join(parts)
 
 
-def behind(night: AuditRow) -> list[tuple[Role, str]]:
-    """Return who may ask something about a night with figures, and the answer."""
-    answers = [(Role.ENGINEER, _assumed(night)), (Role.ENGINEER, _settles(night))]
-    return [*answers, (Role.AUDITOR, _known(night))]
-
-
-def _assumed(night: AuditRow) -> str:
+def assumed(night: AuditRow) -> str:
+    """Return what the bound of a night assumes."""
     if night.method == "decoys":
-        return "Assumed: the coins of the decoys were fair, and fixed before training."
+        return "It holds if the coins of the decoys were fair, and fixed before training."
     if night.secret == "membership":  # noqa: S105
-        return "Assumed: the rows were split into training and holdout at random."
+        return "It holds if the rows were split into training and holdout at random."
     return (
-        "Assumed: the holdout was drawn at random from the rows trained on, no earlier model saw "
-        "it, and fresh labels would have been predicted no better than those of matched holdout "
-        "records."
+        "It holds if the holdout was drawn at random from the rows trained on, no earlier model "
+        "saw it, and fresh labels would have been predicted no better than those of matched "
+        "holdout records."
     )
-
-
-def _settles(night: AuditRow) -> str:
-    if night.holdout_needed:
-        return (
-            f"A conclusion needs about {count(night.holdout_needed)} holdout records if the number "
-            f"of all records stays the same; there were {count(night.control_records)}."
-        )
-    return "Decoys settle a doubt about these assumptions: their bound needs none of them."
-
-
-def _known(night: AuditRow) -> str:
-    days = short_days(night.label_days) if night.label_days else long_day(night.day)
-    parts = [f"Known when: the labels are of {days}"]
-    if night.proxy_day:
-        parts.append(f"the proxy of {long_day(night.proxy_day)}")
-    if night.declared_by and night.epsilon_declared is not None:
-        when = f" on {long_day(night.declared_at.date())}" if night.declared_at else ""
-        parts.append(f"the declaration was made by {night.declared_by}{when}")
-    parts.append(f"the record was committed on {night.recorded_at:%Y-%m-%d at %H:%M} UTC")
-    return "; ".join(parts) + "."
 
 
 def promise_sentences(night: AuditRow, promises: Iterable[PromiseRow]) -> list[str]:

@@ -3,58 +3,37 @@
 import datetime as dt
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from flows.report.signs import SIGNS
+from flows.next_steps import Card, card_of, rank_of
 from privcore.lower_bounds.verdicts import Verdict
 from workers.plain_text import plain_text
 from workers.warehouse.schema import AuditRow
 from workers.warehouse.table_row import typed_rows
-
-
-class AuditedNight(AuditRow):
-    """One current audit, with what is derived from other nights and models when it is read."""
-
-    epsilon_lower_28_days: float | None = None
-    """Bound from this and the 27 days before together."""
-    epsilon_ceiling_28_days: float | None = None
-    """The most that these 28 days could have proved together."""
-    nights_averaged: bool | None = None
-    """Whether these nights were averaged, since labels or holdout recur."""
-    epsilon_standing: float | None = None
-    """Bound from all nights since family, delta or relation last changed."""
-    standing: str | None = None
-    """violated where all nights, each held against its own declaration, refute that all were true;
-    else consistent, doubtful where the night is, or None where nothing is declared."""
-    declaration_change: str | None = None
-    """How the declaration differs from that of the night before."""
-    nights_remark: str | None = None
-    """How the audit's settings differ from those of the night before."""
-    inputs_changed: str | None = None
-    """What of its inputs an earlier record had otherwise."""
-    claim_qvalue: float | None = None
-    """claim_pvalue, corrected for the models of the same night."""
-
-    @property
-    def stands_violated(self) -> bool:
-        """True if all nights together refute that every declaration was true."""
-        return self.standing == Verdict.VIOLATED
-
+from workers.warehouse.with_windows import AuditedNight
 
 Figure = Callable[[AuditedNight], float | None]
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """One model's current records, oldest first; never empty."""
+    """One model's current records, oldest first.
+
+    Attributes:
+        model: its name.
+        nights: its records; never empty.
+        set_aside: records of a day after the one on which they were made: mistyped days, which hide
+            no other night. A model that has no other records stands by these.
+    """
 
     model: str
     nights: tuple[AuditedNight, ...]
+    set_aside: tuple[AuditedNight, ...] = ()
 
     @property
     def latest(self) -> AuditedNight:
@@ -62,11 +41,15 @@ class History:
         return self.nights[-1]
 
     @property
-    def shown(self) -> AuditedNight:
-        """The newest record of a day that can be: one that was mistyped hides no other."""
-        tomorrow = dt.timedelta(days=1)
-        possible = (n for n in reversed(self.nights) if n.day <= n.recorded_at.date() + tomorrow)
-        return next(possible, self.latest)
+    def card(self) -> Card:
+        """What the nights say together, up to the newest one."""
+        return card_of(self.latest)
+
+    @property
+    def violated_since(self) -> dt.date | None:
+        """The first of the last nights after which the model is violated; None where it is not."""
+        violated = itertools.takewhile(_is_violated, reversed(self.nights))
+        return min((night.day for night in violated), default=None)
 
     @property
     def evaluated(self) -> tuple[AuditedNight, ...]:
@@ -116,7 +99,11 @@ def history_of(model: str, audits: pl.DataFrame) -> History:
     for one, other in itertools.pairwise(nights):
         if one.day == other.day:
             raise ValueError(f"two records of {model!r} for {one.day}: pass current ones")
-    return History(plain_text(model), nights)
+    tomorrow = dt.timedelta(days=1)
+    late = tuple(night for night in nights if night.day > night.recorded_at.date() + tomorrow)
+    others = set(map(id, late))
+    possible = tuple(night for night in nights if id(night) not in others)
+    return History(plain_text(model), possible or nights, late)
 
 
 def values(history: History, figure: Figure) -> Iterator[float]:
@@ -132,9 +119,9 @@ def last_value(history: History, figure: Figure) -> float | None:
     return next(values(history, figure), None)
 
 
-def worst_first(latest: Mapping[str, AuditedNight]) -> list[str]:
-    """Return models by their last record, the worst first."""
-    return sorted(latest, key=lambda model: (*_badness(latest[model]), model))
+def worst_first(histories: Iterable[History]) -> list[History]:
+    """Return models by their verdict, in the order in which readers should see them."""
+    return sorted(histories, key=lambda one: (rank_of(one.card.verdict, one.card.code), one.model))
 
 
 def control_leaks(night: AuditRow) -> bool:
@@ -142,12 +129,10 @@ def control_leaks(night: AuditRow) -> bool:
     return night.control_epsilon_lower is not None and night.control_epsilon_lower > 0.0
 
 
-def sign_rank(night: AuditRow) -> int:
-    """Return how early a record is shown, 0 first."""
-    return SIGNS[Verdict(night.verdict)].rank
+def model_verdict(night: AuditedNight) -> Verdict:
+    """Return the verdict of a model's nights together up to one; the night's own where unknown."""
+    return Verdict(night.verdict_together or night.verdict)
 
 
-def _badness(night: AuditedNight) -> tuple[int, float]:
-    """Sort by verdict, then by how far the bound is above (or below) what was declared."""
-    rank = SIGNS[Verdict.VIOLATED].rank if night.stands_violated else sign_rank(night)
-    return rank, (night.epsilon_declared or 0.0) - (night.epsilon_lower or 0.0)
+def _is_violated(night: AuditedNight) -> bool:
+    return model_verdict(night) is Verdict.VIOLATED

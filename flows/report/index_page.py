@@ -1,4 +1,4 @@
-"""The page of the night: one sentence, the models sorted by how bad, and every night small."""
+"""The page of the night: how all models stand, the worst first, and every night small."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -6,11 +6,15 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from flows.next_steps import Card
 from flows.report import sentences
-from flows.report.history import AuditedNight, worst_first
+from flows.report.history import History, model_verdict, worst_first
 from flows.report.shared_labels import SharedLabels
 from flows.report.study_page import StudyLink
 from flows.report.templating import rendered
+from privcore.lower_bounds.verdicts import Verdict
+from workers.plain_text import plain_text
+from workers.warehouse.with_windows import AuditedNight
 
 MANY_MODELS = 24
 """The most models without a search on the page, which needs scripts that may run."""
@@ -21,21 +25,34 @@ class Entry:
     """One model on the page of the night.
 
     Attributes:
-        model: its name.
+        history: its records.
         href: path of its own page.
-        latest: its newest record, of whichever night.
         trend: all its nights, drawn small; empty where none came to a figure.
     """
 
-    model: str
+    history: History
     href: str
-    latest: AuditedNight
     trend: Markup
 
     @property
+    def model(self) -> str:
+        """Its name."""
+        return self.history.model
+
+    @property
+    def latest(self) -> AuditedNight:
+        """Its newest record, of whichever night."""
+        return self.history.latest
+
+    @property
+    def card(self) -> Card:
+        """How the model stands, and what to do first."""
+        return self.history.card
+
+    @property
     def verdict(self) -> str:
-        """The verdict of its newest record."""
-        return self.latest.verdict
+        """Its verdict."""
+        return self.card.verdict
 
     @property
     def owner(self) -> str:
@@ -78,13 +95,13 @@ def index_page(
     """Return the page of the night as text."""
     entries = [one for one in models if isinstance(one, Entry)]
     by_name = {entry.model: entry for entry in entries}
-    ordered = worst_first({entry.model: entry.latest for entry in entries})
+    histories = [entry.history for entry in entries]
     return rendered(
         "index.html.j2",
         root="",
         day=night,
-        sentence=sentences.night_sentence({name: by_name[name].latest for name in ordered}, night),
-        entries=[by_name[name] for name in ordered],
+        headline=sentences.headline([*histories, *_violated_secrets(secrets)], night),
+        entries=[by_name[one.model] for one in worst_first(histories)],
         choices=_choices(entries) if len(entries) > MANY_MODELS else {},
         records=[entry.latest for entry in entries],
         undrawn=[one for one in models if isinstance(one, Undrawn)],
@@ -93,6 +110,12 @@ def index_page(
         shared=shared,
         studies=studies,
     )
+
+
+def _violated_secrets(secrets: Sequence[AuditedNight]) -> list[History]:
+    """Return the other secrets of which the declaration is refuted, to be named with the models."""
+    nights = [one for one in secrets if model_verdict(one) is Verdict.VIOLATED]
+    return [History(f"{plain_text(one.model)}, {one.secret}", (one,)) for one in nights]
 
 
 def _choices(entries: Sequence[Entry]) -> dict[str, list[str]]:

@@ -8,10 +8,9 @@ from functools import partial
 
 from markupsafe import Markup, escape
 
-from flows.next_steps import card_of
 from flows.report import sentences
-from flows.report.evidence_sentences import behind, promise_sentences
-from flows.report.history import AuditedNight, History
+from flows.report.evidence_sentences import promise_sentences
+from flows.report.history import History, model_verdict
 from flows.report.plots import last_nights, one_night, trend
 from flows.report.plots.one_audit import (
     draw_curve,
@@ -25,7 +24,8 @@ from flows.report.signs import SIGNS, Sign
 from flows.report.svg import Drawing, inline_svg
 from flows.report.templating import rendered
 from privcore.lower_bounds.verdicts import Verdict
-from privcore.rounding import ABSENT, down, guarantee, up
+from privcore.rounding import down, guarantee, up
+from workers.warehouse.with_windows import AuditedNight
 
 SAME_NUMBERS = "The same numbers follow as a table."
 OPEN_NIGHTS = 10
@@ -35,9 +35,9 @@ UNDRAWN = "this plot cannot be drawn"
 NAMED_DAYS = 7
 """The most nights without figures for one reason that are named."""
 _NIGHT_ROW = (
-    '<tr><th scope="row">%s</th><td class="text %s">%s</td><td class="bound strong">%s</td>'
-    '<td>%s</td><td>%s</td><td>%s</td><td class="text%s">%s</td><td>%s</td><td>%s</td>'
-    '<td class="paper">%s</td><td>%s</td>'
+    '<tr><th scope="row">%s</th><td class="text %s">%s</td><td class="text %s">%s</td>'
+    '<td class="bound strong">%s</td><td>%s</td><td>%s</td><td class="strong">%s</td><td>%s</td>'
+    '<td>%s</td><td>%s</td><td>%s</td><td class="paper">%s</td><td>%s</td>'
     '<td class="text"><code title="%s">%s</code></td></tr>'
 )
 _log = logging.getLogger(__name__)
@@ -71,9 +71,8 @@ def model_page(
         root="../",
         history=history,
         latest=history.latest,
-        card=card_of(history.latest, stands_violated=history.latest.stands_violated),
+        card=history.card,
         measured=history.evaluated[-1] if history.evaluated else None,
-        behind=behind(history.evaluated[-1]) if history.evaluated else [],
         night=night,
         details=details,
         drawings=_drawings(history, details),
@@ -104,17 +103,19 @@ def _night_rows(history: History) -> Markup:
     """
     rows = []
     for night in reversed(history.nights):
-        sign = SIGNS[Verdict(night.verdict)]
+        sign, together = SIGNS[Verdict(night.verdict)], SIGNS[model_verdict(night)]
         texts = (
             str(night.day),
+            together.color,
+            together.word,
             sign.color,
             sign.word,
             down(night.epsilon_lower),
             guarantee(night.epsilon_declared, night.delta_declared),
+            up(night.sees_from),
+            up(night.sees_from_together),
             down(night.epsilon_lower_28_days),
             down(night.epsilon_standing),
-            " violated" if night.stands_violated else "",
-            night.standing or ABSENT,
             down(night.control_epsilon_lower),
             up(night.epsilon_ceiling),
             down(night.epsilon_paper),
@@ -149,7 +150,7 @@ def _drawings(history: History, details: Details) -> Drawings:
             _inline(
                 partial(trend.draw_trend, history, size, top=trend.top_of(history)),
                 f"trend-{size.name}",
-                "Every night: audited bound, 28 nights together, declaration, ceilings and control",
+                "Every night: proved, seen by the nights together, declared, and control",
                 seen,
                 size.name,
             )
@@ -282,8 +283,8 @@ def _inline(
 def _occurring(history: History) -> Sequence[Sign]:
     """Return the signs that the plot of nights shows, the worst first."""
     shown = history.since(last_nights.SHOWN).nights
-    signs = {SIGNS[Verdict(night.verdict)] for night in shown}
-    return sorted(signs, key=lambda sign: sign.rank)
+    found = {night.verdict for night in shown}
+    return [sign for verdict, sign in SIGNS.items() if verdict in found]
 
 
 def _reasons(history: History) -> list[tuple[str, str]]:

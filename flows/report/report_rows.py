@@ -6,11 +6,8 @@ from typing import Any
 
 import polars as pl
 
-from flows.report.history import AuditedNight
 from flows.report.shared_labels import SharedLabels
 from workers.warehouse.acknowledgements import acknowledgements
-from workers.warehouse.night_columns import OF_WINDOWS
-from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import (
     BoundRow,
     PromiseRow,
@@ -21,7 +18,7 @@ from workers.warehouse.schema import (
 )
 from workers.warehouse.store import Warehouse
 from workers.warehouse.table_row import typed_rows
-from workers.warehouse.with_windows import Windows, with_windows
+from workers.warehouse.with_windows import AuditedNight, with_windows
 
 FEWEST_RECORDS = 10
 """No bar and no bin of fewer records is shown, whatever the warehouse holds."""
@@ -119,18 +116,10 @@ class Tables:
         )
 
 
-def read_tables(
-    warehouse: Warehouse,
-    windows: Windows = epsilon_windows,
-) -> Tables:
-    """Return what the report needs of a warehouse; `windows` derives those of its audits."""
-    # Before the rows are read whole: both take much memory.
-    asked = warehouse.current(every_secret=True, columns=OF_WINDOWS)
-    derived = windows(warehouse, asked)
+def read_tables(warehouse: Warehouse) -> Tables:
+    """Return what the report needs of a warehouse."""
     current = warehouse.current(every_secret=True, in_order=False)
-    if set(current["audit_id"]) != set(asked["audit_id"]):  # something was committed meanwhile
-        derived = windows(warehouse, current)
-    everything = with_windows(warehouse, current, windows=lambda *_: derived)
+    everything = with_windows(warehouse, current)
     of_labels = pl.col("secret") == "label"
     secrets = everything.filter(~of_labels)
     audits = everything if secrets.is_empty() else everything.filter(of_labels)

@@ -3,150 +3,122 @@
 import datetime as dt
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from flows.report.history import AuditedNight, History
+from flows.report.history import History, worst_first
 from flows.report.signs import SIGNS
-from privcore.lower_bounds.verdicts import Verdict
-from privcore.rounding import (
-    ABSENT,
-    at_least,
-    down,
-    exact,
-    guarantee,
-    odds_at_least,
-    odds_at_most,
-    up,
-)
-from workers.remark import doubts_among
+from privcore.lower_bounds.verdicts import ReasonCode, Verdict
+from privcore.rounding import ABSENT, at_least, down, guarantee
 from workers.warehouse.schema import AuditRow
 
-NAMED_AT_MOST = 3
-"""The most models that are named in the night's sentence; the others are counted."""
+_VIOLATED_NAMED = 10
+_NAMED = 3
+"""The most models of one kind that are named; the others are counted."""
 
 
-def night_sentence(latest: Mapping[str, AuditedNight], night: dt.date | None = None) -> str:
-    """Return how all models stand in one sentence, each by its own last record.
+def headline(histories: Sequence[History], night: dt.date | None) -> list[str]:
+    """Return how all models stand, in sentences, the worst first.
 
-    For example "1 of 3 models consistent; delays-broken leaks at least 0.9, declared 0.5;
-    delays-plain declares nothing and leaks at least 1.1".
+    Every violated model comes first, by its name and whatever the night (up to ten). Failed models
+    and those with a doubt are named up to three, and the others are counted by their verdict.
 
     Args:
-        latest: each model's last record, the worst first.
-        night: the newest night; models that were not audited on it are named as late.
+        histories: of all models.
+        night: the newest night; models without a record of it are named.
     """
-    if not latest:
-        return "No audit has been recorded yet"
-    verdicts = {model: Verdict(last.verdict) for model, last in latest.items()}
-    violated = [
-        f"{model} {_leaks(last)}"
-        for model, last in latest.items()
-        if verdicts[model] is Verdict.VIOLATED
-    ]
-    standing = [
-        f"{model} is violated over all nights: together they refute what was declared for them"
-        for model, last in latest.items()
-        if last.stands_violated and verdicts[model] is not Verdict.VIOLATED
-    ]
-    undeclared = [
-        f"{model} declares nothing{_and_leaks(last)}"
-        for model, last in latest.items()
-        if verdicts[model] is Verdict.UNDECLARED
-    ]
-    late = [
-        f"{model} was last audited on {long_day(last.day)}"
-        for model, last in latest.items()
-        if night is not None and last.day < night
-    ]
-    parts = [_calm(latest, verdicts)]
-    if violated:
-        parts.append("; ".join(_shortened(violated, "more leak beyond what was declared")))
-    if standing:
-        parts.append("; ".join(_shortened(standing, "more stand violated")))
-    if undeclared:
-        parts.append("; ".join(_shortened(undeclared, "more declare nothing")))
-    parts += _told(verdicts, (Verdict.PRIVATISED, Verdict.NOT_A_GUARANTEE, Verdict.VACUOUS))
-    parts += _told(verdicts, (Verdict.DOUBTFUL, Verdict.PROXY_UNFAITHFUL, Verdict.NOT_EVALUABLE))
-    if late:
-        parts.append("; ".join(_shortened(late, "more were not audited on the newest night")))
-    return "; ".join(parts)
+    if not histories:
+        return ["No audit has been recorded yet."]
+    ordered = worst_first(histories)
+    of = {word: [one for one in ordered if one.card.verdict is word] for word in Verdict}
+    by_size = [one for one in of[Verdict.INCONCLUSIVE] if _is_by_size(one)]
+    doubted = [one for one in of[Verdict.INCONCLUSIVE] if not _is_by_size(one)]
+    nothing = not of[Verdict.VIOLATED] and not of[Verdict.NOT_REFUTED]
+    parts = [_lead(of, by_size, len(ordered))]
+    if nothing:
+        parts.append(_listed("", [f"{one.model}: {_step(one)}" for one in by_size], "; "))
+    parts += [
+        _listed("Failed: ", [_because(one) for one in of[Verdict.FAILED]]),
+        _listed("Inconclusive: ", [_because(one) for one in doubted]),
+        _counted(of, [] if nothing else by_size),
+        _listed(
+            "Without a record of this night: ",
+            [f"{one.model} (last on {long_day(one.latest.day)})"
+             for one in ordered if night is not None and one.latest.day < night],
+        ),
+        _set_aside(ordered),
+    ]  # fmt: skip
+    return [part for part in parts if part]
 
 
-def _told(verdicts: dict[str, Verdict], wanted: Sequence[Verdict]) -> list[str]:
-    """Say of each of these verdicts which models have it."""
-    words = {
-        Verdict.PRIVATISED: "the labels of {} were privatised before training saw them",
-        Verdict.NOT_A_GUARANTEE: "the declaration of {} is not a guarantee",
-        Verdict.VACUOUS: "what {} declared says nothing",
-        Verdict.DOUBTFUL: "no conclusion about {}, where a leak may be hidden",
-        Verdict.PROXY_UNFAITHFUL: "no conclusion about {}, whose proxy is wrong",
-        Verdict.NOT_EVALUABLE: "no figure for {}",
-    }
-    named = ((verdict, _named(verdicts, verdict)) for verdict in wanted)
-    return [words[verdict].format(models) for verdict, models in named if models]
+def _lead(of: dict[Verdict, list[History]], by_size: Sequence[History], models: int) -> str:
+    """Name what is violated, or say that nothing is refuted, and whether anything could be."""
+    if of[Verdict.VIOLATED]:
+        named = [_violation(one) for one in of[Verdict.VIOLATED]]
+        return _listed("VIOLATED: ", named, "; ", most=_VIOLATED_NAMED)
+    if of[Verdict.NOT_REFUTED]:
+        return "No declaration is refuted."
+    found = len(of[Verdict.INCONCLUSIVE])
+    are = f"{found} of {models} {'models are' if models > 1 else 'model is'} inconclusive"
+    yet = " yet" if by_size else ""
+    return f"No declaration is refuted, and none could be{yet}{f': {are}' if found else ''}."
 
 
-def model_sentence(night: AuditRow) -> str:
-    """Return what one night says of its model, in one sentence without a full stop."""
-    if night.epsilon_lower is None:
-        return "No figure, and so no verdict"
-    verdict, bound = Verdict(night.verdict), night.epsilon_lower
-    declared = guarantee(night.epsilon_declared, night.delta_declared)
-    stands = "nothing was declared" if night.epsilon_declared is None else f"declared {declared}"
-    if verdict is Verdict.NOT_A_GUARANTEE:
-        stands = "the declaration is not a guarantee"
-    if verdict is Verdict.VACUOUS:
-        stands = f"the declared {declared} says nothing"
-    if verdict is Verdict.PRIVATISED:
-        stands = "the labels were privatised before training saw them, so nothing is refuted"
-    if verdict is Verdict.VIOLATED:
-        return f"Leaks at least {_bound(night)}, more than the declared {declared}"
-    if why := _inconclusive(night):
-        return f"No conclusion: {why}; {stands}"
-    if bound == 0.0:
-        return f"No leak was proved, which does not prove that there is none; {stands}"
-    if verdict is Verdict.CONSISTENT:
-        return f"Leaks at least {_bound(night)}, which does not refute the declared {declared}"
-    return f"Leaks at least {_bound(night)}; {stands}"
+def _violation(history: History) -> str:
+    """Name a violated model, with what refutes its declaration."""
+    night, card = history.latest, history.card
+    declared = f"declared {guarantee(night.epsilon_declared, night.delta_declared)}"
+    if card.code is ReasonCode.THIS_NIGHT:
+        bound = at_least(night.epsilon_lower or 0.0, beyond=night.epsilon_declared or 0.0)
+        said = f"{history.model} leaks at least {bound}, {declared}"
+    elif card.code is ReasonCode.NIGHTS_TOGETHER:
+        said = f"{history.model}, by its {night.nights_together} nights together, {declared}"
+    else:
+        said = f"{history.model}, by an earlier night, {declared}"
+    first = history.violated_since
+    since = f", since {long_day(first)}" if first and first < night.day else ""
+    failed = night.verdict == Verdict.FAILED and night.reason_code
+    return f"{said}{since}{f' (last night failed: {failed})' if failed else ''}"
 
 
-def _inconclusive(night: AuditRow) -> str:
-    """Say why a night concludes nothing; else nothing."""
-    if night.verdict == Verdict.PROXY_UNFAITHFUL:
-        return "too few records are held out, and the proxy is wrong"
-    if night.verdict != Verdict.DOUBTFUL:
-        return ""
-    doubts = doubts_among(night.remarks)
-    # Stored rows may be forged: of a doubtful one without doubts nothing more is known.
-    return doubts[0].meaning[0].lower() + doubts[0].meaning[1:-1] if doubts else "it is doubtful"
+def _is_by_size(history: History) -> bool:
+    return history.card.code is not None and history.card.code.by_size
 
 
-def meaning(night: AuditRow) -> str:
-    """Return what a night's bound means for a person who is to guess a label."""
-    if night.epsilon_lower is None:
-        return night.reason
-    parts = [_odds_sentence(night)] if night.epsilon_lower > 0.0 else []
-    if night.epsilon_declared is not None:
-        odds = f"become at most {odds_at_most(night.epsilon_declared)}"
-        parts.append(
-            f"Under the declared {exact(night.epsilon_declared)}, even odds "
-            f"{odds if night.epsilon_declared else 'stay even'}"
-            f"{_except_delta(night.delta_declared)}."
-        )
-    if night.epsilon_ceiling is not None and night.records is not None:
-        ceiling = up(night.epsilon_ceiling, decimals=1)
-        parts.append(
-            f"With {count(night.records)} training and {count(night.control_records)} holdout "
-            "records, even a perfect attack could not have proved "
-            f"{f'more than {ceiling}' if night.epsilon_ceiling else 'anything'}."
-        )
-    return " ".join(parts)
+def _because(history: History) -> str:
+    return f"{history.model} ({history.card.code})"
+
+
+def _step(history: History) -> str:
+    text = history.card.step.text
+    return f"{text[0].lower()}{text[1:].removesuffix('.')}"
+
+
+def _counted(of: dict[Verdict, list[History]], by_size: Sequence[History]) -> str:
+    """Count the models that are not named."""
+    rest = (
+        (len(by_size), "inconclusive by size"),
+        *((len(of[word]), SIGNS[word].word) for word in (Verdict.NOT_REFUTED, Verdict.UNDECLARED)),
+    )
+    return _listed("", [f"{number} {words}" for number, words in rest if number])
+
+
+def _set_aside(histories: Sequence[History]) -> str:
+    late = [(one.model, night.day) for one in histories for night in one.set_aside]
+    records = f"{len(late)} record{'s' * (len(late) > 1)} dated after the day of the audit"
+    said = _listed(f"Set aside: {records}, ", [f"{name} on {long_day(day)}" for name, day in late])
+    return said and f"{said[:-1]}; correct or withdraw {'them' if len(late) > 1 else 'it'}."
+
+
+def _listed(before: str, parts: Sequence[str], between: str = ", ", most: int = _NAMED) -> str:
+    """Name the first few parts in a sentence and count the others; "" where there are none."""
+    more = [f"and {len(parts) - most} more"] if len(parts) > most else []
+    return f"{before}{between.join([*parts[:most], *more])}." if parts else ""
 
 
 def tally_sentence(history: History) -> str:
     """Return how often each verdict was reached, the worst first."""
     counts = Counter(Verdict(night.verdict) for night in history.nights)
-    ordered = sorted(counts, key=lambda verdict: SIGNS[verdict].rank)
+    ordered = [verdict for verdict in Verdict if counts[verdict]]
     nights = len(history.nights)
     if len(ordered) == 1:
         return f"{SIGNS[ordered[0]].word.capitalize()} on {_nights(nights, every=True)}."
@@ -190,63 +162,6 @@ def control_sentence(history: History) -> str:
 def _which(nights: Sequence[AuditRow]) -> str:
     """Name the days of a few nights."""
     return "" if len(nights) > 7 else f" ({short_days([night.day for night in nights])})"
-
-
-def _calm(latest: Mapping[str, AuditedNight], verdicts: Mapping[str, Verdict]) -> str:
-    """Say of how many models neither the last night nor the standing is against the declaration."""
-    calm = sum(
-        verdicts[model] is Verdict.CONSISTENT and not last.stands_violated
-        for model, last in latest.items()
-    )
-    models = "model" if len(latest) == 1 else "models"
-    return f"{calm} of {len(latest)} {models} {SIGNS[Verdict.CONSISTENT].word}"
-
-
-def _and_leaks(night: AuditRow) -> str:
-    """Word what is proved of a model that declares nothing."""
-    return f" and leaks at least {_bound(night)}" if night.epsilon_lower else ""
-
-
-def _leaks(night: AuditRow) -> str:
-    """Word a violation for the night's sentence."""
-    declared = guarantee(night.epsilon_declared, night.delta_declared)
-    return f"leaks at least {_bound(night)}, declared {declared}"
-
-
-def _named(verdicts: dict[str, Verdict], wanted: Verdict) -> str:
-    """Name the models of one verdict, and count those beyond the first few."""
-    return enumeration(
-        _shortened([model for model, verdict in verdicts.items() if verdict is wanted], "more")
-    )
-
-
-def _shortened(parts: list[str], rest: str) -> list[str]:
-    """Keep the first few parts and count the others."""
-    if len(parts) <= NAMED_AT_MOST:
-        return parts
-    return [*parts[:NAMED_AT_MOST], f"{len(parts) - NAMED_AT_MOST} {rest}"]
-
-
-def _bound(night: AuditRow) -> str:
-    """Word the headline with as many decimals as show on which side of the declaration it is."""
-    bound, declared = night.epsilon_lower or 0.0, night.epsilon_declared
-    return at_least(bound, beyond=declared if declared is not None and bound > declared else 0.0)
-
-
-def _odds_sentence(night: AuditRow) -> str:
-    """Translate the bound into odds, which the reader can picture."""
-    confidence = (
-        "" if night.significance is None else f", at {percent(1.0 - night.significance)} confidence"
-    )
-    return (
-        f"For some training label, seeing the model can turn even odds into at least "
-        f"{odds_at_least(night.epsilon_lower or 0.0)}{confidence}."
-    )
-
-
-def _except_delta(delta: float | None) -> str:
-    """Word the declaration's delta."""
-    return "" if not delta else f", except with probability {exact(delta)}"
 
 
 def believing_sentence(night: AuditRow) -> str:

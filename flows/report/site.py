@@ -30,9 +30,7 @@ from workers.exceptions import NotEvaluableError
 from workers.lake.layout import check_name
 from workers.plain_text import plain_text
 from workers.versions import CODE_VERSION
-from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.store import POSSIBLE_DAY, Warehouse
-from workers.warehouse.with_windows import Windows
 
 INDEX = "index.html"
 STATISTICS = "statistics.html"
@@ -51,7 +49,6 @@ def write_report(
     folder: str | pathlib.Path,
     *,
     total: LabelTotal | None = None,
-    windows: Windows = epsilon_windows,
 ) -> pathlib.Path:
     """Write the report of a warehouse into a folder and return the path of its first page.
 
@@ -59,9 +56,8 @@ def write_report(
         warehouse: what was audited; it may be empty.
         folder: where the report goes; it is made if need be.
         total: what models on the same labels are held against.
-        windows: what the nights up to some audits prove together.
     """
-    tables = read_tables(warehouse, windows)
+    tables = read_tables(warehouse)
     shared = shared_labels(warehouse, _night(tables.audits), total or LabelTotal())
     return write_pages(dataclasses.replace(tables, shared=shared), folder)
 
@@ -126,7 +122,7 @@ def _drawn(
     entry: Entry | Undrawn = Undrawn(shown, f"{MODELS}/{name}")
     try:
         history = history_of(model, tables.audits)
-        entry = Entry(shown, f"{MODELS}/{name}", history.shown, _small(history, name, top))
+        entry = Entry(history, f"{MODELS}/{name}", _small(history, name, top))
         return entry, _page(history, tables, night)
     except Exception as error:  # noqa: BLE001  # one model's rows cost no other its page
         _log.exception("The page of %s cannot be drawn.", shown)
@@ -178,9 +174,7 @@ def _top(audits: pl.DataFrame) -> float:
             "epsilon_lower",
             "epsilon_lower_28_days",
             "epsilon_declared",
-            "epsilon_ceiling",
-            "epsilon_ceiling_28_days",
-            "control_epsilon_lower",
+            "sees_from_together",
         )
         if name in audits.columns
     ]

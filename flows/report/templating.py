@@ -9,13 +9,12 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from flows.next_steps import card_of
 from flows.report import evidence_sentences, sentences
 from flows.report.history import control_leaks
-from flows.report.signs import SIGNS, Sign
+from flows.report.signs import SIGNS
 from privcore import rounding
-from privcore.lower_bounds.verdicts import Verdict
 from workers.plain_text import in_reading_order
-from workers.warehouse.schema import AuditRow
 
 FOLDER = pathlib.Path(__file__).with_name("templates")
 
@@ -23,11 +22,6 @@ FOLDER = pathlib.Path(__file__).with_name("templates")
 def rendered(template: str, **content: Any) -> str:
     """Return one page as text."""
     return environment().get_template(template).render(**content)
-
-
-def _sign_of(night: AuditRow) -> Sign:
-    """Return the sign of a record's verdict."""
-    return SIGNS[Verdict(night.verdict)]
 
 
 def _shown(value: object) -> object:
@@ -57,8 +51,8 @@ def environment() -> jinja2.Environment:
         "percent": sentences.percent,
         "percent_up": rounding.percent_up,
         "long_day": sentences.long_day,
-        "sign_of": _sign_of,
-        "all_signs": sorted(SIGNS.values(), key=lambda sign: sign.rank),
+        "signs_of": SIGNS,
+        "card_of": card_of,
         "control_leaks": control_leaks,
         "words": sentences,
         "evidence": evidence_sentences,

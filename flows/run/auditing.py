@@ -21,8 +21,9 @@ from prefect.settings import PREFECT_API_URL
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.failures import without_data
-from flows.notify.alerts import Alert, Event, alert_of, deliver_all, emit, in_incident
-from flows.notify.incidents import incidents_before
+from flows.notify.alerts import deliver_all, emit
+from flows.notify.events import Event, at_commit, evaluated
+from flows.notify.incidents import Incident, incidents_before
 from flows.notify.prefect_context import best_effort, log_failure, run_log
 from flows.progress import announce as announce_progress
 from flows.run import attempts
@@ -30,6 +31,8 @@ from flows.run.night_plan import Job, Planned
 from flows.run.own_run import asked_by, audited_before
 from flows.settings import Settings
 from privcore.exceptions import AuditError, TerminalError, TransientError, is_failure
+from privcore.lower_bounds.secret import Secret
+from privcore.lower_bounds.verdicts import Verdict
 from workers.audit.record import error_record
 from workers.audit.request import Request
 from workers.audit.run import run_batches
@@ -37,6 +40,7 @@ from workers.executors import Executor, LostWorkerError
 from workers.lake.layout import Lake
 from workers.memory import return_freed_memory
 from workers.plan import Plan
+from workers.warehouse.nights_together import commit_nights
 from workers.warehouse.schema import AuditRecord, AuditRow, Status
 from workers.warehouse.store import Warehouse
 
@@ -51,11 +55,13 @@ class Audited:
 
     Attributes:
         row: of its record.
-        undelivered: why its alert was not delivered, if it was not.
+        event: of the record alone, if it has one.
+        undelivered: why that was not delivered, if it was not.
         uncommitted: why its record could not be committed, if it could not.
     """
 
     row: AuditRow
+    event: Event | None = None
     undelivered: str | None = None
     uncommitted: str | None = None
 
@@ -241,7 +247,7 @@ def _batches(
 def _commit(
     records: Sequence[AuditRecord], jobs: Mapping[str, Job], settings: Settings
 ) -> Iterator[Audited]:
-    """Commit records together, with who asked for them; then publish and alert one by one.
+    """Commit records together, with who asked for them; then publish and tell one by one.
 
     A record that cannot be stored is committed as an error, and costs no other record its own.
 
@@ -249,7 +255,7 @@ def _commit(
         TerminalError: the only record cannot be stored.
     """
     told = [as_asked(record, jobs[record.audit.model], settings) for record in records]
-    outcomes = Warehouse(settings.warehouse).commit_all(told)
+    outcomes = commit_nights(Warehouse(settings.warehouse), told)
     stored = [
         record
         for record, outcome in zip(told, outcomes, strict=True)
@@ -281,7 +287,9 @@ def _tell(stored: Sequence[AuditRecord], settings: Settings) -> Iterator[Audited
 
 def as_asked(record: AuditRecord, job: Job, settings: Settings) -> AuditRecord:
     """Return a record with who asked for it, under which settings, and if its plan is their own."""
+    of_labels = record.audit.secret == str(Secret.LABEL)
     asked = {
+        "drill": settings.model_named(job.model).drill if of_labels else None,
         "exploratory": settings.plan_of(job.model, job.overrides) != settings.plan_of(job.model),
         "asked_by": asked_by(),
     }
@@ -294,28 +302,27 @@ def _identity(row: AuditRow) -> tuple[str, str, str]:
 
 
 def announce(record: AuditRecord, settings: Settings, *, withdrawn: bool) -> Audited:
-    """Deliver the alert of a committed record, if it has one."""
+    """Deliver the event of a committed record, if it has one."""
     row = record.audit
     if withdrawn:
         run_log().warning("An audit of %s was withdrawn: nobody is notified.", row.model)
         return Audited(row)
     if row.status is Status.EVALUATED:
-        emit(Event.EVALUATED, row.model, row.day, payload={"verdict": row.verdict})
-    alert = _of_incident(alert_of(row, settings), row, settings)
-    undelivered = deliver_all([] if alert is None else [alert], settings)
-    return Audited(row, undelivered=undelivered[0] if undelivered else None)
+        emit(evaluated(row, settings))
+    event = at_commit(row, _incident(row, settings), settings)
+    undelivered = deliver_all([] if event is None else [event], settings)
+    return Audited(row, event, undelivered=undelivered[0] if undelivered else None)
 
 
-def _of_incident(alert: Alert | None, row: AuditRow, settings: Settings) -> Alert | None:
-    """Return a night's violation as its incident has it; a new one in doubt."""
-    if alert is None or alert.event is not Event.VIOLATED or row.exploratory:
-        return alert
+def _incident(row: AuditRow, settings: Settings) -> Incident:
+    """Return the incident before a night that refutes its declaration; a new one in doubt."""
+    if row.verdict != Verdict.VIOLATED or row.exploratory:
+        return Incident()
     try:
-        before = incidents_before(Warehouse(settings.warehouse), [row])
+        return incidents_before(Warehouse(settings.warehouse), [row])[row.audit_id]
     except AuditError as error:
         log_failure(error, "Earlier nights of %s cannot be read.", row.model)
-        return alert
-    return in_incident(alert, row, row.epsilon_lower or 0.0, before[row.audit_id])
+        return Incident()
 
 
 LIMIT = "privaudit-audits"

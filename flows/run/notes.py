@@ -8,18 +8,15 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from flows.notify.alerts import (
-    Alert,
-    acknowledgement_alert,
-    deletion_alert,
-    deliver_all,
-    withdrawal_alert,
-)
+from flows.notify.alerts import deliver_all
+from flows.notify.events import Event, acknowledged, deleted, withdrawn
 from flows.notify.metrics import latest_records
 from flows.run.own_run import asked_by
 from flows.settings import Settings
+from privcore.lower_bounds.verdicts import Verdict
 from workers.warehouse.acknowledgements import Acknowledgement, acknowledge
 from workers.warehouse.maintenance import delete_before
+from workers.warehouse.nights_together import withdraw_night
 from workers.warehouse.store import REFUTES, Warehouse
 
 
@@ -33,9 +30,9 @@ def withdraw_audit(settings: Settings, audit_id: str, *, why: str) -> tuple[str,
         TerminalError: the audit cannot be withdrawn; the sentence says why.
     """
     warehouse = Warehouse(settings.warehouse)
-    made = warehouse.withdraw(audit_id, why)
+    made = withdraw_night(warehouse, audit_id, why)
     row = warehouse.record(audit_id).audit
-    return deliver_all([withdrawal_alert(made, row, _who(), settings)], settings)
+    return deliver_all([withdrawn(made, row, _who(), settings)], settings)
 
 
 def delete_audits(settings: Settings, day: dt.date) -> tuple[int, tuple[str, ...]]:
@@ -45,24 +42,23 @@ def delete_audits(settings: Settings, day: dt.date) -> tuple[int, tuple[str, ...
         How many were deleted, and why alerts were not delivered, if some were not.
     """
     warehouse = Warehouse(settings.warehouse)
-    alerts = list(_deletions(warehouse, day, settings))
-    return delete_before(warehouse, day), deliver_all(alerts, settings)
+    events = list(_deletions(warehouse, day, settings))
+    return delete_before(warehouse, day), deliver_all(events, settings)
 
 
-def _deletions(warehouse: Warehouse, day: dt.date, settings: Settings) -> Iterator[Alert]:
-    """Yield an alert for each model of which audits go that refute alone, or with other nights."""
+def _deletions(warehouse: Warehouse, day: dt.date, settings: Settings) -> Iterator[Event]:
+    """Yield an event for each model of which audits go that refute alone, or with other nights."""
     named = pl.all_horizontal(pl.col("model", "day").is_not_null())
     going = warehouse.scan("audits").filter(named, pl.col("day") < day)
     counted = warehouse.collect(going.group_by("model").agg(REFUTES.sum()).sort("model"))
-    stand = {
-        one.model for one in latest_records(warehouse, counted["model"]) if one.stands_violated
-    }
+    latest = latest_records(warehouse, counted["model"])
+    violated = {one.model for one in latest if one.verdict is Verdict.VIOLATED}
     for model, count in counted.iter_rows():
         what = f"of which {count} refute what {model} declared"
         if not count:
             what = f"and with its other nights those of {model} refute what it declared"
-        if count or model in stand:
-            yield deletion_alert(model, day, what, _who(), settings)
+        if count or model in violated:
+            yield deleted(model, day, what, _who(), settings)
 
 
 def _who() -> str:
@@ -84,4 +80,4 @@ def acknowledge_violation(
     row = warehouse.record(audit_id).audit
     now = dt.datetime.now(dt.UTC)
     made = acknowledge(warehouse, audit_id, why=why, until=until, by=asked_by(), now=now)
-    return made, deliver_all([acknowledgement_alert(made, row, settings)], settings)
+    return made, deliver_all([acknowledged(made, row, settings)], settings)

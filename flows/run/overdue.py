@@ -6,7 +6,8 @@ import polars as pl
 import prefect
 from prefect.runtime import flow_run
 
-from flows.notify.alerts import deliver_all, missing_alert
+from flows.notify.alerts import deliver_all
+from flows.notify.events import missing
 from flows.notify.webhook import WebhookError
 from flows.run.days import check_days
 from flows.settings import Settings, load_settings
@@ -67,8 +68,7 @@ def overdue(day: dt.date | None = None, settings: str | None = None) -> None:
     if day is not None:
         check_days(loaded, [model.name for model in loaded.models], day, day)
     models = overdue_models(loaded, audited, now=now)
-    alerts = [missing_alert(model, audited, loaded) for model in models]
-    if undelivered := deliver_all(alerts, loaded):
+    if undelivered := deliver_all((missing(one, audited, loaded) for one in models), loaded):
         raise WebhookError(" ".join(undelivered))
     if models:
         raise AuditsMissingError(models, audited)

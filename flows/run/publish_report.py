@@ -10,26 +10,22 @@ from flows.notify.metrics import write_metrics
 from flows.report.shared_labels import LabelTotal
 from flows.report.site import write_report
 from flows.settings import Settings, load_settings
-from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.store import Warehouse
-from workers.warehouse.with_windows import Windows
 
 
-def publish(settings: Settings, windows: Windows = epsilon_windows) -> str:
+def publish(settings: Settings) -> str:
     """Write the report and return where people open it."""
-    path = write(settings, windows)
+    path = write(settings)
     return settings.report_url or str(path)
 
 
-def write(settings: Settings, windows: Windows = epsilon_windows) -> pathlib.Path:
+def write(settings: Settings) -> pathlib.Path:
     """Write metrics and report; return its first page."""
     # First: an alert rule must not wait for pages.
-    write_metrics(settings, windows)
+    write_metrics(settings)
     limit = settings.together
     total = None if limit is None else LabelTotal(limit.epsilon, limit.delta)
-    return write_report(
-        Warehouse(settings.warehouse), settings.report, total=total, windows=windows
-    )
+    return write_report(Warehouse(settings.warehouse), settings.report, total=total)
 
 
 @prefect.flow(name="publish-report", validate_parameters=True, persist_result=False)

@@ -262,6 +262,12 @@ def load_settings(given: str | os.PathLike[str] | None = None) -> Settings:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise SettingsError(f"{path} lists {', '.join(twice)} more than once: keep one entry each.")
+    for model in settings.models:
+        if model.drill is not None and (model.drill not in names or model.drill == model.name):
+            raise SettingsError(
+                f"{path} names {model.drill!r} as the drill of {model.name}, which is no other "
+                "listed model: list the same learner without a mechanism as a model of its own."
+            )
     folder = path.absolute().parent
     places = {
         name: absolute(folder, getattr(settings, name)) for name in ("lake", "warehouse", "report")

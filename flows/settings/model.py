@@ -40,6 +40,9 @@ class ModelSettings(StrictModel):
     membership: bool = False
     """Whether it is audited as well, by its own claim, if records are told to have been trained
     on."""
+    drill: Name | None = None
+    """Another listed model: the same learner, trained on the same rows without a mechanism. Whether
+    it is refuted shows whether a dropped mechanism would be seen."""
     scores: ScoreTables | None = None
     """Tables of both models' probabilities, instead of checkpoints in the lake."""
     checkpoints: CheckpointPaths | None = None

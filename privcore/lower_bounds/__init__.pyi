@@ -21,22 +21,24 @@ from .matched import (
     matched_epsilon_lower,
     matched_log_wealth,
 )
-from .minimum import MINIMUM_CONTROL_RECORDS, MINIMUM_RECORDS
+from .minimum import MINIMUM_CONTROL_RECORDS, MINIMUM_RECORDS, conclusive, leak_to_be_seen
 from .notebook import audit_models, audit_probabilities
 from .notebook_input import Arm
-from .power import (
-    ImaginedNight,
-    Power,
-    leak_to_be_seen,
-    nights_until_conclusive,
-    sees_from_together,
-    sensitive,
-)
+from .power import OFFSETS, ImaginedNight, Power, nights_until_conclusive, sees_from_together
 from .secret import Secret
 from .segment_bounds import SegmentBound, name_segments
 from .stakes import Stakes, stakes_for
 from .steinke import Steinke
-from .verdicts import Verdict, doubted, not_a_guarantee, privatised, says_nothing, verdict
+from .verdicts import (
+    Doubt,
+    Judged,
+    ReasonCode,
+    Verdict,
+    judge,
+    not_a_guarantee,
+    privatised,
+    says_nothing,
+)
 from .windows import (
     STANDING_NIGHTS,
     WINDOW_EPSILONS,
@@ -52,6 +54,7 @@ __all__ = [
     "MINIMUM_CONTROL_RECORDS",
     "MINIMUM_RECORDS",
     "MISLED",
+    "OFFSETS",
     "STANDING_NIGHTS",
     "WINDOW_EPSILONS",
     "WINDOW_NIGHTS",
@@ -60,13 +63,16 @@ __all__ = [
     "Choice",
     "Claim",
     "ClaimedNight",
+    "Doubt",
     "Evidence",
     "Fixed",
     "GameEvidence",
     "Grid",
     "ImaginedNight",
+    "Judged",
     "Night",
     "Power",
+    "ReasonCode",
     "Secret",
     "SegmentBound",
     "Stakes",
@@ -78,13 +84,14 @@ __all__ = [
     "bets_epsilon_lower",
     "choice_epsilon_lower",
     "claim_pvalue",
+    "conclusive",
     "declarations_refuted",
-    "doubted",
     "epsilon_lower",
     "epsilon_lower_at_prior",
     "epsilon_lower_from_rates",
     "false_discovery_qvalues",
     "game_evidence",
+    "judge",
     "leak_to_be_seen",
     "matched_epsilon_ceiling",
     "matched_epsilon_lower",
@@ -98,12 +105,10 @@ __all__ = [
     "says_nothing",
     "sees_from_together",
     "segment_night",
-    "sensitive",
     "stakes_for",
     "standing_epsilons",
     "standing_length",
     "success_rate_lower",
-    "verdict",
     "window_epsilon_lower",
     "window_epsilons",
 ]

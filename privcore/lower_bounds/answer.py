@@ -5,7 +5,8 @@ import math
 from dataclasses import dataclass
 
 from privcore.lower_bounds.evidence import Evidence
-from privcore.lower_bounds.verdicts import Verdict
+from privcore.lower_bounds.minimum import leak_to_be_seen
+from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from privcore.rounding import ABSENT, down, up
 
 _WIDTH = 420
@@ -18,13 +19,15 @@ class AuditAnswer:
     Printed, it is ten lines; in a notebook it is a table with a plot.
 
     Attributes:
-        epsilon_lower: the privacy loss is at least this, under assumption E; NaN where nothing can
-            be concluded (`not_evaluable`).
+        epsilon_lower: the privacy loss is at least this, under assumption E; NaN where there is no
+            figure.
         epsilon_if_proxy_right: at least this if the proxy is right about labels it has not seen.
         epsilon_ceiling: what could have been proved with as many holdout records.
+        sees_from: the smallest leak, shown by every label, that four of five such calls would have
+            seen; None where none up to 4 beyond the declaration.
         claim_pvalue: smallest significance at which what was declared is rejected; None without.
-        verdict: `consistent`, `violated`, `doubtful`, `proxy_unfaithful`, `undeclared`; or
-            `not_evaluable` where the arms differ or have too few records.
+        verdict: `violated`, `not_refuted`, `inconclusive`, `undeclared` or `failed`.
+        reason_code: why, in a fixed word; None for `not_refuted`.
         reason: the sentence that explains the verdict.
         evidence: everything that was read.
 
@@ -36,8 +39,10 @@ class AuditAnswer:
     epsilon_lower: float
     epsilon_if_proxy_right: float | None
     epsilon_ceiling: float
+    sees_from: float | None
     claim_pvalue: float | None
     verdict: Verdict
+    reason_code: ReasonCode | None
     reason: str
     evidence: Evidence
 
@@ -45,7 +50,12 @@ class AuditAnswer:
         """Return the answer in ten lines: every figure with its meaning, and the reason."""
         width = max(len(name) for name, _, _ in self._rows())
         lines = [f"{name:<{width}}  {value:>8}  {said}" for name, value, said in self._rows()]
-        return "\n".join([f"Verdict: {self.verdict}", self.reason, *lines])
+        return "\n".join([self.said, self.reason, *lines])
+
+    @property
+    def said(self) -> str:
+        """The verdict and why: "inconclusive: few_held_out"."""
+        return f"{self.verdict}: {self.reason_code}" if self.reason_code else str(self.verdict)
 
     def _repr_html_(self) -> str:
         """Return the answer as a notebook shows it."""
@@ -55,7 +65,7 @@ class AuditAnswer:
             for name, value, said in self._rows()
         )
         return (
-            f"<p><b>{html.escape(str(self.verdict))}</b>: {html.escape(self.reason)}</p>"
+            f"<p><b>{html.escape(self.said)}</b>: {html.escape(self.reason)}</p>"
             f"{self._plot()}<table>{rows}</table>"
         )
 
@@ -63,15 +73,19 @@ class AuditAnswer:
         declared = self.evidence.claim.epsilon
         pvalue = ABSENT if self.claim_pvalue is None else f"{self.claim_pvalue:.2g}"
         level = f"{self.evidence.claim.significance:g}"
+        conclusive = None if declared is None else leak_to_be_seen(declared)
+        told = "a leak shown by every label, in 4 of 5 such calls (not a mechanism's epsilon)"
+        training, held = self.evidence.records, self.evidence.control_records
+        counted = f"seen by training; {held:,} held out, method {self.evidence.method}"
         return [
             ("epsilon_lower", down(self.epsilon_lower), f"at least; wrong with p <= {level}"),
             ("epsilon_declared", up(declared), "declared"),
+            ("sees_from", up(self.sees_from), told),
+            ("conclusive_at", up(conclusive), "what a conclusive call sees"),
             ("epsilon_ceiling", up(self.epsilon_ceiling), "the most that could be proved"),
             ("epsilon_if_proxy_right", down(self.epsilon_if_proxy_right), "no accusation"),
             ("claim_pvalue", pvalue, "of the declaration"),
-            ("records", f"{self.evidence.records:,}", "that training saw"),
-            ("control_records", f"{self.evidence.control_records:,}", "held out and matched"),
-            ("method", self.evidence.method, "help(AuditAnswer) explains each name"),
+            ("records", f"{training:,}", counted),
         ]
 
     def _plot(self) -> str:

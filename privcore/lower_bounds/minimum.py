@@ -1,6 +1,38 @@
-"""The fewest records of each arm of which an audit concludes anything, if nobody says otherwise."""
+"""What an audit needs to conclude anything: records, and a leak that it sees."""
 
 MINIMUM_RECORDS = 200
 """Training records."""
 MINIMUM_CONTROL_RECORDS = 30
 """Holdout records."""
+
+
+def leak_to_be_seen(epsilon: float) -> float:
+    """Return the leak that a conclusive audit of the claim `epsilon` sees.
+
+    Twice the claim, at most 1 more, and at least 0.5 more.
+
+    >>> leak_to_be_seen(0.25), leak_to_be_seen(0.5), leak_to_be_seen(1.0), leak_to_be_seen(2.0)
+    (0.75, 1.0, 2.0, 3.0)
+    """
+    return max(min(2.0 * epsilon, epsilon + 1.0), epsilon + 0.5)
+
+
+def conclusive(epsilon: float, *, epsilon_ceiling: float | None, sees_from: float | None) -> bool:
+    """Return whether evidence that refutes nothing of a claim would probably have refuted it.
+
+    A perfect attack could have proved more than the claim (the ceiling), and a leak of
+    `leak_to_be_seen` would probably have refuted it. A holdout of a few records fails the second.
+
+    Args:
+        epsilon: the claim's, above 0 or 0.
+        epsilon_ceiling: None where there is no figure.
+        sees_from: None where no leak would have been seen.
+
+    >>> conclusive(1.0, epsilon_ceiling=3.0, sees_from=1.8)
+    True
+    >>> conclusive(1.0, epsilon_ceiling=0.8, sees_from=None)
+    False
+    """
+    if epsilon_ceiling is None or sees_from is None:
+        return False
+    return epsilon_ceiling > epsilon and sees_from <= leak_to_be_seen(epsilon)

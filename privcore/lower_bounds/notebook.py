@@ -25,7 +25,7 @@ from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds.answer import AuditAnswer
 from privcore.lower_bounds.choices import Grid
 from privcore.lower_bounds.claims import Claim
-from privcore.lower_bounds.evidence import read_evidence
+from privcore.lower_bounds.evidence import Evidence, read_evidence
 from privcore.lower_bounds.minimum import MINIMUM_CONTROL_RECORDS, MINIMUM_RECORDS
 from privcore.lower_bounds.notebook_input import (
     Arm,
@@ -44,9 +44,12 @@ from privcore.lower_bounds.notebook_rows import (
     twice_sentence,
 )
 from privcore.lower_bounds.notebook_student import second_reference
-from privcore.lower_bounds.verdicts import Verdict, doubted, says_nothing, verdict
+from privcore.lower_bounds.verdicts import Doubt, Judged, ReasonCode, judge, says_nothing
 
 _PAPER_DELTA = 1e-5
+
+REFUSED = "no_figure"
+"""Detail of a verdict without a figure."""
 
 
 def audit_probabilities(
@@ -71,10 +74,10 @@ def audit_probabilities(
         seed: of the random choice among holdout records that the models see alike, and of folds.
 
     Returns:
-        `AuditAnswer`: `epsilon_lower`, `epsilon_if_proxy_right`, `epsilon_ceiling`, `claim_pvalue`,
-        `verdict`, `reason` and `evidence`. It prints in ten lines. Fewer than 200 training or 30
-        control records, or one model as target and proxy, are `not_evaluable`, as in the nightly
-        service.
+        `AuditAnswer`: `verdict`, `reason_code`, `reason`, `epsilon_lower`, `sees_from`, and the
+        rest. It prints in ten lines. Fewer than 200 training or 30 control records are
+        `inconclusive` without a figure, and one model as target and proxy is `failed`, as in the
+        nightly service.
 
     >>> import numpy as np
     >>> from privcore.lower_bounds import Arm, audit_probabilities
@@ -120,36 +123,51 @@ def audit_probabilities(
         paper_delta=_PAPER_DELTA,
         random=generator(seed, "evidence"),
         proxy_doubtful=arms.doubtful,
+        with_power=True,
     )
-    conclusion, reason = verdict(
+    twice = twice_sentence(seen, held)
+    judged = _refused(seen, held, arms, copies=bool(twice)) or judge(
         evidence,
         epsilon_declared=epsilon_declared,
-        vacuous=_says_nothing(epsilon_declared, delta, seen),
+        empty=_says_nothing(epsilon_declared, delta, seen),
         held_back=arms.doubt_sentence,
+        signs=_signs(seen, held, tallies, suspicion, twice, evidence),
     )
-    untested = suspicion is None and conclusion is Verdict.CONSISTENT
-    note = untested_sentence(tallies.odds, tallies.control_odds, "context") if untested else ""
-    twice = twice_sentence(seen, held)
-    violated = conclusion is Verdict.VIOLATED
-    doubts = (  # the likeliest cause of others first
-        ("classes_exchanged", "" if violated else exchanged_sentence(seen, held)),
-        ("rows_repeated", twice),
-        ("arms_unlike", unlike_arms(tallies)),
-        ("holdout_suspect", suspect_sentence(suspicion or 0.0)),
-    )
-    conclusion, reason = doubted(
-        evidence, conclusion, reason, doubts=doubts, notes=[("holdout_untested", note)]
-    )
-    refused = _refusal(seen, held, arms, copies=bool(twice))
+    refused = judged.detail == REFUSED
     return AuditAnswer(
         epsilon_lower=math.nan if refused else evidence.epsilon_lower,
         epsilon_if_proxy_right=evidence.epsilon_if_proxy_right,
         epsilon_ceiling=evidence.epsilon_ceiling,
+        sees_from=evidence.power.sees_from if evidence.power and not refused else None,
         claim_pvalue=None if refused else evidence.claim_pvalue,
-        verdict=Verdict.NOT_EVALUABLE if refused else conclusion,
-        reason=refused or reason,
+        verdict=judged.verdict,
+        reason_code=judged.code,
+        reason=judged.reason,
         evidence=evidence,
     )
+
+
+def _signs(
+    training: CheckedArm,
+    control: CheckedArm,
+    tallies: Tallies,
+    suspicion: float | None,
+    twice: str,
+    evidence: Evidence,
+) -> list[Doubt]:
+    """Return doubts, the likeliest cause of others first, and a note."""
+    declared = evidence.claim.epsilon
+    violated = declared is not None and evidence.epsilon_lower > declared
+    exchanged = "" if violated else exchanged_sentence(training, control)
+    untested = suspicion is None and declared is not None and not violated
+    note = untested_sentence(tallies.odds, tallies.control_odds, "context") if untested else ""
+    return [
+        Doubt("classes_exchanged", exchanged, ReasonCode.ANSWERS_DOUBTFUL),
+        Doubt("rows_repeated", twice, ReasonCode.PERSONS_SPLIT),
+        Doubt("arms_unlike", unlike_arms(tallies), ReasonCode.ARMS_UNLIKE),
+        Doubt("holdout_suspect", suspect_sentence(suspicion or 0.0), ReasonCode.HOLDOUT_SUSPECT),
+        Doubt("holdout_untested", note),
+    ]
 
 
 def audit_models(
@@ -252,42 +270,44 @@ def _classes_of(name: str, model: Any) -> list[Any] | None:
     return found
 
 
-def _refusal(
+def _refused(
     training: CheckedArm, control: CheckedArm, arms: ArmsComparison, *, copies: bool
-) -> str:
-    """Return the first cause why nothing can be concluded; "" where there is none."""
+) -> Judged | None:
+    """Return the first cause why there is no figure; None where there is none."""
     place = arms.place if training.target.shape[1] > 2 else 1
+    knowing = arms.leans or not arms.differ
+    together = "" if copies else held_together_sentence(training, control)  # so are copies
     causes = (
-        one_model_sentence(training, control),
-        _too_few(training, control),
-        "" if copies else held_together_sentence(training, control),  # copies are together, too
-        made_distinct_sentence(training, control),
+        (ReasonCode.PROXY_UNUSABLE, one_model_sentence(training, control)),
+        (ReasonCode.TOO_SMALL, _too_few("training", training, MINIMUM_RECORDS)),
+        (ReasonCode.FEW_HELD_OUT, _too_few("control", control, MINIMUM_CONTROL_RECORDS)),
+        (ReasonCode.PERSONS_SPLIT, together),
+        (ReasonCode.ARMS_UNLIKE, made_distinct_sentence(training, control)),
         # Sampling by labels looks like a proxy that knows those of training: base rates come first.
-        "" if arms.differ and not arms.leans else knowing_sentence(training, control),
-        arms.sentence(f"class {place}") if arms.differ else "",
+        (ReasonCode.PROXY_UNUSABLE, knowing_sentence(training, control) if knowing else ""),
+        (ReasonCode.ARMS_UNLIKE, arms.sentence(f"class {place}") if arms.differ else ""),
     )
-    return next(filter(None, causes), "")
+    found = next(((code, said) for code, said in causes if said), None)
+    return None if found is None else Judged(found[0].verdict, *found, REFUSED)
 
 
-def _says_nothing(epsilon: float | None, delta: float, training: CheckedArm) -> str:
+def _says_nothing(
+    epsilon: float | None, delta: float, training: CheckedArm
+) -> tuple[ReasonCode, str] | None:
     records = len(training.labels)
     if epsilon is None:
-        return ""
+        return None
     return says_nothing(epsilon, delta, records=records, limit=None, policy=None)
 
 
-def _too_few(training: CheckedArm, control: CheckedArm) -> str:
+def _too_few(name: str, arm: CheckedArm, least: int) -> str:
     """Say that an arm has too few records to conclude anything; "" where it has enough."""
-    for name, arm, least in (
-        ("training", training, MINIMUM_RECORDS),
-        ("control", control, MINIMUM_CONTROL_RECORDS),
-    ):
-        if len(arm.labels) < least:
-            return (
-                f"There are {len(arm.labels)} {name} records, fewer than {least}: nothing can be "
-                "concluded. Give more records."
-            )
-    return ""
+    if len(arm.labels) >= least:
+        return ""
+    return (
+        f"There are {len(arm.labels)} {name} records, fewer than {least}: nothing can be "
+        "concluded. Give more records."
+    )
 
 
 def _tallies(training: CheckedArm, control: CheckedArm, seed: int) -> tuple[Tallies, float | None]:

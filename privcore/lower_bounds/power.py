@@ -18,6 +18,7 @@ from privcore.lower_bounds.claims import Claim
 from privcore.lower_bounds.declarations import LEVELS, check_one_kind
 from privcore.lower_bounds.imagined import Imagined
 from privcore.lower_bounds.matched import NIGHT_STRATEGIES, REFERENCES
+from privcore.lower_bounds.minimum import leak_to_be_seen
 from privcore.lower_bounds.stakes import EPSILONS, Stakes
 from privcore.lower_bounds.windows import (
     FROM_THE_FIRST,
@@ -113,17 +114,6 @@ def power_of(imagined: Imagined, claim: Claim, random: np.random.Generator) -> P
     return Power(seen, needed, night)
 
 
-def leak_to_be_seen(epsilon: float) -> float:
-    """Return the leak that a test of the claim `epsilon` has to see.
-
-    Twice the claim and at most 1 more, and at least 0.5 more.
-
-    >>> leak_to_be_seen(0.1), leak_to_be_seen(0.75), leak_to_be_seen(2.0)
-    (0.6, 1.5, 3.0)
-    """
-    return max(min(2.0 * epsilon, epsilon + 1.0), epsilon + 0.5)
-
-
 def sees_from_together(
     nights: Sequence[ImaginedNight], *, significance: float = 0.01, recurring: bool = False
 ) -> float | None:
@@ -191,29 +181,6 @@ def nights_until_conclusive(
         if recurring:
             return None
     return None
-
-
-def sensitive(
-    *, epsilon: float, epsilon_ceiling: float | None, epsilon_detectable: float | None
-) -> bool:
-    """Return whether an audit that refutes nothing of a claim could have refuted it.
-
-    A perfect attack could have proved more than the claim (the ceiling), and a leak of
-    `leak_to_be_seen` would probably have refuted it. A holdout of a few records fails the second.
-
-    Args:
-        epsilon: the claim's, above 0 or 0.
-        epsilon_ceiling: of the audit; None where there is no figure.
-        epsilon_detectable: the least leak that the audit would have seen; None where there is none.
-
-    >>> sensitive(epsilon=1.0, epsilon_ceiling=3.0, epsilon_detectable=1.8)
-    True
-    >>> sensitive(epsilon=1.0, epsilon_ceiling=0.8, epsilon_detectable=None)
-    False
-    """
-    if epsilon_ceiling is None or epsilon_detectable is None:
-        return False
-    return epsilon_ceiling > epsilon and epsilon_detectable <= leak_to_be_seen(epsilon)
 
 
 def _log_wealth(

@@ -1,33 +1,188 @@
-"""Verdict on a declaration, from evidence."""
+"""Verdict on a declaration, from evidence: five words, and why in a fixed word and in sentences."""
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
+from privcore.lower_bounds.minimum import conclusive, leak_to_be_seen
 from privcore.lower_bounds.secret import Secret
-from privcore.rounding import at_least, down, guarantee
+from privcore.rounding import at_least, down, exact, guarantee, up
 
 if TYPE_CHECKING:  # the words of verdicts are also read where no evidence is
     from privcore.lower_bounds.evidence import Evidence
 
 
 class Verdict(StrEnum):
-    """Conclusion of one audit.
+    """Conclusion of one audit, or of a model's nights together.
 
-    >>> str(Verdict.VIOLATED)
-    'violated'
+    Attributes:
+        meaning: in a sentence.
+
+    >>> [str(word) for word in Verdict]
+    ['violated', 'failed', 'inconclusive', 'not_refuted', 'undeclared']
     """
 
-    CONSISTENT = "consistent"
-    VIOLATED = "violated"
-    DOUBTFUL = "doubtful"
-    PROXY_UNFAITHFUL = "proxy_unfaithful"
-    UNDECLARED = "undeclared"
-    PRIVATISED = "privatised"
-    VACUOUS = "vacuous"
-    NOT_A_GUARANTEE = "not_a_guarantee"
-    NOT_EVALUABLE = "not_evaluable"
+    meaning: str
+
+    def __new__(cls, word: str, meaning: str = "") -> Self:
+        """Return a word with its meaning; a stored word is looked up without it."""
+        verdict = str.__new__(cls, word)
+        verdict._value_ = word
+        verdict.meaning = meaning
+        return verdict
+
+    VIOLATED = "violated", "The declaration is refuted."
+    FAILED = "failed", "There is no figure: an input, a setting or the audit itself is at fault."
+    INCONCLUSIVE = (
+        "inconclusive",
+        "There is no saying: a false declaration would probably have looked the same.",
+    )
+    NOT_REFUTED = (
+        "not_refuted",
+        "Nothing refutes the declaration, and a larger leak would probably have been seen.",
+    )
+    UNDECLARED = "undeclared", "There is a bound, and nothing to hold it against."
+
+
+class Cause(StrEnum):
+    """Kind of a reason: what a reader has to do about it.
+
+    `SIZE` goes away by itself or with more records, so that nothing is wrong. `DOUBT` is a sign of
+    a mistake, and `DECLARATION` is a declaration that nothing could refute.
+    """
+
+    SIZE = "size"
+    DOUBT = "doubt"
+    DECLARATION = "declaration"
+    OTHER = "other"
+
+
+class ReasonCode(StrEnum):
+    """Why a verdict is what it is, in a fixed word; each has one first step.
+
+    Attributes:
+        verdict: the only verdict that has this reason.
+        cause: its kind.
+        meaning: in a sentence.
+
+    >>> str(ReasonCode.FEW_HELD_OUT.verdict), str(ReasonCode.FEW_HELD_OUT.cause)
+    ('inconclusive', 'size')
+    """
+
+    verdict: Verdict
+    cause: Cause
+    meaning: str
+
+    def __new__(
+        cls,
+        word: str,
+        verdict: Verdict = Verdict.FAILED,
+        cause: Cause = Cause.OTHER,
+        meaning: str = "",
+    ) -> Self:
+        """Return a word with what belongs to it; a stored word is looked up without that."""
+        code = str.__new__(cls, word)
+        code._value_ = word
+        code.verdict, code.cause, code.meaning = verdict, cause, meaning
+        return code
+
+    @property
+    def by_size(self) -> bool:
+        """True where nothing is wrong: more of the same evidence would answer."""
+        return self.cause is Cause.SIZE
+
+    # fmt: off
+    THIS_NIGHT = ("this_night", Verdict.VIOLATED, Cause.OTHER,
+        "This night alone refutes the declaration.")
+    NIGHTS_TOGETHER = ("nights_together", Verdict.VIOLATED, Cause.OTHER,
+        "The nights together refute what was declared for them.")
+    EARLIER_NIGHT = ("earlier_night", Verdict.VIOLATED, Cause.OTHER,
+        "An earlier night refuted the same declaration, and no night since has resolved that.")
+    NIGHTS_NEEDED = ("nights_needed", Verdict.INCONCLUSIVE, Cause.SIZE,
+        "A few more nights like these will be conclusive together.")
+    FEW_HELD_OUT = ("few_held_out", Verdict.INCONCLUSIVE, Cause.SIZE,
+        "Too few records are held out.")
+    TOO_SMALL = ("too_small", Verdict.INCONCLUSIVE, Cause.SIZE,
+        "Too few records play, however many of them were held out.")
+    NIGHTS_REPEAT = ("nights_repeat", Verdict.INCONCLUSIVE, Cause.SIZE,
+        "The same labels or the same holdout come again, so that nights do not add up.")
+    LEARNER_FORGETS = ("learner_forgets", Verdict.INCONCLUSIVE, Cause.SIZE,
+        "The drill, the same learner without a mechanism, is not refuted either.")
+    PROXY_WRONG = ("proxy_wrong", Verdict.INCONCLUSIVE, Cause.DOUBT,
+        "Bets against the earlier model could not win, or it is wrong about the day's labels.")
+    HOLDOUT_SUSPECT = ("holdout_suspect", Verdict.INCONCLUSIVE, Cause.DOUBT,
+        "Training may have seen the holdout, or the holdout was not drawn at random.")
+    ARMS_UNLIKE = ("arms_unlike", Verdict.INCONCLUSIVE, Cause.DOUBT,
+        "Training and holdout records differ by more than training.")
+    PERSONS_SPLIT = ("persons_split", Verdict.INCONCLUSIVE, Cause.DOUBT,
+        "Rows of one person, or copies of one row, lie in both arms or were held out together.")
+    ANSWERS_DOUBTFUL = ("answers_doubtful", Verdict.INCONCLUSIVE, Cause.DOUBT,
+        "The model's answers are not what a model would say of this label.")
+    ROWS_UNACCOUNTED = ("rows_unaccounted", Verdict.INCONCLUSIVE, Cause.DOUBT,
+        "The model was trained on other rows than the table has.")
+    CHOSEN_PLAN = ("chosen_plan", Verdict.INCONCLUSIVE, Cause.SIZE,
+        "A person chose the plan of this run, and with it what it adds to other nights.")
+    DECLARATION_EMPTY = ("declaration_empty", Verdict.INCONCLUSIVE, Cause.DECLARATION,
+        "The declaration promises nothing of these records.")
+    DELTA_DECIDES = ("delta_decides", Verdict.INCONCLUSIVE, Cause.DECLARATION,
+        "Only its delta keeps the declaration from being refuted.")
+    OVER_POLICY = ("over_policy", Verdict.INCONCLUSIVE, Cause.DECLARATION,
+        "The declared epsilon is larger than policy allows.")
+    NOTHING_DECLARED = ("nothing_declared", Verdict.UNDECLARED, Cause.OTHER,
+        "Nothing is declared of what was audited.")
+    LABELS_PRIVATISED = ("labels_privatised", Verdict.UNDECLARED, Cause.OTHER,
+        "Labels were privatised before training, so nothing that training does can break that.")
+    MODEL_MISSING = ("model_missing", Verdict.FAILED, Cause.OTHER,
+        "The day's model is not there, or was trained before the day.")
+    MODEL_UNREADABLE = ("model_unreadable", Verdict.FAILED, Cause.OTHER,
+        "A model's file cannot be read, or is another one than was named.")
+    PROXY_UNUSABLE = ("proxy_unusable", Verdict.FAILED, Cause.OTHER,
+        "There is no earlier model, or it has seen the day.")
+    LABELS_MISSING = ("labels_missing", Verdict.FAILED, Cause.OTHER,
+        "The day's labels are not there, or cannot be read.")
+    SCORES_WRONG = ("scores_wrong", Verdict.FAILED, Cause.OTHER,
+        "The table of scores lacks records, repeats them, or has values that are no probabilities.")
+    SETUP_WRONG = ("setup_wrong", Verdict.FAILED, Cause.OTHER,
+        "A column or a setting does not fit the data.")
+    MANIFEST_WRONG = ("manifest_wrong", Verdict.FAILED, Cause.OTHER,
+        "The manifest says what cannot be, or contradicts the data.")
+    NOT_RUN = ("not_run", Verdict.FAILED, Cause.OTHER,
+        "The audit did not run to its end.")
+    # fmt: on
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Verdict on one audit.
+
+    Attributes:
+        verdict: in one of five words.
+        code: why, in a fixed word; None for `not_refuted`.
+        reason: the sentences that explain it, the cause first.
+        detail: a finer word for the same cause, such as a remark's; None where there is none.
+    """
+
+    verdict: Verdict
+    code: ReasonCode | None
+    reason: str
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A sign that a leak may be hidden, or a note, where it has no code.
+
+    Attributes:
+        word: a fixed word.
+        sentence: says it; "" where it was not seen.
+        code: of the verdict beside it.
+    """
+
+    word: str
+    sentence: str
+    code: ReasonCode | None = None
 
 
 _ANY_CHANGED = 0.01
@@ -39,152 +194,167 @@ _UNDECLARED = {
 }
 
 
-def verdict(
+def judge(
     evidence: "Evidence",
     *,
     epsilon_declared: float | None,
     by_policy: bool = False,
     undeclared: str = "",
-    vacuous: str = "",
+    empty: tuple[ReasonCode, str] | None = None,
     held_back: str = "",
-) -> tuple[Verdict, str]:
-    """Return the verdict and the sentences that explain it, the cause first.
+    signs: Sequence[Doubt] = (),
+) -> Judged:
+    """Return the verdict of one night.
 
     Args:
-        evidence: what the tallies prove.
+        evidence: what the tallies prove, with its power.
         epsilon_declared: the epsilon to hold the bound against; None where there is none.
         by_policy: the house declared the epsilon for all models that declare nothing. The verdict
             is the same, the sentence says so.
         undeclared: why there is no epsilon to hold the bound against, where the reason is another
             one than that nothing was declared; without a full stop.
-        vacuous: why the declaration says nothing, as `says_nothing` returns it; "" where it says
+        empty: why the declaration says nothing, as `says_nothing` returns it; None where it says
             something.
         held_back: why bets against the proxy could not win (`ArmsComparison.doubt_sentence`), ""
-            where they could. It is the cause where nothing at all could be proved, and is said
-            last where the student could.
+            where they could.
+        signs: doubts and notes; the likeliest cause of others first.
 
     The verdicts:
 
     - `violated`: the headline exceeds the declaration. The sentence states the conditions: the
       holdout was drawn at random from the rows trained on, after any sampling, no earlier model saw
       it (assumption E1), and training read no other label of these rows. It also assumes E2
-      (docs/evidence/statistics.md). With decoys it assumes neither.
-    - `vacuous`: it does not, and the declaration says nothing. No bound can refute it, so that it
-      is not refuted is no news. The same verdict stands where the owner's delta alone prevents a
-      refutation: at delta 0 the same records would refute the declared epsilon. A mechanism that
-      keeps its declaration meets that with a probability of at most the significance plus what
-      delta allows on as many records.
-    - `consistent`: it does not. This refutes nothing and proves nothing: the ceiling says how much
-      could have been found.
-      Beside signs that a leak may be hidden, `doubted` makes it `doubtful`.
-    - `proxy_unfaithful`: no conclusion. The holdout is too small to refute the declaration whatever
-      happened, bets that believe the proxy exceed it, and the same bets on the holdout show that
-      the proxy is wrong. Never with decoys, whose test asks no proxy.
+      (docs/evidence/statistics.md). With decoys it assumes neither. No doubt takes it back.
+    - `inconclusive`, since the declaration says nothing: no bound can refute it, so that it is not
+      refuted is no news. So it is where the owner's delta alone prevents a refutation: at delta 0
+      the same records would refute the declared epsilon. A mechanism that keeps its declaration
+      meets that with a probability of at most the significance plus what delta allows on as many
+      records.
+    - `inconclusive`, by a doubt: a sign that a leak may be hidden. No sign accuses. The first doubt
+      is the cause, and the others are named by their words.
+    - `not_refuted`: a leak of `leak_to_be_seen`, shown by every label, would have refuted the
+      declaration in four of five such nights. It proves nothing.
+    - `inconclusive`, by size: it would not have. The proxy is the cause where bets against it could
+      not win, and where the holdout shows that it is wrong.
     - `undeclared`: a bound, and nothing to hold it against.
     """
+    judged = _by_figures(evidence, epsilon_declared, by_policy, undeclared, empty)
+    signs = [sign for sign in signs if sign.sentence]
     why = evidence.misled_sentence or held_back
-    conclusion, reason = _judged(evidence, epsilon_declared, by_policy, undeclared, vacuous, why)
-    return conclusion, reason if why in reason else f"{reason} {why}"
+    if judged is not None:
+        said = [judged.reason, why, *(sign.sentence for sign in signs)]
+        return Judged(judged.verdict, judged.code, " ".join(filter(None, said)))
+    if any(sign.code for sign in signs):
+        return _doubted(evidence, signs)
+    judged = _by_size(evidence, epsilon_declared or 0.0, by_policy=by_policy, held_back=why)
+    said = [judged.reason, "" if why in judged.reason else why, *(sign.sentence for sign in signs)]
+    return Judged(judged.verdict, judged.code, " ".join(filter(None, said)))
 
 
-def _judged(
+def _by_figures(
     evidence: "Evidence",
     epsilon_declared: float | None,
-    by_policy: bool,  # noqa: FBT001  # as of `verdict`
+    by_policy: bool,  # noqa: FBT001  # as of `judge`
     undeclared: str,
-    vacuous: str,
-    held_back: str,
-) -> tuple[Verdict, str]:
-    """Return the verdict and its sentences, as `verdict` states them."""
-    lower, ceiling = evidence.epsilon_lower, evidence.epsilon_ceiling
+    empty: tuple[ReasonCode, str] | None,
+) -> Judged | None:
+    """Return the verdict that no doubt and no size changes; None where there is none."""
+    lower = evidence.epsilon_lower
     if epsilon_declared is None:
         what = undeclared or _UNDECLARED[evidence.claim.secret]
-        return Verdict.UNDECLARED, f"{_proved(lower)}; {what}."
-    declared = _declared(evidence, epsilon_declared, by_policy=by_policy)
+        told = f"{_proved(lower)}; {what}."
+        return Judged(Verdict.UNDECLARED, ReasonCode.NOTHING_DECLARED, told)
     if lower > epsilon_declared:
         proved = at_least(lower, beyond=epsilon_declared)
-        return Verdict.VIOLATED, (
-            f"The privacy loss is at least {proved}, more than {declared}, {_grounds(evidence)}."
-        )
-    if vacuous:
-        return Verdict.VACUOUS, f"{vacuous} {_proved(lower)}."
-    if not by_policy and (told := _kept_by_delta(evidence, epsilon_declared)):
-        return Verdict.VACUOUS, f"{told} {_proved(lower)}."
-    if ceiling > epsilon_declared:
-        beside = "refutes nothing of" if lower == 0.0 else "does not exceed"
-        return Verdict.CONSISTENT, (
-            f"{_proved(lower)}, which {beside} {declared}; at most {down(ceiling)} could have "
-            "been proved."
-        )
-    return _unable(evidence, epsilon_declared, declared, held_back)
+        declared = _declared(evidence, epsilon_declared, by_policy=by_policy)
+        told = f"The privacy loss is at least {proved}, more than {declared}, {_grounds(evidence)}."
+        return Judged(Verdict.VIOLATED, ReasonCode.THIS_NIGHT, told)
+    if empty is None and not by_policy and (told := _kept_by_delta(evidence, epsilon_declared)):
+        empty = ReasonCode.DELTA_DECIDES, told
+    if empty is None:
+        return None
+    return Judged(Verdict.INCONCLUSIVE, empty[0], f"{empty[1]} {_proved(lower)}.")
 
 
-def doubted(
-    evidence: "Evidence",
-    conclusion: Verdict,
-    reason: str,
-    *,
-    doubts: Sequence[tuple[str, str]],
-    notes: Sequence[tuple[str, str]] = (),
-) -> tuple[Verdict, str]:
-    """Return the verdict and its sentences with signs that a leak may be hidden, and with notes.
-
-    `consistent` beside a doubt would acquit a model of which nothing is known. No sign accuses, so
-    that other verdicts stay. Where nothing is concluded, the first doubt is the cause, and its
-    sentences come first; the others are named by their words.
-
-    Args:
-        evidence: what the tallies prove.
-        conclusion: without these signs, as `verdict` returns it with its `reason`.
-        reason: see there.
-        doubts: each doubt's word and its sentences, "" where there is none; the likeliest cause of
-            others first.
-        notes: the same of what is no doubt.
-    """
-    doubts, notes = ([each for each in some if each[1]] for some in (doubts, notes))
-    if not doubts or conclusion not in {Verdict.CONSISTENT, Verdict.PROXY_UNFAITHFUL}:
-        return conclusion, " ".join([reason, *(said for _, said in (*doubts, *notes))])
-    (word, cause), *others = *doubts, *notes
+def _doubted(evidence: "Evidence", signs: Sequence[Doubt]) -> Judged:
+    """Return the verdict beside doubts: the first is the cause, the others are named."""
+    first = next(sign for sign in signs if sign.code)
     proved = _proved(evidence.epsilon_lower)
     nothing = f"So nothing is concluded: {proved[0].lower()}{proved[1:]}."
-    more = ", ".join(dict.fromkeys(other for other, _ in others if other != word))
-    sentences = (cause, nothing, f"Also seen: {more}." if more else "")
-    changed = Verdict.DOUBTFUL if conclusion is Verdict.CONSISTENT else conclusion
-    return changed, " ".join(filter(None, sentences))
+    more = ", ".join(dict.fromkeys(sign.word for sign in signs if sign.word != first.word))
+    reason = " ".join(filter(None, (first.sentence, nothing, f"Also seen: {more}." * bool(more))))
+    return Judged(Verdict.INCONCLUSIVE, first.code, reason, first.word)
 
 
-def _unable(
-    evidence: "Evidence", epsilon: float, declared: str, held_back: str
-) -> tuple[Verdict, str]:
-    """Return the verdict where not even a perfect attack could have refuted the declaration."""
-    believed, control = evidence.epsilon_if_proxy_right, evidence.control_epsilon_if_proxy_right
+def _by_size(evidence: "Evidence", epsilon: float, *, by_policy: bool, held_back: str) -> Judged:
+    """Return the verdict by what the night could have seen."""
+    declared = _declared(evidence, epsilon, by_policy=by_policy)
+    power, ceiling = evidence.power, evidence.epsilon_ceiling
+    sees_from = None if power is None else power.sees_from
+    needed = leak_to_be_seen(epsilon)
+    beside = "refutes nothing of" if evidence.epsilon_lower == 0.0 else "does not exceed"
+    proved = f"{_proved(evidence.epsilon_lower)}, which {beside} {declared}"
+    if conclusive(epsilon, epsilon_ceiling=ceiling, sees_from=sees_from):
+        return Judged(
+            Verdict.NOT_REFUTED,
+            None,
+            f"{proved}; a leak of {up(sees_from)} shown by every label would probably have been "
+            "seen. This does not prove that it is kept.",
+        )
+    larger = power is not None and power.holdout_needed is not None
+    if ceiling <= epsilon:
+        proved = _unable(evidence, declared, held_back, larger=larger)
+    if said := _proxy_wrong(evidence, epsilon):
+        return Judged(Verdict.INCONCLUSIVE, ReasonCode.PROXY_WRONG, f"{proved} {said}")
+    if ceiling > epsilon:
+        seen = "no leak" if sees_from is None else f"a leak from {up(sees_from)} on"
+        proved += (
+            f"; {seen}, shown by every label, would probably have been seen, and a conclusive "
+            f"audit sees {exact(needed)}."
+        )
+    if held_back:
+        return Judged(Verdict.INCONCLUSIVE, ReasonCode.PROXY_WRONG, proved)
+    code = ReasonCode.FEW_HELD_OUT if larger else ReasonCode.TOO_SMALL
+    return Judged(Verdict.INCONCLUSIVE, code, proved)
+
+
+def _unable(evidence: "Evidence", declared: str, held_back: str, *, larger: bool) -> str:
+    """Say that not even a perfect attack could have refuted the declaration.
+
+    And, where that would do, to hold out more.
+    """
     ceiling, decoys = evidence.epsilon_ceiling, evidence.decoy_records
+    if held_back and ceiling == 0.0:
+        return f"{held_back} So nothing could refute {declared}."
     enough, more = (
         (f"{evidence.control_records} holdout records", "hold out more")
         if decoys is None
         else (f"{decoys} decoys", "draw more")
     )
-    unable = (
+    return (
         f"With {enough} {f'at most {down(ceiling)}' if ceiling else 'nothing'} can be proved, "
-        f"so no attack could refute {declared}: {more}."
+        f"so no attack could refute {declared}{f': {more}' if larger else ''}."
     )
-    if held_back and ceiling == 0.0:
-        unable = f"{held_back} So nothing could refute {declared}."
-    if decoys is not None or believed is None or control is None:
-        return Verdict.CONSISTENT, unable
-    if believed > epsilon and control > 0.0:
-        return Verdict.PROXY_UNFAITHFUL, (
-            f"{unable} If the proxy were right the loss would be at least {down(believed)}; but "
-            f"by the same reckoning it would be at least {down(control)} for records that "
-            "training never saw, so the proxy is wrong."
-        )
-    return Verdict.CONSISTENT, unable
+
+
+def _proxy_wrong(evidence: "Evidence", epsilon: float) -> str:
+    """Say that the proxy is wrong, where only believing it would refute; never with decoys."""
+    believed, control = evidence.epsilon_if_proxy_right, evidence.control_epsilon_if_proxy_right
+    if evidence.decoy_records is not None or evidence.epsilon_ceiling > epsilon:
+        return ""
+    if believed is None or control is None or believed <= epsilon or control <= 0.0:
+        return ""
+    return (
+        f"If the proxy were right the loss would be at least {down(believed)}; but by the same "
+        f"reckoning it would be at least {down(control)} for records that training never saw, so "
+        "the proxy is wrong."
+    )
 
 
 def says_nothing(
     epsilon: float, delta: float, *, records: int, limit: float | None, policy: float | None
-) -> str:
-    """Return why a declaration says nothing of these records, in one sentence; "" where it does.
+) -> tuple[ReasonCode, str] | None:
+    """Return why a declaration says nothing of these records; None where it says something.
 
     At delta a mechanism may publish each record's label with that probability. With a delta of
     1/records or more it may publish one label every night, and keep its guarantee. At an epsilon
@@ -197,10 +367,9 @@ def says_nothing(
         limit: the delta from which on a declaration says nothing; 1/records where None.
         policy: the largest epsilon that the house allows; None where it sets none.
 
-    >>> says_nothing(100.0, 0.0, records=1000, limit=None, policy=None)[:61]
+    >>> says_nothing(100.0, 0.0, records=1000, limit=None, policy=None)[1][:61]
     'The declaration says nothing: at its epsilon of 100, randomiz'
     >>> says_nothing(1.0, 1e-6, records=1000, limit=None, policy=2.0)
-    ''
     """
     if delta > 0.0 and delta >= (1.0 / max(records, 1) if limit is None else limit):
         most = (
@@ -208,21 +377,21 @@ def says_nothing(
             if limit is None
             else f"the {limit:g} of plan.delta_limit"
         )
-        return (
+        return ReasonCode.DECLARATION_EMPTY, (
             f"The declaration says nothing: its delta of {delta:g} is not below {most}, so whole "
             "labels may be published under it. Declare a smaller delta."
         )
     if records * math.exp(-epsilon) < _ANY_CHANGED:
-        return (
+        return ReasonCode.DECLARATION_EMPTY, (
             f"The declaration says nothing: at its epsilon of {epsilon:g}, randomized response "
             f"changes none of {records:,} labels in 99 of 100 nights. Declare a smaller epsilon."
         )
     if policy is not None and epsilon > policy:
-        return (
-            f"The declaration says nothing: its epsilon of {epsilon:g} is larger than the "
-            f"{policy:g} that policy allows. Declare at most that, and keep it."
+        return ReasonCode.OVER_POLICY, (
+            f"The declared epsilon of {epsilon:g} is larger than the {policy:g} that policy "
+            "allows. Declare at most that, and keep it."
         )
-    return ""
+    return None
 
 
 def _kept_by_delta(evidence: "Evidence", epsilon: float) -> str:
@@ -258,27 +427,29 @@ def _grounds(evidence: "Evidence") -> str:
     return f"by {evidence.decoy_records} labels that a coin chose before training"
 
 
-def privatised(evidence: "Evidence", mechanism: str) -> tuple[Verdict, str]:
+def privatised(evidence: "Evidence", mechanism: str) -> Judged:
     """Return the verdict on labels that `mechanism` had privatised before training saw them.
 
     Training post-processes them, so no bound refutes the guarantee that they bring, and this one
     speaks of the privatised labels alone: it says what training gives away of these.
     """
     lost = f"at least {down(evidence.epsilon_lower)} is lost, which refutes nothing"
-    return Verdict.PRIVATISED, (
+    told = (
         f"The labels were privatised by {mechanism} before training saw them, so nothing that "
         "training does can break what that guarantees. Of the privatised labels themselves "
         f"{lost if evidence.epsilon_lower else 'no loss is proved'}."
     )
+    return Judged(Verdict.UNDECLARED, ReasonCode.LABELS_PRIVATISED, told)
 
 
-def not_a_guarantee(evidence: "Evidence", definition: str) -> tuple[Verdict, str]:
+def not_a_guarantee(evidence: "Evidence", definition: str) -> Judged:
     """Return the verdict on a definition under which every record can be read at any epsilon.
 
     Individual, group individual and bootstrap differential privacy: no bound can refute what
     promises nothing. "Reconstruction Attacks on Aggressive Relaxations of Differential Privacy".
     """
-    return Verdict.NOT_A_GUARANTEE, (
+    told = (
         f"The manifest declares {definition}, under which all records can be read at any epsilon: "
         f"it is no guarantee. {_proved(evidence.epsilon_lower)}."
     )
+    return Judged(Verdict.INCONCLUSIVE, ReasonCode.DECLARATION_EMPTY, told, definition)

@@ -52,7 +52,7 @@ class ExactStatement:
         control: number of holdout records in the tables.
         epsilon_ceiling: the largest declared epsilon that as many records could refute, if every
             prediction on training records were right and half of those on holdout records.
-        epsilon_detectable: about the least leak of every training label that would have refuted the
+        sees_from: about the least leak of every training label that would have refuted the
             claim in five of six statements (`least_leak_seen`); None where a leak of 12 would not.
         evidence: the exact figure against the claim.
         premises: the exact figure against what that figure assumes.
@@ -62,7 +62,7 @@ class ExactStatement:
     records: int
     control: int
     epsilon_ceiling: float
-    epsilon_detectable: float | None
+    sees_from: float | None
     evidence: NoisyWealth
     premises: NoisyWealth
 
@@ -160,9 +160,7 @@ def exact_statement(
         records=int(tables.records.sum()),
         control=int(tables.control.sum()),
         epsilon_ceiling=largest_refuted(tables, bet),
-        epsilon_detectable=least_leak_seen(
-            tables, bet, epsilon=epsilon, right=chance_right(tallies)
-        ),
+        sees_from=least_leak_seen(tables, bet, epsilon=epsilon, right=chance_right(tallies)),
         evidence=bet.against(tables, epsilon),
         premises=premises_of(
             premise_bets(tallies), each, unread=tallies.unread_records - unread_allowed

@@ -1,4 +1,4 @@
-"""How often an honest audit is doubtful, and by which remarks: docs/evidence/statistics.md.
+"""How often an honest audit is doubted, and by which remarks: docs/evidence/statistics.md.
 
     python -m tests.benchmarks.doubts [--audits 10] [--rows 2500 10000] [--epsilons 1 0.2]
         [--only WORDS ...] [--worlds usual ...]

@@ -272,7 +272,7 @@ def count_stages(arguments: list[str], file: pathlib.Path) -> None:
     counted("play", run, "scan_labels")
     counted("prove", run, "prove")
     counted("commit", Warehouse, "commit_all")
-    counted("alert", auditing, "_alert")
+    counted("alert", auditing, "announce")
     counted("draw", conclusion, "publish")
     begun = time.process_time()
     from flows.cli import main  # noqa: PLC0415

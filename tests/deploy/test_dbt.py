@@ -1,16 +1,15 @@
 """The dbt package: it names relations and columns that there are, and its test tells violations."""
 
+import datetime as dt
 import pathlib
 from typing import Any
 
 import jinja2
-import polars as pl
 import pytest
 import yaml
 
 from tests.support.lake import DAY, EVE
-from tests.support.warehouse import evaluated
-from workers.warehouse import night_windows
+from tests.support.warehouse import evaluated, failed, night
 from workers.warehouse.sql import RELATIONS, query
 from workers.warehouse.store import Warehouse
 
@@ -49,7 +48,9 @@ def test_only_a_violation_that_counts_fails(warehouse: Warehouse) -> None:
     sql, asked = rendered("no_violated_verdict.sql")
     assert asked == [("privaudit", "latest_audits")]
     assert query(warehouse, sql).is_empty()
-    broken = evaluated("credit", DAY, verdict="violated", epsilon_lower=0.75)
+    broken = evaluated(
+        "credit", DAY, verdict="violated", reason_code="this_night", epsilon_lower=0.75
+    )
     warehouse.commit(broken)
     assert query(warehouse, sql)["audit_id"].to_list() == [broken.audit.audit_id]
     warehouse.withdraw(broken.audit.audit_id, "The wrong lake.")
@@ -57,22 +58,20 @@ def test_only_a_violation_that_counts_fails(warehouse: Warehouse) -> None:
 
 
 @pytest.mark.slow
-def test_a_model_that_stands_violated_fails_though_no_night_does(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_violated_model_fails_though_its_last_night_is_not(tmp_path: pathlib.Path) -> None:
     """A leak that each night leaves below its declaration passed."""
-    sql, asked = rendered("no_model_stands_violated.sql")
+    warehouse = Warehouse(str(tmp_path / "together"))
+    sql, asked = rendered("no_violated_model.sql")
     assert {table for _, table in asked} == {"latest_audits", "epsilon_windows"}
+    records = [night(at, 3.0, hour=24 * at) for at in range(3)]
+    warehouse.commit(records[0])
     assert query(warehouse, sql).is_empty()
-    last = evaluated("credit", DAY)
-    warehouse.commit(last)
-    derived = night_windows.epsilon_windows
-
-    def violated(*given: Any) -> pl.DataFrame:
-        return derived(*given).with_columns(standing=pl.lit("violated"))
-
-    monkeypatch.setattr(night_windows, "epsilon_windows", violated)
-    assert query(warehouse, sql)["audit_id"].to_list() == [last.audit.audit_id]
+    warehouse.commit_all(records[1:])
+    warehouse.commit(failed("ads", DAY + dt.timedelta(days=3)))
+    found = query(warehouse, sql)
+    assert found.select("audit_id", "reason_code_together").rows() == [
+        (records[-1].audit.audit_id, "nights_together")
+    ]
 
 
 def rendered(test: str) -> tuple[str, list[tuple[str, str]]]:

@@ -1,8 +1,10 @@
 """deploy/ against the code that it names, without a server."""
 
+import datetime as dt
 import importlib
 import pathlib
 import re
+import uuid
 import zoneinfo
 from typing import Any
 
@@ -10,8 +12,11 @@ import pytest
 import yaml
 from prefect.events.schemas.automations import AutomationCore
 from prefect.flows import Flow
+from prefect.server.events.schemas.automations import EventTrigger
+from prefect.server.events.schemas.events import ReceivedEvent, Resource
 
-from flows.notify.alerts import Event
+from flows.notify.events import Kind
+from flows.notify.incidents import Stage
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PREFECT = yaml.safe_load((ROOT / "deploy" / "prefect.yaml").read_text())
@@ -68,15 +73,43 @@ def test_every_automation_is_one_that_prefect_takes(content: dict[str, Any]) -> 
     ]
     automation = AutomationCore.model_validate(content | {"actions": actions})
     assert automation.actions
-    known = {str(event) for event in Event}
+    known = {str(kind) for kind in Kind}
     named = {name for name in content["trigger"]["expect"] if name.startswith("privaudit.")}
     assert named <= known
 
 
-def test_every_alert_has_an_automation() -> None:
+def test_every_event_has_an_automation() -> None:
     waited = {name for one in AUTOMATIONS for name in one["trigger"]["expect"]}
+    assert {str(kind) for kind in Kind} <= waited
+    stages = [
+        one["trigger"]["match"]["privaudit.stage"]
+        for one in AUTOMATIONS
+        if Kind.VIOLATED in one["trigger"]["expect"]
+    ]
+    assert stages == [[stage for stage in Stage if stage.notifies], Stage.GOES_ON]
     # Nobody is notified of an acknowledged violation: that is what it was acknowledged for.
-    assert {str(event) for event in Event} - waited == {Event.VIOLATED_AS_KNOWN}
+    assert Stage.KNOWN not in {*stages[0], stages[1]}
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+def test_prefect_tells_each_stage_of_a_violation_once(stage: Stage) -> None:
+    """By one automation what is new, by one what goes on, by none what people know."""
+    resource = {"prefect.resource.id": "privaudit.model.ads", "privaudit.stage": str(stage)}
+    event = ReceivedEvent(
+        occurred=dt.datetime.now(dt.UTC),
+        event=str(Kind.VIOLATED),
+        resource=Resource.model_validate(resource),
+        id=uuid.uuid4(),
+    )
+    notifying = [one for one in AUTOMATIONS if one["actions"][0]["type"] == "send-notification"]
+    triggers = {one["name"]: EventTrigger.model_validate(one["trigger"]) for one in notifying}
+    heard = [
+        name for name, one in triggers.items() if one.covers(event) and one.expects(event.event)
+    ]
+    if stage.notifies:
+        assert heard == ["privaudit violated"]
+    else:
+        assert heard == ["privaudit still violated"] * (stage is Stage.GOES_ON)
 
 
 def test_no_example_runs_an_action_that_a_tag_alone_names() -> None:

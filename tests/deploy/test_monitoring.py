@@ -12,8 +12,7 @@ import pytest
 import yaml
 
 from flows.notify.metrics import HELP, PREFIX, Latest, metrics_text
-from privcore.lower_bounds import Verdict
-from workers.publication.statement_row import PublicVerdict
+from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RULES_FILE = ROOT / "deploy" / "prometheus" / "alerts.yaml"
@@ -21,7 +20,6 @@ RULES = yaml.safe_load(RULES_FILE.read_text())["groups"][0]["rules"]
 DASHBOARD = json.loads((ROOT / "deploy" / "grafana" / "privaudit.json").read_text())
 QUERIES = [one["expr"] for panel in DASHBOARD["panels"] for one in panel["targets"]]
 BY_NAME = {rule["alert"]: rule for rule in RULES}
-FINE = {"consistent", "undeclared", "privatised", "not_refuted"}
 has_promtool = pytest.mark.skipif(
     shutil.which("promtool") is None, reason="promtool is not installed"
 )
@@ -34,11 +32,14 @@ def promtool(*arguments: str, text: str | None = None) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-def verdicts_of(expression: str) -> set[str]:
-    """Return the verdicts, of records or statements, that an expression lets through."""
-    (pattern,) = re.findall(r'verdict!~"([^"]+)"', expression)
-    every = {str(one) for one in Verdict} | {str(one) for one in PublicVerdict} | {"erased"}
-    return {one for one in every if not re.fullmatch(pattern, one)}
+def takes(expression: str, verdict: str, code: str) -> bool:
+    """Return whether an expression's selector takes a verdict and its reason."""
+    labels = {"verdict": verdict, "reason_code": code}
+    (selector,) = re.findall(r"privaudit_verdict\{(.*?)\}", expression)
+    return all(
+        (re.fullmatch(pattern, labels[name]) is None) is (sign == "!~")
+        for name, sign, pattern in re.findall(r'(verdict|reason_code)(=~|!~|=)"(.*?)"', selector)
+    )
 
 
 @pytest.mark.parametrize("expression", [*QUERIES, *(rule["expr"] for rule in RULES)])
@@ -59,12 +60,30 @@ def test_every_rule_says_how_urgent_it_is_and_what_to_do(rule: dict[str, Any]) -
     }
 
 
-def test_each_verdict_but_the_harmless_ones_makes_one_alert() -> None:
-    silent = {"violated"} | FINE
-    found = verdicts_of(BY_NAME["PrivauditNoConclusion"]["expr"])
-    assert found == ({str(one) for one in Verdict} | set(PublicVerdict) | {"erased"}) - silent
-    (query,) = [one for one in QUERIES if "verdict!~" in one]
-    assert verdicts_of(query) == found
+@pytest.mark.parametrize("code", [None, *ReasonCode])
+def test_each_reason_has_one_rule_or_is_told_to_nobody(code: ReasonCode | None) -> None:
+    verdict = Verdict.NOT_REFUTED if code is None else code.verdict
+    of_verdicts = [rule for rule in RULES if 'privaudit_verdict{verdict="' in rule["expr"]]
+    told = [one["alert"] for one in of_verdicts if takes(one["expr"], verdict, code or "")]
+    doubt = code is not None and verdict is Verdict.INCONCLUSIVE and not code.by_size
+    expected = {
+        Verdict.VIOLATED: ["PrivauditViolated", "PrivauditViolationAcknowledged"],
+        Verdict.FAILED: ["PrivauditFailed"],
+        Verdict.INCONCLUSIVE: ["PrivauditInconclusive"] * doubt,
+    }
+    assert told == expected.get(verdict, [])
+    counts = [panel for panel in DASHBOARD["panels"] if panel["type"] == "stat"][:3]
+    shown = [
+        panel["title"]
+        for panel in counts
+        if takes(panel["targets"][0]["expr"].split(" or ")[0], verdict, code or "")
+    ]
+    panels = {
+        Verdict.VIOLATED: ["Violated"],
+        Verdict.FAILED: ["Failed or in doubt"],
+        Verdict.INCONCLUSIVE: ["Failed or in doubt" if doubt else "Inconclusive by size"],
+    }
+    assert shown == panels.get(verdict, [])
 
 
 def test_the_dashboards_panels_lie_side_by_side_and_draw_what_they_ask_for() -> None:
@@ -103,10 +122,9 @@ def test_promtool_takes_rules_queries_and_the_file(tmp_path: pathlib.Path) -> No
     file = tmp_path / "queries.yaml"
     file.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": queries}]}))
     promtool("check", "rules", str(file))
-    figures = dict.fromkeys(("epsilon_lower", "epsilon_ceiling", "epsilon_declared"), 1.0)
-    one = Latest('a"d\\s', "label", dt.date(2026, 3, 2), "consistent",
-                 stands_violated=True, figures=figures,
-                 acknowledged_until=dt.date(2026, 3, 9))  # fmt: skip
+    names = ("epsilon_lower", "epsilon_declared", "sees_from", "sees_from_together")
+    day, figures = dt.date(2026, 3, 2), dict.fromkeys(names, 1.0)
+    one = Latest('a"d\\s', "label", day, Verdict.VIOLATED, "this_night", figures, day)
     promtool("check", "metrics", text=metrics_text([one], dt.UTC, ["ads"]))
 
 
@@ -129,30 +147,30 @@ def fired(alert: str, at: str, *who: dict[str, str]) -> dict[str, Any]:
 def test_the_rules_fire_once_for_each_claim_and_resolve(tmp_path: pathlib.Path) -> None:
     """Played by Prometheus' own engine, an hour a step, through four days.
 
-    `ads` is violated by itself and by its nights until hour 48; `feed` stands violated; `low` has
-    a ceiling below what it declares; `late` is not audited again; `new` never was; `known` stands
-    violated and is acknowledged until hour 24, though nobody writes the file again.
+    `ads` is violated until hour 48; `feed` is violated; `small` is inconclusive by size; `off` has
+    a wrong proxy; `bad` failed; `late` is not audited again; `new` never was; `known` is violated
+    and acknowledged until hour 24, though nobody writes the file again.
     """
     hours, day = 97, 86_400
     ads = {"model": "ads", "secret": "label"}
-    feed, low, late, known = (ads | {"model": name} for name in ("feed", "low", "late", "known"))
-    with_verdict = [
-        series("verdict", "1x48 _x48", **ads, verdict="violated"),
-        series("verdict", "_x48 1x48", **ads, verdict="consistent"),
-        series("verdict", f"1x{hours}", **feed, verdict="consistent"),
-        series("verdict", f"1x{hours}", **low, verdict="not_evaluable"),
-        series("verdict", f"1x{hours}", **late, verdict="consistent"),
-    ]
+    feed, small, late, known = (
+        ads | {"model": name} for name in ("feed", "small", "late", "known")
+    )
+    violated = {"verdict": "violated", "reason_code": "nights_together"}
+    off = ads | {"model": "off", "verdict": "inconclusive", "reason_code": "proxy_wrong"}
+    bad = ads | {"model": "bad", "verdict": "failed", "reason_code": "labels_missing"}
     inputs = [
-        *with_verdict,
-        series("stands_violated", "1x48 0x48", **ads),
-        series("stands_violated", f"1x{hours}", **feed),
-        series("stands_violated", f"1x{hours}", **known),
+        series("verdict", "1x48 _x48", **ads, **violated),
+        series("verdict", "_x48 1x48", **ads, verdict="not_refuted", reason_code=""),
+        series("verdict", f"1x{hours}", **feed, **violated),
+        series("verdict", f"1x{hours}", **known, **violated),
+        series(
+            "verdict", f"1x{hours}", **small, verdict="inconclusive", reason_code="nights_needed"
+        ),
+        series("verdict", f"1x{hours}", **off),
+        series("verdict", f"1x{hours}", **bad),
+        series("verdict", f"1x{hours}", **late, verdict="not_refuted", reason_code=""),
         series("acknowledged_until_seconds", f"{day}x{hours}", **known),
-        series("epsilon_ceiling", f"1x{hours}", **low),
-        series("epsilon_declared", f"2x{hours}", **low),
-        series("epsilon_ceiling", f"3x{hours}", **ads),
-        series("epsilon_declared", f"2x{hours}", **ads),
         series("audited_day_end_seconds", f"0+3600x{hours}", **ads),
         series("audited_day_end_seconds", f"{-day // 2}x{hours}", **late),
         series("model_listed", f"1x{hours}", model="ads"),
@@ -164,9 +182,8 @@ def test_the_rules_fire_once_for_each_claim_and_resolve(tmp_path: pathlib.Path) 
         fired("PrivauditViolationAcknowledged", "25h"),
         fired("PrivauditViolated", "25h", ads, feed, known),
         fired("PrivauditViolated", "60h", feed, known),
-        fired("PrivauditNoConclusion", "10h", low | {"verdict": "not_evaluable"}),
-        fired("PrivauditLowCeiling", "71h"),
-        fired("PrivauditLowCeiling", "73h", low),
+        fired("PrivauditInconclusive", "10h", off),
+        fired("PrivauditFailed", "10h", bad),
         fired("PrivauditOldAudit", "23h"),
         fired("PrivauditOldAudit", "25h", late),
         fired("PrivauditNeverAudited", "47h"),

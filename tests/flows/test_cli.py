@@ -40,7 +40,7 @@ def run(privaudit: Command, model: str = "good", *more: str) -> Answer:
 def test_run_prints_the_audit_and_commits_it(folder: pathlib.Path, privaudit: Command) -> None:
     answer = run(privaudit)
     assert answer.code == 0, answer.out + answer.err
-    for word in ("epsilon_lower", "declared", "verdict", str(DAY), "good", "consistent"):
+    for word in ("proved", "declared", "verdict", str(DAY), "good", "inconclusive"):
         assert word in answer.out
     assert Warehouse(str(folder / "warehouse")).current()["model"].to_list() == ["good"]
 
@@ -56,16 +56,16 @@ def test_run_exits_with_1_on_a_violation(folder: pathlib.Path, privaudit: Comman
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", rest_slow(["nobody", "../good", "a/b"], always=2))
-def test_run_exits_with_2_and_the_reason_on_bad_input(
+def test_run_exits_with_3_and_the_reason_on_bad_input(
     folder: pathlib.Path, privaudit: Command, model: str
 ) -> None:
     write_settings(folder, [model])
     answer = run(privaudit, model)
-    assert answer.code == 2
-    assert "not_evaluable" in answer.out
+    assert answer.code == 3
+    assert "failed" in answer.out
     (row,) = Warehouse(str(folder / "warehouse")).current().to_dicts()
     assert row["model"] == model
-    assert row["reason_code"] in {"missing_target", "name_invalid"}
+    assert row["detail"] in {"missing_target", "name_invalid"}
 
 
 def test_run_exits_with_3_on_settings_that_name_no_model(
@@ -112,7 +112,13 @@ def test_json_is_a_list_of_objects_with_the_columns_of_audits(privaudit: Command
         "epsilon_ceiling_28_days",
         "nights_averaged",
         "epsilon_standing",
-        "standing",
+        "refuted_together",
+        "nights_together",
+        "sees_from_together",
+        "conclusive_on",
+        "drill_refuted_after",
+        "verdict_together",
+        "reason_code_together",
         "declaration_change",
         "nights_remark",
         "claim_qvalue",
@@ -120,9 +126,11 @@ def test_json_is_a_list_of_objects_with_the_columns_of_audits(privaudit: Command
         "acknowledged_until",
         "acknowledged_by",
         "acknowledged_why",
+        "next_who",
+        "next_step",
     ]
     assert list(audit) == [*AuditRow.model_fields, *derived]
-    assert (audit["model"], audit["day"], audit["verdict"]) == ("good", str(DAY), "consistent")
+    assert (audit["model"], audit["day"], audit["verdict"]) == ("good", str(DAY), "inconclusive")
     assert audit["epsilon_declared"] == 0.5
     assert isinstance(audit["epsilon_lower"], float)
     assert isinstance(audit["epsilon_paper"], float)
@@ -134,7 +142,7 @@ def test_json_of_a_failed_audit_has_nulls(folder: pathlib.Path, privaudit: Comma
     answer = run(privaudit, "nobody", "--json")
     (audit,) = json.loads(answer.out)
     assert audit["epsilon_lower"] is None
-    assert audit["reason_code"] == "missing_target"
+    assert (audit["reason_code"], audit["detail"]) == ("model_missing", "missing_target")
     assert audit["reason"] in answer.err
     assert folder.exists()
 

@@ -123,7 +123,7 @@ def test_the_hour(hour: pathlib.Path, environment: dict[str, str]) -> None:
         assert "Traceback" not in done.stderr
         assert all(line.strip() for line in done.stdout.splitlines()), command
     (audit,) = json.loads(typed("privaudit show --json", hour, environment).stdout)
-    assert (audit["verdict"], audit["epsilon_declared"]) == ("consistent", 2.0)
+    assert (audit["verdict"], audit["epsilon_declared"]) == ("not_refuted", 2.0)
     short = typed("privaudit show", hour, environment).stdout.split()
     assert audit["audit_id"][:8] in short
     intact = typed(f"privaudit verify {audit['audit_id'][:8]} --stored", hour, environment)
@@ -132,7 +132,7 @@ def test_the_hour(hour: pathlib.Path, environment: dict[str, str]) -> None:
     code, shown = on_a_terminal("privaudit show", hour, environment)
     assert code == 0
     lines = [line for line in shown.splitlines() if "2026-03-02" in line]
-    assert [line.split()[:3] for line in lines] == [["2026-03-02", "ads-ctr", "consistent"]]
+    assert [line.split()[:3] for line in lines] == [["ads-ctr", "not_refuted", "2"]]
     assert all(len(line) <= COLUMNS for line in lines)
 
     mistyped = typed("privaudit run --model ads-crt --day 2026-03-02", hour, environment)

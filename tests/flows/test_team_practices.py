@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.team_practices import Answer, answer
 from tests.support.tiers import rest_slow
+from tests.support.verdicts import nothing_wrong
 from tests.team_worlds import PRACTICES, SMOOTH, TWINS, World, down_sampled, holdout_trained_on
 
 SERVICE = ("attach", "attach with context", "lake")
@@ -33,7 +34,7 @@ def answered(world: World, way: str) -> Answer:
 def test_a_golden_holdout_is_refused(labels: str, way: str) -> None:
     """The features show that the proxy knows the holdout even behind noisy labels."""
     found = answered(PRACTICES[f"golden holdout, {labels}"], way)
-    assert found.code == "arms_differ"
+    assert found.reason_code == "arms_unlike"
 
 
 @pytest.mark.slow
@@ -42,7 +43,7 @@ def test_without_features_a_golden_holdout_accuses_nobody(labels: str) -> None:
     """Behind noisy labels it is not always seen; then the bound keeps below the truth."""
     found = answered(PRACTICES[f"golden holdout, {labels}"], "attach")
     assert found.verdict != "violated"
-    assert labels == "labels at 1" or found.code == "arms_differ"
+    assert labels == "labels at 1" or found.reason_code == "arms_unlike"
 
 
 @pytest.mark.slow
@@ -51,7 +52,7 @@ def test_without_features_a_golden_holdout_accuses_nobody(labels: str) -> None:
 def test_a_new_holdout_is_audited(labels: str, way: str) -> None:
     """The twin of a golden holdout."""
     name = f"new holdout, {labels}"
-    assert answered(TWINS[name], way).verdict == "consistent"
+    assert nothing_wrong(answered(TWINS[name], way))
 
 
 @pytest.mark.slow
@@ -69,7 +70,7 @@ def test_a_new_holdout_is_audited(labels: str, way: str) -> None:
 def test_rows_sampled_by_their_label_are_refused_for_that(kept: str, way: str) -> None:
     """Also in tables, whose proxy seems to know training labels for no other reason."""
     one = answered(PRACTICES[kept], way)
-    assert one.code == "arms_differ"
+    assert one.reason_code == "arms_unlike"
     assert "[models.sampling]" in one.reason
 
 
@@ -78,7 +79,7 @@ def test_rows_sampled_by_their_label_are_refused_for_that(kept: str, way: str) -
 @pytest.mark.parametrize("kept", [name for name in TWINS if "kept and declared" in name])
 def test_declared_rates_are_audited_and_accuse_nobody(kept: str, way: str) -> None:
     """The holdout is sampled as training was."""
-    assert answered(TWINS[kept], way).verdict == "consistent"
+    assert nothing_wrong(answered(TWINS[kept], way))
 
 
 @pytest.mark.slow
@@ -96,7 +97,7 @@ def test_declared_rates_hide_no_leak(way: str) -> None:
 def test_a_holdout_by_person_gives_no_verdict_on_rows(way: str) -> None:
     """All persons' features and names are columns."""
     found = answered(PRACTICES["held out by person, claim for a row"], way)
-    assert found.code == "held_out_together"
+    assert found.reason_code == "persons_split"
 
 
 @pytest.mark.slow
@@ -115,7 +116,7 @@ def test_a_claim_for_a_row_is_not_held_against_persons(way: str) -> None:
     ["rows of persons held out one by one", "privacy_unit is a person, claim for a person"],
 )
 def test_persons_whose_unit_is_the_claims_are_audited(twin: str, way: str) -> None:
-    assert answered(TWINS[twin], way).verdict == "consistent"
+    assert nothing_wrong(answered(TWINS[twin], way))
 
 
 @pytest.mark.slow
@@ -123,10 +124,10 @@ def test_persons_whose_unit_is_the_claims_are_audited(twin: str, way: str) -> No
 def test_rows_logged_twice_are_said_beside_the_verdict(way: str) -> None:
     """It is not said of rows that were logged once, and no model is accused."""
     one = answered(PRACTICES["rows logged twice, labels at 2"], way)
-    assert one.code is None
+    assert one.epsilon_lower is not None
     assert "logged twice" in one.remarks
     one = answered(TWINS["rows logged once, labels at 2"], way)
-    assert (one.verdict, one.remarks) == ("consistent", ())
+    assert (nothing_wrong(one), one.remarks) == (True, ())
 
 
 @pytest.mark.slow
@@ -154,7 +155,7 @@ def test_a_false_claim_beside_a_holdout_that_training_saw_is_never_silent(
 def test_a_clean_holdout_is_not_suspected(way: str) -> None:
     """One is of a true claim, and one of a false claim asks what the label column holds."""
     one = answered(TWINS["none of the holdout trained on, labels at 1"], way)
-    assert (one.verdict, one.remarks) == ("consistent", ())
+    assert (nothing_wrong(one), one.remarks) == (True, ())
     plain = answered(TWINS["none of the holdout trained on, plain labels"], way)
     assert (plain.verdict, plain.remarks) == ("violated", ())
     assert ("Look first whether 'clicked'" in plain.reason) is (way in SERVICE)

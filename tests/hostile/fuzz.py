@@ -62,7 +62,8 @@ def audited(lake: Lake, kind: str, content: bytes) -> dict[str, Any]:
     audit = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
     return {
         "status": str(audit.status),
-        "reason_code": audit.reason_code,
+        "verdict": str(audit.verdict),
+        "detail": audit.detail,
         "reason": audit.reason,
         "epsilon_lower": audit.epsilon_lower,
     }

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from flows.run.conclusion import AuditsFailedError, exit_code
 from flows.run.nightly import nightly_audit
 from flows.run.start import start
+from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from tests.support.lake import (
     DAY,
     EVE,
@@ -138,8 +139,12 @@ def check(night: Night, hostile: Hostile, expected: dict[str, dict[str, Any]]) -
     assert night.figures() == expected
     check_eighth(night.eighth, hostile)
     if night.eighth["status"] != "evaluated":
-        assert [alert["model"] for alert in night.alerts] == [EIGHTH]
-        assert exit_code(night.rows) == 2
+        code = ReasonCode(night.eighth["reason_code"])
+        told = [] if code.by_size else [EIGHTH]
+        assert [alert["model"] for alert in night.alerts] == told
+        worst = 3 if code.verdict is Verdict.FAILED else 2 * len(told)
+        words = [(Verdict(row.verdict), row.reason_code) for row in night.rows]
+        assert exit_code((word, one and ReasonCode(one)) for word, one in words) == worst
     assert [row.model for row in night.rows] == [*GOOD, EIGHTH]
     assert (night.report / "index.html").is_file()
     pages = {page.stem for page in (night.report / "models").glob("*.html")}
@@ -153,8 +158,8 @@ def check_eighth(row: dict[str, Any], hostile: Hostile) -> None:
         assert hostile.harmless, "a hostile input came to a verdict"
     else:
         assert row["status"] == "not_evaluable", row["reason"]
-        assert row["verdict"] == "not_evaluable"
-        assert row["reason_code"]
+        assert row["verdict"] in {"failed", "inconclusive"}
+        assert row["detail"]
         assert row["epsilon_lower"] is None
 
 

@@ -144,7 +144,7 @@ def test_a_clock_that_jumps_over_the_deadline_ends_in_a_record(
     (record,) = run_audits(
         template, DAY, [Request("good", PLAN)], executor=InProcess(), deadline=deadline
     )
-    assert (record.audit.status, record.audit.reason_code) == ("not_evaluable", "deadline")
+    assert (record.audit.status, record.audit.detail) == ("not_evaluable", "deadline")
 
 
 def test_datasets_whose_names_differ_in_case_are_two(lake: Lake) -> None:

@@ -34,5 +34,5 @@ def test_a_kept_file_ends_as_a_record(path: pathlib.Path, lakes: dict[str, Lake]
     kind = path.name.partition("-")[0]
     said = audited(lakes[kind], kind, path.read_bytes())
     assert said["status"] in {"evaluated", "not_evaluable"}, said
-    assert (said["status"] == "evaluated") == (said["reason_code"] is None)
+    assert said["status"] != "evaluated" or said["verdict"] != "failed"
     assert (said["status"] == "evaluated") == (said["epsilon_lower"] is not None)

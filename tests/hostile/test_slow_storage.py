@@ -68,7 +68,7 @@ def test_storage_at_1_kb_a_second_ends_at_the_deadline_and_others_go_on(
     with slow(tmp_path, below(prefix, Fault.SLOW)) as lake, started() as executor:
         begun = time.monotonic()
         row = audited(lake, "bad", executor)
-        assert (row.verdict, row.reason_code) == ("not_evaluable", "deadline"), row.reason
+        assert (row.status, row.detail) == ("not_evaluable", "deadline"), row.reason
         assert time.monotonic() - begun < 3 * SECONDS
         assert audited(lake, "good", executor, seconds=20 * SECONDS).status == "evaluated"
 
@@ -85,7 +85,7 @@ def test_a_listing_without_end_ends_at_the_deadline_and_others_go_on(
     with slow(tmp_path, endless) as lake, OneChild() as executor:
         begun = time.monotonic()
         row = audited(lake, "bad", executor)
-        assert (row.verdict, row.reason_code) == ("not_evaluable", "deadline"), row.reason
+        assert (row.status, row.detail) == ("not_evaluable", "deadline"), row.reason
         assert time.monotonic() - begun < 3 * SECONDS
         # The listing goes on beside it, and so does its server: both are in this process.
         assert audited(lake, "good", executor, seconds=20 * SECONDS).status == "evaluated"

@@ -98,7 +98,7 @@ def test_other_texts_err_to_the_side_of_their_claim(value: float) -> None:
 
 @pytest.mark.parametrize("value", [0.29, 0.57, 1.13, 2.01, 4.35, 8.95, 0.004])
 def test_terminal_and_artifact_show_a_bound_alike(value: float) -> None:
-    audit = record(epsilon_lower=value, epsilon_ceiling=value)
+    audit = record(epsilon_lower=value, sees_from=value, sees_from_together=None)
     console = Console(file=io.StringIO(), width=140)
     console.print(audits_table(pl.DataFrame([audit.model_dump()]), width=140))
     terminal = console.file.getvalue()

@@ -75,7 +75,7 @@ def test_a_huge_manifest_is_not_read(lake: Lake) -> None:
     with manifest.open("r+b") as file:
         file.truncate(64 << 30)  # sparse: it takes no room
     row = audit(lake)
-    assert (row.reason_code, f"{limits.MANIFEST_BYTES:,}" in row.reason) == ("too_large", True)
+    assert (row.detail, f"{limits.MANIFEST_BYTES:,}" in row.reason) == ("too_large", True)
 
 
 def test_a_huge_model_is_not_read(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,7 @@ def test_a_huge_model_is_not_read(lake: Lake, monkeypatch: pytest.MonkeyPatch) -
     size = max(sizes)
     monkeypatch.setattr(limits, "CHECKPOINT_BYTES", size - 1)
     row = audit(lake)
-    assert (row.reason_code, f"{size - 1:,} bytes" in row.reason) == ("too_large", True)
+    assert (row.detail, f"{size - 1:,} bytes" in row.reason) == ("too_large", True)
     monkeypatch.setattr(limits, "CHECKPOINT_BYTES", size)
     read = run_audit(lake, "bad", DAY, plan=PLAN, executor=InProcess()).audit
     assert read.status == "evaluated"
@@ -95,7 +95,7 @@ def test_a_deeply_nested_manifest_is_refused(lake: Lake, depth: int) -> None:
     nested = "[" * depth + "]" * depth
     (model_path(lake, "bad") / "manifest.json").write_text(text.replace('"NESTED"', nested))
     row = audit(lake)
-    assert (row.reason_code, "recursion limit" in row.reason) == ("manifest_invalid", True)
+    assert (row.detail, "recursion limit" in row.reason) == ("manifest_invalid", True)
 
 
 @pytest.mark.parametrize("number", ["9" * 5_000, "1e999", "1e308", "1000001", "NaN", "-Infinity"])
@@ -104,7 +104,7 @@ def test_an_epsilon_out_of_all_bounds_is_refused(lake: Lake, number: str) -> Non
     assert text.count('"epsilon": 0.5') == 1
     path = model_path(lake, "bad") / "manifest.json"
     path.write_text(text.replace('"epsilon": 0.5', f'"epsilon": {number}'))
-    assert audit(lake).reason_code == "manifest_invalid"
+    assert audit(lake).detail == "manifest_invalid"
 
 
 def test_a_row_group_that_declares_too_much_is_not_read(
@@ -119,7 +119,7 @@ def test_a_row_group_that_declares_too_much_is_not_read(
         with monkeypatch.context() as patched:
             patched.setattr(limits, bound, value)
             row = audit(lake)
-        assert (row.reason_code, f"{value:,}" in row.reason) == ("too_large", True)
+        assert (row.detail, f"{value:,}" in row.reason) == ("too_large", True)
 
 
 def varint(number: int) -> bytes:
@@ -136,14 +136,14 @@ def test_too_many_classes_for_the_rows_are_refused(
 ) -> None:
     monkeypatch.setattr(limits, "PROBABILITIES", 2 * 200 - 1)
     row = audit(lake)
-    assert (row.reason_code, "200 rows of 2 classes" in row.reason) == ("too_large", True)
+    assert (row.detail, "200 rows of 2 classes" in row.reason) == ("too_large", True)
 
 
 def test_a_reason_quotes_only_so_much_of_the_input(lake: Lake) -> None:
     features = [{"name": f"feature {n}", "kind": "numeric"} for n in range(20_000)]
     edit_manifest(lake, "bad", DAY, features=features)
     row = audit(lake)
-    assert row.reason_code == "checkpoint_invalid"
+    assert row.detail == "checkpoint_invalid"
     assert len(row.reason) == limits.REASON_CHARACTERS + len("...")
 
 
@@ -171,7 +171,7 @@ def test_bytes_that_may_unpack_to_any_size_are_not_decoded(
     del table
     with counted_memory() as pool:
         row = audit(lake)
-    assert (row.reason_code, f"stores '{name}' " in row.reason) == ("too_large", True), row.reason
+    assert (row.detail, f"stores '{name}' " in row.reason) == ("too_large", True), row.reason
     assert pool.max_memory() < 1 << 20
 
 
@@ -184,7 +184,7 @@ def test_lists_of_text_are_refused_without_their_text(lake: Lake) -> None:
     assert path.stat().st_size < 2_000_000
     with counted_memory() as pool:
         row = audit(lake)
-    assert (row.reason_code, "List(String)" in row.reason) == ("label_invalid", True), row.reason
+    assert (row.detail, "List(String)" in row.reason) == ("label_invalid", True), row.reason
     assert pool.max_memory() < 150_000_000
 
 
@@ -209,7 +209,7 @@ def test_a_file_of_too_many_row_groups_is_refused(
         found.append(run_audit(lake, "bad", DAY, plan=PLAN, executor=InProcess()).audit)
     (within, row) = found
     assert within.status == "evaluated", within.reason
-    assert (row.verdict, row.reason_code) == ("not_evaluable", "too_large")
+    assert (row.status, row.detail) == ("not_evaluable", "too_large")
     assert "has 22 row groups, more than the 20 that are read" in row.reason
 
 
@@ -232,7 +232,7 @@ def test_a_footer_of_more_rows_than_any_file_has_is_refused(lake: Lake, rows: in
     path.write_bytes(content[:footer] + forged + len(forged).to_bytes(4, "little") + b"PAR1")
     begin = time.monotonic()
     row = audit(lake)
-    assert (row.status, row.reason_code) == ("not_evaluable", "too_large"), row.reason
+    assert (row.status, row.detail) == ("not_evaluable", "too_large"), row.reason
     assert time.monotonic() - begin < 60.0
 
 
@@ -336,7 +336,7 @@ def test_a_footer_that_says_it_has_gigabytes_is_not_read(lake: Lake) -> None:
         file.write(b"\xf0\xff\xff\xffPAR1"[-8:])
     begin = time.monotonic()
     found = audit(lake)
-    assert (found.reason_code, "are read" in found.reason) == ("too_large", True), found.reason
+    assert (found.detail, "are read" in found.reason) == ("too_large", True), found.reason
     assert time.monotonic() - begin < 20.0
 
 

@@ -57,7 +57,7 @@ def test_a_link_out_of_the_lake_is_refused(
     assert audit(lake).status == "evaluated"
     move_out(part(lake), lake)
     row = audit(lake)
-    assert (row.status, row.reason_code) == ("not_evaluable", "path_outside")
+    assert (row.status, row.detail) == ("not_evaluable", "path_outside")
     assert "a link out of the lake" in row.reason
 
 
@@ -80,7 +80,7 @@ def test_a_link_that_leads_nowhere_or_to_itself_is_no_file(lake: Lake) -> None:
     for target in ("nowhere.json", "manifest.json"):
         file.unlink()
         file.symlink_to(target)
-        assert audit(lake).reason_code in {"manifest_invalid", "path_outside"}
+        assert audit(lake).detail in {"manifest_invalid", "path_outside"}
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "model.cbm"])
@@ -88,10 +88,10 @@ def test_a_pipe_or_a_folder_in_the_place_of_a_file_does_not_hang(lake: Lake, nam
     file = model_path(lake, "bad") / name
     file.unlink()
     os.mkfifo(file)
-    assert audit(lake).reason_code == "path_outside"
+    assert audit(lake).detail == "path_outside"
     file.unlink()
     file.mkdir()
-    assert audit(lake).reason_code == "path_outside"
+    assert audit(lake).detail == "path_outside"
 
 
 def test_a_pipe_among_the_labels_is_no_label_file(lake: Lake) -> None:
@@ -105,14 +105,14 @@ def test_a_pipe_among_the_labels_is_no_label_file(lake: Lake) -> None:
 def test_a_manifest_names_only_a_file_beside_it(lake: Lake, name: str) -> None:
     edit_manifest(lake, "bad", DAY, file=name)
     row = audit(lake)
-    assert (row.reason_code, "at file" in row.reason) == ("manifest_invalid", True)
+    assert (row.detail, "at file" in row.reason) == ("manifest_invalid", True)
 
 
 @pytest.mark.parametrize("name", ["../models", "/etc", "a/b", "..", "a\\b", "a\0"])
 def test_a_manifest_names_only_a_dataset_below_labels(lake: Lake, name: str) -> None:
     for day in (EVE, DAY):
         edit_manifest(lake, "bad", day, dataset=name)
-    assert audit(lake).reason_code == "name_invalid"
+    assert audit(lake).detail == "name_invalid"
 
 
 def test_folders_stay_below_the_lake_for_every_name() -> None:
@@ -127,7 +127,7 @@ def test_a_day_that_is_a_link_to_another_day_is_refused(tmp_path: pathlib.Path) 
     shutil.rmtree(folder)
     folder.symlink_to(label_path(lake, "flights", EVE).parent)
     row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
-    assert (row.status, row.reason_code) == ("not_evaluable", "path_outside"), row.reason
+    assert (row.status, row.detail) == ("not_evaluable", "path_outside"), row.reason
 
 
 @pytest.mark.parametrize(

@@ -221,5 +221,5 @@ def test_an_answer_about_a_model_that_is_none_is_that_models_alone(
     lake = small_lake(tmp_path, days=(EVE, DAY))
     monkeypatch.setattr(model_sandbox, "_contained", lambda _: lambda _: answer)
     found = run_audit(lake, "good", DAY, plan=Plan(repetitions=4), executor=InProcess()).audit
-    assert (found.status, found.reason_code) == ("not_evaluable", "checkpoint_invalid")
+    assert (found.status, found.detail) == ("not_evaluable", "checkpoint_invalid")
     assert "cannot be read: CatBoost's reader gave an answer that is none" in found.reason

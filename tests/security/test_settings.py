@@ -110,7 +110,7 @@ def test_a_delta_that_arithmetic_cannot_hold_is_no_declaration(tmp_path: pathlib
     lake = small_lake(tmp_path / "lake")
     edit_manifest(lake, "good", DAY, privacy=declared(0.5, delta=5e-324))
     row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
-    assert (row.verdict, row.reason_code) == ("not_evaluable", "manifest_invalid"), row.reason
+    assert (row.status, row.detail) == ("not_evaluable", "manifest_invalid"), row.reason
     assert "delta 4.94066e-324 is above 0 and below 1e-100: write 0" in row.reason
 
 

@@ -72,12 +72,12 @@ def test_what_writers_leave_behind_is_not_told(lake: Lake) -> None:
 def test_names_of_unread_files_are_few_short_and_plain(lake: Lake) -> None:
     folder = label_path(lake, "flights").parent
     for number in range(5):
-        name = f"{number}\x1b[2J\nverdict=consistent" + "x" * 200
+        name = f"{number}\x1b[2J\nverdict=not_refuted" + "x" * 200
         (folder / name).write_bytes(bytes(50_000 + number))
     said = audited(lake).reason
     assert "\x1b" not in said
     assert "\n" not in said
-    assert said.count("verdict=consistent") == 3
+    assert said.count("verdict=not_refuted") == 3
     assert " and 2 more." in said
     assert "x" * 80 not in said
 
@@ -156,7 +156,7 @@ def test_a_link_in_a_days_folder_lets_no_row_count_twice(
     """A circle gave each file 40 names, and the rows of innocents 40 times their weight."""
     linked(label_path(lake, "flights").parent)
     row = audited(lake)
-    assert (row.status, row.reason_code) == ("not_evaluable", "path_outside"), row.reason
+    assert (row.status, row.detail) == ("not_evaluable", "path_outside"), row.reason
     assert "rows could be read several times" in row.reason
 
 

@@ -86,5 +86,5 @@ def audit(
 
 def refused(given: InPlace, code: str, **more: Any) -> str:
     row = audit(given, **more).audit
-    assert (row.status, row.reason_code) == ("not_evaluable", code), row.reason
+    assert (row.status, row.detail) == ("not_evaluable", code), row.reason
     return row.reason

@@ -33,7 +33,7 @@ RELAXATIONS = Paper(
             "Definition 3.1",
             "individual and group individual differential privacy",
             "mechanisms.KLaplace",
-            "claimed, never believed: a manifest that declares it is `not_a_guarantee`",
+            "claimed, never believed: a manifest that declares it is `declaration_empty`",
             (
                 f"{_SENSITIVITY}test_definitions",
                 f"{_NO_GUARANTEE}test_a_relaxation_is_no_guarantee_whatever_it_declares",

@@ -1,10 +1,11 @@
 """Reference pages that are made from the code: `python -m tests.support.reference_pages`.
 
 Commands and their options come from the command line itself, settings from the template that
-`privaudit init` writes, verdicts and reasons from their enumerations, and the Python names from
-`privcore`. A test fails when a page is not up to date.
+`privaudit init` writes, verdicts and reasons from their enumerations and steps, and the Python
+names from `privcore`. A test fails when a page is not up to date.
 """
 
+import datetime as dt
 import inspect
 import pathlib
 import re
@@ -17,9 +18,10 @@ import typer.main
 import privcore
 from flows.cli import app
 from flows.commands.settings_template import TEMPLATE, _plan_lines
-from flows.next_steps.steps import steps_for
-from flows.report.signs import SIGNS
+from flows.next_steps.gate_decision import CODES
+from flows.next_steps.steps import step_of
 from flows.run.conclusion import exit_code
+from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from workers.exceptions import Reason
 from workers.remark import RemarkKind
 
@@ -28,20 +30,28 @@ This page is for everyone who types or schedules privaudit. After it you know ev
 options and its exit codes. It is made by `make docs` from the command line itself; `privaudit
 COMMAND --help` prints the same.
 
-Every command ends with 0 if all is well and with 1 if something is violated (`check` and `overdue`:
-if something failed or is missing). It ends with 2 if there is no conclusion, 3 after an error, 64
-after wrong usage, and 130 if it was interrupted."""
+Commands that audit or judge end with the codes of [verdicts](verdicts.md). The others end with 0 if
+all is well, 1 if something failed, differs or is missing, 2 if there is no answer, and 3 after an
+error. Every command ends with 64 after wrong usage, and with 130 if it was interrupted."""
 _VERDICTS = """\
 This page is for everyone who reads a verdict or branches on an exit code. After it you know what
-each one means. It is made by `make docs` from the code."""
+each one means, and what to do first. It is made by `make docs` from the code.
+
+A record has tonight's `verdict`, its `reason_code`, a finer word (`detail`) and sentences
+(`reason`). A model's verdict is `verdict_together`, with `reason_code_together`: that of its nights
+together up to its own last record."""
 _CODES = """\
-An unexpected error ends with 3. Of several audits the worst code counts, in the order 3, 1, 2, 0.
-A standing that is `violated` counts as 1, whatever the night says. [Alerts](../how-to/alerts.md)
-lists the events, [before release](../how-to/before-release.md) the codes of `privaudit gate`."""
+Of several models the first of 1, 3, 2, 0 counts; an error of the command itself ends with 3. An
+inconclusive model counts 2 by a doubt or an empty declaration, and 0 by its size alone (2 with
+`--strict`). `gate --accept CODE` takes an inconclusive audit with that reason code for
+`not_refuted`. `show` ends with 0, and with `--exit-code` as `gate`."""
+_REASONS = """\
+`not_refuted` has no reason code. Of several reasons the first in this order counts: an empty
+declaration, a doubt, the size. The last column has the exit code of `run`, `night`, `backfill`."""
 _REMARKS = """\
 Fixed words of the column `remarks`, for what the sentence says beside the verdict. None accuses
-anybody, since an honest night may show each. A doubt is a sign of a mistake that may hide a leak:
-beside one, `consistent` becomes `doubtful`."""
+anybody, since an honest night may show each. A remark with a reason code is a doubt, a sign of a
+mistake that may hide a leak: beside one, no audit is `not_refuted`."""
 _PYTHON = """\
 This page is for notebooks and pipelines that use `privcore`, the mathematics, alone. After it you
 can audit a model without a lake, and know on which names you may rely. It is made by `make docs`.
@@ -117,33 +127,46 @@ This page is for everyone who writes `privaudit.toml`. After it you know every k
 
 def verdicts() -> str:
     """Return the page of verdicts, exit codes and reasons."""
-    lines = [
-        "# Verdicts, exit codes and reasons",
-        "",
-        _VERDICTS,
-        "",
-        "| verdict | meaning | exit code of `run`, `night`, `backfill` |",
-        "| --- | --- | --- |",
-    ]
-    for verdict, sign in sorted(SIGNS.items(), key=lambda pair: pair[1].rank):
-        audit: Any = SimpleNamespace(status="evaluated", verdict=verdict)
-        lines.append(f"| `{verdict}` | {_flat(sign.meaning)} | {exit_code([audit])} |")
+    lines = ["# Verdicts, exit codes and reasons", "", _VERDICTS, ""]
+    lines += ["| verdict | meaning | `run`, `night`, `backfill` | `gate` |"]
+    lines += ["| --- | --- | --- | --- |"]
+    for verdict in Verdict:
+        ends = {
+            exit_code([(verdict, code)])
+            for code in (None, *ReasonCode)
+            if (verdict if code is None else code.verdict) is verdict
+        }
+        codes = " or ".join(map(str, sorted(ends)))
+        lines.append(f"| `{verdict}` | {verdict.meaning} | {codes} | {CODES[verdict]} |")
+    lines += ["", _CODES, "", "## Reasons", "", _REASONS, ""]
+    lines += ["| verdict | `reason_code` | what it means | first step (who) | `detail` | exit |"]
+    lines += ["| --- | --- | --- | --- | --- | --- |", *map(_reason, ReasonCode)]
+    lines += ["", "## Remarks", "", _REMARKS, ""]
+    lines += ["| remark | what it says | `reason_code` |", "| --- | --- | --- |"]
     lines += [
-        "",
-        _CODES,
-        "",
-        "## Reasons of `not_evaluable`",
-        "",
-        "| `reason_code` | what to try first |",
-        "| --- | --- |",
+        f"| `{kind}` | {kind.meaning} | {f'`{kind.code}`' if kind.code else ''} |"
+        for kind in RemarkKind
     ]
-    for reason in sorted(Reason):
-        first = steps_for(reason)[0]
-        lines.append(f"| `{reason}` | {_flat(first.text)} ({first.role}) |")
-    lines += ["", "## Remarks", "", _REMARKS, "", "| remark | what it says | a doubt |"]
-    lines.append("| --- | --- | --- |")
-    lines += [f"| `{kind}` | {kind.meaning} | {'yes' * kind.is_doubt} |" for kind in RemarkKind]
     return "\n".join(lines) + "\n"
+
+
+def _reason(code: ReasonCode) -> str:
+    """Return the row of a reason."""
+    row: Any = SimpleNamespace(
+        audit_id="AUDIT_ID",
+        model="MODEL",
+        day=dt.date(2026, 3, 2),
+        holdout_needed=None,
+        control_records=None,
+        decoy_records=None,
+    )
+    step = step_of(code, row)
+    finer = ", ".join(f"`{word}`" for word in (*Reason, *RemarkKind) if word.code is code)
+    end = exit_code([(code.verdict, code)])
+    return (
+        f"| `{code.verdict}` | `{code}` | {code.meaning} | {_flat(step.text)} ({step.role}) "
+        f"| {finer} | {end} |"
+    )
 
 
 def python() -> str:

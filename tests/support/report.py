@@ -6,7 +6,6 @@ from typing import Any
 
 import polars as pl
 
-from flows.report.history import AuditedNight
 from flows.report.report_rows import Tables
 from privcore.lower_bounds.verdicts import Verdict
 from workers.warehouse.schema import (
@@ -18,6 +17,7 @@ from workers.warehouse.schema import (
 )
 from workers.warehouse.table_row import TableRow
 from workers.warehouse.tables import arrow_schema
+from workers.warehouse.with_windows import AuditedNight
 
 FIRST = dt.date(2013, 2, 1)
 FRACTIONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -28,6 +28,8 @@ FIGURES = {
     "epsilon_paper": 2.61,
     "epsilon_if_proxy_right": 1.02,
     "control_epsilon_if_proxy_right": 0.12,
+    "sees_from": 1.9,
+    "sees_from_together": 1.3,
     "epsilon_standing": 1.1,
     "epsilon_ceiling": 4.671,
     "epsilon_game": 0.64,
@@ -39,6 +41,14 @@ FIGURES = {
     "target_log_loss": 0.402,
     "proxy_log_loss": 0.431,
     "claim_pvalue": 0.2,
+}
+
+CODES = {
+    Verdict.VIOLATED: "this_night",
+    Verdict.FAILED: "labels_missing",
+    Verdict.INCONCLUSIVE: "few_held_out",
+    Verdict.NOT_REFUTED: None,
+    Verdict.UNDECLARED: "nothing_declared",
 }
 
 
@@ -69,6 +79,8 @@ def record(
         "recorded_at": dt.datetime(2013, 2, 2, 2, 0, tzinfo=dt.UTC) + dt.timedelta(days=offset),
         "status": "evaluated",
         "verdict": verdict,
+        "reason_code": CODES[verdict],
+        "reason_code_together": CODES[verdict],
         "reason": "a reason",
         "secret": "label",
         "dataset": "flights",
@@ -81,8 +93,9 @@ def record(
         "plan": "{}",
         **FIGURES,
     }
-    if verdict is Verdict.NOT_EVALUABLE:
-        values |= dict.fromkeys(FIGURES) | {"status": "not_evaluable", "reason_code": "no_labels"}
+    if verdict is Verdict.FAILED:
+        values |= dict.fromkeys(FIGURES) | {"status": "not_evaluable"}
+    values |= {"verdict_together": verdict, "nights_together": offset + 1}
     return AuditedNight(**values | changes)
 
 
@@ -97,7 +110,7 @@ def three_models(days: int) -> list[AuditedNight]:
         broken = {"epsilon_declared": 0.5} | declared
         rows += [
             record("delays-plain", offset, **bound | storm),
-            record("delays-private", offset, Verdict.CONSISTENT, **bound | private | storm),
+            record("delays-private", offset, Verdict.NOT_REFUTED, **bound | private | storm),
             record("delays-broken", offset, Verdict.VIOLATED, **bound | broken | storm),
         ]
     return rows

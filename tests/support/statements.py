@@ -5,9 +5,10 @@ import hashlib
 from fractions import Fraction
 from typing import Any
 
+from privcore.lower_bounds.verdicts import Verdict
 from privcore.publication import NoisyWealth
 from privcore.publication.statement import DOUBTFUL
-from workers.publication.statement_row import PublicVerdict, Statement
+from workers.publication.statement_row import Statement, verdict_of
 from workers.versions import METHOD_VERSION
 
 PUBLISHED = dt.datetime(2026, 11, 2, 4, 30, tzinfo=dt.UTC)
@@ -24,9 +25,6 @@ def statement(
     each = Fraction(1, 20)
     wealth = NoisyWealth(each, 0.02, evidence), NoisyWealth(each, 0.02, premises)
     pvalue, premises_pvalue = wealth[0].pvalue(0.05), wealth[1].pvalue(DOUBTFUL)
-    verdict = PublicVerdict.VIOLATED if pvalue <= 0.05 else PublicVerdict.NOT_REFUTED
-    if premises_pvalue <= DOUBTFUL:
-        verdict = PublicVerdict.DOUBTFUL
     columns = {
         "statement_id": digest(f"statement {number}")[:32],
         "published_at": PUBLISHED + dt.timedelta(minutes=number),
@@ -51,16 +49,19 @@ def statement(
         "records": 15000,
         "control_records": 5000,
         "epsilon_ceiling": 4.1,
-        "epsilon_detectable": 1.2,
+        "sees_from": 1.2,
         "epsilon_public": 0.1,
         "evidence_gap": 0.02,
         "evidence_price": 0.0,
         "evidence_figure": evidence,
         "premises_gap": 0.02,
         "premises_figure": premises,
-        "verdict": verdict,
+        "declaration_empty": False,
+        "verdict": Verdict.INCONCLUSIVE,
         "pvalue": pvalue,
         "log_evalue": wealth[0].log_evalue,
         "premises_pvalue": premises_pvalue,
     }
-    return Statement(**columns | changed)
+    made = Statement(**columns | changed)
+    verdict = changed.get("verdict", verdict_of(made, made.figures))
+    return made.model_copy(update={"verdict": Verdict(verdict)})

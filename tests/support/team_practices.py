@@ -5,6 +5,7 @@ with the features as context, `privaudit run` on LightGBM checkpoints in a lake,
 """
 
 import contextlib
+import math
 import pathlib
 import tempfile
 from collections.abc import Iterator
@@ -33,13 +34,13 @@ class Answer:
 
     Attributes:
         verdict: of the audit.
-        code: why there is none; None where there is one.
+        reason_code: why, in a fixed word; None for `not_refuted`.
         reason: the whole sentence.
         epsilon_lower: the bound; None where there is none.
     """
 
     verdict: str
-    code: str | None
+    reason_code: str | None
     reason: str
     epsilon_lower: float | None
 
@@ -50,7 +51,7 @@ class Answer:
 
     def __str__(self) -> str:
         """Return the verdict or why there is none, and the remarks."""
-        return ", ".join((self.code or self.verdict, *self.remarks))
+        return ", ".join((self.reason_code or self.verdict, *self.remarks))
 
 
 _REMARKS = {
@@ -156,7 +157,5 @@ def _in_notebook(day: TeamDay, way: str) -> Answer:
         said = (two_columns(rows[name].to_numpy()) for name in ("p_today", "p_yesterday"))
         arms.append(Arm(*said, rows["clicked"].to_numpy(), context))
     found = audit_probabilities(arms[0], arms[1], epsilon_declared=day.epsilon)
-    refused = found.verdict == "not_evaluable"
-    together = "are in one arm, and their labels agree" in found.reason
-    code = ("held_out_together" if together else "arms_differ") if refused else None
-    return Answer(str(found.verdict), code, found.reason, None if refused else found.epsilon_lower)
+    lower = None if math.isnan(found.epsilon_lower) else found.epsilon_lower
+    return Answer(found.verdict, found.reason_code, found.reason, lower)

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from privcore.lower_bounds.secret import Secret
+from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from privcore.lower_bounds.windows import WINDOW_EPSILONS
 from tests.support.lake import DAY, PLAN
 from workers.warehouse.record_digest import seal
@@ -37,6 +38,12 @@ INPUTS = {
     "proxy_sha256": "d" * 64,
 }
 """What a record of an audit of checkpoints says of its inputs."""
+_CODES = {
+    Verdict.VIOLATED: ReasonCode.THIS_NIGHT,
+    Verdict.INCONCLUSIVE: ReasonCode.FEW_HELD_OUT,
+    Verdict.UNDECLARED: ReasonCode.NOTHING_DECLARED,
+}
+"""Reasons of verdicts, where a test names none."""
 START = dt.datetime(2026, 4, 1, tzinfo=dt.UTC)
 
 
@@ -60,8 +67,9 @@ def failed(model: str, day: dt.date, *, hour: int = 0, reason: str = "None.") ->
         day=day,
         recorded_at=START + dt.timedelta(hours=hour),
         status=Status.NOT_EVALUABLE,
-        verdict="not_evaluable",
-        reason_code="missing_labels",
+        verdict="failed",
+        reason_code="labels_missing",
+        detail="missing_labels",
         reason=reason,
         secret=str(Secret.LABEL),
         plan=PLAN.model_dump_json(),
@@ -77,17 +85,20 @@ def evaluated(model: str, day: dt.date, *, hour: int = 0, **changes: Any) -> Aud
         "day": day,
         "recorded_at": START + dt.timedelta(hours=hour),
         "status": Status.EVALUATED,
-        "verdict": "consistent",
+        "verdict": "not_refuted",
         "reason": "Fine.",
         "secret": "label",
         "records": 1000,
         "significance": 0.05,
         "epsilon_lower": 0.25,
         "epsilon_declared": 0.5,
+        "epsilon_ceiling": 3.0,
+        "sees_from": 0.9,
         "best_fraction": 0.1,
         "claim_pvalue": 0.25,
         "plan": PLAN.model_dump_json(),
-    }
+    } | changes
+    row.setdefault("reason_code", _CODES.get(row["verdict"]))
     bound = BoundRow(
         **identity,
         arm="audit",
@@ -116,7 +127,7 @@ def evaluated(model: str, day: dt.date, *, hour: int = 0, **changes: Any) -> Aud
         **identity, guarantee="declared", quantity="success_bound", value=0.5, source="A theorem."
     )
     other = promise.model_copy(update={"quantity": "leaked_bits", "value": 0.0, "achieved": 0.0})
-    audit = AuditRow(**identity | row | changes)
+    audit = AuditRow(**identity | row)
     return AuditRecord(audit=audit, bounds=(bound,), wealth=(wealth,), promises=(promise, other))
 
 

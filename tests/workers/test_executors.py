@@ -153,7 +153,7 @@ def test_bad_input_found_by_a_ray_worker_ends_as_the_same_record(
     pq.write_table(rows.to_arrow(), second, row_group_size=100)
     here = audited(bad, InProcess())
     there = audited(bad, on_workers)
-    assert there.audit.reason_code == "feature_invalid"
+    assert there.audit.detail == "feature_invalid"
     assert figures(there) == figures(here)
 
 

@@ -21,7 +21,7 @@ def test_doubts_are_told_from_what_honest_teams_do_and_from_words_that_are_none(
 
 
 def test_nine_remarks_are_doubts_and_nine_are_not() -> None:
-    assert sum(kind.is_doubt for kind in RemarkKind) == 9
+    assert sum(kind.code is not None for kind in RemarkKind) == 9
     assert len(RemarkKind) == 18
 
 

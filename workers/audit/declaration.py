@@ -9,6 +9,7 @@ import unicodedata
 
 from privcore.guarantees import ApproxDP, Family, Gaussian, PureDP, Relation
 from privcore.lower_bounds import Claim, Secret, says_nothing
+from privcore.lower_bounds.verdicts import ReasonCode
 from workers.lake.manifest import POLICY, LabelState, Privacy, PrivatisedBy, guarantee_of
 from workers.plan import Plan
 from workers.scan.partial_results import PartialResult
@@ -101,10 +102,12 @@ def claim_of(privacy: Privacy | None, plan: Plan) -> Claim:
     )
 
 
-def says_nothing_of(source: Source, privacy: Privacy | None, plan: Plan, records: int) -> str:
-    """Return why the owner's declaration says nothing, or ""; policy sets its own delta."""
+def says_nothing_of(
+    source: Source, privacy: Privacy | None, plan: Plan, records: int
+) -> tuple[ReasonCode, str] | None:
+    """Return why the owner's declaration says nothing, or None; policy sets its own delta."""
     if privacy is None or source.privacy is None:
-        return ""
+        return None
     return says_nothing(
         privacy.epsilon,
         privacy.delta,

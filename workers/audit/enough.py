@@ -135,7 +135,7 @@ def _check_units_in_both_splits(tallies: Tallies, game: Game, result: PartialRes
             f"left to compare with: {advice}",
         )
     raise NotEvaluableError(
-        Reason.TOO_FEW_RECORDS,
+        Reason.TOO_FEW_HELD_OUT,
         f"{both:,} of the holdout's {both + control:,} persons have rows in training too, which "
         f"leaves {control:,}, fewer than minimum_control_records, {plan.minimum_control_records}: "
         f"{advice}",
@@ -160,13 +160,13 @@ def _check_records(tallies: Tallies, plan: Plan, advice: str) -> None:
         )
     if control < plan.minimum_control_records:
         raise NotEvaluableError(
-            Reason.TOO_FEW_RECORDS,
+            Reason.TOO_FEW_HELD_OUT,
             f"{control} holdout records are fewer than minimum_control_records, "
             f"{plan.minimum_control_records}. {advice}",
         )
     if not (tallies.game.records and tallies.control_game.records):
         raise NotEvaluableError(
-            Reason.TOO_FEW_RECORDS,
+            Reason.TOO_FEW_HELD_OUT,
             "No training record has a holdout record whose label is about as likely under the "
             "proxy, so no pair can be made: hold out more records.",
         )

@@ -23,6 +23,7 @@ from workers.audit.declaration import claim_of, held_against
 from workers.audit.enough import check_scanned, countable
 from workers.audit.exact_statement import with_statement
 from workers.audit.hints import hints_of
+from workers.audit.judge import Grounds
 from workers.audit.label_state import check_privatised, label_column_holds
 from workers.audit.record import (
     Inputs,
@@ -153,8 +154,7 @@ def failure_record(request: Request, day: dt.date, error: BaseException) -> Audi
         request.model,
         day,
         plan=request.plan,
-        status=Status.NOT_EVALUABLE,
-        reason_code=error.reason,
+        why=error.reason,
         reason=str(error),
         source=None if request.external_inputs is None else request.external_inputs.to_json(),
     )
@@ -184,15 +184,16 @@ def _evaluated(
         check_privatised(inputs.source, tallies, plan)
     holds = label_column_holds(inputs.source, tallies, plan)
     hints = hints_of(inputs.source, tallies, evidence, holds, privacy=privacy, plan=plan)
-    return evaluated_record(
-        read,
+    grounds = Grounds(
+        inputs.source,
+        plan,
+        privacy,
         evidence,
         result,
-        plan=plan,
-        arms=checked.arms,
-        label_column_holds=holds,
-        hints=(*unread_rows(partition), *trained_rows(inputs.source, result), *hints),
+        checked.arms,
+        (*unread_rows(partition), *trained_rows(inputs.source, result), *hints),
     )
+    return evaluated_record(read, grounds, label_column_holds=holds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,13 +286,13 @@ def _check_decoys(source: Source, tallies: Tallies, result: PartialResult, plan:
         )
     if not tallies.decoys.records:
         raise NotEvaluableError(
-            Reason.TOO_FEW_RECORDS,
+            Reason.TOO_FEW_HELD_OUT,
             f"No training record has two different labels in {source.label.column!r} and "
             f"{source.decoys.column!r}: draw more decoys.",
         )
     if tallies.decoys.records < plan.minimum_control_records:
         raise NotEvaluableError(
-            Reason.TOO_FEW_RECORDS,
+            Reason.TOO_FEW_HELD_OUT,
             f"{tallies.decoys.records} decoys with two different labels are fewer than "
             f"minimum_control_records, {plan.minimum_control_records}: draw more decoys, or leave "
             "them out of the manifest.",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privcore.attacks import ArmsComparison, SliceTallies, generator
 from privcore.exceptions import AuditError
@@ -16,23 +17,17 @@ from privcore.lower_bounds import (
     Claim,
     Evidence,
     Grid,
-    Night,
     Secret,
-    Verdict,
-    doubted,
-    not_a_guarantee,
-    privatised,
     read_evidence,
-    verdict,
 )
-from workers.audit.declaration import held_against, other_unit, says_nothing_of
+from privcore.lower_bounds.verdicts import ReasonCode
+from workers.audit.declaration import held_against
+from workers.audit.judge import Grounds, judged
 from workers.audit.record_promises import promise_rows
-from workers.audit.remarks import holdout_untested, remarks_of, what_played
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
-from workers.lake.manifest import Privacy, PrivatisedBy, guarantee_of
+from workers.lake.manifest import Privacy
 from workers.plan import Plan
-from workers.remark import Remark, RemarkKind, remarked
 from workers.scan.partial_results import MAXIMUM_SLICES, PartialResult
 from workers.sources.source import Source
 from workers.versions import CODE_VERSION, METHOD_VERSION
@@ -107,18 +102,10 @@ class Inputs:
 
 
 def evaluated_record(
-    inputs: Inputs,
-    evidence: Evidence,
-    result: PartialResult,
-    *,
-    plan: Plan,
-    label_column_holds: LabelColumnHolds | None = None,
-    arms: ArmsComparison | None = None,
-    hints: tuple[Remark, ...] = (),
+    inputs: Inputs, grounds: Grounds, *, label_column_holds: LabelColumnHolds | None = None
 ) -> AuditRecord:
-    """Return the record of an audit that came to figures; its reason ends with the `hints`."""
-    source = inputs.source
-    privacy = held_against(source, plan, result)
+    """Return the record of an audit that came to figures."""
+    source, plan, evidence, result = inputs.source, grounds.plan, grounds.evidence, grounds.result
     audit_id = _digest(source.model, source.day, plan, inputs.digests())
     identity = _identity(audit_id, plan, inputs)
     slices, suppressed = slice_rows(
@@ -128,22 +115,22 @@ def evaluated_record(
         claim=evidence.claim,
         model=source.model,
         day=str(source.day),
-        proxy_doubtful=(arms is not None and arms.doubtful) or evidence.misled,
+        proxy_doubtful=grounds.proxy_doubtful,
     )
     return AuditRecord(
         audit=_audit_row(
             inputs,
-            evidence,
-            result,
+            grounds,
             identity | {"suppressed_slices": suppressed, "label_column_holds": label_column_holds},
-            plan=plan,
-            arms=arms,
-            hints=hints,
         ),
         bounds=bound_rows(evidence, identity),
-        wealth=(wealth_row(evidence, identity, result, source=source, plan=plan, privacy=privacy),),
+        wealth=(
+            wealth_row(
+                evidence, identity, result, source=source, plan=plan, privacy=grounds.privacy
+            ),
+        ),
         promises=promise_rows(
-            privacy,
+            grounds.privacy,
             identity,
             epsilon_accounted=inputs.epsilon_accounted,
             game=evidence.game,
@@ -158,18 +145,11 @@ def evaluated_record(
     )
 
 
-def _audit_row(
-    inputs: Inputs,
-    evidence: Evidence,
-    result: PartialResult,
-    known: dict[str, Any],
-    *,
-    plan: Plan,
-    arms: ArmsComparison | None,
-    hints: tuple[Remark, ...],
-) -> AuditRow:
+def _audit_row(inputs: Inputs, grounds: Grounds, known: dict[str, Any]) -> AuditRow:
     """Return the audit's own row; `known` are its columns that are known already."""
     source, digests = inputs.source, inputs.source.digests()
+    plan, evidence, result = grounds.plan, grounds.evidence, grounds.result
+    found, remarks = judged(grounds)
     game, control, paired = evidence.game, evidence.control_game, plan.secret is Secret.MEMBERSHIP
     losses = result.fidelity.mean_log_loss().tolist()
     return AuditRow(
@@ -178,12 +158,16 @@ def _audit_row(
         day=source.day,
         recorded_at=_now(),
         status=Status.EVALUATED,
-        **_said_of(inputs, evidence, result, plan=plan, arms=arms, hints=hints),
+        verdict=found.verdict,
+        reason_code=found.code,
+        detail=found.detail,
+        reason=found.reason,
+        remarks=remarks,
         **source.facts,
         secret=plan.secret_name,
         label_days=source.days if plan.days > 1 else None,
         privacy_unit=plan.privacy_unit,
-        **_assumed(arms, evidence, result),
+        **_assumed(grounds.arms, evidence, result),
         records=evidence.records,
         control_records=evidence.control_records if paired else control.records,
         excluded_records=result.excluded_records + result.bad.total,
@@ -210,66 +194,10 @@ def _audit_row(
         control_epsilon_ceiling=control.epsilon_ceiling,
         target_log_loss=losses[0],
         proxy_log_loss=losses[1],
-        **_declaration(inputs, held_against(source, plan, result)),
+        **_declaration(inputs, grounds.privacy),
         plan=plan.model_dump_json(),
         target_manifest_sha256=digests.target_manifest,
         proxy_manifest_sha256=digests.proxy_manifest,
-    )
-
-
-def _said_of(
-    inputs: Inputs,
-    evidence: Evidence,
-    result: PartialResult,
-    *,
-    plan: Plan,
-    arms: ArmsComparison | None,
-    hints: tuple[Remark, ...],
-) -> dict[str, Any]:
-    """Return the verdict, its sentence and what that remarks on, as columns."""
-    source = inputs.source
-    held_back = "" if arms is None else arms.doubt_sentence
-    concluded = _concluded(source, evidence, plan, result, held_back)
-    untested = holdout_untested(source, result) if concluded[0] is Verdict.CONSISTENT else ""
-    remarks = (
-        *remarked(RemarkKind.HOLDOUT_UNTESTED, untested),
-        *remarks_of(evidence, result, source, plan),
-        *hints,
-    )
-    # Classes in another order make other signs, too.
-    first = sorted(remarks, key=lambda each: each.kind is not RemarkKind.CLASSES_EXCHANGED)
-    doubts, notes = (
-        [(str(each.kind), each.sentence) for each in first if each.kind.is_doubt is doubt]
-        for doubt in (True, False)
-    )
-    conclusion, reason = doubted(evidence, *concluded, doubts=doubts, notes=notes)
-    played = what_played(evidence, result, source, plan)
-    return {
-        "verdict": conclusion,
-        "reason": " ".join(filter(None, (reason, played))),
-        "remarks": tuple(dict.fromkeys(each.kind for each in remarks)),
-    }
-
-
-def _concluded(
-    source: Source, evidence: Evidence, plan: Plan, result: PartialResult, held_back: str
-) -> tuple[Verdict, str]:
-    """Return the verdict and its sentences."""
-    rows = result.training_rows(evidence.records)
-    if isinstance(source.label_state, PrivatisedBy):
-        if told := says_nothing_of(source, guarantee_of(source.privacy), plan, rows):
-            return Verdict.VACUOUS, told
-        return privatised(evidence, source.label_state.privatised_by.name)
-    if source.privacy and not guarantee_of(source.privacy):
-        return not_a_guarantee(evidence, source.privacy.definition)
-    privacy = held_against(source, plan, result)
-    return verdict(
-        evidence,
-        epsilon_declared=privacy.epsilon if privacy else None,
-        by_policy=source.privacy is None,
-        undeclared=other_unit(source, plan, result),
-        vacuous=says_nothing_of(source, privacy, plan, rows),
-        held_back=held_back,
     )
 
 
@@ -298,7 +226,7 @@ def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
         + OF_DAYS * (plan.days > 1)
         + OF_OTHER_LABELS * bool(plan.other_labels),
         "decoy_records": evidence.decoy_records,
-        "epsilon_detectable": power.sees_from if power else None,
+        "sees_from": power.sees_from if power else None,
         "holdout_needed": power.holdout_needed if power else None,
     }
 
@@ -353,12 +281,14 @@ def failed_record(
     day: dt.date,
     *,
     plan: Plan,
-    status: Status,
-    reason_code: str,
+    why: Reason | str,
     reason: str,
     source: str | None = None,
 ) -> AuditRecord:
-    """Return the record of an audit that came to no figures."""
+    """Return the record of an audit that came to no figures, by an error's name or a fixed word."""
+    status, code = Status.ERROR, ReasonCode.NOT_RUN
+    if isinstance(why, Reason):
+        status, code = Status.NOT_EVALUABLE, why.code
     if len(reason) > limits.REASON_CHARACTERS:
         reason = f"{reason[: limits.REASON_CHARACTERS]}..."
     audit_id = _digest(model, day, plan, {"status": status, "reason": reason})
@@ -369,8 +299,9 @@ def failed_record(
         secret=plan.secret_name,
         recorded_at=_now(),
         status=status,
-        verdict=Verdict.NOT_EVALUABLE,
-        reason_code=reason_code,
+        verdict=code.verdict,
+        reason_code=code,
+        detail=why,
         reason=reason,
         source=source,
         plan=plan.model_dump_json(),
@@ -389,8 +320,7 @@ def error_record(model: str, day: dt.date, *, plan: Plan, error: BaseException) 
         model,
         day,
         plan=plan,
-        status=Status.ERROR,
-        reason_code=kind,
+        why=kind,
         reason=f"The audit ended with {kind}: {what}",
     )
 
@@ -453,6 +383,7 @@ def wealth_row(
     """Return what this night adds to the windows of nights and to the standing."""
     same = evidence.standing_night is evidence.window_night
     claimed = evidence.claimed_night
+    imagined = evidence.power.imagined if evidence.power else None
     return WealthRow(
         **identity,
         model=source.model,
@@ -465,17 +396,19 @@ def wealth_row(
         epsilon_declared=privacy.epsilon if privacy else None,
         labels_recur=plan.nights_share_labels,
         holdout_sketch=result.holdout.text(),
-        window_log_wealth=_flat(evidence.window_night),
+        window_log_wealth=_flat(evidence.window_night.log_wealth),
         window_price=evidence.window_night.price,
         ceiling_log_wealth=tuple(evidence.window_ceiling.tolist()),
-        standing_log_wealth=None if same else _flat(evidence.standing_night),
+        standing_log_wealth=None if same else _flat(evidence.standing_night.log_wealth),
         standing_price=evidence.standing_night.price,
         claimed_log_wealth=None if claimed is None else tuple(claimed.log_wealth.tolist()),
+        imagined_mean=None if imagined is None else _flat(imagined.mean),
+        imagined_variance=None if imagined is None else _flat(imagined.variance),
     )
 
 
-def _flat(night: Night) -> tuple[float, ...]:
-    return tuple(night.log_wealth.ravel().tolist())
+def _flat(values: NDArray[np.float64]) -> tuple[float, ...]:
+    return tuple(values.ravel().tolist())
 
 
 def reliability_rows(result: PartialResult, identity: dict[str, Any]) -> tuple[ReliabilityRow, ...]:

@@ -75,7 +75,7 @@ def rehearse(lake: Lake, day: dt.date, request: Request, *, whole: bool = False)
         ((record,),) = run_batches(lake, day, [request], executor=InProcess())
         audit = record.audit
         if audit.status is not Status.EVALUATED:
-            raise NotEvaluableError(Reason(audit.reason_code or Reason.DEADLINE), audit.reason)
+            raise NotEvaluableError(Reason(audit.detail or Reason.DEADLINE), audit.reason)
         counts = audit.records or 0, audit.control_records or 0
     return Rehearsal(
         *counts,

@@ -93,7 +93,7 @@ def replaying(
     audit = record.audit
     if audit.status is not Status.EVALUATED:
         raise TerminalError(
-            f"The audit of {audit.model} for {audit.day} came to no figures ({audit.reason_code}): "
+            f"The audit of {audit.model} for {audit.day} came to no figures ({audit.detail}): "
             "there is nothing to ask it."
         )
     request = stored_request(audit, digest_key)

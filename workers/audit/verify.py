@@ -10,12 +10,12 @@ import polars as pl
 from pydantic import ValidationError
 
 from privcore.exceptions import TerminalError
+from privcore.lower_bounds.verdicts import Verdict
 from workers.audit.replay import stored_request
 from workers.audit.run import run_batches
 from workers.executors import Executor
 from workers.lake.layout import Lake
 from workers.plain_text import plain_text
-from workers.remark import same_but_for_doubts
 from workers.sources.scores.supplied import NOT_PINNED, SuppliedScores
 from workers.warehouse.record_digest import plain, record_digest
 from workers.warehouse.schema import AuditRecord, Status
@@ -40,9 +40,12 @@ _NOT_FIGURES = {
     "plan",
     "exploratory",
     "asked_by",
+    "drill",
 }
 _WORDS = {"reason", "remarks", "assumption"}
 """Another version of the code may word them otherwise, or remark on more."""
+_OF_DOUBTS = {"verdict", "reason_code", "detail"}
+"""So may a doubt that it has in addition change these, but where the declaration is refuted."""
 ROUNDING = 1e-9
 """Kinds of processors round logarithms otherwise; what follows from one differs in the twelfth
 decimal or later. No figure means anything in its ninth digit."""
@@ -203,7 +206,7 @@ def _changed_inputs(stored: AuditRecord, again: AuditRecord) -> list[str]:
     """Return the inputs whose digests differ; a record without figures may lack some."""
     if stored.audit.status is not Status.EVALUATED:
         same = plain_text(stored.audit.reason) == again.audit.reason
-        return [] if same else [f"it was {stored.audit.reason_code}, and that has changed"]
+        return [] if same else [f"it was {stored.audit.detail}, and that has changed"]
     return [
         f"{name} is {now}, was {then}"
         for name in INPUTS
@@ -220,10 +223,10 @@ def _differences(stored: AuditRecord, again: AuditRecord, *, altered: bool) -> I
     # An older plan lacks the choices that came later, and so has another id.
     skipped = _NOT_FIGURES | (set() if stored.audit.plan == again.audit.plan else {"audit_id"})
     later = set() if altered else {name for name, value in stored.audit if value is None}
-    both = stored.audit, again.audit
     if stored.audit.code_version != again.audit.code_version:
         later |= _WORDS
-        later |= {"verdict"} if same_but_for_doubts(*(one.verdict for one in both)) else set()
+        verdicts = {stored.audit.verdict, again.audit.verdict}
+        later |= set() if Verdict.VIOLATED in verdicts else _OF_DOUBTS
     yield from _compared("audits", (stored.audit,), (again.audit,), skipped | later)
     for table, part in PARTS.items():
         rows = getattr(stored, part)

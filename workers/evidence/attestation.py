@@ -11,9 +11,9 @@ import datetime as dt
 import hashlib
 from typing import Any
 
+from privcore.lower_bounds.verdicts import Verdict
 from workers.evidence.envelope import canonical_json
-from workers.publication.statement_conclusion import conclusion_of
-from workers.publication.statement_row import PublicVerdict, Statement
+from workers.publication.statement_row import Statement, sentence_of
 from workers.warehouse.schema import AuditRecord
 
 IN_TOTO = "https://in-toto.io/Statement/v1"
@@ -43,20 +43,18 @@ _NOT_TESTED = (
     "Whether the declared mechanism runs as its parameters say.",
 )
 """Subjects that a statement says nothing about."""
+_RESULTS = {
+    Verdict.VIOLATED: "FAILED",
+    Verdict.NOT_REFUTED: "PASSED",
+    Verdict.INCONCLUSIVE: "WARNED",
+}
 _OF_RECORD = "Another attack, which may prove more: a lower bound is not the loss."
 _DISTRIBUTE = "This is an exact record: give it only to people who may read results about labels."
 
 
 def result_of(made: Statement) -> str:
-    """Return PASSED, WARNED or FAILED for a statement.
-
-    FAILED is a refuted declaration. PASSED is one that is not refuted although a false one would
-    probably have been (`Statement.seeing`). WARNED is everything else: an assumption that is
-    doubtful, a declaration that says nothing, or an audit too small.
-    """
-    if made.verdict is PublicVerdict.VIOLATED:
-        return "FAILED"
-    return "PASSED" if made.verdict is PublicVerdict.NOT_REFUTED and made.seeing else "WARNED"
+    """Return a statement's verdict in in-toto's words."""
+    return _RESULTS[made.verdict]
 
 
 def expiry(made: Statement | AuditRecord) -> dt.datetime:
@@ -91,11 +89,11 @@ def attest(made: Statement | AuditRecord) -> bytes:
 def words_of(made: Statement | AuditRecord) -> dict[str, Any]:
     """Return what follows in words: a text, and two lists of texts."""
     if isinstance(made, Statement):
-        words = conclusion_of(made), list(_OF_STATEMENT), list(_NOT_TESTED)
+        words = sentence_of(made), list(_OF_STATEMENT), list(_NOT_TESTED)
     else:
         words = (
             f"{made.audit.reason} {_DISTRIBUTE}",
             [made.audit.assumption] if made.audit.assumption else [],
             [_OF_RECORD],
         )
-    return dict(zip(("conclusion", "assumptions", "not_tested"), words, strict=True))
+    return dict(zip(("verdict", "assumptions", "not_tested"), words, strict=True))

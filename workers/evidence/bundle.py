@@ -34,7 +34,7 @@ from workers.evidence.envelope import (
     sign_payload,
     verified_payload,
 )
-from workers.publication.statement_row import PublicVerdict, Statement, verdict_of
+from workers.publication.statement_row import Statement, verdict_of
 from workers.warehouse.record_digest import record_digest
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.table_row import AS_STORED
@@ -157,14 +157,13 @@ def _without_words(payload: bytes) -> dict[str, Any]:
 
 
 def _follows(made: Statement, method_version: str) -> bool | None:
-    """Return whether a statement's conclusion follows from its figures; None if not known."""
+    """Return whether a statement's verdict follows from its figures; None if not known."""
     if made.method_version != method_version:
         return None
     figures = made.figures
     said = made.pvalue, made.premises_pvalue, made.log_evalue
     again = figures.pvalue, figures.premises_pvalue, figures.evidence.log_evalue
-    vacuous = made.verdict is PublicVerdict.VACUOUS
-    return all(map(_alike, said, again)) and made.verdict is verdict_of(figures, vacuous=vacuous)
+    return all(map(_alike, said, again)) and made.verdict is verdict_of(made, figures)
 
 
 def _alike(said: float | None, again: float | None) -> bool:

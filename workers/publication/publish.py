@@ -75,7 +75,7 @@ def statement_of(exact: ExactStatementRow, key: bytes) -> Statement:
             records=exact.records,
             control=exact.control_records,
             epsilon_ceiling=exact.epsilon_ceiling,
-            epsilon_detectable=exact.epsilon_detectable,
+            sees_from=exact.sees_from,
             evidence=NoisyWealth(
                 each, exact.evidence_gap, exact.evidence_figure, exact.evidence_price
             ),
@@ -92,7 +92,7 @@ def statement_of(exact: ExactStatementRow, key: bytes) -> Statement:
         code_version=CODE_VERSION,
         evidence_figure=made.evidence.figure,
         premises_figure=made.premises.figure,
-        verdict=verdict_of(made, vacuous=exact.vacuous),
+        verdict=verdict_of(exact, made),
         pvalue=made.pvalue,
         log_evalue=made.evidence.log_evalue,
         premises_pvalue=made.premises_pvalue,

@@ -2,14 +2,16 @@
 
 import hashlib
 import json
-from enum import StrEnum
 from fractions import Fraction
+from typing import Literal
 
 from pydantic import Field, ValidationError
 
 from privcore.exceptions import TerminalError
-from privcore.lower_bounds.power import sensitive
+from privcore.lower_bounds.minimum import conclusive
+from privcore.lower_bounds.verdicts import Verdict
 from privcore.publication import NoisyWealth, PublicStatement, exactly
+from privcore.rounding import guarantee, up
 from workers.warehouse.exact_statement_row import StatementFacts
 from workers.warehouse.table_row import Moment
 
@@ -34,13 +36,7 @@ _SHOWN = 60
 """Letters of a strange entry that an error shows."""
 
 
-class PublicVerdict(StrEnum):
-    """Conclusion of a statement."""
-
-    VIOLATED = "violated"
-    NOT_REFUTED = "not_refuted"
-    DOUBTFUL = "doubtful"
-    VACUOUS = "vacuous"
+PublicVerdict = Literal[Verdict.VIOLATED, Verdict.NOT_REFUTED, Verdict.INCONCLUSIVE]
 
 
 class NoStatementError(TerminalError):
@@ -59,7 +55,8 @@ class Statement(StatementFacts):
     evidence_figure: int = Field(description="Its log-wealth in units of gap/64, with noise.")
     premises_figure: int = Field(description="Their log-wealth in units of gap/64, with noise.")
     verdict: PublicVerdict = Field(
-        description="violated; not_refuted; doubtful (what the test assumes is), or vacuous."
+        description="violated; not_refuted; or inconclusive: the declaration says nothing, what "
+        "the test assumes is in doubt, or a false declaration would probably have looked the same."
     )
     pvalue: float = Field(description="Smallest significance at which the claim is refuted.")
     log_evalue: float | None = Field(
@@ -79,15 +76,6 @@ class Statement(StatementFacts):
         return self.model_dump_json()
 
     @property
-    def seeing(self) -> bool:
-        """True if a false declaration would probably have been refuted; no label decides it."""
-        return sensitive(
-            epsilon=self.epsilon_declared,
-            epsilon_ceiling=self.epsilon_ceiling,
-            epsilon_detectable=self.epsilon_detectable,
-        )
-
-    @property
     def figures(self) -> PublicStatement:
         """The statement's figures, from which verdict and p-values follow."""
         each = self.charge / 2
@@ -103,13 +91,52 @@ class Statement(StatementFacts):
         )
 
 
-def verdict_of(figures: PublicStatement, *, vacuous: bool) -> PublicVerdict:
-    """Return what follows from a statement's figures; of a vacuous claim nothing does."""
-    if vacuous:
-        return PublicVerdict.VACUOUS
-    if figures.doubtful:
-        return PublicVerdict.DOUBTFUL
-    return PublicVerdict.VIOLATED if figures.refuted else PublicVerdict.NOT_REFUTED
+def sentence_of(made: Statement) -> str:
+    """Return what a statement says of a model's day."""
+    declared = guarantee(made.epsilon_declared, made.delta_declared)
+    if made.verdict is Verdict.VIOLATED:
+        return (
+            f"The declared {declared} is refuted (p = {up(made.pvalue, decimals=4)}). The "
+            "statement is private for labels, so it holds no figure of the audit itself: people "
+            "who may read the labels find these in the exact record."
+        )
+    if made.declaration_empty:
+        return f"The declared {declared} says nothing of so many records, whatever was audited."
+    if made.figures.doubtful:
+        return (
+            f"What the test assumes is in doubt (p = {up(made.premises_pvalue, decimals=4)}), so "
+            "nothing is concluded: labels of training and holdout records may differ, or an "
+            "earlier model may have seen the holdout."
+        )
+    if made.sees_from is None:
+        seen = "no leak, however large"
+    else:
+        seen = f"a leak from {up(made.sees_from)} on, if every label had shown it"
+    if made.verdict is Verdict.INCONCLUSIVE:
+        return (
+            f"The declared {declared} is not refuted, and a false declaration would probably have "
+            f"looked the same: such an audit would probably have seen {seen}. Nothing is concluded."
+        )
+    return (
+        f"The declared {declared} is not refuted. Such an audit would probably have seen {seen}. "
+        "That is no proof that the guarantee is kept."
+    )
+
+
+def verdict_of(facts: StatementFacts, figures: PublicStatement) -> PublicVerdict:
+    """Return what follows from a statement's facts and figures.
+
+    Nothing follows from an empty declaration or under doubtful assumptions. What is not refuted is
+    `not_refuted` where a false declaration would probably have been refuted: no label decides that.
+    """
+    if facts.declaration_empty or figures.doubtful:
+        return Verdict.INCONCLUSIVE
+    if figures.refuted:
+        return Verdict.VIOLATED
+    seeing = conclusive(
+        facts.epsilon_declared, epsilon_ceiling=facts.epsilon_ceiling, sees_from=facts.sees_from
+    )
+    return Verdict.NOT_REFUTED if seeing else Verdict.INCONCLUSIVE
 
 
 def statement_from(content: str) -> Statement:

@@ -68,13 +68,17 @@ def scope_of(row: AuditRow | Mapping[str, Any]) -> tuple[object, ...]:
 def bound_of(night: Mapping[str, Any]) -> float | None:
     """Return the largest bound by which a night, or all nights up to it, refute the declaration.
 
-    None where neither does. The night has the columns verdict, standing, epsilon_lower and
+    None where neither does. The night has the columns verdict, refuted_together, epsilon_lower and
     epsilon_standing.
     """
+    alone = night["verdict"] == Verdict.VIOLATED
     proved = [
         night[figure] or 0.0
-        for word, figure in (("verdict", "epsilon_lower"), ("standing", "epsilon_standing"))
-        if night[word] == Verdict.VIOLATED
+        for refuted, figure in (
+            (alone, "epsilon_lower"),
+            (night["refuted_together"], "epsilon_standing"),
+        )
+        if refuted
     ]
     return max(proved, default=None)
 

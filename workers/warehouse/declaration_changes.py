@@ -18,7 +18,6 @@ _OTHERWISE = {
     CLASSES: "The label had {was} classes until {until}, and has {now} on {day}: "
     "bounds over several nights begin anew.",
 }
-NOTHING = "nothing"
 _WORDS = {"replace": "replacing", "add_remove": "adding or removing", "simulate": "simulating"}
 
 
@@ -67,11 +66,6 @@ def _manifest_otherwise(before: Mapping[str, Any], now: Mapping[str, Any], colum
     return _OTHERWISE[column].format(was=was, now=is_now, until=before["day"], day=now["day"])
 
 
-def is_withdrawn(change: str) -> bool:
-    """Return whether a change left nothing declared."""
-    return f"and is {NOTHING} on " in change
-
-
 def _compared(night: Mapping[str, Any], name: str) -> Any:
     """Return a part of a declaration; the relation of none is not compared."""
     return None if night["epsilon_declared"] is None else night[name]
@@ -79,7 +73,7 @@ def _compared(night: Mapping[str, Any], name: str) -> Any:
 
 def _worded(night: Mapping[str, Any]) -> str:
     if night["epsilon_declared"] is None:
-        return NOTHING
+        return "nothing"
     delta = night["delta_declared"]
     beside = f" (delta {_every_digit(delta)})" if delta else ""
     return f"{_every_digit(night['epsilon_declared'])}{beside} for {_WORDS[night['neighbors']]}"

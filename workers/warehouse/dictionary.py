@@ -8,7 +8,6 @@ import pathlib
 import tempfile
 from collections.abc import Iterator
 
-from workers.warehouse.night_windows import MEANINGS
 from workers.warehouse.schema import AuditRow
 from workers.warehouse.sql import VIEWS, WINDOWS, query, view_sql
 from workers.warehouse.store import Warehouse
@@ -78,7 +77,7 @@ def document() -> str:
         empty = Warehouse(folder)
         for view in VIEWS:
             lines += _relation(empty, view, *_described(view_sql(view)))
-        lines += _relation(empty, WINDOWS, "Bounds over windows of nights.", MEANINGS)
+        lines += _relation(empty, WINDOWS, "What `audit_nights` says now of current audits.", {})
     return "\n".join(lines).rstrip() + "\n"
 
 

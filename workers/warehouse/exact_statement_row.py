@@ -47,7 +47,7 @@ class StatementFacts(PlainRow):
     """Holdout records in the tables."""
     epsilon_ceiling: float
     """The largest declared epsilon that so many records could refute."""
-    epsilon_detectable: float | None
+    sees_from: float | None
     """About the least leak of every training label that such an audit would have refuted in five of
     six cases. Null where a leak of 12 would not."""
     epsilon_public: float = Field(gt=0.0, allow_inf_nan=False)
@@ -58,6 +58,8 @@ class StatementFacts(PlainRow):
     """Share of the significance that the claim's delta uses up."""
     premises_gap: float
     """Gap of the bets against the test's assumptions, in log-odds."""
+    declaration_empty: bool
+    """Whether the claim allows any loss: no labels could refute it."""
 
 
 class ExactStatementRow(TableRow, StatementFacts):
@@ -66,8 +68,6 @@ class ExactStatementRow(TableRow, StatementFacts):
     Whether there is a row depends on no label.
     """
 
-    vacuous: bool
-    """Whether the claim allows any loss: no labels could refute it."""
     evidence_figure: int
     """Log-wealth of the bet against the claim, in units of evidence_gap/64, without noise."""
     premises_figure: int

@@ -1,26 +1,25 @@
 """Evidence over many nights, derived from what is stored."""
 
 import bisect
+import datetime as dt
 import functools
 import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from privcore.attacks import same_holdout
 from privcore.lower_bounds import (
-    STANDING_NIGHTS,
-    WINDOW_NIGHTS,
     Night,
-    Verdict,
+    ReasonCode,
     standing_epsilons,
     window_epsilons,
 )
 from workers.warehouse.declaration_changes import declaration_change
+from workers.warehouse.drills import DrillNight, drill_nights, drill_refuted_after
 from workers.warehouse.model_nights import (
     ModelNights,
     NightEvidence,
@@ -29,46 +28,37 @@ from workers.warehouse.model_nights import (
     in_groups,
     model_nights,
 )
+from workers.warehouse.model_verdict import (
+    REACH,
+    least,
+    nights_missing,
+    open_violations,
+    verdict_together,
+)
 from workers.warehouse.night_columns import (
     AVERAGED,
+    CONCLUSIVE_ON,
     CONTRADICTORY,
     DECLARATION_CHANGE,
+    DRILL_REFUTED,
     EPSILON_CEILING,
     EPSILON_LOWER,
     EPSILON_STANDING,
+    NIGHTS,
     NIGHTS_REMARK,
-    STANDING,
+    REASON_CODE,
+    REFUTED,
+    SEES_FROM,
+    VERDICT,
     WINDOWS,
 )
+from workers.warehouse.night_row import NightRow, NightsTogether
 from workers.warehouse.standings import COLUMNS as OF_STANDINGS
-from workers.warehouse.standings import by_recurrence
+from workers.warehouse.standings import Standing, by_recurrence
 from workers.warehouse.standings import standings as model_standings
 from workers.warehouse.store import Warehouse
+from workers.warehouse.tables import without_rows
 
-MEANINGS = {
-    **{
-        column: f"Bound over the {days} days up to this one, under this day's claim; 0 where none."
-        for days, column in EPSILON_LOWER.items()
-    },
-    EPSILON_CEILING: f"The most that the nights of these {WINDOWS[-1]} days could have proved "
-    "together, with their holdouts, if every prediction on a training record had been correct.",
-    AVERAGED: f"Whether labels or the holdout come again within these {WINDOWS[-1]} days, so that "
-    "nights are averaged and not multiplied.",
-    EPSILON_STANDING: "Bound from all nights since family, delta, relation or the method last "
-    f"changed, at most {STANDING_NIGHTS}, with delta {WINDOW_NIGHTS}; it may be watched every day "
-    "and never falls. The larger one where a night's first audit is another than the one that "
-    "counts. 0 where none.",
-    STANDING: "violated where all nights, each held against what was declared for it, refute that "
-    "every declaration was true, as they count or as each was first audited; else consistent, or "
-    "doubtful where the night is. Null "
-    "where nothing is declared and nothing is refuted. A night without figures, or an exploratory "
-    "one, is violated where the last other one is.",
-    DECLARATION_CHANGE: "How the declaration, or whose labels are audited, differs from the "
-    "model's evaluated night before, in words; null where it does not.",
-    NIGHTS_REMARK: "That the holdout comes again from this night on, or that stored rows of these "
-    "nights contradict each other, in words; null elsewhere.",
-}
-"""Meanings of the columns of `epsilon_windows`."""
 _STANDING_SHARE = 0.25  # of a night's significance: one fifth of the plan's against four
 _log = logging.getLogger(__name__)
 
@@ -76,35 +66,29 @@ _log = logging.getLogger(__name__)
 def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
     """Return what the nights up to each of the evaluated `audits` prove together.
 
-    Columns: `model`, `day`, `audit_id` and those of `MEANINGS`. Windows hold the nights under the
-    claim of their last (family, delta, relation, classes, whether labels recur) that the same
+    Columns: `model`, `day`, `audit_id` and those of `NightsTogether`. Windows hold the nights under
+    the claim of their last (family, delta, relation, classes, whether labels recur) that the same
     version of the method made; `epsilon_standing` begins with the first night after which none of
     these changed, and anew after 128 nights, with delta 28. Nights are averaged where labels recur,
-    by the plan or since a holdout comes again (`recurs_from`). `standing` is
-    `workers.warehouse.standings`'s. All is derived anew at each reading, since a later record may
-    supersede a night. Nights whose rows contradict each other, which no audit writes, have null in
-    all columns, and the last one's `nights_remark` says so. An exploratory audit has no row here,
-    and adds to none: whoever chooses its plan would choose what the nights prove together.
+    by the plan or since a holdout comes again (`recurs_from`). What they refute, and would have
+    seen, is `workers.warehouse.standings`'s, the verdict `model_verdict`'s. All is derived anew,
+    since a later record may supersede a night (`nights_together` stores it). Nights whose rows
+    contradict each other, which no audit writes, have null in all columns, and the last one's
+    `nights_remark` says so. An exploratory audit has no row here, and adds to none: whoever chooses
+    its plan would choose what the nights prove together.
     """
     significance = dict(audits.select("audit_id", "significance").iter_rows())
-    schema: dict[str, type[pl.DataType]] = {
-        "model": pl.String,
-        "day": pl.Date,
-        "audit_id": pl.String,
-        **dict.fromkeys((*EPSILON_LOWER.values(), EPSILON_CEILING), pl.Float64),
-        AVERAGED: pl.Boolean,
-        EPSILON_STANDING: pl.Float64,
-        STANDING: pl.String,
-        DECLARATION_CHANGE: pl.String,
-        NIGHTS_REMARK: pl.String,
-    }
+    derived = ("model", "day", "audit_id", *NightsTogether.model_fields)
+    schema = without_rows(NightRow).select(derived).schema
     found = [pl.DataFrame(schema=schema)]
     for histories in in_groups(model_nights(warehouse, audits)):
         rows: list[dict[str, object]] = []
         wealth = evidence_of(warehouse, histories)
+        named = {name for history in histories for name in history.rows["drill"].drop_nulls()}
+        drills = drill_nights(warehouse, named)
         for history in histories:
             try:
-                rows += list(_of_model(history, wealth, significance))
+                rows += list(_of_model(history, wealth, significance, drills))
             except Exception:  # noqa: BLE001  # rows that were forged cost no other model its own
                 _log.exception("Nights of %s cannot be read together.", history.model)
                 rows += _unreadable(history)
@@ -116,31 +100,52 @@ def _of_model(
     history: ModelNights,
     wealth: Mapping[str, NightEvidence],
     significance: Mapping[str, float],
+    drills: Mapping[str, Sequence[DrillNight]],
 ) -> Iterator[dict[str, object]]:
     """Yield the windows and standings that end with each wanted night of one model."""
     windows = _windows(history, wealth, significance)
     proved = [_epsilons_standing(history, ids, wealth, significance) for ids in history.series()]
-    verdicts = _verdicts(history, significance)
+    standing = _standings(history)
+    near = sorted(standing)
+    nights = history.rows[near].rows(named=True)
+    still = open_violations(nights, [standing[place].refuted for place in near])
+    violated = dict(zip(near, still, strict=True))
     told = _first_repeats(history)
     places = history.compared()
     rows = dict(zip(places, history.rows[places].rows(named=True), strict=True))
     for place in history.wanted:
         row, before = rows[place], rows.get(place - 1)
+        drilled = drill_refuted_after(
+            row,
+            drills.get(row["drill"], ()),
+            since=history.days[history.starts[place]],
+            significance=row["significance"] * _STANDING_SHARE,
+        )
+        verdict, code = verdict_together(
+            row,
+            standing[place],
+            open_violation=violated[place],
+            ceiling=max(row["epsilon_ceiling"] or 0.0, windows[place][EPSILON_CEILING] or 0.0),
+            drill_refuted=None if drilled is None else drilled > 0,
+        )
+        missing = nights_missing(standing[place]) if code is ReasonCode.NIGHTS_NEEDED else None
+        conclusive_on = missing and row["day"] + dt.timedelta(days=missing)
         yield {
             "model": history.model,
             "day": row["day"],
             "audit_id": row["audit_id"],
             **windows[place],
             EPSILON_STANDING: max(one[place] for one in proved),
-            STANDING: _standing(verdicts[place], row["verdict"]),
+            REFUTED: standing[place].refuted,
+            NIGHTS: standing[place].nights,
+            SEES_FROM: least(standing[place].sees_from, row["sees_from"]),
+            CONCLUSIVE_ON: conclusive_on,
+            DRILL_REFUTED: drilled,
+            VERDICT: verdict,
+            REASON_CODE: code,
             DECLARATION_CHANGE: declaration_change(before, row),
             NIGHTS_REMARK: told.get(place),
         }
-
-
-def _standing(word: str | None, verdict: str) -> str | None:
-    """Return how a model stands after a night: a doubtful one acquits it of nothing, either."""
-    return verdict if (word, verdict) == (Verdict.CONSISTENT, Verdict.DOUBTFUL) else word
 
 
 def _unreadable(history: ModelNights) -> Iterator[dict[str, object]]:
@@ -270,25 +275,26 @@ def _first_repeats(history: ModelNights) -> dict[int, str]:
     return found
 
 
-def _verdicts(history: ModelNights, significance: Mapping[str, float]) -> dict[int, str | None]:
-    """Return how the model stands after each wanted night.
+def _standings(history: ModelNights) -> dict[int, Standing]:
+    """Return how the model stands after each wanted night, and after those near it.
 
-    It stands violated also where the nights refute together as each was first audited: no later
+    It stands refuted also where the nights refute together as each was first audited: no later
     audit takes that back, as none does of a night that refutes alone. Two tests, each at the
     significance.
     """
-    rows = history.rows.select(OF_STANDINGS).rows(named=True)
-    series: list[list[Mapping[str, Any]]] = [[*rows]]
-    if history.firsts:
-        series.append([history.firsts.get(place, row) for place, row in enumerate(rows)])
-    found: dict[int, str | None] = {}
-    for allowed in {significance[history.ids[place]] for place in history.wanted}:
-        places = [one for one in history.wanted if significance[history.ids[one]] == allowed]
-        for nights in series:
-            told = model_standings(nights, significance=allowed * _STANDING_SHARE, wanted=places)
-            found |= {
-                place: word
-                for place, word in told.items()
-                if word == Verdict.VIOLATED or place not in found
-            }
+    rows = history.rows.select(*OF_STANDINGS, "significance").rows(named=True)
+    near = range(max(0, history.wanted[0] - REACH), history.wanted[-1] + 1)
+    found: dict[int, Standing] = {}
+    for allowed in {rows[place]["significance"] for place in near}:
+        places = [one for one in near if rows[one]["significance"] == allowed]
+        test = functools.partial(
+            model_standings,
+            significance=allowed * _STANDING_SHARE,
+            wanted=[one for one in history.wanted if one in places],
+            near=places,
+        )
+        found |= test(rows)
+        if history.firsts:
+            at_first = test([history.firsts.get(place, row) for place, row in enumerate(rows)])
+            found |= {place: one for place, one in at_first.items() if one.refuted}
     return found

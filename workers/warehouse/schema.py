@@ -42,12 +42,12 @@ class AuditRow(TableRow):
     status: Status
     """Result of the audit: evaluated (it has figures), not_evaluable or error."""
     verdict: str
-    """consistent, violated, doubtful (nothing refutes the declaration, and remarks say that a leak
-    may be hidden), vacuous (the declaration says nothing), not_a_guarantee, proxy_unfaithful,
-    undeclared, privatised (a mechanism changed the labels before training saw
-    them) or not_evaluable."""
+    """What this night says: violated, failed, inconclusive, not_refuted or undeclared."""
     reason_code: str | None = None
-    """Reason why there are no figures, as a fixed word. Null where there are some."""
+    """Why, as a fixed word; each has one first step. Null for not_refuted."""
+    detail: str | None = None
+    """A finer word for the same cause: the first remark that is a doubt, why an audit came to no
+    figures, or the kind of an unexpected error. Null where there is none."""
     reason: str
     """The verdict in one sentence, or why the audit reached none."""
     remarks: tuple[str, ...] | None = None
@@ -143,15 +143,15 @@ class AuditRow(TableRow):
     epsilon_ceiling: float | None = None
     """The value that the headline would have reached if every prediction on a training record had
     been correct, with this holdout."""
-    epsilon_detectable: float | None = None
-    """About the smallest leak of all training labels alike that this audit would have seen: it
-    refutes the declaration or, where nothing is declared, proves any loss. It is an expectation,
-    and no verdict depends on it. Null where the audit would not have seen even a leak of 12."""
+    sees_from: float | None = None
+    """The smallest leak, shown by every label, with which four of five such nights alone would have
+    refuted the declaration or, where nothing is declared, proved any loss. A learner that forgets
+    shows less than its mechanism's epsilon. Null where even a leak of 4 beyond the declaration
+    would not have been seen."""
     holdout_needed: int | None = None
-    """About how many holdout records, if the number of all records stays the same, let the audit
-    see a leak of twice the declaration, or of 1 more where that is less. Number of decoys with the
-    method decoys. Null where the audit sees such a leak, where nothing is declared, and where no
-    number suffices."""
+    """About how many holdout records, if the number of all records stays the same, make a night
+    conclusive by itself. Number of decoys with the method decoys. Null where it is, where nothing
+    is declared, and where no number suffices."""
     epsilon_game: float | None = None
     """Bound from the label-inference game, corrected for its many guess fractions and
     repetitions."""
@@ -204,6 +204,9 @@ class AuditRow(TableRow):
     """Whether the run changed the plan of the settings, such as its seed. Then the record is no
     night's verdict where one under the settings' plan exists, and counts with no other night or
     model."""
+    drill: str | None = None
+    """The model that is the same learner without a mechanism, as the settings say: whether it is
+    refuted shows whether a dropped mechanism would be seen. Null where they name none."""
     asked_by: str | None = None
     """Who asked for the audit: the deployment, or the operating system's user. Null where it is not
     known."""
@@ -282,6 +285,11 @@ class WealthRow(TableRow):
     claimed_log_wealth: tuple[float, ...] | None = None
     """Logarithms of each strategy's e-values against the declared epsilon itself, at the standing's
     stakes. Null where nothing is declared."""
+    imagined_mean: tuple[float, ...] | None = None
+    """Means of what claimed_log_wealth would be if every label showed a leak of the declared
+    epsilon, or of so much more, by strategy and leak. Null where nothing can be imagined."""
+    imagined_variance: tuple[float, ...] | None = None
+    """Variances of the same."""
 
 
 class SliceRow(TableRow):

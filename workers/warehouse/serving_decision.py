@@ -2,30 +2,18 @@
 
 import hashlib
 import pathlib
-from collections.abc import Mapping
-from enum import StrEnum
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import polars as pl
 
 from privcore.exceptions import TerminalError
-from privcore.lower_bounds import Verdict, sensitive
 from privcore.lower_bounds.secret import Secret
+from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from workers.plain_files import open_plain
-from workers.warehouse.night_columns import STANDING
+from workers.warehouse.night_columns import REASON_CODE, REFUTED, VERDICT
 from workers.warehouse.store import Warehouse
 from workers.warehouse.with_windows import with_windows
-
-_FAILING = {Verdict.VIOLATED, Verdict.VACUOUS, Verdict.NOT_A_GUARANTEE}
-_PASSING = {Verdict.CONSISTENT, Verdict.PRIVATISED}
-
-
-class Gate(StrEnum):
-    """Decision whether a file may be served or released."""
-
-    PASS = "pass"  # noqa: S105  # no password
-    FAIL = "fail"
-    INCONCLUSIVE = "inconclusive"
 
 
 def file_sha256(path: pathlib.Path) -> str:
@@ -54,71 +42,71 @@ def audits_of(warehouse: Warehouse, sha256: str, model: str | None = None) -> pl
     found = warehouse.audits_of_target(sha256)
     if model is not None:
         found = found.filter(pl.col("model") == model)
-    return _with_standings_of_days(warehouse, with_windows(warehouse, found))
+    return _with_verdicts_of_days(warehouse, with_windows(warehouse, found))
 
 
-def _with_standings_of_days(warehouse: Warehouse, found: pl.DataFrame) -> pl.DataFrame:
-    """Return audits with how the model stood on their day, also where another audit counts now."""
+def _with_verdicts_of_days(warehouse: Warehouse, found: pl.DataFrame) -> pl.DataFrame:
+    """Return audits with their model's violation on their day, also where another counts now."""
     key, days = ("model", "day", "secret"), found["day"].unique().to_list()
     current = warehouse.current(every_secret=True, models=found["model"].unique(), days=days)
     others = current.join(found, on="audit_id", how="anti")
     if others.is_empty():
         return found
-    stood = with_windows(warehouse, others).select(*key, stood=STANDING)
-    standing = pl.coalesce(STANDING, "stood").alias(STANDING)
-    return found.join(stood, on=key, how="left").with_columns(standing).drop("stood")
+    # What another file's night proves alone is that file's.
+    together = pl.col(REFUTED) | (pl.col(REASON_CODE) == ReasonCode.EARLIER_NIGHT)
+    nights, earlier = str(ReasonCode.NIGHTS_TOGETHER), str(ReasonCode.EARLIER_NIGHT)
+    code = pl.when(REFUTED).then(pl.lit(nights)).otherwise(pl.lit(earlier))
+    stood = with_windows(warehouse, others).filter(together).select(*key, stood=code)
+    with_both = found.join(stood, on=key, how="left")
+    takes = pl.col("stood").is_not_null() & (pl.col(VERDICT) != Verdict.VIOLATED)
+    return with_both.with_columns(
+        pl.when(takes).then(pl.lit(str(Verdict.VIOLATED))).otherwise(VERDICT).alias(VERDICT),
+        pl.when(takes).then("stood").otherwise(REASON_CODE).alias(REASON_CODE),
+    ).drop("stood")
 
 
-def gate(audits: pl.DataFrame) -> tuple[Gate, str]:
-    """Return whether a file passes, and why in one sentence.
+def serving_verdict(
+    audits: pl.DataFrame, accepted: Collection[ReasonCode] = ()
+) -> tuple[Verdict, str]:
+    """Return the verdict on a file, and why in one sentence.
 
-    It fails where one audit refutes what was declared, where its model stands violated, or where
-    the declaration says nothing. It passes where at least one audit of labels concludes, and each
-    one does, for the model. All else is inconclusive, which is no pass.
+    It is the worst of all audits that know the file: violated, failed, inconclusive, undeclared;
+    of another secret than the label only a violation counts. It is `not_refuted`, and may be
+    served, where at least one audit of labels is, and no other says otherwise.
+
+    Args:
+        audits: of the file, as `audits_of` returns them.
+        accepted: reasons of inconclusive audits that are taken for not_refuted.
     """
-    rows = list(audits.iter_rows(named=True))
+    rows = [
+        (Verdict(row[VERDICT]), row)
+        for row in audits.iter_rows(named=True)
+        if row["secret"] == Secret.LABEL or row[VERDICT] == Verdict.VIOLATED
+    ]
+    if not audits.height:
+        return Verdict.INCONCLUSIVE, "No audit knows this file: it is not what was audited."
     if not rows:
-        return Gate.INCONCLUSIVE, "No audit knows this file: it is not what was audited."
-    failing = [
-        f"{row['model']} on {row['day']} is {row['verdict']}"
-        if row["verdict"] in _FAILING
-        else f"{row['model']} stands violated on {row['day']}"
-        for row in rows
-        if answer_of(row) is Gate.FAIL
-    ]
-    if failing:
-        return Gate.FAIL, f"This file must not be served: {', '.join(failing)}."
-    open_ones = [
-        f"{row['model']} on {row['day']} is {row['verdict']}{_but(row)}"
-        for row in rows
-        if row["secret"] == Secret.LABEL and answer_of(row) is Gate.INCONCLUSIVE
-    ]
-    if open_ones:
-        return Gate.INCONCLUSIVE, f"Nothing is concluded of this file: {', '.join(open_ones)}."
-    if all(row["secret"] != Secret.LABEL for row in rows):
-        return Gate.INCONCLUSIVE, "No audit of labels knows this file."
-    return Gate.PASS, "Every audit that knows this file is consistent with what was declared."
-
-
-def answer_of(row: Mapping[str, Any]) -> Gate:
-    """Return what one audit says of its model's declaration."""
-    if row["verdict"] in _FAILING or row["standing"] == Verdict.VIOLATED:
-        return Gate.FAIL
-    if row["verdict"] not in _PASSING or _but(row):
-        return Gate.INCONCLUSIVE
-    return Gate.PASS
-
-
-def _but(row: Mapping[str, Any]) -> str:
-    """Return why a consistent audit concludes nothing, or ""."""
-    if row["exploratory"]:
-        return ", by a plan that a person chose for that run"
-    declared = row["epsilon_declared"]
-    seeing = declared is None or sensitive(
-        epsilon=declared,
-        epsilon_ceiling=row["epsilon_ceiling"],
-        epsilon_detectable=row["epsilon_detectable"],
+        return Verdict.INCONCLUSIVE, "No audit of labels knows this file."
+    worst = next(
+        (
+            one
+            for one in (Verdict.VIOLATED, Verdict.FAILED, Verdict.INCONCLUSIVE, Verdict.UNDECLARED)
+            if any(_counts(word, row, accepted) is one for word, row in rows)
+        ),
+        Verdict.NOT_REFUTED,
     )
-    # A holdout of a few rows acquits no model: an owner can arrange one.
-    blind = row["verdict"] == Verdict.CONSISTENT and not seeing
-    return ", and a false declaration would probably have looked the same" if blind else ""
+    if worst is Verdict.NOT_REFUTED:
+        return worst, "No audit that knows this file refutes what was declared for it."
+    named = ", ".join(
+        f"{row['model']} on {row['day']} is {worst} ({row[REASON_CODE]})"
+        for word, row in rows
+        if _counts(word, row, accepted) is worst
+    )
+    begins = "must not be served" if worst is Verdict.VIOLATED else "is not cleared"
+    return worst, f"This file {begins}: {named}."
+
+
+def _counts(word: Verdict, row: Mapping[str, Any], accepted: Collection[ReasonCode]) -> Verdict:
+    """Return as what an audit counts."""
+    taken = word is Verdict.INCONCLUSIVE and row[REASON_CODE] in set(accepted)
+    return Verdict.NOT_REFUTED if taken else word

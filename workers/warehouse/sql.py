@@ -16,13 +16,15 @@ from pyarrow import fs
 
 from privcore.exceptions import TerminalError
 from workers.lake.places import check_uri, local_path
+from workers.warehouse.night_columns import OF_COUNTED
+from workers.warehouse.nights_together import nights_together
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES, TIMES, arrow_schema
 
 VIEWS = ("latest_audits", "epsilon_trend", "violations", "coverage", "promises")
 """The views in `workers/warehouse/views`, each after those that it reads."""
 WINDOWS = "epsilon_windows"
-"""A relation that no SQL can compute: derived where a query names it."""
+"""What current nights say together: where a commit was cut off, no SQL can compute it."""
 RELATIONS = (*TABLES, *VIEWS, WINDOWS)
 """All that a query can name."""
 _OTHERWISE = re.compile(r"\b(show|information_schema|pragma|query|query_table)\b|duckdb_|\\")
@@ -123,14 +125,10 @@ def _register(
         if view in names:
             connection.execute(f"create view {view} as {view_sql(view)}")
     if WINDOWS in names:
-        from workers.warehouse.night_windows import (  # noqa: PLC0415  # numba takes long
-            epsilon_windows,
-        )
-
-        wanted = ("audit_id", "model", "day", "significance", "status", "exploratory")
-        asked = warehouse.current(every_secret=True, columns=wanted)
-        found = epsilon_windows(warehouse, asked).sort("day", "model")
-        connection.register(WINDOWS, found.to_arrow())
+        asked = warehouse.current(every_secret=True, columns=OF_COUNTED)
+        found = nights_together(warehouse, asked)
+        named = asked.select("model", "day", "audit_id").join(found, on="audit_id")
+        connection.register(WINDOWS, named.sort("day", "model").to_arrow())
 
 
 class _ObjectStore(ArrowFSWrapper):  # type: ignore[misc]  # fsspec has no stubs

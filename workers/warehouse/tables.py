@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from workers.warehouse.exact_statement_row import ExactStatementRow
+from workers.warehouse.night_row import NightRow
 from workers.warehouse.schema import (
     AcknowledgementRow,
     AuditRow,
@@ -51,6 +52,7 @@ TABLES = {
     "audit_reliability": WarehouseTable(ReliabilityRow, ("audit_id", "role", "bin"), "reliability"),
     "audit_scores": WarehouseTable(ScoreRow, ("audit_id", "arm", "bit", "lower"), "scores"),
     "audit_statements": WarehouseTable(ExactStatementRow, ("audit_id",), "statements"),
+    "audit_nights": WarehouseTable(NightRow, ("audit_id", "folded_at")),
     "audit_confirmations": WarehouseTable(ConfirmationRow, ("audit_id", "confirmed_at")),
     "audit_withdrawals": WarehouseTable(WithdrawalRow, ("audit_id", "withdrawn_at")),
     "audit_acknowledgements": WarehouseTable(AcknowledgementRow, ("audit_id", "acknowledged_at")),
@@ -62,6 +64,7 @@ PARTS = {name: table.part for name, table in TABLES.items() if table.part is not
 
 TIMES = {
     "audits": "recorded_at",
+    "audit_nights": "folded_at",
     "audit_confirmations": "confirmed_at",
     "audit_withdrawals": "withdrawn_at",
     "audit_acknowledgements": "acknowledged_at",

@@ -11,16 +11,21 @@ import polars as pl
 
 from privcore.guarantees import Relation, implied
 from privcore.guarantees.composed import composed_epsilon
-from privcore.lower_bounds import Verdict
+from privcore.lower_bounds.verdicts import ReasonCode
 from privcore.rounding import exact, guarantee
 from workers.lake.manifest import POLICY
 from workers.warehouse.store import Warehouse
 
 _MOST_DAYS = 3_660
 """Days of labels that one training is taken to have read, at most: ten years."""
-_NO_PROMISE = {Verdict.VACUOUS, Verdict.NOT_A_GUARANTEE, Verdict.PRIVATISED}
-_AUDIT = ("day", "dataset", "model", "verdict", "epsilon_declared", "delta_declared", "neighbors",
-          "declared_by", "label_days", "trained_since")  # fmt: skip
+_NO_PROMISE = {
+    ReasonCode.DECLARATION_EMPTY,
+    ReasonCode.DELTA_DECIDES,
+    ReasonCode.OVER_POLICY,
+    ReasonCode.LABELS_PRIVATISED,
+}
+_AUDIT = ("day", "dataset", "model", "reason_code", "epsilon_declared", "delta_declared",
+          "neighbors", "declared_by", "label_days", "trained_since")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +153,6 @@ def _promise(row: Mapping[str, Any]) -> tuple[float, float] | None:
         given=Relation(row["neighbors"]),
         asked=Relation.REPLACE,
     )
-    if row["verdict"] in _NO_PROMISE or not math.isfinite(epsilon):
+    if row["reason_code"] in _NO_PROMISE or not math.isfinite(epsilon):
         return None
     return float(epsilon), float(min(delta, np.nextafter(1.0, 0.0)))

@@ -19,13 +19,14 @@ from flows.report.canvas import (
     unbroken,
     var,
 )
-from flows.report.history import AuditedNight, Figure, History, control_leaks, last_value, values
+from flows.report.history import Figure, History, control_leaks, last_value, values
 from flows.report.plots.trend import places_of_days
 from flows.report.scales import Scale, labelled
 from flows.report.signs import SIGNS
 from flows.report.svg import Drawing, Point
 from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import exact, up
+from workers.warehouse.with_windows import AuditedNight
 
 SHOWN = 42
 """The most nights that are drawn as bars; the trend shows all of them."""
@@ -50,7 +51,7 @@ NAMED: tuple[tuple[str, str, Figure], ...] = (
     ("ceiling", "muted", lambda night: night.epsilon_ceiling),
     ("declared", "ink", lambda night: night.epsilon_declared),
     ("28 nights", "window", lambda night: night.epsilon_lower_28_days),
-    ("at least", "bound", lambda night: night.epsilon_lower),
+    ("proved", "bound", lambda night: night.epsilon_lower),
     ("control", "control", lambda night: night.control_epsilon_lower),
 )
 """Entries beside the plot: words, colour, figure."""
@@ -65,7 +66,7 @@ CEILINGS: dict[str, Figure] = {
 def draw_nights(history: History, size: Size) -> Drawing:
     """Return the last nights of a model.
 
-    A night that is not evaluable is shaded and has no bar; one on which the control leaks is shaded
+    A night without figures is shaded and has no bar; one on which the control leaks is shaded
     in the control's colour; the sign of each night's verdict stands above it.
     """
     shown = history.since(SHOWN)

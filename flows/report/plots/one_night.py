@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from flows.report.canvas import Canvas, Size, var
-from flows.report.history import AuditedNight
 from flows.report.scales import labelled
 from flows.report.svg import Drawing
 from privcore.rounding import down, exact, up
+from workers.warehouse.with_windows import AuditedNight
 
 ROW = 24
 WIDE = Size(name="wide", width=600, height=5 * ROW, left=190, right=100, top=22, bottom=26)
 NARROW = Size(name="narrow", width=190, height=5 * ROW, left=130, right=26, top=22, bottom=26)
 
 BARS = (
-    ("at least", "bound", "epsilon_lower"),
+    ("proved", "bound", "epsilon_lower"),
     ("all nights", "window", "epsilon_standing"),
     ("28 nights", "window", "epsilon_lower_28_days"),
     ("the game alone", "bound", "epsilon_game"),
@@ -23,7 +23,7 @@ BARS = (
 )
 """Bars that are drawn: name, colour, column."""
 
-CEILINGS = {"at least": "epsilon_ceiling", "28 nights": "epsilon_ceiling_28_days"}
+CEILINGS = {"proved": "epsilon_ceiling", "28 nights": "epsilon_ceiling_28_days"}
 """Columns of the most that a bar could have reached, by its name."""
 
 DASHES = {"accounted": "5,3"}

@@ -1,6 +1,6 @@
 """Every night of one model as lines: small beside the other models, and large on its own page.
 
-The vertical scale is that of the square root, so that a declaration of 0.5 and a ceiling of 8 can
+The vertical scale is that of the square root, so that a declaration of 0.5 and a bound of 8 can
 be distinguished from the axis and from each other in one small plot.
 """
 
@@ -24,16 +24,14 @@ FIGURES: dict[str, Figure] = {
     "lower": lambda night: night.epsilon_lower,
     "window": lambda night: night.epsilon_lower_28_days,
     "declared": lambda night: night.epsilon_declared,
-    "ceiling": lambda night: night.epsilon_ceiling,
-    "window-ceiling": lambda night: night.epsilon_ceiling_28_days,
+    "sees": lambda night: night.sees_from_together,
     "control": lambda night: night.control_epsilon_lower,
 }
 
 
 COLORS = {
-    "ceiling": "muted",
-    "window-ceiling": "window",
     "control": "control",
+    "sees": "muted",
     "window": "window",
     "lower": "bound",
     "declared": "ink",
@@ -43,7 +41,7 @@ COLORS = {
 LONGEST = 3_660
 """The most days that are drawn: one record of a wrong year must not cost gigabytes."""
 
-DASHES = {"ceiling": "0.1,3", "window-ceiling": "0.1,3", "window": "6,4"}
+DASHES = {"sees": "0.1,3", "window": "6,4"}
 """Lines that are told apart without colours."""
 
 FEW = 3
@@ -69,14 +67,15 @@ def draw_trend(history: History, size: Size, *, top: float) -> Drawing:
     canvas.y_axis(y, [(level, f"{level:g}") for level in LEVELS if level <= top])
     x = day_axis(canvas, history.nights[0].day, history.latest.day)
     days = places_of_days(x, history)
+    colors = {name: COLORS[name] for name in COLORS if size is not SMALL or name != "control"}
     runs = {}
-    for name, color in COLORS.items():
+    for name, color in colors.items():
         found = history.by_day(FIGURES[name])
         runs[name] = list(unbroken(days, y.places(np.where(found <= top, found, np.nan))))
         lines = stepped(runs[name]) if name == "declared" else runs[name]
         canvas.lines(lines, var(color), width=1.5, dash=DASHES.get(name), caps=True)
     if len(history.nights) <= FEW:
-        for name, color in COLORS.items():
+        for name, color in colors.items():
             for run in runs[name]:
                 for point in run:
                     canvas.dot(point, var(color), area=16.0)

@@ -48,8 +48,8 @@ def test_it_is_shown_and_alerted_of_and_changes_no_verdict(
     }
     assert shown == [each | (added if each["model"] == "good" else {}) for each in before]
     assert str(UNTIL) in privaudit("show").out
-    assert [(alert.event, alert.model) for alert in alerts] == [
-        ("privaudit.claim.acknowledged", "good")
+    assert [(one.kind, one.stage, one.model) for one in alerts] == [
+        ("privaudit.violated", "acknowledged", "good")
     ]
     assert alerts[0].figures
     write(load_settings(tmp_path / "privaudit.toml"))

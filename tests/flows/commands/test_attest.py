@@ -205,7 +205,7 @@ def test_openssl_verifies_a_bundle(elsewhere: pathlib.Path, tmp_path: pathlib.Pa
     assert "Signature Verified Successfully" in checked.stdout
 
 
-def test_a_conclusion_that_does_not_follow_is_different(
+def test_a_verdict_that_does_not_follow_is_different(
     project: pathlib.Path, privaudit: Command
 ) -> None:
     made = statement(evidence=20000, pvalue=0.5, verdict="not_refuted", published_at=NOW)
@@ -213,7 +213,7 @@ def test_a_conclusion_that_does_not_follow_is_different(
     answer = privaudit("verify", "--bundle", "x", "--trust", "evidence.pem.pub")
     assert answer.code == 1
     assert answer.out.startswith("different: ")
-    assert "its conclusion does not follow from its figures" in answer.words
+    assert "its verdict does not follow from its figures" in answer.words
 
 
 def test_what_is_no_bundle_is_altered(project: pathlib.Path, privaudit: Command) -> None:

@@ -54,10 +54,12 @@ def test_a_file_that_leaks_nothing_passes_and_its_version_is_promoted(
     promote = ["--mlflow-model", "ads", "--mlflow-version", number, "--alias", "production"]
     answer = privaudit(*files(tmp_path, quiet()), "--max-epsilon", "2", "--junit", "gate.xml",
                        *promote)  # fmt: skip
-    assert (answer.code, answer.out.startswith("pass: ")) == (0, True)
+    assert (answer.code, answer.out.startswith("not_refuted. ")) == (0, True)
     assert "is tagged, and production names it now" in answer.out
     (*tags, last) = registry.written
-    assert {content["key"]: content["value"] for _, content in tags}["privaudit.gate"] == "pass"
+    assert {content["key"]: content["value"] for _, content in tags}[
+        "privaudit.gate"
+    ] == "not_refuted"
     named = {"name": "ads", "version": number, "alias": "production"}
     assert last == ("registered-models/alias", named)
     suite = suite_of(tmp_path)
@@ -77,14 +79,14 @@ def test_a_leak_fails_and_promotes_nothing(
     answer = privaudit(*files(tmp_path, leaky()), "--declared", "2", "--junit", "gate.xml",
                        "--summary", "gate.md", "--json", *promote)  # fmt: skip
     assert (answer.code, registry.written) == (1, [])
-    assert '"answer":"fail"' in answer.out.replace(" ", "").replace("\n", "")
-    assert "**fail**" in (tmp_path / "gate.md").read_text()
+    assert '"gate":"violated"' in answer.out.replace(" ", "").replace("\n", "")
+    assert "**violated: this_night**" in (tmp_path / "gate.md").read_text()
     suite = suite_of(tmp_path)
     assert (suite.get("failures"), suite.get("errors")) == ("1", "0")
 
 
 @pytest.mark.slow
-def test_what_is_not_evaluable_is_inconclusive_and_an_error_to_junit(
+def test_what_failed_is_an_error_to_junit(
     tmp_path: pathlib.Path, privaudit: Command, registry: Registry
 ) -> None:
     number = registry.register("ads", "candidate", FLAVOR, quiet())
@@ -93,8 +95,8 @@ def test_what_is_not_evaluable_is_inconclusive_and_an_error_to_junit(
                        "--split", "split", "--label", "late", "--max-epsilon", "2",
                        "--junit", "gate.xml", "--mlflow-model", "ads",
                        "--mlflow-version", number)  # fmt: skip
-    assert (answer.code, registry.written) == (2, [])
-    assert answer.out.startswith("inconclusive: No row was held out")
+    assert (answer.code, registry.written) == (3, [])
+    assert answer.out.startswith("failed: setup_wrong. No row was held out")
     suite = suite_of(tmp_path)
     assert (suite.get("failures"), suite.get("errors"), suite.get("skipped")) == ("0", "1", "0")
 
@@ -155,12 +157,12 @@ def test_missing_files_are_named(tmp_path: pathlib.Path, privaudit: Command) -> 
         assert (answer.code, why in answer.err) == (3, True)
 
 
-def test_no_file_of_an_earlier_gate_says_pass(
+def test_no_file_of_an_earlier_gate_clears_a_model(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A gate that ended early left yesterday's files, which build servers read all the same."""
     monkeypatch.chdir(tmp_path)
-    kept = {"gate.xml": "<testsuites/>", "gate.md": "**pass**"}
+    kept = {"gate.xml": "<testsuites/>", "gate.md": "**not_refuted**"}
     for name, content in kept.items():
         pathlib.Path(name).write_text(content, "utf-8")
     given = ["--target", "new.ubj", "--proxy", "old.ubj", "--table", "rows.parquet"]
@@ -170,5 +172,5 @@ def test_no_file_of_an_earlier_gate_says_pass(
     suites = ET.parse("gate.xml").getroot()  # noqa: S314  # our own
     assert (suites.get("failures"), suites.get("errors")) == ("0", "1")
     (error,) = suites.iter("error")
-    assert error.get("message") == "error: The gate ended before it came to an answer."
+    assert error.get("message") == "error. The gate ended before it came to an answer."
     assert "**error**" in pathlib.Path("gate.md").read_text("utf-8")

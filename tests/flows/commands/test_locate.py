@@ -72,8 +72,8 @@ def test_an_audit_that_is_not_the_days_says_so(
     """`explain` and `verify` of the kinder one read like the night's verdict."""
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     first = commit_night(warehouse, "violated")
-    kinder = commit_night(warehouse, "consistent", labels_digest="x" * 64)
-    asked = commit_night(warehouse, "consistent", day=EVE, exploratory=True)
+    kinder = commit_night(warehouse, "not_refuted", labels_digest="x" * 64)
+    asked = commit_night(warehouse, "not_refuted", day=EVE, exploratory=True)
     assert not_the_days(warehouse, first) == ""
     counts = f"Of ads on {DAY} another audit counts, and not this one: {first[:8]}."
     assert not_the_days(warehouse, kinder) == counts

@@ -5,6 +5,7 @@ import pytest
 from rich.console import Console
 
 from flows.commands.terminal_tables import audits_table, frame_table
+from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import ABSENT
 
 
@@ -21,44 +22,73 @@ def audit(**changes: object) -> pl.DataFrame:
         "secret": "label",
         "epsilon_lower": 0.999,
         "epsilon_declared": 2.0,
-        "epsilon_ceiling": 4.789,
-        "control_epsilon_lower": 0.0,
-        "epsilon_paper": 2.055,
-        "verdict": "consistent",
+        "sees_from": 3.101,
+        "verdict": "inconclusive",
+        "reason_code": "few_held_out",
     }
     return pl.DataFrame([row | changes])
 
 
 @pytest.mark.parametrize("width", [80, 120])
-@pytest.mark.parametrize(
-    "verdict", ["consistent", "violated", "proxy_unfaithful", "undeclared", "not_evaluable"]
-)
+@pytest.mark.parametrize("verdict", Verdict)
 def test_the_columns_that_matter_are_whole_on_every_terminal(width: int, verdict: str) -> None:
-    table = shown(audit(verdict=verdict), width=width)
-    for word in ("day", "model", "epsilon_lower", "declared", "verdict", "delays-private", verdict):
+    table = shown(audit(verdict=str(verdict)), width=width)
+    for word in ("day", "model", "proved", "declared", "verdict", "delays-private", str(verdict)):
         assert word in table
 
 
-ALWAYS = "day model epsilon_lower declared verdict"
-FULL = {"standing": "violated", "audit_id": "0f3c2a91" + "0" * 24, "epsilon_standing": 5.758}
+FULL = {
+    "verdict_together": "not_refuted",
+    "reason_code_together": None,
+    "sees_from_together": 2.721,
+    "nights_together": 14,
+    "audit_id": "0f3c2a91" + "0" * 24,
+    "next_step": "Serve the model.",
+}
 
 
 @pytest.mark.parametrize(
     ("width", "header"),
     [
-        (40, "day model verdict"),
-        (60, ALWAYS),
-        (72, f"{ALWAYS} standing"),
-        (80, f"{ALWAYS} standing audit_id"),
-        (1000, f"{ALWAYS} standing audit_id epsilon_standing ceiling control paper*"),
+        (40, "model verdict day"),
+        (60, "model verdict proved day reason_code"),
+        (70, "model verdict declared proved day reason_code"),
+        (80, "model verdict declared proved together day reason_code"),
+        (90, "model verdict declared proved sees_from together day reason_code"),
+        (100, "model verdict declared proved sees_from together nights day reason_code audit_id"),
     ],
 )
 def test_columns_go_in_the_order_of_what_matters_least(width: int, header: str) -> None:
     lines = shown(audit(**FULL), width=width).splitlines()
     assert lines[0].split() == header.split()
     assert all(len(line) <= width for line in lines)
-    assert lines[1].startswith("2013-02-01 delays-private ")
-    assert "consistent" in lines[1]
+    assert lines[1].startswith("delays-private ")
+    assert "not_refuted" in lines[1]
+    assert lines[2].startswith("1 not refuted.")
+
+
+def test_the_next_step_is_below_the_table_where_there_is_no_room_in_it() -> None:
+    assert shown(audit(**FULL), width=80).splitlines()[-1] == "delays-private: Serve the model."
+    wide = shown(audit(**FULL), width=1000).splitlines()
+    assert wide[0].split()[-2:] == ["audit_id", "next"]
+    assert wide[1].rstrip().endswith("Serve the model.")
+    assert not wide[-1].startswith("delays-private")
+
+
+def test_without_nights_together_the_nights_own_verdict_is_shown() -> None:
+    lines = shown(audit(), width=200).splitlines()
+    assert lines[0].split() == [
+        "model",
+        "verdict",
+        "declared",
+        "proved",
+        "sees_from",
+        "day",
+        "reason_code",
+    ]
+    assert "inconclusive" in lines[1]
+    assert "few_held_out" in lines[1]
+    assert lines[2].startswith("1 inconclusive. sees_from: a leak shown by every label alike")
 
 
 def test_short_ids_are_as_long_as_it_takes_to_tell_them_apart() -> None:
@@ -66,39 +96,25 @@ def test_short_ids_are_as_long_as_it_takes_to_tell_them_apart() -> None:
         [audit(audit_id="0f3c2a91ab" + "0" * 22), audit(audit_id="0f3c2a91ac" + "0" * 22)]
     )
     text = shown(two, width=200)
-    assert "0f3c2a91ab " in text
-    assert "0f3c2a91ac " in text
+    assert "0f3c2a91ab" in text
+    assert "0f3c2a91ac" in text
     assert "0f3c2a91 " in shown(audit(**FULL), width=200)
 
 
-def test_a_lower_bound_is_rounded_towards_zero() -> None:
+def test_a_lower_bound_is_rounded_towards_zero_and_a_leak_that_is_seen_up() -> None:
     for width in (80, 120):
-        assert "0.99" in shown(audit(), width=width)
-        assert "1.00" not in shown(audit(), width=width)
+        table = shown(audit(**FULL), width=width)
+        assert "0.99" in table
+        assert "1.00" not in table
+        assert "2.73" in table
 
 
 def test_what_is_not_there_is_a_dash() -> None:
-    empty = dict.fromkeys(
-        (
-            "epsilon_lower",
-            "epsilon_declared",
-            "epsilon_ceiling",
-            "control_epsilon_lower",
-            "epsilon_paper",
-        )
-    )
-    for width, more in ((60, 0), (120, 3)):
-        table = shown(audit(**empty), width=width)
-        line = next(line for line in table.splitlines() if "2013" in line)
-        assert line.split() == [
-            "2013-02-01", "delays-private", ABSENT, ABSENT, "consistent", *[ABSENT] * more,
-        ]  # fmt: skip
-
-
-def test_the_papers_figure_is_marked_as_uncorrected() -> None:
-    table = shown(audit(), width=100)
-    assert "paper*" in table
-    assert "* the paper's own figure, uncorrected" in table
+    empty = dict.fromkeys(("epsilon_lower", "epsilon_declared", "sees_from", "reason_code"))
+    line = shown(audit(**empty), width=120).splitlines()[1]
+    assert line.split() == [
+        "delays-private", "inconclusive", ABSENT, ABSENT, ABSENT, "2013-02-01", ABSENT,
+    ]  # fmt: skip
 
 
 def test_a_refused_name_is_printed_as_it_was_given() -> None:

@@ -56,7 +56,7 @@ def test_from_clicks_to_a_verdict(privaudit, tmp_path):
     assert len(manifest["features"]) == 39
     code, out = privaudit("run --model trial --day 2026-01-02")
     assert code == 0
-    assert "consistent" in out
+    assert "inconclusive" in out or "not_refuted" in out
     code, out = privaudit(
         *train("other", "2026-01-02", "--mechanism", "pate-gaussian", "--epsilon", "2"),
         "--teachers", "5", "--queries", "20",
@@ -86,7 +86,8 @@ def test_a_prior_from_outside_is_declared_and_audited(privaudit, tmp_path):
     }
     assert privaudit("run --model trial --day 2026-01-02")[0] == 0
     (audit,) = json.loads(privaudit("show --json")[1])
-    assert (audit["verdict"], audit["epsilon_accounted"]) == ("consistent", pytest.approx(5.0))
+    assert audit["verdict"] in {"inconclusive", "not_refuted"}
+    assert audit["epsilon_accounted"] == pytest.approx(5.0)
     code, out = privaudit(*train("blunt", "2026-01-02", *asked, "--epsilon", "2"))
     assert code == 0
     assert "At epsilon 2 this prior gives every record the same private label" in out

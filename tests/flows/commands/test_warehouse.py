@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from flows.notify.alerts import Alert, Event
+from flows.notify.events import Event, Kind
 from flows.run.notes import delete_audits, withdraw_audit
 from flows.settings import load_settings
 from tests.flows.conftest import Command
@@ -171,7 +171,7 @@ def test_an_audit_is_withdrawn_by_its_id_and_for_a_reason(
 ) -> None:
     (violated,) = warehouse.current().filter(verdict="violated")["audit_id"]
     assert privaudit("withdraw", violated)[0] == USAGE
-    assert warehouse.current()["verdict"].to_list() == ["consistent", "violated"]
+    assert warehouse.current()["verdict"].to_list() == ["not_refuted", "violated"]
     short = privaudit("withdraw", violated[:3], "--why", "The wrong lake.")
     assert (short.code, short.err) == (
         3,
@@ -181,7 +181,7 @@ def test_an_audit_is_withdrawn_by_its_id_and_for_a_reason(
         0,
         f"{violated} is withdrawn; privaudit report draws the pages without it.\n",
     )
-    assert warehouse.current()["verdict"].to_list() == ["consistent", "not_evaluable"]
+    assert warehouse.current()["verdict"].to_list() == ["not_refuted", "failed"]
     code, _, said = privaudit("withdraw", violated, "--why", "Again.")
     assert (code, "The wrong lake." in said) == (3, True)
     _, out, _ = privaudit("sql", "select why from audit_withdrawals", "--json")
@@ -200,7 +200,7 @@ def test_whoever_takes_an_audit_back_is_told_of(
     first = commit_night(warehouse, "violated")
     assert withdraw_audit(settings, first, why="It proved 0.93.") == ()
     (alert,) = alerts
-    assert (alert.event, alert.model, alert.day) == (Event.WITHDRAWN, "ads", DAY)
+    assert (alert.kind, alert.model, alert.day) == (Kind.WITHDRAWN, "ads", DAY)
     assert (
         alert.reason
         == f"user anna took back the audit {first[:8]}, which was violated: It proved 0.93."
@@ -217,17 +217,17 @@ def test_refutations_that_are_deleted_are_told_of(
     deleted, undelivered = delete_audits(settings, DAY)
     assert (deleted, undelivered) == (1, ())
     (alert,) = alerts
-    assert (alert.event, alert.model, alert.notify) == (Event.WITHDRAWN, "ads", ())
+    assert (alert.kind, alert.model, alert.notify) == (Kind.WITHDRAWN, "ads", ())
     assert "of which 1 refute what ads declared" in alert.reason
 
 
 def test_nights_that_refute_together_are_not_deleted_in_silence(
-    tmp_path: pathlib.Path, alerts: list[Alert]
+    tmp_path: pathlib.Path, alerts: list[Event]
 ) -> None:
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     settings = load_settings(write_settings(tmp_path, ["ads"]))
     put_rows(warehouse, [night(ahead, 1.6) for ahead in range(4)])
     delete_audits(settings, DAY + dt.timedelta(days=3))
     (alert,) = alerts
-    assert (alert.event, alert.model) == (Event.WITHDRAWN, "ads")
+    assert (alert.kind, alert.model) == (Kind.WITHDRAWN, "ads")
     assert "with its other nights those of ads refute what it declared" in alert.reason

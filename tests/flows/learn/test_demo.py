@@ -168,17 +168,25 @@ def made(**changes: object) -> DemoResult:
     """Return a demo's result: three nights of two models, the leak from the second night on."""
     nights = [
         {
-            "model": model, "day": DAYS[0] + dt.timedelta(days=night), "verdict": "consistent",
-            "standing": "consistent", "epsilon_declared": declared, "epsilon_ceiling": ceiling,
+            "model": model, "day": DAYS[0] + dt.timedelta(days=night), "verdict": "not_refuted",
+            "verdict_together": word, "epsilon_declared": declared,
             "epsilon_if_proxy_right": 5.04, "control_epsilon_if_proxy_right": float(night > 0),
         }
         for model, declared in (("delays-broken", 0.5), ("delays-private", 2.0))
-        for night, ceiling in enumerate((1.9, 3.0, 4.41))
+        for night, word in enumerate(("inconclusive", "inconclusive", "not_refuted"))
     ]  # fmt: skip
-    audits = pl.DataFrame(nights).with_columns(
-        verdict=pl.when((pl.col("model") == "delays-broken") & (pl.col("day") > DAYS[0]))
-        .then(pl.lit("violated"))
-        .otherwise(pl.col("verdict"))
+    audits = (
+        pl.DataFrame(nights)
+        .with_columns(
+            verdict=pl.when((pl.col("model") == "delays-broken") & (pl.col("day") > DAYS[0]))
+            .then(pl.lit("violated"))
+            .otherwise(pl.col("verdict"))
+        )
+        .with_columns(
+            verdict_together=pl.when(verdict="violated")
+            .then(pl.lit("violated"))
+            .otherwise("verdict_together")
+        )
     )
     given = {
         "audits": audits, "report": pathlib.Path("r"), "rows": 1, "dropped": 0, "broken": DAYS[1],
@@ -189,8 +197,8 @@ def made(**changes: object) -> DemoResult:
 
 PRIVATE = (
     "delays-private: on 2 of 3 nights the world had moved on from its proxy, which, if believed, "
-    "would prove up to 5.0; accused on 0. That it loses more than 2 could have been proved on 2 "
-    "nights (ceiling up to 4.41)."
+    "would prove up to 5.0; accused on 0; its nights together would probably have refuted the "
+    "declared 2 from night 3 on, had it been dropped."
 )
 
 
@@ -206,7 +214,10 @@ def test_sentences_say_what_to_see() -> None:
     )
     accused = sentences(made(broken=DAYS[1] + dt.timedelta(days=1)))[0]
     assert accused.endswith("and was accused on 1 of 2 nights before.")
-    calm = made().audits.with_columns(verdict=pl.lit("consistent"))
+    calm = made().audits.with_columns(
+        verdict=pl.lit("inconclusive"), verdict_together=pl.lit("inconclusive")
+    )
+    assert sentences(made(audits=calm))[1].endswith("could not have refuted the declared 2 yet.")
     assert sentences(made(audits=calm))[0] == f"{dropped} {DAYS[1]}, which no night shows yet."
 
 

@@ -1,68 +1,89 @@
-"""The next-step card of every verdict and of every reason that an audit can end with."""
+"""The card of every verdict and of every reason that an audit can end with."""
 
+import datetime as dt
+import json
+import pathlib
 from typing import Any
 
+import polars as pl
 import pytest
 
-from flows.next_steps import Conclusion, Effort, card_of, conclusion_of
-from flows.next_steps.steps import ERROR_STEPS, steps_for
-from privcore.lower_bounds import Verdict
-from tests.support.report import record
-from workers.exceptions import Reason
-from workers.warehouse.schema import AuditRow, Status
+from flows.next_steps import Role, card_of, cards_of, rank_of, with_next_steps
+from flows.next_steps.steps import SERVE
+from privcore.lower_bounds.verdicts import Cause, ReasonCode, Verdict
+from tests.flows.conftest import Command
+from tests.support.lake import DAY
+from tests.support.report import frame, record
+from workers.warehouse.with_windows import AuditedNight
 
-SEEING = {"epsilon_declared": 2.0, "epsilon_ceiling": 3.1, "epsilon_detectable": 2.6}
-
-
-def consistent(**changes: Any) -> AuditRow:
-    given = {"epsilon_lower": 0.9, "control_records": 185} | SEEING
-    return record(verdict=Verdict.CONSISTENT, **given | changes)
+USAGE = 64
 
 
-def said(row: AuditRow) -> str:
-    card = card_of(row)
-    return " ".join([card.figures, card.allows, card.odds, *(step.text for step in card.steps)])
-
-
-def test_every_verdict_has_a_conclusion_what_it_allows_and_a_next_step() -> None:
-    conclusions = {}
-    for verdict in Verdict:
-        card = card_of(record(verdict=verdict, epsilon_declared=0.5))
-        assert card.steps
-        assert card.allows
-        assert card.line.startswith(f"{card.conclusion}. Next (")
-        conclusions[verdict] = card.conclusion
-    assert conclusions == {
-        Verdict.CONSISTENT: Conclusion.INCONCLUSIVE,
-        Verdict.VIOLATED: Conclusion.REFUTED,
-        Verdict.PROXY_UNFAITHFUL: Conclusion.INCONCLUSIVE,
-        Verdict.DOUBTFUL: Conclusion.DOUBTFUL,
-        Verdict.UNDECLARED: Conclusion.UNDECLARED,
-        Verdict.PRIVATISED: Conclusion.PRIVATISED,
-        Verdict.VACUOUS: Conclusion.NO_PROMISE,
-        Verdict.NOT_A_GUARANTEE: Conclusion.NO_PROMISE,
-        Verdict.NOT_EVALUABLE: Conclusion.NO_FIGURE,
+def held(**changes: Any) -> AuditedNight:
+    """Return a night against a declared 2 whose 14 nights together are not refuted."""
+    given = {
+        "verdict": Verdict.INCONCLUSIVE,
+        "reason_code": ReasonCode.FEW_HELD_OUT,
+        "epsilon_lower": 0.9,
+        "epsilon_declared": 2.0,
+        "control_records": 185,
+        "sees_from": 3.4,
+        "nights_together": 14,
+        "sees_from_together": 2.7,
+        "verdict_together": Verdict.NOT_REFUTED,
+        "reason_code_together": None,
     }
-    assert set(conclusions.values()) | {Conclusion.NOT_REFUTED} == set(Conclusion)
+    return record(**given | changes)
 
 
-@pytest.mark.parametrize("code", Reason)
-def test_every_reason_has_steps_of_its_own_the_cheapest_first(code: Reason) -> None:
-    steps = card_of(record(verdict=Verdict.NOT_EVALUABLE, reason_code=code)).steps
-    assert steps == steps_for(code)
-    assert steps not in {ERROR_STEPS, ()}
-    order = list(Effort)
-    costs = [order.index(step.cost) for step in steps]
-    assert costs == sorted(costs)
-    for step in steps:
-        assert step.text.endswith((".", ")."))
+def together(code: ReasonCode, **changes: Any) -> AuditedNight:
+    return held(verdict_together=code.verdict, reason_code_together=code, **changes)
 
 
-def test_an_error_and_an_unknown_reason_say_that_nothing_was_measured() -> None:
-    failed = record(verdict=Verdict.NOT_EVALUABLE, status=Status.ERROR, reason_code="error")
-    assert card_of(failed).steps == ERROR_STEPS
-    assert steps_for("of a later version") == ERROR_STEPS
-    assert steps_for(None) == ERROR_STEPS
+@pytest.mark.parametrize("code", ReasonCode)
+def test_every_reason_has_one_first_step_of_its_own(code: ReasonCode) -> None:
+    row = together(code)
+    card = card_of(row)
+    assert (card.verdict, card.code) == (code.verdict, code)
+    assert card.said == f"{code.verdict}: {code}"
+    assert card.line == f"{card.said}. Next ({card.step.role}): {card.step.text}"
+    assert card.step.text.endswith((".", ")."))
+    assert "{" not in card.step.text
+    others = {card_of(together(other)).step.text for other in ReasonCode if other is not code}
+    assert card.step.text not in others
+
+
+def test_what_is_not_refuted_is_served_and_said_to_be_no_proof() -> None:
+    card = card_of(held())
+    assert (card.said, card.step) == ("not_refuted", SERVE)
+    assert "does not prove" in card.allows
+    assert card.figures == (
+        "Declared 2, proved at least 0.90. Its 14 nights together would probably have seen a leak "
+        "from 2.70 on, if every label of all of them had shown it (this night alone: a leak from "
+        "3.40 on). It is untested whether this learner would show a dropped mechanism."
+    )
+    assert card.odds == (
+        "Seeing the model turns even odds for a label into at most 7.4 to 1 as declared (e^2 "
+        "times), at least 2.4 to 1 as proved."
+    )
+
+
+def test_a_night_alone_has_its_own_verdict() -> None:
+    card = card_of(held(verdict_together=None))
+    assert card.said == "inconclusive: few_held_out"
+    assert "This night would probably have seen a leak from 3.40 on" in card.figures
+    assert card.figures.endswith("To be conclusive they have to see 3.")
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        (2, "(drill: twin) was refuted on its night 2: a dropped mechanism would have been seen."),
+        (0, "Nor is the same learner without a mechanism (drill: twin) refuted"),
+    ],
+)
+def test_it_says_what_the_drill_shows(after: int, said: str) -> None:
+    assert said in card_of(held(drill="twin", drill_refuted_after=after)).figures
 
 
 @pytest.mark.parametrize(
@@ -75,79 +96,37 @@ def test_an_error_and_an_unknown_reason_say_that_nothing_was_measured() -> None:
     ],
 )
 def test_it_names_what_the_bound_is_held_against(by: str | None, word: str) -> None:
-    assert card_of(consistent(declared_by=by)).figures.startswith(f"{word}, proved at least 0.9")
-
-
-def test_an_audit_that_could_have_seen_a_larger_leak_is_not_refuted() -> None:
-    card = card_of(consistent())
-    assert card.conclusion is Conclusion.NOT_REFUTED
-    assert card.figures == (
-        "Declared 2, proved at least 0.9, ceiling 3.10. A leak of 2.60 of every label would "
-        "probably have refuted the declaration."
-    )
-    assert card.odds == (
-        "Seeing the model turns even odds for a label into at most 7.4 to 1 as declared (e^2 "
-        "times), at least 2.4 to 1 as proved. A leak of 14 to 1 would probably have been detected."
-    )
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"epsilon_ceiling": 2.0},
-        {"epsilon_detectable": 3.01},
-        {"epsilon_detectable": None},
-        {"epsilon_ceiling": None},
-    ],
-)
-def test_an_audit_that_could_not_have_seen_it_is_inconclusive(changes: dict[str, Any]) -> None:
-    assert conclusion_of(consistent(**changes)) is Conclusion.INCONCLUSIVE
+    assert card_of(held(declared_by=by)).figures.startswith(f"{word}, proved at least 0.90")
 
 
 def test_it_says_how_many_more_rows_to_hold_out_rounded_up() -> None:
-    card = card_of(consistent(epsilon_ceiling=1.2, holdout_needed=2_058))
-    assert "ceiling 1.20" in card.figures
-    assert any(
-        step.text.startswith("Hold out about 1,900 more rows") for step in card.steps
-    )  # 2,058 less the 185 that there are
-    decoys = said(consistent(epsilon_detectable=None, decoy_records=40, holdout_needed=141))
-    assert "Draw about 110 more decoys" in decoys
-    assert "A conclusive audit has a ceiling above 2, and probably sees a leak of 3." in decoys
+    few = ReasonCode.FEW_HELD_OUT
+    more = card_of(together(few, holdout_needed=2_058)).step
+    # 2,058 less the 185 that there are
+    assert more.text.startswith("Hold out about 1,900 more rows")
+    assert more.role is Role.OWNER
+    assert card_of(together(few)).step.text.startswith("Hold out more rows of a day")
+    decoys = card_of(together(few, decoy_records=40, holdout_needed=141))
+    assert decoys.step.text.startswith("Draw about 110 more decoys")
 
 
-def test_where_no_holdout_suffices_more_rows_are_asked_for() -> None:
-    assert "no holdout is large enough" in said(consistent(epsilon_detectable=3.5))
+def test_it_says_from_which_day_on_nights_are_conclusive() -> None:
+    needed = together(ReasonCode.NIGHTS_NEEDED, conclusive_on=dt.date(2013, 2, 10))
+    assert card_of(needed).step.text.endswith("together from 2013-02-10 on.")
+    assert "To be conclusive they have to see 3." in card_of(needed).figures
 
 
-@pytest.mark.parametrize("changes", [{"arms_pvalue": 0.004}, {"misled_pvalue": 0.0004}])
-def test_where_bets_were_held_back_a_new_holdout_is_the_step(changes: dict[str, Any]) -> None:
-    found = said(consistent(epsilon_ceiling=0.0, epsilon_detectable=None, **changes))
-    assert "Draw a new holdout every day" in found
-    assert "Collect more rows" not in found
-
-
-def test_doubts_are_read_first_and_a_suspect_holdout_has_steps_of_its_own() -> None:
-    def doubtful(*remarks: str) -> AuditRow:
-        return record(verdict=Verdict.DOUBTFUL, remarks=remarks, **SEEING)
-
-    card = card_of(doubtful("rows_miscounted"))
-    assert card.conclusion is Conclusion.DOUBTFUL
-    assert card.allows.startswith("The audit is no argument for a release")
-    assert "would probably have" not in f"{card.figures} {card.odds}"
-    assert card.steps[0].text.startswith("Read the doubts in the verdict's sentence")
-    assert "leaves out exactly the rows" not in said(doubtful("rows_miscounted"))
-    suspect = said(doubtful("holdout_suspect"))
-    assert "See whether training leaves out exactly the rows" in suspect
-    assert "Collect more rows" not in suspect
+@pytest.mark.parametrize(
+    "code", [code for code in ReasonCode if code.cause in {Cause.DOUBT, Cause.DECLARATION}]
+)
+def test_beside_a_doubt_it_is_not_said_what_would_have_been_seen(code: ReasonCode) -> None:
+    assert card_of(together(code)).figures == "Declared 2, proved at least 0.90."
 
 
 def test_nights_that_refute_together_refute_whatever_tonight_says() -> None:
-    for verdict in (Verdict.CONSISTENT, Verdict.NOT_EVALUABLE):
-        row = record(verdict=verdict, **SEEING if verdict is Verdict.CONSISTENT else {})
-        card = card_of(row, stands_violated=True)
-        assert card.conclusion is Conclusion.REFUTED
-        assert card.allows.startswith("Do not release")
-    assert "the nights together refute" in card_of(consistent(), stands_violated=True).figures
+    card = card_of(together(ReasonCode.NIGHTS_TOGETHER))
+    assert card.allows.startswith("Do not release")
+    assert "the nights together refute" in card.figures
 
 
 def test_a_violation_shows_on_which_side_of_the_declaration_its_bound_is() -> None:
@@ -156,13 +135,61 @@ def test_a_violation_shows_on_which_side_of_the_declaration_its_bound_is() -> No
 
 
 def test_nothing_proved_and_nothing_declared_are_said_so() -> None:
-    found = said(record(epsilon_lower=0.0, epsilon_detectable=0.4))
-    assert "Nothing declared, nothing proved." in found
-    assert "A leak of 0.40 of every label would probably have shown." in found
-    assert "as declared" not in found
+    card = card_of(record(epsilon_lower=0.0, sees_from=0.4))
+    assert card.figures.startswith("Nothing declared, nothing proved.")
+    assert "a leak from 0.40 on" in card.figures
+    assert card.odds == ""
 
 
 def test_without_figures_there_are_no_figures() -> None:
-    card = card_of(record(verdict=Verdict.NOT_EVALUABLE, reason_code=Reason.NO_HOLDOUT))
+    card = card_of(record(verdict=Verdict.FAILED, reason_code=ReasonCode.SETUP_WRONG))
     assert card.figures == card.odds == ""
     assert "This is not a zero" in card.allows
+
+
+def test_a_nan_is_no_figure_and_a_later_column_is_passed_over() -> None:
+    audits = frame([record("b", sees_from=float("nan"))], AuditedNight).with_columns(later=1)
+    ((_, card),) = cards_of(audits)
+    assert "no leak, however large" in card.figures
+
+
+def test_the_worst_model_is_first_and_of_one_model_the_newest_night() -> None:
+    def of(model: str, code: ReasonCode, offset: int = 0) -> AuditedNight:
+        read = {"verdict", "verdict_together", "reason_code_together", "epsilon_declared"}
+        return record(model, offset, **together(code).model_dump(include=read))
+
+    rows = [
+        of("g", ReasonCode.NOTHING_DECLARED),
+        of("e", ReasonCode.TOO_SMALL),
+        of("d", ReasonCode.PROXY_WRONG),
+        of("c", ReasonCode.LABELS_MISSING),
+        of("b", ReasonCode.EARLIER_NIGHT),
+        of("b", ReasonCode.EARLIER_NIGHT, 1),
+    ]
+    ordered = with_next_steps(frame(rows, AuditedNight))
+    assert ordered["model"].to_list() == ["b", "b", "c", "d", "e", "g"]
+    assert ordered["day"][0] > ordered["day"][1]
+    assert ordered["next_step"][2] == card_of(together(ReasonCode.LABELS_MISSING)).step.text
+    assert rank_of(Verdict.INCONCLUSIVE, ReasonCode.TOO_SMALL) < rank_of(Verdict.NOT_REFUTED, None)
+    assert rank_of(Verdict.NOT_REFUTED, None) < rank_of(Verdict.UNDECLARED, None)
+    empty = with_next_steps(ordered.drop("next_step", "next_who").clear())
+    assert empty.schema == ordered.schema
+
+
+@pytest.mark.slow
+def test_show_and_explain_say_the_next_step_of_a_real_audit(
+    folder: pathlib.Path, privaudit: Command
+) -> None:
+    assert folder.exists()
+    privaudit("run", "--model", "good", "--day", str(DAY))
+    (audit,) = json.loads(privaudit("show", "--json").out)
+    assert (audit["model"], audit["day"]) == ("good", str(DAY))
+    told = privaudit("explain", audit["audit_id"][:8])
+    assert told.code == 0
+    assert told.out.startswith(f"{audit['verdict_together']}")
+    assert audit["next_step"] in told.out
+    card = json.loads(privaudit("explain", audit["audit_id"][:8], "--json").out)
+    assert card["step"]["text"] == audit["next_step"]
+    assert pl.read_csv(privaudit("explain", audit["audit_id"], "--csv").out.encode()).height == 1
+    both = privaudit("explain", audit["audit_id"], "--epsilon", "1")
+    assert (both.code, both.out) == (USAGE, "")

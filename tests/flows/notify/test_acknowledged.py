@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from flows.notify.alerts import alert_of
-from flows.run.auditing import _of_incident
+from flows.notify.events import Event, at_commit
+from flows.notify.incidents import incidents_before
 from flows.settings import Settings
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY
@@ -16,8 +16,20 @@ from workers.warehouse.acknowledgements import LONGEST, acknowledge, acknowledge
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
 
-VIOLATED = {"verdict": "violated", "epsilon_lower": 0.9, "dataset": "clicks"}
-KNOWN = "violated_as_known"
+VIOLATED = {
+    "verdict": "violated",
+    "reason_code": "this_night",
+    "epsilon_lower": 0.9,
+    "dataset": "clicks",
+}
+FINE = {
+    "verdict": "not_refuted",
+    "reason_code": None,
+    "epsilon_lower": 0.1,
+    "epsilon_ceiling": 3.0,
+    "sees_from": 0.8,
+}
+KNOWN = "known"
 
 
 def night(number: int, **changes: Any) -> AuditRecord:
@@ -26,12 +38,18 @@ def night(number: int, **changes: Any) -> AuditRecord:
     return evaluated("ads", day, hour=24 * number + 12, **VIOLATED | changes)
 
 
-def event(settings: Settings, warehouse: Warehouse, record: AuditRecord) -> str:
-    """Commit a night and return the event of its alert."""
+def told(settings: Settings, warehouse: Warehouse, record: AuditRecord) -> Event:
+    """Return the event of a refuted night."""
+    before = incidents_before(warehouse, [record.audit])[record.audit.audit_id]
+    event = at_commit(record.audit, before, settings)
+    assert event is not None
+    return event
+
+
+def stage(settings: Settings, warehouse: Warehouse, record: AuditRecord) -> str:
+    """Commit a refuted night and return its place in the incident."""
     warehouse.commit(record)
-    alert = _of_incident(alert_of(record.audit, settings), record.audit, settings)
-    assert alert is not None
-    return alert.event.rsplit(".", 1)[1]
+    return str(told(settings, warehouse, record).stage)
 
 
 def know(warehouse: Warehouse, record: AuditRecord, number: int, *, days: int = 3) -> None:
@@ -47,10 +65,10 @@ def test_it_notifies_nobody_until_it_ends_and_then_once(
     settings: Settings, warehouse: Warehouse
 ) -> None:
     first = night(0)
-    assert event(settings, warehouse, first) == "violated"
+    assert stage(settings, warehouse, first) == "begins"
     know(warehouse, first, 0)
-    found = [event(settings, warehouse, night(at)) for at in range(1, 7)]
-    assert found == [KNOWN, KNOWN, KNOWN, "violated", "still_violated", "still_violated"]
+    found = [stage(settings, warehouse, night(at)) for at in range(1, 7)]
+    assert found == [KNOWN, KNOWN, KNOWN, "ended", "goes_on", "goes_on"]
 
 
 def test_years_of_audits_are_not_read_where_nothing_was_acknowledged(
@@ -76,12 +94,11 @@ def test_years_of_audits_are_not_read_where_nothing_was_acknowledged(
 def test_an_incident_that_was_resolved_and_begins_anew_is_known_too(
     settings: Settings, warehouse: Warehouse
 ) -> None:
-    seeing = {"epsilon_ceiling": 3.0, "epsilon_detectable": 0.8}
-    first = night(0, **seeing)
-    event(settings, warehouse, first)
+    first = night(0)
+    stage(settings, warehouse, first)
     know(warehouse, first, 0)
-    warehouse.commit(night(1, verdict="consistent", epsilon_lower=0.1, **seeing))
-    assert event(settings, warehouse, night(2, **seeing)) == KNOWN
+    warehouse.commit(night(1, **FINE))
+    assert stage(settings, warehouse, night(2)) == KNOWN
 
 
 @pytest.mark.slow
@@ -90,14 +107,14 @@ def test_a_larger_bound_notifies_and_is_then_known(
 ) -> None:
     """An owner cannot have a small leak acknowledged and then make it larger."""
     first = night(0)
-    event(settings, warehouse, first)
+    stage(settings, warehouse, first)
     know(warehouse, first, 0, days=9)
     bounds = (0.9, 1.2, 1.2, 0.8, 1.21)
     found = [
-        event(settings, warehouse, night(at, epsilon_lower=bound))
+        stage(settings, warehouse, night(at, epsilon_lower=bound))
         for at, bound in enumerate(bounds, start=1)
     ]
-    assert found == [KNOWN, "violated", KNOWN, KNOWN, "violated"]
+    assert found == [KNOWN, "grows", KNOWN, KNOWN, "grows"]
 
 
 def test_a_digit_that_no_reader_sees_is_no_larger_bound() -> None:
@@ -126,9 +143,9 @@ def test_another_declaration_label_dataset_or_unit_is_not_covered(
     settings: Settings, warehouse: Warehouse, changes: dict[str, Any]
 ) -> None:
     first = night(0)
-    event(settings, warehouse, first)
+    stage(settings, warehouse, first)
     know(warehouse, first, 0)
-    assert event(settings, warehouse, night(1, **changes)) in {"violated", "still_violated"}
+    assert stage(settings, warehouse, night(1, **changes)) in {"begins", "goes_on"}
 
 
 @pytest.mark.slow
@@ -136,33 +153,30 @@ def test_an_acknowledgement_of_a_withdrawn_audit_covers_nothing(
     settings: Settings, warehouse: Warehouse
 ) -> None:
     first = night(0)
-    event(settings, warehouse, first)
+    stage(settings, warehouse, first)
     know(warehouse, first, 0)
     warehouse.withdraw(first.audit.audit_id, "The wrong lake.")
     assert acknowledgements(warehouse) == ()
-    assert event(settings, warehouse, night(1)) == "violated"
+    assert stage(settings, warehouse, night(1)) == "begins"
 
 
 @pytest.mark.slow
 def test_the_last_acknowledgement_counts(settings: Settings, warehouse: Warehouse) -> None:
     first = night(0)
-    event(settings, warehouse, first)
+    stage(settings, warehouse, first)
     know(warehouse, first, 0, days=9)
     know(warehouse, first, 1, days=0)
-    assert event(settings, warehouse, night(1)) == KNOWN
-    assert event(settings, warehouse, night(2)) == "violated"
+    assert stage(settings, warehouse, night(1)) == KNOWN
+    assert stage(settings, warehouse, night(2)) == "ended"
 
 
 @pytest.mark.slow
-def test_an_alert_says_who_knows_of_it(settings: Settings, warehouse: Warehouse) -> None:
+def test_an_event_says_who_knows_of_it(settings: Settings, warehouse: Warehouse) -> None:
     first = night(0)
     warehouse.commit(first)
     know(warehouse, first, 0)
     for number, bound, words in ((1, 0.9, "user anna acknowledged"), (2, 1.5, "proves 1.50")):
-        row = night(number, epsilon_lower=bound).audit
-        alert = _of_incident(alert_of(row, settings), row, settings)
-        assert alert is not None
-        assert words in alert.reason
+        assert words in told(settings, warehouse, night(number, epsilon_lower=bound)).reason
 
 
 @pytest.mark.parametrize(
@@ -187,7 +201,7 @@ def test_it_has_a_reason_and_an_end_within_the_limit(
 @pytest.mark.slow
 def test_only_a_current_violation_can_be_acknowledged(warehouse: Warehouse) -> None:
     """A bound that another record replaced covers nothing."""
-    replaced, fine = night(0), night(1, verdict="consistent")
+    replaced, fine = night(0), night(1, **FINE)
     for record in (replaced, night(0, reason="Again."), fine):
         warehouse.commit(record)
     for record, sentence in (

@@ -3,9 +3,7 @@
 import datetime as dt
 import pathlib
 import zoneinfo
-from typing import Any
 
-import polars as pl
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -18,10 +16,10 @@ from flows.notify.metrics import (
 )
 from flows.run.publish_report import write
 from flows.settings import Settings, load_settings
+from privcore.lower_bounds import Verdict
 from tests.support.lake import DAY
-from tests.support.warehouse import evaluated, failed
+from tests.support.warehouse import evaluated, failed, put_rows
 from workers.warehouse.acknowledgements import acknowledge
-from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.store import Warehouse
 
 EVE = DAY - dt.timedelta(days=1)
@@ -49,14 +47,22 @@ def settings(tmp_path: pathlib.Path) -> Settings:
     return load_settings(file)
 
 
+REFUTED = {
+    "verdict": "violated",
+    "reason_code": "this_night",
+    "epsilon_lower": 0.9,
+    "epsilon_declared": 0.5,
+}
+SEEING = {"epsilon_ceiling": 3.0, "sees_from": 0.8}
+
+
 @pytest.mark.slow
 def test_the_latest_night_of_each_listed_model_is_written_with_the_report(
     settings: Settings,
 ) -> None:
     warehouse = Warehouse(settings.warehouse)
     warehouse.commit(evaluated("ads", EVE, epsilon_lower=0.1))
-    violated = {"verdict": "violated", "epsilon_lower": 0.9, "epsilon_ceiling": 3.5}
-    warehouse.commit(evaluated("ads", DAY, **violated))
+    warehouse.commit(evaluated("ads", DAY, **SEEING | REFUTED))
     warehouse.commit(evaluated("retired", DAY))
     write(settings)
     assert settings.metrics is not None
@@ -65,34 +71,34 @@ def test_the_latest_night_of_each_listed_model_is_written_with_the_report(
     assert samples(file.read_text()) == {
         ("model_listed", "ads"): 1.0,
         ("model_listed", "new"): 1.0,
-        ("verdict", "ads", "label", "violated"): 1.0,
+        ("verdict", "ads", "label", "violated", "this_night"): 1.0,
         ("epsilon_lower", "ads", "label"): 0.9,
-        ("epsilon_ceiling", "ads", "label"): 3.5,
         ("epsilon_declared", "ads", "label"): 0.5,
+        ("sees_from", "ads", "label"): 0.8,
+        ("sees_from_together", "ads", "label"): 0.8,
         ("audited_day_end_seconds", "ads", "label"): midnight.timestamp() - 3600.0,
     }
     assert [path.name for path in file.parent.iterdir()] == ["privaudit.prom"]
 
 
 @pytest.mark.parametrize("seed", [False, True], ids=["spoilt", "by-another-seed"])
-def test_a_night_that_adds_nothing_ends_no_standing(settings: Settings, seed: bool) -> None:
-    """A spoilt input, or a seed of one's own, would resolve the alert of a violated standing."""
+def test_a_night_that_adds_nothing_ends_no_violation(settings: Settings, seed: bool) -> None:
+    """A spoilt input, or a seed of one's own, would resolve the alert of a violated model."""
     warehouse = Warehouse(settings.warehouse)
-    warehouse.commit(evaluated("ads", EVE))
+    warehouse.commit(evaluated("ads", EVE, **REFUTED))
     warehouse.commit(evaluated("ads", DAY, exploratory=True) if seed else failed("ads", DAY))
-
-    def violated(*given: Any) -> Any:
-        return epsilon_windows(*given).with_columns(standing=pl.lit("violated"))
-
-    (latest,) = latest_records(warehouse, ["ads"], violated)
-    verdict = "consistent" if seed else "not_evaluable"
-    assert (latest.day, latest.verdict, latest.stands_violated) == (DAY, verdict, True)
+    (latest,) = latest_records(warehouse, ["ads"])
+    assert (latest.day, latest.verdict, latest.reason_code) == (DAY, "violated", "earlier_night")
     found = samples(metrics_text([latest], UTC))
     assert (("epsilon_lower", "ads", "label") in found) is seed
-    assert found["stands_violated", "ads", "label"] == 1.0
+    assert found["verdict", "ads", "label", "violated", "earlier_night"] == 1.0
 
 
-VIOLATED = {"verdict": "violated", "epsilon_lower": 0.9, "epsilon_declared": 0.5}
+def test_a_day_after_its_own_record_is_no_latest_one(settings: Settings) -> None:
+    warehouse = Warehouse(settings.warehouse)
+    put_rows(warehouse, [evaluated("ads", EVE), evaluated("ads", dt.date(2099, 1, 1), **REFUTED)])
+    (latest,) = latest_records(warehouse, ["ads"])
+    assert (latest.day, latest.verdict) == (EVE, "not_refuted")
 
 
 def acknowledged(warehouse: Warehouse, audit_id: str, until: dt.date) -> None:
@@ -102,23 +108,33 @@ def acknowledged(warehouse: Warehouse, audit_id: str, until: dt.date) -> None:
 
 @pytest.mark.slow
 def test_an_acknowledgement_is_written_until_a_night_proves_more(settings: Settings) -> None:
+    """Also while nights that say nothing come: they would page as if nobody knew."""
     warehouse = Warehouse(settings.warehouse)
-    first = evaluated("ads", EVE, **VIOLATED)
+    first = evaluated("ads", EVE, **REFUTED)
     until = first.audit.recorded_at.date() + dt.timedelta(days=5)
     warehouse.commit(first)
     (latest,) = latest_records(warehouse, ["ads"])
     assert latest.acknowledged_until is None
     acknowledged(warehouse, first.audit.audit_id, until)
-    warehouse.commit(evaluated("ads", DAY, **VIOLATED | {"epsilon_lower": 0.8}))
-    (latest,) = latest_records(warehouse, ["ads"])
-    assert latest.acknowledged_until == until
-    end = dt.datetime.combine(until + dt.timedelta(days=1), dt.time(), tzinfo=dt.UTC).timestamp()
+    day = dt.timedelta(days=1)
+    for record in (
+        evaluated("ads", DAY, **REFUTED | {"epsilon_lower": 0.8}),
+        evaluated("ads", DAY + day, verdict="inconclusive", reason_code="proxy_wrong"),
+        failed("ads", DAY + 2 * day),
+    ):
+        warehouse.commit(record)
+        (latest,) = latest_records(warehouse, ["ads"])
+        assert (latest.verdict, latest.acknowledged_until) == ("violated", until)
+    end = dt.datetime.combine(until + day, dt.time(), tzinfo=dt.UTC).timestamp()
     written = samples(metrics_text([latest], zoneinfo.ZoneInfo("Asia/Tokyo")))
     assert written["acknowledged_until_seconds", "ads", "label"] == end
-    more = evaluated("ads", DAY + dt.timedelta(days=1), **VIOLATED | {"epsilon_lower": 1.2})
-    warehouse.commit(more)
-    (latest,) = latest_records(warehouse, ["ads"])
-    assert latest.acknowledged_until is None
+    for record in (
+        evaluated("ads", DAY + 3 * day, **REFUTED | {"epsilon_lower": 1.2}),
+        failed("ads", DAY + 4 * day),
+    ):
+        warehouse.commit(record)
+        (latest,) = latest_records(warehouse, ["ads"])
+        assert (latest.verdict, latest.acknowledged_until) == ("violated", None)
 
 
 def test_a_warehouse_without_records_lists_models_alone(settings: Settings) -> None:
@@ -129,9 +145,8 @@ def test_a_warehouse_without_records_lists_models_alone(settings: Settings) -> N
 
 
 def test_every_metric_has_its_help() -> None:
-    one = Latest("m", "label", DAY, "consistent", stands_violated=False, figures=dict.fromkeys(
-        ("epsilon_lower", "epsilon_ceiling", "epsilon_declared"), 1.0),
-        acknowledged_until=DAY)  # fmt: skip
+    figures = ("epsilon_lower", "epsilon_declared", "sees_from", "sees_from_together")
+    one = Latest("m", "label", DAY, Verdict.NOT_REFUTED, None, dict.fromkeys(figures, 1.0), DAY)
     families = list(text_string_to_metric_families(metrics_text([one], UTC, ["m"])))
     assert {family.name.removeprefix("privaudit_") for family in families} == set(HELP)
     assert all(family.type == "gauge" and family.documentation for family in families)

@@ -4,7 +4,6 @@ import pathlib
 
 import pytest
 
-from flows.report.history import AuditedNight
 from flows.report.site import write_pages, write_report
 from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import at_least, down, up
@@ -15,6 +14,7 @@ from tests.support.warehouse import failed
 from workers.warehouse.schema import SliceRow
 from workers.warehouse.store import Warehouse
 from workers.warehouse.table_row import TableRow
+from workers.warehouse.with_windows import AuditedNight
 
 CONTROLS = ["\x00", "\x07", "\x0b", "\x1b[2J", "\x9b", "\ufffe", "\uffff", "\u202e", "\U000e0041"]
 
@@ -78,8 +78,8 @@ def test_a_model_with_old_figures_and_none_since_has_its_page(
     silent: int, tmp_path: pathlib.Path
 ) -> None:
     nights = [
-        record("old", 0, Verdict.CONSISTENT, epsilon_declared=2.0),
-        *(record("old", 1 + day, Verdict.NOT_EVALUABLE) for day in range(silent)),
+        record("old", 0, Verdict.NOT_REFUTED, epsilon_declared=2.0),
+        *(record("old", 1 + day, Verdict.FAILED) for day in range(silent)),
     ]
     page = drawn(tmp_path, nights, everything_beside(nights[0]))["old.html"]
     assert "cannot be drawn" not in page
@@ -94,7 +94,7 @@ def test_a_huge_epsilon_costs_no_page_and_flattens_no_other_model(
 ) -> None:
     calm = three_models(3)
     declared = {"epsilon_declared": epsilon, "epsilon_accounted": epsilon}
-    nights = [*calm, record("huge", 2, Verdict.CONSISTENT, epsilon_ceiling=epsilon, **declared)]
+    nights = [*calm, record("huge", 2, Verdict.NOT_REFUTED, epsilon_ceiling=epsilon, **declared)]
     pages = drawn(tmp_path / "with", nights, beside(nights[-4:]))
     assert "huge.html" in pages
     assert "The page of huge cannot be drawn" not in pages["huge.html"]

@@ -31,9 +31,9 @@ RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"
 def report(tmp_path_factory):
     """A report of four verdicts, with nights enough for a trend, a silent model and a long name."""
     nights = three_models(45)
-    silent = [record("silent", 44, Verdict.NOT_EVALUABLE, reason="No labels for the day.")]
+    silent = [record("silent", 44, Verdict.FAILED, reason="No labels for the day.")]
     drifting = [
-        record(LONG, day, Verdict.PROXY_UNFAITHFUL, epsilon_declared=0.5, control_epsilon_lower=0.4)
+        record(LONG, day, Verdict.INCONCLUSIVE, epsilon_declared=0.5, control_epsilon_lower=0.4)
         for day in range(30, 45)
     ]
     beside = [row for night in nights[-3:] for row in everything_beside(night)]
@@ -155,7 +155,7 @@ def searchable(tmp_path, monkeypatch, chromium):
     nights = [
         record(f"ads-{number}", 0, verdict, declared_by=owner, dataset="clicks")
         for number, (verdict, owner) in enumerate(
-            [(Verdict.VIOLATED, "ann"), (Verdict.CONSISTENT, "ann"), (Verdict.CONSISTENT, "bob")]
+            [(Verdict.VIOLATED, "ann"), (Verdict.NOT_REFUTED, "ann"), (Verdict.NOT_REFUTED, "bob")]
         )
     ]
     others = [record("loans", 0, dataset="loans"), record("<b>x", 0, dataset="loans")]

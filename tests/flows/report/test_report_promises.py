@@ -3,11 +3,11 @@
 import pytest
 
 from flows.report.evidence_sentences import promise_sentences
-from flows.report.history import AuditedNight
 from flows.report.site import write_pages
 from tests.support.lake import DAY
 from tests.support.report import identity, tables
 from workers.warehouse.schema import PromiseRow
+from workers.warehouse.with_windows import AuditedNight
 
 
 def night(**changes):
@@ -16,7 +16,7 @@ def night(**changes):
         "day": DAY,
         "recorded_at": "2026-03-03T00:00:00Z",
         "status": "evaluated",
-        "verdict": "consistent",
+        "verdict": "not_refuted",
         "reason": "r",
         "secret": "label",
         "significance": 0.05,

@@ -5,14 +5,12 @@ import datetime as dt
 import pytest
 
 from flows.report import sentences
-from flows.report.evidence_sentences import (
-    curve_sentence,
-    slices_sentence,
-)
-from flows.report.history import AuditedNight, History
+from flows.report.evidence_sentences import assumed, curve_sentence, slices_sentence
+from flows.report.history import History, history_of
 from privcore.lower_bounds.verdicts import Verdict
-from tests.support.report import everything_beside, identity, record
+from tests.support.report import CODES, everything_beside, identity, record, tables
 from workers.warehouse.schema import BoundRow, SliceRow
+from workers.warehouse.with_windows import AuditedNight
 
 DAY = dt.date(2013, 2, 14)
 
@@ -34,71 +32,104 @@ def night(model="m", verdict=Verdict.UNDECLARED, lower=0.98, declared=None, **ch
     return AuditedNight(**values | changes)
 
 
-def sentence(*nights):
-    return sentences.night_sentence({n.model: n for n in nights})
+def headline(*nights, on=None):
+    return sentences.headline([History(one.model, (one,)) for one in nights], on)
 
 
-BROKEN = night("delays-broken", Verdict.VIOLATED, 0.98, 0.5)
-PLAIN = night("delays-plain", Verdict.UNDECLARED, 1.1)
-PRIVATE = night("delays-private", Verdict.CONSISTENT, 0.4, 2.0)
-DRIFTING = night("drifting", Verdict.PROXY_UNFAITHFUL, 0.7, 0.5)
-SILENT = night("silent", Verdict.NOT_EVALUABLE, None)
-
-
-def test_the_sentence_of_the_demo(hold_sentences):
-    hold_sentences(sentence(BROKEN, PLAIN, PRIVATE))
+BROKEN = night("delays-broken", Verdict.VIOLATED, 0.98, 0.5, reason_code="this_night")
+PLAIN = night("delays-plain", Verdict.UNDECLARED, 1.1, reason_code="nothing_declared")
+PRIVATE = night("delays-private", Verdict.NOT_REFUTED, 0.4, 2.0)
+SMALL = night("clinic", Verdict.INCONCLUSIVE, 0.0, 0.5, reason_code="few_held_out")
+SOON = night(
+    "claims", Verdict.INCONCLUSIVE, 0.2, 2.0, reason_code="few_held_out",
+    verdict_together="inconclusive", reason_code_together="nights_needed",
+    conclusive_on=dt.date(2013, 2, 19),
+)  # fmt: skip
+SUSPECT = night("fraud", Verdict.INCONCLUSIVE, 0.0, 1.0, reason_code="holdout_suspect")
+SILENT = night("silent", Verdict.FAILED, None, reason_code="labels_missing")
+TOGETHER = night(
+    "ads-ctr", Verdict.NOT_REFUTED, 0.2, 1.0, verdict_together="violated",
+    reason_code_together="nights_together", nights_together=41,
+)  # fmt: skip
+EARLIER = night(
+    "rank", Verdict.FAILED, None, 1.0, reason_code="labels_missing",
+    verdict_together="violated", reason_code_together="earlier_night",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
     "nights",
     [
-        pytest.param((PRIVATE,), id="consistent"),
-        pytest.param((PLAIN, night("b", lower=0.0)), id="undeclared"),
-        pytest.param(
-            (PRIVATE.model_copy(update={"standing": "violated", "epsilon_standing": 5.75}),),
-            id="violated over all nights",
-        ),
-        pytest.param((PRIVATE, SILENT), id="no figure"),
-        pytest.param((DRIFTING, PRIVATE), id="proxy unfaithful"),
-        pytest.param((BROKEN,), id="violated"),
+        pytest.param((PRIVATE, PLAIN), id="quiet"),
+        pytest.param((PRIVATE, BROKEN, PLAIN, SMALL), id="violated"),
+        pytest.param((TOGETHER, EARLIER), id="violated, not by this night"),
+        pytest.param((SMALL, SOON), id="nothing conclusive"),
+        pytest.param((SMALL, SILENT, SUSPECT, PLAIN), id="doubts and failures"),
+        pytest.param((PLAIN,), id="nothing declared"),
+        pytest.param((), id="no record"),
     ],
 )
-def test_the_sentence_counts_what_it_says(nights, hold_sentences):
-    hold_sentences(sentence(*nights))
+def test_the_headline_says_how_all_models_stand(nights, hold_sentences):
+    hold_sentences(*headline(*nights))
 
 
-def test_many_violations_are_counted_beyond_the_third():
-    said = sentence(*(night(f"m{i}", Verdict.VIOLATED, 3.0, 1.0) for i in range(6)))
-    assert said.count("leaks at least 3.0, declared 1") == 3
-    assert said.endswith("3 more leak beyond what was declared")
+@pytest.mark.parametrize("other", [PRIVATE, SILENT, SMALL, PLAIN], ids=lambda one: one.verdict)
+def test_every_violated_model_is_named_first_up_to_ten(other):
+    names = [f"m{number:02}" for number in range(12)]
+    violated = [night(name, Verdict.VIOLATED, 3.0, 1.0, reason_code="this_night") for name in names]
+    for shown, more in ((10, False), (12, True)):
+        first, *_ = headline(other, *violated[:shown])
+        assert first.startswith("VIOLATED: ")
+        assert first.count("leaks at least 3.0, declared 1") == 10
+        assert first.endswith("; and 2 more.") == more
+
+
+def test_failed_models_and_doubts_are_named_up_to_three():
+    def copies(one):
+        return [one.model_copy(update={"model": f"{one.model}-{n}"}) for n in range(5)]
+
+    said = headline(PRIVATE, *copies(SILENT), *copies(SUSPECT))
+    for word, code in (
+        ("Failed: silent", "labels_missing"),
+        ("Inconclusive: fraud", "holdout_sus"),
+    ):
+        (sentence,) = (one for one in said if one.startswith(word))
+        assert sentence.count(code) == 3
+        assert sentence.endswith(", and 2 more.")
+
+
+@pytest.mark.parametrize("one", [BROKEN, PLAIN, PRIVATE, SMALL, SUSPECT, SILENT, TOGETHER])
+def test_the_headline_never_calms(one):
+    for word in ("consistent", "calm", " of 1 model "):
+        assert word not in " ".join(headline(one, PRIVATE)).lower()
 
 
 def test_a_model_without_a_record_of_the_night_stands_by_its_last(hold_sentences):
     tomorrow = PRIVATE.day + dt.timedelta(days=1)
-    old = BROKEN.model_copy(update={"model": "old"})
     new = PRIVATE.model_copy(update={"day": tomorrow})
-    hold_sentences(sentences.night_sentence({"old": old, "m": new}, tomorrow))
+    hold_sentences(*headline(BROKEN, new, on=tomorrow))
 
 
-def test_no_leak_proved_is_not_no_leak(hold_sentences):
-    silent = night(lower=0.0, verdict=Verdict.CONSISTENT, declared=2.0)
-    hold_sentences(sentences.model_sentence(silent))
-    assert "odds" in sentences.meaning(silent)
-    assert "at least" not in sentences.meaning(silent)
+def test_a_record_of_a_day_to_come_is_set_aside_by_name(hold_sentences):
+    later = PRIVATE.model_copy(update={"day": dt.date(2062, 2, 14)})
+    history = history_of(PRIVATE.model, tables([PRIVATE, later]).audits)
+    assert history.latest.day == DAY
+    hold_sentences(*sentences.headline([history], DAY))
+    alone = history_of(PRIVATE.model, tables([later]).audits)
+    assert alone.latest.day == later.day
 
 
-def test_a_night_without_figures_gives_its_reason(hold_sentences):
-    hold_sentences(sentences.model_sentence(SILENT))
-    assert sentences.meaning(SILENT) == "the reason"
-
-
-def test_a_drifting_night_concludes_nothing(hold_sentences):
-    hold_sentences(sentences.model_sentence(DRIFTING))
+def test_a_violation_names_its_first_night():
+    days = [DAY + dt.timedelta(days=offset) for offset in range(4)]
+    nights = [BROKEN, PRIVATE, BROKEN, BROKEN]
+    dated = (one.model_copy(update={"day": day}) for one, day in zip(nights, days, strict=True))
+    (said,) = sentences.headline([History("m", tuple(dated))], None)
+    assert said == "VIOLATED: m leaks at least 0.9, declared 0.5, since 16 February 2013."
 
 
 def test_the_paper_figure_is_set_against_what_is_proved(hold_sentences):
     nights = tuple(
-        night(verdict=Verdict.CONSISTENT, lower=lower, declared=2.0).model_copy(
+        night(verdict=Verdict.NOT_REFUTED, lower=lower, declared=2.0).model_copy(
             update={
                 "day": DAY + dt.timedelta(days=offset),
                 "epsilon_paper": paper,
@@ -147,7 +178,6 @@ def test_what_believes_the_proxy_is_said_to_and_held_against_the_holdout(hold_se
         update={"epsilon_if_proxy_right": 0.5, "control_epsilon_if_proxy_right": 0.0}
     )
     hold_sentences(sentences.believing_sentence(wrong), sentences.believing_sentence(fair))
-    assert "proxy" not in sentences.meaning(wrong)
 
 
 GRID = [
@@ -155,29 +185,21 @@ GRID = [
         verdict=verdict,
         lower=lower,
         declared=declared,
-        epsilon_ceiling=ceiling,
-        records=900,
-        control_records=100,
+        reason_code=CODES[verdict],
+        control_epsilon_lower=control,
         epsilon_if_proxy_right=believed,
         control_epsilon_if_proxy_right=control,
+        epsilon_paper=believed,
     )
     for verdict, lower, declared in (
-        (Verdict.CONSISTENT, 0.0, 0.0),
-        (Verdict.CONSISTENT, 0.0, 2.0),
-        (Verdict.CONSISTENT, 1.2, 2.0),
+        (Verdict.NOT_REFUTED, 0.0, 0.0),
+        (Verdict.NOT_REFUTED, 1.2, 2.0),
         (Verdict.VIOLATED, 1.2, 0.0),
         (Verdict.VIOLATED, 1.2, 0.5),
         (Verdict.UNDECLARED, 0.0, None),
         (Verdict.UNDECLARED, 1.2, None),
-        (Verdict.PRIVATISED, 0.0, None),
-        (Verdict.PRIVATISED, 1.2, None),
-        (Verdict.NOT_A_GUARANTEE, 0.0, None),
-        (Verdict.NOT_A_GUARANTEE, 1.2, None),
-        (Verdict.PROXY_UNFAITHFUL, 0.0, 0.5),
-        (Verdict.PROXY_UNFAITHFUL, 0.0, 0.0),
+        (Verdict.INCONCLUSIVE, 0.0, 0.5),
     )
-    for ceiling in (0.0, 3.0)
-    if lower <= ceiling
     for believed in (0.0, 2.5)
     for control in (0.0, 0.4)
 ]
@@ -185,31 +207,34 @@ GRID = [
 
 @pytest.mark.parametrize("one", GRID, ids=range(len(GRID)))
 def test_nothing_is_said_to_be_at_least_nothing(one):
+    history = History("m", (one,))
     said = [
-        sentence(one),
-        sentences.model_sentence(one),
-        sentences.meaning(one),
-        sentences.control_sentence(History("m", (one,))),
+        *headline(one),
+        sentences.believing_sentence(one),
+        sentences.control_sentence(history),
+        sentences.paper_sentence(history),
         curve_sentence(one, []),
     ]
     for text in said:
         for nonsense in ("at least 0 ", "at least 0.0", "more than 0.0", "1.00 to 1", "\u2013"):
             assert nonsense not in text, text
-        assert "declared 0.5, which does not refute" not in text
-
-
-def test_sentences_of_every_verdict(hold_sentences):
-    said = {(one.verdict, one.epsilon_lower > 0.0): sentences.model_sentence(one) for one in GRID}
-    assert len(set(said.values())) == len(said) == 10
-    hold_sentences(*(f"{verdict}: {text}" for (verdict, _), text in sorted(said.items())))
 
 
 def test_what_nothing_means_is_said_in_words(hold_sentences):
-    silent = night(
-        verdict=Verdict.CONSISTENT, lower=0.0, declared=0.0, epsilon_ceiling=0.0, records=900,
-        control_records=3, epsilon_if_proxy_right=0.0, control_epsilon_if_proxy_right=0.4,
-    )  # fmt: skip
-    hold_sentences(sentences.meaning(silent), sentences.believing_sentence(silent))
+    silent = night(epsilon_if_proxy_right=0.0, control_epsilon_if_proxy_right=0.4)
+    hold_sentences(sentences.believing_sentence(silent))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({}, "holdout was drawn at random"),
+        ({"method": "decoys"}, "coins of the decoys"),
+        ({"secret": "membership"}, "split into"),
+    ],
+)
+def test_what_a_bound_assumes_is_of_its_method(change, words):
+    assert words in assumed(record("ads").model_copy(update=change))
 
 
 @pytest.mark.parametrize("control", [0.0, 0.3])

@@ -124,7 +124,7 @@ def test_at_the_deadline_the_record_says_what_is_missing(
     good, twin = start(nightly_audit, day=DAY, settings=settings_of(folder))
     assert len(waited) <= 1
     assert good.status == "evaluated"
-    assert twin.reason_code == "missing_target"
+    assert twin.detail == "missing_target"
 
 
 @pytest.mark.slow
@@ -134,7 +134,7 @@ def test_what_is_not_done_at_the_deadline_is_not_evaluable_and_the_next_run_does
     clock.append(at(8, 59))
     played_at(monkeypatch, at(9))
     rows = start(nightly_audit, day=DAY, settings=settings_of(folder))
-    assert [(row.verdict, row.reason_code) for row in rows] == [("not_evaluable", "deadline")] * 2
+    assert [(row.verdict, row.detail) for row in rows] == [("failed", "deadline")] * 2
     assert all(row.epsilon_lower is None for row in rows)
     clock[0] = at(9, 5)  # a run that begins after the deadline has none
     later = start(nightly_audit, day=DAY, settings=settings_of(folder))
@@ -150,7 +150,7 @@ def test_a_model_of_its_own_deadline_is_cut_at_that(
     clock.append(at(7))
     played_at(monkeypatch, at(8))
     good, twin = start(nightly_audit, day=DAY, settings=str(file))
-    assert (good.status, twin.reason_code) == ("evaluated", "deadline")
+    assert (good.status, twin.detail) == ("evaluated", "deadline")
 
 
 def test_longest_audits_are_submitted_first(

@@ -108,5 +108,5 @@ def test_a_prefix_that_is_denied_costs_its_own_model_alone(
     for model in GOOD:
         assert figures([found[model]])[model] == undisturbed[model]
     assert found[EIGHTH].status is Status.NOT_EVALUABLE, found[EIGHTH].reason
-    assert found[EIGHTH].reason_code == "path_unreadable"
+    assert found[EIGHTH].detail == "path_unreadable"
     assert (tmp_path / "report" / "models" / f"{EIGHTH}.html").is_file()

@@ -11,13 +11,14 @@ import xgboost
 import flows.run.file_audit
 from flows.next_steps.gate_decision import Decision, decision_of
 from flows.run.file_audit import Limit, audit_files
+from privcore.lower_bounds import Verdict
 from tests.support.release import RECORDS, by_heart, leaky, put_files, rows
 from workers.executors import InProcess
 from workers.sources.checkpoints.label_tables import LabelTable
 from workers.warehouse.schema import AuditRow
-from workers.warehouse.serving_decision import Gate
 
 TWO = Limit(2.0, None)
+SUSPECT = "inconclusive: holdout_suspect"
 TRAIN, HELD = (rows(2).filter(split=arm) for arm in ("train", "holdout"))
 
 
@@ -49,9 +50,9 @@ def resaved() -> bytes:
     return bytes(booster.save_raw("ubj"))
 
 
-def test_the_target_as_its_own_proxy_is_inconclusive(tmp_path: pathlib.Path) -> None:
+def test_the_target_as_its_own_proxy_fails(tmp_path: pathlib.Path) -> None:
     row, decision = asked(tmp_path, proxy=leaky())
-    assert (decision.answer, row.reason_code) == (Gate.INCONCLUSIVE, "proxy_is_target")
+    assert (decision.verdict, row.reason_code) == (Verdict.FAILED, "proxy_unusable")
     assert "1970" not in decision.why
 
 
@@ -59,13 +60,13 @@ def test_the_target_as_its_own_proxy_is_inconclusive(tmp_path: pathlib.Path) -> 
 def test_a_proxy_that_saw_the_labels_is_inconclusive(tmp_path: pathlib.Path) -> None:
     for proxy in (resaved(), by_heart(TRAIN.head(1000))):
         row, decision = asked(tmp_path, proxy=proxy)
-        assert (decision.answer, row.reason_code) == (Gate.INCONCLUSIVE, "proxy_saw_the_day")
+        assert (decision.verdict, row.reason_code) == (Verdict.FAILED, "proxy_unusable")
         assert "knows labels of this table" in decision.why
 
 
 def test_ten_holdout_rows_are_inconclusive(tmp_path: pathlib.Path) -> None:
     row, decision = asked(tmp_path, table=pl.concat([TRAIN, HELD.head(10)]))
-    assert (decision.answer, row.reason_code) == (Gate.INCONCLUSIVE, "too_few_records")
+    assert (decision.verdict, row.reason_code) == (Verdict.INCONCLUSIVE, "few_held_out")
 
 
 @pytest.mark.slow
@@ -74,37 +75,37 @@ def test_no_delta_lets_a_leak_pass(
     tmp_path: pathlib.Path, delta: float, limit: tuple[float | None, float | None]
 ) -> None:
     row, decision = asked(tmp_path, Limit(*limit, delta=delta))
-    assert decision.answer is Gate.FAIL
     # What refutes a declaration comes before what says that it says nothing.
-    assert row.verdict == ("vacuous" if delta >= 0.5 else "violated")
+    said = (Verdict.INCONCLUSIVE, "declaration_empty"), (Verdict.VIOLATED, "this_night")
+    assert (decision.verdict, row.reason_code) == said[delta < 0.5]
 
 
 @pytest.mark.slow
 def test_a_holdout_that_was_trained_on_is_inconclusive(tmp_path: pathlib.Path) -> None:
     row, decision = asked(tmp_path, target=by_heart(rows(2)))
-    assert ("holdout_suspect" in row.remarks, decision.answer) == (True, Gate.INCONCLUSIVE)
+    assert ("holdout_suspect" in row.remarks, decision.said) == (True, SUSPECT)
     copies = pl.concat([TRAIN, TRAIN.with_columns(split=pl.lit("holdout"))])
     row, decision = asked(tmp_path, table=copies)
-    assert ("holdout_suspect" in row.remarks, decision.answer) == (True, Gate.INCONCLUSIVE)
+    assert ("holdout_suspect" in row.remarks, decision.said) == (True, SUSPECT)
 
 
 def test_a_column_of_noise_as_the_label_is_inconclusive(tmp_path: pathlib.Path) -> None:
     noise = np.random.default_rng(5).integers(0, 2, RECORDS)
     row, decision = asked(tmp_path, table=rows(2).with_columns(late=pl.Series(noise)))
-    assert (row.verdict, row.epsilon_lower) == ("consistent", 0.0)
-    assert decision.answer is Gate.INCONCLUSIVE
+    assert row.epsilon_lower == 0.0
+    assert decision.verdict is Verdict.INCONCLUSIVE
     assert "do not follow this label" in decision.why
 
 
-def test_bad_labels_are_inconclusive(tmp_path: pathlib.Path) -> None:
+def test_bad_labels_fail(tmp_path: pathlib.Path) -> None:
     bad = rows(2).with_columns(late=pl.when(pl.int_range(pl.len()) < 5).then(7).otherwise("late"))
     row, decision = asked(tmp_path, table=bad)
-    assert (decision.answer, row.verdict) == (Gate.INCONCLUSIVE, "not_evaluable")
+    assert (decision.verdict, row.reason_code) == (Verdict.FAILED, "setup_wrong")
 
 
 def test_rows_that_training_never_saw_are_inconclusive(tmp_path: pathlib.Path) -> None:
     """Of such a table a model that knows its own rows by heart was passed."""
     table = rows(9)[: len(TRAIN) // 2]
     row, decision = asked(tmp_path, table=table)
-    assert (row.verdict, decision.answer) == ("doubtful", Gate.INCONCLUSIVE)
+    assert decision.said == "inconclusive: rows_unaccounted"
     assert "rows_miscounted" in row.remarks

@@ -107,7 +107,7 @@ def test_a_group_that_fails_is_tried_model_by_model(
     with broken_pass(monkeypatch, error) as passes:
         rows = night(lake)
     assert [row.status for row in (rows["good"], rows["other"])] == ["evaluated"] * 2
-    assert (rows["bad"].status, rows["bad"].reason_code) == ("error", reason_code)
+    assert (rows["bad"].status, rows["bad"].detail) == ("error", reason_code)
     alone = [["good"], ["bad"], ["other"]]
     assert passes == [["good", "bad", "other"]] * shared_passes + alone
 
@@ -138,7 +138,7 @@ def test_a_model_whose_inputs_cannot_even_be_looked_for_has_a_record(
     assert [rows[name].status for name in ("good", "bad", "other")] == [
         "evaluated", "not_evaluable", "evaluated"
     ]  # fmt: skip
-    assert rows["bad"].reason_code in {"manifest_invalid", "missing_target"}
+    assert rows["bad"].detail in {"manifest_invalid", "missing_target"}
 
 
 @pytest.mark.slow
@@ -174,7 +174,7 @@ def test_a_dataset_that_the_settings_do_not_allow_is_refused_whenever_it_is_name
         ],
     )  # fmt: skip
     row = night(lake)["bad"]
-    assert (row.status, row.reason_code) == ("not_evaluable", "manifest_invalid")
+    assert (row.status, row.detail) == ("not_evaluable", "manifest_invalid")
     assert "the settings allow own alone" in row.reason
 
 
@@ -195,7 +195,7 @@ def test_labels_that_are_replaced_while_they_are_read_are_refused(
 
     monkeypatch.setattr(label_places, "find_partition", replaced)
     rows = night(lake)
-    assert {row.reason_code for row in rows.values()} == {"labels_changed"}
+    assert {row.detail for row in rows.values()} == {"labels_changed"}
     assert "was replaced" in rows["good"].reason
 
 

@@ -92,7 +92,7 @@ def test_what_fails_outside_of_the_audit_is_a_record_too(
     with pytest.raises(AuditsFailedError) as failed:
         now(settings)
     (row,) = failed.value.rows
-    assert (row.status, row.reason_code) == ("error", "ZeroDivisionError")
+    assert (row.status, row.detail) == ("error", "ZeroDivisionError")
 
 
 @pytest.mark.usefixtures("no_pages")

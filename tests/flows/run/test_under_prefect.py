@@ -75,7 +75,9 @@ def test_a_run_is_named_and_a_new_violation_fails_it_as_teams_expect(
     settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Automations on `prefect.flow-run.Failed` hear of it, though its state has another name."""
-    refuted = evaluated("good", DAY, verdict="violated", epsilon_lower=0.9)
+    refuted = evaluated(
+        "good", DAY, verdict="violated", reason_code="this_night", epsilon_lower=0.9
+    )
     monkeypatch.setattr(flows.run.auditing, "run_batches", lambda *_, **__: iter([[refuted]]))
     emitted: list[dict[str, Any]] = []
     monkeypatch.setattr(prefect_context, "emit_event", lambda **event: emitted.append(event))

@@ -16,8 +16,9 @@ from privcore.attacks import (
 from privcore.attacks.decoy_labels import coin_pvalue
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, PureDP
-from privcore.lower_bounds import Claim, Grid, read_evidence, verdict
+from privcore.lower_bounds import Claim, Grid, read_evidence
 from privcore.lower_bounds.designs import DecoyRecords
+from privcore.lower_bounds.verdicts import ReasonCode, Verdict, judge
 from tests.simulate import assert_rate_at_most, play, two_columns, unrelated
 from tests.support.tiers import rest_slow, tiered
 
@@ -165,19 +166,18 @@ def test_verdict_and_ceiling_speak_of_decoys():
     assert remembered.method == "decoys"
     assert 0.5 < remembered.epsilon_lower <= remembered.epsilon_ceiling
     assert remembered.claim_pvalue < 1e-6
-    conclusion, reason = verdict(remembered, epsilon_declared=0.5)
-    assert conclusion == "violated"
-    assert reason.endswith("labels that a coin chose before training.")
-    assert f"by {remembered.decoy_records} labels" in reason
+    answer = judge(remembered, epsilon_declared=0.5)
+    assert answer.verdict is Verdict.VIOLATED
+    assert answer.reason.endswith("labels that a coin chose before training.")
+    assert f"by {remembered.decoy_records} labels" in answer.reason
     few = evidence(decoy_tally(proxy[:8], proxy[:8], np.zeros(8, dtype=int), np.ones(8, dtype=int)))
-    conclusion, reason = verdict(few, epsilon_declared=5.0)
-    assert conclusion == "consistent"
-    assert reason.startswith("With 8 decoys at most ")
-    assert reason.endswith("draw more.")
+    answer = judge(few, epsilon_declared=5.0)
+    assert answer.code is ReasonCode.TOO_SMALL
+    assert answer.reason.startswith("With 8 decoys at most ")
     believing = dataclasses.replace(
         few, epsilon_if_proxy_right=6.0, control_epsilon_if_proxy_right=1.0
     )
-    assert verdict(believing, epsilon_declared=5.0) == (conclusion, reason)
+    assert judge(believing, epsilon_declared=5.0) == answer
     wealth = few.window_night.log_wealth
     assert all(np.array_equal(strategy, wealth[0]) for strategy in wealth)
 

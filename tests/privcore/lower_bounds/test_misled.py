@@ -52,7 +52,7 @@ def test_a_proxy_that_was_trained_on_the_holdout_accuses_nobody(knows: float) ->
     """12 of 12 honest models are spared; without the test 7 of 12 were accused at 0.1."""
     for seed in range(12):
         answer = audit_probabilities(*arms(seed, knows=knows), epsilon_declared=0.25)
-        assert answer.verdict in {Verdict.CONSISTENT, Verdict.NOT_EVALUABLE}
+        assert answer.verdict in {Verdict.NOT_REFUTED, Verdict.INCONCLUSIVE, Verdict.FAILED}
         assert answer.evidence.misled_pvalue is not None
         assert answer.evidence.misled_pvalue <= MISLED
 
@@ -91,7 +91,7 @@ def test_a_proxy_that_knows_the_holdout_by_less_than_a_test_sees_proves_nothing(
         audit_probabilities(*beside(seed, *sizes, knows=knows), epsilon_declared=0.1)
         for seed in range(40)
     ]
-    assert sum(one.verdict is Verdict.NOT_EVALUABLE for one in found) < 4
+    assert sum(np.isnan(one.epsilon_lower) for one in found) < 4
     assert_rate_at_most(sum(one.epsilon_lower > 0.0 for one in found), 40, 0.05)
 
 

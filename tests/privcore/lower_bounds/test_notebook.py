@@ -13,9 +13,10 @@ from privcore.lower_bounds import (
     Verdict,
     audit_models,
     audit_probabilities,
-    verdict,
 )
 from privcore.lower_bounds.notebook_input import checked_arm
+from privcore.lower_bounds.verdicts import ReasonCode, judge
+from tests.support.verdicts import nothing_wrong
 from tests.worlds import Binary, ten_classes
 
 
@@ -35,7 +36,10 @@ def test_one_call_refutes_a_false_declaration_and_says_so():
     assert "more than the declared 1" in answer.reason
     for name in ("epsilon_lower", "epsilon_if_proxy_right", "epsilon_ceiling", "claim_pvalue"):
         assert getattr(answer, name) == getattr(answer.evidence, name)
-    assert (answer.verdict, answer.reason) == verdict(answer.evidence, epsilon_declared=1.0)
+    judged = judge(answer.evidence, epsilon_declared=1.0)
+    assert (answer.verdict, answer.reason_code, answer.reason) == (
+        judged.verdict, judged.code, judged.reason,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("place", [0, 2])
@@ -332,15 +336,15 @@ def test_the_first_sentence_names_the_cause(what, features):
 def test_swapped_arms_are_suspect_by_their_features_and_noted_without() -> None:
     training, control = day(leak=1.0)
     answer = audit_probabilities(control, training, epsilon_declared=1.0)
-    assert answer.verdict is Verdict.DOUBTFUL
+    assert answer.reason_code is ReasonCode.HOLDOUT_SUSPECT
     assert answer.reason.startswith("holdout_suspect: the target knows labels of holdout records")
     bare = [arm._replace(context=None) for arm in (control, training)]
     answer = audit_probabilities(*bare, epsilon_declared=1.0)
-    assert answer.verdict is Verdict.CONSISTENT  # an honest model can look the same
+    assert nothing_wrong(answer)  # an honest model can look the same
     assert "So it is if the two arms are swapped" in answer.reason
 
 
-def test_who_learns_noisy_labels_by_heart_on_a_day_that_moved_is_never_doubtful() -> None:
+def test_who_learns_noisy_labels_by_heart_on_a_day_that_moved_is_never_accused() -> None:
     """N = 10, seeds [7, 0] on, labels at 0.5: the arms look swapped, and nothing is wrong."""
     for seed in range(10):
         random = np.random.default_rng([7, seed])
@@ -351,22 +355,24 @@ def test_who_learns_noisy_labels_by_heart_on_a_day_that_moved_is_never_doubtful(
         train = random.random(6_000) < 0.75
         target = expit(0.8 * today + np.where(train, 2.0 * (2 * noisy - 1), 0.0))
         arms = [Arm(target[arm], expit(before)[arm], labels[arm]) for arm in (train, ~train)]
-        assert audit_probabilities(*arms, epsilon_declared=0.5).verdict is Verdict.CONSISTENT
+        answer = audit_probabilities(*arms, epsilon_declared=0.5)
+        assert nothing_wrong(answer) or answer.reason_code is ReasonCode.PROXY_WRONG
 
 
 def test_an_epsilon_of_100_is_said_to_promise_nothing():
     answer = audit_probabilities(*day(), epsilon_declared=100.0)
-    assert answer.verdict is Verdict.VACUOUS
+    assert answer.reason_code is ReasonCode.DECLARATION_EMPTY
     assert answer.reason.startswith("The declaration says nothing: at its epsilon of 100")
 
 
 @pytest.mark.slow
 def test_honest_days_have_no_cause_but_chance():
-    """Seeds 0 to 59: each is refused with a chance of 1 in 700, and never called doubtful."""
+    """Seeds 0 to 59: each is refused with a chance of 1 in 700, and never doubted."""
     answers = [audit_probabilities(*day(seed, leak=0.0), epsilon_declared=1.0)
                for seed in range(60)]  # fmt: skip
-    assert sum(answer.verdict is not Verdict.CONSISTENT for answer in answers) <= 2
-    assert not any(answer.verdict is Verdict.DOUBTFUL for answer in answers)
+    wrong = [answer.reason_code for answer in answers if not nothing_wrong(answer)]
+    assert len(wrong) <= 2
+    assert set(wrong) <= {ReasonCode.PROXY_WRONG}
 
 
 def test_honest_arms_are_never_called_swapped():
@@ -390,7 +396,7 @@ def test_who_learns_noisy_labels_by_heart_is_not_called_swapped():
         Arm(unseen, even, held),
         epsilon_declared=0.5,
     )
-    assert (answer.verdict, "swapped" in answer.reason) == (Verdict.CONSISTENT, False)
+    assert (nothing_wrong(answer), "swapped" in answer.reason) == (True, False)
 
 
 @pytest.mark.parametrize("held", [5, MINIMUM_CONTROL_RECORDS - 1])
@@ -398,11 +404,12 @@ def test_a_few_holdout_records_never_accuse(held):
     training, control = (Arm(*arm) for arm in one_column())
     few = Arm(*(values[:held] for values in control[:3]))
     answer = audit_probabilities(training, few, epsilon_declared=0.1)
-    assert answer.verdict is Verdict.NOT_EVALUABLE
+    assert answer.reason_code is ReasonCode.FEW_HELD_OUT
+    assert np.isnan(answer.epsilon_lower)
     assert f"There are {held} control records, fewer than 30" in answer.reason
     enough = Arm(*(values[:MINIMUM_CONTROL_RECORDS] for values in control[:3]))
     answer = audit_probabilities(training, enough, epsilon_declared=0.1)
-    assert answer.verdict is not Verdict.NOT_EVALUABLE
+    assert not np.isnan(answer.epsilon_lower)
 
 
 def test_something_else_than_an_arm_is_named():
@@ -416,7 +423,7 @@ def test_an_answer_prints_in_ten_lines_and_draws_itself():
     answer = audit(REMEMBERED, epsilon_declared=1.0)
     lines = str(answer).splitlines()
     assert len(lines) == 10
-    assert lines[:2] == ["Verdict: violated", answer.reason]
+    assert lines[:2] == ["violated: this_night", answer.reason]
     assert lines[2].split()[:2] == [
         "epsilon_lower",
         f"{np.floor(answer.epsilon_lower * 100) / 100:.2f}",

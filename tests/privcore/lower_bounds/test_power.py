@@ -9,11 +9,11 @@ from privcore.exceptions import InvalidInputError
 from privcore.guarantees import Gaussian, Relation
 from privcore.lower_bounds import (
     ClaimedNight,
+    conclusive,
     declarations_refuted,
     leak_to_be_seen,
     nights_until_conclusive,
     sees_from_together,
-    sensitive,
 )
 from privcore.lower_bounds.matched import NIGHT_STRATEGIES
 from privcore.lower_bounds.power import OFFSETS, ImaginedNight
@@ -47,7 +47,7 @@ def night(epsilon=1.0, *, slope=4.0, variance=1.0, price=0.0):
 def test_both_a_perfect_attack_and_a_leak_just_beyond_must_be_seen(
     epsilon, ceiling, detectable, expected
 ):
-    found = sensitive(epsilon=epsilon, epsilon_ceiling=ceiling, epsilon_detectable=detectable)
+    found = conclusive(epsilon, epsilon_ceiling=ceiling, sees_from=detectable)
     assert found is expected
 
 

@@ -34,9 +34,9 @@ from privcore.lower_bounds import (
     matched_log_wealth,
     read_evidence,
     stakes_for,
-    verdict,
 )
 from privcore.lower_bounds.matched import night_log_wealth
+from privcore.lower_bounds.verdicts import judge
 from tests.simulate import assert_rate_at_most, matched, two_columns
 from tests.support.tiers import rest_slow, tiered
 
@@ -232,11 +232,11 @@ def test_evidence_of_membership_says_nothing_of_the_proxy_and_needs_none():
     assert found.epsilon_ceiling > 4.0
     assert found.claim_pvalue is not None
     assert found.claim_pvalue < 1e-6
-    assert verdict(found, epsilon_declared=1.0)[0] is Verdict.VIOLATED
+    assert judge(found, epsilon_declared=1.0).verdict is Verdict.VIOLATED
     few = evidence(universe(200, 5, 0.0, np.random.default_rng(5)), claim)
-    conclusion, sentence = verdict(few, epsilon_declared=1.0)
-    assert conclusion is Verdict.CONSISTENT
-    assert "hold out more" in sentence
+    answer = judge(few, epsilon_declared=1.0)
+    assert answer.verdict is Verdict.INCONCLUSIVE
+    assert "so no attack could refute the declared 1" in answer.reason
 
 
 def test_delta_is_paid_for_each_pair():

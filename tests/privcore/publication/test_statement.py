@@ -48,7 +48,7 @@ def of_tables(
         records=records,
         control=held,
         epsilon_ceiling=0.0,
-        epsilon_detectable=None,
+        sees_from=None,
         evidence=Bet(stakes, each, tested.significance).against(tables, tested.epsilon or 0.0),
         premises=premises_of((tables,) * 5, each),
     )

@@ -54,7 +54,7 @@ def test_figures_are_these(tested: Claim) -> None:
     assert exact.epsilon_ceiling == largest_refuted(tables, test) > 0.5
     right = chance_right(tallies)
     seen = least_leak_seen(tables, test, epsilon=0.5, right=right)
-    assert exact.epsilon_detectable == seen is not None
+    assert exact.sees_from == seen is not None
 
 
 def test_unreadable_labels_beyond_what_is_allowed_move_the_second_figure() -> None:

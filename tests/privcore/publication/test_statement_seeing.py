@@ -87,8 +87,8 @@ def test_a_delta_that_hides_a_leak_raises_the_leak_that_would_be_seen() -> None:
         delta = share / made.game.records
         tested = claim(1.0, family=ApproxDP(), delta=delta) if delta else claim(1.0)
         exact = exact_statement(made, claim=tested, epsilon_public=Fraction(1, 2))
-        assert exact.epsilon_detectable is not None
-        seen.append(exact.epsilon_detectable)
+        assert exact.sees_from is not None
+        seen.append(exact.sees_from)
     assert seen == sorted(seen)
     assert seen[3] > seen[0] + 0.1
 
@@ -101,7 +101,7 @@ def test_no_label_changes_what_could_be_seen() -> None:
     for _ in range(5):
         made = tallies_of(target, proxy, labels)
         exact = exact_statement(made, claim=claim(0.5), epsilon_public=Fraction(2))
-        found.add((exact.epsilon_ceiling, exact.epsilon_detectable, chance_right(made)))
+        found.add((exact.epsilon_ceiling, exact.sees_from, chance_right(made)))
         labels = random.integers(0, 2, labels.size)
     assert len(found) == 1
 

@@ -5,7 +5,6 @@ import shutil
 import polars as pl
 import pytest
 
-from privcore.lower_bounds.verdicts import Verdict
 from tests.support.damages import DAMAGES, Damage, malicious_pickle, witness
 from tests.support.lake import DAY, PLAN, clone_model, edit_manifest, label_rows, small_lake
 from workers.audit.run import run_audit
@@ -24,8 +23,8 @@ def test_bad_input_ends_as_a_record_that_says_why(lake: Lake, damage: Damage) ->
     record = run_audit(lake, "bad", DAY, plan=PLAN, executor=InProcess())
 
     row = record.audit
-    assert (row.status, row.verdict) == (Status.NOT_EVALUABLE, Verdict.NOT_EVALUABLE)
-    assert row.reason_code == damage.reason, row.reason
+    assert (row.status, row.detail) == (Status.NOT_EVALUABLE, damage.reason), row.reason
+    assert (row.verdict, row.reason_code) == (damage.reason.code.verdict, damage.reason.code)
     assert row.reason.endswith(".")
     assert "\n" not in row.reason
     for word in damage.words:
@@ -37,7 +36,7 @@ def test_bad_input_ends_as_a_record_that_says_why(lake: Lake, damage: Damage) ->
 def test_the_model_that_the_damages_start_from_is_evaluated(lake: Lake) -> None:
     clone_model(lake, "bad")
     row = run_audit(lake, "bad", DAY, plan=PLAN, executor=InProcess()).audit
-    assert (row.status, row.reason_code) == (Status.EVALUATED, None)
+    assert (row.status, row.detail) == (Status.EVALUATED, None)
 
 
 def test_a_pickle_in_the_place_of_a_model_is_never_unpickled(lake: Lake) -> None:
@@ -70,7 +69,7 @@ def test_a_pickle_in_the_place_of_a_model_is_never_unpickled(lake: Lake) -> None
 def test_a_name_that_could_walk_out_of_the_lake_is_refused(lake: Lake, name: str) -> None:
     shutil.copytree(f"{lake.uri}/models/good", f"{lake.uri}/x")
     row = run_audit(lake, name, DAY, plan=PLAN, executor=InProcess()).audit
-    assert (row.status, row.reason_code) == (Status.NOT_EVALUABLE, "name_invalid")
+    assert (row.status, row.detail) == (Status.NOT_EVALUABLE, "name_invalid")
     assert repr(name) in row.reason
 
 
@@ -80,7 +79,7 @@ def test_a_feature_that_is_listed_twice_is_refused(tmp_path: pathlib.Path) -> No
     twice = [{"name": "delay", "kind": "numeric"}] * 2
     edit_manifest(lake, "good", DAY, features=twice)
     row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
-    assert (row.reason_code, "'delay' twice" in row.reason) == ("manifest_invalid", True)
+    assert (row.detail, "'delay' twice" in row.reason) == ("manifest_invalid", True)
 
 
 def test_a_context_column_of_two_kinds_ends_one_audit(tmp_path: pathlib.Path) -> None:
@@ -95,4 +94,4 @@ def test_a_context_column_of_two_kinds_ends_one_audit(tmp_path: pathlib.Path) ->
         Lake("/nowhere"), "ads", DAY, plan=PLAN, executor=InProcess(),
         external_inputs=SuppliedScores(scores, None),
     ).audit  # fmt: skip
-    assert (row.verdict, row.reason_code) == ("not_evaluable", "feature_invalid"), row.reason
+    assert (row.status, row.detail) == ("not_evaluable", "feature_invalid"), row.reason

@@ -88,7 +88,7 @@ def audited(lake: Lake, **changes: Any) -> AuditRecord:
 @pytest.mark.slow
 def test_a_week_of_small_days_shows_what_none_of_them_has_rows_to_show(week: Lake) -> None:
     alone, together = audited(week, days=1).audit, audited(week).audit
-    assert alone.reason_code == "too_few_records"
+    assert alone.detail == "too_few_records"
     assert together.verdict == "violated"
     assert (together.epsilon_lower or 0.0) > 1.0
     assert (together.records or 0) + (together.control_records or 0) == 7 * ROWS
@@ -151,7 +151,7 @@ def test_a_day_without_labels_is_left_out_by_name(lake: Lake) -> None:
 def test_the_audited_days_own_labels_have_to_be_there(lake: Lake) -> None:
     (pathlib.Path(lake.uri) / labels_folder("flights", DAY) / "_SUCCESS").unlink()
     row = audited(lake).audit
-    assert (row.status, row.reason_code) == ("not_evaluable", "missing_labels")
+    assert (row.status, row.detail) == ("not_evaluable", "missing_labels")
 
 
 @pytest.mark.slow
@@ -197,7 +197,7 @@ def test_without_any_earlier_checkpoint_there_is_no_proxy(lake: Lake) -> None:
     for day in (BEFORE, *WEEK[:-1]):
         shutil.rmtree(pathlib.Path(lake.uri) / "models" / "good" / f"day={day}")
     row = audited(lake).audit
-    assert row.reason_code == "missing_proxy"
+    assert row.detail == "missing_proxy"
     assert f"in the 7 days before {WEEK[0]}" in row.reason
 
 
@@ -241,7 +241,7 @@ def test_decoys_are_of_one_day(lake: Lake) -> None:
     decoys = {"column": "other", "commitment": "0" * 64}
     edit_manifest(lake, "good", DAY, decoys=decoys)
     row = audited(lake).audit
-    assert row.reason_code == "decoys_changed", row.reason
+    assert row.detail == "decoys_changed", row.reason
     assert "commits to decoys of that day alone" in row.reason
 
 
@@ -250,7 +250,7 @@ def test_a_table_plays_its_day_alone(lake: Lake) -> None:
     row = run_audit(
         lake, "good", DAY, plan=PLAN_OF_A_WEEK, executor=InProcess(), external_inputs=InPlace(table)
     ).audit
-    assert row.reason_code == "manifest_invalid"
+    assert row.detail == "manifest_invalid"
     assert "which works only with labels in the lake" in row.reason
 
 

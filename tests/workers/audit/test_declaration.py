@@ -24,6 +24,7 @@ from tests.support.lake import (
 )
 from tests.support.persons import audit_table, persons
 from tests.support.tiers import tiered
+from tests.support.verdicts import nothing_wrong
 from workers.audit.declaration import (
     claim_of,
     covers,
@@ -91,10 +92,10 @@ def test_a_leak_beyond_policy_is_a_violation_and_says_whose_limit_it_was(lake: L
 
 
 @pytest.mark.slow
-def test_a_bound_below_policy_is_consistent(lake: Lake) -> None:
+def test_a_bound_below_policy_refutes_nothing(lake: Lake) -> None:
     lenient = POLICY.model_copy(update={"policy_epsilon": 12.0})
     row = run_audit(lake, "good", DAY, plan=lenient, executor=InProcess()).audit
-    assert row.verdict == "consistent"
+    assert nothing_wrong(row)
     assert "12 (delta 1e-5) declared by policy" in row.reason
 
 
@@ -102,25 +103,25 @@ def test_an_owners_declaration_comes_first(tmp_path: pathlib.Path) -> None:
     lake = small_lake(tmp_path / "lake", privacy=declared(9.0))
     row = run_audit(lake, "good", DAY, plan=POLICY, executor=InProcess()).audit
     assert (row.epsilon_declared, row.declared_by) == (9.0, "a test")
-    assert row.verdict == "vacuous"
-    assert "its epsilon of 9 is larger than the 0.25 that policy allows" in row.reason
+    assert (row.verdict, row.reason_code) == ("inconclusive", "over_policy")
+    assert "The declared epsilon of 9 is larger than the 0.25 that policy allows" in row.reason
     allowed = POLICY.model_copy(update={"policy_epsilon": 9.0})
     row = run_audit(lake, "good", DAY, plan=allowed, executor=InProcess()).audit
-    assert row.verdict == "consistent"
+    assert nothing_wrong(row)
     assert "policy" not in row.reason
 
 
 @pytest.mark.slow
 def test_a_large_delta_says_nothing_whatever_is_proved(tmp_path: pathlib.Path) -> None:
-    """Until method version 9 a delta of 0.05 or 0.99 read consistent, "hold out more"."""
+    """Until method version 9 a delta of 0.05 or 0.99 read as if it were kept, "hold out more"."""
     for delta in (0.05, 0.99):
         lake = small_lake(tmp_path / str(delta), privacy=declared(9.0, delta=delta))
         row = run_audit(lake, "good", DAY, plan=Plan(repetitions=4), executor=InProcess()).audit
-        assert row.verdict == "vacuous", row.reason
+        assert row.reason_code == "declaration_empty", row.reason
         assert f"its delta of {delta:g} is not below 1 over the" in row.reason
         allowed = Plan(repetitions=4, delta_limit=1.0)
         row = run_audit(lake, "good", DAY, plan=allowed, executor=InProcess()).audit
-        assert row.verdict == "consistent"
+        assert nothing_wrong(row)
 
 
 @pytest.mark.parametrize(
@@ -251,11 +252,12 @@ def test_policy_limits_labels_alone_and_says_nothing_of_itself() -> None:
     owner = Privacy.model_validate(declared(3.0))
     given = {"policy_epsilon": 0.25}
     said = says_nothing_of(night(owner), owner, Plan(**given), 100)
-    assert "larger than the 0.25 that policy allows" in said
+    assert said is not None
+    assert "larger than the 0.25 that policy allows" in said[1]
     other = Plan(**given, secret=Secret.MEMBERSHIP)
-    assert says_nothing_of(night(owner), owner, other, 100) == ""
-    assert says_nothing_of(night(owner), None, Plan(**given), 100) == ""
-    assert says_nothing_of(night(None), owner, Plan(**given), 100) == ""
+    assert says_nothing_of(night(owner), owner, other, 100) is None
+    assert says_nothing_of(night(owner), None, Plan(**given), 100) is None
+    assert says_nothing_of(night(None), owner, Plan(**given), 100) is None
     assert judged_by(None, other) is None
 
 
@@ -316,7 +318,8 @@ def test_a_claim_for_a_person_is_one_for_each_row_and_the_sentence_says_what_tha
     assert "which implies the same for each of its rows" in false.reason
     assert "labels of one 'person' are independent given the features" in false.reason
     true = audit_table(tmp_path / "true", frame, epsilon=4.0, unit="person")
-    assert true.verdict == "doubtful"  # on the holdout, this world's target answers as its proxy
+    # On the holdout, this world's target answers as its proxy.
+    assert true.reason_code == "answers_doubtful"
     assert "rows_of_a_holder" in (true.remarks or ())
     plain = audit_table(tmp_path / "plain", frame, epsilon=4.0, unit="record")
     assert "together may lose more" not in plain.reason
@@ -333,5 +336,5 @@ def test_no_owner_declares_in_the_name_of_the_house(tmp_path: pathlib.Path, word
     lake = small_lake(tmp_path / "lake")
     edit_manifest(lake, "good", DAY, privacy=declared(declared_by=word))
     row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
-    assert (row.status, row.reason_code) == ("not_evaluable", "manifest_invalid"), row.reason
+    assert (row.status, row.detail) == ("not_evaluable", "manifest_invalid"), row.reason
     assert "write who declares" in row.reason

@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from privcore.lower_bounds.verdicts import Verdict
 from tests.support.lake import (
     BINARY,
     DAY,
@@ -26,7 +27,6 @@ from workers.lake.layout import Lake
 from workers.lake.manifest import LabelColumn
 from workers.plan import Plan, TrainingSampling
 from workers.publication.publish import statement_of
-from workers.publication.statement_row import PublicVerdict
 from workers.warehouse.exact_statement_row import ExactStatementRow
 from workers.warehouse.schema import AuditRecord
 
@@ -70,7 +70,7 @@ def test_one_label_moves_two_figures_by_65_units_at_most_and_nothing_else(
         put_labels(lake, DAY, rows.with_columns(late=one.otherwise(pl.col("late"))))
         made = audited(lake)
         (after,) = made.statements
-        assert (made.audit.reason_code == "label_invalid") == (kind != "another")
+        assert (made.audit.detail == "label_invalid") == (kind != "another")
         assert before.labels_digest != after.labels_digest
         assert before.model_dump(exclude=kept) == after.model_dump(exclude=kept)
         moved = [abs(getattr(before, name) - getattr(after, name)) for name in sorted(FIGURES)]
@@ -78,13 +78,16 @@ def test_one_label_moves_two_figures_by_65_units_at_most_and_nothing_else(
 
 
 def test_hidden_labels_are_no_acquittal(lake: Lake) -> None:
-    """An owner hides every label: the statement appears, and calls itself doubtful."""
+    """An owner hides every label: the statement appears, and calls its assumptions doubtful."""
     relabel(lake, pl.lit(None, pl.Int64))
     row = statement(lake, epsilon_public=8.0)
-    assert statement_of(row, bytes(32)).verdict == PublicVerdict.DOUBTFUL
+    made = statement_of(row, bytes(32))
+    assert (made.verdict, made.figures.doubtful) == (Verdict.INCONCLUSIVE, True)
     most = pl.read_parquet(label_path(lake, "flights")).height
     allowed = statement(lake, epsilon_public=8.0, max_bad_records=most)
-    assert statement_of(allowed, bytes(32)).verdict == PublicVerdict.NOT_REFUTED
+    made = statement_of(allowed, bytes(32))
+    assert made.verdict is not Verdict.VIOLATED
+    assert not made.figures.doubtful
 
 
 @pytest.mark.slow
@@ -124,7 +127,7 @@ def test_an_audit_that_fails_by_its_labels_has_its_statement_nevertheless(lake: 
     good = statement(lake)
     relabel(lake, pl.when(pl.col("split") == "holdout").then(1).otherwise(pl.col("late")))
     record = audited(lake)
-    assert record.audit.reason_code == "arms_differ"
+    assert record.audit.detail == "arms_differ"
     (row,) = record.statements
     kept = FIGURES | OF_LABELS
     assert row.model_dump(exclude=kept) == good.model_dump(exclude=kept)
@@ -152,7 +155,7 @@ def test_a_statement_says_what_is_declared_and_what_was_read(lake: Lake) -> None
     assert (row.label_days, row.labels_recur) == ((DAY,), False)
     assert (row.family, row.neighbors, row.unit) == ("pure_dp", "replace", "flight")
     assert (row.epsilon_declared, row.delta_declared) == (0.5, 0.0)
-    assert (row.by_policy, row.vacuous, row.epsilon_accounted) == (False, False, None)
+    assert (row.by_policy, row.declaration_empty, row.epsilon_accounted) == (False, False, None)
     assert row.significance == PUBLIC.night_significance
     assert row.epsilon_public == 0.5
     assert row.target_sha256 == record.audit.target_sha256
@@ -184,15 +187,15 @@ def test_undeclared_models_have_none_but_by_policy(lake: Lake) -> None:
     row = statement(lake, policy_epsilon=1.5)
     assert row.by_policy
     assert (row.epsilon_declared, row.delta_declared) == (1.5, PUBLIC.delta)
-    assert not row.vacuous
+    assert not row.declaration_empty
 
 
-def test_a_declaration_that_says_nothing_is_vacuous_whatever_the_labels(lake: Lake) -> None:
+def test_a_declaration_that_says_nothing_is_empty_whatever_the_labels(lake: Lake) -> None:
     edit_manifest(lake, "good", DAY, privacy=declared(delta=0.1))
-    assert statement(lake).vacuous
+    assert statement(lake).declaration_empty
     edit_manifest(lake, "good", DAY, privacy=declared(epsilon=3.0))
-    assert statement(lake, policy_epsilon=2.0).vacuous
-    assert not statement(lake).vacuous
+    assert statement(lake, policy_epsilon=2.0).declaration_empty
+    assert not statement(lake).declaration_empty
 
 
 def test_rows_held_out_by_a_column_have_none_unless_it_is_the_unit(tmp_path: pathlib.Path) -> None:

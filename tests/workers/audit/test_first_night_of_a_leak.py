@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.lake import DAY, MEMORISE, declared, label_rows, put_labels, put_model
 from tests.support.tiers import tiered
+from tests.support.verdicts import nothing_wrong
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
@@ -32,7 +33,7 @@ def test_a_leak_is_seen_on_its_first_night_and_not_on_the_next(
 ) -> None:
     """3,000 records, a quarter held out; the seeds of the days are their numbers."""
     lake, warehouse = Lake(str(tmp_path / "lake")), Warehouse(str(tmp_path / "warehouse"))
-    verdicts: dict[dt.date, str] = {}
+    rows: dict[dt.date, Any] = {}
     standings: dict[dt.date, Any] = {}
     for number, day in enumerate(NIGHTS):
         put_labels(lake, day, label_rows(3000, seed=number), row_group_size=1024)
@@ -41,20 +42,19 @@ def test_a_leak_is_seen_on_its_first_night_and_not_on_the_next(
         if number:
             record = run_audit(lake, "good", day, plan=Plan(), executor=InProcess())
             warehouse.commit(record)
-            verdicts[day] = record.audit.verdict
+            rows[day] = record.audit
             current = with_windows(warehouse, warehouse.current())
             standings[day] = current.sort("day").row(-1, named=True)
-    quiet = [day for day in verdicts if day != LEAK]
-    assert verdicts[LEAK] == "violated", standings[LEAK]
-    expected = dict.fromkeys(quiet, "consistent")
-    assert {day: verdicts[day] for day in quiet} == expected
+    quiet = [day for day in rows if day != LEAK]
+    assert rows[LEAK].verdict == "violated", standings[LEAK]
+    assert all(nothing_wrong(rows[day]) for day in quiet)
     leak = standings[LEAK]
     assert 0.3 < leak["epsilon_lower"] <= leak["epsilon_ceiling"]
     assert leak["claim_pvalue"] <= 0.05
     assert all(standings[day]["epsilon_lower"] < 0.1 for day in quiet)
-    assert {day: standings[day]["standing"] for day in quiet[:-1]} == {
-        day: expected[day] for day in quiet[:-1]
-    }
+    assert not any(standings[day]["refuted_together"] for day in quiet[:-1])
+    found = {day: standings[day]["verdict_together"] for day in rows}
+    assert [day for day in rows if found[day] == "violated"] == NIGHTS[8:]
     # Half of a window's stake waits for later starts, so eight quiet nights do not hide the leak:
     # 0.15 to 0.35 is proved, 0 if all of the stake were bet from the first night on.
     for day in (LEAK, NIGHTS[9]):

@@ -39,7 +39,7 @@ def test_a_holdout_of_near_copies_of_training_rows_is_told(
     whole = pl.concat([train, holdout[many:], copies]).sample(fraction=1.0, shuffle=True, seed=5)
     put_labels(lake, DAY, whole)
     row = audited(lake)
-    assert row.verdict == "doubtful", row.reason
+    assert row.reason_code == "holdout_suspect", row.reason
     assert RESEMBLE in row.reason
 
 
@@ -95,4 +95,4 @@ def test_no_holdout_of_chosen_rows_acquits_in_silence(
 ) -> None:
     put_labels(lake, DAY, attempt(pl.read_parquet(label_path(lake, "flights"))))
     row = audited(lake)
-    assert answer in f"{row.reason_code} {row.reason}"
+    assert answer in f"{row.detail} {row.reason}"

@@ -94,7 +94,7 @@ def audit(lake: Lake, state: object, **plan: object) -> AuditRow:
 @pytest.mark.slow
 def test_responses_that_training_learns_by_heart_accuse_nobody(noisy: Lake) -> None:
     row = audit(noisy, PRIVATISED)
-    assert row.verdict == "privatised", row.reason
+    assert row.reason_code == "labels_privatised", row.reason
     assert row.epsilon_lower > 1.0  # of the responses, far beyond what is declared of the labels
     assert row.epsilon_declared is None
     assert row.label_column_holds == "privatised"
@@ -107,8 +107,9 @@ def test_responses_that_training_learns_by_heart_accuse_nobody(noisy: Lake) -> N
 @pytest.mark.slow
 def test_a_policy_accuses_them_of_their_declaration_alone(noisy: Lake) -> None:
     row = audit(noisy, PRIVATISED, policy_epsilon=1.0)
-    assert (row.verdict, row.epsilon_declared) == ("privatised", None)
-    assert audit(noisy, PRIVATISED, policy_epsilon=0.1).verdict == "vacuous"
+    assert (row.verdict, row.reason_code) == ("undeclared", "labels_privatised")
+    assert row.epsilon_declared is None
+    assert audit(noisy, PRIVATISED, policy_epsilon=0.1).reason_code == "over_policy"
 
 
 @pytest.mark.parametrize(
@@ -141,15 +142,15 @@ def test_saying_so_is_no_way_out(
         "laplace_one_hot": {"deviation": epsilon},
     }.get(name, {})
     row = audit(noisy, {"privatised_by": {"name": name, "parameters": parameters}}, **changes)
-    assert (row.status, row.reason_code) == ("not_evaluable", "label_state"), row.reason
+    assert (row.status, row.detail) == ("not_evaluable", "label_state"), row.reason
     assert told in row.reason
 
 
 def test_a_policy_is_what_the_mechanism_must_keep_where_nothing_is_declared(noisy: Lake) -> None:
     edit_manifest(noisy, "good", DAY, privacy=None)
-    assert audit(noisy, PRIVATISED, policy_epsilon=1.0).verdict == "privatised"
+    assert audit(noisy, PRIVATISED, policy_epsilon=1.0).reason_code == "labels_privatised"
     row = audit(noisy, PRIVATISED, policy_epsilon=0.9)
-    assert row.reason_code == "label_state"
+    assert row.detail == "label_state"
     assert "more than the 0.9 (delta 1e-5) that is declared" in row.reason
     edit_manifest(noisy, "good", DAY, privacy=declared(1.0, mechanism=RESPONSE))
 
@@ -209,13 +210,13 @@ def test_a_violation_is_not_asked_of_a_mechanism_of_training() -> None:
 @pytest.mark.slow
 def test_a_column_of_secret_labels_is_not_taken_for_responses(plain: Lake) -> None:
     row = audit(plain, PRIVATISED)
-    assert (row.status, row.reason_code) == ("not_evaluable", "label_state")
+    assert (row.status, row.detail) == ("not_evaluable", "label_state")
     assert (
         "cannot have been privatised by randomized_response, although its manifest's label.state "
         "says so" in row.reason
     )
     recurring = audit(plain, PRIVATISED, labels_recur=True)
-    assert recurring.verdict == "privatised"  # yesterday's response may be today's
+    assert recurring.reason_code == "labels_privatised"  # yesterday's response may be today's
 
 
 @pytest.mark.slow
@@ -234,14 +235,14 @@ def test_data_that_no_response_could_be_take_the_doubt_from_a_violation(plain: L
 
 def test_a_mechanism_that_is_none_is_refused(noisy: Lake) -> None:
     row = audit(noisy, {"privatised_by": {"name": "magic", "parameters": {}}})
-    assert row.reason_code == "label_state"
+    assert row.detail == "label_state"
     assert "magic, which changes no labels" in row.reason
     broken = {"name": "randomized_response", "parameters": {"epsilon": -1.0, "classes": 2}}
     row = audit(noisy, {"privatised_by": broken})
-    assert row.reason_code == "manifest_invalid"
+    assert row.detail == "manifest_invalid"
     assert "a mechanism that cannot be read" in row.reason
     unknown = audit(noisy, "public")
-    assert unknown.reason_code == "manifest_invalid"
+    assert unknown.detail == "manifest_invalid"
     assert "label.state" in unknown.reason
 
 

@@ -91,7 +91,7 @@ def test_a_declaration_of_another_kind_is_refused(lake: Lake, field: str, value:
     privacy = manifest_of(lake, "good", DAY)["privacy"] | {field: value}
     edit_manifest(lake, "good", DAY, privacy=privacy)
     row = audit(lake)
-    assert row.reason_code == "manifest_invalid"
+    assert row.detail == "manifest_invalid"
     assert f"is not valid at privacy.{field}: Input should be a valid" in row.reason
 
 

@@ -17,6 +17,7 @@ from tests.support.lake import (
     put_model,
 )
 from tests.support.tiers import rest_slow
+from tests.support.verdicts import nothing_wrong
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
@@ -63,14 +64,14 @@ def test_a_planted_leak_is_violated(tmp_path: pathlib.Path, label: LabelColumn) 
 
 @pytest.mark.slow
 @LABELS
-def test_no_leak_is_consistent(tmp_path: pathlib.Path, label: LabelColumn) -> None:
+def test_no_leak_refutes_nothing(tmp_path: pathlib.Path, label: LabelColumn) -> None:
     lake = Lake(str(tmp_path))
     _two_days(lake, label=label, epsilon=0.0, proxy=SHALLOW, target=MEMORISE)
     _other_labels(lake, label=label)
 
     row = audited(lake)
 
-    assert row.verdict == "consistent", row.reason
+    assert nothing_wrong(row), row.reason
     assert row.epsilon_lower == 0.0
     assert row.epsilon_ceiling > 3.0
 
@@ -84,7 +85,7 @@ def test_an_overfitted_proxy_without_a_leak_is_never_called_a_violation(
     _two_days(lake, label=label, epsilon=0.1, proxy=MEMORISE, target=MEMORISE)
     _other_labels(lake, label=label)
     row = audited(lake)
-    assert row.verdict == "consistent", row.reason
+    assert nothing_wrong(row), row.reason
     assert row.epsilon_lower <= 0.1
     assert row.epsilon_if_proxy_right > 0.1
     assert row.control_epsilon_if_proxy_right > 0.0
@@ -102,7 +103,7 @@ def _drifted(lake: Lake, privacy: dict[str, Any] | None) -> AuditRow:
 
 def test_drift_without_a_leak_is_not_taken_for_one(tmp_path: pathlib.Path) -> None:
     row = _drifted(Lake(str(tmp_path)), declared(0.5))
-    assert (row.verdict, row.remarks) == ("consistent", ())
+    assert (nothing_wrong(row), row.remarks) == (True, ())
     assert row.epsilon_lower <= 0.5 < row.epsilon_if_proxy_right
     assert row.control_epsilon_if_proxy_right > 0.5
 

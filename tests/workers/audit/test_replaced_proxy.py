@@ -28,7 +28,7 @@ def test_the_targets_own_file_is_no_proxy(lake: Lake) -> None:
     own = lake.read(f"{checkpoint_folder('good', DAY)}/model.cbm")
     replace_model(lake, "good", EVE, own)
     row = audited(lake)
-    assert (row.verdict, row.reason_code) == ("not_evaluable", "proxy_is_target")
+    assert (row.status, row.detail) == ("not_evaluable", "proxy_is_target")
     assert "is the target's own file" in row.reason
 
 
@@ -39,5 +39,5 @@ def test_another_model_that_saw_the_day_is_no_proxy(lake: Lake) -> None:
     saw = lake.read(f"{checkpoint_folder('copy', DAY)}/model.cbm")
     replace_model(lake, "good", EVE, saw)
     row = audited(lake)
-    assert (row.verdict, row.reason_code) == ("not_evaluable", "arms_differ")
+    assert (row.status, row.detail) == ("not_evaluable", "arms_differ")
     assert "the earlier model knows one side better" in row.reason

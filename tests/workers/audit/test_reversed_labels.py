@@ -8,6 +8,7 @@ import pytest
 from scipy.special import expit
 
 from tests.support.score_tables import audited_scores, leaking_scores
+from tests.support.verdicts import nothing_wrong
 
 
 @pytest.mark.parametrize("leak", [-2.0, -0.5])
@@ -30,5 +31,5 @@ def test_an_honest_model_that_remembers_noise_is_not_said_to_know_the_wrong_way_
     learned = np.log(frame["new"] / (1.0 - frame["new"])) + 2.0 * (frame["x"] > 0.0)
     noise = 4.0 * random.choice([-1.0, 1.0], frame.height) * (frame["split"] == "train").to_numpy()
     row = audited_scores(tmp_path, frame.with_columns(new=pl.Series(expit(learned + noise))))
-    assert row.verdict == "consistent"
+    assert nothing_wrong(row)
     assert "the wrong way round" not in row.reason

@@ -1,5 +1,5 @@
+import dataclasses
 import datetime as dt
-import functools
 import gc
 import pathlib
 import shutil
@@ -34,6 +34,7 @@ from tests.support.lake import (
 )
 from tests.support.tiers import rest_slow
 from workers.audit import proving, record
+from workers.audit.judge import Grounds
 from workers.audit.record import Inputs
 from workers.audit.request import Request
 from workers.audit.run import run_audit, run_batches
@@ -239,14 +240,14 @@ def test_how_old_a_proxy_may_be_is_a_setting(lake: Lake) -> None:
     moved = {"first": str(older), "last": str(older), "split": "train"}
     edit_manifest(lake, "good", older, day=str(older), trained_on=moved)
     assert audited(lake, proxy_within_days=3).audit.status == "evaluated"
-    assert audited(lake, proxy_within_days=2).audit.reason_code == "missing_proxy"
+    assert audited(lake, proxy_within_days=2).audit.detail == "missing_proxy"
 
 
 def test_how_few_records_are_too_few_is_a_setting(lake: Lake, undisturbed: AuditRecord) -> None:
     records = undisturbed.audit.records
     assert audited(lake, minimum_records=records).audit.status == "evaluated"
     refused = audited(lake, minimum_records=records + 1).audit
-    assert refused.reason_code == "too_few_records"
+    assert refused.detail == "too_few_records"
 
 
 def test_how_few_control_records_are_too_few_is_a_setting(
@@ -255,7 +256,7 @@ def test_how_few_control_records_are_too_few_is_a_setting(
     control = undisturbed.audit.control_records
     assert audited(lake, minimum_control_records=control).audit.status == "evaluated"
     refused = audited(lake, minimum_control_records=control + 1).audit
-    assert refused.reason_code == "too_few_records"
+    assert refused.detail == "too_few_held_out"
     assert f"{control} holdout records" in refused.reason
 
 
@@ -273,19 +274,24 @@ def test_a_proxy_with_other_features_than_the_target_is_scored_on_its_own(
 @pytest.fixture(scope="module")
 def id_of(template: Lake) -> Iterator[Callable[..., str]]:
     """Yield what returns the id of one audit's record, had its plan been another."""
-    made: list[Any] = []
+    made: list[tuple[Inputs, Grounds]] = []
 
-    def keep(*given: Any, **more: Any) -> AuditRecord:
-        made.append(functools.partial(record.evaluated_record, *given, **more))
-        return made[-1]()
+    def keep(inputs: Inputs, night: Grounds, **more: Any) -> AuditRecord:
+        made.append((inputs, night))
+        return record.evaluated_record(inputs, night, **more)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(proving, "evaluated_record", keep)
         patched.setattr(record, "slice_rows", lambda *_, **__: ((), 0))
         as_audited = audited(template).audit
-        (again,) = made
-        assert again().audit.audit_id == as_audited.audit_id
-        yield lambda **changes: again(plan=PLAN.model_copy(update=changes)).audit.audit_id
+        ((inputs, night),) = made
+
+        def again(**changes: Any) -> str:
+            planned = dataclasses.replace(night, plan=PLAN.model_copy(update=changes))
+            return record.evaluated_record(inputs, planned).audit.audit_id
+
+        assert again() == as_audited.audit_id
+        yield again
 
 
 @pytest.mark.parametrize(

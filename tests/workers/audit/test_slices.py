@@ -99,5 +99,5 @@ def test_a_slice_is_called_by_a_name(tmp_path: pathlib.Path) -> None:
     pl.read_parquet(path).with_columns(g=pl.lit("w" * 1_000_000)).write_parquet(path)
     plan = Plan(repetitions=4, slices=("g",))
     found = run_audit(lake, "good", LABEL_DAY, plan=plan, executor=InProcess()).audit
-    assert (found.status, found.reason_code) == ("not_evaluable", "feature_invalid")
+    assert (found.status, found.detail) == ("not_evaluable", "feature_invalid")
     assert "a value of over 256 characters" in found.reason

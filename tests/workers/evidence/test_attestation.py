@@ -20,16 +20,16 @@ from workers.evidence.attestation import (
     words_of,
 )
 from workers.evidence.envelope import canonical_json
-from workers.publication.statement_row import PublicVerdict, Statement
+from workers.publication.statement_row import Statement
 from workers.warehouse.record_digest import seal
 
 KINDS = {
     "kept": (statement(), "PASSED"),
     "refuted": (statement(evidence=20000), "FAILED"),
     "doubtful": (statement(premises=9000), "WARNED"),
-    "vacuous": (statement(verdict=PublicVerdict.VACUOUS), "WARNED"),
+    "says nothing": (statement(declaration_empty=True), "WARNED"),
     "too small": (statement(epsilon_ceiling=0.5), "WARNED"),
-    "blind": (statement(epsilon_detectable=None), "WARNED"),
+    "blind": (statement(sees_from=None), "WARNED"),
 }
 
 
@@ -61,10 +61,10 @@ def test_a_record_says_that_it_is_exact_and_for_whom() -> None:
     assert content["subject"][0] == {
         "name": "record", "digest": {"sha256": record.audit.record_digest},
     }  # fmt: skip
-    assert "who may read results about labels" in words_of(record)["conclusion"]
+    assert "who may read results about labels" in words_of(record)["verdict"]
     assert expiry(record) - record.audit.recorded_at == LIFETIME
 
 
 def test_a_number_that_json_has_not_is_refused() -> None:
     with pytest.raises(TerminalError, match="infinite or not a number"):
-        attest(statement(epsilon_detectable=float("inf")))
+        attest(statement(sees_from=float("inf")))

@@ -119,9 +119,9 @@ def test_a_signer_that_contradicts_itself_is_found() -> None:
 
 def test_the_words_are_this_versions_whatever_the_signer_says() -> None:
     content = json.loads(attest(statement()))
-    content["predicate"]["words"] = {"conclusion": "The model is private."}
+    content["predicate"]["words"] = {"verdict": "The model is private."}
     found = verified(signed(content))
-    assert "not refuted" in found.words["conclusion"]
+    assert "not refuted" in found.words["verdict"]
 
 
 def test_columns_of_another_version_are_said() -> None:
@@ -131,7 +131,7 @@ def test_columns_of_another_version_are_said() -> None:
         verified(signed(content))
 
 
-def test_a_conclusion_is_computed_again_by_the_same_method_alone() -> None:
+def test_a_verdict_is_computed_again_by_the_same_method_alone() -> None:
     for changed in ({"pvalue": 0.9}, {"premises_pvalue": 0.2}, {"log_evalue": None},
                     {"verdict": "violated"}):  # fmt: skip
         assert verified(make_bundle(statement(**changed), KEY)).recomputed is False

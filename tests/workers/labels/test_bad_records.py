@@ -47,7 +47,7 @@ def test_bad_records_within_the_limit_are_left_out_and_said(lake: Lake) -> None:
 def test_one_bad_record_above_the_limit_ends_the_audit_with_the_counts(lake: Lake) -> None:
     add_file(lake, bad_labels(250))
     row = audited(lake, max_bad_records=49)
-    assert (row.status, row.reason_code) == ("not_evaluable", "label_invalid")
+    assert (row.status, row.detail) == ("not_evaluable", "label_invalid")
     assert "part-00001.parquet has in row 3 of row group 0 no label" in row.reason
     assert "label_invalid 50" in row.reason
     assert row.epsilon_lower is None
@@ -73,7 +73,7 @@ def test_reasons_are_counted_apart_and_the_first_file_is_named(lake: Lake) -> No
         file.seek(4)
         file.write(b"\xff" * 30)
     row = audited(lake)
-    assert row.reason_code == "feature_invalid"
+    assert row.detail == "feature_invalid"
     assert row.reason.startswith("labels/flights/")
     assert (
         "Bad records: 420 (feature_invalid 300, label_invalid 20, labels_unreadable 100), "
@@ -91,7 +91,7 @@ def test_a_file_that_does_not_say_how_many_rows_it_has_never_passes(
     whole = path.read_bytes()
     path.write_bytes(whole[:-30] if content is None else content)
     row = audited(lake, max_bad_records=10**9)
-    assert row.reason_code == "labels_unreadable"
+    assert row.detail == "labels_unreadable"
     assert "part-00001.parquet cannot be read as Parquet" in row.reason
 
 
@@ -101,7 +101,7 @@ def test_a_footer_that_points_outside_its_file_is_damage(lake: Lake) -> None:
     length = int.from_bytes(content[-8:-4], "little") + 8
     path.write_bytes(content[:4] + content[-length:])  # the footer of data that are gone
     row = audited(lake)
-    assert row.reason_code == "labels_unreadable"
+    assert row.detail == "labels_unreadable"
     assert "labels_unreadable 100" in row.reason
 
 
@@ -121,7 +121,7 @@ def test_a_file_of_other_types_is_bad_as_a_whole(
 ) -> None:
     add_file(lake, label_rows(230, seed=5).with_columns(**change))
     row = audited(lake)
-    assert (row.reason_code, f"({reason} 230)" in row.reason) == (reason, True)
+    assert (row.detail, f"({reason} 230)" in row.reason) == (reason, True)
     assert audited(lake, max_bad_records=230).status == "evaluated"
 
 
@@ -168,7 +168,7 @@ def test_too_many_values_are_no_slices(lake: Lake) -> None:
         label_rows(2_500, seed=3).with_columns(city=pl.format("person {}", pl.int_range(pl.len()))),
     )
     row = audited(lake, slices=("city",))
-    assert (row.reason_code, "more than 1000 values" in row.reason) == ("feature_invalid", True)
+    assert (row.detail, "more than 1000 values" in row.reason) == ("feature_invalid", True)
 
 
 def test_slices_are_shown_where_enough_records_are_and_counted_where_not(lake: Lake) -> None:

@@ -46,11 +46,11 @@ def test_one_decoy_does_not_end_the_audit_of_all_other_records(lake: Lake) -> No
     others[first] = 1 - int(frame["late"][first])
     with_decoys(lake, frame, others)
     row = audited(lake)
-    assert (row.verdict, row.reason_code) == ("not_evaluable", "too_few_records"), row.reason
+    assert (row.status, row.detail) == ("not_evaluable", "too_few_held_out"), row.reason
 
 
 def test_decoys_that_follow_the_proxy_in_place_of_a_coin_are_refused(lake: Lake) -> None:
-    """Trained on what yesterday's model holds more probable: 0.69 of a coin's was 0, consistent."""
+    """Trained on what yesterday's model holds more probable: 0.69 of a coin's was 0."""
     frame = pl.read_parquet(label_path(lake, "flights"))
     yesterday = read_checkpoint(lake, "good", EVE)
     batch = Batch(frame.to_arrow(), "part", ("part", 0, 0))
@@ -62,7 +62,7 @@ def test_decoys_that_follow_the_proxy_in_place_of_a_coin_are_refused(lake: Lake)
     others = [int(other) if held else None for held, other in zip(drawn, 1 - likely, strict=True)]
     with_decoys(lake, frame.with_columns(late=pl.Series(late)), others)
     row = audited(lake)
-    assert (row.verdict, row.reason_code) == ("not_evaluable", "decoys_changed"), row.reason
+    assert (row.status, row.detail) == ("not_evaluable", "decoys_changed"), row.reason
     assert "No fair coin chose between the labels of" in row.reason
 
 

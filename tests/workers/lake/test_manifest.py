@@ -9,6 +9,7 @@ import pytest
 from tests.support.audits import audited
 from tests.support.lake import DAY, EVE, PLAN, copied, declared, edit_manifest
 from tests.support.tiers import rest_slow
+from tests.support.verdicts import nothing_wrong
 from workers.lake.layout import Lake, checkpoint_folder
 
 LABEL = {"column": "late", "classes": [0, 1]}
@@ -24,12 +25,12 @@ def lake(remembered: Lake, tmp_path: pathlib.Path) -> Lake:
 def test_a_delta_just_below_one_over_the_records_keeps_no_declaration(
     lake: Lake, times: float
 ) -> None:
-    """Such a delta is not vacuous by itself, and bets against it are small."""
+    """Such a delta is not empty by itself, and bets against it are small."""
     records = audited(lake).records or 0
     edit_manifest(lake, "good", DAY, privacy=declared(0.5, delta=times / records))
     row = audited(lake)
-    assert row.verdict == ("violated" if times == 0.1 else "vacuous"), row.reason
-    if row.verdict == "vacuous":
+    assert row.reason_code == ("this_night" if times == 0.1 else "delta_decides"), row.reason
+    if times > 0.1:
         assert row.reason.startswith("The declared epsilon of 0.5 stands by its delta of")
 
 
@@ -47,13 +48,13 @@ def test_a_manifest_that_says_two_things_is_refused(lake: Lake, change: dict[str
     """Labels were looked up as the last of two such classes, of which the model says nothing."""
     edit_manifest(lake, "good", DAY, **change)
     row = audited(lake)
-    assert (row.verdict, row.reason_code) == ("not_evaluable", "manifest_invalid"), row.reason
+    assert (row.status, row.detail) == ("not_evaluable", "manifest_invalid"), row.reason
 
 
 def test_the_proxys_manifest_adds_no_second_name_of_a_class(lake: Lake) -> None:
     edit_manifest(lake, "good", EVE, label=LABEL | {"classes": [0, 1, False, True]})
     row = audited(lake)
-    assert (row.verdict, row.reason_code) == ("not_evaluable", "manifest_invalid"), row.reason
+    assert (row.status, row.detail) == ("not_evaluable", "manifest_invalid"), row.reason
 
 
 def test_a_correction_of_the_outputs_is_told(lake: Lake) -> None:
@@ -64,7 +65,7 @@ def test_a_correction_of_the_outputs_is_told(lake: Lake) -> None:
         privacy=declared(1.0),
     )  # fmt: skip
     row = audited(lake)
-    assert row.verdict == "consistent"
+    assert nothing_wrong(row)
     assert "after the output_correction of its manifest (epsilon 0.01, floor 0)" in row.reason
     assert json.loads(row.output_correction or "null")["epsilon"] == 0.01  # a change is an alert
 
@@ -85,7 +86,7 @@ def test_two_declarations_in_one_manifest_are_refused(lake: Lake) -> None:
     lax = str(declared(50.0)).replace("'", '"').replace("None", "null")
     lake.write(path, f'{text[:-1]}, "privacy": {lax}}}'.encode())
     row = audited(lake)
-    assert (row.verdict, row.reason_code) == ("not_evaluable", "manifest_invalid"), row.reason
+    assert (row.status, row.detail) == ("not_evaluable", "manifest_invalid"), row.reason
     assert "'privacy' twice" in row.reason
 
 

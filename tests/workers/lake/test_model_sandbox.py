@@ -78,7 +78,7 @@ def test_a_file_that_crashes_catboost_ends_as_a_record_and_the_next_audit_goes_o
 
     row = run_audit(lake, "bad", DAY, plan=PLAN, executor=InProcess()).audit
 
-    assert (row.status, row.reason_code) == ("not_evaluable", "checkpoint_invalid")
+    assert (row.status, row.detail) == ("not_evaluable", "checkpoint_invalid")
     assert f"The checkpoint of bad for {DAY} cannot be read: CatBoost crashed (SIG" in row.reason
     assert run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit.status == "evaluated"
 

@@ -108,7 +108,7 @@ def test_labels_and_model_files_in_place_in_an_object_store(lake: Lake, store: s
 @pytest.mark.slow
 def test_bad_input_in_an_object_store_says_why(lake: Lake) -> None:
     missing = run_audit(lake, "nobody", DAY, plan=PLAN, executor=InProcess()).audit
-    assert missing.reason_code == "missing_target"
+    assert missing.detail == "missing_target"
     edit_manifest(lake, "good", EVE, schema_version=9)
     version = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
     edit_manifest(lake, "good", EVE, schema_version=1)

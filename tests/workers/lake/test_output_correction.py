@@ -108,4 +108,4 @@ def test_a_correction_that_no_model_can_have_ends_as_a_record(lake):
     with pytest.raises(NotEvaluableError, match="output_correction of corrected-true"):
         probabilities(load(checkpoint), checkpoint.manifest, rows(lake), threads=1)
     audit = run_audit(lake, "corrected-true", DAY, plan=PLAN, executor=InProcess()).audit
-    assert (audit.status, audit.verdict) == ("not_evaluable", "not_evaluable")
+    assert (audit.status, audit.verdict) == ("not_evaluable", "failed")

@@ -24,9 +24,9 @@ def exact() -> Callable[..., ExactStatementRow]:
             "labels_recur": False, "holdout_sketch": digest(f"holdout of {day}"),
             "family": "pure_dp", "epsilon_declared": 1.0,
             "delta_declared": 0.0, "neighbors": "replace", "unit": "record", "by_policy": False,
-            "vacuous": False, "epsilon_accounted": None, "significance": 0.04,
+            "declaration_empty": False, "epsilon_accounted": None, "significance": 0.04,
             "records": 15_000, "control_records": 5_000, "epsilon_ceiling": 4.5,
-            "epsilon_detectable": 1.2,
+            "sees_from": 1.2,
             "epsilon_public": 0.1, "evidence_gap": 0.04, "evidence_price": 0.0,
             "evidence_figure": 40_000, "premises_gap": 0.04, "premises_figure": -5_000,
         }  # fmt: skip

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from privcore.attacks import same_holdout
+from privcore.lower_bounds.verdicts import Verdict
 from workers.publication.publish import (
     follows,
     sketch_under,
     statement_of,
 )
-from workers.publication.statement_conclusion import conclusion_of
-from workers.publication.statement_row import PublicVerdict, Statement, subject_of
+from workers.publication.statement_row import Statement, sentence_of, subject_of
 
 KEY = bytes(range(32))
 Maker = Callable[..., Any]
@@ -94,19 +94,21 @@ def test_a_statement_follows_from_its_audit_and_key_alone(exact: Maker) -> None:
 @pytest.mark.parametrize(
     ("changes", "verdict", "words"),
     [
-        ({}, PublicVerdict.VIOLATED, "The declared 1 is refuted"),
-        ({"evidence_figure": 0}, PublicVerdict.NOT_REFUTED, "refuted up to 4.50"),
-        ({"evidence_figure": 0, "epsilon_ceiling": 0.5}, PublicVerdict.NOT_REFUTED, "so few"),
-        ({"premises_figure": 90_000}, PublicVerdict.DOUBTFUL, "What the test assumes is doubtful"),
-        ({"vacuous": True}, PublicVerdict.VACUOUS, "says nothing of so many records"),
+        ({}, Verdict.VIOLATED, "The declared 1 is refuted"),
+        ({"evidence_figure": 0}, Verdict.NOT_REFUTED, "have seen a leak from 1.20 on, if every"),
+        ({"evidence_figure": 0, "epsilon_ceiling": 0.5}, Verdict.INCONCLUSIVE, "looked the same"),
+        ({"evidence_figure": 0, "sees_from": 2.1}, Verdict.INCONCLUSIVE, "looked the same"),
+        ({"evidence_figure": 0, "sees_from": None}, Verdict.INCONCLUSIVE, "no leak, however large"),
+        ({"premises_figure": 90_000}, Verdict.INCONCLUSIVE, "What the test assumes is in doubt"),
+        ({"declaration_empty": True}, Verdict.INCONCLUSIVE, "says nothing of so many records"),
     ],
 )
 def test_the_verdict_follows_from_the_public_figures(
-    exact: Maker, changes: dict[str, Any], verdict: PublicVerdict, words: str
+    exact: Maker, changes: dict[str, Any], verdict: Verdict, words: str
 ) -> None:
     made = statement_of(exact(**changes), KEY)
     assert made.verdict is verdict
-    assert words in conclusion_of(made)
+    assert words in sentence_of(made)
     assert made.pvalue == made.figures.pvalue
     assert made.premises_pvalue == made.figures.premises_pvalue
     assert made.log_evalue == made.figures.evidence.log_evalue

@@ -314,7 +314,7 @@ def test_the_record_of_a_mean_is_verified_and_is_the_same_of_all_units(
 def test_a_row_without_an_earlier_score_is_bad(tmp_path: pathlib.Path) -> None:
     frame = days(400).with_columns(p_3=pl.when(pl.int_range(pl.len()) != 7).then(pl.col("p_3")))
     row = audit(tables(put_folder(tmp_path, frame), earlier=EARLIER)).audit
-    assert row.reason_code == "scores_missing"
+    assert row.detail == "scores_missing"
     assert "no probability of target, proxy or earlier models" in row.reason
 
 

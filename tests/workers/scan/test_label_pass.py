@@ -120,7 +120,7 @@ def test_one_models_column_of_another_kind_is_not_the_others(lake: Lake) -> None
     file = label_path(lake, "flights").with_name("part-00002.parquet")
     pl.read_parquet(file).with_columns(delay=pl.lit("long")).write_parquet(file)
     first, second = audited(lake)
-    assert (first.audit.status, first.audit.reason_code) == ("not_evaluable", "feature_invalid")
+    assert (first.audit.status, first.audit.detail) == ("not_evaluable", "feature_invalid")
     assert "feature_invalid 300" in first.audit.reason
     assert "the first in part-00002.parquet" in first.audit.reason
     assert figures(second) == figures(audited(lake, REQUESTS[1:])[0])
@@ -139,7 +139,7 @@ def test_one_models_damaged_column_is_not_the_others(lake: Lake) -> None:
         file.seek(chunk.dictionary_page_offset or chunk.data_page_offset)
         file.write(b"\xff" * 20)
     first, second = audited(lake)
-    assert (first.audit.reason_code, second.audit.status) == ("labels_unreadable", "evaluated")
+    assert (first.audit.detail, second.audit.status) == ("labels_unreadable", "evaluated")
     assert "labels_unreadable 128" in first.audit.reason
     assert figures(second) == figures(audited(lake, REQUESTS[1:])[0])
 
@@ -190,7 +190,7 @@ def test_after_the_deadline_there_is_a_reason_and_no_number(lake: Lake) -> None:
     records = audited(lake, deadline=past)
     assert len(records) == 2
     for record in records:
-        assert (record.audit.status, record.audit.reason_code) == ("not_evaluable", "deadline")
+        assert (record.audit.status, record.audit.detail) == ("not_evaluable", "deadline")
         assert f"{past:%Y-%m-%d %H:%M:%S}" in record.audit.reason
         assert record.audit.epsilon_lower is None
         assert record.bounds == record.slices == record.scores == ()
@@ -219,7 +219,7 @@ def test_a_deadline_in_the_middle_gives_no_partial_number(lake: Lake) -> None:
         executor=Late(),
         progress=lambda so_far, _: done.append(so_far),
     )
-    assert {record.audit.reason_code for record in late} == {"deadline"}
+    assert {record.audit.detail for record in late} == {"deadline"}
     assert done == [1, 2, 3, 4]
     assert {record.audit.epsilon_lower for record in late} == {None}
     assert {record.audit.status for record in audited(lake)} == {"evaluated"}

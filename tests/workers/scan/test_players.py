@@ -57,7 +57,7 @@ BY_LABEL = TrainingSampling(label={"0": 0.2})
 @pytest.mark.slow
 def test_arms_that_sampling_made_differ_are_refused(tmp_path: pathlib.Path) -> None:
     row = audit(tmp_path / "table", sampled(1))
-    assert (row.status, row.reason_code) == ("not_evaluable", "arms_differ")
+    assert (row.status, row.detail) == ("not_evaluable", "arms_differ")
     assert "as large in training as in the holdout" in row.reason
     assert "declare the rates in [models.sampling]" in row.reason
 

@@ -211,7 +211,7 @@ def test_a_delta_is_held_against_all_training_rows(lake: Lake) -> None:
     assert row.training_rows is not None
     between = (1.0 / row.records + 1.0 / row.training_rows) / 2.0
     put_model(lake, DAY, privacy=declared(delta=between))
-    assert audit(lake).verdict == "vacuous"
+    assert audit(lake).reason_code == "declaration_empty"
 
 
 @pytest.mark.usefixtures("few")
@@ -221,7 +221,7 @@ def test_a_file_that_cannot_be_read_is_the_scans_to_tell(lake: Lake) -> None:
         label_rows(300, seed=9).drop("split").to_arrow(), path.with_name("part-00001.parquet")
     )
     row = audit(lake)
-    assert row.reason_code == "label_invalid"
+    assert row.detail == "label_invalid"
     assert "'split'" in row.reason
 
 

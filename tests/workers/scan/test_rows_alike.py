@@ -52,7 +52,7 @@ def test_sixty_honest_models_whose_holdout_is_by_person_accuse_nobody(
         frame = persons(np.random.default_rng([320, number]))
         row = audit_table(tmp_path / str(number), frame, epsilon=0.5)
         verdicts.append(row.verdict)
-        reasons.append(row.reason_code)
+        reasons.append(row.detail)
     assert "violated" not in verdicts
     assert reasons.count("held_out_together") == 60
     assert 'Set plan.privacy_unit to "person", and declare an epsilon' in row.reason
@@ -72,7 +72,7 @@ def test_persons_whom_no_column_names_are_told_by_their_features(
         random = np.random.default_rng([338, number])
         frame = with_features(persons(random, by=by), random)
         row = audit_table(tmp_path / str(number), frame, epsilon=0.5, context=FEATURES)
-        refused = row.reason_code == "held_out_together"
+        refused = row.detail == "held_out_together"
         assert refused == (by == "person"), row.reason
         assert not refused or "Rows with nearly the same features were held out" in row.reason
 
@@ -97,7 +97,7 @@ def test_rows_made_distinct_in_one_arm_are_compared_with_none(
         tmp_path, pl.concat(frames), epsilon=0.5, plan=plan, context=FEATURES[:3]
     )
     row, refused = record.audit, made_distinct in {"train", "holdout"}
-    assert row.reason_code == ("arms_differ" if refused else None), row.reason
+    assert row.detail == ("arms_differ" if refused else None), row.reason
     assert ("made distinct" in (row.reason or "")) is refused
     assert len(record.statements) == (0 if refused else 1)
 
@@ -168,7 +168,7 @@ def test_a_holdout_by_row_is_never_refused_and_its_leak_is_found(tmp_path: pathl
     for number in range(40):
         frame = persons(np.random.default_rng([322, number]), people=300, by="row", epsilon=2.0)
         row = audit_table(tmp_path / str(number), frame, epsilon=2.0)
-        refused += row.reason_code == "held_out_together"
+        refused += row.detail == "held_out_together"
         accused += row.verdict == "violated"
     assert refused == 0
     assert_rate_at_most(accused, 40, 0.05)
@@ -181,7 +181,8 @@ def test_the_unit_that_is_named_is_audited(tmp_path: pathlib.Path) -> None:
     plan = Plan(repetitions=4, privacy_unit="person")
     row = audit_table(tmp_path, frame, epsilon=4.0, unit="person", plan=plan)
     # On the holdout, this world's target answers as its proxy.
-    assert (row.status, row.verdict) == ("evaluated", "doubtful"), row.reason
+    assert (row.status, row.verdict) == ("evaluated", "inconclusive"), row.reason
+    assert row.detail == "answers_as_proxy"
 
 
 def _bucketed(random: np.random.Generator, buckets: int) -> pl.Expr:
@@ -209,7 +210,7 @@ def test_the_columns_rule_is_looked_at_too(tmp_path: pathlib.Path) -> None:
     random = np.random.default_rng(325)
     frame = persons(random, by="person")
     row = audit_table(tmp_path, frame.drop("split"), epsilon=0.5, holdout="bucket(person, 5) = 0")
-    assert row.reason_code == "held_out_together", row.reason
+    assert row.detail == "held_out_together", row.reason
     assert "'person'" in row.reason
 
 
@@ -230,7 +231,7 @@ def test_a_lakes_column_that_no_model_takes_is_read_and_its_damage_is_nobodys(
         put_labels(lake, day, frame, row_group_size=4_096)
         put_model(lake, day, privacy=declared(0.5))
     row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
-    assert row.reason_code == "held_out_together", row.reason
+    assert row.detail == "held_out_together", row.reason
     assert 'Set plan.privacy_unit to "customer"' in row.reason
     path = label_path(lake, "flights")
     group = pq.read_metadata(path).row_group(0)
@@ -244,7 +245,7 @@ def test_a_lakes_column_that_no_model_takes_is_read_and_its_damage_is_nobodys(
     path.write_bytes(content)
     row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
     # Nothing is said of the column; that rows of a person agree may still show in the arms.
-    assert row.reason_code in {None, "arms_differ"}, row.reason
+    assert row.detail in {None, "arms_differ"}, row.reason
 
 
 def logged(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.lake import DAY, EVE
-from workers.warehouse.declaration_changes import declaration_change, is_withdrawn
+from workers.warehouse.declaration_changes import declaration_change
 
 NIGHT: dict[str, Any] = {
     "day": "2026-04-01",
@@ -32,10 +32,8 @@ def test_each_part_of_a_declaration_that_changes_is_told(change: dict[str, Any],
     after = NIGHT | change | {"day": "2026-04-02"}
     told = declaration_change(NIGHT, after)
     assert told == f"Declared was {SAME} until 2026-04-01, and is {now} on 2026-04-02."
-    assert is_withdrawn(told) is (now == "nothing")
     back = declaration_change(after, NIGHT | {"day": "2026-04-03"})
     assert back == f"Declared was {now} until 2026-04-02, and is {SAME} on 2026-04-03."
-    assert not is_withdrawn(back)
 
 
 def test_another_mechanism_is_named() -> None:

@@ -43,7 +43,7 @@ def levels(number: int, epsilon: float | np.ndarray = WINDOW_EPSILONS) -> np.nda
 
 def night(number: int, *, model: str = "ads", hour: int = 0, **changes: Any) -> AuditRecord:
     """Night `number` after `START`; changes are of its wealth's row, levels of its wealth."""
-    names = "significance", "claim_evalue", "reason", "verdict", "exploratory"
+    names = "significance", "claim_evalue", "reason", "verdict", "reason_code", "exploratory"
     of_audit = {name: changes.pop(name) for name in names if name in changes}
     record = evaluated(model, START + dt.timedelta(days=number), hour=hour, **of_audit)
     declared = changes.get("epsilon_declared", 0.5)
@@ -246,10 +246,12 @@ def test_a_standing_holds_each_night_against_its_own_declaration(warehouse: Ware
             warehouse,
             [night(number, model=model, epsilon_declared=declared) for number in range(12)],
         )
-    verdicts = {
-        model: found(warehouse, 11, model=model)["standing"] for model in ("less", "more", "none")
+    columns = ("refuted_together", "nights_together")
+    told = {
+        model: tuple(found(warehouse, 11, model=model)[name] for name in columns)
+        for model in ("less", "more", "none")
     }
-    assert verdicts == {"less": "violated", "more": "consistent", "none": None}
+    assert told == {"less": (True, 12), "more": (False, 12), "none": (False, 0)}
 
 
 def test_each_secret_of_a_model_has_windows_of_its_own(warehouse: Warehouse) -> None:
@@ -342,20 +344,24 @@ def test_a_plan_that_somebody_chose_adds_nothing_to_other_nights(warehouse: Ware
     assert joined["epsilon_standing"].is_null().to_list() == [True, False, True, False, False]
 
 
-def test_a_plan_that_somebody_chose_ends_no_violated_standing(warehouse: Warehouse) -> None:
+def test_a_plan_that_somebody_chose_ends_no_violation(warehouse: Warehouse) -> None:
     put_rows(warehouse, [night(number, epsilon_declared=1.0) for number in range(12)])
     put_rows(warehouse, [night(12, exploratory=True, epsilon_declared=1.0)])
     last = with_windows(warehouse, warehouse.current()).sort("day")[-1]
-    assert last["standing"].to_list() == ["violated"]
+    found = last.select("verdict_together", "reason_code_together").row(0)
+    assert found == ("violated", "earlier_night")
 
 
-def test_a_doubtful_night_leaves_no_model_standing_consistent(warehouse: Warehouse) -> None:
-    """Who hides a leak night after night would else stand `consistent` all along."""
+def test_a_doubt_acquits_no_model_of_what_other_nights_would_have_seen(
+    warehouse: Warehouse,
+) -> None:
+    """Who hides a leak night after night would else read as not refuted all along."""
     low = {"claimed_log_wealth": (0.0,) * 4}
     warehouse.commit(night(0, **low))
-    warehouse.commit(night(1, verdict="doubtful", **low))
+    warehouse.commit(night(1, verdict="inconclusive", reason_code="holdout_suspect", **low))
     found = epsilon_windows(warehouse, warehouse.current()).sort("day")
-    assert found["standing"].to_list() == ["consistent", "doubtful"]
+    assert found["verdict_together"].to_list() == ["not_refuted", "inconclusive"]
+    assert found["reason_code_together"].to_list() == [None, "holdout_suspect"]
 
 
 def nights(folder: pathlib.Path, holdouts: list[int]) -> dict[str, list[object]]:
@@ -382,15 +388,15 @@ def test_a_holdout_that_comes_again_is_told_once_and_takes_back_nothing(
     After a standing was violated, its bound fell from 0.7 to 0.
     """
     fresh = nights(tmp_path / "fresh", list(range(14)))
-    assert fresh["standing"].count("violated") == 8
+    assert fresh["refuted_together"].count(True) == 8
     assert fresh["nights_remark"] == [None] * 14
     early = nights(tmp_path / "early", [0, 0, *range(2, 14)])
-    assert early["standing"].count("violated") == 0
+    assert early["refuted_together"].count(True) == 0
     told = [change for change in early["nights_remark"] if change]
     assert told == [early["nights_remark"][1]]
     assert str(told[0]).startswith("The holdout of 2026-04-02 is that of 2026-04-01: from now on")
     late = nights(tmp_path / "late", [*range(12), 3, 13])
-    assert late["standing"] == fresh["standing"]
+    assert late["refuted_together"] == fresh["refuted_together"]
     assert late["epsilon_standing"][:12] == fresh["epsilon_standing"][:12]
     assert late["epsilon_standing"][12:] == [fresh["epsilon_standing"][11]] * 2
     assert "is that of 2026-04-04" in str(late["nights_remark"][12])
@@ -417,35 +423,38 @@ def test_the_order_in_which_nights_are_backfilled_changes_nothing(
         assert other.select(chosen).equals(seen[0].select(chosen))
 
 
-def test_a_violated_standing_is_shown_on_nights_without_figures(
+def test_a_violation_goes_on_over_nights_without_figures(
     tmp_path: pathlib.Path,
 ) -> None:
-    """One bad label a night, and first page, `show` and exit code had no figure and no standing."""
+    """One bad label a night, and first page, `show` and exit code had no figure."""
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     put_rows(warehouse, [night_of(ahead, 1.6) for ahead in range(4)])
     put_rows(warehouse, [failed("ads", DAY + dt.timedelta(days=one)) for one in (-1, 4, 5)])
-    shown = with_windows(warehouse, warehouse.current())["standing"]
-    assert shown.to_list() == [None, *["consistent"] * 3, *["violated"] * 3]
+    shown = with_windows(warehouse, warehouse.current())
+    verdicts = ["failed", *["not_refuted"] * 3, *["violated"] * 3]
+    assert shown["verdict_together"].to_list() == verdicts
+    codes = ["labels_missing", *[None] * 3, "nights_together", *["earlier_night"] * 2]
+    assert shown["reason_code_together"].to_list() == codes
 
 
 @pytest.mark.slow
 def test_nights_that_refuted_together_stay_so_whatever_labels_come_later(
     warehouse: Warehouse,
 ) -> None:
-    """Ten such nights, each audited again with labels of noise, were consistent together."""
+    """Ten such nights, each audited again with labels of noise, refuted nothing together."""
 
     def standings() -> pl.DataFrame:
         return epsilon_windows(warehouse, warehouse.current()).sort("day")
 
     put_rows(warehouse, [night_of(ahead, 1.6) for ahead in range(4)])
     before = standings()[-1]
-    assert before["standing"].item() == "violated"
+    assert before["refuted_together"].item() is True
     noise = [night_of(ahead, -0.5, hour=1, labels_digest="x" * 64) for ahead in range(4)]
     put_rows(warehouse, noise)
     after = standings()[-1]
     assert after["audit_id"].item() == noise[-1].audit.audit_id
-    for column in ("standing", "epsilon_standing"):
+    for column in ("refuted_together", "epsilon_standing", "verdict_together"):
         assert after[column].item() == before[column].item()
     first = warehouse.first_audits(pl.Series(["ads"]))["audit_id"][0]
     warehouse.withdraw(first, "The labels were damaged.")
-    assert standings()["standing"].to_list() == ["consistent"] * 4
+    assert standings()["refuted_together"].to_list() == [False] * 4

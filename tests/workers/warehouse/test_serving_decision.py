@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from privcore.exceptions import TerminalError
+from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from tests.support.warehouse import evaluated, night, put_rows
 from workers.warehouse.schema import AuditRecord
-from workers.warehouse.serving_decision import Gate, audits_of, file_sha256, gate
+from workers.warehouse.serving_decision import audits_of, file_sha256, serving_verdict
 from workers.warehouse.store import Warehouse
 
 DAY = dt.date(2026, 4, 1)
@@ -25,7 +26,7 @@ def warehouse(tmp_path: pathlib.Path) -> Warehouse:
 
 
 def audit_of(verdict: str, *, model: str = "ads", **changes: Any) -> AuditRecord:
-    seeing = {"epsilon_ceiling": 3.0, "epsilon_detectable": 0.9}
+    seeing = {"epsilon_ceiling": 3.0, "sees_from": 0.9}
     given = {"target_sha256": FILE, "labels_digest": "b" * 64} | seeing | changes
     return evaluated(model, given.pop("day", DAY), verdict=verdict, **given)
 
@@ -40,30 +41,29 @@ def test_no_rival_has_a_file_refuted_that_is_asked_for_by_its_models_name(
 ) -> None:
     """A copy of it was audited as theirs, with labels that follow its answers."""
     warehouse = Warehouse(str(tmp_path / "w"))
-    put(warehouse, "consistent")
+    put(warehouse, "not_refuted")
     rival = evaluated("rival", DAY, verdict="violated", target_sha256=FILE, hour=1)
     warehouse.commit(rival)
-    assert gate(audits_of(warehouse, FILE))[0] is Gate.FAIL
-    assert gate(audits_of(warehouse, FILE, "ads"))[0] is Gate.PASS
-    assert gate(audits_of(warehouse, FILE, "rival"))[0] is Gate.FAIL
-    assert gate(audits_of(warehouse, FILE, "other"))[0] is Gate.INCONCLUSIVE
+    assert serving_verdict(audits_of(warehouse, FILE))[0] is Verdict.VIOLATED
+    assert serving_verdict(audits_of(warehouse, FILE, "ads"))[0] is Verdict.NOT_REFUTED
+    assert serving_verdict(audits_of(warehouse, FILE, "rival"))[0] is Verdict.VIOLATED
+    assert serving_verdict(audits_of(warehouse, FILE, "other"))[0] is Verdict.INCONCLUSIVE
 
 
-CONCLUDED: list[tuple[str, dict[str, Any], Gate]] = [
-    ("consistent", {}, Gate.PASS),
-    ("privatised", {}, Gate.PASS),
-    ("violated", {}, Gate.FAIL),
-    ("vacuous", {}, Gate.FAIL),
-    ("not_a_guarantee", {}, Gate.FAIL),
-    ("undeclared", {}, Gate.INCONCLUSIVE),
-    ("proxy_unfaithful", {}, Gate.INCONCLUSIVE),
-    ("doubtful", {}, Gate.INCONCLUSIVE),
-    ("consistent", {"epsilon_ceiling": 0.5, "epsilon_declared": 0.5}, Gate.INCONCLUSIVE),
-    ("consistent", {"epsilon_ceiling": 0.6, "epsilon_declared": 0.5}, Gate.PASS),
-    ("consistent", {"epsilon_detectable": 1.1, "epsilon_declared": 0.5}, Gate.INCONCLUSIVE),
-    ("consistent", {"epsilon_detectable": None, "epsilon_declared": 0.5}, Gate.INCONCLUSIVE),
-    ("consistent", {"target_sha256": "c" * 64}, Gate.INCONCLUSIVE),
-    ("consistent", {"secret": "membership"}, Gate.INCONCLUSIVE),
+CONCLUDED: list[tuple[str, dict[str, Any], str]] = [
+    ("not_refuted", {}, "not_refuted"),
+    ("undeclared", {"reason_code": "labels_privatised", "epsilon_declared": None}, "undeclared"),
+    ("undeclared", {"epsilon_declared": None}, "undeclared"),
+    ("violated", {}, "violated"),
+    ("inconclusive", {"reason_code": "declaration_empty"}, "inconclusive"),
+    ("inconclusive", {"reason_code": "over_policy"}, "inconclusive"),
+    ("inconclusive", {"reason_code": "persons_split"}, "inconclusive"),
+    ("inconclusive", {"sees_from": 1.1}, "inconclusive"),
+    ("inconclusive", {"sees_from": None}, "inconclusive"),
+    ("not_refuted", {"target_sha256": "c" * 64}, "inconclusive"),
+    ("not_refuted", {"secret": "membership"}, "inconclusive"),
+    ("violated", {"secret": "membership"}, "violated"),
+    ("failed", {"status": "not_evaluable", "reason_code": "model_missing"}, "failed"),
 ]
 
 
@@ -86,9 +86,42 @@ def file(place: int) -> str:
 
 @pytest.mark.parametrize("place", range(len(CONCLUDED)))
 def test_a_file_passes_by_what_its_audits_conclude(concluded: Warehouse, place: int) -> None:
-    found, why = gate(audits_of(concluded, file(place)))
-    assert found is CONCLUDED[place][2]
+    found, why = serving_verdict(audits_of(concluded, file(place)))
+    assert found == CONCLUDED[place][2]
     assert why.endswith(".")
+
+
+ORDER: list[tuple[str, dict[str, Any]]] = [
+    ("violated", {}),
+    ("failed", {"status": "not_evaluable", "reason_code": "model_missing"}),
+    ("inconclusive", {"reason_code": "persons_split"}),
+    ("undeclared", {"epsilon_declared": None}),
+    ("not_refuted", {}),
+]
+
+
+@pytest.mark.parametrize("first", range(len(ORDER)))
+def test_the_worst_of_all_audits_of_a_file_is_its_verdict(warehouse: Warehouse, first: int) -> None:
+    for place, (verdict, changes) in reversed([*enumerate(ORDER)][first:]):
+        put(warehouse, verdict, model=f"model-{place}", **changes)
+    found, why = serving_verdict(audits_of(warehouse, FILE))
+    assert found == ORDER[first][0]
+    assert (f"model-{first} on 2026-04-01 is {found}" in why) is (found != "not_refuted")
+
+
+def test_an_inconclusive_audit_is_taken_by_its_own_reason_alone(warehouse: Warehouse) -> None:
+    put(warehouse, "inconclusive", model="few", sees_from=1.1)
+    put(warehouse, "inconclusive", model="persons", reason_code="persons_split")
+    audits = audits_of(warehouse, FILE)
+    few, persons = ReasonCode.FEW_HELD_OUT, ReasonCode.PERSONS_SPLIT
+    assert serving_verdict(audits, {few, persons})[0] is Verdict.NOT_REFUTED
+    for accepted, other in ((few, "persons"), (persons, "few")):
+        found, why = serving_verdict(audits, {accepted})
+        assert found is Verdict.INCONCLUSIVE
+        assert why.startswith(f"This file is not cleared: {other} on 2026-04-01 is inconclusive (")
+        assert why.count("2026") == 1
+    put(warehouse, "violated", model="leaks")
+    assert serving_verdict(audits_of(warehouse, FILE), [*ReasonCode])[0] is Verdict.VIOLATED
 
 
 @pytest.mark.slow
@@ -96,43 +129,43 @@ def test_one_failing_audit_is_enough_and_replacing_the_checkpoint_hides_none(
     warehouse: Warehouse,
 ) -> None:
     put(warehouse, "violated")
-    put(warehouse, "consistent", target_sha256="c" * 64, hour=1)
-    put(warehouse, "consistent", day=DAY + dt.timedelta(days=1), hour=2)
-    assert gate(audits_of(warehouse, FILE))[0] is Gate.FAIL
-    assert gate(audits_of(warehouse, "c" * 64))[0] is Gate.PASS
+    put(warehouse, "not_refuted", target_sha256="c" * 64, hour=1)
+    put(warehouse, "not_refuted", day=DAY + dt.timedelta(days=1), hour=2)
+    assert serving_verdict(audits_of(warehouse, FILE))[0] is Verdict.VIOLATED
+    assert serving_verdict(audits_of(warehouse, "c" * 64))[0] is Verdict.NOT_REFUTED
 
 
 def test_asking_again_does_not_open_the_gate(warehouse: Warehouse) -> None:
     put(warehouse, "violated")
-    put(warehouse, "consistent", seed=9, hour=1)
-    assert gate(audits_of(warehouse, FILE))[0] is Gate.FAIL
+    put(warehouse, "not_refuted", seed=9, hour=1)
+    assert serving_verdict(audits_of(warehouse, FILE))[0] is Verdict.VIOLATED
 
 
 @pytest.mark.slow
 def test_labels_that_are_rewritten_after_a_violated_audit_open_no_gate(
     warehouse: Warehouse,
 ) -> None:
-    """The day's current record was consistent, and the refuted file passed. Now it stays."""
+    """The day's current record refuted nothing, and the refuted file passed. Now it stays."""
     put(warehouse, "violated")
-    put(warehouse, "consistent", labels_digest="c" * 64, hour=1)
+    put(warehouse, "not_refuted", labels_digest="c" * 64, hour=1)
     (current,) = warehouse.current()["verdict"]
     assert current == "violated"
-    found, why = gate(audits_of(warehouse, FILE))
-    assert found is Gate.FAIL
-    assert why == "This file must not be served: ads on 2026-04-01 is violated."
+    found, why = serving_verdict(audits_of(warehouse, FILE))
+    assert found is Verdict.VIOLATED
+    assert why == "This file must not be served: ads on 2026-04-01 is violated (this_night)."
     (wrong,) = warehouse.current()["audit_id"]
     warehouse.withdraw(wrong, why="The labels were of another day.")
-    assert gate(audits_of(warehouse, FILE))[0] is Gate.PASS
+    assert serving_verdict(audits_of(warehouse, FILE))[0] is Verdict.NOT_REFUTED
 
 
-def test_a_model_that_stands_violated_fails(warehouse: Warehouse) -> None:
+def test_nights_that_refute_together_are_a_violation(warehouse: Warehouse) -> None:
     record = evaluated("ads", DAY, target_sha256=FILE)
     loud = {"claimed_log_wealth": tuple(np.full(4, 50.0).tolist())}
     wealth = tuple(row.model_copy(update=loud) for row in record.wealth)
     warehouse.commit(record.model_copy(update={"wealth": wealth}))
-    found, why = gate(audits_of(warehouse, FILE))
-    assert found is Gate.FAIL
-    assert why == "This file must not be served: ads stands violated on 2026-04-01."
+    found, why = serving_verdict(audits_of(warehouse, FILE))
+    assert found is Verdict.VIOLATED
+    assert why == "This file must not be served: ads on 2026-04-01 is violated (nights_together)."
 
 
 def test_the_digest_is_that_of_the_file(tmp_path: pathlib.Path) -> None:
@@ -148,30 +181,43 @@ FIRST = dt.date(2026, 4, 1)
 
 
 @pytest.mark.parametrize(
-    ("verdict", "answer"), [("consistent", Gate.INCONCLUSIVE), ("violated", Gate.FAIL)]
+    ("verdict", "answer"), [("not_refuted", "inconclusive"), ("violated", "violated")]
 )
 def test_an_audit_by_a_plan_of_its_own_lets_no_file_pass(
-    tmp_path: pathlib.Path, verdict: str, answer: Gate
+    tmp_path: pathlib.Path, verdict: str, answer: str
 ) -> None:
     """Its seed and significance could be chosen, and of a file that no night knows it decided."""
     warehouse, digest = Warehouse(str(tmp_path)), "a" * 64
-    known = {"target_sha256": digest, "epsilon_ceiling": 6.0, "epsilon_detectable": 0.55}
+    known = {"target_sha256": digest, "epsilon_ceiling": 6.0, "sees_from": 0.55}
     put_rows(warehouse, [evaluated("ads", FIRST, verdict=verdict, exploratory=True, **known)])
-    assert gate(audits_of(warehouse, digest))[0] is answer
+    assert serving_verdict(audits_of(warehouse, digest))[0] == answer
 
 
-def test_a_file_of_a_model_that_stands_violated_passes_by_no_other_checkpoint(
+def test_a_file_of_a_violated_model_passes_by_no_other_checkpoint(
     warehouse: Warehouse,
 ) -> None:
-    """The day was audited again with another file, and the first one had no standing any more."""
-    seen = {"epsilon_ceiling": 8.0, "epsilon_detectable": 0.2}
+    """The day was audited again with another file, and the first one was in no night any more."""
+    seen = {"epsilon_ceiling": 8.0, "sees_from": 0.2}
     put_rows(warehouse, [night(one, 1.6, target_sha256=str(one) * 64, **seen) for one in range(4)])
     put_rows(warehouse, [night(3, -0.5, hour=5, target_sha256="f" * 64, **seen)])
-    decided, why = gate(audits_of(warehouse, "3" * 64))
+    decided, why = serving_verdict(audits_of(warehouse, "3" * 64))
     assert (decided, why) == (
-        Gate.FAIL,
-        "This file must not be served: ads stands violated on 2026-03-05.",
+        Verdict.VIOLATED,
+        "This file must not be served: ads on 2026-03-05 is violated (nights_together).",
     )
+
+
+def test_another_checkpoint_ends_no_violation_that_its_day_leaves_open(
+    warehouse: Warehouse,
+) -> None:
+    """The day counts by an audit of a third file, which resolves nothing."""
+    put(warehouse, "violated")
+    day = {"day": DAY + dt.timedelta(days=1)}
+    put(warehouse, "not_refuted", target_sha256="c" * 64, hour=1, **day)
+    put(warehouse, "inconclusive", target_sha256="d" * 64, hour=2, reason_code="arms_unlike", **day)
+    found, why = serving_verdict(audits_of(warehouse, "c" * 64))
+    assert found is Verdict.VIOLATED
+    assert why.endswith("ads on 2026-04-02 is violated (earlier_night).")
 
 
 @pytest.mark.parametrize("place", ["pipe", "/dev/zero"])

@@ -2,11 +2,12 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from privcore.attacks import same_holdout
-from privcore.lower_bounds import STANDING_NIGHTS, WINDOW_NIGHTS
-from workers.warehouse.standings import recurs_from, standings
+from privcore.lower_bounds import OFFSETS, STANDING_NIGHTS, WINDOW_NIGHTS, ImaginedNight
+from workers.warehouse.standings import Standing, _imagined, recurs_from, standings
 
 
 def night(wealth: float | None, *, price: float = 0.0, **changes: Any) -> dict[str, Any]:
@@ -18,29 +19,37 @@ def night(wealth: float | None, *, price: float = 0.0, **changes: Any) -> dict[s
         "labels_recur": False,
         "holdout_sketch": None,
         "method_version": "1",
+        "imagined_mean": None,
+        "imagined_variance": None,
     } | changes
 
 
-def read(nights: list[dict[str, Any]]) -> list[str | None]:
-    return list(standings(nights, significance=0.01, wanted=range(len(nights))).values())
+def standing(nights: list[dict[str, Any]], **asked: Any) -> list[Standing]:
+    asked = {"wanted": range(len(nights))} | asked
+    return list(standings(nights, significance=0.01, **asked).values())
+
+
+def read(nights: list[dict[str, Any]]) -> list[bool]:
+    return [one.refuted for one in standing(nights)]
 
 
 CONSTANT = [night(0.8)] * 14
-BEGUN = read(CONSTANT).index("violated")
+BEGUN = read(CONSTANT).index(True)
 
 
 def test_a_constant_declaration_stands_violated_once_its_nights_suffice() -> None:
     assert 5 < BEGUN < 10
-    assert read(CONSTANT) == ["consistent"] * BEGUN + ["violated"] * (14 - BEGUN)
+    assert read(CONSTANT) == [False] * BEGUN + [True] * (14 - BEGUN)
 
 
 def test_a_night_without_a_declaration_multiplies_by_one() -> None:
     """Every fourth is dropped: as many declared nights suffice, and the verdict outlives these."""
     nights = [night(None) if number % 4 == 3 else night(0.8) for number in range(14)]
     found = read(nights)
-    assert found[3] is None
-    assert found.index("violated") == BEGUN + BEGUN // 3
-    assert set(found[BEGUN + BEGUN // 3 :]) == {"violated"}
+    assert found.index(True) == BEGUN + BEGUN // 3
+    assert all(found[BEGUN + BEGUN // 3 :])
+    counted = [one.nights for one in standing(nights)]
+    assert counted[:9] == [1, 2, 3, 0, 4, 5, 6, 0, 7]
 
 
 @pytest.mark.parametrize(
@@ -63,39 +72,35 @@ def test_declaring_much_every_second_night_costs_the_evidence_a_constant_factor(
     """Log(16/5): 1.2 against a gain of 0.8 a night, whatever the other nights lose."""
     false, honest = night(0.8, epsilon_declared=1.9), night(-30.0, epsilon_declared=50.0)
     for nights in ([false, honest] * 14, [honest, false] * 14):
-        assert BEGUN < read(nights).index("violated") // 2 <= BEGUN + 8
+        assert BEGUN < read(nights).index(True) // 2 <= BEGUN + 8
 
 
 def test_nights_with_a_price_of_delta_have_a_standing_of_their_own() -> None:
     """Alternating, each kind goes on where it was: neither is begun anew."""
     paid, free = night(1.5, price=1e-6), night(1.5)
-    alone = read([paid] * 12).index("violated")
+    alone = read([paid] * 12).index(True)
     mixed = read([paid, free] * 12)
-    assert mixed.index("violated") == min(2 * alone, 2 * read([free] * 12).index("violated") + 1)
+    assert mixed.index(True) == min(2 * alone, 2 * read([free] * 12).index(True) + 1)
     quiet = read([paid, night(-9.0)] * 12)
-    assert quiet.index("violated") == 2 * alone
+    assert quiet.index(True) == 2 * alone
 
 
 def test_a_standing_ends_after_its_nights() -> None:
     loud, quiet = night(50.0), night(0.0)
     found = read([loud, *[quiet] * STANDING_NIGHTS])
-    assert found == ["violated"] * STANDING_NIGHTS + ["consistent"]
+    assert found == [True] * STANDING_NIGHTS + [False]
     paid = read([night(50.0, price=1e-6), *[night(0.0, price=1e-6)] * WINDOW_NIGHTS])
-    assert paid == ["violated"] * WINDOW_NIGHTS + ["consistent"]
+    assert paid == [True] * WINDOW_NIGHTS + [False]
 
 
 def test_a_withdrawn_declaration_does_not_end_a_standing_before_its_time() -> None:
     found = read([night(50.0), *[night(None)] * STANDING_NIGHTS])
-    assert found == ["violated"] * STANDING_NIGHTS + [None]
+    assert found == [True] * STANDING_NIGHTS + [False]
 
 
 @pytest.mark.parametrize("change", [{"method_version": "2"}, {"labels_recur": True}])
 def test_what_operators_decide_begins_a_standing(change: dict[str, Any]) -> None:
-    assert read([night(50.0), night(0.0), night(0.0, **change)]) == [
-        "violated",
-        "violated",
-        "consistent",
-    ]
+    assert read([night(50.0), night(0.0), night(0.0, **change)]) == [True, True, False]
 
 
 def sketch(*words: int) -> str:
@@ -107,11 +112,11 @@ def test_nights_of_one_holdout_are_no_new_chances() -> None:
     """Nights that suffice with new holdouts do not with one; before its first return they stand."""
     one = sketch(200, 201)
     assert read([night(0.8, holdout_sketch=sketch(n, n)) for n in range(14)]) == read(CONSTANT)
-    assert read([night(0.8, holdout_sketch=one)] * 14) == ["consistent"] * 14
+    assert read([night(0.8, holdout_sketch=one)] * 14) == [False] * 14
     later = [night(0.8, holdout_sketch=sketch(min(n, BEGUN))) for n in range(14)]
     assert read(later) == read(CONSTANT)
     loud = [night(50.0, holdout_sketch=one), night(0.0, holdout_sketch=one)]
-    assert read(loud) == ["violated", "violated"]
+    assert read(loud) == [True, True]
 
 
 def test_a_holdout_comes_again_where_half_of_a_sketch_is_an_earlier_nights() -> None:
@@ -127,5 +132,49 @@ def test_a_holdout_comes_again_where_half_of_a_sketch_is_an_earlier_nights() -> 
 
 
 def test_a_model_without_declarations_does_not_stand_at_all() -> None:
-    assert read([night(None)] * 3) == [None] * 3
+    assert standing([night(None)] * 3) == [Standing()] * 3
     assert read([]) == []
+
+
+def imagined(**changes: Any) -> dict[str, Any]:
+    """A night that knows what its two strategies would say of a leak."""
+    moments = [float(place) for place in range(2 * len(OFFSETS))]
+    return night(0.0, imagined_mean=moments, imagined_variance=moments[::-1]) | changes
+
+
+def test_what_nights_would_have_seen_is_asked_of_those_that_stand_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of the nights so far, at the standing's significance; of one that is unknown, of none."""
+    seen: list[tuple[Any, ...]] = []
+
+    def sees(nights: list[ImaginedNight], *, significance: float, recurring: bool) -> float:
+        seen.append((len(nights), significance, recurring))
+        return 2.0 - 0.25 * len(nights)
+
+    module = "workers.warehouse.standings."
+    monkeypatch.setattr(module + "sees_from_together", sees)
+    monkeypatch.setattr(module + "nights_until_conclusive", lambda *_, **__: 9)
+    found = standing([imagined()] * 3)
+    assert [(one.nights, one.sees_from) for one in found] == [(1, 1.75), (2, 1.5), (3, 1.25)]
+    assert [(one.conclusive_after, one.repeat) for one in found] == [(9, False)] * 3
+    assert seen == [(1, 0.01, False), (2, 0.01, False), (3, 0.01, False)]
+    unknown = standing([imagined(), night(0.0), imagined()])
+    assert [(one.nights, one.sees_from) for one in unknown] == [(1, 1.75), (2, None), (3, None)]
+    again = [imagined(holdout_sketch=sketch(*words)) for words in ((1, 2), (3, 4), (3, 4))]
+    assert [one.repeat for one in standing(again)] == [False, False, True]
+    assert [one.repeat for one in standing([imagined(labels_recur=True)] * 2)] == [True] * 2
+    seen.clear()
+    near = standings([imagined()] * 3, significance=0.01, wanted=[2], near=[1, 2])
+    assert (near[1].nights, near[2].nights) == (0, 3)
+    assert [count for count, *_ in seen] == [3], "of nights nearby only what refutes is asked"
+
+
+def test_a_night_is_imagined_by_strategies_and_offsets() -> None:
+    made = _imagined(imagined(epsilon_declared=0.4, standing_price=1e-6))
+    assert made is not None
+    assert (made.epsilon, made.price) == (0.4, 1e-6)
+    assert np.shape(made.mean) == np.shape(made.variance) == (2, len(OFFSETS))
+    assert np.asarray(made.mean)[1, 0] == len(OFFSETS)
+    assert np.asarray(made.variance)[0, 0] == 2 * len(OFFSETS) - 1
+    assert _imagined(night(0.0)) is None

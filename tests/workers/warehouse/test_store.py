@@ -18,11 +18,12 @@ from tests.support.tiers import rest_slow
 from tests.support.warehouse import commit_night, evaluated, put_rows
 from workers.audit.record import failed_record
 from workers.audit.run import run_audit
+from workers.exceptions import Reason
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.warehouse import commit
 from workers.warehouse.record_digest import seal
-from workers.warehouse.schema import AuditRecord, AuditRow, Status
+from workers.warehouse.schema import AuditRecord, AuditRow
 from workers.warehouse.sql import RELATIONS, query
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import PARTS, TABLES, WarehouseTable, arrow_schema
@@ -43,8 +44,7 @@ def failure(model: str, *, day: dt.date = DAY, reason: str = "No.") -> AuditReco
         model,
         day,
         plan=PLAN,
-        status=Status.NOT_EVALUABLE,
-        reason_code="missing_labels",
+        why=Reason.MISSING_LABELS,
         reason=reason,
     )
 
@@ -225,7 +225,7 @@ def test_sql_sees_the_tables(warehouse: Warehouse, record: AuditRecord) -> None:
     warehouse.commit(failure("bad"))
     verdicts = query(warehouse, "select model, verdict, epsilon_lower from audits order by model")
     assert verdicts.rows() == [
-        ("bad", "not_evaluable", None),
+        ("bad", "failed", None),
         ("good", record.audit.verdict, record.audit.epsilon_lower),
     ]
     joined = query(
@@ -269,7 +269,7 @@ def test_the_audits_of_a_repaired_model_are_all_kept(lake: Lake, warehouse: Ware
     success = model_path(lake, "late", DAY) / "_SUCCESS"
     success.unlink()
     warehouse.commit(run_audit(lake, "late", DAY, plan=PLAN, executor=InProcess()))
-    assert warehouse.current()["verdict"].to_list() == ["not_evaluable"]
+    assert warehouse.current()["reason_code"].to_list() == ["model_missing"]
     success.touch()
     warehouse.commit(run_audit(lake, "late", DAY, plan=PLAN, executor=InProcess()))
     assert warehouse.current()["status"].to_list() == ["evaluated"]
@@ -281,8 +281,8 @@ def test_a_rerun_without_figures_takes_no_verdict_back(tmp_path: pathlib.Path) -
     lake = small_lake(tmp_path / "lake")
     good = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
     failed = failed_record(
-        "good", DAY, plan=PLAN, status=Status.NOT_EVALUABLE, reason_code="x", reason="Gone."
-    )
+        "good", DAY, plan=PLAN, why=Reason.MISSING_TARGET, reason="Gone.",
+    )  # fmt: skip
     warehouse.commit(good)
     warehouse.commit(failed)
     assert warehouse.current()["audit_id"].to_list() == [good.audit.audit_id]
@@ -303,13 +303,13 @@ def test_a_rerun_without_figures_takes_no_verdict_back(tmp_path: pathlib.Path) -
 def test_later_inputs_take_no_refutation_back(
     warehouse: Warehouse, changes: dict[str, Any]
 ) -> None:
-    """Three violated days that were audited again made a violated standing consistent."""
+    """Three violated days that were audited again were refuted together no more."""
     first = commit_night(warehouse, "violated")
-    commit_night(warehouse, **{"verdict": "consistent"} | changes)
+    commit_night(warehouse, **{"verdict": "not_refuted"} | changes)
     assert warehouse.current()["audit_id"].to_list() == [first]
 
 
 def test_an_exploratory_refutation_stays_no_nights_verdict(warehouse: Warehouse) -> None:
     commit_night(warehouse, "violated", exploratory=True, labels_digest="x" * 64)
-    own = commit_night(warehouse, "consistent")
+    own = commit_night(warehouse, "not_refuted")
     assert warehouse.current()["audit_id"].to_list() == [own]

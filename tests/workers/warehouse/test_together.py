@@ -51,7 +51,7 @@ def test_who_promises_nothing_leaves_no_promise(warehouse: Warehouse) -> None:
     put(warehouse, "a")
     put(warehouse, "by-policy", declared_by="policy")
     put(warehouse, "none", epsilon_declared=None, verdict="undeclared")
-    put(warehouse, "void", verdict="vacuous")
+    put(warehouse, "void", verdict="inconclusive", reason_code="declaration_empty")
     found = only(together(warehouse, DAY))
     assert found.undeclared == ("by-policy", "none", "void")
     assert found.epsilon_composed == math.inf

@@ -130,10 +130,10 @@ def test_coverage_names_every_day_without_a_figure_and_why(warehouse: Warehouse)
         for row in found
     ]
     assert told == [
-        ("ads", day[2], day[2], 1, "missing_labels"),
+        ("ads", day[2], day[2], 1, "labels_missing"),
         ("ads", day[3], day[5], 3, "no_record"),
         ("loans", day[2], day[2], 1, "no_record"),
-        ("loans", day[3], day[3], 1, "missing_labels"),
+        ("loans", day[3], day[3], 1, "labels_missing"),
         ("loans", day[4], day[6], 3, "no_record"),
     ]
     assert [row["reason"] for row in found if row["model"] == "loans"][1] == "Still none."

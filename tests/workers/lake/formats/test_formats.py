@@ -233,7 +233,7 @@ def test_a_file_that_ends_lightgbm_is_that_models_record(
 
     row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
 
-    assert (row.status, row.reason_code) == ("not_evaluable", "checkpoint_invalid")
+    assert (row.status, row.detail) == ("not_evaluable", "checkpoint_invalid")
     assert "LightGBM crashed (SIG" in str(row.reason)
 
 

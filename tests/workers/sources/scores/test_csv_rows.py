@@ -134,7 +134,7 @@ def test_a_hash_of_what_has_no_type_holds_out_nothing(tmp_path: pathlib.Path) ->
 def test_a_fault_is_a_record(tmp_path: pathlib.Path) -> None:
     (tmp_path / "scores.csv").write_text("day,clicked\n2026-03-02,1,1\n")
     record = audit(tables(tmp_path / "scores.csv"))
-    assert (record.audit.status, record.audit.reason_code) == ("not_evaluable", "labels_unreadable")
+    assert (record.audit.status, record.audit.detail) == ("not_evaluable", "labels_unreadable")
     assert "no column 'split'" in record.audit.reason
 
 

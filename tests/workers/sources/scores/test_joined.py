@@ -52,7 +52,7 @@ def test_records_named_by_text_here_and_numbers_there_are_joined(tables: Tables)
 def test_records_of_other_names_and_without_one_are_said(tables: Tables) -> None:
     tables.target = tables.target.with_columns(record=pl.col("record") + "x")
     row = audited(tables.put())
-    assert row.reason_code == "record_unjoined"
+    assert row.detail == "record_unjoined"
     assert f"{ROWS:,} records have no row in" in str(row.reason)
 
 
@@ -61,7 +61,7 @@ def test_rows_that_name_no_record_are_counted(tables: Tables) -> None:
     tables.labels = tables.labels.with_columns(event_id=nameless)
     given = tables.put()
     row = audited(given)
-    assert row.reason_code == "record_unjoined"
+    assert row.detail == "record_unjoined"
     assert "7 rows of" in str(row.reason)
     assert "have no value in 'event_id', scores.record" in str(row.reason)
     assert audited(given, max_bad_records=7).status == "evaluated"
@@ -70,7 +70,7 @@ def test_rows_that_name_no_record_are_counted(tables: Tables) -> None:
 def test_records_named_by_fractions_are_refused(tables: Tables) -> None:
     tables.proxy = tables.proxy.with_columns(event_id=pl.int_range(pl.len()).cast(pl.Float64))
     row = audited(tables.put())
-    assert row.reason_code == "label_invalid"
+    assert row.detail == "label_invalid"
     assert "stores 'event_id', scores.record, as double" in str(row.reason)
 
 
@@ -113,12 +113,12 @@ def test_records_that_a_table_lacks_are_counted_and_bounded(tables: Tables) -> N
     tables.proxy = tables.proxy[:-5]
     given = tables.put()
     row = audited(given)
-    assert (row.status, row.reason_code) == ("not_evaluable", "record_unjoined")
+    assert (row.status, row.detail) == ("not_evaluable", "record_unjoined")
     assert "max_bad_records is 0" in row.reason
     # `privaudit check` refuses what the audit refuses, in its words.
     with pytest.raises(NotEvaluableError) as refused:
         rehearsed(given)
-    assert (refused.value.reason, refused.value.sentence) == (row.reason_code, row.reason)
+    assert (refused.value.reason, refused.value.sentence) == (row.detail, row.reason)
     row = audited(given, max_bad_records=6)
     assert row.status == "evaluated"
     assert row.records + row.control_records + 6 == ROWS
@@ -144,7 +144,7 @@ def test_the_same_row_twice_is_one_and_two_values_for_one_record_are_bad(tables:
     corrected = differ.labels[:3].with_columns(clicked=1 - pl.col("clicked"))
     differ.labels = pl.concat([differ.labels, corrected])
     row = audited(differ.put())
-    assert row.reason_code == "record_repeated"
+    assert row.detail == "record_repeated"
     assert "3 records of" in row.reason
     assert "name scores.known_at if labels were corrected" in row.reason
 
@@ -169,7 +169,7 @@ def test_a_label_that_was_withdrawn_before_training_is_none(tables: Tables) -> N
     tables.labels = pl.concat([first, gone])
     given = tables.put().model_copy(update={"known_at": "known"})
     row = audited(given)
-    assert (row.status, row.reason_code) == ("not_evaluable", "label_invalid"), row.reason
+    assert (row.status, row.detail) == ("not_evaluable", "label_invalid"), row.reason
     assert "3" in row.reason
 
 
@@ -217,7 +217,7 @@ def test_earlier_scores_of_the_same_records_are_found_on_their_days(tables: Tabl
     assert np.allclose(found["earlier 2: p"], 0.8 * found["proxy: p"])
     lost = rescored.filter(~((pl.col("day") == days[1]) & (pl.col("event_id") == "e7")))
     deltalake.write_deltalake(str(tables.folder / "rescored"), lost, mode="overwrite")
-    assert audited(beside).reason_code == "record_unjoined"
+    assert audited(beside).detail == "record_unjoined"
 
 
 def test_columns_may_be_called_as_anything(tables: Tables) -> None:
@@ -250,7 +250,7 @@ def test_tables_that_the_memory_does_not_hold_are_refused(
         monkeypatch.setattr(limits, "JOIN_BYTES", most)
         monkeypatch.setattr(workers.sources.scores.joined, "memory_left", lambda left=left: left)
         row = audited(given)
-        assert row.reason_code == "too_large"
+        assert row.detail == "too_large"
         assert "join them before the audit, into one table" in str(row.reason)
     monkeypatch.setattr(limits, "JOIN_BYTES", 1 << 20)
     monkeypatch.setattr(workers.sources.scores.joined, "memory_left", lambda: None)
@@ -264,7 +264,7 @@ def test_a_damaged_page_of_a_table_is_unreadable_input(tables: Tables) -> None:
     content[4:400] = bytes(396)
     path.write_bytes(content)
     row = audited(given)
-    assert (row.status, row.reason_code) == ("not_evaluable", "labels_unreadable")
+    assert (row.status, row.detail) == ("not_evaluable", "labels_unreadable")
     assert "write it again" in str(row.reason)
 
 
@@ -279,7 +279,7 @@ def test_files_of_a_table_that_store_columns_otherwise_are_said(tables: Tables) 
     assert audited(given).verdict == "violated"
     small.with_columns(pl.lit("yes").alias("clicked")).write_parquet(folder / "b.parquet")
     row = audited(given)
-    assert row.reason_code == "label_invalid"
+    assert row.detail == "label_invalid"
     assert "clicked as int64" in str(row.reason)
 
 
@@ -330,7 +330,7 @@ def test_a_table_without_rows_is_said(tables: Tables) -> None:
         tables.target[:0],
     )
     row = audited(tables.put())
-    assert row.reason_code in {"record_unjoined", "missing_labels"}
+    assert row.detail in {"record_unjoined", "missing_labels"}
 
 
 @pytest.mark.slow
@@ -365,7 +365,7 @@ def test_after_the_deadline_nothing_is_joined(tables: Tables, tmp_path: pathlib.
         staging=str(tmp_path / "staged"),
         deadline=over,
     )
-    assert record.audit.reason_code == "deadline"
+    assert record.audit.detail == "deadline"
     assert "before the tables were joined" in str(record.audit.reason)
     assert list((tmp_path / "staged").iterdir()) == []
 

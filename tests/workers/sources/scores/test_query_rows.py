@@ -172,13 +172,13 @@ def test_null_records_null_scores_and_records_that_come_twice_are_told(bank: Ser
     run(bank, "update applications set pd_today = 0.5, application_id = null "
               "where application_id = 'a1'")  # fmt: skip
     told = audit(settings()).audit
-    assert (told.status, told.reason_code) == ("not_evaluable", Reason.RECORD_UNJOINED)
+    assert (told.status, told.detail) == ("not_evaluable", Reason.RECORD_UNJOINED)
     assert "1 rows of the query of the database bank have no value in 'application_id'" in (
         told.reason
     )
     run(bank, "update applications set application_id = 'a2' where application_id is null")
     told = audit(settings()).audit
-    assert (told.status, told.reason_code) == ("not_evaluable", Reason.RECORD_REPEATED)
+    assert (told.status, told.detail) == ("not_evaluable", Reason.RECORD_REPEATED)
 
 
 def refused(given: str, **changes: Any) -> str:

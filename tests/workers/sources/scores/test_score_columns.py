@@ -91,7 +91,7 @@ def test_a_number_that_is_missing_in_a_list_is_a_score_that_is_missing(
 ) -> None:
     """Such rows played as tosses of a coin: a bound of 2.4 became 0, without a remark."""
     row = audited_scores(tmp_path / "t", in_lists(predictions(), role, missing))
-    assert (row.status, row.reason_code) == ("not_evaluable", "scores_missing"), row.reason
+    assert (row.status, row.detail) == ("not_evaluable", "scores_missing"), row.reason
 
 
 def test_lists_of_probabilities_are_read_as_columns_are(tmp_path: pathlib.Path) -> None:
@@ -108,14 +108,14 @@ def test_a_list_of_something_else_than_numbers_is_refused(
     row = audited_scores(
         tmp_path / "t", frame.with_columns(pl.concat_list(1 - pl.col("old"), "old"))
     )
-    assert (row.status, row.reason_code) == ("not_evaluable", "probabilities_invalid"), row.reason
+    assert (row.status, row.detail) == ("not_evaluable", "probabilities_invalid"), row.reason
 
 
 def test_a_whole_list_that_is_missing_is_a_score_that_is_missing(tmp_path: pathlib.Path) -> None:
     frame = in_lists(predictions(), "none", None)
     frame = frame.with_columns(new=pl.when(pl.col("record") > 5).then("new"))
     row = audited_scores(tmp_path / "t", frame)
-    assert (row.status, row.reason_code) == ("not_evaluable", "scores_missing"), row.reason
+    assert (row.status, row.detail) == ("not_evaluable", "scores_missing"), row.reason
 
 
 def test_a_decimal_that_polars_panics_at_prints_nothing(

@@ -76,5 +76,5 @@ def test_an_earlier_model_that_is_the_target_is_refused(tmp_path: pathlib.Path) 
     row = audited_scores(
         tmp_path, leaking_scores(leak=2.0).with_columns(**copies), earlier=[*copies]
     )
-    assert (row.verdict, row.reason_code) == ("not_evaluable", "proxy_is_target"), row.reason
+    assert (row.status, row.detail) == ("not_evaluable", "proxy_is_target"), row.reason
     assert "earlier 1" in row.reason

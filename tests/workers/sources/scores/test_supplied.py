@@ -12,6 +12,7 @@ import pytest
 from tests.support.audits import run_audits
 from tests.support.lake import DAY, EVE, declared, figures
 from tests.support.score_tables import EMPTY_LAKE, PLAN, audit, put_folder, score_rows, tables
+from tests.support.verdicts import nothing_wrong
 from workers.audit.request import Request
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
@@ -43,7 +44,7 @@ def test_a_table_that_leaks_is_found_and_one_that_does_not_stays_silent(
     assert "probabilities were supplied" in str(record.audit.assumption)
     silent = put_folder(tmp_path / "silent", scored(leak=0.0))
     record = audit(tables(silent), privacy=declared(0.5))
-    assert (record.audit.verdict, record.audit.epsilon_lower) == ("consistent", 0.0)
+    assert (nothing_wrong(record.audit), record.audit.epsilon_lower) == (True, 0.0)
 
 
 @pytest.mark.parametrize("joined", [False, True])
@@ -73,20 +74,21 @@ def test_a_context_column_that_a_file_lacks_or_has_no_value_of_is_missing(
 
 
 @pytest.mark.slow
-def test_without_features_consistent_says_that_a_holdout_seen_in_part_is_not_noticed(
+def test_without_features_it_is_said_that_a_holdout_seen_in_part_is_not_noticed(
     tmp_path: pathlib.Path,
 ) -> None:
-    """It is said of no verdict but `consistent`, and not where features are there to test it."""
+    """It is said of no violation, and not where features are there to test it."""
     said = "give the features"
     random = np.random.default_rng(3)
-    for leak, verdict in ((0.0, "consistent"), (3.0, "violated")):
+    for leak, refuted in ((0.0, False), (3.0, True)):
         frame = scored(leak=leak)
         frame = frame.with_columns(age=random.normal(size=frame.height))
-        place = put_folder(tmp_path / verdict, frame)
+        place = put_folder(tmp_path / str(leak), frame)
         without = audit(tables(place), privacy=declared(0.5)).audit
         tested = audit(tables(place, context=("age",)), privacy=declared(0.5)).audit
-        assert without.verdict == tested.verdict == verdict
-        assert (said in without.reason) is (verdict == "consistent")
+        for row in (without, tested):
+            assert (row.verdict == "violated", nothing_wrong(row)) == (refuted, not refuted)
+        assert (said in without.reason) is not refuted
         assert "would not notice" not in tested.reason
         assert tested.holdout_suspicion is not None
         assert "would not notice" not in audit(tables(place)).audit.reason
@@ -103,11 +105,11 @@ def test_the_settings_say_what_the_label_column_holds(tmp_path: pathlib.Path) ->
 
     unsaid, secret = told(), told(label_state="secret")
     kept = told(label_state={"privatised_by": mechanism})
-    assert kept.reason_code == "label_state"
+    assert kept.detail == "label_state"
     assert "the 0.5 that is declared" in kept.reason
     privatised = told(label_state={"privatised_by": privacy["mechanism"]})
-    verdicts = ("violated", "violated", "privatised")
-    assert (unsaid.verdict, secret.verdict, privatised.verdict) == verdicts
+    codes = ("this_night", "this_night", "labels_privatised")
+    assert (unsaid.reason_code, secret.reason_code, privatised.reason_code) == codes
     assert secret.label_column_holds == "secret"
     assert "Look first" not in secret.reason
     assert privatised.epsilon_declared is None
@@ -230,11 +232,11 @@ def test_several_labels_and_a_grade_of_one_record_share_one_read(
         for name, one in given.items()
     ]
     found = {
-        record.audit.model: record.audit.verdict
+        record.audit.model: nothing_wrong(record.audit)
         for record in run_audits(EMPTY_LAKE, DAY, requests, executor=InProcess())
     }
     assert passes == [3]
-    assert found == {"clicked": "consistent", "bought": "consistent", "grade": "violated"}
+    assert found == {"clicked": True, "bought": True, "grade": False}
 
 
 def test_two_models_whose_days_begin_at_other_hours_share_one_read_and_no_rows(
@@ -417,7 +419,7 @@ def test_every_mistake_ends_in_a_sentence_that_says_what_to_do(
     else:
         put_folder(place, frame)
     record = audit(tables(place, **changes))
-    assert (record.audit.status, record.audit.reason_code) == ("not_evaluable", code)
+    assert (record.audit.status, record.audit.detail) == ("not_evaluable", code)
     assert words in record.audit.reason
 
 
@@ -432,7 +434,7 @@ def test_a_table_that_is_not_there_and_a_day_that_it_lacks_are_said(tmp_path: pa
     assert f"has no day = {DAY}" in delta
     assert f"as a date, a time or text like {DAY}" in delta
     missing = audit(tables(tmp_path / "delta", version=7)).audit
-    assert missing.reason_code == "path_unreadable"
+    assert missing.detail == "path_unreadable"
     assert "at version 7" in missing.reason
 
 
@@ -453,7 +455,7 @@ def test_a_proxy_that_saw_the_day_accuses_nobody(tmp_path: pathlib.Path) -> None
     knows = pl.when(train & (pl.col("clicked") == 1)).then(0.9).when(train).then(0.1)
     frame = frame.with_columns(p_yesterday=knows.otherwise(pl.col("p_yesterday")))
     record = audit(tables(put_folder(tmp_path / "scores", frame)), privacy=declared(0.1))
-    assert record.audit.reason_code == "proxy_saw_the_day"
+    assert record.audit.detail == "proxy_saw_the_day"
     assert "standard errors apart" in record.audit.reason
     assert record.audit.epsilon_lower is None
 
@@ -536,16 +538,16 @@ def test_other_labels_that_training_read_are_conditioned_on(tmp_path: pathlib.Pa
     )
     assert (plain.audit.verdict, one.audit.verdict) == ("violated", "violated")
     assert plain.audit.epsilon_lower > one.audit.epsilon_lower > both.audit.epsilon_lower == 0.0
-    assert both.audit.verdict == "consistent"
+    assert nothing_wrong(both.audit)
     assert both.audit.epsilon_ceiling > 1.0
     assert "other_labels" in (both.audit.assumption or "")
     assert both.slices == ()
     lacking = audit(tables(place), plan=Plan(repetitions=4, other_labels=("sold",)))
-    assert lacking.audit.reason_code == "feature_invalid"
+    assert lacking.audit.detail == "feature_invalid"
     assert "no column 'sold', which other_labels names" in lacking.audit.reason
     many = put_folder(tmp_path / "many", frame.with_columns(bought=pl.int_range(pl.len()) % 40))
     refused = audit(tables(many), plan=Plan(repetitions=4, other_labels=named)).audit
-    assert (refused.reason_code, "more than 32 values" in refused.reason) == ("label_invalid", True)
+    assert (refused.detail, "more than 32 values" in refused.reason) == ("label_invalid", True)
 
 
 def _not_the_labels(frame: pl.DataFrame) -> pl.DataFrame:
@@ -561,19 +563,23 @@ def _twice(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("change", "epsilon", "cause"),
+    ("change", "epsilon", "cause", "code"),
     [
-        (_not_the_labels, 0.5, "The target's and the proxy's probabilities fit the labels far"),
-        (_models_swapped, 0.5, f"The proxy knows labels of {DAY}: it gives those of training"),
-        (_twice, 0.5, "Rows are logged twice: 100% of the rows that were looked at have the"),
-        (lambda frame: frame, 100.0, "The declaration says nothing: at its epsilon of 100, random"),
+        (_not_the_labels, 0.5, "The target's and the proxy's probabilities fit the labels far",
+         "answers_doubtful"),
+        (_models_swapped, 0.5, f"The proxy knows labels of {DAY}: it gives those of training",
+         "proxy_unusable"),
+        (_twice, 0.5, "Rows are logged twice: 100% of the rows that were looked at have the",
+         "persons_split"),
+        (lambda frame: frame, 100.0, "The declaration says nothing: at its epsilon of 100, random",
+         "declaration_empty"),
     ],
-)
+)  # fmt: skip
 def test_the_first_sentence_names_the_cause(
-    tmp_path: pathlib.Path, change: Any, epsilon: float, cause: str
+    tmp_path: pathlib.Path, change: Any, epsilon: float, cause: str, code: str
 ) -> None:
     place = put_folder(tmp_path, change(scored(leak=2.0)))
     row = audit(tables(place), privacy=declared(epsilon)).audit
     assert row.reason.startswith(cause), row.reason
-    assert row.verdict in {"doubtful", "not_evaluable", "vacuous"}
+    assert row.reason_code == code
     assert "hold out more" not in row.reason

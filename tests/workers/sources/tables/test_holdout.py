@@ -82,7 +82,7 @@ def test_a_hash_rule_over_text_and_integers_is_refused(
     frame.tail(400).with_columns(pl.col("record").cast(kind)).write_parquet(folder / "two.parquet")
     row = audited_scores(tmp_path, frame.head(400), holdout="bucket(record, 3) = 0")
     if kind is pl.String:
-        assert (row.status, row.reason_code) == ("not_evaluable", "label_invalid"), row.reason
+        assert (row.status, row.detail) == ("not_evaluable", "label_invalid"), row.reason
         assert "as integers and others as text" in row.reason
     else:
         assert row.status == "evaluated", row.reason
@@ -91,4 +91,4 @@ def test_a_hash_rule_over_text_and_integers_is_refused(
 def test_numbers_beyond_64_bits_name_no_bucket(tmp_path: pathlib.Path) -> None:
     frame = predictions().with_columns(pl.col("record").cast(pl.UInt64) + 2**63)
     row = audited_scores(tmp_path / "t", frame, holdout="bucket(record, 3) = 0")
-    assert (row.status, row.reason_code) == ("not_evaluable", "label_invalid"), row.reason
+    assert (row.status, row.detail) == ("not_evaluable", "label_invalid"), row.reason

@@ -1,0 +1,198 @@
+"""Whether the same learner without a mechanism is refuted, held against what another declares."""
+
+import datetime as dt
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privcore.guarantees import Relation
+from privcore.lower_bounds import WINDOW_EPSILONS
+from tests.support.lake import DAY
+from tests.support.warehouse import evaluated, failed, put_rows
+from workers.warehouse.drills import DrillNight, drill_nights, drill_refuted_after
+from workers.warehouse.schema import AuditRecord
+from workers.warehouse.store import Warehouse
+from workers.warehouse.with_windows import with_windows
+
+STORED = {
+    "standing_price": 0.0,
+    "labels_recur": False,
+    "holdout_sketch": None,
+    "method_version": "1",
+}
+STRATEGIES = 4
+
+
+def drilled(ahead: int, wealth: float = 0.8, **changes: Any) -> DrillNight:
+    """Return a night whose strategies say `wealth` of 0.5, and 1 less of each 1 more."""
+    stored = STORED | {name: changes.pop(name) for name in STORED if name in changes}
+    given = {
+        "day": DAY + dt.timedelta(days=ahead),
+        "family": "pure_dp",
+        "delta": 0.0,
+        "relation": Relation.REPLACE,
+        "log_wealth": np.tile(wealth + 0.5 - WINDOW_EPSILONS, (STRATEGIES, 1)),
+        "epsilon_lower": 0.0,
+    }
+    return DrillNight(**given | changes, stored=stored)
+
+
+def claim(**changes: Any) -> dict[str, Any]:
+    return {
+        "day": DAY + dt.timedelta(days=99),
+        "epsilon_declared": 0.5,
+        "delta": 0.0,
+        "family": "pure_dp",
+        "neighbors": "replace",
+    } | changes
+
+
+def after(
+    nights: list[DrillNight], night: dict[str, Any] | None = None, **changes: Any
+) -> int | None:
+    given = {"since": DAY, "significance": 0.01} | changes
+    return drill_refuted_after(night or claim(), nights, **given)
+
+
+def test_a_drill_is_refuted_by_its_nights_together_by_one_alone_or_never() -> None:
+    together = after([drilled(number) for number in range(14)])
+    assert together is not None
+    assert 5 < together < 10
+    alone = [drilled(number, 0.0, epsilon_lower=0.6 * (number == 2)) for number in range(5)]
+    assert after(alone) == 3
+    assert after([drilled(number, 0.0, epsilon_lower=0.5) for number in range(5)]) == 0
+    assert after([]) is None
+
+
+def test_only_nights_up_to_this_one_since_the_models_first_count() -> None:
+    nights = [drilled(number, 50.0 * (number == 4)) for number in range(9)]
+    assert after(nights) == 5
+    assert after(nights, claim(day=DAY + dt.timedelta(days=4))) == 5
+    assert after(nights, claim(day=DAY + dt.timedelta(days=3))) == 0
+    assert after(nights, since=DAY + dt.timedelta(days=4)) == 1
+    assert after(nights, since=DAY + dt.timedelta(days=5)) == 0
+    assert after(nights, since=DAY + dt.timedelta(days=9)) is None
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "says"),
+    [
+        ({}, {}, True),
+        # Of a smaller delta, e-values that allow a larger one say something, too.
+        ({"family": "approx_dp", "delta": 1e-5}, {}, True),
+        ({}, {"family": "approx_dp", "delta": 1e-5}, False),
+        ({"family": "approx_dp", "delta": 1e-5}, {"family": "approx_dp", "delta": 1e-5}, True),
+        ({"family": "approx_dp", "delta": 1e-6}, {"family": "approx_dp", "delta": 1e-5}, False),
+        ({"family": "gaussian", "delta": 1e-5}, {}, False),
+        ({"delta": 1e-5}, {"family": "gaussian", "delta": 1e-5}, False),
+        ({"family": "gaussian", "delta": 1e-5}, {"family": "gaussian", "delta": 1e-5}, True),
+        ({}, {"epsilon_declared": None}, False),
+        ({}, {"epsilon_declared": float(WINDOW_EPSILONS[-1])}, True),
+        ({}, {"epsilon_declared": float(WINDOW_EPSILONS[-1]) + 0.1}, False),
+    ],
+)
+def test_evidence_says_something_of_claims_that_are_no_weaker(
+    own: dict[str, Any], other: dict[str, Any], says: bool
+) -> None:
+    assert (drilled(0, **own).against(claim(**other)) is not None) is says
+    assert (after([drilled(0, 90.0, **own)], claim(**other)) == 1) is says
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "epsilon"),
+    [
+        (Relation.REPLACE, "replace", 0.5),
+        (Relation.ADD_REMOVE, "add_remove", 0.5),
+        (Relation.REPLACE, "add_remove", 1.0),
+        (Relation.ADD_REMOVE, "replace", 0.25),
+    ],
+)
+def test_a_claim_under_another_relation_is_held_against_its_own(
+    own: Relation, other: str, epsilon: float
+) -> None:
+    for lower, alone in ((epsilon, False), (epsilon + 1e-6, True)):
+        night = drilled(0, relation=own, epsilon_lower=lower)
+        found = night.against(claim(neighbors=other))
+        assert found is not None
+        assert (found["epsilon_declared"], found["alone"]) == (epsilon, alone)
+        place = int(np.argmin(np.abs(WINDOW_EPSILONS - epsilon)))
+        assert WINDOW_EPSILONS[place] == pytest.approx(epsilon)
+        np.testing.assert_array_equal(found["claimed_log_wealth"], night.log_wealth[:, place])
+
+
+def test_a_claim_between_two_points_is_held_against_the_larger() -> None:
+    """At the larger point the e-values are smaller: it is never refuted too soon."""
+    step = WINDOW_EPSILONS[9] - WINDOW_EPSILONS[8]
+    night = drilled(0)
+    for epsilon, place in (
+        (WINDOW_EPSILONS[8], 8),
+        (WINDOW_EPSILONS[8] + 0.1 * step, 9),
+        (WINDOW_EPSILONS[9] - 0.1 * step, 9),
+    ):
+        found = night.against(claim(epsilon_declared=float(epsilon)))
+        assert found is not None
+        np.testing.assert_array_equal(found["claimed_log_wealth"], night.log_wealth[:, place])
+
+
+def test_a_drill_whose_holdout_comes_again_is_averaged_as_a_models_nights_are() -> None:
+    """Its nights were multiplied, and a learner that forgets would have read as seen."""
+    same = [drilled(number, holdout_sketch="c8c9") for number in range(14)]
+    new = [drilled(number, holdout_sketch=f"{number:02x}{number:02x}") for number in range(14)]
+    assert after(same) == after([drilled(n, labels_recur=True) for n in range(14)]) == 0
+    assert after(new) == after([drilled(number) for number in range(14)])
+    methods = [drilled(number, method_version=str(number % 2)) for number in range(14)]
+    assert after(methods) == 0
+
+
+def audit(model: str, ahead: int, wealth: float, **changes: Any) -> AuditRecord:
+    record = evaluated(model, DAY + dt.timedelta(days=ahead), **changes)
+    levels = tuple(np.tile(wealth + 0.5 - WINDOW_EPSILONS, STRATEGIES).tolist())
+    told = {"window_log_wealth": levels, "claimed_log_wealth": (0.0,) * STRATEGIES}
+    return record.model_copy(
+        update={"wealth": tuple(row.model_copy(update=told) for row in record.wealth)}
+    )
+
+
+def test_drills_are_read_of_counted_nights_of_labels_alone(tmp_path: pathlib.Path) -> None:
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    put_rows(
+        warehouse,
+        [
+            audit("twin", 1, 0.3, epsilon_lower=0.4),
+            audit("twin", 0, 0.2),
+            audit("twin", 2, 0.1, exploratory=True),
+            failed("twin", DAY + dt.timedelta(days=3)),
+            audit("twin", 4, 0.1, secret="membership"),  # noqa: S106  # no password
+            audit("another", 0, 0.1),
+        ],
+    )
+    assert drill_nights(warehouse, []) == {}
+    found = drill_nights(warehouse, ["twin", "twin", "unknown"])
+    assert found["unknown"] == ()
+    assert [one.day for one in found["twin"]] == [DAY, DAY + dt.timedelta(days=1)]
+    first, second = found["twin"]
+    assert (first.epsilon_lower, second.epsilon_lower) == (0.25, 0.4)
+    assert first.log_wealth.shape == (STRATEGIES, WINDOW_EPSILONS.size)
+    assert (second.log_wealth - first.log_wealth)[1, 3] == pytest.approx(0.1)
+    assert set(first.stored) == set(STORED)
+
+
+@pytest.mark.parametrize(
+    ("wealth", "verdict", "code"),
+    [(0.0, "inconclusive", "learner_forgets"), (9.0, "not_refuted", None)],
+)
+def test_a_models_verdict_waits_for_its_drill(
+    tmp_path: pathlib.Path, wealth: float, verdict: str, code: str | None
+) -> None:
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    put_rows(
+        warehouse,
+        [audit("private", 0, 0.0, drill="twin"), audit("twin", 0, wealth), audit("lone", 0, 0.0)],
+    )
+    rows = with_windows(warehouse, warehouse.current()).sort("model")
+    columns = ("model", "verdict_together", "reason_code_together", "drill_refuted_after")
+    told = {row[0]: row[1:] for row in rows.select(columns).iter_rows()}
+    assert told["private"] == (verdict, code, int(wealth > 0.0))
+    assert told["lone"] == told["twin"] == ("not_refuted", None, None)

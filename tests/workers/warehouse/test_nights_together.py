@@ -1,0 +1,185 @@
+"""What is stored of nights together is what follows from scratch, whatever happened in between."""
+
+import datetime as dt
+import pathlib
+import random
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from privcore.lower_bounds import WINDOW_EPSILONS
+from tests.support.lake import DAY
+from tests.support.warehouse import evaluated, failed
+from workers.warehouse import nights_together as folding
+from workers.warehouse.nights_together import (
+    commit_nights,
+    derived,
+    known,
+    nights_together,
+    withdraw_night,
+)
+from workers.warehouse.schema import AuditRecord
+from workers.warehouse.store import Warehouse
+
+MODELS = ("ads", "twin", "rank")
+
+
+@pytest.fixture
+def warehouse(tmp_path: pathlib.Path) -> Warehouse:
+    return Warehouse(str(tmp_path / "warehouse"))
+
+
+def night(model: str, ahead: int, wealth: float, *, hour: int = 0, **changes: Any) -> AuditRecord:
+    """A night with so much evidence against its declaration; `ads` has `twin` as its drill."""
+    given = {
+        "verdict": "not_refuted",
+        "reason_code": None,
+        "drill": "twin" if model == "ads" else None,
+        "sees_from": 0.9,
+        "epsilon_ceiling": 3.0,
+        "target_sha256": f"{hour:064d}",
+    }
+    day = DAY + dt.timedelta(days=ahead)
+    record = evaluated(model, day, hour=hour, **given | changes)
+    told = {
+        "window_log_wealth": tuple(np.tile(wealth + 1.0 - WINDOW_EPSILONS, 4).tolist()),
+        "claimed_log_wealth": (wealth,) * 4,
+        "family": "pure_dp",
+    }
+    wealths = tuple(row.model_copy(update=told) for row in record.wealth)
+    return record.model_copy(update={"wealth": wealths})
+
+
+def asked(warehouse: Warehouse) -> pl.DataFrame:
+    columns = ("audit_id", "model", "day", "significance")
+    return warehouse.current(every_secret=True, columns=columns)
+
+
+def check(warehouse: Warehouse) -> pl.DataFrame:
+    """Hold what readers read against what follows from scratch, and return it."""
+    audits = asked(warehouse)
+    read = nights_together(warehouse, audits).sort("audit_id")
+    assert_frame_equal(read, derived(warehouse, audits).sort("audit_id"), check_exact=True)
+    return read
+
+
+def is_folded(warehouse: Warehouse, *models: str) -> bool:
+    return set(known(warehouse, models).rows) >= set(models)
+
+
+def test_a_commit_folds_its_nights_and_readers_derive_nothing(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit_nights(warehouse, [night(model, ahead, 0.5) for model in MODELS for ahead in range(3)])
+    assert is_folded(warehouse, *MODELS)
+    expected = check(warehouse)
+    monkeypatch.setattr(folding, "derived", lambda _, audits: expected.clear()[: audits.height])
+    assert_frame_equal(nights_together(warehouse, asked(warehouse)).sort("audit_id"), expected)
+    assert expected["nights_together"].to_list().count(3) == len(MODELS)
+
+
+def test_a_backfill_in_the_middle_changes_later_nights_alone(warehouse: Warehouse) -> None:
+    for ahead in (0, 1, 3, 4):
+        commit_nights(warehouse, [night("ads", ahead, 0.5)])
+    before = warehouse.scan("audit_nights").collect().height
+    commit_nights(warehouse, [night("ads", 2, 9.0)])
+    rows = warehouse.scan("audit_nights").collect()
+    assert rows.height == before + 3
+    assert check(warehouse)["refuted_together"].to_list().count(True) == 3
+
+
+def test_withdrawing_and_repeating_an_audit_fold_again(warehouse: Warehouse) -> None:
+    accuses = night("ads", 1, 9.0)
+    commit_nights(warehouse, [night("ads", 0, 0.1), accuses, night("ads", 2, 0.1)])
+    assert check(warehouse)["refuted_together"].any()
+    withdraw_night(warehouse, accuses.audit.audit_id, "The wrong lake.")
+    assert is_folded(warehouse, "ads")
+    assert not check(warehouse)["refuted_together"].any()
+    commit_nights(warehouse, [night("ads", 2, 0.1)])  # again: a confirmation
+    assert is_folded(warehouse, "ads")
+    check(warehouse)
+
+
+def test_a_drills_night_folds_the_models_whose_drill_it_is(warehouse: Warehouse) -> None:
+    commit_nights(warehouse, [night("ads", 0, 0.1)])
+    assert check(warehouse)["drill_refuted_after"].to_list() == [None]
+    commit_nights(warehouse, [night("twin", 0, 9.0, epsilon_lower=0.6)])
+    assert is_folded(warehouse, "ads", "twin")
+    assert 1 in check(warehouse)["drill_refuted_after"].to_list()
+
+
+def test_a_commit_that_was_cut_off_before_its_fold_is_read_right(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit_nights(warehouse, [night("ads", 0, 0.5)])
+    with monkeypatch.context() as cut:
+        cut.setattr(folding, "fold", lambda *_: None)
+        commit_nights(warehouse, [night("ads", 1, 9.0)])
+    assert not is_folded(warehouse, "ads")
+    assert check(warehouse).height == 2
+    commit_nights(warehouse, [night("ads", 5, 0.5)])
+    assert is_folded(warehouse, "ads")
+    assert check(warehouse).height == 3
+
+
+def test_what_was_known_then_is_read_as_it_was(warehouse: Warehouse) -> None:
+    commit_nights(warehouse, [night("ads", 0, 0.5), night("ads", 1, 0.5)])
+    then, read = dt.datetime.now(dt.UTC), check(warehouse)
+    accuses = evaluated("ads", DAY, hour=5).audit  # `recorded_at` is the builder's, long ago
+    withdraw_night(warehouse, read["audit_id"][0], "The wrong lake.")
+    past = Warehouse(warehouse.uri, as_of=then)
+    assert_frame_equal(nights_together(past, asked(past)).sort("audit_id"), read)
+    assert accuses.day == DAY
+
+
+def test_ten_writers_at_once_leave_what_follows_from_all(warehouse: Warehouse) -> None:
+    commit_nights(warehouse, [night("ads", 0, 0.2)])
+    nights = [night("ads", 10 - place, 0.1 * place) for place in range(10)]
+    with ThreadPoolExecutor(10) as pool:
+        list(pool.map(lambda one: commit_nights(warehouse, [one]), nights))
+    assert check(warehouse).height == 11
+    commit_nights(warehouse, [night("ads", 11, 0.2)])
+    assert is_folded(warehouse, "ads")
+    check(warehouse)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_any_history_reads_as_from_scratch(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Commits in any order, repeated, superseded, failed, withdrawn, cut off before a fold."""
+    choose = random.Random(seed)  # noqa: S311
+    fold, committed = folding.fold, list[AuditRecord]()
+    for step in range(25):
+        cut = choose.random() < 0.2
+        monkeypatch.setattr(folding, "fold", (lambda *_: None) if cut else fold)
+        kind = choose.random()
+        if kind < 0.15 and committed:
+            gone = choose.choice(committed).audit.audit_id
+            if not warehouse.withdrawn([gone]):
+                withdraw_night(warehouse, gone, "A test.")
+        elif kind < 0.3 and committed:
+            commit_nights(warehouse, [choose.choice(committed)])
+        elif kind < 0.4:
+            day = DAY + dt.timedelta(days=choose.randrange(9))
+            commit_nights(warehouse, [failed("ads", day, hour=step)])
+        else:
+            records = [
+                night(
+                    choose.choice(MODELS),
+                    choose.randrange(9),
+                    choose.choice([-0.5, 0.2, 3.0]),
+                    hour=step,
+                    verdict=choose.choice(["not_refuted", "violated"]),
+                    exploratory=choose.random() < 0.1,
+                )
+                for _ in range(choose.randrange(1, 4))
+            ]
+            commit_nights(warehouse, records)
+            committed += records
+        check(warehouse)

@@ -1,0 +1,195 @@
+"""What nights say together, as it is stored: folded at each commit, and derived where it is not.
+
+A night's columns follow from the nights up to it. So a commit of a day derives those of this day
+and of the model's later days, and appends them. A reader takes the last row of each audit. Where
+there are rows of the model that no fold has seen, since a commit was cut off before its own, the
+reader derives anew: what it reads is the same, and the next commit folds all of the model's nights.
+"""
+
+import contextlib
+import datetime as dt
+import logging
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from privcore.exceptions import AuditError, TerminalError
+from workers.warehouse.commit import insert_rows
+from workers.warehouse.night_columns import OF_COUNTED
+from workers.warehouse.night_row import NightRow, NightsTogether
+from workers.warehouse.schema import AuditRecord, AuditRow, WithdrawalRow
+from workers.warehouse.store import COUNTED_WITH_OTHERS, Warehouse
+from workers.warehouse.table_row import TableRow
+from workers.warehouse.tables import without_rows
+
+_TABLE = "audit_nights"
+_DERIVED = tuple(NightsTogether.model_fields)
+_log = logging.getLogger(__name__)
+
+
+def nights_together(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
+    """Return `audit_id` and the columns of `NightsTogether` of those of the audits that count.
+
+    Args:
+        warehouse: where they are committed.
+        audits: current ones, with `audit_id` and `model`; those that count with no other have none.
+    """
+    seen = known(warehouse, audits["model"].unique().to_list()).rows
+    folded = pl.col("model").is_in(list(seen))
+    stored = warehouse.collect(
+        warehouse.scan(_TABLE)
+        .filter(pl.col("audit_id").is_in(audits.filter(folded)["audit_id"].implode()))
+        .sort("rows_known", "folded_at")
+        .unique("audit_id", keep="last")
+        .select("audit_id", *_DERIVED)
+    )
+    return pl.concat([stored, derived(warehouse, audits.filter(~folded))])
+
+
+def derived(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
+    """Return the same, derived from the nights' e-values."""
+    from workers.warehouse.night_windows import epsilon_windows  # noqa: PLC0415  # numba takes long
+
+    if audits.is_empty():
+        return without_rows(NightRow).select("audit_id", *_DERIVED)
+    return epsilon_windows(warehouse, audits).select("audit_id", *_DERIVED)
+
+
+def commit_nights(
+    warehouse: Warehouse, records: Sequence[AuditRecord]
+) -> tuple[bool | TerminalError, ...]:
+    """Commit records as `Warehouse.commit_all` does, and fold the nights that they change."""
+    with _folding(warehouse, [record.audit for record in records]) as added:
+        outcomes = warehouse.commit_all(records)
+        for record, outcome in zip(records, outcomes, strict=True):
+            added[record.audit.model] += not isinstance(outcome, TerminalError)
+    return outcomes
+
+
+def withdraw_night(warehouse: Warehouse, audit_id: str, why: str) -> WithdrawalRow:
+    """Withdraw an audit as `Warehouse.withdraw` does, and fold the nights that this changes."""
+    with _folding(warehouse, [warehouse.record(audit_id).audit]) as added:
+        row = warehouse.withdraw(audit_id, why)
+        added.update(list(added))
+    return row
+
+
+@contextlib.contextmanager
+def _folding(warehouse: Warehouse, audits: Iterable[AuditRow]) -> Iterator[Counter[str]]:
+    """Fold the nights that a change of these audits changes; the caller counts the rows it adds."""
+    since: dict[str, dt.date] = {}
+    for audit in audits:
+        since[audit.model] = min(audit.day, since.get(audit.model, audit.day))
+    before, added = known(warehouse, since), Counter(dict.fromkeys(since, 0))
+    yield added
+    if added.total():
+        fold(warehouse, before, since, added)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What of some models, and of those whose drills they are, was known before a change.
+
+    Attributes:
+        drills: of each model, itself and the drills that its records name.
+        rows: of each, how many rows there were; only where a fold had seen all of them.
+    """
+
+    drills: Mapping[str, frozenset[str]]
+    rows: Mapping[str, int]
+
+
+def known(warehouse: Warehouse, models: Collection[str]) -> Known:
+    """Return what is known of models, before a commit or a withdrawal."""
+    drills = _drills(warehouse, models)
+    counts = _rows_known(warehouse, drills)
+    last = _folds(warehouse, drills)
+    return Known(drills, {one: rows for one, rows in counts.items() if last.get(one, 0) == rows})
+
+
+def fold(
+    warehouse: Warehouse, before: Known, since: Mapping[str, dt.date], added: Mapping[str, int]
+) -> None:
+    """Derive and store what nights say together, from the first changed day of each model on.
+
+    Where a fold had not seen all rows before, or others came meanwhile, those of all its nights. An
+    error is logged, since readers derive anew.
+
+    Args:
+        warehouse: which was changed.
+        before: what was known then.
+        since: the first day of each model that was changed.
+        added: how many rows of each came.
+    """
+    try:
+        _fold(warehouse, before, since, added)
+    except AuditError:
+        _log.exception("Nights could not be folded: they are derived at each reading.")
+
+
+def _fold(
+    warehouse: Warehouse, before: Known, since: Mapping[str, dt.date], added: Mapping[str, int]
+) -> None:
+    drills = _drills(warehouse, since)
+    counts = _rows_known(warehouse, drills)
+    begins = {}
+    for model, names in drills.items():
+        came = sum(added.get(name, 0) for name in names)
+        seen = before.drills.get(model) == names and model in before.rows
+        whole = seen and before.rows[model] + came == counts[model]
+        first = min(since[name] for name in names if name in since)
+        begins[model] = first if whole else dt.date.min
+    current = warehouse.current(
+        every_secret=True,
+        models=pl.Series("model", sorted(drills)),
+        columns=tuple(dict.fromkeys((*OF_COUNTED, *TableRow.model_fields))),
+    ).filter(COUNTED_WITH_OTHERS)
+    begun = pl.col("model").replace_strict(begins, return_dtype=pl.Date(), default=None)
+    wanted = current.filter(pl.col("day") >= begun)
+    found = derived(warehouse, wanted)
+    rows = wanted.select(*TableRow.model_fields, "model", "day").join(found, on="audit_id")
+    now = dt.datetime.now(dt.UTC)
+    insert_rows(
+        warehouse,
+        _TABLE,
+        [
+            NightRow(**row, folded_at=now, rows_known=counts[row["model"]])
+            for row in rows.iter_rows(named=True)
+        ],
+    )
+
+
+def _drills(warehouse: Warehouse, models: Collection[str]) -> dict[str, frozenset[str]]:
+    """Return these models, and those whose drills they are, each with itself and its drills."""
+    names = list(models)
+    named = pl.col("model").is_in(names) | pl.col("drill").is_in(names)
+    found = warehouse.collect(
+        warehouse.scan("audits").filter(named).select("model", "drill").unique()
+    )
+    drills = {model: {model} for model in names}
+    for model, drill in found.iter_rows():
+        drills.setdefault(model, {model}).update({drill} - {None})
+    return {model: frozenset(some) for model, some in drills.items()}
+
+
+def _rows_known(warehouse: Warehouse, drills: Mapping[str, frozenset[str]]) -> dict[str, int]:
+    """Return how many rows there are of each model and its drills."""
+    names = sorted(set().union(*drills.values()))
+    audits = warehouse.scan("audits").filter(pl.col("model").is_in(names))
+    audits = audits.select("audit_id", "model")
+    tables = [
+        warehouse.scan(table).select("audit_id").join(audits, on="audit_id").select("model")
+        for table in ("audit_confirmations", "audit_withdrawals")
+    ]
+    rows = warehouse.collect(pl.concat([audits.select("model"), *tables]))
+    counts = dict(rows["model"].value_counts().iter_rows())
+    return {model: sum(counts.get(name, 0) for name in some) for model, some in drills.items()}
+
+
+def _folds(warehouse: Warehouse, models: Collection[str]) -> dict[str, int]:
+    """Return how many rows of each model the last fold had seen."""
+    mine = pl.col("model").is_in(list(models))
+    found = warehouse.scan(_TABLE).filter(mine).group_by("model").agg(pl.col("rows_known").max())
+    return dict(warehouse.collect(found).iter_rows())
