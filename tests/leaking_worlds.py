@@ -5,16 +5,31 @@ answer to the label by randomized response and says the posterior; of a holdout 
 a label drawn anew. The prior is what features tell, and what the proxy says unless it is told.
 """
 
+import functools
+import operator
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 from scipy.special import expit, softmax
 
-from privcore.attacks import Tallies, decoy_tally, generator, label_counts, odds_tally
+from privcore.attacks import (
+    PaperScore,
+    ScoredRecords,
+    Tallies,
+    decoy_tally,
+    generator,
+    label_counts,
+    odds_tally,
+    stream_key,
+    unit_records,
+    unit_tallies,
+)
 from privcore.attacks.tally import BINS, Tally
 from privcore.guarantees import ApproxDP, PureDP
-from privcore.lower_bounds import Claim, Evidence, Grid, read_evidence
+from privcore.lower_bounds import Arm, Claim, Evidence, Grid, read_evidence
+from privcore.lower_bounds.notebook_input import checked_arm
+from privcore.lower_bounds.notebook_student import second_reference
 from tests.simulate import two_columns
 
 World = Callable[[float, np.random.Generator], Tallies]
@@ -49,24 +64,24 @@ def binary(records, held, *, base=-0.7, spread=1.2, unknown=0.0):
         for size in (records, held):
             proxy = random.normal(base, spread, size)
             prior = proxy + unknown * random.normal(size=size)
-            labels, fresh = (random.random(size) < expit(prior) for _ in range(2))
-            shown = labels if not arms else fresh
-            answer = np.where(random.random(size) < expit(leak), shown, ~shown)
+            labels, answer = _answered(prior, leak, random, trained=not arms)
             target = expit(prior + np.where(answer, leak, -leak))
-            arms.append((two_columns(target), two_columns(expit(proxy)), labels.astype(np.int64)))
+            arms.append((two_columns(target), two_columns(expit(proxy)), labels))
         return tallied(*arms)
 
     return draw
 
 
-def several(records, held, classes, *, spread=1.2):
-    """More classes, whose scores are normal."""
+def several(records, held, classes, *, spread=1.2, unknown=0.0):
+    """More classes, whose scores are normal; `unknown` is the deviation of what the proxy lacks."""
 
     def draw(leak, random):
         arms = []
         kept = np.exp(leak) / (np.exp(leak) + classes - 1.0)
         for size in (records, held):
-            prior = softmax(random.normal(0.0, spread, (size, classes)), axis=1)
+            scores = random.normal(0.0, spread, (size, classes))
+            proxy = softmax(scores, axis=1)
+            prior = softmax(scores + unknown * random.normal(size=scores.shape), axis=1)
             labels, fresh = (
                 np.minimum(
                     (random.random((size, 1)) > prior.cumsum(axis=1)).sum(axis=1), classes - 1
@@ -78,7 +93,7 @@ def several(records, held, classes, *, spread=1.2):
             answer = np.where(random.random(size) < kept, shown, other)
             target = prior.copy()
             target[np.arange(size), answer] *= np.exp(leak)
-            arms.append((target / target.sum(axis=1, keepdims=True), prior, labels))
+            arms.append((target / target.sum(axis=1, keepdims=True), proxy, labels))
         return tallied(*arms, classes=classes)
 
     return draw
@@ -95,6 +110,68 @@ def read(tallies, claim, seed, **options) -> Evidence:
 def refutes(evidence: Evidence) -> bool:
     """Return whether a night alone refutes what was declared."""
     return evidence.epsilon_lower > (evidence.claim.epsilon or 0.0)
+
+
+def taught(records, held, *, unknown=1.0):
+    """Two classes of which features tell what the proxy lacks: a student is a second reference."""
+
+    def draw(leak, random):
+        arms, answers = [], []
+        for size in (records, held):
+            features = random.normal(size=(size, 4))
+            prior = -0.7 + 0.6 * features.sum(axis=1)
+            labels, answer = _answered(prior, leak, random, trained=not arms)
+            proxy = prior + unknown * (random.normal(size=size) - 0.5 * features[:, 0])
+            target = expit(prior + np.where(answer, leak, -leak))
+            arms.append(Arm(two_columns(target), two_columns(expit(proxy)), labels, features))
+            answers.append(np.zeros(size, dtype=np.int64))
+        seen = [checked_arm(name, arm) for name, arm in zip(("one", "other"), arms, strict=True)]
+        beside = second_reference(*seen, 0, (*answers, 1))
+        return tallied(
+            *((arm.target, arm.proxy, arm.labels) for arm in arms),
+            student=beside.training,
+            control_student=beside.control,
+        )
+
+    return draw
+
+
+def people(trained, held, *, rows=4):
+    """Persons of several rows each, of whom one row is bet on; rows do not share a level."""
+
+    def draw(leak, random):
+        arms = []
+        for place, size in enumerate((trained, held)):
+            prior = random.normal(-0.7, 1.2, size * rows)
+            labels, answer = _answered(prior, leak, random, trained=not arms)
+            target = two_columns(expit(prior + np.where(answer, leak, -leak)))
+            key = stream_key(place, "people")
+            scored = ScoredRecords(target, two_columns(expit(prior)), labels, key)
+            names = np.repeat(np.arange(size), rows) + place * trained
+            arms.append(unit_records(scored, names, unit_key=stream_key(0, "people")))
+        return unit_tallies(*arms, score=PaperScore(), repetitions=1, key=0)
+
+    return draw
+
+
+def grouped(world, groups):
+    """The world's records in several groups, within which they are matched."""
+
+    def draw(leak, random):
+        parts = [world(leak, random) for _ in range(groups)]
+        whole = functools.reduce(operator.add, parts)
+        odds = tuple(part.odds[0] for part in parts)
+        return replace(whole, odds=odds, control_odds=tuple(part.control_odds[0] for part in parts))
+
+    return draw
+
+
+def _answered(prior, leak, random, *, trained):
+    """Return labels, and the answers by randomized response to them, or to labels drawn anew."""
+    labels, fresh = (random.random(prior.size) < expit(prior) for _ in range(2))
+    shown = labels if trained else fresh
+    answer = np.where(random.random(prior.size) < expit(leak), shown, ~shown)
+    return labels.astype(np.int64), answer
 
 
 def decoyed(number, classes=2):

@@ -154,20 +154,34 @@ def recalibrate(arms: Sequence[OddsCells]) -> Recalibration:
     proxy = np.concatenate([cells.proxy for cells in arms])
     mean = expit(np.concatenate([cells.target for cells in arms]))
     made = np.concatenate([cells.made for cells in arms]).astype(np.float64)
-    design = np.stack([np.ones_like(proxy), proxy], axis=1)
-    centre = np.array([0.0, 1.0])
+    fitted = fit_near(np.stack([np.ones_like(proxy), proxy], axis=1), mean, made)
+    if fitted[1] < 0.0:
+        return Recalibration(float(logit(np.average(mean, weights=made))), 0.0)
+    return Recalibration(float(fitted[0]), float(fitted[1]))
+
+
+def fit_near(
+    design: NDArray[np.float64], mean: NDArray[np.float64], made: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return a logistic regression's coefficients, held near those that take the proxy as it is.
+
+    Args:
+        design: shape (cells, columns): ones, the proxy's log-odds, and what may be known besides.
+        mean: shape (cells,), of what is fitted.
+        made: shape (cells,), records.
+    """
+    centre = np.zeros(design.shape[1])
+    centre[1] = 1.0
     fitted = centre.copy()
     for _ in range(50):
         chance = expit(design @ fitted)
         gradient = design.T @ (made * (mean - chance)) - (fitted - centre)
-        curvature = (design.T * (made * chance * (1.0 - chance))) @ design + np.eye(2)
+        curvature = (design.T * (made * chance * (1.0 - chance))) @ design + np.eye(centre.size)
         step = np.clip(np.linalg.solve(curvature, gradient), -1.0, 1.0)
         fitted += step
         if np.abs(step).max() < 1e-9:
             break
-    if fitted[1] < 0.0:
-        return Recalibration(float(logit(np.average(mean, weights=made))), 0.0)
-    return Recalibration(float(fitted[0]), float(fitted[1]))
+    return fitted
 
 
 Unread = tuple[Sequence[OddsTally], Sequence[OddsTally]]

@@ -17,8 +17,8 @@ from scipy.special import bdtrik, expit, logit
 
 from privcore.attacks import Matched, OddsTally, Predictions, Tallies
 from privcore.attacks.arms import LabelCounts
-from privcore.attacks.matching import SHARES, recalibrate, stratum_edges
-from privcore.attacks.odds import LARGEST, OddsCells
+from privcore.attacks.matching import SHARES, fit_near, recalibrate, spread, stratum_edges
+from privcore.attacks.odds import FLOOR, LARGEST, PROXY_BINS, OddsCells
 from privcore.lower_bounds.betting import log_wealth
 from privcore.lower_bounds.claims import Claim
 from privcore.lower_bounds.designs import DecoyRecords, Design, MatchedRecords, PairedRecords
@@ -37,6 +37,12 @@ _FEWEST, _MOST = 8, 64
 _WORTH = 6_000.0
 """Imagined nights times what a night's comparison is worth: less is needed of more records."""
 _QUANTILES = 32
+_KNOWN = 5
+_NORMAL = (-1.42, -0.54, 0.0, 0.54, 1.42)
+"""Means of a normal distribution's fifths, of unit variance."""
+_LITTLE = 0.1
+_IN_BINS = np.array([-0.0625, -0.02, 0.02, 0.0625])
+"""By what the tally's bins move a decoy's log-odds."""
 _STRATEGIES = len(NIGHT_GAPS) + 1
 _WEIGHTS = np.outer(SHARE_WEIGHTS, GAP_WEIGHTS)
 _BETS = np.array(NIGHT_GAPS), np.array(GAPS), _WEIGHTS / _WEIGHTS.sum()
@@ -79,6 +85,7 @@ class ReferenceRows:
         log_odds: the same as labels of both arms show them: of a label that training never saw.
         records: training records.
         held: holdout records.
+        offered: in proportion, how often the target had such a record to choose from.
     """
 
     group: NDArray[np.int64]
@@ -86,6 +93,16 @@ class ReferenceRows:
     log_odds: NDArray[np.float64]
     records: NDArray[np.int64]
     held: NDArray[np.int64]
+    offered: NDArray[np.float64]
+
+    def divided(self, shares: NDArray[np.float64]) -> "ReferenceRows":
+        """Return as many records of each group and arm, distributed in proportion to `shares`."""
+        made = np.zeros((2, shares.size), dtype=np.int64)
+        for group in np.unique(self.group):
+            here = self.group == group
+            for arm, whole in enumerate((self.records[here].sum(), self.held[here].sum())):
+                made[arm, here] = spread(float(whole), shares[here])
+        return replace(self, records=made[0], held=made[1])
 
     def times(self, records: float, held: float) -> "ReferenceRows":
         """Return multiples of the training and holdout records, in whole numbers."""
@@ -138,11 +155,14 @@ class ImaginedRecords:
         half = math.ceil(min(max(_WORTH / worth, _FEWEST), _MOST) / 2.0)
         made = []
         for place, rows in enumerate(self.references):
+            if not rows.proxy.size:
+                made.append(np.zeros((2 * half, _STRATEGIES)))
+                continue
             drawn = random.random((half, DRAWS, rows.proxy.size))
             made.append(
                 imagined_log_wealth(
                     np.concatenate([drawn, 1.0 - drawn]),
-                    cells_at(rows, leak, self.design.classes),
+                    cells_at(rows, leak, classes=self.design.classes, choices=self.design.choices),
                     log_odds=epsilon,
                     log_cap=min(stakes.log_cap(epsilon), LARGEST_GAP),
                     bets=_BETS,
@@ -209,10 +229,12 @@ class ImaginedDecoys:
     Args:
         held: how many decoys there are.
         most: how many records can be decoys.
+        classes: among which the answer lies; one that is of neither label tells nothing.
     """
 
     held: int
     most: int
+    classes: int
 
     def resized(self, held: int) -> "ImaginedDecoys":
         """See `Imagined`; a training record more is a decoy."""
@@ -231,16 +253,21 @@ class ImaginedDecoys:
     ) -> NDArray[np.float64]:
         """See `Imagined`; the nights are the quantiles of how many are right."""
         quantiles = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
-        right = np.ceil(bdtrik(quantiles, self.held, expit(leak)))
+        told = 1.0 - (self.classes - 2) / (math.exp(min(leak, 700.0)) + self.classes - 1)
+        answers = round(self.held * told)
+        right = np.ceil(bdtrik(quantiles, answers, expit(leak)))
         made = [
             log_wealth(
                 Predictions(
-                    np.zeros(1), np.array([leak]), np.array([self.held - told]), np.array([told])
+                    np.zeros(4),
+                    leak + _IN_BINS,
+                    np.full(4, answers - one) / 4.0,
+                    np.full(4, one) / 4.0,
                 ),
                 epsilons=np.array([epsilon]),
                 stakes=stakes,
             )
-            for told in right
+            for one in right
         ]
         return np.tile(np.array(made)[:, None], (1, 1, _STRATEGIES))
 
@@ -254,24 +281,28 @@ def imagine(design: Design, tallies: Tallies) -> Imagined | None:
     """
     if isinstance(design, DecoyRecords):
         records = tallies.game.records + tallies.control_game.records
-        return ImaginedDecoys(design.held, records + design.held)
+        return ImaginedDecoys(design.held, records + design.held, tallies.classes)
     if isinstance(design, PairedRecords):
         pairs = np.array([int(one.records.sum()) for one in design.tables])
         return ImaginedPairs(design, pairs)
     if not isinstance(design, MatchedRecords):
         return None
     bets = tallies.bet_on
-    counts: list[NDArray[np.int64] | None] = [_counts(bets.odds, bets.control_odds)]
     students = [one for one in (bets.student, bets.control_student) if one is not None]
-    if students:
-        counts.append(_counts(*(one.odds for one in students)))
-    if tallies.classes > 2:  # which class was looked at depends on the leak
-        labels = [bets.labels, bets.control_labels]
-        taught = [one.labels and one.labels.by_student() for one in students]
-        counts = [_labelled(*each) for each in (labels, taught) if each]
-    references = [_rows(one) for one in counts if one is not None]
-    if len(references) < len(counts):
-        return None
+    odds = [[bets.odds, bets.control_odds], [one.odds for one in students]]
+    several = tallies.classes > 2
+    known = [_known(arms[1], several=several) for arms in odds if arms]
+    counts = [_counts(*arms) for arms in odds if arms]
+    if several:  # which class is looked at depends on the leak
+        labels = [[bets.labels, bets.control_labels]]
+        labels += [[one.labels and one.labels.by_student() for one in students]]
+        found = [_labelled(*arms) for arms in labels if arms]
+        counts = [one for one in found if one is not None]
+        if len(counts) < len(known):
+            return None
+    chosen = design.choices > 1.0 and not several
+    offered = [_offered(arms, design.choices) if chosen else None for arms in odds if arms]
+    references = [_rows(*each) for each in zip(counts, known, offered, strict=True)]
     last = design.tables[-1]
     second = not isinstance(last, Matched) or last.may_win
     return ImaginedRecords(design, references, [not design.proxy_doubtful, second])
@@ -297,49 +328,206 @@ def _labelled(*arms: LabelCounts | None) -> NDArray[np.int64] | None:
     return np.stack(found) if len(found) == len(arms) else None
 
 
-def _rows(counts: NDArray[np.int64]) -> ReferenceRows:
-    """Return the occupied cells of both arms' counts, and what labels show of each."""
+def _rows(
+    counts: NDArray[np.int64], known: NDArray[np.float64], offered: NDArray[np.float64] | None
+) -> ReferenceRows:
+    """Return the occupied cells of both arms' counts, and what labels show of each.
+
+    Args:
+        counts: as `_counts` returns them.
+        known: what the target may know of a label besides (`_known`), in log-odds.
+        offered: of what the target chose the records: of training then by their labels, too.
+            Shape (groups, bins); None where it chose none.
+    """
     made = counts.sum(axis=-1)
     group, place = np.nonzero(made.sum(axis=0))
     proxy = (place + 0.5) * (2.0 * LARGEST / counts.shape[2]) - LARGEST
-    zeros, ones = counts[:, group, place].sum(axis=0).T
-    with np.errstate(divide="ignore"):
-        seen = logit(ones / (zeros + ones))
-    labelled = OddsCells(proxy, seen, zeros, ones, np.zeros_like(ones))
-    fit = recalibrate([labelled])
-    return ReferenceRows(group, proxy, fit.apply(proxy), *made[:, group, place])
+    zeros, ones = counts[int(offered is not None) :, group, place].sum(axis=0).T.astype(float)
+    mean = ones / np.maximum(zeros + ones, 1.0)
+    fit = fit_near(np.stack([np.ones_like(proxy), proxy], axis=1), mean, zeros + ones)
+    log_odds = np.clip(fit[0] + max(fit[1], 0.0) * proxy, -LARGEST, LARGEST)
+    made = made[:, group, place]
+    weights = made.sum(axis=0).astype(float) if offered is None else offered[group, place]
+    if known.size > 1:
+        group, proxy, log_odds, weights = (
+            np.repeat(one, known.size) for one in (group, proxy, log_odds, weights)
+        )
+        made = np.stack([_times(np.repeat(one, known.size), 1.0 / known.size) for one in made])
+        log_odds = _spread(log_odds, np.tile(known, log_odds.size // known.size))
+    some = made.any(axis=0)
+    records, held = made[:, some]
+    return ReferenceRows(group[some], proxy[some], log_odds[some], records, held, weights[some])
 
 
-def cells_at(rows: ReferenceRows, leak: float, classes: int) -> ImaginedCells:
-    """Return what a target says that remembers all labels by randomized response at the leak."""
+def _offered(arms: Sequence[Sequence[OddsTally]], choices: float) -> NDArray[np.float64]:
+    """Return in proportion what the target had to choose from, shape (groups, bins).
+
+    With F the distribution of what it gained in the records that it chose, one of r records with
+    the gain g was chosen in proportion to F(g)^((r - 1)/r): so often it stands for itself.
+    """
+    cells = [[one.cells() for one in arm] for arm in arms]
+    flat = [one for arm in cells for one in arm]
+    gain = np.concatenate([_gain(expit(one.target), expit(one.proxy)) for one in flat])
+    made = np.concatenate([one.made for one in flat]).astype(float)
+    order = np.argsort(gain, kind="stable")
+    below = np.empty(gain.size)
+    below[order] = (np.cumsum(made[order]) - made[order] / 2.0) / made.sum()
+    weights = made / below ** ((choices - 1.0) / choices)
+    offered = np.zeros((len(cells[0]), PROXY_BINS))
+    first = 0
+    for arm in cells:
+        for group, one in enumerate(arm):
+            place = np.rint((one.proxy + LARGEST) * (PROXY_BINS / (2.0 * LARGEST)) - 0.5)
+            some = weights[first : first + one.proxy.size]
+            offered[group] += np.bincount(place.astype(np.int64), some, PROXY_BINS)
+            first += one.proxy.size
+    return offered
+
+
+def _gain(said: NDArray[np.float64], proxy: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what the target says beyond the proxy, in nats (`information_gain`)."""
+    held = np.clip(np.stack([said, 1.0 - said]), FLOOR, 1.0)
+    before = np.stack(np.broadcast_arrays(proxy, 1.0 - proxy)).reshape(
+        2, *([1] * (said.ndim - 1)), -1
+    )
+    return np.asarray((held * np.log(held / before)).sum(axis=0))
+
+
+def _spread(log_odds: NDArray[np.float64], known: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return log-odds given what else is known; their mean probability stays about the same.
+
+    A logistic curve that is averaged over normal log-odds of variance v is one whose log-odds are
+    divided by sqrt(1 + 0.346 v) (Zeger, Liang and Albert 1988).
+    """
+    return np.asarray(log_odds * math.sqrt(1.0 + 0.346 * float(known.var())) + known)
+
+
+def _known(control: Sequence[OddsTally], *, several: bool) -> NDArray[np.float64]:
+    """Return what the target knows of unseen labels beyond the reference, in log-odds.
+
+    A logistic regression of the holdout's labels on the reference, and on where the target lies
+    beside it, says which part of that variance is knowledge: none, where the target moved by noise.
+    What chance makes of that part is taken off. The answer has `_KNOWN` equally likely values, of
+    the shape that the target's moves have; or the one value 0 where it is too little to matter. Of
+    `several` classes the one is counted that was raised most, and the shape is a normal one.
+    """
+    cells = [one.cells() for one in control if one.records]
+    if not cells:
+        return np.zeros(1)
+    proxy, target, zeros, ones = (
+        np.concatenate([getattr(one, name) for one in cells]).astype(float)
+        for name in ("proxy", "target", "zeros", "ones")
+    )
+    made, design = zeros + ones, np.stack([np.ones_like(proxy), proxy], axis=1)
+    plane = np.array([0.0, 1.0])
+    if not several:
+        near = (design.T * made) @ design + np.eye(2)
+        plane = np.linalg.solve(near, design.T @ (made * target))
+    beside = target - design @ plane
+    columns = np.column_stack([design, beside])
+    fit = fit_near(columns, ones / made, made)
+    chance = expit(columns @ fit)
+    error = 1.0 / (1.0 + float((made * chance * (1.0 - chance)) @ beside**2))
+    part = max(fit[2] - 2.0 * error / max(fit[2], _LITTLE), 0.0)
+    deviation = math.sqrt(part * max(part, 1.0) * np.average(beside**2, weights=made))
+    if deviation < _LITTLE:
+        return np.zeros(1)
+    if several:
+        return deviation * np.array(_NORMAL)
+    order = np.argsort(beside, kind="stable")
+    place = ((np.cumsum(made[order]) - made[order] / 2.0) * (_KNOWN / made.sum())).astype(int)
+    sums = np.bincount(place, made[order] * beside[order], _KNOWN)
+    means = sums / np.maximum(np.bincount(place, made[order], _KNOWN), 1.0)
+    return np.asarray((means - means.mean()) * (deviation / means.std()))
+
+
+def cells_at(
+    rows: ReferenceRows, leak: float, *, classes: int, choices: float = 1.0
+) -> ImaginedCells:
+    """Return what a target says that remembers all labels by randomized response at the leak.
+
+    Args:
+        rows: of one reference.
+        leak: for replacing a label.
+        classes: number of classes.
+        choices: records among which the target chose each of them, on average: those of which it
+            says most, so that answers are chosen that surprise.
+    """
     kept = 1.0 / (1.0 + (classes - 1) * math.exp(-leak))
     other = (1.0 - kept) / (classes - 1)
     chance = expit(rows.log_odds)
     asked = chance * kept + (1.0 - chance) * other
-    # Of two classes the recalibrated proxy is the target's mean; of more it is taken as it is.
-    fitted = rows.log_odds if classes == 2 else rows.proxy
-    moved = expit(rows.log_odds + np.array([[-leak], [leak]])) - expit(fitted)
-    told = np.stack([1.0 - asked, asked]) * (rows.records + rows.held)
+    right = np.stack([chance * (1.0 - kept) / (1.0 - asked), chance * kept / asked])
+    said = expit(rows.log_odds + leak)
+    # On average over answers the target says the chance.
+    says = np.stack([(chance - asked * said) / (1.0 - asked), said])
+    if choices > 1.0:
+        shares = _chosen(says, expit(rows.proxy), asked, rows.offered, choices)
+        asked, rows = shares[1] / shares.sum(axis=0), rows.divided(shares.sum(axis=0))
+    every = rows.records + rows.held
+    told = np.stack([1.0 - asked, asked]) * every
+    fitted = rows.proxy  # of more than two classes the proxy is taken as it is
+    if classes == 2:
+        mean, none = logit((1.0 - asked) * says[0] + asked * says[1]), np.zeros_like(every)
+        fitted = recalibrate([OddsCells(rows.proxy, mean, every, none, none)]).apply(fitted)
+    moved = says - expit(fitted)
     if classes > 2:
-        told[0] = 0.0  # of more classes the one that is looked at is the answer
-    sureness, made = np.abs(moved), told.ravel()
-    order = np.argsort(-sureness.ravel(), kind="stable")
+        told *= _raised_most(moved, told, float(every.sum()) / classes)
+    sureness, made = np.abs(moved).ravel(), told.ravel()
+    order = np.argsort(-sureness, kind="stable")
     reached = np.cumsum(made[order])
-    least = sureness.ravel()[order[np.searchsorted(reached, np.array(SHARES[1:]) * reached[-1])]]
-    levels = 1 + (sureness[..., None] >= least).sum(axis=-1)
-    if classes > 2:
-        levels[0] = 0
+    least = sureness[order[np.searchsorted(reached, np.array(SHARES[1:]) * reached[-1])]]
+    levels = 1 + (np.abs(moved)[..., None] >= least).sum(axis=-1)
+    levels[told == 0.0] = 0
     return ImaginedCells(
         _strata(rows, told.sum(axis=0)),
         rows.records,
         rows.held,
         chance,
-        kept,
-        other,
-        expit(np.stack([fitted, rows.proxy])),
+        asked,
+        right,
+        np.clip(expit(np.stack([fitted, rows.proxy])), FLOOR, 1.0 - FLOOR),
         levels,
         (moved > 0.0).astype(np.int64),
     )
+
+
+def _chosen(
+    says: NDArray[np.float64],
+    proxy: NDArray[np.float64],
+    asked: NDArray[np.float64],
+    offered: NDArray[np.float64],
+    choices: float,
+) -> NDArray[np.float64]:
+    """Return in proportion which records, with which answer, a target chooses by what it gains.
+
+    Of r records the one is chosen of which it says most beyond the proxy. With F the distribution
+    of that in chosen records, one that gained g is chosen in proportion to F(g)^((r - 1)/r).
+    """
+    gain = _gain(says, proxy)
+    order, alone = np.argsort(gain, axis=None), offered * np.stack([1.0 - asked, asked])
+    shares = alone
+    for _ in range(8):
+        weights = shares.ravel()[order]
+        below = np.empty(gain.size)
+        below[order] = (np.cumsum(weights) - weights / 2.0) / weights.sum()
+        shares = alone * below.reshape(gain.shape) ** ((choices - 1.0) / choices)
+    return np.asarray(shares)
+
+
+def _raised_most(
+    moved: NDArray[np.float64], told: NDArray[np.float64], records: float
+) -> NDArray[np.bool_]:
+    """Return of which answers a class is looked at: those that raise it most, one for each record.
+
+    A record looks at the class that its target raised most. Where nothing but the answer raises
+    one, that is the answer. Where the target knows more than the proxy, others compete: on average
+    a record has one class that is raised beyond a common size.
+    """
+    order = np.argsort(-moved.ravel(), kind="stable")
+    chosen = np.zeros(moved.size, dtype=bool)
+    chosen[order] = np.cumsum(told.ravel()[order]) <= records * (1.0 + 1e-9)
+    return chosen.reshape(moved.shape) & (moved > 0.0)
 
 
 def _strata(rows: ReferenceRows, told: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -22,7 +22,7 @@ from privcore.guarantees.normal import normal_quantile
 
 LEVELS = len(SHARES)
 DRAWS = 6
-"""Uniform numbers that a cell takes: training labels, answers to both, the holdout's likewise."""
+"""Uniform numbers that a cell takes: in each arm for answers, and for labels of either answer."""
 
 _MANY = 16.0  # a variance from which on a count is drawn as a normal number
 _FEW = 8.0  # terms up to which a mean is summed
@@ -33,15 +33,16 @@ Bets = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 
 
 class ImaginedCells(NamedTuple):
-    """ImaginedCells of records that the proxy and the target see alike; all have shape (cells,).
+    """Cells of records that the proxy and the target see alike; all have shape (cells,).
 
     Attributes:
         stratum: of each, ascending from 0.
         records: training records.
         held: holdout records.
-        chance: that a record has the looked-at class.
-        kept: that the answer is the class where the label is.
-        other: that it is where the label is another.
+        chance: that an unseen record has the looked-at class.
+        answered: that the answer is the class.
+        right: that a training record has the class whose answer is another, or the class;
+            shape (2, cells).
         granted: what the recalibrated proxy and the proxy say of the class; shape (2, cells).
         levels: of how many of `SHARES` a record is part whose answer is another class, or the
             class; shape (2, cells). 0 leaves it out.
@@ -52,8 +53,8 @@ class ImaginedCells(NamedTuple):
     records: NDArray[np.int64]
     held: NDArray[np.int64]
     chance: NDArray[np.float64]
-    kept: float
-    other: float
+    answered: NDArray[np.float64]
+    right: NDArray[np.float64]
     granted: NDArray[np.float64]
     levels: NDArray[np.int64]
     sides: NDArray[np.int64]
@@ -123,44 +124,36 @@ def _counts(
     Shapes (levels, strata, sides, 2 arms, 4) and (strata, 4): records, those with the class, and
     the sums of what both versions of the proxy say of them.
     """
-    at, trained, kept_back, chances, kept, other, granted, levels, sides = cells
+    at, trained, kept_back, chances, answered, right, granted, levels, sides = cells
     strata = at[-1] + 1
     counts = np.zeros((LEVELS, strata, 2, 2, 4))
     whole = np.zeros((strata, 4))
     for i in range(at.size):
-        stratum, chance, u = at[i], chances[i], uniforms[:, i]
-        records, held = trained[i], kept_back[i]
-        ones = _binomial(u[0], records, chance)
-        told = _binomial(u[1], ones, kept)
-        untold = _binomial(u[2], records - ones, other)
-        asked = chance * kept + (1.0 - chance) * other
-        answered = _binomial(u[3], held, asked)
-        right = _binomial(u[4], answered, chance)
-        rest = _binomial(u[5], held - answered, chance)
-        for answer in range(2):
-            level = levels[answer, i]
-            if level == 0:
-                continue
-            side = sides[answer, i]
-            if answer:
-                first, second = (told + untold, told), (answered, right)
-            else:
-                first, second = (records - told - untold, ones - told), (held - answered, rest)
-            for arm in range(2):
-                made, having = first if arm == 0 else second
-                row = counts[level - 1, stratum, side, arm]
-                row[0] += made
-                row[1] += having
-                row[2] += made * granted[0, i]
-                row[3] += made * granted[1, i]
-            made, having = second
-            whole[stratum, 0] += made
-            whole[stratum, 1] += having
-            whole[stratum, 2] += made * granted[0, i]
-            whole[stratum, 3] += made * granted[1, i]
+        for arm in range(2):
+            records = kept_back[i] if arm else trained[i]
+            answers = _binomial(uniforms[3 * arm, i], records, answered[i])
+            for answer in range(2):
+                level = levels[answer, i]
+                if level == 0:
+                    continue
+                chance = chances[i] if arm else right[answer, i]
+                made = answers if answer else records - answers
+                having = _binomial(uniforms[3 * arm + 1 + answer, i], made, chance)
+                row = counts[level - 1, at[i], sides[answer, i], arm]
+                _add(row, made, having, granted[:, i])
+                if arm:
+                    _add(whole[at[i]], made, having, granted[:, i])
     for level in range(LEVELS - 2, -1, -1):  # the surest are part of every larger share
         counts[level] += counts[level + 1]
     return counts, whole
+
+
+@njit(cache=True)
+def _add(sums: NDArray[np.float64], made: int, having: int, granted: NDArray[np.float64]) -> None:
+    sums[0] += made
+    sums[1] += having
+    sums[2] += made * granted[0]
+    sums[3] += made * granted[1]
 
 
 @njit(cache=True)

@@ -59,27 +59,22 @@ def test_the_control_is_raised_as_that_of_a_real_night():
 def rows_of(random, cells=40):
     proxy = (np.sort(random.choice(np.arange(180, 260), cells, replace=False)) + 0.5) / 16.0 - 14.0
     made = random.integers(5, 60, cells), random.integers(1, 20, cells)
-    return ReferenceRows(np.zeros(cells, dtype=np.int64), proxy, proxy, *made)
+    return ReferenceRows(np.zeros(cells, dtype=np.int64), proxy, proxy, *made, np.ones(cells))
 
 
 def tallied(rows, cells, uniforms, leak):
     """Return both arms of one imagined night as tallies: what `match` reads of a real one."""
     draw = imagined_tables._binomial
     arms = [np.zeros_like(OddsTally.zero().counts) for _ in range(2)]
-    asked = cells.chance * cells.kept + (1.0 - cells.chance) * cells.other
     for i, proxy in enumerate(rows.proxy):
         place, u = round((proxy + 14.0) * 16.0 - 0.5), uniforms[:, i]
-        ones = draw(u[0], rows.records[i], cells.chance[i])
-        told = draw(u[1], ones, cells.kept)
-        untold = draw(u[2], rows.records[i] - ones, cells.other)
-        answered = draw(u[3], rows.held[i], asked[i])
-        right = draw(u[4], answered, cells.chance[i])
-        rest = draw(u[5], rows.held[i] - answered, cells.chance[i])
-        up, down = (int((proxy + by + 14.0) * 8.0) for by in (leak, -leak))
-        arms[0][place, up] += untold, told
-        arms[0][place, down] += rows.records[i] - ones - untold, ones - told
-        arms[1][place, up] += answered - right, right
-        arms[1][place, down] += rows.held[i] - answered - rest, rest
+        moves = [int((proxy + by + 14.0) * 8.0) for by in (-leak, leak)]
+        for arm, records in enumerate((rows.records[i], rows.held[i])):
+            answers = draw(u[3 * arm], records, cells.answered[i])
+            for answer, made in enumerate((records - answers, answers)):
+                chance = cells.chance[i] if arm else cells.right[answer, i]
+                ones = draw(u[3 * arm + 1 + answer], made, chance)
+                arms[arm][place, moves[answer]] += made - ones, ones
     return [OddsTally(int(arm.sum()), arm) for arm in arms]
 
 
