@@ -108,7 +108,7 @@ def privaudit(
     terminal, else one JSON line per event.
 
     **Exit codes**: 0 fine; 1 violated (check, overdue: something failed or is missing);
-    2 no conclusion; 3 error; 64 wrong usage; 130 interrupted.
+    2 inconclusive by a doubt or an empty declaration; 3 failed; 64 wrong usage; 130 interrupted.
     """
     context.obj = debug
 

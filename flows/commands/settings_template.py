@@ -31,6 +31,7 @@ name = "ads-ctr"
 # deadline = 07:30:00                 # instead of the night's
 # notify = ["privacy@example.com"]    # who is notified: passed on with each alert
 # membership = true                   # audit too if it is told who was trained on: its own claim
+# drill = "ads-ctr-plain"             # the same learner without a mechanism, listed as a model too
 # [models.plan]                       # instead of the common plan below, field by field
 # slices = ["country"]
 # privacy_unit = "user_id"

@@ -270,7 +270,7 @@ def guarantee_of(privacy: Privacy | None) -> Privacy | None:
     """Return a declaration; None where there is none, or none of a definition that protects.
 
     Individual, group individual and bootstrap differential privacy let all records be read at any
-    epsilon (docs/evidence/statistics.md, `not_a_guarantee`).
+    epsilon ("Reconstruction Attacks on Aggressive Relaxations of Differential Privacy").
     """
     return privacy if privacy and privacy.definition in {"label_dp", "dp"} else None
 
