@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from privcore.lower_bounds.secret import named
+from privcore.lower_bounds.verdicts import ReasonCode
 from privcore.rounding import ABSENT, down, guarantee, up
 from workers.plain_text import in_reading_order, plain_text
 
@@ -23,7 +24,12 @@ _STYLES = {
     "not_refuted": "green",
     "undeclared": "cyan",
 }
-_FOOT = "sees_from: a leak shown by every label alike; not refuted is no proof."
+_FOOT = (
+    "proved: the loss is at least this; 0 shows nothing. sees_from: the smallest leak of every "
+    "label that the last night would have shown; together: that all its nights would have. "
+    "not_refuted: together is at most twice what is declared, and at most 1 more. It is no proof; "
+    "nothing else is an argument for serving a model."
+)
 
 _STEPS = 12
 """Models whose next step is said below the table."""
@@ -76,7 +82,7 @@ def _steps(audits: pl.DataFrame) -> list[Text]:
     if "next_step" not in audits.columns:
         return []
     said = [
-        f"{named(row['model'], row['secret'])}: {row['next_step']}"
+        f"{named(row['model'], row['secret'])} ({row['next_who']}): {row['next_step']}"
         for row in audits.unique(["model", "secret"], keep="first", maintain_order=True)
         .head(_STEPS)
         .iter_rows(named=True)
@@ -86,6 +92,14 @@ def _steps(audits: pl.DataFrame) -> list[Text]:
 
 def _verdict(row: dict[str, Any]) -> str:
     return str(row.get("verdict_together") or row["verdict"])
+
+
+def _proved(row: dict[str, Any]) -> float | None:
+    """Return the night's bound; that of the nights together where these alone refute."""
+    alone: float | None = row["epsilon_lower"]
+    if row.get("reason_code_together") != ReasonCode.NIGHTS_TOGETHER:
+        return alone
+    return max(alone or 0.0, row["epsilon_standing"] or 0.0)
 
 
 def _counted(audits: pl.DataFrame) -> str:
@@ -129,7 +143,7 @@ def _columns(audits: pl.DataFrame) -> list[_Column]:
             3,
             right=True,
         ),
-        _Column("proved", figures("epsilon_lower"), 2, right=True),
+        _Column("proved", [down(_proved(row)) for row in rows], 2, right=True),
         _Column("sees_from", figures("sees_from", up), 5, right=True),
     ]
     if together:
@@ -140,7 +154,7 @@ def _columns(audits: pl.DataFrame) -> list[_Column]:
             ),
         ]
     columns += [
-        _Column("day", cells(lambda row: str(row["day"]))),
+        _Column("as_of", cells(lambda row: str(row["day"]))),
         _Column("reason_code", cells(lambda row: row[code] or ABSENT), 1),
     ]
     if "audit_id" in audits.columns:

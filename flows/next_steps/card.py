@@ -94,8 +94,10 @@ def _figures(
     word = _STANDS_IN.get(row.declared_by or "", "Declared")
     said = f"{word} {guarantee(declared, row.delta_declared)}, {proved}"
     if verdict is Verdict.VIOLATED:
-        together = code is ReasonCode.NIGHTS_TOGETHER
-        return f"{said}{'; the nights together refute the declarations' if together else ''}."
+        if code is not ReasonCode.NIGHTS_TOGETHER or night is None:
+            return f"{said}."
+        together = f"the nights together refute the declarations ({down(night.epsilon_standing)})"
+        return f"{said}; {together}."
     if code is not None and not code.by_size:  # what would have been seen is what is in doubt
         return f"{said}."
     needed = ""

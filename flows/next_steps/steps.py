@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from privcore.lower_bounds.verdicts import ReasonCode
+from privcore.rounding import down
 
 
 class Role(StrEnum):
@@ -30,7 +31,7 @@ class Situation(Protocol):
 
     audit_id: str
     model: str
-    day: dt.date
+    epsilon_lower: float | None
     holdout_needed: int | None
     control_records: int | None
     decoy_records: int | None
@@ -38,16 +39,19 @@ class Situation(Protocol):
 
 _STEPS = {
     ReasonCode.THIS_NIGHT: Step(
-        Role.AUDITOR, "Repeat the audit from its inputs: privaudit verify {audit_id}."
+        Role.AUDITOR,
+        "Do not serve it; repeat the audit from its inputs: privaudit verify {audit_id}.",
     ),
     ReasonCode.NIGHTS_TOGETHER: Step(
-        Role.OWNER, "Find the first night of the leak on the model's page of the report."
+        Role.OWNER,
+        "Do not serve it; find the first night of the leak on its page of the report.",
     ),
     ReasonCode.EARLIER_NIGHT: Step(
-        Role.OWNER, "Read which night it was: privaudit show --model {model} --all."
+        Role.OWNER,
+        "Do not serve it; read which night it was: privaudit show --model {model} --all.",
     ),
     ReasonCode.NIGHTS_NEEDED: Step(
-        Role.ENGINEER, "Nothing to do: nights like these are conclusive together{from_day}."
+        Role.ENGINEER, "Wait: nights like these are conclusive together{from_day}."
     ),
     ReasonCode.FEW_HELD_OUT: Step(Role.OWNER, "{hold_out}"),
     ReasonCode.TOO_SMALL: Step(
@@ -86,9 +90,11 @@ _STEPS = {
         Role.OWNER, "Declare label_dp with a delta below one over the rows, and a smaller epsilon."
     ),
     ReasonCode.DELTA_DECIDES: Step(Role.OWNER, "Declare a smaller delta."),
-    ReasonCode.OVER_POLICY: Step(Role.OWNER, "Declare at most what policy allows, and keep it."),
+    ReasonCode.OVER_POLICY: Step(
+        Role.OWNER, "Train with, and declare, at most what policy allows (plan.policy_epsilon)."
+    ),
     ReasonCode.NOTHING_DECLARED: Step(
-        Role.OWNER, "Declare an epsilon, for the unit that was audited."
+        Role.OWNER, "Declare an epsilon for the audited unit{below}."
     ),
     ReasonCode.LABELS_PRIVATISED: Step(
         Role.AUDITOR, "Ask for evidence that labels were privatised before training."
@@ -127,11 +133,12 @@ def step_of(code: ReasonCode | None, row: Situation, conclusive_on: dt.date | No
     """
     if code is None:
         return SERVE
-    step = _STEPS[code]
+    step, proved = _STEPS[code], row.epsilon_lower
     text = step.text.format(
         audit_id=row.audit_id[:8],
         model=row.model,
         hold_out=_hold_out(row),
+        below=f"; one below {down(proved)} would be refuted" if proved else "",
         from_day=f" from {conclusive_on} on" if conclusive_on else "",
     )
     return Step(step.role, text)

@@ -153,6 +153,7 @@ def verdicts() -> str:
 def _reason(code: ReasonCode) -> str:
     """Return the row of a reason."""
     row: Any = SimpleNamespace(
+        epsilon_lower=None,
         audit_id="AUDIT_ID",
         model="MODEL",
         day=dt.date(2026, 3, 2),

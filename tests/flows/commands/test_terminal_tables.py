@@ -33,7 +33,7 @@ def audit(**changes: object) -> pl.DataFrame:
 @pytest.mark.parametrize("verdict", Verdict)
 def test_the_columns_that_matter_are_whole_on_every_terminal(width: int, verdict: str) -> None:
     table = shown(audit(verdict=str(verdict)), width=width)
-    for word in ("day", "model", "proved", "declared", "verdict", "delays-private", str(verdict)):
+    for word in ("as_of", "model", "proved", "declared", "verdict", "delays-private", str(verdict)):
         assert word in table
 
 
@@ -44,18 +44,19 @@ FULL = {
     "nights_together": 14,
     "audit_id": "0f3c2a91" + "0" * 24,
     "next_step": "Serve the model.",
+    "next_who": "model owner",
 }
 
 
 @pytest.mark.parametrize(
     ("width", "header"),
     [
-        (40, "model verdict day"),
-        (60, "model verdict proved day reason_code"),
-        (70, "model verdict declared proved day reason_code"),
-        (80, "model verdict declared proved together day reason_code"),
-        (90, "model verdict declared proved sees_from together day reason_code"),
-        (100, "model verdict declared proved sees_from together nights day reason_code audit_id"),
+        (40, "model verdict as_of"),
+        (60, "model verdict proved as_of reason_code"),
+        (70, "model verdict declared proved as_of reason_code"),
+        (80, "model verdict declared proved together as_of reason_code"),
+        (90, "model verdict declared proved sees_from together as_of reason_code"),
+        (100, "model verdict declared proved sees_from together nights as_of reason_code audit_id"),
     ],
 )
 def test_columns_go_in_the_order_of_what_matters_least(width: int, header: str) -> None:
@@ -68,7 +69,10 @@ def test_columns_go_in_the_order_of_what_matters_least(width: int, header: str) 
 
 
 def test_the_next_step_is_below_the_table_where_there_is_no_room_in_it() -> None:
-    assert shown(audit(**FULL), width=80).splitlines()[-1] == "delays-private: Serve the model."
+    assert (
+        shown(audit(**FULL), width=80).splitlines()[-1]
+        == "delays-private (model owner): Serve the model."
+    )
     wide = shown(audit(**FULL), width=1000).splitlines()
     assert wide[0].split()[-2:] == ["audit_id", "next"]
     assert wide[1].rstrip().endswith("Serve the model.")
@@ -83,12 +87,18 @@ def test_without_nights_together_the_nights_own_verdict_is_shown() -> None:
         "declared",
         "proved",
         "sees_from",
-        "day",
+        "as_of",
         "reason_code",
     ]
     assert "inconclusive" in lines[1]
     assert "few_held_out" in lines[1]
-    assert lines[2].startswith("1 inconclusive. sees_from: a leak shown by every label alike")
+    assert lines[2].startswith("1 inconclusive. proved: the loss is at least this")
+
+
+def test_a_model_that_its_nights_alone_refute_shows_what_these_prove() -> None:
+    told = {"verdict_together": "violated", "reason_code_together": "nights_together"}
+    assert "2.31" in shown(audit(**FULL | told, epsilon_standing=2.314), width=120)
+    assert "2.31" not in shown(audit(**FULL, epsilon_standing=2.314), width=120)
 
 
 def test_short_ids_are_as_long_as_it_takes_to_tell_them_apart() -> None:
