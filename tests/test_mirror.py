@@ -60,6 +60,8 @@ ELSEWHERE = {
     "workers/audit/test_verify.py": "workers.warehouse.record_digest",
     "workers/datasets/test_criteo.py": ("workers.datasets.synthetic_criteo flows.commands.ingest"),
     "workers/labels/test_bad_records.py": "workers.labels.footers",
+    "workers/looks/test_listed.py": "workers.looks.look",
+    "workers/sources/tables/test_holdout.py": "workers.looks.hashed_kinds",
     "workers/lake/formats/test_onnx.py": "workers.lake.formats.onnx_session",
     "workers/lake/formats/test_formats.py": (
         "workers.lake.formats.catboost workers.lake.formats.contract workers.lake.formats.lightgbm "

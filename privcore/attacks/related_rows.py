@@ -1,6 +1,6 @@
 """Rows that belong together: held out together, logged twice, or divided as pairs.
 
-A comparison of single rows takes each as drawn by itself. `workers.scan.rows_alike` says why these
+A comparison of single rows takes each as drawn by itself. `workers.looks.rows_alike` says why these
 rows are looked for, and where; here is how they are found.
 """
 

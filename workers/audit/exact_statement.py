@@ -11,6 +11,8 @@ from workers.audit.enough import countable
 from workers.audit.record import Inputs
 from workers.audit.request import Request
 from workers.exceptions import NotEvaluableError
+from workers.looks.held_rows import holdout_sketch
+from workers.looks.rows_alike import RowsAlike
 from workers.plan import Plan
 from workers.scan.partial_results import Game, PartialResult
 from workers.sources.source import Source
@@ -91,7 +93,7 @@ def _statement_row(
         dataset=source.facts["dataset"],
         label_days=source.days,
         labels_recur=plan.labels_recur,
-        holdout_sketch=result.holdout.text(),
+        holdout_sketch=holdout_sketch(result.looks),
         family=claim.family.name,
         epsilon_declared=privacy.epsilon,
         delta_declared=privacy.delta,
@@ -118,6 +120,5 @@ def _allows_one(source: Source, plan: Plan, result: PartialResult) -> bool:
     """Return whether a statement about labels may be made of single rows, or of units."""
     if plan.secret is not Secret.LABEL or source.decoys is not None or plan.sampling is not None:
         return False
-    alike = result.alike
-    apart = alike.divided_whole() or alike.made_distinct(len(source.label.classes)) is not None
-    return plan.privacy_unit is not None or not apart
+    alike, classes = RowsAlike.among(result.looks), len(source.label.classes)
+    return alike is None or not (alike.divided_whole() or alike.made_distinct(classes) is not None)

@@ -32,7 +32,7 @@ from workers.audit.record import (
     failed_record,
     known_without_labels,
 )
-from workers.audit.remarks import trained_rows, unread_rows
+from workers.audit.remarks import unread_rows
 from workers.audit.request import Request
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import SPLIT
@@ -40,6 +40,7 @@ from workers.labels.shards import Partition
 from workers.labels.split_words import other_words
 from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
+from workers.looks.listed import remarks_of_looks
 from workers.plan import Plan
 from workers.scan.label_pass import KnownBefore, Scan, whole_result
 from workers.scan.partial_results import Game, PartialResult, PartialResults
@@ -184,6 +185,7 @@ def _evaluated(
         check_privatised(inputs.source, tallies, plan)
     holds = label_column_holds(inputs.source, tallies, plan)
     hints = hints_of(inputs.source, tallies, evidence, holds, privacy=privacy, plan=plan)
+    late = remarks_of_looks(result.findings(inputs.source, plan), after_files=True)
     grounds = Grounds(
         inputs.source,
         plan,
@@ -191,7 +193,7 @@ def _evaluated(
         evidence,
         result,
         checked.arms,
-        (*unread_rows(partition), *trained_rows(inputs.source, result), *hints),
+        (*unread_rows(partition), *late, *hints),
     )
     return evaluated_record(read, grounds, label_column_holds=holds)
 

@@ -27,6 +27,7 @@ from workers.audit.record_promises import promise_rows
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.lake.manifest import Privacy
+from workers.looks.held_rows import holdout_sketch
 from workers.plan import Plan
 from workers.scan.partial_results import MAXIMUM_SLICES, PartialResult
 from workers.sources.source import Source
@@ -395,7 +396,7 @@ def wealth_row(
         neighbors=evidence.claim.neighbors,
         epsilon_declared=privacy.epsilon if privacy else None,
         labels_recur=plan.nights_share_labels,
-        holdout_sketch=result.holdout.text(),
+        holdout_sketch=holdout_sketch(result.looks),
         window_log_wealth=_flat(evidence.window_night.log_wealth),
         window_price=evidence.window_night.price,
         ceiling_log_wealth=tuple(evidence.window_ceiling.tolist()),

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from privcore.attacks import (
     FidelityTally,
-    HoldoutSketch,
     LabelFit,
     OddsTally,
     ScoreTally,
@@ -29,14 +28,12 @@ from workers.labels.bad_records import BadRecords
 from workers.labels.content_digest import ContentDigest
 from workers.labels.shards import Partition
 from workers.lake.layout import Lake
+from workers.looks.listed import added
+from workers.looks.look import Findings, Looks
 from workers.plan import Plan
 from workers.scan.fitted_segments import FittedSegments
 from workers.scan.fitted_student import FittedStudent, MeanOfModels, Taught
-from workers.scan.near_copies import NearCopies
 from workers.scan.row_draw import RowDraw
-from workers.scan.rows_alike import RowsAlike
-from workers.scan.sampling_weights import SamplingWeights
-from workers.scan.score_diagnostics import ScoreDiagnostics
 from workers.sources.source import Source
 
 MAXIMUM_SLICES = 1000
@@ -191,7 +188,7 @@ class LabelPass:
 
 @dataclass(frozen=True, slots=True)
 class PartialResult:
-    """Result of some records, or all of them, in one game; it adds as its parts do.
+    """Counts of some records, or all of them, in one game, and what looks saw; it adds as these do.
 
     Attributes:
         tallies: the game, and labels by lift; of no records where privacy units play.
@@ -207,17 +204,11 @@ class PartialResult:
             of none where privacy units play, and where a manifest says that the proxy is earlier.
         units: of training and of control, the records of each privacy unit that play once all
             shards are added; None where each record is its own unit.
-        copies: features that nearly copy what a model must not know.
-        alike: rows that belong together; of none where privacy units play.
         committed: digest of what decoys commit to; of nothing where there are none.
-        diagnostics: what supplied probabilities seem to have wrong.
         unread_labels: number of bad records whose label alone cannot be read (`Players`).
         unread_units: candidates of each privacy unit among training and holdout rows with
             unreadable labels, which play in public alone; None where each record is its own unit.
-        holdout: sketch of the holdout rows, by which nights know whether it comes again.
-        hashed: how files store the column whose hash divides the records; of no rule, none.
-        weights: of sampled rows; of none where no column of weights says what training kept.
-        table_training_rows: training rows of the table, whatever their labels and persons are.
+        looks: what looks counted (`workers.looks.listed.LOOKS`).
         student: what the student was taught with; None of parts, and where there is none.
         draw: of how many rows lots chose those that played; likewise.
     """
@@ -231,16 +222,10 @@ class PartialResult:
     content: ContentDigest
     proxy_fits: tuple[LabelFit, LabelFit] = (LabelFit(), LabelFit())
     units: tuple[UnitChoices, UnitChoices] | None = None
-    copies: NearCopies = field(default_factory=NearCopies.none)
-    alike: RowsAlike = field(default_factory=RowsAlike.none)
     committed: ContentDigest = field(default_factory=ContentDigest)
-    diagnostics: ScoreDiagnostics = field(default_factory=ScoreDiagnostics)
     unread_labels: int = 0
     unread_units: tuple[UnitChoices, UnitChoices] | None = None
-    holdout: HoldoutSketch = field(default_factory=HoldoutSketch.zero)
-    hashed: frozenset[str] = frozenset()
-    table_training_rows: int = 0
-    weights: SamplingWeights = field(default_factory=SamplingWeights)
+    looks: Looks = field(default_factory=dict)
     student: Taught | None = None
     draw: RowDraw | None = None
 
@@ -283,17 +268,15 @@ class PartialResult:
             self.content + other.content,
             (self.proxy_fits[0] + other.proxy_fits[0], self.proxy_fits[1] + other.proxy_fits[1]),
             add_units(self.units, other.units),
-            self.copies + other.copies,
-            self.alike + other.alike,
             self.committed + other.committed,
-            self.diagnostics + other.diagnostics,
             self.unread_labels + other.unread_labels,
             add_units(self.unread_units, other.unread_units),
-            self.holdout + other.holdout,
-            self.hashed | other.hashed,
-            self.table_training_rows + other.table_training_rows,
-            self.weights + other.weights,
+            added(self.looks, other.looks),
         )
+
+    def findings(self, source: Source, plan: Plan) -> Findings:
+        """Return what looks counted, to be read once all is added."""
+        return Findings(source, plan, self.looks, self.bad.total)
 
     def training_rows(self, played: int) -> int:
         """Return the day's training rows, of which so many played."""

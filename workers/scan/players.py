@@ -3,54 +3,21 @@
 One rule for both arms: what training did to its rows before it took them is done to the holdout.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from privcore.attacks import folds_of, stream_key
 from privcore.attacks.hashing import record_streams
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.bad_records import BadRecords
 from workers.labels.batches import with_missing
 from workers.labels.columns import Batch
 from workers.labels.parquet import Footer
 from workers.lake.manifest import class_word
+from workers.looks.look import Players
 from workers.scan.partial_results import Game, LabelPass
-from workers.scan.sampling_weights import SamplingWeights
 from workers.sources.scores.score_columns import read_numbers
 
 _UNIFORM = 2.0**-53
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Players:
-    """The rows of a batch that play.
-
-    Attributes:
-        labels: shape (rows of the batch,), class indices, -1 where there is none.
-        training: shape (training rows,), their places in the batch.
-        holdout: shape (holdout rows,).
-        held: shape (rows that were held out,), whatever their labels are and sampling would do.
-        people: shape (rows of the batch,), whose each row is; None where rows play.
-        excluded: rows with a label that are in neither arm.
-        bad: records that could not take part.
-        unread: places of training and of holdout rows that play in public alone, since their label
-            cannot be read; empty where nothing is published.
-        unread_labels: number of rows that are bad for their label alone, in whatever arm.
-        weights: of the rows of both arms, where a column of weights says what training kept.
-    """
-
-    labels: NDArray[np.int64]
-    training: NDArray[np.int64]
-    holdout: NDArray[np.int64]
-    held: NDArray[np.int64]
-    people: NDArray[np.str_] | None
-    excluded: int
-    bad: BadRecords
-    unread: tuple[NDArray[np.int64], NDArray[np.int64]]
-    unread_labels: int
-    weights: SamplingWeights
 
 
 def check_columns(shared: LabelPass, game: Game, footer: Footer, path: str) -> None:
@@ -104,13 +71,10 @@ def players(game: Game, batch: Batch) -> Players:
             arm & (lots < share)
             for arm, share in zip((train, holdout), game.draw.shares, strict=True)
         )
-    weights = SamplingWeights()
+    rates, unsampled = None, int(np.count_nonzero(holdout & known))
     if plan.sampling is not None:
-        rates, before = _rates(game, batch, labels), int(np.count_nonzero(holdout & known))
+        rates = _rates(game, batch, labels)
         holdout = holdout & _drawn(game, batch, rates)
-        if plan.sampling.weight is not None:
-            kept = int(np.count_nonzero(holdout & known))
-            weights = SamplingWeights.of(1.0 / rates[train & known], held=before, kept=kept)
     return Players(
         labels,
         np.flatnonzero(train & known),
@@ -121,7 +85,8 @@ def players(game: Game, batch: Batch) -> Players:
         bad,
         (np.flatnonzero(train & unread), np.flatnonzero(holdout & unread)),
         int(np.count_nonzero(unread)),
-        weights,
+        rates,
+        unsampled,
     )
 
 

@@ -18,6 +18,7 @@ from workers.exceptions import NotEvaluableError
 from workers.executors import Executor
 from workers.labels.columns import Batch
 from workers.labels.parquet import Footer, read_footer, read_row_group
+from workers.looks.look import Players
 from workers.scan.fitted_student import (
     MOST_RECORDS,
     FittedStudent,
@@ -28,7 +29,7 @@ from workers.scan.fitted_student import (
     read_context,
 )
 from workers.scan.partial_results import Game, LabelPass
-from workers.scan.players import Players, check_columns, players, row_folds, row_streams
+from workers.scan.players import check_columns, players, row_folds, row_streams
 from workers.sources.source import SharedScores
 
 _FILES = 32

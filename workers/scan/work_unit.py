@@ -10,17 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
-from privcore.attacks import (
-    HoldoutSketch,
-    OddsTally,
-    decoy_tally,
-    fidelity,
-    hashed_numbers,
-    hashed_words,
-)
+from privcore.attacks import OddsTally, decoy_tally, fidelity
 from workers.exceptions import NotEvaluableError, refusing_probabilities
 from workers.labels.columns import SPLIT, Batch
 from workers.labels.content_digest import ContentDigest
@@ -32,8 +23,8 @@ from workers.labels.parquet import (
     read_row_group,
 )
 from workers.labels.shards import Piece, WorkUnit, work_unit_name
-from workers.lake.manifest import Feature
-from workers.scan.near_copies import NearCopies, is_inspected, near_copies
+from workers.looks.listed import look_at
+from workers.looks.look import Opened, Players, Seen, is_inspected
 from workers.scan.partial_results import (
     Game,
     LabelPass,
@@ -44,9 +35,7 @@ from workers.scan.partial_results import (
     of_one_day,
 )
 from workers.scan.played_arms import persons_of, play_arm, scored_batch, unread_odds_of
-from workers.scan.players import Players, check_columns, players
-from workers.scan.rows_alike import Looked, RowsAlike, columns_to_look_at, rows_alike
-from workers.scan.score_diagnostics import diagnose
+from workers.scan.players import check_columns, players
 from workers.sources.source import SharedScores, Source
 
 
@@ -215,7 +204,7 @@ def _scan_batches(
     results = {number: PartialResult.zero(shared.games[number]) for number in numbers}
     failed: dict[int, PartialResult] = {}
     start = 0
-    looked = _looked(shared, group, file, columns, meter)
+    opened = Opened(shared.lake, group, columns, is_inspected(shared.partition, file))
     # Spelled out, every row would say "train" or "holdout" anew.
     batches = group.batches(columns, rows=most, encoded={SPLIT})
     while True:
@@ -232,26 +221,15 @@ def _scan_batches(
             try:
                 with scores.stage("decode"):
                     playing = players(game, batch)
-                    asked = _asked(game, batch, scores, playing, looked)
+                    asked = _asked(game, batch, scores, playing, opened)
                 result = _scan_batch(shared, game, batch, asked, playing)
                 result = _with_unread(result, shared, game, batch, asked, playing)
                 with scores.stage("look"):
-                    copies = _copies(shared, game, batch)
-                    alike = _alike(game, batch, asked, looked)
-                    held = sketched_rows(game.source, batch, playing.held)
+                    seen = Seen(game.source, game.plan, batch, asked, playing, opened)
+                    looks = look_at(seen)
                 decoys = _decoys(game.source, batch, scores)
-                result = dataclasses.replace(
-                    result,
-                    copies=copies,
-                    alike=alike,
-                    holdout=held,
-                    hashed=frozenset(filter(None, [game.source.hashed_kind(batch)])),
-                    table_training_rows=int(np.count_nonzero(game.source.arms(batch)[0])),
-                    weights=playing.weights,
-                    tallies=dataclasses.replace(result.tallies, decoys=decoys),
-                    diagnostics=diagnose(game.source, batch, scores),
-                )
-                results[number] += result
+                tallies = dataclasses.replace(result.tallies, decoys=decoys)
+                results[number] += dataclasses.replace(result, tallies=tallies, looks=looks)
             except NotEvaluableError as error:
                 rows = group.footer.groups[group.index].rows
                 failed[number] = all_bad(game, (file, group.index, 0), rows, error)
@@ -260,13 +238,13 @@ def _scan_batches(
 
 
 def _asked(
-    game: Game, batch: Batch, scores: SharedScores, playing: Players, looked: Looked
+    game: Game, batch: Batch, scores: SharedScores, playing: Players, opened: Opened
 ) -> SharedScores:
     """Return the scores of the rows that lots chose, and of those that are looked at."""
     if game.draw is None:
         return scores
     asked = np.zeros(batch.table.num_rows, dtype=np.bool_)
-    asked[: max(0, looked.rows - batch.place[2])] = True
+    asked[: max(0, opened.first_rows - batch.place[2])] = True
     for rows in (playing.training, playing.holdout, *playing.unread):
         asked[rows] = True
     return SharedScores(scores.stage, asked=asked)
@@ -354,30 +332,6 @@ def _with_unread(
     return dataclasses.replace(result, tallies=tallies)
 
 
-def _copies(shared: LabelPass, game: Game, batch: Batch) -> NearCopies:
-    if not is_inspected(shared.partition, batch.place[0]):
-        return NearCopies.none()
-    return near_copies(batch, game.source, game.plan.privacy_unit)
-
-
-def _looked(
-    shared: LabelPass, group: RowGroup, file: str, columns: tuple[str, ...], meter: Meter
-) -> Looked:
-    """Return the columns of some files that may name persons, also those that no model takes."""
-    by_row = any(game.plan.privacy_unit is None for game in shared.games)
-    if not by_row or not is_inspected(shared.partition, file):
-        return Looked()
-    with meter.stage("look"):
-        return columns_to_look_at(shared.lake, group.path, group.footer, group.index, columns)
-
-
-def _alike(game: Game, batch: Batch, scores: SharedScores, looked: Looked) -> RowsAlike:
-    """Return which rows belong together; where privacy units play, nothing rests on it."""
-    if game.plan.privacy_unit is not None:
-        return RowsAlike.none()
-    return rows_alike(batch, game.source, scores, looked)
-
-
 def _decoys(source: Source, batch: Batch, scores: SharedScores) -> OddsTally | None:
     """Return the tally of the batch's decoys; None where training was given none."""
     others = source.others(batch)
@@ -393,37 +347,3 @@ def _decoys(source: Source, batch: Batch, scores: SharedScores) -> OddsTally | N
 
 def _with_content(result: PartialResult, content: ContentDigest) -> PartialResult:
     return dataclasses.replace(result, content=result.content + content)
-
-
-def sketched_rows(source: Source, batch: Batch, rows: NDArray[np.int64]) -> HoldoutSketch:
-    """Return the sketch of some of a batch's rows by what tells them apart on any night.
-
-    No label is read, and none decides which rows are in it (`Players.held`). A model's predictions
-    are not in it either, since they change from night to night. Numbers are of 32 bits, as models
-    take them.
-
-    It is of no rows where the source has no column that tells rows apart, or one that cannot be
-    read; and beside decoys, which are compared with no holdout: their coin is a new one every
-    night, so those nights are independent.
-    """
-    columns = source.recognised_by(batch) if source.decoys is None else ()
-    if not (columns and rows.size):
-        return HoldoutSketch.zero()
-    if not source.context:  # nothing else reads these columns, so other rows are not converted
-        names = list(dict.fromkeys(column.name for column in columns))
-        batch = Batch(batch.table.select(names).take(rows), batch.path, batch.place)
-        rows = np.arange(rows.size)
-    try:
-        return HoldoutSketch.of([_hashed(batch, column, rows) for column in columns])
-    except NotEvaluableError:  # the models do without it, or refuse it in their own words
-        return HoldoutSketch.zero()
-
-
-def _hashed(batch: Batch, column: Feature, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    values = batch.feature(column)  # as the student reads it: converted once
-    if column.kind == "numeric":
-        return hashed_numbers(values.to_numpy()[rows].astype(np.float64), column.name)
-    words = values.gather(rows).rechunk().to_arrow().cast(pa.large_string())
-    _, borders, letters = words.buffers()
-    placed = np.frombuffer(borders, dtype=np.int64)[words.offset :][: len(words) + 1]
-    return hashed_words(np.frombuffer(letters or b"", dtype=np.uint8), placed, column.name)

@@ -24,7 +24,7 @@ from workers.labels.columns import Batch
 from workers.lake.checkpoints import write_checkpoint
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, OutputCorrection
-from workers.scan.near_copies import near_copies
+from workers.looks.near_copies import near_copies
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 
 
@@ -47,14 +47,14 @@ def test_decoys_that_are_held_out_are_refused(held: str, refused: bool) -> None:
 @pytest.mark.parametrize("secret", [Secret.LABEL, Secret.ATTRIBUTE])
 def test_no_models_are_called_one_for_an_attribute_that_both_ignore(secret: Secret) -> None:
     """Honest models that do not look at it were said to be one file, saved anew."""
-    nothing = SimpleNamespace(sentence=lambda: "", remarks=lambda *_: (), summary=lambda _: "")
     sums = np.ones((2, 3))
     fidelity = SimpleNamespace(
         records=9, log_loss=sums, right=sums, predictions=sums, predicted=sums
     )
     result = SimpleNamespace(
-        **dict.fromkeys(("bad", "copies", "alike", "weights", "diagnostics"), nothing),
         **dict.fromkeys(("draw", "units", "student")),
+        bad=SimpleNamespace(summary=lambda _: ""),
+        findings=lambda *_: SimpleNamespace(looks={}),
         fidelity=fidelity,
         excluded_records=0,
         training_rows=lambda _: 9,

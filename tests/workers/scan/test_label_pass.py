@@ -90,7 +90,7 @@ def test_only_a_files_first_rows_are_looked_at(
     lake: Lake, reads: Counter[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two row groups of 128 rows hold the first 200 rows."""
-    monkeypatch.setattr("workers.scan.rows_alike._ROWS", 200)
+    monkeypatch.setattr("workers.looks.look.FIRST_ROWS", 200)
     audited(lake)
     metadata = pq.read_metadata(label_path(lake, "flights"))
     beside = [

@@ -11,6 +11,8 @@ from privcore.attacks import SliceTallies, Tallies, UnitChoices
 from privcore.lower_bounds import Secret
 from tests.support.lake import DAY, PLAN
 from workers.exceptions import NotEvaluableError, Reason
+from workers.looks.look import Findings
+from workers.looks.training_rows import TrainingRows
 from workers.plan import TrainingSampling
 from workers.scan import partial_results
 from workers.scan.partial_results import (
@@ -61,16 +63,17 @@ def filled(unit: int) -> PartialResult:
         parts[field.name] = unit * place
     for name in ("scores", "proxy_fits", "units", "unread_units"):
         parts[name] = (parts[name], 100 * parts[name])
-    slices, hashed = (Values(range(unit)), Values(range(2 * unit))), frozenset({str(unit)})
+    slices = (Values(range(unit)), Values(range(2 * unit)))
+    looks = {TrainingRows: TrainingRows(unit)}
     return PartialResult(
-        **parts | {"slices": slices, "hashed": hashed, "student": None, "draw": None}
+        **parts | {"slices": slices, "looks": looks, "student": None, "draw": None}
     )
 
 
 def added(one: Any, other: Any) -> Any:
     if isinstance(one, tuple):
         return tuple(a + b for a, b in zip(one, other, strict=True))
-    return one | other if isinstance(one, frozenset) else one + other
+    return {name: one[name] + other[name] for name in one} if isinstance(one, dict) else one + other
 
 
 def test_every_field_is_the_sum_of_both() -> None:
@@ -174,6 +177,15 @@ def test_of_drawn_rows_all_training_rows_are_counted() -> None:
     part = filled(1)
     assert part.training_rows(5) == 5
     assert dataclasses.replace(part, draw=RowDraw(70, 9)).training_rows(5) == 70
+
+
+def test_what_looks_counted_is_read_with_all_that_is_bad() -> None:
+    asked = game()
+    bad = all_bad(asked, ("part", 1, 0), 40, NotEvaluableError(Reason.TOO_LARGE, "No."))
+    part = dataclasses.replace(bad, looks={TrainingRows: TrainingRows(7)})
+    found = (part + part).findings(asked.source, PLAN)
+    looks: Any = {TrainingRows: TrainingRows(14)}
+    assert found == Findings(asked.source, PLAN, looks, 80)
 
 
 def test_in_public_unreadable_labels_are_counted_as_records() -> None:

@@ -4,9 +4,7 @@
 or one with some noise, is looked for in the rows and said in the record.
 """
 
-import bisect
 import contextlib
-import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,15 +16,14 @@ from numpy.typing import NDArray
 from privcore.attacks import NEARLY, separation
 from workers.exceptions import NotEvaluableError
 from workers.labels.columns import SPLIT, Batch
-from workers.labels.shards import Partition
 from workers.lake.manifest import Feature
+from workers.looks.look import Findings, Look, Seen
+from workers.remark import Remark, RemarkKind, remarked
 from workers.sources.source import Source
 
 _ROWS = 4096
 _LOOKED_AT = 1024
 """Number of a file's first rows, at equal distances: their order may hide one kind."""
-_FILES = 8
-"""The most files, at equal distances: a look costs as much as some 30,000 rows."""
 _LEAST = 50
 """Rows of each kind, without which nothing is said of labels."""
 _FEW = 10
@@ -39,7 +36,7 @@ _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class NearCopies:
+class NearCopies(Look):
     """Counts of the files in which a feature all but gave a column away; they add.
 
     Attributes:
@@ -51,21 +48,23 @@ class NearCopies:
     found: Counter[tuple[str, str]]
 
     @classmethod
-    def none(cls) -> "NearCopies":
-        """Return that nothing was looked at, the identity of addition."""
-        return cls(Counter(), Counter())
-
-    def __add__(self, other: "NearCopies") -> "NearCopies":
-        """Return what was found in both."""
-        return NearCopies(self.judged + other.judged, self.found + other.found)
+    def see(cls, seen: Seen) -> "NearCopies | None":
+        """Return what the rows that begin an inspected file say."""
+        if not seen.opened.inspected or seen.batch.place[1:] != (0, 0):
+            return None
+        return near_copies(seen.batch, seen.source, seen.plan.privacy_unit)
 
     @property
     def tell_split(self) -> bool:
         """True if a feature tells which rows were held out."""
         return any(column == SPLIT for column, _ in self._told())
 
+    def remarks(self, found: Findings) -> tuple[Remark, ...]:
+        """Return what was found in most files that could be judged."""
+        return remarked(RemarkKind.FEATURE_COPIES, self.sentence())
+
     def sentence(self) -> str:
-        """Return what was found in most files that could be judged; empty where nothing was."""
+        """Return the same in words; empty where nothing was found."""
         told = self._told()
         if not told:
             return ""
@@ -85,13 +84,6 @@ class NearCopies:
         )
 
 
-def is_inspected(partition: Partition, file: str) -> bool:
-    """Return whether near copies are looked for in the first rows of a file."""
-    files = partition.files
-    place = bisect.bisect_left(files, file, key=lambda each: each.name)
-    return place % max(1, math.ceil(len(files) / _FILES)) == 0
-
-
 def near_copies(batch: Batch, source: Source, unit: str | None) -> NearCopies:
     """Return which features nearly copy the label, split, decoys or privacy unit in a file's start.
 
@@ -103,13 +95,10 @@ def near_copies(batch: Batch, source: Source, unit: str | None) -> NearCopies:
     the same text. A copy that is hidden better (by a function of several features) is not found.
 
     Args:
-        batch: consecutive rows; only those that begin a file are looked at (`is_inspected` says of
-            which).
+        batch: the rows that begin a file.
         source: whose features, or context, and label the batch holds.
         unit: the privacy unit's column, if there is one.
     """
-    if batch.place[1:] != (0, 0):
-        return NearCopies.none()
     batch = Batch(batch.table.slice(0, _ROWS), batch.path, batch.place)
     first = batch.table.num_rows
     rows = np.arange(0, first, max(1, first // _LOOKED_AT))

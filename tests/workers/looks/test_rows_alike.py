@@ -33,8 +33,8 @@ from tests.support.tiers import tiered
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
+from workers.looks.rows_alike import RowsAlike
 from workers.plan import Plan
-from workers.scan.rows_alike import RowsAlike
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.scores.supplied import SuppliedScores
 from workers.warehouse.schema import AuditRow
@@ -379,4 +379,5 @@ def test_what_was_found_adds() -> None:
     assert both.columns == {"a": one + two, "b": None, "c": one}
     assert both.near == (one + two, two + two, three + one)
     assert both == right + left
-    assert left + RowsAlike.none() == left == RowsAlike.none() + left
+    nothing = RowsAlike({}, ValueSketch.zero())
+    assert left + nothing == left == nothing + left

@@ -3,12 +3,14 @@
 A holdout row of a huge weight is left out, as if training had never kept one like it.
 """
 
-import dataclasses
 import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from workers.looks.look import Findings, Look, Seen
+from workers.remark import Remark, RemarkKind, remarked
 
 _MOST, _PARTS = 4096.0, 64
 """Largest weight that is told from larger ones, and parts of one: whole numbers add to the bit."""
@@ -17,7 +19,7 @@ _CERTAIN, _LEAST = 4.5, 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class SamplingWeights:
+class SamplingWeights(Look):
     """Counts of rows where training sampled by a column of weights; they add.
 
     Attributes:
@@ -35,15 +37,23 @@ class SamplingWeights:
     square: int = 0
 
     @classmethod
+    def see(cls, seen: Seen) -> "SamplingWeights | None":
+        """Return the counts of a batch; None where no column of weights says what was kept."""
+        sampling, playing = seen.plan.sampling, seen.playing
+        if sampling is None or sampling.weight is None or playing.rates is None:
+            return None
+        weights = 1.0 / playing.rates[playing.training]
+        return cls.of(weights, held=playing.unsampled, kept=playing.holdout.size)
+
+    @classmethod
     def of(cls, weights: NDArray[np.float64], *, held: int, kept: int) -> "SamplingWeights":
         """Return the counts of rows, given the weights of the training rows."""
         parts = np.rint(np.minimum(weights, _MOST) * _PARTS).astype(np.int64)
         return cls(held, kept, parts.size, int(parts.sum()), int(np.dot(parts, parts)))
 
-    def __add__(self, other: "SamplingWeights") -> "SamplingWeights":
-        """Return the counts of both sets of rows."""
-        both = zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)
-        return SamplingWeights(*(one + another for one, another in both))
+    def remarks(self, found: Findings) -> tuple[Remark, ...]:
+        """Return that the arms' weights contradict each other, where they do."""
+        return remarked(RemarkKind.POWER_LOST, self.sentence())
 
     def sentence(self) -> str:
         """Return that the arms' weights contradict each other, or "".

@@ -1,14 +1,25 @@
 """Features that copy `split`, the label or the privacy unit, more or less: found and said."""
 
 import pathlib
+from collections import Counter
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
-from tests.support.lake import BINARY, DAY, EVE, FEATURES, label_rows, put_labels, put_model
+from tests.support.lake import (
+    BINARY,
+    DAY,
+    EVE,
+    FEATURES,
+    PLAN,
+    label_rows,
+    put_labels,
+    put_model,
+)
 from tests.support.score_tables import audited_scores, leaking_scores
 from tests.support.tiers import rest_slow
 from workers.audit.run import run_audit
@@ -17,11 +28,13 @@ from workers.labels.columns import Batch
 from workers.labels.shards import Partition
 from workers.lake.layout import LabelFile, Lake
 from workers.lake.manifest import Feature, LabelColumn
+from workers.looks.look import is_inspected
+from workers.looks.near_copies import NearCopies, near_copies
+from workers.looks.near_copies import _separates as separates
 from workers.plan import Plan
-from workers.scan.near_copies import NearCopies, is_inspected, near_copies
-from workers.scan.near_copies import _separates as separates
 
 ROWS = 800
+NOTHING = NearCopies(Counter(), Counter())
 
 
 def _copies() -> dict[str, pl.Expr]:
@@ -75,8 +88,8 @@ class Told:
         return batch.arms()
 
 
-def judged(rows: pl.DataFrame, place: tuple[int, int] = (0, 0), source: Any = Told()) -> NearCopies:
-    return near_copies(Batch(rows.to_arrow(), "x", ("x", *place)), source, None)
+def judged(rows: pl.DataFrame, source: Any = Told()) -> NearCopies:
+    return near_copies(Batch(rows.to_arrow(), "x", ("x", 0, 0)), source, None)
 
 
 @pytest.mark.parametrize(("files", "looked"), [(1, 1), (8, 8), (9, 5), (40, 8), (20_000, 8)])
@@ -92,7 +105,7 @@ def test_of_many_files_some_are_looked_at_from_the_first_on(files: int, looked: 
 @pytest.mark.slow
 def test_features_that_know_nothing_are_never_named() -> None:
     told = Told((*FEATURES, Feature(name="rare", kind="numeric")))
-    found = NearCopies.none()
+    found = NOTHING
     for seed in range(200):
         rows = label_rows(260, seed=seed, holdout=0.25)
         rows = rows.with_columns(rare=pl.col("hour") == 3)
@@ -106,17 +119,20 @@ def test_only_the_begin_of_a_file_with_enough_of_each_kind_is_judged() -> None:
     rows = label_rows(260, seed=1).with_columns(delay=(pl.col("split") == "train").cast(pl.Float64))
 
     assert judged(rows).found == {("delay", "split"): 1}
-    assert judged(rows, (1, 0)) == judged(rows, (0, 260)) == NearCopies.none()
+    for *place, inspected in ((1, 0, True), (0, 260, True), (0, 0, False)):
+        batch = Batch(rows.to_arrow(), "x", ("x", *place))
+        opened = SimpleNamespace(inspected=inspected)
+        seen: Any = SimpleNamespace(source=Told(), plan=PLAN, batch=batch, opened=opened)
+        assert NearCopies.see(seen) is None
     assert judged(rows.filter(pl.col("split") == "train")).judged == {"late": 1}
 
 
 def test_what_most_files_say_is_said() -> None:
-    told = NearCopies.none()
-    told.judged["split"], told.found["a", "split"], told.found["b", "split"] = 3, 2, 1
+    told = NearCopies(Counter(split=3), Counter({("a", "split"): 2, ("b", "split"): 1}))
     assert "'a' tells 'split'. Such" in told.sentence()
     assert "'b'" not in told.sentence()
     assert (told + told).sentence() == told.sentence()
-    assert NearCopies.none().sentence() == ""
+    assert NOTHING.sentence() == ""
 
 
 @pytest.mark.parametrize("held_out", [12, 32])

@@ -12,39 +12,46 @@ import contextlib
 import operator
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privcore.attacks import NEAR_DIGITS, ValueSketch, leading_digits, row_sums
-from workers.exceptions import NotEvaluableError
+from privcore.attacks import (
+    NEAR_DIGITS,
+    ValueSketch,
+    distinct_sentence,
+    leading_digits,
+    row_sums,
+)
+from privcore.lower_bounds import Secret
+from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import SPLIT, Batch
-from workers.labels.parquet import Footer, read_footer, read_row_group
-from workers.lake.layout import Lake
+from workers.labels.parquet import read_footer, read_row_group
+from workers.looks.look import Findings, Look, Opened, Seen
+from workers.looks.near_copies import NearCopies
 from workers.remark import Remark, RemarkKind, remarked
-from workers.sources.source import SharedScores, Source
+from workers.sources.source import Source
 
-_ROWS = 1 << 16
-"""The rows of a file that are looked at."""
-_ROW_GROUPS = 16
-"""The row groups in which these may lie: each costs a request."""
 _FEW = 4096
 """The rows after which most columns are known to cross the arms."""
 _COLUMNS = 24
 """The columns that are looked at."""
 _COLUMN_BYTES, _BYTES = 1 << 23, 1 << 25
 """The most bytes of one column, and of all columns together, that are looked at in a file."""
+_COPIES = 0.5
+"""Share of rows that are copies, above which these are why a column's rows are in one arm."""
 _PERSON = re.compile(
     r"user|customer|client|person|member|account|patient|household|device", re.IGNORECASE
 )
 
 
 @dataclass(frozen=True, slots=True)
-class RowsAlike:
+class RowsAlike(Look):
     """Sketches of some files; they add.
 
     Attributes:
@@ -58,18 +65,110 @@ class RowsAlike:
     near: tuple[ValueSketch, ...] = (ValueSketch.zero(),) * len(NEAR_DIGITS)
 
     @classmethod
-    def none(cls) -> "RowsAlike":
-        """Return that nothing was looked at, the identity of addition."""
-        return cls({}, ValueSketch.zero())
+    def see(cls, seen: Seen) -> "RowsAlike | None":
+        """Return which rows of a file's start belong together; where persons play, none does."""
+        source, batch = seen.source, seen.batch
+        start, most = batch.place[2], seen.opened.first_rows - batch.place[2]
+        if seen.plan.privacy_unit is not None or most <= 0:
+            return None
+        labels = source.labels(batch)[0][:most]
+        train, holdout = (arm[:most] for arm in source.arms(batch))
+        played = np.flatnonzero(source.present(batch)[:most] & (train | holdout))
+        proxy = source.probabilities(batch, seen.scores)[1][played]
+        rows = row_sums(labels[played], train[played], proxy)
+        names = [feature.name for feature in source.features]
+        read = [batch.column(name)[played].rename(str(place)) for place, name in enumerate(names)]
+        # Without features, rows with the same answer of the earlier model are taken for the same.
+        # The target's would tell labels: of forests, rows with equal answers have equal labels.
+        read += [pl.Series(f"proxy {place}", values) for place, values in enumerate(proxy.T)]
+        twins = ValueSketch.of(pl.DataFrame(read).hash_rows().to_numpy(), rows)
+        looked = seen.opened.once(columns_to_look_at)
+        unread = pa.table({}) if looked.unread is None else looked.unread.slice(start, labels.size)
+        beside = Batch(unread, batch.path, batch.place)
+        columns = {}
+        for name in looked.names:
+            if name in {SPLIT, source.label.column}:
+                continue
+            part = beside if name in beside.table.column_names else batch
+            # No audit ends by a column that it does not need; the scan refuses one that it needs.
+            with contextlib.suppress(NotEvaluableError):
+                columns[name] = _column(part.column(name)[played], rows)
+        return cls(columns, twins, _near(batch, source, played, rows))
 
-    def __add__(self, other: "RowsAlike") -> "RowsAlike":
+    def __add__(self, other: Self) -> Self:
         """Return what was found in both."""
         columns = dict(self.columns)
         for name, sketch in other.columns.items():
             mine = columns.get(name, ValueSketch.zero())
             columns[name] = None if mine is None or sketch is None else mine + sketch
         near = tuple(map(operator.add, self.near, other.near))
-        return RowsAlike(columns, self.twins + other.twins, near)
+        return type(self)(columns, self.twins + other.twins, near)
+
+    def check(self, found: Findings) -> None:
+        """Refuse to compare single rows where rows that belong together lie in one arm.
+
+        Decoys need no comparison.
+
+        Raises:
+            NotEvaluableError: they do.
+        """
+        if found.source.decoys is None:
+            self._check_held_together(found)
+            self._check_made_distinct(found)
+
+    def _check_held_together(self, found: Findings) -> None:
+        """Refuse to compare single rows of values that were held out whole and are alike, or near.
+
+        The target then knows training rows by other rows of their value, and holdout rows by none:
+        an honest model would be accused. Without the comparison there is no figure.
+        """
+        column = self.held_together()
+        share = self.twins.repeated()
+        if column is not None and share > _COPIES:
+            raise NotEvaluableError(
+                Reason.HELD_OUT_TOGETHER,
+                f"Rows are logged twice: {share:.0%} of the rows that were looked at have the "
+                f"features and the label of another row, and all of one {column!r} are in one arm. "
+                f'Keep one row of each event, or set plan.privacy_unit to "{column}".',
+            )
+        if column is not None:
+            raise NotEvaluableError(
+                Reason.HELD_OUT_TOGETHER,
+                f"All rows of one value of {column!r} were held out together, or trained on "
+                "together, and their labels agree more than the earlier model expects. The model "
+                "knows training rows by other rows of their value, and holdout rows by none, so a "
+                "comparison of single rows would accuse it falsely. Set plan.privacy_unit to "
+                f'"{column}", and declare an epsilon for that unit; or hold out single rows at '
+                "random.",
+            )
+        copies = NearCopies.among(found.looks)
+        if copies is not None and copies.tell_split:
+            return  # rows of such a feature are never in both arms: its own sentence says so
+        near = self.near_held_together()
+        if near is not None:
+            crossing, expected = near
+            raise NotEvaluableError(
+                Reason.HELD_OUT_TOGETHER,
+                "Rows with nearly the same features were held out together, or trained on "
+                f"together: {crossing:,} groups of them have rows of both, and a holdout drawn row "
+                f"by row would give {expected:,.0f}. So persons, hours or places seem to have been "
+                "held out. The model may know training rows by others like them, and holdout rows "
+                "by none: a comparison of single rows could accuse it falsely. Hold out single "
+                "rows at random; or set plan.privacy_unit to the column of the persons, and "
+                "declare an epsilon for them.",
+            )
+
+    def _check_made_distinct(self, found: Findings) -> None:
+        """Refuse arms of which one has no equal rows, although both together have many.
+
+        Labels of equal rows then differ between the arms, whatever the target knows.
+        """
+        if found.plan.secret is not Secret.LABEL:
+            return
+        classes = len(found.source.label.classes)
+        expected = self.made_distinct(classes)
+        if expected is not None:
+            raise NotEvaluableError(Reason.ARMS_DIFFER, distinct_sentence(classes, expected))
 
     def divided_whole(self) -> bool:
         """Return whether a column's values, or near copies, never cross; no label is read."""
@@ -106,7 +205,7 @@ class RowsAlike:
         found = (each.near_held_together() for each in self.near)
         return next((one for one in found if one is not None), None)
 
-    def remarks(self) -> tuple[Remark, ...]:
+    def remarks(self, found: Findings) -> tuple[Remark, ...]:
         """Return that rows were logged twice or divided as pairs, where it looks so."""
         return (
             *remarked(RemarkKind.ROWS_REPEATED, self._twins_sentence()),
@@ -142,79 +241,42 @@ class RowsAlike:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """The columns of a file that are looked at, whichever models share the pass.
+    """The columns of a row group that are looked at, whichever models share the pass.
 
     Attributes:
         names: of all of them.
-        rows: how many of the row group's first rows are looked at.
-        unread: these rows of those columns that no model takes; None where there are none.
+        unread: the first rows of those columns that no model takes; None where there are none.
     """
 
     names: tuple[str, ...] = ()
-    rows: int = 0
     unread: pa.Table | None = None
 
 
-def rows_alike(batch: Batch, source: Source, scores: SharedScores, looked: Looked) -> RowsAlike:
-    """Return which rows of a file's start belong together."""
-    start, most = batch.place[2], looked.rows - batch.place[2]
-    if most <= 0:
-        return RowsAlike.none()
-    labels = source.labels(batch)[0][:most]
-    train, holdout = (arm[:most] for arm in source.arms(batch))
-    played = np.flatnonzero(source.present(batch)[:most] & (train | holdout))
-    proxy = source.probabilities(batch, scores)[1][played]
-    rows = row_sums(labels[played], train[played], proxy)
-    names = [feature.name for feature in source.features]
-    seen = [batch.column(name)[played].rename(str(place)) for place, name in enumerate(names)]
-    # Without features, rows with the same answer of the earlier model are taken for the same. The
-    # target's would tell labels: of forests, rows with equal answers have equal labels.
-    seen += [pl.Series(f"proxy {place}", values) for place, values in enumerate(proxy.T)]
-    twins = ValueSketch.of(pl.DataFrame(seen).hash_rows().to_numpy(), rows)
-    unread = pa.table({}) if looked.unread is None else looked.unread.slice(start, labels.size)
-    beside = Batch(unread, batch.path, batch.place)
-    columns = {}
-    for name in looked.names:
-        if name in {SPLIT, source.label.column}:
-            continue
-        part = beside if name in beside.table.column_names else batch
-        # No audit ends by a column that it does not need; one that it needs is refused by the scan.
-        with contextlib.suppress(NotEvaluableError):
-            columns[name] = _column(part.column(name)[played], rows)
-    return RowsAlike(columns, twins, _near(batch, source, played, rows))
+def columns_to_look_at(opened: Opened) -> Looked:
+    """Return which columns of text or integers of a row group are looked at.
 
-
-def columns_to_look_at(
-    lake: Lake, path: str, footer: Footer, index: int, read: Collection[str]
-) -> Looked:
-    """Return which columns of text or integers of a row group are looked at, and how far.
-
-    Rows that begin a file are looked at, in some row groups. Columns that may name persons come
-    first. A column that cannot be read is left out: no audit depends on a column that it does not
-    need.
+    Columns that may name persons come first. A column that cannot be read is left out: no audit
+    depends on a column that it does not need.
     """
-    before, own = sum(group.rows for group in footer.groups[:index]), footer.groups[index].rows
-    rows = min(own, _ROWS - before)
-    if index >= _ROW_GROUPS or rows <= 0:
-        return Looked()
+    footer, path, index = opened.group.footer, opened.group.path, opened.group.index
     fields = [field for field in footer.schema() if _names_values(field.type)]
     times = Counter(footer.names)
     names = [field.name for field in fields if times[field.name] == 1]
     names = sorted(names, key=lambda name: not _PERSON.search(name))[:_COLUMNS]
-    there = tuple(name for name in names if name in read)
+    there = tuple(name for name in names if name in opened.read)
     try:
-        asked = read_footer(lake, path, names, listed=footer.listed)
+        asked = read_footer(opened.lake, path, names, listed=footer.listed)
         sizes = dict.fromkeys(names, 0)
         for chunk in asked.groups[index].chunks:
             sizes[chunk.column] += chunk.size
         chosen = tuple(_affordable(sizes))
-        there = tuple(name for name in chosen if name in read)
-        more = [name for name in chosen if name not in read]
-        group = read_row_group(lake, path, asked, index, more)
-        unread = next(group.batches(more, rows=rows), None) if more else None
+        there = tuple(name for name in chosen if name in opened.read)
+        more = [name for name in chosen if name not in opened.read]
+        group = read_row_group(opened.lake, path, asked, index, more)
+        unread = next(group.batches(more, rows=opened.first_rows), None) if more else None
     except NotEvaluableError:
-        return Looked(there, rows)
-    return Looked(chosen if unread is not None else there, rows, unread)
+        return Looked(there)
+    return Looked(chosen if unread is not None else there, unread)
 
 
 def _affordable(sizes: dict[str, int]) -> Iterator[str]:
@@ -243,7 +305,7 @@ def _near(
     except NotEvaluableError:  # the scan refuses what it needs
         columns = []
     if not columns:
-        return RowsAlike.none().near
+        return (ValueSketch.zero(),) * len(NEAR_DIGITS)
     numeric = {each.name for each in features if each.kind == "numeric"}
     words = [column for column in columns if column.name not in numeric]
     numbers = {

@@ -1,13 +1,11 @@
 """Traces of mistakes in supplied probabilities: seen where they are, and not in honest models."""
 
 import pathlib
-from collections import Counter
 
 import polars as pl
 import pytest
 
 from tests.workers.sources.scores.test_supplied import audit, put_folder, scored, tables, three
-from workers.scan.score_diagnostics import ScoreDiagnostics
 
 
 def reason(place: pathlib.Path, frame: pl.DataFrame, **changes: object) -> str:
@@ -54,9 +52,3 @@ def test_a_holdout_without_features_is_untested_and_no_doubt(tmp_path: pathlib.P
     known = 1.0 / (1.0 + (-2.5 * (2 * pl.col("clicked") - 1)).exp())
     row = audit(tables(put_folder(tmp_path / "scores", scored().with_columns(p_today=known)))).audit
     assert "holdout_suspect" not in row.remarks
-
-
-def test_what_was_seen_adds() -> None:
-    first = ScoreDiagnostics(1, Counter({("target", (1, 0)): 1}))
-    full = first + ScoreDiagnostics(2) + first
-    assert full == ScoreDiagnostics(4, Counter({("target", (1, 0)): 2}))

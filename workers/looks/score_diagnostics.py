@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcore.attacks.known_labels import better_order, exchanged_words
-from workers.labels.columns import Batch
+from workers.looks.look import Findings, Look, Seen
 from workers.remark import Remark, RemarkKind, remarked
 from workers.sources.scores.supplied import ScoreSource
-from workers.sources.source import SharedScores, Source
 
 _LOOKED_AT = 4096
 """Rows of a row group that are looked at, at equal distances."""
@@ -24,7 +23,7 @@ _LEAST = 100
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreDiagnostics:
+class ScoreDiagnostics(Look):
     """Signs of faults in a table's probabilities; they add as a tally does.
 
     Attributes:
@@ -35,11 +34,27 @@ class ScoreDiagnostics:
     looked: int = 0
     orders: Counter[tuple[str, tuple[int, ...]]] = field(default_factory=Counter)
 
-    def __add__(self, other: "ScoreDiagnostics") -> "ScoreDiagnostics":
-        """Return what was seen in both."""
-        return ScoreDiagnostics(self.looked + other.looked, self.orders + other.orders)
+    @classmethod
+    def see(cls, seen: Seen) -> "ScoreDiagnostics | None":
+        """Return what some rows of a row group say of a score table's probabilities.
 
-    def remarks(self, source: Source) -> tuple[Remark, ...]:
+        Where they are of models, nothing is looked at, nor behind a row group's first batch.
+        """
+        source, batch = seen.source, seen.batch
+        if not isinstance(source, ScoreSource) or batch.place[2] != 0:
+            return None
+        read, (training, control) = source.labels(batch)[0], source.arms(batch)
+        scored = source.probabilities(batch, seen.scores)
+        chosen = _some(batch.table.num_rows)
+        labels = read[chosen]
+        played = (labels >= 0) & (training | control)[chosen]
+        if np.count_nonzero(played) < _LEAST:
+            return None
+        found = (better_order(model[chosen][played], labels[played]) for model in scored)
+        roles = zip(("target", "proxy"), found, strict=True)
+        return cls(1, Counter({(role, order): 1 for role, order in roles if order is not None}))
+
+    def remarks(self, found: Findings) -> tuple[Remark, ...]:
         """Return what was seen in most row groups."""
         told: list[Remark] = []
         roles: dict[tuple[int, ...], list[str]] = {}
@@ -47,34 +62,10 @@ class ScoreDiagnostics:
             if 2 * groups > self.looked:
                 roles.setdefault(order, []).append(f"{role}'s")
         for order, whose in roles.items():
-            known = [str(source.label.classes[place]) for place in order]
+            known = [str(found.source.label.classes[place]) for place in order]
             sentence = f"{exchanged_words(whose, known)}see scores.classes."
             told += remarked(RemarkKind.CLASSES_EXCHANGED, sentence)
         return tuple(told)
-
-
-def diagnose(source: Source, batch: Batch, shared: SharedScores) -> ScoreDiagnostics:
-    """Return what some rows of a row group say of a score table's probabilities.
-
-    Args:
-        source: whose probabilities the batch holds. Where it is one of models, nothing is
-            looked at.
-        batch: consecutive rows; only those that begin a row group are looked at.
-        shared: what was computed of them already.
-    """
-    if not isinstance(source, ScoreSource) or batch.place[2] != 0:
-        return ScoreDiagnostics()
-    read, (training, control) = source.labels(batch)[0], source.arms(batch)
-    scored = source.probabilities(batch, shared)
-    chosen = _some(batch.table.num_rows)
-    labels = read[chosen]
-    played = (labels >= 0) & (training | control)[chosen]
-    if np.count_nonzero(played) < _LEAST:
-        return ScoreDiagnostics()
-    found = (better_order(model[chosen][played], labels[played]) for model in scored)
-    roles = zip(("target", "proxy"), found, strict=True)
-    orders = Counter({(role, order): 1 for role, order in roles if order is not None})
-    return ScoreDiagnostics(1, orders)
 
 
 def _some(rows: int) -> NDArray[np.int64]:

@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.lake import PLAN
 from tests.support.score_tables import audited_scores, predictions
+from workers.looks.sampling_weights import SamplingWeights
 from workers.plan import TrainingSampling
-from workers.scan.sampling_weights import SamplingWeights
 
 
 def test_counts_add_to_the_bit_in_any_order() -> None:

@@ -1,0 +1,1 @@
+"""What a pass looks at beside the game: one file for each look, and one list of them."""
