@@ -123,7 +123,7 @@ def test_a_class_that_was_absent_on_one_day_is_no_reason_to_refuse(
     some = ("early", "late")
     trained(lake, day, list(some), tuple(THREE.classes) if listed == "all" else some)
     row = audit(lake)
-    assert (row.status, row.reason_code) == ("evaluated", None), row.reason
+    assert (row.status, row.reason_code) == ("evaluated", "nothing_declared"), row.reason
     assert row.records == (frame_of(lake)["split"] == "train").sum()
 
 
