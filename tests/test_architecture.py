@@ -447,7 +447,7 @@ def test_no_file_names_a_package_index() -> None:
 # A commit that raises one says why.
 MOST_LINES = {
     "flows": 850,
-    "flows/commands": 4_540,
+    "flows/commands": 4_550,
     "flows/learn": 700,
     "flows/next_steps": 450,
     "flows/notify": 1_300,
