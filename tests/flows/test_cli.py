@@ -158,24 +158,24 @@ def test_show_prints_each_models_latest_audit_and_all_every_current_record(
 
     latest = json.loads(privaudit("show", "--json").out)
     assert [(row["model"], row["day"], row["status"]) for row in latest] == [
-        ("late", str(EVE), "evaluated"),
         ("good", str(DAY), "evaluated"),
+        ("late", str(EVE), "evaluated"),
         ("other", str(DAY), "evaluated"),
     ]
     (counted,) = json.loads(privaudit("sql", "select count(*) as n from audits", "--json").out)
     assert counted["n"] == 6  # the rerun that failed is kept, and takes no verdict back
     every = json.loads(privaudit("show", "--all", "--json").out)
     assert [(row["model"], row["day"]) for row in every] == [
+        ("good", str(DAY)),
         ("good", str(EVE)),
         ("late", str(EVE)),
-        ("other", str(EVE)),
-        ("good", str(DAY)),
         ("other", str(DAY)),
+        ("other", str(EVE)),
     ]
     table = privaudit("show", "--all").out
     assert table.count(str(EVE)) == table.count(str(DAY)) + 1 == 3
     (one,) = json.loads(privaudit("show", "--model", "good", "--json").out)
-    assert one == latest[1]
+    assert one == latest[0]
     alone = json.loads(privaudit("show", "--model", "good", "--all", "--json").out)
     assert alone == [row for row in every if row["model"] == "good"]
     unknown = privaudit("show", "--model", "goof")
