@@ -53,9 +53,7 @@ def show(
         import polars as pl
 
         from flows.next_steps import with_next_steps
-        from flows.next_steps.gate_decision import CODES
         from flows.settings import load_settings
-        from privcore.lower_bounds.verdicts import Verdict
         from workers.warehouse.acknowledgements import with_acknowledgements
         from workers.warehouse.store import Warehouse
         from workers.warehouse.with_windows import with_windows
@@ -74,6 +72,9 @@ def show(
         audits = with_next_steps(audits)
     print_audits(audits, form)
     if exit_code:
+        from flows.next_steps.gate_decision import CODES  # numba takes long
+        from privcore.lower_bounds.verdicts import Verdict
+
         verdicts = {Verdict(word) for word in audits["verdict_together"]}
         worst = [word for word in Verdict if word in verdicts and CODES[word]]
         raise typer.Exit(CODES[worst[0]] if worst else 0)

@@ -2,11 +2,13 @@
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from privcore.lower_bounds.minimum import conclusive
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
-from workers.warehouse.standings import Standing
+
+if TYPE_CHECKING:  # numba takes long
+    from workers.warehouse.standings import Standing
 
 REACH = 28
 """Days for which a violation stands while no night refutes or resolves it."""
@@ -53,7 +55,7 @@ def open_violations(nights: Sequence[Mapping[str, Any]], refuted: Sequence[bool]
 
 def verdict_together(
     night: Mapping[str, Any],
-    standing: Standing,
+    standing: "Standing",
     *,
     open_violation: bool,
     ceiling: float | None,
@@ -89,7 +91,7 @@ def verdict_together(
     return Verdict.INCONCLUSIVE, _why_not(night, standing, code)
 
 
-def _why_not(night: Mapping[str, Any], standing: Standing, code: ReasonCode | None) -> ReasonCode:
+def _why_not(night: Mapping[str, Any], standing: "Standing", code: ReasonCode | None) -> ReasonCode:
     """Return why nights together are not conclusive, what mends it soonest first."""
     if standing.repeat:
         return ReasonCode.NIGHTS_REPEAT
@@ -102,7 +104,7 @@ def _why_not(night: Mapping[str, Any], standing: Standing, code: ReasonCode | No
     return ReasonCode.TOO_SMALL
 
 
-def nights_missing(standing: Standing) -> int | None:
+def nights_missing(standing: "Standing") -> int | None:
     """Return how many more nights like these are conclusive, within `SOON`; None where none are."""
     if standing.conclusive_after is None or standing.repeat:
         return None

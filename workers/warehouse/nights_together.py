@@ -50,10 +50,10 @@ def nights_together(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
 
 def derived(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
     """Return the same, derived from the nights' e-values."""
-    from workers.warehouse.night_windows import epsilon_windows  # noqa: PLC0415  # numba takes long
-
     if audits.is_empty():
         return without_rows(NightRow).select("audit_id", *_DERIVED)
+    from workers.warehouse.night_windows import epsilon_windows  # noqa: PLC0415  # numba takes long
+
     return epsilon_windows(warehouse, audits).select("audit_id", *_DERIVED)
 
 

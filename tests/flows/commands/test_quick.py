@@ -8,10 +8,11 @@ import sys
 import pytest
 
 from tests.support.lake import DAY, PLAN, write_settings
-from tests.support.warehouse import evaluated, put_rows
+from tests.support.warehouse import evaluated
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
+from workers.warehouse.nights_together import commit_nights
 from workers.warehouse.store import Warehouse
 
 HEAVY = ("ray._raylet", "prefect", "scipy.stats", "altair", "httpx._client", "numba", "pandas")
@@ -25,7 +26,7 @@ except SystemExit as end:
 print("LOADED", code, *[name for name in {HEAVY} if name in sys.modules], file=sys.stderr)
 """
 ASKED = {
-    "show": (["show"], {"numba"}),  # windows of nights are computed
+    "show": (["show"], set()),  # what nights say together is stored
     "sql": (["sql", "select count(*) from audits"], set()),
     "explain": (["explain", "--epsilon", "1"], {"numba"}),
     "verify": (["verify", "--stored"], {"scipy.stats", "numba", "pandas"}),
@@ -41,7 +42,7 @@ def test_a_look_loads_neither_ray_nor_prefect(
     asked: str,
 ) -> None:
     write_settings(tmp_path, ["good"])
-    put_rows(Warehouse(str(tmp_path / "warehouse")), [evaluated("good", DAY)])
+    commit_nights(Warehouse(str(tmp_path / "warehouse")), [evaluated("good", DAY)])
     arguments, allowed = ASKED[asked]
     assert loaded_by(arguments, tmp_path) <= allowed
 
