@@ -132,7 +132,7 @@ def test_the_hour(hour: pathlib.Path, environment: dict[str, str]) -> None:
     code, shown = on_a_terminal("privaudit show", hour, environment)
     assert code == 0
     lines = [line for line in shown.splitlines() if "2026-03-02" in line]
-    assert [line.split()[:3] for line in lines] == [["ads-ctr", "not_refuted", "2"]]
+    assert [line.split()[:3] for line in lines] == [["ads-ctr", "not_refuted", "2026-03-02"]]
     assert all(len(line) <= COLUMNS for line in lines)
 
     mistyped = typed("privaudit run --model ads-crt --day 2026-03-02", hour, environment)
