@@ -6,6 +6,7 @@ power answers it for a leak that every label alike shows: nights with the rows o
 imagined (`privcore.lower_bounds.imagined`), and it is counted what their evidence would be.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -33,10 +34,6 @@ OFFSETS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
 _UNLUCKY = 0.8416212335729143
 """Standard deviations by which one of five normal numbers falls short."""
 _BETWEEN: NDArray[np.float64] = np.arange(0, 401) / 100.0
-_WEIGHTS: NDArray[np.float64] = np.stack(
-    [np.interp(_BETWEEN, OFFSETS, one) for one in np.eye(len(OFFSETS))]
-)
-"""Moments at `OFFSETS` times these are moments at `_BETWEEN`, linear between `OFFSETS`."""
 _STEP = 0.02
 _CLOSE = 1.05
 """Factor by which the answered size may exceed the least that suffices."""
@@ -206,9 +203,29 @@ def _log_mean_unlucky(
 
     From moments of shape (..., strategies, offsets) to (..., offsets between them).
     """
-    mean, variance = mean @ _WEIGHTS, variance @ _WEIGHTS
+    weights = _between()
+    mean, variance = mean @ weights, np.maximum(variance @ weights, 0.0)
     reached = logsumexp(mean - _UNLUCKY * np.sqrt(variance), axis=-2)
     return np.asarray(reached - math.log(mean.shape[-2]))
+
+
+@functools.cache
+def _between() -> NDArray[np.float64]:
+    """Return what moments at `OFFSETS` are multiplied by for those at `_BETWEEN`.
+
+    Each is read from a parabola through the two offsets beside it and the next: near the claim a
+    bet that follows the leak wins in proportion to its square, and others in proportion to it.
+    """
+    weights = np.zeros((len(OFFSETS), _BETWEEN.size))
+    for place in range(len(OFFSETS) - 1):
+        first = min(place, len(OFFSETS) - 3)
+        some = slice(first, first + 3)
+        here = (OFFSETS[place] <= _BETWEEN) & (OFFSETS[place + 1] >= _BETWEEN)
+        powers = np.vander(_BETWEEN[here] - OFFSETS[first], 3)
+        weights[some, here] = np.linalg.solve(
+            np.vander(np.array(OFFSETS[some]) - OFFSETS[first], 3).T, powers.T
+        )
+    return weights
 
 
 def _least_offset(leads: NDArray[np.float64]) -> float | None:

@@ -18,7 +18,17 @@ from privcore.lower_bounds import (
 from privcore.lower_bounds.matched import NIGHT_STRATEGIES
 from privcore.lower_bounds.power import OFFSETS, ImaginedNight
 from privcore.lower_bounds.stakes import EPSILONS, stakes_for
-from tests.leaking_worlds import binary, claimed, decoyed, read, refutes
+from tests.leaking_worlds import (
+    binary,
+    claimed,
+    decoyed,
+    grouped,
+    people,
+    read,
+    refutes,
+    several,
+    taught,
+)
 
 
 def power_at(world, claim, seed=0, leak=0.3, **options):
@@ -100,6 +110,29 @@ def test_nights_together_refute_what_they_see_and_seldom_less(world, claim, nigh
         found.append(np.mean([declarations_refuted([made[i] for i in row])[-1] for row in chosen]))
     assert found[0] >= 0.6
     assert found[1] <= 0.7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "world",
+    [
+        binary(3_000, 750, unknown=1.0),
+        several(2_000, 500, 4, unknown=0.7),
+        several(2_000, 500, 10),
+        taught(2_000, 500),
+        people(800, 200),
+        grouped(binary(877, 219), 3),
+        decoyed(300, 4),
+    ],
+)
+def test_what_a_night_is_said_to_see_is_seldom_too_small(world):
+    """Of 60 nights (seeds 0 to 59) at 0.15 more than is said, 60% or more are refuted."""
+    claim = claimed(1.0)
+    said = [power_at(world, claim, 1_000 + seed, leak=0.5).sees_from for seed in range(5)]
+    leak, refuted = np.mean(said) + 0.15, 0
+    for seed in range(60):
+        refuted += refutes(read(world(leak, np.random.default_rng(seed)), claim, seed))
+    assert refuted >= 36
 
 
 @pytest.mark.slow
