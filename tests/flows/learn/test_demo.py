@@ -116,9 +116,9 @@ def test_the_demo_as_a_user_runs_it(tmp_path: pathlib.Path) -> None:
     assert page.is_relative_to(folder / "demo" / "report")
     assert page.exists()
     verdicts = {
-        (words[7], words[0]): next(word for word in words if word in set(Verdict))
+        (words[7], words[0]): words[1]
         for line in done.stdout.splitlines()
-        if len(words := line.split()) > 5 and words[0] in MODELS
+        if len(words := line.split()) > 7 and words[0] in MODELS and words[1] in set(Verdict)
     }
     assert set(verdicts) == {(str(day), model) for day in DAYS for model in MODELS}
     for day in map(str, DAYS):
