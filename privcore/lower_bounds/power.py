@@ -163,21 +163,22 @@ def nights_until_conclusive(
     mean, variance = (each.mean(axis=0) for each in _by_level(nights))
     price = float(np.mean([night.price for night in nights]))
     epsilon = nights[-1].epsilon
-    for number in range(1, standing_length(price) + 1):
-        needed, paid = standing_needed(
-            [price] * number, significance=significance, recurring=recurring
-        )
-        if not paid[-1]:
-            return None
-        staked = 0.0 if recurring else math.log(FROM_THE_FIRST)
-        times = 1 if recurring else number
-        leads = _log_mean_unlucky(times * mean, times * variance) + staked - needed
-        least = _least_offset(leads)
-        if least is not None and epsilon + least <= leak_to_be_seen(epsilon):
-            return number
-        if recurring:
-            return None
-    return None
+    most = 1 if recurring else standing_length(price)
+    needed, paid = standing_needed([price] * most, significance=significance, recurring=recurring)
+    needed -= 0.0 if recurring else math.log(FROM_THE_FIRST)
+
+    def sees(number: int) -> bool:
+        least = _least_offset(_log_mean_unlucky(number * mean, number * variance) - needed)
+        return least is not None and epsilon + least <= leak_to_be_seen(epsilon)
+
+    # What sums to enough goes on to grow, so the least number is found by halving.
+    low, high = 0, int(paid.sum())
+    if high == 0 or not sees(high):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if sees(middle) else (middle, high)
+    return high
 
 
 def _log_wealth(
