@@ -46,7 +46,7 @@ def test_a_summary_counts_five_words_and_rounds_against_a_false_alarm() -> None:
     lines = [line.split(" | ") for line in summary("Night", rows, report=None).splitlines()]
     table = [[cell.strip("| ") for cell in line] for line in lines if len(line) > 7]
     of_ads, of_b, of_c = table[2:]
-    said = "privacy engineer: Nothing to do"
+    said = "privacy engineer: Wait: nights like these"
     assert of_ads[:7] == [
         str(DAY), "ads", "inconclusive", r"nights\_needed", "0.5", "0.23", "2.05 / 1.11",
     ]  # fmt: skip

@@ -78,7 +78,7 @@ def test_a_payload_has_verdict_reason_and_one_first_step(settings: Settings) -> 
     assert (payload["model"], payload["day"]) == ("ads", str(DAY))
     assert (payload["verdict"], payload["reason_code"]) == ("inconclusive", "over_policy")
     assert payload["event"] == "privaudit.inconclusive"
-    assert payload["next_step"].startswith("inconclusive: over_policy. Next (model owner): Declare")
+    assert payload["next_step"].startswith("inconclusive: over_policy. Next (model owner): Train")
     assert set(payload["figures"]) == set(FIGURES)
     assert payload["figures"]["epsilon_lower"] == 1.239
     assert (payload["figures"]["sees_from"], payload["figures"]["control_records"]) == (1.5, 40)
