@@ -34,14 +34,16 @@ def nights_together(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         warehouse: where they are committed.
-        audits: current ones, with `audit_id` and `model`; those that count with no other have none.
+        audits: current ones, with the columns `OF_COUNTED`; those that count with no other have no
+            row.
     """
+    audits = audits.filter(COUNTED_WITH_OTHERS)
     seen = known(warehouse, audits["model"].unique().to_list()).rows
     folded = pl.col("model").is_in(list(seen))
     stored = warehouse.collect(
         warehouse.scan(_TABLE)
         .filter(pl.col("audit_id").is_in(audits.filter(folded)["audit_id"].implode()))
-        .sort("rows_known", "folded_at")
+        .sort("folded_at", "rows_known")
         .unique("audit_id", keep="last")
         .select("audit_id", *_DERIVED)
     )
@@ -132,6 +134,7 @@ def fold(
 def _fold(
     warehouse: Warehouse, before: Known, since: Mapping[str, dt.date], added: Mapping[str, int]
 ) -> None:
+    now = dt.datetime.now(dt.UTC)  # of two folds the one that began later has seen more
     drills = _drills(warehouse, since)
     counts = _rows_known(warehouse, drills)
     begins = {}
@@ -147,10 +150,11 @@ def _fold(
         columns=tuple(dict.fromkeys((*OF_COUNTED, *TableRow.model_fields))),
     ).filter(COUNTED_WITH_OTHERS)
     begun = pl.col("model").replace_strict(begins, return_dtype=pl.Date(), default=None)
-    wanted = current.filter(pl.col("day") >= begun)
+    # The model's last night also where a failed one came: all rows have been seen.
+    last = pl.col("day") == pl.col("day").max().over("model")
+    wanted = current.filter((pl.col("day") >= begun) | last)
     found = derived(warehouse, wanted)
     rows = wanted.select(*TableRow.model_fields, "model", "day").join(found, on="audit_id")
-    now = dt.datetime.now(dt.UTC)
     insert_rows(
         warehouse,
         _TABLE,
@@ -191,5 +195,6 @@ def _rows_known(warehouse: Warehouse, drills: Mapping[str, frozenset[str]]) -> d
 def _folds(warehouse: Warehouse, models: Collection[str]) -> dict[str, int]:
     """Return how many rows of each model the last fold had seen."""
     mine = pl.col("model").is_in(list(models))
-    found = warehouse.scan(_TABLE).filter(mine).group_by("model").agg(pl.col("rows_known").max())
+    latest = pl.col("rows_known").sort_by("folded_at", "rows_known").last()
+    found = warehouse.scan(_TABLE).filter(mine).group_by("model").agg(latest)
     return dict(warehouse.collect(found).iter_rows())

@@ -14,7 +14,10 @@ from polars.testing import assert_frame_equal
 from privcore.lower_bounds import WINDOW_EPSILONS
 from tests.support.lake import DAY
 from tests.support.warehouse import evaluated, failed
+from workers.warehouse import night_windows
 from workers.warehouse import nights_together as folding
+from workers.warehouse.maintenance import delete_before
+from workers.warehouse.night_columns import OF_COUNTED
 from workers.warehouse.nights_together import (
     commit_nights,
     derived,
@@ -55,8 +58,7 @@ def night(model: str, ahead: int, wealth: float, *, hour: int = 0, **changes: An
 
 
 def asked(warehouse: Warehouse) -> pl.DataFrame:
-    columns = ("audit_id", "model", "day", "significance")
-    return warehouse.current(every_secret=True, columns=columns)
+    return warehouse.current(every_secret=True, columns=OF_COUNTED)
 
 
 def check(warehouse: Warehouse) -> pl.DataFrame:
@@ -124,6 +126,40 @@ def test_a_commit_that_was_cut_off_before_its_fold_is_read_right(
     commit_nights(warehouse, [night("ads", 5, 0.5)])
     assert is_folded(warehouse, "ads")
     assert check(warehouse).height == 3
+
+
+def test_a_failed_night_leaves_nothing_to_derive(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each reader derived a model's nights anew, and the next commit folded all of them."""
+    commit_nights(warehouse, [night("ads", ahead, 0.5) for ahead in range(4)])
+    commit_nights(warehouse, [failed("ads", DAY + dt.timedelta(days=5)), failed("new", DAY)])
+    assert is_folded(warehouse, "ads")
+    expected = check(warehouse)
+    rows = warehouse.scan("audit_nights").collect().height
+    commit_nights(warehouse, [night("ads", 6, 0.5)])
+    assert warehouse.scan("audit_nights").collect().height == rows + 1
+    monkeypatch.setattr(night_windows, "epsilon_windows", None)
+    read = nights_together(warehouse, asked(warehouse))
+    assert read.height == expected.height + 1
+
+
+def test_rows_of_audits_that_were_deleted_count_no_more(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many rows as before the deletion were taken for the same rows."""
+    commit_nights(warehouse, [night("ads", ahead, 9.0) for ahead in range(4)])
+    assert check(warehouse)["refuted_together"].all()
+    assert delete_before(warehouse, DAY + dt.timedelta(days=2)) == 2
+    check(warehouse)
+    commit_nights(warehouse, [night("ads", 4, 0.1)])
+    with monkeypatch.context() as cut:
+        cut.setattr(folding, "fold", lambda *_: None)
+        commit_nights(warehouse, [night("ads", 5, 0.1)])
+    assert check(warehouse).height == 4
+    commit_nights(warehouse, [night("ads", 6, 0.1)])
+    assert is_folded(warehouse, "ads")
+    check(warehouse)
 
 
 def test_what_was_known_then_is_read_as_it_was(warehouse: Warehouse) -> None:
