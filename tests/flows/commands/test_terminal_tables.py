@@ -69,10 +69,8 @@ def test_columns_go_in_the_order_of_what_matters_least(width: int, header: str) 
 
 
 def test_the_next_step_is_below_the_table_where_there_is_no_room_in_it() -> None:
-    assert (
-        shown(audit(**FULL), width=80).splitlines()[-1]
-        == "delays-private (model owner): Serve the model."
-    )
+    narrow = shown(audit(**FULL), width=80).splitlines()
+    assert narrow[-1] == "delays-private (model owner): Serve the model."
     wide = shown(audit(**FULL), width=1000).splitlines()
     assert wide[0].split()[-2:] == ["audit_id", "next"]
     assert wide[1].rstrip().endswith("Serve the model.")
@@ -81,15 +79,8 @@ def test_the_next_step_is_below_the_table_where_there_is_no_room_in_it() -> None
 
 def test_without_nights_together_the_nights_own_verdict_is_shown() -> None:
     lines = shown(audit(), width=200).splitlines()
-    assert lines[0].split() == [
-        "model",
-        "verdict",
-        "declared",
-        "proved",
-        "sees_from",
-        "as_of",
-        "reason_code",
-    ]
+    header = "model verdict declared proved sees_from as_of reason_code"
+    assert " ".join(lines[0].split()) == header
     assert "inconclusive" in lines[1]
     assert "few_held_out" in lines[1]
     assert lines[2].startswith("1 inconclusive. proved: the loss is at least this")

@@ -40,13 +40,7 @@ def warehouse(tmp_path: pathlib.Path) -> Warehouse:
 
 
 def failure(model: str, *, day: dt.date = DAY, reason: str = "No.") -> AuditRecord:
-    return failed_record(
-        model,
-        day,
-        plan=PLAN,
-        why=Reason.MISSING_LABELS,
-        reason=reason,
-    )
+    return failed_record(model, day, plan=PLAN, why=Reason.MISSING_LABELS, reason=reason)
 
 
 def at(record: AuditRecord, hour: int) -> AuditRecord:
@@ -280,9 +274,7 @@ def test_a_rerun_without_figures_takes_no_verdict_back(tmp_path: pathlib.Path) -
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     lake = small_lake(tmp_path / "lake")
     good = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
-    failed = failed_record(
-        "good", DAY, plan=PLAN, why=Reason.MISSING_TARGET, reason="Gone.",
-    )  # fmt: skip
+    failed = failed_record("good", DAY, plan=PLAN, why=Reason.MISSING_TARGET, reason="Gone.")
     warehouse.commit(good)
     warehouse.commit(failed)
     assert warehouse.current()["audit_id"].to_list() == [good.audit.audit_id]
