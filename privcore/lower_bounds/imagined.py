@@ -19,6 +19,7 @@ from privcore.attacks import Matched, OddsTally, Predictions, Tallies
 from privcore.attacks.arms import LabelCounts
 from privcore.attacks.matching import SHARES, fit_near, recalibrate, spread, stratum_edges
 from privcore.attacks.odds import FLOOR, LARGEST, PROXY_BINS, OddsCells
+from privcore.attacks.unit_records import information_gain
 from privcore.lower_bounds.betting import log_wealth
 from privcore.lower_bounds.claims import Claim
 from privcore.lower_bounds.designs import DecoyRecords, Design, MatchedRecords, PairedRecords
@@ -385,12 +386,12 @@ def _offered(arms: Sequence[Sequence[OddsTally]], choices: float) -> NDArray[np.
 
 
 def _gain(said: NDArray[np.float64], proxy: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what the target says beyond the proxy, in nats (`information_gain`)."""
-    held = np.clip(np.stack([said, 1.0 - said]), FLOOR, 1.0)
-    before = np.stack(np.broadcast_arrays(proxy, 1.0 - proxy)).reshape(
-        2, *([1] * (said.ndim - 1)), -1
+    """Return what the target says beyond the proxy, in nats, by the rule that chooses records."""
+    pairs = (
+        np.stack([1.0 - one, one], axis=-1).reshape(-1, 2)
+        for one in (said, np.broadcast_to(proxy, said.shape))
     )
-    return np.asarray((held * np.log(held / before)).sum(axis=0))
+    return information_gain(*pairs).reshape(said.shape)
 
 
 def _spread(log_odds: NDArray[np.float64], known: NDArray[np.float64]) -> NDArray[np.float64]:

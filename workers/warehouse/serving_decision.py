@@ -15,6 +15,8 @@ from workers.warehouse.night_columns import REASON_CODE, REFUTED, VERDICT
 from workers.warehouse.store import Warehouse
 from workers.warehouse.with_windows import with_windows
 
+_WORST_FIRST = Verdict.VIOLATED, Verdict.FAILED, Verdict.INCONCLUSIVE, Verdict.UNDECLARED
+
 
 def file_sha256(path: pathlib.Path) -> str:
     """Return the digest of a model file, as records name it.
@@ -79,28 +81,22 @@ def serving_verdict(
         accepted: reasons of inconclusive audits that are taken for not_refuted.
     """
     rows = [
-        (Verdict(row[VERDICT]), row)
+        (_counts(Verdict(row[VERDICT]), row, accepted), row)
         for row in audits.iter_rows(named=True)
         if row["secret"] == Secret.LABEL or row[VERDICT] == Verdict.VIOLATED
     ]
-    if not audits.height:
-        return Verdict.INCONCLUSIVE, "No audit knows this file: it is not what was audited."
     if not rows:
-        return Verdict.INCONCLUSIVE, "No audit of labels knows this file."
-    worst = next(
-        (
-            one
-            for one in (Verdict.VIOLATED, Verdict.FAILED, Verdict.INCONCLUSIVE, Verdict.UNDECLARED)
-            if any(_counts(word, row, accepted) is one for word, row in rows)
-        ),
-        Verdict.NOT_REFUTED,
-    )
+        kind = " of labels" if audits.height else ""
+        why = "." if audits.height else ": it is not what was audited."
+        return Verdict.INCONCLUSIVE, f"No audit{kind} knows this file{why}"
+    found = {word for word, _ in rows}
+    worst = next((word for word in _WORST_FIRST if word in found), Verdict.NOT_REFUTED)
     if worst is Verdict.NOT_REFUTED:
         return worst, "No audit that knows this file refutes what was declared for it."
     named = ", ".join(
         f"{row['model']} on {row['day']} is {worst} ({row[REASON_CODE]})"
         for word, row in rows
-        if _counts(word, row, accepted) is worst
+        if word is worst
     )
     begins = "must not be served" if worst is Verdict.VIOLATED else "is not cleared"
     return worst, f"This file {begins}: {named}."
