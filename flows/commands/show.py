@@ -11,7 +11,7 @@ from flows.commands.options import (
     CsvOption,
     JsonOption,
 )
-from flows.commands.printing import form_of, print_audits, working
+from flows.commands.printing import Form, form_of, print_audits, working
 
 if TYPE_CHECKING:
     import polars as pl
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from workers.warehouse.store import Warehouse
 
 app = typer.Typer()
+_NAMED = 10
+"""The most records that are named."""
 
 
 @app.command(rich_help_panel=LOOK)
@@ -61,7 +63,7 @@ def show(
         settings = load_settings(config)
         warehouse = Warehouse(settings.warehouse, as_of=as_of)
         warehouse.check_exists()
-        last = _last_audits(warehouse, model)
+        last, late = _last_audits(warehouse, model)
         # A night's q-values are of all its models, so its other models are left out at the end.
         days = None if every else last["day"].unique().to_list()
         audits = warehouse.current(every_secret=True, days=days)
@@ -71,6 +73,8 @@ def show(
         audits = audits.filter(pl.col(wanted.name).is_in(wanted.implode()))
         audits = with_next_steps(audits)
     print_audits(audits, form)
+    if late.height:
+        typer.echo(_set_aside(late), err=form is not Form.TABLE)
     if exit_code:
         from flows.next_steps.gate_decision import CODES  # numba takes long
         from privcore.lower_bounds.verdicts import Verdict
@@ -80,18 +84,30 @@ def show(
         raise typer.Exit(CODES[worst[0]] if worst else 0)
 
 
-def _last_audits(warehouse: "Warehouse", model: str | None) -> "pl.DataFrame":
-    """Return the last audits, of one model if it is named; an unknown name is a sentence."""
+def _set_aside(late: "pl.DataFrame") -> str:
+    """Name the records of days that cannot be."""
+    from workers.plain_text import plain_text
+
+    named = [f"{row['model']} on {row['day']}" for row in late.head(_NAMED).iter_rows(named=True)]
+    more = f" and {late.height - _NAMED} more" if late.height > _NAMED else ""
+    return plain_text(
+        f"Set aside, since they are dated after the day of the audit: {', '.join(named)}{more}. "
+        "Correct or withdraw them."
+    )
+
+
+def _last_audits(warehouse: "Warehouse", model: str | None) -> "tuple[pl.DataFrame, pl.DataFrame]":
+    """Return the last audits, and those of days that cannot be, of one model if it is named."""
     from privcore.exceptions import TerminalError
     from workers.plain_text import plain_text
 
-    last = warehouse.last_audits()
+    last, late = warehouse.last_audits()
     if model is None:
-        return last
-    last = last.filter(last["model"] == model)
+        return last, late
+    last, late = (some.filter(some["model"] == model) for some in (last, late))
     if last.is_empty():
         raise TerminalError(
             f"The warehouse has no audit of model {plain_text(model)!r}: "
             "`privaudit show --all` prints the models that it has."
         )
-    return last
+    return last, late

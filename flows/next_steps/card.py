@@ -16,6 +16,7 @@ from privcore.lower_bounds.minimum import leak_to_be_seen
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from privcore.rounding import at_least, down, exact, guarantee, odds_at_least, odds_at_most, up
 from workers.lake.manifest import MAX_EPSILON, POLICY
+from workers.warehouse.model_verdict import SOON
 from workers.warehouse.schema import AuditRow
 from workers.warehouse.with_windows import AuditedNight
 
@@ -102,8 +103,19 @@ def _figures(
         return f"{said}."
     needed = ""
     if verdict is Verdict.INCONCLUSIVE:
-        needed = f" To be conclusive they have to see {exact(leak_to_be_seen(declared))}."
+        needed = f" To be conclusive they have to see {exact(leak_to_be_seen(declared))}"
+        needed += f"{_when(code, night)}."
     return f"{said}. {_seen(row, night)}{needed}{_drill(row, verdict, night)}"
+
+
+def _when(code: ReasonCode | None, night: AuditedNight | None) -> str:
+    """Say when nights like these will be conclusive together, where that is known."""
+    if night is None:
+        return ""
+    if night.conclusive_on is not None:
+        return f", as they will from {night.conclusive_on} on"
+    never = {ReasonCode.FEW_HELD_OUT, ReasonCode.TOO_SMALL}
+    return f", which {SOON} more nights like these will not" if code in never else ""
 
 
 def _seen(row: AuditRow, night: AuditedNight | None) -> str:

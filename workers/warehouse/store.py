@@ -219,15 +219,17 @@ class Warehouse:
         """Return what a query over scanned tables finds."""
         return whole(self.uri, rows.collect)
 
-    def last_audits(self) -> pl.DataFrame:
+    def last_audits(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return id, model, secret and day of the last current audit of each model and secret.
 
-        One of a day that cannot be is the last where there is no other.
+        One of a day that cannot be is the last where there is no other. Also returns those of such
+        days.
         """
         named = ("audit_id", "model", "secret", "day")
         known = self.current(every_secret=True, columns=(*named, "recorded_at"))
         ordered = known.sort(POSSIBLE_DAY, "day").select(named)
-        return ordered.unique(("model", "secret"), keep="last", maintain_order=True)
+        late = known.filter(~POSSIBLE_DAY).select(named).sort("day", "model")
+        return ordered.unique(("model", "secret"), keep="last", maintain_order=True), late
 
     def current(
         self,

@@ -113,7 +113,9 @@ def test_it_says_how_many_more_rows_to_hold_out_rounded_up() -> None:
 def test_it_says_from_which_day_on_nights_are_conclusive() -> None:
     needed = together(ReasonCode.NIGHTS_NEEDED, conclusive_on=dt.date(2013, 2, 10))
     assert card_of(needed).step.text.endswith("together from 2013-02-10 on.")
-    assert "To be conclusive they have to see 3." in card_of(needed).figures
+    assert "have to see 3, as they will from 2013-02-10 on." in card_of(needed).figures
+    few = card_of(together(ReasonCode.FEW_HELD_OUT)).figures
+    assert few.endswith("have to see 3, which 28 more nights like these will not.")
 
 
 @pytest.mark.parametrize(
