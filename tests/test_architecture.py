@@ -447,9 +447,9 @@ def test_no_file_names_a_package_index() -> None:
 # A commit that raises one says why.
 MOST_LINES = {
     "flows": 850,
-    "flows/commands": 4_550,
+    "flows/commands": 4_560,
     "flows/learn": 700,
-    "flows/next_steps": 450,
+    "flows/next_steps": 460,
     "flows/notify": 1_300,
     "flows/publication": 250,
     "flows/report": 2_800,
@@ -463,7 +463,7 @@ MOST_LINES = {
     "privcore/mechanisms": 1_750,
     "privcore/publication": 720,
     "privcore/upper_bounds": 2_350,
-    "tests": 72_150,
+    "tests": 72_160,
     "workers": 2_800,
     "workers/audit": 3_200,
     "workers/datasets": 750,

@@ -79,9 +79,8 @@ def show(
         from flows.next_steps.gate_decision import CODES  # numba takes long
         from privcore.lower_bounds.verdicts import Verdict
 
-        verdicts = {Verdict(word) for word in audits["verdict_together"]}
-        worst = [word for word in Verdict if word in verdicts and CODES[word]]
-        raise typer.Exit(CODES[worst[0]] if worst else 0)
+        codes = [CODES[word] for word in Verdict if word in set(audits["verdict_together"])]
+        raise typer.Exit(next(filter(None, codes), 0))
 
 
 def _set_aside(late: "pl.DataFrame") -> str:

@@ -1,6 +1,5 @@
 """Warehouse rows as tables on a terminal."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from flows.next_steps.card import counted
 from privcore.lower_bounds.secret import named
 from privcore.lower_bounds.verdicts import ReasonCode
 from privcore.rounding import ABSENT, down, guarantee, up
@@ -73,7 +73,8 @@ def audits_table(audits: pl.DataFrame, *, width: int) -> RenderableType:
     columns = _fitting(every, width)
     steps = [] if every[-1] in columns else _steps(audits)
     seen = any(column.name.startswith("sees_from") for column in columns)
-    foot = f"{_counted(audits)} {_FOOT if seen else ''}".strip()
+    verdicts = [_verdict(row) for row in audits.iter_rows(named=True)]
+    foot = f"{counted(verdicts)} {_FOOT if seen else ''}".strip()
     return Group(_lines(columns), Text(foot, style="table.caption"), *steps)
 
 
@@ -100,13 +101,6 @@ def _proved(row: dict[str, Any]) -> float | None:
     if row.get("reason_code_together") != ReasonCode.NIGHTS_TOGETHER:
         return alone
     return max(alone or 0.0, row["epsilon_standing"] or 0.0)
-
-
-def _counted(audits: pl.DataFrame) -> str:
-    """Return how many audits have which verdict, the worst first."""
-    found = Counter(_verdict(row) for row in audits.iter_rows(named=True))
-    words = (f"{found[word]} {word.replace('_', ' ')}" for word in _STYLES if found[word])
-    return f"{', '.join(words)}." if found else "No audit."
 
 
 def _lines(columns: list[_Column]) -> Text:

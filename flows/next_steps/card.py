@@ -5,7 +5,7 @@ seen stands in the row.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -170,6 +170,13 @@ def rank_of(verdict: Verdict, code: ReasonCode | None) -> int:
     if verdict is Verdict.INCONCLUSIVE:
         return 3 if code is None or code.by_size else 2
     return {Verdict.VIOLATED: 0, Verdict.FAILED: 1, Verdict.NOT_REFUTED: 4}.get(verdict, 5)
+
+
+def counted(verdicts: Sequence[str]) -> str:
+    """Return how many models have which verdict, the worst first."""
+    if not verdicts:
+        return "No audit."
+    return ", ".join(f"{verdicts.count(word)} {word}" for word in Verdict if word in verdicts) + "."
 
 
 def with_next_steps(audits: pl.DataFrame) -> pl.DataFrame:

@@ -4,10 +4,10 @@ import datetime as dt
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
 from privcore.lower_bounds.verdicts import ReasonCode
 from privcore.rounding import down
+from workers.warehouse.schema import AuditRow
 
 
 class Role(StrEnum):
@@ -24,17 +24,6 @@ class Step:
 
     role: Role
     text: str
-
-
-class Situation(Protocol):
-    """Columns of a record that a step may name."""
-
-    audit_id: str
-    model: str
-    epsilon_lower: float | None
-    holdout_needed: int | None
-    control_records: int | None
-    decoy_records: int | None
 
 
 _STEPS = {
@@ -123,7 +112,7 @@ SERVE = Step(Role.OWNER, "Serve the model, and keep the nightly audit: evidence 
 """What to do where nothing is wrong and nothing is missing."""
 
 
-def step_of(code: ReasonCode | None, row: Situation, conclusive_on: dt.date | None = None) -> Step:
+def step_of(code: ReasonCode | None, row: AuditRow, conclusive_on: dt.date | None = None) -> Step:
     """Return what to do first.
 
     Args:
@@ -144,7 +133,7 @@ def step_of(code: ReasonCode | None, row: Situation, conclusive_on: dt.date | No
     return Step(step.role, text)
 
 
-def _hold_out(row: Situation) -> str:
+def _hold_out(row: AuditRow) -> str:
     """Say how many more rows, or decoys, the next audit needs."""
     decoys = row.decoy_records is not None
     there = (row.decoy_records if decoys else row.control_records) or 0

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
 
+from flows import next_steps
 from flows.next_steps import card_of
 from flows.notify.prefect_context import best_effort, in_prefect
 from privcore.lower_bounds.secret import named
@@ -69,10 +70,7 @@ def summary(title: str, rows: Sequence[AuditRow], *, report: str | None, more: s
 
 def counted(rows: Sequence[AuditRow]) -> str:
     """Return how many audits came to which verdict, of their nights together, the worst first."""
-    if not rows:
-        return "No audit."
-    found = [card_of(row).verdict for row in rows]
-    return ", ".join(f"{found.count(word)} {word}" for word in Verdict if word in found) + "."
+    return next_steps.counted([card_of(row).verdict for row in rows])
 
 
 def leave_summary(key: str, markdown: str, description: str, *, report: str | None = None) -> None:

@@ -65,7 +65,7 @@ def test_columns_go_in_the_order_of_what_matters_least(width: int, header: str) 
     assert all(len(line) <= width for line in lines)
     assert lines[1].startswith("delays-private ")
     assert "not_refuted" in lines[1]
-    assert lines[2].startswith("1 not refuted.")
+    assert lines[2].startswith("1 not_refuted.")
 
 
 def test_the_next_step_is_below_the_table_where_there_is_no_room_in_it() -> None:
