@@ -56,8 +56,11 @@ def tallied(training, control, classes=2, **changes):
     )
 
 
-def binary(records, held, *, base=-0.7, spread=1.2, unknown=0.0):
-    """Two classes whose log-odds are normal; `unknown` is the deviation of what the proxy lacks."""
+def binary(records, held, *, base=-0.7, spread=1.2, unknown=0.0, trees=0):
+    """Two classes whose log-odds are normal; `unknown` is the deviation of what the proxy lacks.
+
+    Both models say their chances themselves, or are forests of so many trees that each say a class.
+    """
 
     def draw(leak, random):
         arms = []
@@ -66,14 +69,20 @@ def binary(records, held, *, base=-0.7, spread=1.2, unknown=0.0):
             prior = proxy + unknown * random.normal(size=size)
             labels, answer = _answered(prior, leak, random, trained=not arms)
             target = expit(prior + np.where(answer, leak, -leak))
-            arms.append((two_columns(target), two_columns(expit(proxy)), labels))
+            said = (voted(two_columns(each), trees, random) for each in (target, expit(proxy)))
+            arms.append((*said, labels))
         return tallied(*arms)
 
     return draw
 
 
-def several(records, held, classes, *, spread=1.2, unknown=0.0):
-    """More classes, whose scores are normal; `unknown` is the deviation of what the proxy lacks."""
+def voted(chances, trees, random):
+    """Return the shares of so many trees that say each class; the chances where there is none."""
+    return random.multinomial(trees, chances) / trees if trees else chances
+
+
+def several(records, held, classes, *, spread=1.2, unknown=0.0, trees=0):
+    """More classes, whose scores are normal; see `binary`."""
 
     def draw(leak, random):
         arms = []
@@ -93,7 +102,9 @@ def several(records, held, classes, *, spread=1.2, unknown=0.0):
             answer = np.where(random.random(size) < kept, shown, other)
             target = prior.copy()
             target[np.arange(size), answer] *= np.exp(leak)
-            arms.append((target / target.sum(axis=1, keepdims=True), proxy, labels))
+            target /= target.sum(axis=1, keepdims=True)
+            said = (voted(each, trees, random) for each in (target, proxy))
+            arms.append((*said, labels))
         return tallied(*arms, classes=classes)
 
     return draw

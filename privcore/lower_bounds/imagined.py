@@ -38,8 +38,7 @@ _FEWEST, _MOST = 8, 64
 _WORTH = 6_000.0
 """Imagined nights times what a night's comparison is worth: less is needed of more records."""
 _QUANTILES = 32
-_KNOWN = 5
-_NORMAL = (-1.42, -0.54, 0.0, 0.54, 1.42)
+_NORMAL = np.array([-1.42, -0.54, 0.0, 0.54, 1.42])
 """Means of a normal distribution's fifths, of unit variance."""
 _LITTLE = 0.1
 _IN_BINS = np.array([-0.0625, -0.02, 0.02, 0.0625])
@@ -408,9 +407,10 @@ def _known(control: Sequence[OddsTally], *, several: bool) -> NDArray[np.float64
 
     A logistic regression of the holdout's labels on the reference, and on where the target lies
     beside it, says which part of that variance is knowledge: none, where the target moved by noise.
-    What chance makes of that part is taken off. The answer has `_KNOWN` equally likely values, of
-    the shape that the target's moves have; or the one value 0 where it is too little to matter. Of
-    `several` classes the one is counted that was raised most, and the shape is a normal one.
+    What chance makes of that part is taken off. The answer has equally likely values of a normal
+    distribution; or the one value 0 where it is too little to matter. Records count by
+    how open their label is: the others are where forests whose trees agree say 0 or 1. Of
+    `several` classes the one is counted that was raised most.
     """
     cells = [one.cells() for one in control if one.records]
     if not cells:
@@ -420,26 +420,20 @@ def _known(control: Sequence[OddsTally], *, several: bool) -> NDArray[np.float64
         for name in ("proxy", "target", "zeros", "ones")
     )
     made, design = zeros + ones, np.stack([np.ones_like(proxy), proxy], axis=1)
+    chance = expit(design @ fit_near(design, ones / made, made))
+    open_ = made * chance * (1.0 - chance)
     plane = np.array([0.0, 1.0])
     if not several:
-        near = (design.T * made) @ design + np.eye(2)
-        plane = np.linalg.solve(near, design.T @ (made * target))
+        near = (design.T * open_) @ design + np.eye(2)
+        plane = np.linalg.solve(near, design.T @ (open_ * target))
     beside = target - design @ plane
     columns = np.column_stack([design, beside])
     fit = fit_near(columns, ones / made, made)
     chance = expit(columns @ fit)
     error = 1.0 / (1.0 + float((made * chance * (1.0 - chance)) @ beside**2))
     part = max(fit[2] - 2.0 * error / max(fit[2], _LITTLE), 0.0)
-    deviation = math.sqrt(part * max(part, 1.0) * np.average(beside**2, weights=made))
-    if deviation < _LITTLE:
-        return np.zeros(1)
-    if several:
-        return deviation * np.array(_NORMAL)
-    order = np.argsort(beside, kind="stable")
-    place = ((np.cumsum(made[order]) - made[order] / 2.0) * (_KNOWN / made.sum())).astype(int)
-    sums = np.bincount(place, made[order] * beside[order], _KNOWN)
-    means = sums / np.maximum(np.bincount(place, made[order], _KNOWN), 1.0)
-    return np.asarray((means - means.mean()) * (deviation / means.std()))
+    deviation = math.sqrt(part * max(part, 1.0) * np.average(beside**2, weights=open_))
+    return deviation * _NORMAL if deviation >= _LITTLE else np.zeros(1)
 
 
 def cells_at(

@@ -59,7 +59,7 @@ def test_no_reader_decides_what_a_gate_answers(
     (tmp_path / "model.cbm").write_bytes(content)
     row = evaluated(
         "ads", DAY, verdict=verdict, target_sha256=hashlib.sha256(content).hexdigest(),
-        epsilon_ceiling=3.0, epsilon_detectable=0.4,
+        epsilon_ceiling=3.0,
     )  # fmt: skip
     put_rows(Warehouse(str(tmp_path / "warehouse")), [row])
     environment = os.environ | {"PRIVAUDIT_CONFIG": str(write_settings(tmp_path, ["ads"]))}

@@ -18,7 +18,7 @@ from workers.sources.checkpoints.label_tables import LabelTable
 from workers.warehouse.schema import AuditRow
 
 TWO = Limit(2.0, None)
-SUSPECT = "inconclusive: holdout_suspect"
+SUSPECT, SPLIT = "inconclusive: holdout_suspect", "inconclusive: persons_split"
 TRAIN, HELD = (rows(2).filter(split=arm) for arm in ("train", "holdout"))
 
 
@@ -86,7 +86,7 @@ def test_a_holdout_that_was_trained_on_is_inconclusive(tmp_path: pathlib.Path) -
     assert ("holdout_suspect" in row.remarks, decision.said) == (True, SUSPECT)
     copies = pl.concat([TRAIN, TRAIN.with_columns(split=pl.lit("holdout"))])
     row, decision = asked(tmp_path, table=copies)
-    assert ("holdout_suspect" in row.remarks, decision.said) == (True, SUSPECT)
+    assert ("holdout_suspect" in row.remarks, decision.said) == (True, SPLIT)
 
 
 def test_a_column_of_noise_as_the_label_is_inconclusive(tmp_path: pathlib.Path) -> None:

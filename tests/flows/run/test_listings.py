@@ -29,6 +29,7 @@ from workers.audit.request import Request
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.lake.layout import _remote as connected
+from workers.warehouse.nights_together import commit_nights
 from workers.warehouse.store import Warehouse
 
 EARLY, LATE = 3, 13
@@ -69,7 +70,7 @@ def test_a_night_lists_as_often_after_thirteen_nights_as_after_three(
         counted = []
         for first, last in ((1, EARLY), (EARLY + 1, LATE)):
             for night in range(first, last):
-                assert warehouse.commit(copy_of(record, "good", day(night)))
+                assert commit_nights(warehouse, [copy_of(record, "good", day(night))]) == (True,)
             store.choice = listings = Listings()
             (row,) = start(nightly_audit, day=day(last), settings=str(settings))
             store.choice = never

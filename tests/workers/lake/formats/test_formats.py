@@ -191,7 +191,7 @@ def test_an_audit_of_any_framework_comes_to_figures(
 
     row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
 
-    assert (row.status, row.verdict) == ("evaluated", "consistent"), row.reason
+    assert (row.status, row.epsilon_lower) == ("evaluated", 0.0), row.reason
     assert row.target_log_loss is not None
     assert row.target_log_loss < 0.69
 
