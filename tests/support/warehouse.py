@@ -5,7 +5,7 @@ import hashlib
 import os
 import pathlib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import deltalake
@@ -16,18 +16,19 @@ from privcore.lower_bounds.secret import Secret
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from privcore.lower_bounds.windows import WINDOW_EPSILONS
 from tests.support.lake import DAY, PLAN
+from workers.warehouse.commit import as_arrow, as_stored
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import (
     AuditRecord,
     AuditRow,
     BoundRow,
+    ConfirmationRow,
     PromiseRow,
     Status,
     WealthRow,
 )
 from workers.warehouse.store import Warehouse
-from workers.warehouse.table_row import TableRow
-from workers.warehouse.tables import PARTS, TABLES, arrow_schema
+from workers.warehouse.tables import TABLES
 
 INPUTS = {
     "scores": "computed",
@@ -137,33 +138,33 @@ def put_rows(
     *,
     confirmed: Iterable[tuple[str, int]] = (),
 ) -> None:
-    """Write records in one commit per table; `confirmed` are ids with hours after `START`."""
-    sealed = [seal(record) for record in records]
-    _put(warehouse, "audits", [record.audit for record in sealed])
-    for table, part in PARTS.items():
-        _put(warehouse, table, [row for record in sealed for row in getattr(record, part)])
+    """Write records in one commit; `confirmed` are ids with hours after `START`."""
+    _put(warehouse, "audits", as_stored([seal(record) for record in records]))
     rows = [
-        TABLES["audit_confirmations"].row(
+        ConfirmationRow(
             **_identity() | {"audit_id": audit_id},
             confirmed_at=START + dt.timedelta(hours=hour),
         )
         for audit_id, hour in confirmed
     ]
-    _put(warehouse, "audit_confirmations", rows)
+    _put(warehouse, "audit_confirmations", as_arrow("audit_confirmations", rows))
 
 
-def _put(warehouse: Warehouse, table: str, rows: list[TableRow]) -> None:
-    if rows:
-        schema = arrow_schema(TABLES[table].row)
-        source = pa.Table.from_pylist([row.model_dump() for row in rows], schema=schema)
-        deltalake.write_deltalake(warehouse.path(table), source, mode="append")
+def _put(warehouse: Warehouse, table: str, rows: pa.Table) -> None:
+    if rows.num_rows:
+        deltalake.write_deltalake(warehouse.path(table), rows, mode="append")
 
 
-def cut_off(warehouse: Warehouse) -> set[str]:
-    """Return the audits that have rows and no record: of commits that were cut off."""
-    known = set(warehouse.scan("audits").collect()["audit_id"])
-    ids = {one for table in PARTS for one in warehouse.scan(table).collect()["audit_id"]}
-    return ids - known
+def tamper(warehouse: Warehouse, table: str, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the stored rows of `audits`, or of one of its parts, behind everybody's back."""
+    stored = warehouse.delta("audits")
+    assert stored is not None
+    whole, part = stored.to_pyarrow_table(), TABLES[table].part
+    audits = whole.to_pylist()
+    for row in audits if part is None else [one for audit in audits for one in audit[part]]:
+        change(row)
+    changed = pa.Table.from_pylist(audits, whole.schema)
+    deltalake.write_deltalake(warehouse.path("audits"), changed, mode="overwrite")
 
 
 def age(warehouse: Warehouse, *, days: int) -> None:

@@ -142,7 +142,7 @@ def evaluated_record(
         reliability=reliability_rows(result, identity)
         if plan.secret is not Secret.MEMBERSHIP
         else (),
-        scores=score_rows(result, identity),
+        score_bars=score_rows(result, identity),
     )
 
 

@@ -1,16 +1,11 @@
-"""Commit audits: all records of a batch with one write per table, the rows in `audits` last.
-
-A record is there when, and only when, its row in `audits` is. A commit that was cut off between two
-tables therefore left no record, and the next commit of the same audit completes it.
-"""
+"""Commit audits: a batch with one write, so that its records are there whole or not at all."""
 
 import contextlib
 import datetime as dt
 import itertools
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import deltalake
@@ -20,11 +15,11 @@ from deltalake.exceptions import TableNotFoundError
 from pyarrow import compute as pc
 
 from privcore.exceptions import TerminalError
-from workers.warehouse.delta import check_memory, rewriting
+from workers.warehouse.delta import check_memory
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRecord, AuditRow, ConfirmationRow
 from workers.warehouse.table_row import TableRow
-from workers.warehouse.tables import PARTS, TABLES, TIMES, arrow_schema
+from workers.warehouse.tables import PARTS, TABLES, TIMES, stored_schema
 
 Answer = TypeVar("Answer")
 _log = logging.getLogger(__name__)
@@ -39,10 +34,6 @@ _AFTERWARDS = deltalake.PostCommitHookProperties(
     create_checkpoint=True,
     cleanup_expired_logs=False,
 )
-_WEALTH = "audit_wealth"
-"""Written first: its rows have a day, so a commit that was cut off is found without reading all."""
-WRITTEN = (_WEALTH, *(table for table in PARTS if table != _WEALTH), "audits")
-"""The tables of a record: a commit writes the first one first and the last one last."""
 
 
 class Stored(Protocol):
@@ -72,9 +63,8 @@ def commit_all(stored: Stored, records: Sequence[AuditRecord]) -> tuple[bool | T
     """
     if not records:
         return ()
-    # Opened before it is looked what there is: what others commit from now on meets ours in a log.
-    written = [table for table in WRITTEN if _has_rows(table, records)]
-    into = dict(_at_once(lambda table: (table, made_table(stored, table)), written))
+    # Opened before it is looked what there is: what others commit later meets ours in the log.
+    into = made_table(stored, "audits")
     committed, revisions = _look_up(stored, [record.audit for record in records])
     new: dict[str, AuditRecord] = {}
     again: list[ConfirmationRow] = []
@@ -89,8 +79,9 @@ def commit_all(stored: Stored, records: Sequence[AuditRecord]) -> tuple[bool | T
         else:
             numbered = audit.model_copy(update={"revision": revision})
             new[audit.audit_id] = seal(record.model_copy(update={"audit": numbered}))
-    tables, refused = _as_tables(list(new.values()))
-    added = _insert_all(stored, tables, into)
+    rows, refused = _storable(list(new.values()))
+    ids = rows["audit_id"].to_pylist()
+    added = insert(stored, "audits", rows, names=dict(zip(ids, ids, strict=True)), into=into)
     kept = [row for row in again if row.audit_id not in refused]
     insert_rows(stored, "audit_confirmations", kept)
     outcomes: list[bool | TerminalError] = []
@@ -115,9 +106,8 @@ def made_table(stored: Stored, table: str) -> deltalake.DeltaTable:
         check_memory(path)
         with contextlib.suppress(TableNotFoundError):
             return deltalake.DeltaTable(path)
-        schema = arrow_schema(TABLES[table].row)
         deltalake.DeltaTable.create(
-            path, schema=schema, mode="ignore", configuration=_CONFIGURATION
+            path, schema=stored_schema(table), mode="ignore", configuration=_CONFIGURATION
         )
         return deltalake.DeltaTable(path)
 
@@ -131,13 +121,11 @@ def insert(
     *,
     names: Mapping[str, str],
     into: deltalake.DeltaTable,
-    anew: bool = False,
 ) -> frozenset[str]:
     """Add all rows of some audits to a table in one commit; return the audits that were added here.
 
     Two writers of the same audit meet in the table's log, which keeps the names of both for a day:
-    the later one's commit fails. It then finds what the first one added, puts its own rows in the
-    place of those, and leaves out its row in `audits`. So each audit's rows are there once.
+    the later one's commit fails. It then finds what the first one added, and leaves those rows out.
 
     Args:
         stored: the warehouse.
@@ -145,33 +133,25 @@ def insert(
         rows: all that the table is to hold of the audits.
         names: what the log keeps, and the audit that each name is of.
         into: the table as it was before the caller looked for rows of the audits.
-        anew: whether the caller found rows of them, of a commit that was cut off.
     """
     audits, attempts = frozenset(names.values()), itertools.count()
 
     def write() -> frozenset[str]:
-        known = set()
+        left = audits
         if next(attempts):  # another writer won
             into.update_incremental()
-            known = _known(stored, table, rows)
-        left = audits - known if table in TIMES else audits
+            left -= _known(stored, table, rows)
         if not left:
             return left
         at = int(time.time() * 1000)
         once = [deltalake.Transaction(name, 1, at) for name, one in names.items() if one in left]
-        ours = rows.filter(pc.is_in(rows["audit_id"], pa.array(sorted(left))))
-        how: dict[str, Any] = {
-            "mode": "append",
-            "commit_properties": deltalake.CommitProperties(app_transactions=once),
-        }
-        if table not in TIMES and (known or anew):
-            how = {
-                "mode": "overwrite",
-                "predicate": _one_of(audits),
-                "commit_properties": rewriting(*once),
-            }
         deltalake.write_deltalake(
-            into, ours, schema_mode="merge", post_commithook_properties=_AFTERWARDS, **how
+            into,
+            rows.filter(pc.is_in(rows["audit_id"], pa.array(sorted(left)))),
+            mode="append",
+            schema_mode="merge",
+            commit_properties=deltalake.CommitProperties(app_transactions=once),
+            post_commithook_properties=_AFTERWARDS,
         )
         return left
 
@@ -179,8 +159,8 @@ def insert(
 
 
 def _known(stored: Stored, table: str, rows: pa.Table) -> set[str]:
-    """Return the audits of some rows that a table has rows of; of later rows, these rows."""
-    keys = list(TABLES[table].keys) if table in TIMES else ["audit_id"]
+    """Return the audits some of whose rows a table has."""
+    keys = list(TABLES[table].keys)
     asked = pl.DataFrame(rows.select(keys)).lazy()
     found = stored.scan(table).join(asked, on=keys, how="semi").select("audit_id").unique()
     return set(stored.collect(found)["audit_id"])
@@ -218,33 +198,18 @@ def _look_up(
     return set(of), revisions
 
 
-def _has_rows(table: str, records: Sequence[AuditRecord]) -> bool:
-    return table == "audits" or any(getattr(record, PARTS[table]) for record in records)
-
-
-def _as_tables(
-    records: Sequence[AuditRecord],
-) -> tuple[dict[str, pa.Table], dict[str, TerminalError]]:
-    """Return what each table is to hold of a batch, and of each record left out why it is."""
+def _storable(records: Sequence[AuditRecord]) -> tuple[pa.Table, dict[str, TerminalError]]:
+    """Return the rows of a batch's records, and of each that is left out why it is."""
     try:
-        return _tables_of(records), {}
+        return as_stored(records), {}
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         if len(records) == 1:
             (audit,) = (record.audit for record in records)
-            return {}, {audit.audit_id: _cannot_be_stored(audit, error)}
+            return as_stored([]), {audit.audit_id: _cannot_be_stored(audit, error)}
     refused: dict[str, TerminalError] = {}
     for record in records:
-        refused |= _as_tables([record])[1]
-    return _tables_of([one for one in records if one.audit.audit_id not in refused]), refused
-
-
-def _tables_of(records: Sequence[AuditRecord]) -> dict[str, pa.Table]:
-    rows: dict[str, list[TableRow]] = {
-        table: [row for record in records for row in getattr(record, part)]
-        for table, part in PARTS.items()
-    }
-    rows["audits"] = [record.audit for record in records]
-    return {table: as_arrow(table, rows[table]) for table in WRITTEN if rows[table]}
+        refused |= _storable([record])[1]
+    return as_stored([one for one in records if one.audit.audit_id not in refused]), refused
 
 
 def _cannot_be_stored(audit: AuditRow, error: BaseException) -> TerminalError:
@@ -256,58 +221,20 @@ def _cannot_be_stored(audit: AuditRow, error: BaseException) -> TerminalError:
     )
 
 
-def _insert_all(
-    stored: Stored, tables: Mapping[str, pa.Table], into: Mapping[str, deltalake.DeltaTable]
-) -> frozenset[str]:
-    """Write a batch; return the audits whose row in `audits` was added here.
-
-    The tables between the first and the last are written at once: on an object store a write is
-    some twenty requests, one after the other.
-    """
-    anew = _any_begun(stored, tables)
-
-    def put(table: str) -> frozenset[str]:
-        rows = tables[table]
-        names = {audit_id: audit_id for audit_id in rows["audit_id"].unique().to_pylist()}
-        return insert(stored, table, rows, names=names, into=into[table], anew=anew)
-
-    if _WEALTH in tables:
-        put(_WEALTH)
-    list(_at_once(put, [table for table in tables if table not in {_WEALTH, "audits"}]))
-    return put("audits") if "audits" in tables else frozenset()
-
-
-def _at_once(function: Callable[[str], Answer], tables: Iterable[str]) -> Iterator[Answer]:
-    """Yield what a function returns of each table, in their order; nothing is left under way."""
-    with ThreadPoolExecutor(len(WRITTEN)) as pool:
-        yield from pool.map(function, tables)
-
-
-def _any_begun(stored: Stored, tables: Mapping[str, pa.Table]) -> bool:
-    """Return whether a commit of one of the audits was cut off: the first table has its rows."""
-    if not tables:
-        return False
-    unseen, days = (set(tables["audits"][name].to_pylist()) for name in ("audit_id", "day"))
-    for table in (table for table in tables if table != "audits"):
-        of = unseen & set(tables[table]["audit_id"].to_pylist())
-        there = stored.scan(table).filter(pl.col("audit_id").is_in(list(of)))
-        if "day" in TABLES[table].row.model_fields:
-            there = there.filter(pl.col("day").is_in(list(days)))
-        if of and stored.collect(there.select(pl.len())).item():
-            return True
-        unseen -= of
-    return False
+def as_stored(records: Sequence[AuditRecord]) -> pa.Table:
+    """Return records as rows of `audits`."""
+    rows = as_arrow("audits", [record.audit for record in records])
+    for part in PARTS.values():
+        kind = stored_schema("audits").field(part).type
+        found = [[row.__dict__ for row in getattr(record, part)] for record in records]
+        rows = rows.append_column(part, pa.array(found, kind))
+    return rows
 
 
 def as_arrow(table: str, rows: Sequence[TableRow]) -> pa.Table:
-    """Return rows as a table; without descriptions, since Delta refuses one that has changed."""
-    schema = arrow_schema(TABLES[table].row)
-    bare = pa.schema(field.remove_metadata() for field in schema)
+    """Return rows as a table, without parts."""
+    schema = stored_schema(table)
     values = [row.__dict__ for row in rows]
-    columns = [pa.array([each[field.name] for each in values], type=field.type) for field in bare]
-    return pa.Table.from_arrays(columns, schema=bare)
-
-
-def _one_of(audits: Iterable[str]) -> str:
-    quoted = ", ".join("'" + audit_id.replace("'", "''") + "'" for audit_id in sorted(audits))
-    return f"audit_id in ({quoted})"
+    names = TABLES[table].row.model_fields
+    columns = [pa.array([each[name] for each in values], schema.field(name).type) for name in names]
+    return pa.Table.from_arrays(columns, list(names))

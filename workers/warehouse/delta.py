@@ -159,13 +159,13 @@ def retry_commits(place: str, table: str, change: Callable[[], Answer]) -> Answe
         ) from None
 
 
-def rewriting(*also: deltalake.Transaction) -> deltalake.CommitProperties:
+def rewriting() -> deltalake.CommitProperties:
     """Return what every commit carries that takes files out of a table.
 
     Of two such commits at once the log then refuses the later one.
     """
     mine = deltalake.Transaction(_REWRITER, 1, int(time.time() * 1000))
-    return deltalake.CommitProperties(app_transactions=[mine, *also])
+    return deltalake.CommitProperties(app_transactions=[mine])
 
 
 def rewrite(table: deltalake.DeltaTable, properties: deltalake.CommitProperties) -> None:

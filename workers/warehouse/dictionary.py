@@ -12,7 +12,7 @@ from workers.warehouse.schema import AuditRow
 from workers.warehouse.sql import VIEWS, WINDOWS, query, view_sql
 from workers.warehouse.store import Warehouse
 from workers.warehouse.table_row import TableRow
-from workers.warehouse.tables import TABLES, arrow_schema
+from workers.warehouse.tables import PARTS, TABLES, TIMES, arrow_schema
 
 FILE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "reference" / "warehouse.md"
 _NO_FIGURES = "where the audit came to no figures"
@@ -32,9 +32,12 @@ _INTRODUCTION = """\
 
 *Made by `make docs` from `schema.py` and `views/` in `workers/warehouse/`: change it there.*
 
-Delta tables below the warehouse's path or URI, one folder each. `audits` has one row per audit;
-the other tables hold the rest of its record, joined by `audit_id`. `privaudit sql` reads tables
-and views in DuckDB, `privaudit export` writes them as Parquet.
+`privaudit sql` reads these tables and views in DuckDB, `privaudit export` writes them as Parquet.
+Below the warehouse's path or URI a folder each is the Delta table of that name: STORED. `audits`
+has one row per audit. The other tables are parts of a record, which lie in its row as columns
+of lists: NESTED. Another reader unnests these, as
+`select audit_id, unnest(bounds, recursive := true) from audits` does in DuckDB, or
+`select audit_id, b.* from audits lateral view explode(bounds) as b` in Spark.
 
 - Every epsilon and every logarithm is natural (nats); fractions, probabilities and shares are 0
   to 1; times are UTC. A lower bound is rounded towards zero wherever it is rounded.
@@ -44,9 +47,7 @@ and views in DuckDB, `privaudit export` writes them as Parquet.
   withdraw`) has one in `audit_withdrawals`: it stays, and is current no more. A violation that a
   person knows of (`privaudit acknowledge`) has one in `audit_acknowledgements`, and its record
   stays as it is. `--as-of` shows what was recorded by a past time.
-- **A row in `audits` is written last**: an audit whose row is there is there as a whole. Rows of
-  an audit that has none are of a commit that was cut off: the same audit run again puts whole rows
-  in their place.
+- A record is written at once: it is there whole, or not at all.
 - **Null is not zero**: it says that there is no such figure.
 - From the first release on, columns and tables are added, never renamed, removed or given another
   meaning under the same `method_version`; what an older release wrote is read with nulls
@@ -62,8 +63,10 @@ which no plain SQL can do: for another database, export it.
 
 def document() -> str:
     """Return docs/reference/warehouse.md as it should be."""
+    stored = ", ".join(f"`{table}`" for table in TIMES)
+    nested = ", ".join(f"`{part}` (`{table}`)" for table, part in PARTS.items())
     lines = [
-        _INTRODUCTION,
+        _INTRODUCTION.replace("STORED", stored).replace("NESTED", nested),
         "## Columns of every table\n",
         *_columns(TableRow, list(TableRow.model_fields)),
     ]

@@ -3,11 +3,10 @@
 import datetime as dt
 import hashlib
 import json
-from typing import Any
 
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.table_row import TableRow, in_utc
-from workers.warehouse.tables import PARTS
+from workers.warehouse.tables import PARTS, TABLES, columns_of_audit
 
 _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
@@ -22,25 +21,26 @@ def record_digest(record: AuditRecord) -> str:
     """Return the SHA-256 of all that a record says, in every table, as 64 hexadecimal digits.
 
     What is digested is JSON: an object of tables; each table's rows as sorted objects of their
-    columns; numbers with a fraction as `float.hex` writes them, so that no bit is lost. Left out
-    are the digest itself; nulls and empty tables, so that a column or table that is added later
-    leaves older digests as they are; and `code_version` in all tables but `audits`, since a commit
-    that was cut off may be completed by a later version.
+    columns, of a part's without those of its audit; numbers with a fraction as `float.hex` writes
+    them, so that no bit is lost. Left out are the digest itself, nulls and empty tables, so that a
+    column or table that is added later leaves older digests as they are.
 
     It proves no authorship: a writer of the warehouse can write a digest that fits. Recomputing
     the audit from the lake shows that, and so does a digest noted in another place (the report).
     """
-    tables = {"audits": [_canonical(_columns(record.audit, without="record_digest"))]}
+    tables = {"audits": [_canonical(record.audit, frozenset({"record_digest"}))]}
     for name, part in PARTS.items():
-        rows = [_columns(row, without="code_version") for row in getattr(record, part)]
+        without = frozenset(columns_of_audit(TABLES[name].row))
+        rows = [_canonical(row, without) for row in getattr(record, part)]
         if rows:
-            tables[name] = sorted(map(_canonical, rows))
+            tables[name] = sorted(rows)
     whole = ",".join(f'"{name}":[{",".join(tables[name])}]' for name in sorted(tables))
     return hashlib.sha256(f"{{{whole}}}".encode()).hexdigest()
 
 
-def _columns(row: TableRow, *, without: str) -> dict[str, Any]:
-    return {name: plain(value) for name, value in row if value is not None and name != without}
+def _canonical(row: TableRow, without: frozenset[str]) -> str:
+    values = row.__dict__.items()
+    return _JSON.encode({k: plain(v) for k, v in values if v is not None and k not in without})
 
 
 def plain(value: object) -> object:
@@ -54,7 +54,3 @@ def plain(value: object) -> object:
     if isinstance(value, dt.date):
         return value.isoformat()
     return value
-
-
-def _canonical(value: object) -> str:
-    return _JSON.encode(value)

@@ -438,5 +438,5 @@ class AuditRecord(BaseModel):
     promises: tuple[PromiseRow, ...] = ()
     slices: tuple[SliceRow, ...] = ()
     reliability: tuple[ReliabilityRow, ...] = ()
-    scores: tuple[ScoreRow, ...] = ()
+    score_bars: tuple[ScoreRow, ...] = ()
     statements: tuple[ExactStatementRow, ...] = ()

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator
 
 import duckdb
 import polars as pl
-import pyarrow as pa
 from fsspec.implementations.arrow import ArrowFSWrapper
 from pyarrow import fs
 
@@ -19,7 +18,7 @@ from workers.lake.places import check_uri, local_path
 from workers.warehouse.night_columns import OF_COUNTED
 from workers.warehouse.nights_together import nights_together
 from workers.warehouse.store import Warehouse
-from workers.warehouse.tables import TABLES, TIMES, arrow_schema
+from workers.warehouse.tables import PARTS, TABLES, TIMES, columns_of_audit, stored_schema
 
 VIEWS = ("latest_audits", "epsilon_trend", "violations", "coverage", "promises")
 """The views in `workers/warehouse/views`, each after those that it reads."""
@@ -104,7 +103,7 @@ def _named(sql: str) -> set[str]:
     for view in VIEWS:
         if view in found:
             found |= _named(view_sql(view))
-    return {"audits", *found}  # of a past time, every table asks it which audits were known
+    return found
 
 
 def _register(
@@ -118,9 +117,12 @@ def _register(
         scheme, _, _ = warehouse.uri.partition("://")
         files, _ = fs.FileSystem.from_uri(check_uri(warehouse.uri))
         connection.register_filesystem(_ObjectStore(files, scheme=scheme))
-    for table in TABLES:
-        if table in names:
+    parts = {table for table in PARTS if table in names}
+    for table in TIMES:
+        if table in names or (table == "audits" and parts):
             _register_table(connection, warehouse, table)
+    for table in parts:
+        connection.execute(f"create view {table} as {_part(table)}")
     for view in VIEWS:
         if view in names:
             connection.execute(f"create view {view} as {view_sql(view)}")
@@ -149,24 +151,31 @@ def _register_table(
 ) -> None:
     """Let a connection see a table under today's columns, also one from before they existed."""
     # In a schema of its own, so that `show tables` lists what there is to ask.
-    columns = pa.Table.from_batches([], arrow_schema(TABLES[table].row))
-    connection.execute("create schema if not exists columns")
-    connection.register("columns_of_one", columns)
-    connection.execute(f"create table columns.{table} as from columns_of_one")
+    connection.execute("create schema if not exists stored")
+    connection.register("columns_of_one", stored_schema(table).empty_table())
+    connection.execute(f"create table stored.columns_of_{table} as from columns_of_one")
     connection.unregister("columns_of_one")
     delta = warehouse.delta(table)
     files = delta.file_uris() if delta is not None else []
-    rows = f"from columns.{table}"
+    rows = f"from stored.columns_of_{table}"
     if files:
         listed = ", ".join(_literal(file) for file in files)
         rows += f" union all by name from read_parquet([{listed}], {_PLAINLY})"
     if warehouse.as_of is not None:
         when = f"timestamptz '{warehouse.as_of.isoformat()}'"
-        known = "audit_id in (select audit_id from audits)"
-        if table in TIMES:
-            known = f"{TIMES[table]} <= {when}"
-        rows = f"from ({rows}) where {known}"
-    connection.execute(f"create view {table} as {rows}")
+        rows = f"from ({rows}) where {TIMES[table]} <= {when}"
+    connection.execute(f"create view stored.{table} as {rows}")
+    columns = ", ".join(TABLES[table].row.model_fields)
+    connection.execute(f"create view {table} as select {columns} from stored.{table}")  # noqa: S608
+
+
+def _part(table: str) -> str:
+    """Return the query of a part's rows."""
+    row, part = TABLES[table].row, TABLES[table].part
+    of_audit = columns_of_audit(row)
+    columns = (name if name in of_audit else f'one."{name}"' for name in row.model_fields)
+    rows = f"select {', '.join(of_audit)}, unnest({part}) as one from stored.audits"  # noqa: S608
+    return f"select {', '.join(columns)} from ({rows})"  # noqa: S608
 
 
 def _literal(text: str) -> str:

@@ -20,7 +20,7 @@ from workers.warehouse.commit import commit_all, insert_rows, made_table, shared
 from workers.warehouse.delta import open_table, readable, retry_commits, table_path, whole
 from workers.warehouse.schema import AuditRecord, Status, WithdrawalRow
 from workers.warehouse.table_row import AS_STORED
-from workers.warehouse.tables import PARTS, TABLES, TIMES, without_rows
+from workers.warehouse.tables import PARTS, TABLES, TIMES, columns_of_audit, stored_without_rows
 
 Answer = TypeVar("Answer")
 _NAMED = 3
@@ -85,7 +85,7 @@ class Warehouse:
         Raises:
             TerminalError: no table lies there.
         """
-        if all(open_table(self.path(table)) is None for table in TABLES):
+        if all(self.delta(table) is None for table in TIMES):
             raise TerminalError(
                 f"There is no warehouse at {self.uri}: privaudit run or night makes it with its "
                 "first audit. If there was one, check the key warehouse."
@@ -107,7 +107,7 @@ class Warehouse:
         return new
 
     def commit_all(self, records: Sequence[AuditRecord]) -> tuple[bool | TerminalError, ...]:
-        """Commit many audits as `commit` does each, with one write per table.
+        """Commit many audits as `commit` does each, with one write.
 
         Returns:
             Of each record whether it was new, or why it cannot be stored: the others are committed.
@@ -183,7 +183,7 @@ class Warehouse:
         )
 
     def record(self, audit_id: str) -> AuditRecord:
-        """Return an audit's record, from all tables, as it is stored.
+        """Return an audit's record, with all its parts, as it is stored.
 
         Raises:
             TerminalError: there is none.
@@ -203,17 +203,27 @@ class Warehouse:
 
     def scan(self, table: str) -> pl.LazyFrame:
         """Return a table, empty where nothing was written yet, with every column of today."""
-        empty = without_rows(TABLES[table].row).lazy()
+        row, part = TABLES[table].row, TABLES[table].part
+        if part is None:
+            return self._scan_stored(table).select(list(row.model_fields))
+        rows = self._scan_stored("audits").filter(pl.col(part).list.len() > 0)
+        of_audit = columns_of_audit(row)
+        own = pl.col(part).struct
+        return (
+            rows.select(*of_audit, part)
+            .explode(part)
+            .select(*(name if name in of_audit else own.field(name) for name in row.model_fields))
+        )
+
+    def _scan_stored(self, table: str) -> pl.LazyFrame:
+        """Return a table as it is stored."""
+        empty = stored_without_rows(table).lazy()
         stored = self.delta(table)
         if stored is None:
             return empty
         with readable(self.uri):
             rows = pl.concat([empty, pl.scan_delta(stored)], how="diagonal_relaxed")
-        if self.as_of is None:
-            return rows
-        if table in TIMES:
-            return rows.filter(pl.col(TIMES[table]) <= self.as_of)
-        return rows.join(self.scan("audits").select("audit_id"), on="audit_id", how="semi")
+        return rows if self.as_of is None else rows.filter(pl.col(TIMES[table]) <= self.as_of)
 
     def collect(self, rows: pl.LazyFrame) -> pl.DataFrame:
         """Return what a query over scanned tables finds."""

@@ -1,4 +1,8 @@
-"""The warehouse's tables: which rows they hold, their keys, and their Arrow types."""
+"""The warehouse's tables: which rows they hold, their keys, and their Arrow types.
+
+A record is one row of `audits`. The rows of its parts lie in that row, each part in a column that
+is a list; `Warehouse.scan` and SQL give them as tables of their own.
+"""
 
 import datetime as dt
 import functools
@@ -33,7 +37,8 @@ class WarehouseTable:
     Attributes:
         row: the class of its rows; a field's description is the column's.
         keys: the columns that no two of its rows share.
-        part: the field of `AuditRecord` that it stores; None where it is no part of a record.
+        part: the field of `AuditRecord`, and the column of `audits`, that holds its rows; None
+            where it is stored by itself.
     """
 
     row: type[TableRow]
@@ -50,17 +55,17 @@ TABLES = {
     ),
     "audit_slices": WarehouseTable(SliceRow, ("audit_id", "column", "value"), "slices"),
     "audit_reliability": WarehouseTable(ReliabilityRow, ("audit_id", "role", "bin"), "reliability"),
-    "audit_scores": WarehouseTable(ScoreRow, ("audit_id", "arm", "bit", "lower"), "scores"),
+    "audit_scores": WarehouseTable(ScoreRow, ("audit_id", "arm", "bit", "lower"), "score_bars"),
     "audit_statements": WarehouseTable(ExactStatementRow, ("audit_id",), "statements"),
     "audit_nights": WarehouseTable(NightRow, ("audit_id", "folded_at")),
     "audit_confirmations": WarehouseTable(ConfirmationRow, ("audit_id", "confirmed_at")),
     "audit_withdrawals": WarehouseTable(WithdrawalRow, ("audit_id", "withdrawn_at")),
     "audit_acknowledgements": WarehouseTable(AcknowledgementRow, ("audit_id", "acknowledged_at")),
 }
-"""Every table by its name; `audits` holds one row per record, the parts hold the rest of it."""
+"""Every table by its name."""
 
 PARTS = {name: table.part for name, table in TABLES.items() if table.part is not None}
-"""The field of `AuditRecord` that each table but `audits` stores."""
+"""Each part's table, with the field of `AuditRecord` and the column of `audits` that holds it."""
 
 TIMES = {
     "audits": "recorded_at",
@@ -69,7 +74,7 @@ TIMES = {
     "audit_withdrawals": "withdrawn_at",
     "audit_acknowledgements": "acknowledged_at",
 }
-"""The tables whose rows know their time; those of the others belong to a row in audits."""
+"""The tables that are stored, with the column that says when a row was written."""
 
 _ARROW = {
     str: pa.string(),
@@ -99,10 +104,36 @@ def arrow_schema(row: type[TableRow]) -> pa.Schema:
     return pa.schema(fields)
 
 
+def columns_of_audit(row: type[TableRow]) -> list[str]:
+    """Return the columns of a part's rows that are those of their audit."""
+    return [name for name in row.model_fields if name in {*TableRow.model_fields, "model", "day"}]
+
+
+@functools.cache
+def stored_schema(table: str) -> pa.Schema:
+    """Return the columns of a table as it is stored, without descriptions, which Delta Lake keeps.
+
+    Those of `audits` hold the rows of each part as a list, without the columns of their audit.
+    """
+    fields = [field.remove_metadata() for field in arrow_schema(TABLES[table].row)]
+    for name, part in PARTS.items() if table == "audits" else ():
+        row = TABLES[name].row
+        own = [one for one in arrow_schema(row) if one.name not in columns_of_audit(row)]
+        inner = pa.struct([one.remove_metadata() for one in own])
+        fields.append(pa.field(part, pa.list_(inner)))
+    return pa.schema(fields)
+
+
 @functools.cache
 def without_rows(row: type[TableRow]) -> pl.DataFrame:
     """Return all columns of a table and no row, made once: a night scans tables many times."""
-    return pl.DataFrame(pa.Table.from_batches([], arrow_schema(row)))
+    return pl.DataFrame(arrow_schema(row).empty_table())
+
+
+@functools.cache
+def stored_without_rows(table: str) -> pl.DataFrame:
+    """Return the same of a table as it is stored."""
+    return pl.DataFrame(stored_schema(table).empty_table())
 
 
 def _is_word(hint: object, known: type) -> bool:

@@ -12,7 +12,7 @@ from flows.run.notes import delete_audits, withdraw_audit
 from flows.settings import load_settings
 from tests.flows.conftest import Command
 from tests.support.lake import DAY, EVE, PLAN, label_rows, put_labels, small_lake, write_settings
-from tests.support.warehouse import commit_night, evaluated, failed, night, put_rows
+from tests.support.warehouse import commit_night, evaluated, failed, night, put_rows, tamper
 from workers import executors
 from workers.audit.run import run_audit
 from workers.executors import InProcess
@@ -129,7 +129,16 @@ def test_verify_tells_by_its_exit_code(
     code, out, _ = privaudit("verify", "--stored")
     assert (code, out.strip()) == (0, "2 of 2 records are intact.")
 
-    warehouse.delta("audit_bounds").update(updates={"correct": "correct - 1"})
+    def add(number: float) -> None:
+        tamper(warehouse, "audit_bounds", lambda row: row.update(correct=row["correct"] + number))
+
+    def end_with(number: float) -> None:
+        def ended(row: dict[str, Any]) -> None:
+            row["window_log_wealth"][-1] = number
+
+        tamper(warehouse, "audit_wealth", ended)
+
+    add(-1.0)
     code, out, _ = privaudit("verify", audit_id, "--json")
     (found,) = json.loads(out)
     assert (code, found["finding"]) == (1, "altered")
@@ -139,17 +148,15 @@ def test_verify_tells_by_its_exit_code(
     assert "audit_bounds.correct arm=audit" in out
     assert "more: --json lists them all" in out
 
-    warehouse.delta("audit_bounds").update(updates={"correct": "correct + 1"})
+    add(1.0)
     numbers = record.wealth[0].window_log_wealth or ()
-    last = "array_append(array_pop_back(window_log_wealth), {})"
-    wealth = warehouse.delta("audit_wealth")
-    wealth.update(updates={"window_log_wealth": last.format(7.0)})
+    end_with(7.0)
     code, out, _ = privaudit("verify", audit_id)
     assert (code, "altered" in out) == (1, True)
     where = f"audit_wealth.window_log_wealth at place {len(numbers)}"
     assert f"{where}: stored 7.0, recomputed {numbers[-1]} (1 of its {len(numbers)} " in out
 
-    wealth.update(updates={"window_log_wealth": last.format(numbers[-1])})
+    end_with(numbers[-1])
     put_labels(lake, DAY, label_rows(400, seed=7))
     code, out, _ = privaudit("verify", audit_id)
     assert (code, "labels_digest" in out) == (2, True)

@@ -200,7 +200,7 @@ def test_the_record_tells_reliability_and_scores(lake: Lake) -> None:
         assert 0.5 < loss < 1.5
         assert all(tenth.bin / 10 <= tenth.predicted <= (tenth.bin + 1) / 10 for tenth in tenths)
     for arm, records in (("audit", row.records), ("control", row.control_records)):
-        bars = [bar for bar in record.scores if bar.arm == arm]
+        bars = [bar for bar in record.score_bars if bar.arm == arm]
         assert 0.7 * records < sum(bar.records for bar in bars) <= records
         assert {bar.bit for bar in bars} == {0, 1}
         assert min(bar.records for bar in bars) >= 10

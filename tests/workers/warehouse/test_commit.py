@@ -15,19 +15,14 @@ import pytest
 
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY
-from tests.support.tiers import rest_slow
-from tests.support.warehouse import age, cut_off, evaluated, failed
+from tests.support.warehouse import evaluated, failed
 from workers.audit.verify import Finding, verify_all_stored
 from workers.warehouse import commit
-from workers.warehouse.commit import WRITTEN
 from workers.warehouse.delta import TornAnswerError
 from workers.warehouse.maintenance import compact
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import PARTS
-
-_WRITTEN = ("audit_wealth", "audit_bounds", "audit_promises", "audits")
-"""The tables that `evaluated` has rows of, in the order of writing."""
 
 
 @pytest.fixture
@@ -53,7 +48,6 @@ def check_whole(warehouse: Warehouse, records: Sequence[AuditRecord]) -> None:
         rows = warehouse.scan(table).collect().height
         assert rows == sum(len(getattr(record, part)) for record in records), table
     assert {one.finding for one in verify_all_stored(warehouse)} == {Finding.INTACT}
-    assert cut_off(warehouse) == set()
 
 
 @pytest.mark.slow
@@ -70,13 +64,12 @@ def test_a_batch_is_what_single_commits_are(warehouse: Warehouse, tmp_path: path
     assert warehouse.record(records[3].audit.audit_id).audit.revision == 2
 
 
-def test_a_batch_is_one_commit_of_each_table(warehouse: Warehouse) -> None:
+def test_a_batch_is_one_commit_of_one_table(warehouse: Warehouse) -> None:
     warehouse.commit_all(batch("first"))
-    before = {table: warehouse.delta(table).version() for table in _WRITTEN}  # type: ignore[union-attr]
     warehouse.commit_all(batch(*(f"model-{number}" for number in range(40))))
-    for table in _WRITTEN:
-        assert warehouse.delta(table).version() == before[table] + 1  # type: ignore[union-attr]
-    assert all(warehouse.delta(table) is None for table in set(WRITTEN) - set(_WRITTEN))
+    assert [path.name for path in pathlib.Path(warehouse.uri).iterdir()] == ["audits"]
+    log = pathlib.Path(warehouse.uri, "audits", "_delta_log")
+    assert len(list(log.glob("*.json"))) == 3  # its making, and the two batches
 
 
 def test_an_empty_batch_writes_nothing(warehouse: Warehouse) -> None:
@@ -110,156 +103,55 @@ def test_a_bad_record_costs_no_other_its_own(warehouse: Warehouse) -> None:
     check_whole(warehouse, [first, last])
 
 
-class CutOffError(Exception):
-    """The commit ends here."""
+def commit_until(uri: str, records: list[AuditRecord], *, after: bool) -> None:
+    """Commit a batch in this process, and be killed before or after it is written."""
+    write = deltalake.write_deltalake
 
+    def dying(*rows: Any, **how: Any) -> None:
+        if after:
+            write(*rows, **how)
+        os._exit(9)
 
-def begin(warehouse: Warehouse, record: AuditRecord, *, at: str) -> None:
-    """Commit a record until the table `at` would be written."""
-    insert = commit.insert
-
-    def insert_until(stored: Any, table: str, *rows: Any, **how: Any) -> frozenset[str]:
-        if table == at:
-            raise CutOffError
-        return insert(stored, table, *rows, **how)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(commit, "insert", insert_until)
-        with pytest.raises(CutOffError):
-            warehouse.commit(record)
-
-
-@pytest.mark.parametrize("months", [False, pytest.param(True, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("at", rest_slow(["audit_bounds", "audit_promises", "audits"]))
-def test_a_commit_that_was_cut_off_is_completed_by_the_next(
-    warehouse: Warehouse, at: str, months: bool
-) -> None:
-    (record,) = batch("cut")
-    begin(warehouse, record, at=at)
-    assert cut_off(warehouse) == {record.audit.audit_id}
-    assert not warehouse.has(record.audit.audit_id)
-    if months:
-        age(warehouse, days=90)
-        compact(warehouse)  # the log forgets the names of commits
-    assert warehouse.commit(record)
-    check_whole(warehouse, [record])
-
-
-def test_rows_that_another_version_left_are_replaced_whole(warehouse: Warehouse) -> None:
-    (record,) = batch("cut")
-    other = record.promises[0].model_copy(update={"quantity": "dropped", "value": 9.0})
-    older = record.model_copy(
-        update={
-            "promises": (*record.promises, other),
-            "bounds": (record.bounds[0].model_copy(update={"correct": 1.0}),),
-        }
-    )
-    begin(warehouse, older, at="audits")
-    assert warehouse.commit(record)
-    check_whole(warehouse, [record])
-    assert warehouse.record(record.audit.audit_id).bounds == record.bounds
-
-
-def commit_until(uri: str, records: list[AuditRecord], table: str, *, after: bool) -> None:
-    """Commit a batch in this process, and be killed before or after a table is written."""
-    insert = commit.insert
-
-    def dying(stored: Any, name: str, *rows: Any, **how: Any) -> frozenset[str]:
-        if name == table and not after:
-            os._exit(9)
-        added = insert(stored, name, *rows, **how)
-        if name == table:
-            os._exit(9)
-        return added
-
-    commit.insert = dying
+    deltalake.write_deltalake = dying
     Warehouse(uri).commit_all(records)
     sys.exit("The commit ended.")
 
 
-def kill_between(uri: str, records: list[AuditRecord], table: str, *, after: bool) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [False, True])
+def test_a_kill_leaves_whole_records_or_none(warehouse: Warehouse, after: bool) -> None:
+    (old,) = batch("old")
+    warehouse.commit(old)
+    records = batch("ads", "loans", "late")
     context = multiprocessing.get_context("spawn")
-    child = context.Process(
-        target=commit_until, args=(uri, records, table), kwargs={"after": after}
-    )
+    how = {"after": after}
+    child = context.Process(target=commit_until, args=(warehouse.uri, records), kwargs=how)
     child.start()
     child.join()
     assert child.exitcode == 9
+    check_whole(warehouse, [old, *records] if after else [old])
+    assert warehouse.commit_all(records) == (not after,) * 3
+    check_whole(warehouse, [old, *records])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("table", _WRITTEN)
-def test_a_kill_between_two_tables_leaves_whole_records_or_none(
-    warehouse: Warehouse, table: str
+def test_another_writer_of_the_same_audits_between_look_and_write(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (old,) = batch("old")
     warehouse.commit(old)
     records = batch("ads", "loans", "late")
-    kill_between(warehouse.uri, records, table, after=False)
-    assert warehouse.scan("audits").collect()["model"].to_list() == ["old"]
-    # Another batch, which shares two of the three.
-    other = [records[0], *batch("new"), records[2]]
-    assert warehouse.commit_all(other) == (True, True, True)
-    assert warehouse.commit_all(records) == (False, True, False)
-    check_whole(warehouse, [old, *other, records[1]])
+    write, answers = deltalake.write_deltalake, []
 
-
-@pytest.mark.slow
-def test_a_kill_after_the_last_table_leaves_all(warehouse: Warehouse) -> None:
-    records = batch("ads", "loans", "late")
-    kill_between(warehouse.uri, records, "audits", after=True)
-    check_whole(warehouse, records)
-    assert warehouse.commit_all(records) == (False, False, False)
-    check_whole(warehouse, records)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("at", rest_slow([*_WRITTEN], always=2))
-def test_another_writer_of_the_same_audits_between_any_two_tables(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, at: str
-) -> None:
-    (old,) = batch("old")
-    warehouse.commit(old)
-    records = batch("ads", "loans", "late")
-    insert, answers = commit.insert, []
-
-    def overtaken(stored: Any, table: str, *rows: Any, **how: Any) -> frozenset[str]:
-        if table == at and not answers:
+    def overtaken(*rows: Any, **how: Any) -> None:
+        if not answers:
             answers.append(())  # only once
             answers[0] = Warehouse(warehouse.uri).commit_all([*batch("other"), *records[1:]])
-        return insert(stored, table, *rows, **how)
+        write(*rows, **how)  # the log itself refuses the later one
 
-    monkeypatch.setattr(commit, "insert", overtaken)
+    monkeypatch.setattr(deltalake, "write_deltalake", overtaken)
     assert warehouse.commit_all(records) == (True, False, False)
     assert answers == [(True, True, True)]
     check_whole(warehouse, [old, *records, *batch("other")])
-
-
-def test_another_writer_while_the_first_one_writes(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Between the opening of a table and its write: the log itself refuses the later one.
-    warehouse.commit_all(batch("old"))
-    records = batch("ads", "loans")
-    write, met = deltalake.write_deltalake, []
-
-    def overtaken(into: deltalake.DeltaTable, *rows: Any, **how: Any) -> None:
-        table = pathlib.Path(into.table_uri).name
-        if table not in met:
-            met.append(table)
-            first = [records[0].audit] if table == "audits" else getattr(records[0], PARTS[table])
-            name = records[0].audit.audit_id
-            other = commit.made_table(warehouse, table)
-            ours = commit.as_arrow(table, first)
-            commit.insert(warehouse, table, ours, names={name: name}, into=other)
-        write(into, *rows, **how)
-
-    monkeypatch.setattr(deltalake, "write_deltalake", overtaken)
-    assert warehouse.commit_all(records) == (False, True)
-    assert set(met) == set(_WRITTEN)
-    assert warehouse.scan("audits").collect().height == 3
-    for table in ("audit_wealth", "audit_bounds"):
-        assert warehouse.scan(table).collect().height == 3, table
 
 
 def test_a_later_row_is_there_once_though_the_answer_to_its_commit_was_torn(

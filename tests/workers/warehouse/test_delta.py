@@ -43,9 +43,8 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 def test_a_damaged_data_file_is_a_sentence(
     warehouse: Warehouse, reading: str, damage: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    for table in ("audits", "audit_wealth"):
-        (path, *_) = sorted(pathlib.Path(warehouse.path(table)).glob("*.parquet"))
-        path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    (path, *_) = sorted(pathlib.Path(warehouse.path("audits")).glob("*.parquet"))
+    path.write_bytes(DAMAGES[damage](path.read_bytes()))
     with pytest.raises(TerminalError) as caught:
         READINGS[reading](warehouse)
     assert "\n" not in str(caught.value)
@@ -54,9 +53,8 @@ def test_a_damaged_data_file_is_a_sentence(
 
 @pytest.mark.parametrize("reading", READINGS)
 def test_a_lost_data_file_is_a_sentence(warehouse: Warehouse, reading: str) -> None:
-    for table in ("audits", "audit_wealth"):
-        for path in pathlib.Path(warehouse.path(table)).glob("*.parquet"):
-            path.unlink()
+    for path in pathlib.Path(warehouse.path("audits")).glob("*.parquet"):
+        path.unlink()
     with pytest.raises(TerminalError) as caught:
         READINGS[reading](warehouse)
     assert "\n" not in str(caught.value)

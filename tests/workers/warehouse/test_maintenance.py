@@ -66,8 +66,7 @@ def test_compaction_changes_the_files_and_no_answer(warehouse: Warehouse) -> Non
     before = answers(warehouse)
     done = {table.table: table for table in compact(warehouse)}
     assert (done["audits"].files_before, done["audits"].files_after) == (7, 1)
-    assert done["audit_bounds"].files_before == 6
-    assert "audit_slices" not in done  # nothing was ever written there
+    assert "audit_acknowledgements" not in done  # nothing was ever written there
     assert_same(answers(warehouse), before)
     assert {one.finding for one in verify_all_stored(warehouse)} == {Finding.INTACT}
     # What was replaced stays for readers, as long as is kept.
@@ -179,7 +178,7 @@ def test_a_deletion_that_was_cut_off_is_completed_by_the_next(
         with pytest.raises(KeyboardInterrupt):
             delete_before(warehouse, DAYS[1])
     assert seen[-1] == "audits"
-    assert len(seen) > 3
+    assert len(seen) > 1
     assert delete_before(warehouse, DAYS[1]) == 2
     assert warehouse.scan("audit_bounds").collect().height == 4
 

@@ -45,6 +45,7 @@ def night(number: int, *, model: str = "ads", hour: int = 0, **changes: Any) -> 
     """Night `number` after `START`; changes are of its wealth's row, levels of its wealth."""
     names = "significance", "claim_evalue", "reason", "verdict", "reason_code", "exploratory"
     of_audit = {name: changes.pop(name) for name in names if name in changes}
+    version = {"method_version": changes.pop("method_version", "1")}
     record = evaluated(model, START + dt.timedelta(days=number), hour=hour, **of_audit)
     declared = changes.get("epsilon_declared", 0.5)
     claimed = None if declared is None else tuple(levels(number, declared)[:, 0].tolist())
@@ -53,7 +54,7 @@ def night(number: int, *, model: str = "ads", hour: int = 0, **changes: Any) -> 
         "claimed_log_wealth": claimed,
     } | changes
     return AuditRecord(
-        audit=record.audit.model_copy(update={"epsilon_declared": declared}),
+        audit=record.audit.model_copy(update=version | {"epsilon_declared": declared}),
         bounds=record.bounds,
         wealth=tuple(row.model_copy(update=wealth) for row in record.wealth),
         promises=record.promises,

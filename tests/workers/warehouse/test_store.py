@@ -2,6 +2,7 @@ import datetime as dt
 import pathlib
 from typing import Any
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -21,12 +22,18 @@ from workers.audit.run import run_audit
 from workers.exceptions import Reason
 from workers.executors import InProcess
 from workers.lake.layout import Lake
-from workers.warehouse import commit
 from workers.warehouse.record_digest import seal
-from workers.warehouse.schema import AuditRecord, AuditRow
+from workers.warehouse.schema import AuditRecord, AuditRow, BoundRow
 from workers.warehouse.sql import RELATIONS, query
 from workers.warehouse.store import Warehouse
-from workers.warehouse.tables import PARTS, TABLES, WarehouseTable, arrow_schema
+from workers.warehouse.tables import (
+    PARTS,
+    TABLES,
+    WarehouseTable,
+    arrow_schema,
+    stored_schema,
+    stored_without_rows,
+)
 
 
 @pytest.fixture(scope="module")
@@ -127,25 +134,6 @@ def test_a_warehouse_is_there_when_something_was_committed(
     warehouse.check_exists()
 
 
-def test_the_audits_row_is_written_last(
-    warehouse: Warehouse, record: AuditRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written: list[str] = []
-    insert = commit.insert
-    monkeypatch.setattr(
-        commit,
-        "insert",
-        lambda stored, table, *rows, **how: (
-            written.append(table) or insert(stored, table, *rows, **how)
-        ),
-    )
-    warehouse.commit(record)
-    assert sorted(written) == sorted(
-        ["audits", *(table for table, part in PARTS.items() if getattr(record, part))]
-    )
-    assert written[-1] == "audits"
-
-
 def test_current_is_the_latest_record_of_every_model_and_day(warehouse: Warehouse) -> None:
     first, second = at(failure("a", reason="First."), 1), at(failure("a", reason="Second."), 2)
     for committed in (first, second, at(failure("b"), 1), at(failure("a", day=EVE), 3)):
@@ -206,7 +194,7 @@ def test_a_query_opens_the_tables_that_it_names_and_no_others(
     opened.clear()
     assert query(warehouse, "from promises").height == 2
     confirmed, withdrawn = "audit_confirmations", "audit_withdrawals"
-    assert set(opened) == {"audits", "audit_promises", confirmed, withdrawn}
+    assert set(opened) == {"audits", confirmed, withdrawn}
     for sql in ("show tables", "select view_name from duckdb_views() where 'audits' <> ''"):
         assert set(query(warehouse, sql).to_series()) >= {*TABLES, "promises"}
     assert set(query(warehouse, "show tables").to_series()) == set(RELATIONS)
@@ -228,6 +216,11 @@ def test_sql_sees_the_tables(warehouse: Warehouse, record: AuditRecord) -> None:
     )
     assert joined["n"][0] == len(record.bounds) // 2
     assert query(warehouse, "select count(*) from audit_promises").item() == len(record.promises)
+    files = f"{warehouse.path('audits')}/*.parquet"
+    unnested = "select audit_id, unnest(bounds, recursive := true)"  # docs/reference/warehouse.md
+    bare = duckdb.sql(f"{unnested} from '{files}'").pl()
+    named = query(warehouse, "from audit_bounds").select(bare.columns)
+    assert bare.sort(bare.columns).equals(named.sort(bare.columns))
 
 
 def test_columns_have_their_types_and_their_descriptions() -> None:
@@ -243,19 +236,38 @@ def test_columns_have_their_types_and_their_descriptions() -> None:
 def test_a_table_written_before_a_column_existed_is_read_and_grows(
     warehouse: Warehouse, record: AuditRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """One of `audits`, and one of a part: of old rows they are null."""
+
     class OlderRow(AuditRow):
         """Yesterday's table, without the latest column."""
 
-    del OlderRow.model_fields["epsilon_game"]
+    class OlderBound(BoundRow):
+        """The same of a part."""
+
+    del OlderRow.model_fields["epsilon_game"], OlderBound.model_fields["guesses"]
+    old = evaluated("old", DAY)
     with monkeypatch.context() as older:
         older.setitem(TABLES, "audits", WarehouseTable(OlderRow, ("audit_id",)))
-        warehouse.commit(failure("old"))
+        older.setitem(TABLES, "audit_bounds", WarehouseTable(OlderBound, ("audit_id",), "bounds"))
+        for cached in (stored_schema, stored_without_rows):
+            cached.cache_clear()
+        warehouse.commit(old)
         assert "epsilon_game" not in warehouse.scan("audits").collect().columns
+        assert "guesses" not in warehouse.scan("audit_bounds").collect().columns
+    for cached in (stored_schema, stored_without_rows):
+        cached.cache_clear()
     assert warehouse.scan("audits").collect()["epsilon_game"].to_list() == [None]
+    assert warehouse.scan("audit_bounds").collect()["guesses"].to_list() == [None]
     warehouse.commit(record)
     grown = warehouse.scan("audits").sort("model").collect()
     assert record.audit.epsilon_game is not None
     assert grown["epsilon_game"].to_list() == [record.audit.epsilon_game, None]
+    for bounds in (
+        warehouse.scan("audit_bounds").collect(),
+        query(warehouse, "from audit_bounds"),
+    ):
+        assert bounds["guesses"].null_count() == len(old.bounds)
+        assert bounds.height == len(old.bounds) + len(record.bounds)
 
 
 def test_the_audits_of_a_repaired_model_are_all_kept(lake: Lake, warehouse: Warehouse) -> None:
