@@ -31,14 +31,10 @@ class Telling(logging.Handler):
         print(json.dumps(record.privaudit), flush=True)  # type: ignore[attr-defined]  # noqa: T201
 
 
-def dying_insert(stored: Any, table: str, rows: Any, **how: Any) -> frozenset[str]:
-    """Write every table but the last one, and then be gone without a word."""
-    if table == "audits":
-        os.kill(os.getpid(), 9)
-    return insert(stored, table, rows, **how)
-
-
-insert = commit.insert
+def dying_insert(*_rows: Any, **_how: Any) -> frozenset[str]:
+    """Be gone without a word before the record is written."""
+    os.kill(os.getpid(), 9)
+    raise AssertionError
 
 
 def main() -> None:

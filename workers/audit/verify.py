@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-import polars as pl
 from pydantic import ValidationError
 
 from privcore.exceptions import TerminalError
@@ -106,23 +105,10 @@ def verify_stored(record: AuditRecord) -> Verification:
 
 def verify_all_stored(warehouse: Warehouse) -> Iterator[Verification]:
     """Yield what `verify_stored` says of every record, some thousand records in memory at once."""
-    audits = warehouse.collect(warehouse.scan("audits").sort("audit_id"))
-    for chunk in audits.iter_slices(_CHUNK):
-        ids = chunk["audit_id"].to_list()
-        parts = {
-            part: warehouse.collect(
-                warehouse.scan(table).filter(pl.col("audit_id").is_in(ids))
-            ).partition_by("audit_id", as_dict=True)
-            for table, part in PARTS.items()
-        }
-        for audit in chunk.iter_rows(named=True):
-            rows = {
-                part: frames[audit["audit_id"],].to_dicts()
-                for part, frames in parts.items()
-                if (audit["audit_id"],) in frames
-            }
-            content = {"audit": audit} | rows
-            yield _verify_content(str(audit["audit_id"]), content)
+    ids = warehouse.collect(warehouse.scan("audits").select("audit_id").sort("audit_id"))
+    for chunk in ids.iter_slices(_CHUNK):
+        for content in warehouse.contents(chunk["audit_id"].to_list()):
+            yield _verify_content(str(content["audit"]["audit_id"]), content)
 
 
 def _verify_content(audit_id: str, content: dict[str, Any]) -> Verification:

@@ -18,7 +18,7 @@ from workers.lake.places import check_uri, local_path
 from workers.warehouse.night_columns import OF_COUNTED
 from workers.warehouse.nights_together import nights_together
 from workers.warehouse.store import Warehouse
-from workers.warehouse.tables import PARTS, TABLES, TIMES, columns_of_audit, stored_schema
+from workers.warehouse.tables import PARTS, TABLES, TIMES, columns_of_audit, stored_without_rows
 
 VIEWS = ("latest_audits", "epsilon_trend", "violations", "coverage", "promises")
 """The views in `workers/warehouse/views`, each after those that it reads."""
@@ -152,7 +152,7 @@ def _register_table(
     """Let a connection see a table under today's columns, also one from before they existed."""
     # In a schema of its own, so that `show tables` lists what there is to ask.
     connection.execute("create schema if not exists stored")
-    connection.register("columns_of_one", stored_schema(table).empty_table())
+    connection.register("columns_of_one", stored_without_rows(table).to_arrow())
     connection.execute(f"create table stored.columns_of_{table} as from columns_of_one")
     connection.unregister("columns_of_one")
     delta = warehouse.delta(table)

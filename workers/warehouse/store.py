@@ -6,7 +6,7 @@ The tables of `workers.warehouse.tables` at a path or URI. No row is ever change
 
 import datetime as dt
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from privcore.lower_bounds.verdicts import Verdict
 from workers.lake.probe import try_writing
 from workers.warehouse.commit import commit_all, insert_rows, made_table, shared
 from workers.warehouse.delta import open_table, readable, retry_commits, table_path, whole
-from workers.warehouse.schema import AuditRecord, Status, WithdrawalRow
+from workers.warehouse.schema import AuditRecord, AuditRow, Status, WithdrawalRow
 from workers.warehouse.table_row import AS_STORED
 from workers.warehouse.tables import PARTS, TABLES, TIMES, columns_of_audit, stored_without_rows
 
@@ -188,14 +188,23 @@ class Warehouse:
         Raises:
             TerminalError: there is none.
         """
-        audits = self._rows("audits", audit_id)
-        if not audits:
-            raise TerminalError(
-                f"The warehouse has no audit {audit_id!r}: `privaudit show --all --json` and the "
-                "report give the ids."
-            )
-        parts = {part: self._rows(table, audit_id) for table, part in PARTS.items()}
-        return AuditRecord.model_validate({"audit": audits[0]} | parts, context=AS_STORED)
+        for content in self.contents([audit_id]):
+            return AuditRecord.model_validate(content, context=AS_STORED)
+        raise TerminalError(
+            f"The warehouse has no audit {audit_id!r}: `privaudit show --all --json` and the "
+            "report give the ids."
+        )
+
+    def contents(self, audit_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Yield what is stored of some audits, by id: a record's fields, not yet validated."""
+        asked = pl.col("audit_id").is_in(audit_ids)
+        found = self.collect(self._scan_stored("audits").filter(asked).sort("audit_id"))
+        for row in found.iter_rows(named=True):
+            content: dict[str, Any] = {"audit": {name: row[name] for name in AuditRow.model_fields}}
+            for table, part in PARTS.items():
+                of_audit = {name: row[name] for name in columns_of_audit(TABLES[table].row)}
+                content[part] = [of_audit | one for one in row[part] or ()]
+            yield content
 
     def delta(self, table: str) -> deltalake.DeltaTable | None:
         """Return a table as it is stored; None where nothing was written yet."""

@@ -127,13 +127,14 @@ def stored_schema(table: str) -> pa.Schema:
 @functools.cache
 def without_rows(row: type[TableRow]) -> pl.DataFrame:
     """Return all columns of a table and no row, made once: a night scans tables many times."""
-    return pl.DataFrame(arrow_schema(row).empty_table())
+    return pl.DataFrame(pa.Table.from_batches([], arrow_schema(row)))
 
 
 @functools.cache
 def stored_without_rows(table: str) -> pl.DataFrame:
     """Return the same of a table as it is stored."""
-    return pl.DataFrame(stored_schema(table).empty_table())
+    # `Schema.empty_table` would import pandas.
+    return pl.DataFrame(pa.Table.from_batches([], stored_schema(table)))
 
 
 def _is_word(hint: object, known: type) -> bool:
