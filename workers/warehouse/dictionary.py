@@ -35,9 +35,8 @@ _INTRODUCTION = """\
 `privaudit sql` reads these tables and views in DuckDB, `privaudit export` writes them as Parquet.
 Below the warehouse's path or URI a folder each is the Delta table of that name: STORED. `audits`
 has one row per audit. The other tables are parts of a record, which lie in its row as columns
-of lists: NESTED. Another reader unnests these, as
-`select audit_id, unnest(bounds, recursive := true) from audits` does in DuckDB, or
-`select audit_id, b.* from audits lateral view explode(bounds) as b` in Spark.
+of lists: NESTED. Another reader unnests these:
+`select audit_id, unnest(bounds, recursive := true) from audits` in DuckDB.
 
 - Every epsilon and every logarithm is natural (nats); fractions, probabilities and shares are 0
   to 1; times are UTC. A lower bound is rounded towards zero wherever it is rounded.
