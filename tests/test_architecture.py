@@ -14,7 +14,7 @@ from workers import executors
 from workers.labels import shards
 from workers.lake import retries
 from workers.scan import work_unit
-from workers.warehouse.tables import TIMES
+from workers.warehouse.tables import STORED
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PACKAGES = ("privcore", "workers", "flows")
@@ -349,7 +349,7 @@ def test_the_numbers_in_the_description_are_the_codes() -> None:
     assert f"{executors._MERGED} results at a time are added where they are" in text
     assert f"many small files, about {shards.WORK_UNIT_BYTES >> 20} MiB" in text
     assert f"`workers.lake.retries`: {retries.PATIENCE.attempts} attempts" in text
-    assert f"is {len(TIMES)} Delta tables" in text
+    assert f"is {len(STORED)} Delta tables" in text
 
 
 @pytest.mark.parametrize("package", PACKAGES)

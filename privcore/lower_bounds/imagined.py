@@ -421,18 +421,18 @@ def _known(control: Sequence[OddsTally], *, several: bool) -> NDArray[np.float64
     )
     made, design = zeros + ones, np.stack([np.ones_like(proxy), proxy], axis=1)
     chance = expit(design @ fit_near(design, ones / made, made))
-    open_ = made * chance * (1.0 - chance)
+    weights = made * chance * (1.0 - chance)
     plane = np.array([0.0, 1.0])
     if not several:
-        near = (design.T * open_) @ design + np.eye(2)
-        plane = np.linalg.solve(near, design.T @ (open_ * target))
+        near = (design.T * weights) @ design + np.eye(2)
+        plane = np.linalg.solve(near, design.T @ (weights * target))
     beside = target - design @ plane
     columns = np.column_stack([design, beside])
     fit = fit_near(columns, ones / made, made)
     chance = expit(columns @ fit)
     error = 1.0 / (1.0 + float((made * chance * (1.0 - chance)) @ beside**2))
     part = max(fit[2] - 2.0 * error / max(fit[2], _LITTLE), 0.0)
-    deviation = math.sqrt(part * max(part, 1.0) * np.average(beside**2, weights=open_))
+    deviation = math.sqrt(part * max(part, 1.0) * np.average(beside**2, weights=weights))
     return deviation * _NORMAL if deviation >= _LITTLE else np.zeros(1)
 
 

@@ -12,7 +12,7 @@ from workers.warehouse.schema import AuditRow
 from workers.warehouse.sql import VIEWS, WINDOWS, query, view_sql
 from workers.warehouse.store import Warehouse
 from workers.warehouse.table_row import TableRow
-from workers.warehouse.tables import PARTS, TABLES, TIMES, arrow_schema
+from workers.warehouse.tables import PARTS, STORED, TABLES, arrow_schema
 
 FILE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "reference" / "warehouse.md"
 _NO_FIGURES = "where the audit came to no figures"
@@ -27,16 +27,18 @@ _TYPES = {
     "list<item: date32[day]>": "dates",
     "list<item: string>": "words",
 }
-_INTRODUCTION = """\
+_INTRODUCTION = f"""\
 # The warehouse, column by column
 
 *Made by `make docs` from `schema.py` and `views/` in `workers/warehouse/`: change it there.*
 
 `privaudit sql` reads these tables and views in DuckDB, `privaudit export` writes them as Parquet.
-Below the warehouse's path or URI a folder each is the Delta table of that name: STORED. `audits`
-has one row per audit. The other tables are parts of a record, which lie in its row as columns
-of lists: NESTED. Another reader unnests these:
-`select audit_id, unnest(bounds, recursive := true) from audits` in DuckDB.
+
+{len(STORED)} of the tables are stored, each as a Delta table in a folder of its name below the
+warehouse's path or URI: {", ".join(f"`{table}`" for table in STORED)}. `audits` has one row per
+audit. The others are parts of a record. They lie in its row, each as a column that is a list:
+{", ".join(f"`{table}` as `{part}`" for table, part in PARTS.items())}. A reader
+of its own unnests one, as `unnest(bounds, recursive := true)` does in DuckDB.
 
 - Every epsilon and every logarithm is natural (nats); fractions, probabilities and shares are 0
   to 1; times are UTC. A lower bound is rounded towards zero wherever it is rounded.
@@ -62,10 +64,8 @@ which no plain SQL can do: for another database, export it.
 
 def document() -> str:
     """Return docs/reference/warehouse.md as it should be."""
-    stored = ", ".join(f"`{table}`" for table in TIMES)
-    nested = ", ".join(f"`{part}` (`{table}`)" for table, part in PARTS.items())
     lines = [
-        _INTRODUCTION.replace("STORED", stored).replace("NESTED", nested),
+        _INTRODUCTION,
         "## Columns of every table\n",
         *_columns(TableRow, list(TableRow.model_fields)),
     ]

@@ -18,7 +18,7 @@ from deltalake.exceptions import CommitFailedError
 from privcore.exceptions import AuditError, TerminalError
 from workers.warehouse.delta import rewrite, rewriting, whole
 from workers.warehouse.store import Warehouse
-from workers.warehouse.tables import TIMES
+from workers.warehouse.tables import STORED
 
 KEPT_DAYS = 30
 """Time that replaced files and commit logs are kept where nothing else is said."""
@@ -62,7 +62,7 @@ def compact(warehouse: Warehouse, *, kept_days: int = KEPT_DAYS) -> list[Compact
             f"Files cannot be kept for {kept_days} days: a reader may still need them, keep them "
             "for 1 day or more."
         )
-    changes = {table: functools.partial(_compact, warehouse, table, kept_days) for table in TIMES}
+    changes = {table: functools.partial(_compact, warehouse, table, kept_days) for table in STORED}
     done = [warehouse.retry(table, change) for table, change in changes.items()]
     return [one for one in done if one is not None]
 
@@ -74,7 +74,7 @@ def compact_crowded(warehouse: Warehouse) -> list[Compacted]:
     for the next night: no row depends on it.
     """
     done = []
-    for table in TIMES:
+    for table in STORED:
         try:
             change = functools.partial(_compact, warehouse, table, KEPT_DAYS, MOST_FILES)
             one = whole(warehouse.uri, change)
@@ -122,7 +122,7 @@ def delete_before(warehouse: Warehouse, day: dt.date) -> int:
     audits = warehouse.scan("audits").filter(pl.col("day") < day).select("audit_id")
     ids = warehouse.collect(audits)["audit_id"].to_list()
     source = pa.table({"audit_id": pa.array(ids, pa.string())})
-    for table in reversed(TIMES) if ids else ():
+    for table in reversed(STORED) if ids else ():
         warehouse.retry(table, functools.partial(_delete, warehouse, table, source))
     return len(ids)
 

@@ -3,6 +3,7 @@
 import datetime as dt
 import hashlib
 import json
+from collections.abc import Collection
 
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.table_row import TableRow, in_utc
@@ -28,19 +29,23 @@ def record_digest(record: AuditRecord) -> str:
     It proves no authorship: a writer of the warehouse can write a digest that fits. Recomputing
     the audit from the lake shows that, and so does a digest noted in another place (the report).
     """
-    tables = {"audits": [_canonical(record.audit, frozenset({"record_digest"}))]}
+    tables = {"audits": [_canonical(record.audit, ("record_digest",))]}
     for name, part in PARTS.items():
-        without = frozenset(columns_of_audit(TABLES[name].row))
-        rows = [_canonical(row, without) for row in getattr(record, part)]
+        of_audit = columns_of_audit(TABLES[name].row)
+        rows = [_canonical(row, of_audit) for row in getattr(record, part)]
         if rows:
             tables[name] = sorted(rows)
     whole = ",".join(f'"{name}":[{",".join(tables[name])}]' for name in sorted(tables))
     return hashlib.sha256(f"{{{whole}}}".encode()).hexdigest()
 
 
-def _canonical(row: TableRow, without: frozenset[str]) -> str:
-    values = row.__dict__.items()
-    return _JSON.encode({k: plain(v) for k, v in values if v is not None and k not in without})
+def _canonical(row: TableRow, without: Collection[str]) -> str:
+    told = {
+        name: plain(value)
+        for name, value in row.__dict__.items()
+        if value is not None and name not in without
+    }
+    return _JSON.encode(told)
 
 
 def plain(value: object) -> object:

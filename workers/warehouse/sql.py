@@ -18,7 +18,14 @@ from workers.lake.places import check_uri, local_path
 from workers.warehouse.night_columns import OF_COUNTED
 from workers.warehouse.nights_together import nights_together
 from workers.warehouse.store import Warehouse
-from workers.warehouse.tables import PARTS, TABLES, TIMES, columns_of_audit, stored_without_rows
+from workers.warehouse.tables import (
+    PARTS,
+    STORED,
+    TABLES,
+    TIMES,
+    columns_of_audit,
+    stored_without_rows,
+)
 
 VIEWS = ("latest_audits", "epsilon_trend", "violations", "coverage", "promises")
 """The views in `workers/warehouse/views`, each after those that it reads."""
@@ -118,7 +125,7 @@ def _register(
         files, _ = fs.FileSystem.from_uri(check_uri(warehouse.uri))
         connection.register_filesystem(_ObjectStore(files, scheme=scheme))
     parts = {table for table in PARTS if table in names}
-    for table in TIMES:
+    for table in STORED:
         if table in names or (table == "audits" and parts):
             _register_table(connection, warehouse, table)
     for table in parts:

@@ -20,7 +20,14 @@ from workers.warehouse.commit import commit_all, insert_rows, made_table, shared
 from workers.warehouse.delta import open_table, readable, retry_commits, table_path, whole
 from workers.warehouse.schema import AuditRecord, AuditRow, Status, WithdrawalRow
 from workers.warehouse.table_row import AS_STORED
-from workers.warehouse.tables import PARTS, TABLES, TIMES, columns_of_audit, stored_without_rows
+from workers.warehouse.tables import (
+    PARTS,
+    STORED,
+    TABLES,
+    TIMES,
+    columns_of_audit,
+    stored_without_rows,
+)
 
 Answer = TypeVar("Answer")
 _NAMED = 3
@@ -85,7 +92,7 @@ class Warehouse:
         Raises:
             TerminalError: no table lies there.
         """
-        if all(self.delta(table) is None for table in TIMES):
+        if all(self.delta(table) is None for table in STORED):
             raise TerminalError(
                 f"There is no warehouse at {self.uri}: privaudit run or night makes it with its "
                 "first audit. If there was one, check the key warehouse."

@@ -74,7 +74,10 @@ TIMES = {
     "audit_withdrawals": "withdrawn_at",
     "audit_acknowledgements": "acknowledged_at",
 }
-"""The tables that are stored, with the column that says when a row was written."""
+"""The column of each stored table that says when a row was written."""
+
+STORED = tuple(TIMES)
+"""The tables that are stored by themselves."""
 
 _ARROW = {
     str: pa.string(),
@@ -104,9 +107,11 @@ def arrow_schema(row: type[TableRow]) -> pa.Schema:
     return pa.schema(fields)
 
 
-def columns_of_audit(row: type[TableRow]) -> list[str]:
+@functools.cache
+def columns_of_audit(row: type[TableRow]) -> tuple[str, ...]:
     """Return the columns of a part's rows that are those of their audit."""
-    return [name for name in row.model_fields if name in {*TableRow.model_fields, "model", "day"}]
+    shared = {*TableRow.model_fields, "model", "day"}
+    return tuple(name for name in row.model_fields if name in shared)
 
 
 @functools.cache
