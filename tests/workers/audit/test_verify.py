@@ -38,6 +38,7 @@ from workers.versions import METHOD_VERSION
 from workers.warehouse.record_digest import record_digest, seal
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
+from workers.warehouse.table_row import TableRow
 from workers.warehouse.tables import PARTS, TABLES
 
 # A plan that fills every table.
@@ -276,6 +277,17 @@ def test_the_digest_knows_every_bit_and_no_order(record: AuditRecord) -> None:
     assert nudged.audit.epsilon_paper != record.audit.epsilon_paper
     assert record_digest(nudged) != digest
     assert record_digest(with_audit(record, epsilon_paper=None)) != digest
+
+
+@pytest.mark.parametrize("table", PARTS)
+def test_the_digest_knows_every_column_of_every_part(record: AuditRecord, table: str) -> None:
+    """But for those that a part has from its audit's row, where they are known."""
+    row, of_audit = TABLES[table].row, {*TableRow.model_fields, "model", "day"}
+    first, *others = getattr(record, PARTS[table])
+    for column in row.model_fields.keys() - of_audit:
+        changed = first.model_copy(update={column: "other"})
+        turned = record.model_copy(update={PARTS[table]: (changed, *others)})
+        assert record_digest(turned) != record.audit.record_digest, column
 
 
 def test_the_digest_survives_the_way_through_the_warehouse(
