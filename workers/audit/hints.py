@@ -14,7 +14,7 @@ from workers.audit.label_state import declaration_location, label_column_warning
 from workers.lake.manifest import OutputCorrection, Privacy
 from workers.plan import Plan
 from workers.remark import Remark, RemarkKind, remarked
-from workers.sources.secrets import checkpoints_of
+from workers.sources.secrets import checkpoints_of, correction_of
 from workers.sources.source import Source
 from workers.warehouse.schema import LabelColumnHolds
 
@@ -40,14 +40,17 @@ def hints_of(
         return hints
     violated = privacy is not None and evidence.epsilon_lower > privacy.epsilon
     random = generator(plan.seed, source.model, str(source.day), "reversed")
-    unused = _classes_without_labels(len(source.label.classes), tallies)
+    correction, unused = (
+        correction_of(source),
+        _classes_without_labels(len(source.label.classes), tallies),
+    )
     hints += (
         *remarked(kinds.CLASSES_EXCHANGED, reversed_labels(tallies, random)),
         *remarked(kinds.ARMS_UNLIKE, unlike_arms(tallies)),
-        *remarked(kinds.SERVED_OTHERWISE, _corrected(source.output_correction)),
+        *remarked(kinds.SERVED_OTHERWISE, _corrected(correction)),
         *remarked(kinds.POWER_LOST, unused),
     )
-    changed = _changes(source.output_correction, len(source.label.classes))
+    changed = _changes(correction, len(source.label.classes))
     if not violated and not changed:
         hints += remarked(kinds.ANSWERS_WORSE_THAN_SHARES, worse_than_shares(tallies))
     if privacy is None:

@@ -44,6 +44,7 @@ from workers.looks.listed import remarks_of_looks
 from workers.plan import Plan
 from workers.scan.label_pass import KnownBefore, Scan, whole_result
 from workers.scan.partial_results import Game, PartialResult, PartialResults
+from workers.sources.secrets import without_models
 from workers.sources.source import Source
 from workers.warehouse.schema import AuditRecord, Status
 
@@ -92,7 +93,7 @@ def prove(
     """
     items: list[_Item] = []
     for number, (request, inputs) in enumerate(audits):
-        without = dataclasses.replace(inputs, source=inputs.source.without_models())
+        without = dataclasses.replace(inputs, source=without_models(inputs.source))
         items.append((number, request, without))
     tasks = [items[first : first + _TOGETHER] for first in range(0, len(items), _TOGETHER)]
     found = scan.total.map(_prove_some, _Shared(root, partition, scan.known), tasks)

@@ -30,6 +30,7 @@ from workers.lake.manifest import Privacy
 from workers.looks.held_rows import holdout_sketch
 from workers.plan import Plan
 from workers.scan.partial_results import MAXIMUM_SLICES, PartialResult
+from workers.sources.secrets import correction_of
 from workers.sources.source import Source
 from workers.versions import CODE_VERSION, METHOD_VERSION
 from workers.warehouse.schema import (
@@ -234,7 +235,7 @@ def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
 
 def _said(source: Source, plan: Plan) -> dict[str, Any]:
     """Return what manifests or settings say of the label, of decoys and of a correction."""
-    decoys, correction = source.decoys, source.output_correction
+    decoys, correction = source.decoys, correction_of(source)
     return {
         "label_column": source.label.column if plan.secret is Secret.LABEL else None,
         "decoy_commitment": decoys.commitment if decoys else None,

@@ -25,7 +25,7 @@ from workers.sources.checkpoints.in_place import InPlace, find_in_place
 from workers.sources.external_inputs import ExternalInputs
 from workers.sources.join_context import JoinContext
 from workers.sources.scores.supplied import SuppliedScores, find_scores
-from workers.sources.secrets import source_of
+from workers.sources.secrets import checkpoints_of, source_of
 from workers.sources.source import Source
 from workers.warehouse.schema import AuditRecord, Status
 
@@ -138,7 +138,8 @@ def _groups(
         except BaseException as error:  # noqa: BLE001  # a failed audit is a record too
             failures.append(_failed(request, day, error))
         else:
-            size += group[-1][1].source.model_bytes
+            models = checkpoints_of(group[-1][1].source)
+            size += 0 if models is None else models.model_bytes
     yield failures, group
 
 

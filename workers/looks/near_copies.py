@@ -19,7 +19,7 @@ from workers.labels.columns import SPLIT, Batch
 from workers.lake.manifest import Feature
 from workers.looks.look import Findings, Look, Seen
 from workers.remark import Remark, RemarkKind, remarked
-from workers.sources.source import Source
+from workers.sources.source import Source, context_features, other_labels
 
 _ROWS = 4096
 _LOOKED_AT = 1024
@@ -110,11 +110,11 @@ def near_copies(batch: Batch, source: Source, unit: str | None) -> NearCopies:
         SPLIT: (rows[played], train[played]),
         source.label.column: (rows[known], classes[known] == most),
     }
-    if source.decoys is not None and (others := source.others(batch)) is not None:
+    if source.decoys is not None and (others := other_labels(source, batch)) is not None:
         told[source.decoys.column] = (rows[train], others[rows][train] >= 0)
     judged: Counter[str] = Counter()
     found: Counter[tuple[str, str]] = Counter()
-    features = source.features or _readable(batch, source.context_features(batch))
+    features = source.features or _readable(batch, context_features(source, batch))
     for column, (chosen, kinds) in told.items():
         rarer = min(np.count_nonzero(kinds), np.count_nonzero(~kinds))
         few = rarer < _LEAST

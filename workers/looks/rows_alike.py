@@ -35,7 +35,7 @@ from workers.labels.parquet import read_footer, read_row_group
 from workers.looks.look import Findings, Look, Opened, Seen
 from workers.looks.near_copies import NearCopies
 from workers.remark import Remark, RemarkKind, remarked
-from workers.sources.source import Source
+from workers.sources.source import Source, context_features
 
 _FEW = 4096
 """The rows after which most columns are known to cross the arms."""
@@ -300,7 +300,7 @@ def _near(
 ) -> tuple[ValueSketch, ...]:
     """Return the sketches of rows by their features to some digits; of no features, none."""
     try:
-        features = source.context_features(batch)
+        features = context_features(source, batch)
         columns = [batch.feature(each).gather(played).alias(each.name) for each in features]
     except NotEvaluableError:  # the scan refuses what it needs
         columns = []

@@ -22,7 +22,7 @@ from privcore.attacks import (
 )
 from workers.labels.columns import Batch
 from workers.lake.manifest import Feature
-from workers.sources.source import Source
+from workers.sources.scores.supplied import ScoreSource
 
 MOST_RECORDS = 20_000
 """Holdout rows that a student is fitted to: those of the smallest streams. With
@@ -154,7 +154,7 @@ class MeanOfModels:
         source: knows what these models say.
     """
 
-    source: Source
+    source: ScoreSource
 
     @property
     def taught(self) -> Taught:
@@ -167,7 +167,6 @@ class MeanOfModels:
         """Return the mean as what to expect of target and proxy, shape (some rows, 2, classes)."""
         del folds  # nothing was fitted to any record
         said = self.source.mean_of_models(batch, rows)
-        assert said is not None  # noqa: S101  # the source has such models: `with_students`
         return np.stack([said, said], axis=1)
 
 

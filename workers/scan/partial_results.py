@@ -34,6 +34,7 @@ from workers.plan import Plan
 from workers.scan.fitted_segments import FittedSegments
 from workers.scan.fitted_student import FittedStudent, MeanOfModels, Taught
 from workers.scan.row_draw import RowDraw
+from workers.sources.scores.supplied import ScoreSource
 from workers.sources.source import Source
 
 MAXIMUM_SLICES = 1000
@@ -88,11 +89,7 @@ class Game:
     @property
     def bets_on_models(self) -> bool:
         """True if the second reference is the mean of the proxy and of models before it."""
-        return (
-            self.plan.secret is Secret.LABEL
-            and self.source.decoys is None
-            and self.source.earlier_models > 0
-        )
+        return isinstance(self.source, ScoreSource) and self.source.earlier_models > 0
 
     def unit_key(self, day: dt.date) -> int:
         """The stream of the audit's privacy units, the same in every shard."""

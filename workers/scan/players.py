@@ -16,6 +16,7 @@ from workers.lake.manifest import class_word
 from workers.looks.look import Players
 from workers.scan.partial_results import Game, LabelPass
 from workers.sources.scores.score_columns import read_numbers
+from workers.sources.source import other_labels
 
 _UNIFORM = 2.0**-53
 
@@ -60,7 +61,7 @@ def players(game: Game, batch: Batch) -> Players:
         known &= people != ""
         unread &= people != ""
         bad += without_person
-    others = source.others(batch)
+    others = other_labels(source, batch)
     if others is not None:
         known &= others < 0  # what a coin chose is no fresh label: it is a decoy alone
     excluded = int(np.count_nonzero(known & ~(train | holdout)))

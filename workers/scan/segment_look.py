@@ -18,7 +18,7 @@ from workers.scan.fitted_student import (
 from workers.scan.partial_results import Game, LabelPass
 from workers.scan.players import players, row_folds, row_streams
 from workers.scan.student_look import sampled
-from workers.sources.source import SharedScores
+from workers.sources.source import SharedScores, context_features
 
 
 def with_segments(shared: LabelPass, *, share: float, executor: Executor) -> LabelPass:
@@ -53,7 +53,7 @@ def _of_batch(game: Game, batch: Batch, before: StudentSample) -> StudentSample:
     rows = both[kept]
     if not rows.size:
         return StudentSample.none(seen=streams.size)
-    features = game.source.context_features(batch)
+    features = context_features(game.source, batch)
     numbers, words = read_context(batch, features, rows)
     moved = _movement(game, batch, rows)[:, None]
     nothing = np.zeros(rows.size, dtype=np.int64)

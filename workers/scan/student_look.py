@@ -30,7 +30,8 @@ from workers.scan.fitted_student import (
 )
 from workers.scan.partial_results import Game, LabelPass
 from workers.scan.players import check_columns, players, row_folds, row_streams
-from workers.sources.source import SharedScores
+from workers.sources.scores.supplied import ScoreSource
+from workers.sources.source import SharedScores, context_features
 
 _FILES = 32
 _ROW_GROUPS = 64
@@ -139,9 +140,9 @@ def sampled(
 
 def _with_mean(game: Game) -> Game:
     """Return the game with the mean of models as its second reference, where there are some."""
-    if not game.bets_on_models:
-        return game
-    return dataclasses.replace(game, student=MeanOfModels(game.source))
+    if isinstance(game.source, ScoreSource) and game.bets_on_models:
+        return dataclasses.replace(game, student=MeanOfModels(game.source))
+    return game
 
 
 def _teach(samples: tuple[StudentSample, ...], number: int) -> tuple[None, _Students]:
@@ -210,7 +211,7 @@ def _of_batch(game: Game, batch: Batch, before: StudentSample) -> StudentSample:
     some = Batch(batch.table.take(rows), batch.path, batch.place)
     target, proxy = map(learned, game.source.probabilities(some, SharedScores.unmetered()))
     every = np.arange(rows.size)
-    features = game.source.context_features(some)
+    features = context_features(game.source, some)
     numbers, words = read_context(some, features, every)
     return StudentSample(
         features,

@@ -36,7 +36,7 @@ from workers.scan.partial_results import (
 )
 from workers.scan.played_arms import persons_of, play_arm, scored_batch, unread_odds_of
 from workers.scan.players import check_columns, players
-from workers.sources.source import SharedScores, Source
+from workers.sources.source import SharedScores, Source, other_labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +334,7 @@ def _with_unread(
 
 def _decoys(source: Source, batch: Batch, scores: SharedScores) -> OddsTally | None:
     """Return the tally of the batch's decoys; None where training was given none."""
-    others = source.others(batch)
+    others = other_labels(source, batch)
     if others is None:
         return None
     labels, _ = source.labels(batch)

@@ -7,7 +7,7 @@ probabilities of the record's own label are what is compared.
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from workers.lake.manifest import (
 )
 from workers.plan import Attribute, Plan
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
-from workers.sources.source import NoEarlierModels, SharedScores, Source
+from workers.sources.source import SharedScores, Source
 
 
 def source_of(source: Source, plan: Plan) -> Source:
@@ -59,6 +59,23 @@ def source_of(source: Source, plan: Plan) -> Source:
     return AttributeSource(source, plan.attribute)
 
 
+def without_models(source: Source) -> Source:
+    """Return a source without what is only needed to ask models: their files."""
+    if isinstance(source, _Whole):
+        return dataclasses.replace(source, source=without_models(source.source))
+    return source.without_models() if isinstance(source, CheckpointSource) else source
+
+
+def correction_of(source: Source) -> OutputCorrection | None:
+    """Return the correction of the target's probabilities before anyone sees them.
+
+    None where no manifest says of one, or where the secret is none that it is about: a label.
+    """
+    if not isinstance(source, CheckpointSource):
+        return None
+    return source.target.manifest.output_correction
+
+
 def checkpoints_of(source: Source) -> CheckpointSource | None:
     """Return the two models that are asked, whatever is asked about; None of supplied scores."""
     inner = source.source if isinstance(source, _Whole) else source
@@ -76,7 +93,7 @@ class _Same:
 
 
 @dataclass(frozen=True, slots=True)
-class _Whole(NoEarlierModels):
+class _Whole:
     """Parts that every secret's source has in common with the label's source.
 
     They are listed one by one: a member that is added to `Source` may be true of labels alone.
@@ -88,7 +105,6 @@ class _Whole(NoEarlierModels):
     day = _Same()
     days = _Same()
     features = _Same()
-    model_bytes = _Same()
     proxy_is_earlier = _Same()
     version = _Same()
     declared_in = _Same()
@@ -106,31 +122,15 @@ class _Whole(NoEarlierModels):
 
     decoys: ClassVar[DecoyLabels | None] = None  # the coin chose labels, which are another secret
 
-    def others(self, batch: Batch) -> NDArray[np.int64] | None:  # noqa: ARG002
-        """None, as there are no decoys."""
-        return None
-
     @property
     def privacy(self) -> Privacy | None:
         """The declaration; None where it speaks of labels alone."""
         declared = self.source.privacy
         return None if declared and declared.definition == "label_dp" else declared
 
-    # The sentence about it is one about labels.
-    output_correction: ClassVar[OutputCorrection | None] = None
-
     label_state: ClassVar[LabelState] = None  # the secret is another one
 
     context: ClassVar[tuple[str, ...]] = ()  # a student learns what is said of labels
-
-    def context_features(self, batch: Batch) -> tuple[Feature, ...]:
-        """Return none."""
-        del batch
-        return ()
-
-    def without_models(self) -> Self:
-        """Same as the labels' source."""
-        return dataclasses.replace(self, source=self.source.without_models())
 
 
 @dataclass(frozen=True, slots=True)

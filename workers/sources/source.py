@@ -10,24 +10,18 @@ import datetime as dt
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch
 from workers.labels.parquet import Footer
 from workers.labels.shards import Partition
 from workers.lake.layout import Lake
-from workers.lake.manifest import (
-    DecoyLabels,
-    Feature,
-    LabelColumn,
-    LabelState,
-    OutputCorrection,
-    Privacy,
-)
+from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, LabelState, Privacy
 from workers.sources.join_context import JoinContext
 
 Stage = Callable[[str], AbstractContextManager[None]]
@@ -65,22 +59,12 @@ class SharedScores:
         return cls(lambda _: contextlib.nullcontext())
 
 
-class NoEarlierModels:
-    """A source that asks no model before the proxy."""
-
-    __slots__ = ()
-
-    earlier_models: ClassVar[int] = 0
-    """None: no model before the proxy is asked."""
-
-    def mean_of_models(self, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        """Return None: there is no earlier model."""
-        del batch, rows
-        return None
-
-
 class Source(Protocol):
-    """One model on one day, found and checked; it travels to every worker."""
+    """One model on one day, found and checked; it travels to every worker.
+
+    What one kind alone has (model files and their correction, earlier models' predictions) is asked
+    of that kind.
+    """
 
     @property
     def model(self) -> str:
@@ -106,26 +90,11 @@ class Source(Protocol):
     def context(self) -> tuple[str, ...]:
         """Columns that a student may look at (`privcore.attacks.student`); none where none may."""
 
-    def context_features(self, batch: Batch) -> tuple[Feature, ...]:
-        """Return these columns as features, of the kinds that the batch stores."""
-
     def recognised_by(self, batch: Batch) -> tuple[Feature, ...]:
         """Return the columns that tell a row from others on any night; none where there are none.
 
-        No label is among them, nor what a model predicts.
-        """
-
-    @property
-    def earlier_models(self) -> int:
-        """The models before the proxy whose predictions are known, too."""
-
-    def mean_of_models(self, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        """Return the mean of the proxy and of these for some rows, shape (some rows, classes).
-
-        None where there is no such model.
-
-        Raises:
-            NotEvaluableError: they give no probabilities.
+        No label is among them, nor what a model predicts. Where there is a `context`, they are its
+        columns, of the kinds that the batch stores.
         """
 
     @property
@@ -141,10 +110,6 @@ class Source(Protocol):
         """State of the labels: the secret ones, or made of them; None where unknown."""
 
     @property
-    def output_correction(self) -> OutputCorrection | None:
-        """Correction of the target's probabilities before anyone sees them; None for nothing."""
-
-    @property
     def proxy_is_earlier(self) -> bool:
         """True if something says that the proxy never saw the day; else its labels are tested."""
 
@@ -155,13 +120,6 @@ class Source(Protocol):
     @property
     def version(self) -> int | None:
         """Version of the table that holds the records; None of a folder and in the lake."""
-
-    @property
-    def model_bytes(self) -> int:
-        """Size of the model files that it holds; 0 where models are not asked here."""
-
-    def without_models(self) -> Self:
-        """Return the source without what is only needed to ask models: their files."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -204,9 +162,6 @@ class Source(Protocol):
     def present(self, batch: Batch) -> NDArray[np.bool_]:
         """Return whether each row is of the day and can be scored, whatever its label is."""
 
-    def others(self, batch: Batch) -> NDArray[np.int64] | None:
-        """Return the other label of each decoy, -1 for other records; None without decoys."""
-
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether each record was trained on, and whether it was held out."""
 
@@ -221,3 +176,27 @@ class Source(Protocol):
         Raises:
             NotEvaluableError: they give no probabilities.
         """
+
+
+def context_features(source: Source, batch: Batch) -> tuple[Feature, ...]:
+    """Return the columns that a student may look at, of the kinds that the batch stores."""
+    return source.recognised_by(batch) if source.context else ()
+
+
+def other_labels(source: Source, batch: Batch) -> NDArray[np.int64] | None:
+    """Return the other label of each decoy, -1 for other records; None without decoys.
+
+    Raises:
+        NotEvaluableError: a holdout row is a decoy; as it would not play, an owner could choose
+            which rows are held out.
+    """
+    if source.decoys is None:
+        return None
+    others = batch.others(source.label, source.decoys.column)
+    if (others[source.arms(batch)[1]] >= 0).any():
+        raise NotEvaluableError(
+            Reason.DECOYS_CHANGED,
+            f"{batch.path} has decoys in {source.decoys.column!r} that are held out, which "
+            "training never takes: privaudit decoys draws them among training rows alone.",
+        )
+    return others

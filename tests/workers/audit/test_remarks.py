@@ -26,6 +26,7 @@ from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, OutputCorrection
 from workers.looks.near_copies import near_copies
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
+from workers.sources.source import other_labels
 
 
 @pytest.mark.parametrize(("held", "refused"), [("holdout", True), ("train", False)])
@@ -39,9 +40,9 @@ def test_decoys_that_are_held_out_are_refused(held: str, refused: bool) -> None:
     batch = Batch(frame.to_arrow(), "part", ("part", 0, 0))
     if refused:
         with pytest.raises(NotEvaluableError, match="has decoys in 'other' that are held out"):
-            source.others(batch)
+            other_labels(source, batch)
     else:
-        assert cast("Any", source.others(batch)).tolist() == [1, -1]
+        assert cast("Any", other_labels(source, batch)).tolist() == [1, -1]
 
 
 @pytest.mark.parametrize("secret", [Secret.LABEL, Secret.ATTRIBUTE])
@@ -100,17 +101,17 @@ def test_rows_that_do_not_play_beside_their_persons_are_told(rows: list[int], to
 def test_a_feature_that_tells_decoys_is_told(told: bool) -> None:
     """A model that knows decoys can remember all other rows, and no figure shows it."""
     rows = label_rows(800, seed=3)
-    decoy = np.random.default_rng(4).random(800) < 0.3
-    mark = decoy if told else np.random.default_rng(5).random(800) < 0.3
-    frame = rows.with_columns(mark=pl.Series(mark * 1.0))
     train = (rows["split"] == "train").to_numpy()
+    decoy = train & (np.random.default_rng(4).random(800) < 0.3)
+    mark = decoy if told else np.random.default_rng(5).random(800) < 0.3
+    other = pl.when(pl.Series(decoy)).then("late")
+    frame = rows.with_columns(mark=pl.Series(mark * 1.0), other=other)
     source = SimpleNamespace(
         features=(*FEATURES, Feature(name="mark", kind="numeric")),
         label=BINARY,
         decoys=SimpleNamespace(column="other"),
         arms=lambda _: (train, ~train),
         labels=lambda _: (rows["late"].to_numpy(), None),
-        others=lambda _: np.where(decoy, rows["late"].to_numpy(), -1),
     )
     found = near_copies(Batch(frame.to_arrow(), "part", ("part", 0, 0)), cast("Any", source), None)
     assert found.sentence().count("'mark' tells 'other'") == told

@@ -10,6 +10,7 @@ import pytest
 from privcore.attacks import SliceTallies, Tallies, UnitChoices
 from privcore.lower_bounds import Secret
 from tests.support.lake import DAY, PLAN
+from tests.support.score_tables import tables
 from workers.exceptions import NotEvaluableError, Reason
 from workers.looks.look import Findings
 from workers.looks.training_rows import TrainingRows
@@ -25,6 +26,7 @@ from workers.scan.partial_results import (
     of_one_day,
 )
 from workers.scan.row_draw import RowDraw
+from workers.sources.scores.supplied import ScoreSource, SuppliedScores
 
 
 def game(*, classes: int = 3, more: dict[str, Any] | None = None, **changes: Any) -> Game:
@@ -36,7 +38,6 @@ def game(*, classes: int = 3, more: dict[str, Any] | None = None, **changes: Any
         "decoys": None,
         "context": ("age",),
         "columns": ("label", "age"),
-        "earlier_models": 0,
     }
     source: Any = SimpleNamespace(**known | changes)
     return Game(source, **{"plan": PLAN} | (more or {}))
@@ -148,12 +149,6 @@ def test_which_games_may_have_a_student(asked: Game, may: bool) -> None:
     assert asked.may_have_student is may
 
 
-def test_which_games_bet_on_models() -> None:
-    assert game(earlier_models=1).bets_on_models
-    others = (game(), game(earlier_models=1, decoys=object()))
-    assert not any(one.bets_on_models for one in (*others, game(earlier_models=1, more=MEMBERSHIP)))
-
-
 def test_a_game_names_each_column_once() -> None:
     sampling = TrainingSampling(weight="weight")
     plan = planned(slices=("city", "age"), privacy_unit="person", sampling=sampling)
@@ -222,7 +217,9 @@ def test_what_models_know_is_told_where_they_are_bet_on(
     monkeypatch: pytest.MonkeyPatch, earlier: int
 ) -> None:
     monkeypatch.setattr(partial_results, "unit_tallies", lambda *_, **__: Told())
-    asked, mean = game(earlier_models=earlier), bool(earlier)
+    nowhere: Any = None
+    supplied = SuppliedScores(tables("scores", earlier=["p_before"] * earlier))
+    asked, mean = Game(ScoreSource("ads", DAY, supplied, nowhere), PLAN), bool(earlier)
     rows: Any = SimpleNamespace(units=None, tallies=Told(7))
     assert asked.tallies(rows, DAY) == Told(7, mean)
     persons: Any = SimpleNamespace(units=(1, 2), tallies=Told(7))

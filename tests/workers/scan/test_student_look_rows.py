@@ -146,7 +146,6 @@ def test_each_game_that_asks_has_its_own_student(monkeypatch: pytest.MonkeyPatch
             label=SimpleNamespace(classes=(0, 1)),
             decoys=None,
             context=context,
-            earlier_models=0,
         )
         return Game(source, PLAN)
 

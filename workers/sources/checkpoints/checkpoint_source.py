@@ -34,7 +34,6 @@ from workers.lake.manifest import (
     LabelColumn,
     LabelState,
     Manifest,
-    OutputCorrection,
     Privacy,
     class_word,
     named_twice,
@@ -42,14 +41,14 @@ from workers.lake.manifest import (
 from workers.plan import Plan
 from workers.sources.checkpoints.label_places import LabelPlace, LakeLabels
 from workers.sources.join_context import JoinContext
-from workers.sources.source import Digests, NoEarlierModels, SharedScores
+from workers.sources.source import Digests, SharedScores
 
 _COMMON_CLASSES = 2
 """Two models with fewer classes in common predict different things."""
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointSource(NoEarlierModels):
+class CheckpointSource:
     """The day's checkpoint, an earlier one as proxy, and the labelled rows that both score.
 
     Attributes:
@@ -108,11 +107,6 @@ class CheckpointSource(NoEarlierModels):
         return self.target.manifest.privacy
 
     @property
-    def output_correction(self) -> OutputCorrection | None:
-        """The correction of the target's manifest."""
-        return self.target.manifest.output_correction
-
-    @property
     def proxy_is_earlier(self) -> bool:
         """The proxy's manifest says so; a path that names an earlier day does not."""
         return not self.declared
@@ -144,11 +138,6 @@ class CheckpointSource(NoEarlierModels):
     def context(self) -> tuple[str, ...]:
         """The features of both models."""
         return tuple(feature.name for feature in self.features)
-
-    def context_features(self, batch: Batch) -> tuple[Feature, ...]:
-        """Return the features of both models."""
-        del batch
-        return self.features
 
     def recognised_by(self, batch: Batch) -> tuple[Feature, ...]:
         """Return the features of both models."""
@@ -229,24 +218,6 @@ class CheckpointSource(NoEarlierModels):
     def present(self, batch: Batch) -> NDArray[np.bool_]:
         """Return whether each row is of the day."""
         return self.place.today(batch)
-
-    def others(self, batch: Batch) -> NDArray[np.int64] | None:
-        """Return what the manifest's column of decoys says.
-
-        Raises:
-            NotEvaluableError: a holdout row is a decoy; as it would not play, an owner could choose
-                which rows are held out.
-        """
-        if self.decoys is None:
-            return None
-        others = batch.others(self.label, self.decoys.column)
-        if (others[self.arms(batch)[1]] >= 0).any():
-            raise NotEvaluableError(
-                Reason.DECOYS_CHANGED,
-                f"{batch.path} has decoys in {self.decoys.column!r} that are held out, which "
-                "training never takes: privaudit decoys draws them among training rows alone.",
-            )
-        return others
 
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether each record was trained on, and whether it was held out."""

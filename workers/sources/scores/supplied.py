@@ -28,7 +28,6 @@ from workers.lake.manifest import (
     Feature,
     LabelColumn,
     LabelState,
-    OutputCorrection,
     Privacy,
 )
 from workers.remark import RemarkKind, remarked
@@ -136,19 +135,17 @@ class ScoreSource:
         """The columns that the settings name."""
         return self.tables.context
 
-    def context_features(self, batch: Batch) -> tuple[Feature, ...]:
-        """Return them as features: numbers, and categories where values are not numbers."""
+    def recognised_by(self, batch: Batch) -> tuple[Feature, ...]:
+        """Return the columns of `context`, as numbers, or categories where values are no numbers.
+
+        Where there are none, the record's name, if it has one. A name that is given to another
+        record on another day makes two holdouts look like one.
+        """
+        if not self.context:
+            return tuple(Feature(name=name, kind="categorical") for name in self._names)
         return tuple(
             Feature(name=name, kind=_kind(batch.column(name).dtype)) for name in self.context
         )
-
-    def recognised_by(self, batch: Batch) -> tuple[Feature, ...]:
-        """Return the columns of `context`; where there are none, the record's name, if it has one.
-
-        A name that is given to another record on another day makes two holdouts look like one.
-        """
-        named = (Feature(name=name, kind="categorical") for name in self._names)
-        return self.context_features(batch) or tuple(named)
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -165,9 +162,6 @@ class ScoreSource:
     decoys: ClassVar[DecoyLabels | None] = None
     """None: decoys are a manifest's."""
 
-    output_correction: ClassVar[OutputCorrection | None] = None
-    """None: no manifest says what was done to supplied probabilities."""
-
     @property
     def label_state(self) -> LabelState:
         """State of the labels that the settings declare."""
@@ -175,13 +169,6 @@ class ScoreSource:
 
     proxy_is_earlier: ClassVar[bool] = False
     """False: whether the proxy knows the day's labels is tested."""
-
-    model_bytes: ClassVar[int] = 0
-    """Zero: no model is asked."""
-
-    def without_models(self) -> "ScoreSource":
-        """Return itself: no model is asked."""
-        return self
 
     @property
     def declared_in(self) -> str:
@@ -304,11 +291,6 @@ class ScoreSource:
         """Return whether each row is of the day and has predictions, whatever its label is."""
         return np.asarray(self._rows.today(batch) & ~self._lacking(batch))
 
-    def others(self, batch: Batch) -> NDArray[np.int64] | None:
-        """Return None: there are no decoys."""
-        del batch
-        return None
-
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether training saw each row; neither where its label came too late for it."""
         return self._rows.arms(batch)
@@ -358,10 +340,12 @@ class ScoreSource:
         """The models before the proxy that the settings name."""
         return len(self.tables.earlier)
 
-    def mean_of_models(self, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        """Return the mean of the proxy and of the models before it for some rows."""
-        if not self.earlier_models:
-            return None
+    def mean_of_models(self, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the mean of the proxy and of the models before it, shape (some rows, classes).
+
+        Raises:
+            NotEvaluableError: they give no probabilities.
+        """
         table = batch.table.select(list(dict.fromkeys(self.columns))).take(rows)
         some, shared = Batch(table, batch.path, batch.place), SharedScores.unmetered()
         roles = ("proxy", *self.tables.earlier_roles)
