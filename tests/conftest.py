@@ -150,7 +150,7 @@ def _play_demo(folder: pathlib.Path) -> None:
         patched.chdir(folder)
         patched.setenv("COLUMNS", "100")
         patched.setattr("flows.learn.demo.OVERFIT", few)
-        for module in ("flows.learn.demo", "flows.run.backfill"):
+        for module in ("flows.learn.demo", "flows.run.nightly"):
             patched.setattr(f"{module}.on_ray", lambda *_: contextlib.nullcontext(InProcess()))
         patched.setattr(sys, "argv", ["privaudit", "demo", "--days", "2"])
         with pytest.raises(SystemExit) as end:

@@ -446,15 +446,13 @@ def test_no_file_names_a_package_index() -> None:
 # The most lines of each room with all below it, of the modules beside the rooms, and of the tests.
 # A commit that raises one says why.
 MOST_LINES = {
-    "flows": 850,
-    "flows/commands": 4_560,
+    "flows": 1_760,
+    "flows/commands": 4_730,
     "flows/learn": 700,
-    "flows/next_steps": 460,
-    "flows/notify": 1_300,
+    "flows/notify": 1_260,
     "flows/publication": 250,
     "flows/report": 2_800,
-    "flows/run": 1_900,
-    "flows/settings": 650,
+    "flows/run": 1_700,
     "flows/study": 4_750,
     "privcore": 250,
     "privcore/attacks": 7_830,

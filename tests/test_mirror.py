@@ -23,11 +23,11 @@ ELSEWHERE = {
         "privcore.attacks.game privcore.attacks.replays privcore.attacks.scores"
     ),
     "privcore/guarantees/test_accounting.py": (
-        "privcore.guarantees.accounting.composition "
-        "privcore.guarantees.accounting.labels privcore.guarantees.accounting.mechanism "
-        "privcore.guarantees.accounting.registry privcore.guarantees.accounting.training"
+        "privcore.guarantees.accounting.composition privcore.guarantees.accounting.labels "
+        "privcore.guarantees.accounting.mechanism privcore.guarantees.accounting.registry "
+        "privcore.guarantees.accounting.training"
     ),
-    "privcore/lower_bounds/test_choices_validity.py": ("privcore.lower_bounds.choices"),
+    "privcore/lower_bounds/test_choices_validity.py": "privcore.lower_bounds.choices",
     "privcore/lower_bounds/test_fdp.py": (
         "privcore.guarantees.families privcore.guarantees.normal privcore.guarantees.tradeoffs "
         "privcore.lower_bounds.kernels"
@@ -54,11 +54,11 @@ ELSEWHERE = {
     "workers/audit/test_accounted.py": "workers.audit.accounting",
     "workers/audit/test_label_state.py": "workers.audit.hints",
     "workers/audit/test_secrets.py": "workers.sources.secrets",
-    "workers/audit/test_bad_inputs.py": ("workers.audit.enough workers.sources.source"),
-    "workers/audit/test_run.py": ("workers.audit.record workers.plan workers.audit.request"),
+    "workers/audit/test_bad_inputs.py": "workers.audit.enough workers.sources.source",
+    "workers/audit/test_run.py": "workers.audit.record workers.plan workers.audit.request",
     "workers/audit/test_locate.py": "workers.audit.replay workers.scan.segment_look",
     "workers/audit/test_verify.py": "workers.warehouse.record_digest",
-    "workers/datasets/test_criteo.py": ("workers.datasets.synthetic_criteo flows.commands.ingest"),
+    "workers/datasets/test_criteo.py": "workers.datasets.synthetic_criteo flows.commands.ingest",
     "workers/labels/test_bad_records.py": "workers.labels.footers",
     "workers/looks/test_listed.py": "workers.looks.look",
     "workers/sources/tables/test_holdout.py": "workers.looks.hashed_kinds",
@@ -86,10 +86,10 @@ ELSEWHERE = {
     "workers/publication/test_key.py": "workers.secret_files",
     "workers/test_contained.py": "workers.contained_child",
     "workers/lake/test_retries.py": "workers.labels.content_digest",
-    "workers/memorization/test_scan.py": ("workers.labels.batches workers.memorization.models"),
+    "workers/memorization/test_scan.py": "workers.labels.batches workers.memorization.models",
     "workers/release/test_release_attack.py": (
-        "workers.release.attack workers.release.release_plan "
-        "workers.release.targets workers.release.verdict"
+        "workers.release.attack workers.release.release_plan workers.release.targets "
+        "workers.release.verdict"
     ),
     "workers/release/test_release_table.py": "workers.release.table",
     "workers/scan/test_label_pass.py": "workers.logs",
@@ -104,48 +104,34 @@ ELSEWHERE = {
     ),
     "workers/warehouse/test_views.py": "workers.warehouse.sql",
     "security/test_bounded_bytes.py": "workers.lake.limits",
-    "deploy/test_deploy.py": "flows.run.publish_report",
+    "flows/test_settings.py": "flows.commands.settings_template",
     "flows/test_cli.py": (
         "flows.commands.operate flows.commands.options flows.commands.show flows.failures"
     ),
-    "flows/run/test_file_audit.py": "flows.next_steps.gate_decision",
     "flows/commands/test_manifest.py": "workers.sources.manifest_proposal",
     "flows/commands/test_model_checks.py": "workers.audit.rehearsal",
-    "flows/settings/test_settings.py": (
-        "flows.commands.settings_template flows.settings.file flows.settings.model "
-        "flows.settings.problems "
-        "flows.settings.values"
-    ),
     "flows/commands/test_train.py": "flows.learn.try_mechanism",
-    "flows/commands/test_warehouse.py": (
-        "flows.commands.verify flows.run.maintain_warehouse flows.run.notes"
-    ),
+    "flows/commands/test_warehouse.py": "flows.commands.verify flows.run.upkeep",
     "flows/learn/test_demo.py": "workers.datasets.flights",
     "flows/learn/test_explain.py": "flows.commands.learn",
     "flows/report/test_hostile_rows.py": "flows.files flows.report.canvas",
     "flows/report/test_report.py": (
-        "flows.report.evidence_sentences "
-        "flows.report.history flows.report.index_page "
-        "flows.report.model_page flows.report.plots.one_night "
-        "flows.report.plots.one_audit flows.report.plots.last_nights "
-        "flows.report.plots.trend flows.report.signs flows.report.site flows.report.svg "
-        "flows.report.report_rows flows.report.templating"
+        "flows.report.evidence_sentences flows.report.history flows.report.index_page "
+        "flows.report.model_page flows.report.plots.one_night flows.report.plots.one_audit "
+        "flows.report.plots.last_nights flows.report.plots.trend flows.report.signs "
+        "flows.report.site flows.report.svg flows.report.report_rows flows.report.templating"
     ),
     "flows/report/test_report_sentences.py": "flows.report.sentences",
-    "flows/next_steps/test_card.py": ("flows.next_steps.steps"),
     "flows/notify/test_acknowledged.py": "workers.warehouse.acknowledgements",
-    "flows/run/test_backfill.py": "flows.progress flows.run.overdue",
-    "flows/run/test_start.py": (
-        "flows.run.attempts flows.run.audit_model flows.notify.prefect_context"
-    ),
+    "flows/run/test_backfill.py": "flows.progress",
+    "flows/run/test_start.py": "flows.run.runs flows.notify.prefect_context",
     "flows/run/test_nightly.py": "flows.run.auditing",
-    "workers/test_one_child.py": "flows.run.choose_executor",
-    "flows/run/test_one_models_night.py": "flows.run.night_plan",
+    "workers/test_one_child.py": "flows.run.night_plan",
     "flows/test_memorization.py": "flows.commands.memorization",
     "flows/report/test_study_page.py": "flows.commands.printing_studies",
     "flows/study/test_studies.py": (
-        "flows.commands.study flows.study.comparison "
-        "flows.study.criteo flows.study.randomized_response"
+        "flows.commands.study flows.study.comparison flows.study.criteo "
+        "flows.study.randomized_response"
     ),
     "flows/study/test_study_bounds.py": (
         "flows.study.bounds flows.study.drawing flows.study.runner flows.study.tables"
@@ -154,7 +140,7 @@ ELSEWHERE = {
     "flows/study/test_study_reidentification.py": "flows.study.reidentification",
     "flows/study/test_study_relaxations.py": "flows.study.relaxations",
     "flows/study/test_study_images.py": "flows.study.images",
-    "flows/study/test_study_text.py": ("flows.study.text flows.study.three_attacks"),
+    "flows/study/test_study_text.py": "flows.study.text flows.study.three_attacks",
     "flows/study/test_study_secrets.py": "flows.study.secrets",
 }
 

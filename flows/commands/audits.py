@@ -74,7 +74,7 @@ def run(
     overrides = {} if seed is None else {"seed": seed}
     settings.plan_of(model, overrides)  # refuses a seed that is none
     begin_prefect()
-    from flows.run.audit_model import PlanOverrides, audit_model
+    from flows.run.nightly import PlanOverrides, audit_model
 
     _audit(
         audit_model,
@@ -156,7 +156,7 @@ def backfill(
     if dry_run:
         _print_plan(first, last, models, settings, force=force, form=form)
         return
-    from flows.run.backfill import backfill as flow
+    from flows.run.nightly import backfill as flow
 
     _audit(
         flow,
@@ -200,7 +200,7 @@ def _audit(
         AuditsFailedError,
         ReportUnpublishedError,
     )
-    from flows.run.start import start
+    from flows.run.runs import start
     from workers.warehouse.store import Warehouse
 
     Warehouse(settings.warehouse).check_place()
@@ -292,7 +292,7 @@ def _print_plan(
 ) -> None:
     import polars as pl
 
-    from flows.run.backfill import plan_backfill
+    from flows.run.nightly import plan_backfill
 
     jobs = plan_backfill(settings, first, last, models=models, force=force)
     listed = [{"day": job.day, "model": job.model} for job in jobs]

@@ -245,7 +245,7 @@ def _webhook(settings: Settings) -> str:
         return "none is set: alerts are events of Prefect's alone, where its server stands"
     import httpx
 
-    from flows.notify.webhook import send
+    from flows.notify.alerts import send
 
     payload = {"event": "privaudit.check", "subject": "privaudit check", "id": str(uuid.uuid4())}
     try:

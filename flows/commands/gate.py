@@ -241,7 +241,7 @@ def _audited(asked: "FileGate", form: Form) -> int:
     import polars as pl
 
     from flows.commands.gate_files import begin_files, publish
-    from flows.next_steps.gate_decision import CODES
+    from flows.next_steps import CODES
     from workers.plain_text import plain_text
 
     begin_files(asked.outputs, asked.target)
@@ -269,7 +269,7 @@ def _looked_up(
 ) -> int:
     """Look up the audits of a file, print them and the decision, and return the exit code."""
     with working("Reading the warehouse"):
-        from flows.next_steps.gate_decision import CODES
+        from flows.next_steps import CODES
         from flows.settings import load_settings
         from workers.plain_text import plain_text
         from workers.warehouse.serving_decision import audits_of, file_sha256, serving_verdict

@@ -1,10 +1,11 @@
-"""The file mode of `privaudit gate`: infers columns, audits, and writes the decision."""
+"""The file mode of `privaudit gate`: infers columns, audits, decides, and writes the decision."""
 
+import dataclasses
 import datetime as dt
 import os
 import pathlib
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,20 +13,175 @@ import typer
 from pydantic import ValidationError
 
 from flows.files import replace_file
-from flows.next_steps.gate_decision import Decision, decision_of
-from flows.notify.artifacts import markdown_text
-from flows.run.file_audit import Limit, audit_files
+from flows.next_steps import Card, Role, Step, card_of
+from flows.notify.prefect_context import markdown_text
+from flows.run.night_plan import Job, Planned, choose_executor
+from flows.settings import RaySettings
+from privcore.attacks.fidelity import predictions_miss_labels
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from privcore.rounding import down, guarantee, up
+from workers.audit.run import run_audit
+from workers.lake.layout import Lake
+from workers.lake.manifest import MAX_EPSILON
 from workers.lake.mlflow_registry import Version, check_version, promote
 from workers.lake.places import check_uri, local_path
 from workers.plain_text import plain_text
+from workers.plan import Plan
+from workers.sources.checkpoints.in_place import find_rows, in_place_files
 from workers.sources.checkpoints.label_tables import LabelTable
 from workers.sources.proposal import propose
+from workers.sources.scores.score_tables import DeclaredPrivacy
 from workers.sources.tables.table_look import TableLook, look
 from workers.versions import METHOD_VERSION
-from workers.warehouse.schema import AuditRow
+from workers.warehouse.schema import AuditRecord, AuditRow
+
+ONE_DAY = dt.date(1970, 1, 2)
+"""The day of a table that names none. It is always the same, because chance follows from the day:
+a caller who asks again on another day gets the same answer."""
+_MODEL = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Limit that the bound is compared with.
+
+    Attributes:
+        max_epsilon: the house's limit; None where there is none.
+        declared: the owner's epsilon; None where the house's limit stands in.
+        delta: of the declaration, or of the limit that stands in.
+        unit: column that says whose record each is; None where rows are audited.
+    """
+
+    max_epsilon: float | None
+    declared: float | None
+    delta: float = 0.0
+    unit: str | None = None
+
+    def declaration(self) -> DeclaredPrivacy:
+        """Return it as the settings declare.
+
+        The limit stands in as a declaration, so that the rules against a delta that says nothing
+        hold for it, too.
+        """
+        epsilon = self.max_epsilon if self.declared is None else self.declared
+        return DeclaredPrivacy.model_validate({
+            "epsilon": epsilon,
+            "delta": self.delta,
+            "unit": self.unit or "record",
+            "declared_by": MAX_EPSILON if self.declared is None else "--declared",
+        })  # fmt: skip
+
+    def plan(self) -> Plan:
+        """Return the plan of the audit: seed and significance are no one's choice."""
+        return Plan(policy_epsilon=self.max_epsilon, privacy_unit=self.unit)
+
+
+def audit_files(
+    target: str, proxy: str, labels: LabelTable, limit: Limit, *, day: dt.date | None = None
+) -> AuditRecord:
+    """Audit a model file by the nightly audit's own path, and return the record.
+
+    Args:
+        target: path or URI of the audited model's file.
+        proxy: the same of an earlier model.
+        labels: the table, and what its columns mean.
+        limit: what the bound is held against.
+        day: whose rows play; without one, all rows of the table.
+    """
+    audited = day or ONE_DAY
+    privacy = limit.declaration().as_privacy()
+    given = in_place_files(target, proxy, labels, day=audited, privacy=privacy)
+    size = sum(file.size for file in find_rows(labels, _MODEL, audited).files)
+    planned = Planned(Job(_MODEL, audited), external_inputs=given, label_bytes=size)
+    with choose_executor([planned], RaySettings()) as executor:
+        record = run_audit(
+            Lake("."),
+            _MODEL,
+            audited,
+            plan=limit.plan(),
+            executor=executor,
+            external_inputs=given,
+        )
+    if day is not None:
+        return record
+    row = record.audit.model_copy(update={"reason": _without_days(record.audit.reason)})
+    return record.model_copy(update={"audit": row})
+
+
+def _without_days(reason: str) -> str:
+    """Return a sentence that does not name the days which stand in for those that no one named."""
+    eve = ONE_DAY - dt.timedelta(days=1)
+    return reason.replace(str(ONE_DAY), "this table").replace(str(eve), "an earlier day")
+
+
+_SHOW_CONDITIONS = Step(
+    Role.ENGINEER,
+    "Check what the verdict assumes, which its sentence names; then ask what training changed.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Decision whether a model may be released, and its reason.
+
+    Attributes:
+        verdict: not_refuted is the only one with which it may.
+        card: of the audit.
+        why: in sentences.
+    """
+
+    verdict: Verdict
+    card: Card
+    why: str
+
+    @property
+    def said(self) -> str:
+        """The decision in a few words."""
+        accepted = self.verdict is Verdict.NOT_REFUTED and self.card.code is not None
+        return f"{self.verdict}: {self.card.code}, accepted" if accepted else self.card.said
+
+
+def decision_of(record: AuditRecord, accepted: Collection[ReasonCode] = ()) -> Decision:
+    """Return whether a model may be released by one audit.
+
+    An audit whose target's predictions do not follow the label, which may be another column, is
+    inconclusive.
+
+    Args:
+        record: of the audit, which is in no warehouse.
+        accepted: reasons of an inconclusive audit that are taken for not_refuted.
+    """
+    card = card_of(record.audit)
+    if card.code is ReasonCode.THIS_NIGHT:  # there is no record that could be verified
+        card = dataclasses.replace(card, step=_SHOW_CONDITIONS)
+    why = f"{record.audit.reason} {card.allows}"
+    if card.verdict is Verdict.NOT_REFUTED and (other := _other_label(record)):
+        code = ReasonCode.ANSWERS_DOUBTFUL
+        doubted = record.audit.model_copy(
+            update={"verdict": Verdict.INCONCLUSIVE, "reason_code": code}
+        )
+        card = card_of(doubted)
+        why = f"{other} {card.figures}"
+    taken = card.verdict is Verdict.INCONCLUSIVE and card.code in set(accepted)
+    return Decision(Verdict.NOT_REFUTED if taken else card.verdict, card, why)
+
+
+def _other_label(record: AuditRecord) -> str:
+    """Return that the target's predictions do not follow the label, or ""."""
+    tenths = [row for row in record.reliability if row.role == "target"]
+    misses = predictions_miss_labels(
+        [row.records for row in tenths],
+        [row.predicted for row in tenths],
+        [row.observed for row in tenths],
+    )
+    if not misses:
+        return ""
+    return (
+        "The target's predictions do not follow this label on the holdout: name the column that "
+        "the model was trained on."
+    )
+
 
 _UNFINISHED = "error"
 _UNFINISHED_WHY = "The gate ended before it came to an answer."

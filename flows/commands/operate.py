@@ -51,8 +51,8 @@ def acknowledge(
     Example: privaudit acknowledge 0f3c2a91 --why "Fix in review, ticket 812." --until 2026-12-01
     """
     begin_prefect()
-    from flows.notify.webhook import WebhookError
-    from flows.run.notes import acknowledge_violation
+    from flows.notify.alerts import WebhookError
+    from flows.run.upkeep import acknowledge_violation
     from flows.settings import load_settings
     from workers.warehouse.store import Warehouse
 
@@ -152,7 +152,7 @@ def overdue(
     form = form_of(as_csv=as_csv, as_json=as_json)
     import polars as pl
 
-    from flows.run.overdue import overdue_models
+    from flows.run.nightly import overdue_models
     from flows.settings import load_settings
 
     settings = load_settings(config)
@@ -165,8 +165,8 @@ def overdue(
     for model in models if form is Form.TABLE else ():
         typer.echo(f"{model}: no audit for {audited}")
     if settings.webhook is not None:
+        from flows.notify.alerts import send
         from flows.notify.events import missing
-        from flows.notify.webhook import send
 
         for model in models:
             send(settings.webhook, missing(model, audited, settings).payload())
@@ -188,7 +188,7 @@ def notify(
     if not test:
         raise typer.BadParameter("give --test: audits send alerts, this command does not.")
     begin_prefect()
-    from flows.notify.trial import send_tests
+    from flows.notify.alerts import send_tests
     from flows.settings import load_settings
 
     every = True

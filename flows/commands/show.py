@@ -76,7 +76,7 @@ def show(
     if late.height:
         typer.echo(_set_aside(late), err=form is not Form.TABLE)
     if exit_code:
-        from flows.next_steps.gate_decision import CODES  # numba takes long
+        from flows.next_steps import CODES
         from privcore.lower_bounds.verdicts import Verdict
 
         codes = [CODES[word] for word in Verdict if word in set(audits["verdict_together"])]

@@ -17,8 +17,7 @@ def stored_audit(
     audit_id: str, config: pathlib.Path | None
 ) -> "Iterator[tuple[AuditRecord, Lake, Executor, bytes]]":
     """Return a record by its id, the lake, an executor for its inputs, and the warehouse's key."""
-    from flows.run.choose_executor import choose_executor
-    from flows.run.night_plan import Job, plan_night
+    from flows.run.night_plan import Job, choose_executor, plan_night
     from flows.settings import load_settings
     from workers.lake.layout import Lake
     from workers.warehouse.store import Warehouse

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from flows.next_steps.card import counted
+from flows.next_steps import counted
 from privcore.lower_bounds.secret import named
 from privcore.lower_bounds.verdicts import ReasonCode
 from privcore.rounding import ABSENT, down, guarantee, up

@@ -128,7 +128,7 @@ def compact(
 def _delete(settings: "Settings", day: dt.date, form: Form) -> tuple[str, ...]:
     """Delete audits and print how many; return why alerts of it were not delivered."""
     begin_prefect()
-    from flows.run.notes import delete_audits
+    from flows.run.upkeep import delete_audits
 
     deleted, undelivered = delete_audits(settings, day)
     typer.echo(f"{deleted} audits deleted.", err=form is not Form.TABLE)
@@ -137,7 +137,7 @@ def _delete(settings: "Settings", day: dt.date, form: Form) -> tuple[str, ...]:
 
 def _check_delivered(undelivered: tuple[str, ...]) -> None:
     if undelivered:
-        from flows.notify.webhook import WebhookError
+        from flows.notify.alerts import WebhookError
 
         raise WebhookError(" ".join(undelivered))
 
@@ -161,7 +161,7 @@ def withdraw(
     Example: privaudit withdraw 0f3c2a91 --why "Audited with the lake of another team."
     """
     begin_prefect()
-    from flows.run.notes import withdraw_audit
+    from flows.run.upkeep import withdraw_audit
     from flows.settings import load_settings
     from workers.warehouse.store import Warehouse
 
@@ -181,7 +181,7 @@ def report(config: ConfigOption = None) -> None:
     Example: privaudit report --config demo/privaudit.toml
     """
     with working("Writing the report"):
-        from flows.run.publish_report import write
+        from flows.run.conclusion import write
         from flows.settings import load_settings
 
         path = write(load_settings(config))

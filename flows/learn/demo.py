@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from flows.progress import listening
-from flows.run.backfill import BACKFILL, backfill
-from flows.run.publish_report import publish
-from flows.run.start import start as start_flow
+from flows.run.conclusion import publish
+from flows.run.nightly import BACKFILL, backfill
+from flows.run.runs import start as start_flow
 from flows.settings import FILE, load_settings
 from privcore.exceptions import InvalidInputError
 from privcore.lower_bounds.verdicts import Verdict

@@ -11,8 +11,7 @@ import polars as pl
 
 from flows.report.signs import SIGNS
 from flows.report.templating import environment
-from flows.settings import Settings
-from flows.settings.file import PublicationSettings
+from flows.settings import PublicationSettings, Settings
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds import Verdict
 from workers.plain_text import plain_text

@@ -26,9 +26,9 @@ from flows.notify.events import Event, at_commit, evaluated
 from flows.notify.incidents import Incident, incidents_before
 from flows.notify.prefect_context import best_effort, log_failure, run_log
 from flows.progress import announce as announce_progress
-from flows.run import attempts
+from flows.run import runs
 from flows.run.night_plan import Job, Planned
-from flows.run.own_run import asked_by, audited_before
+from flows.run.runs import asked_by, audited_before
 from flows.settings import Settings
 from privcore.exceptions import AuditError, TerminalError, TransientError, is_failure
 from privcore.lower_bounds.secret import Secret
@@ -111,7 +111,7 @@ def submit(planned: Sequence[Planned], settings: Settings, executor: Executor) -
     return [
         Submitted(
             tuple(each.job for each in group),
-            attempts.submit(audit, _title(group), tuple(group), settings, executor),
+            runs.submit(audit, _title(group), tuple(group), settings, executor),
         )
         for group in longest_first
     ]
@@ -163,7 +163,7 @@ def _title(planned: Sequence[Planned]) -> str:
     name="audit",
     task_run_name="audit {title}",
     persist_result=False,
-    **attempts.RETRIES,
+    **runs.RETRIES,
 )
 def audit(
     title: str, planned: tuple[Planned, ...], settings: Settings, executor: Executor
@@ -193,13 +193,13 @@ def _audited(
     jobs = {each.job.model: each.job for each in planned}
     try:
         for records in _batches(planned, settings, executor, title):
-            attempts.go_on()  # what ends with this process may have come to a record
+            runs.go_on()  # what ends with this process may have come to a record
             for audited in _commit(records, jobs, settings):
                 yield audited
                 done[audited.row.model] += 1
     except BaseException as error:
         may_go_away = isinstance(error, TransientError) and not isinstance(error, LostWorkerError)
-        again = attempts.stopped() or (may_go_away and not attempts.last_attempt())
+        again = runs.stopped() or (may_go_away and not runs.last_attempt())
         if again or not is_failure(error):
             raise
         # What a model has of its records already is committed again, to one record.

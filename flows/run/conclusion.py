@@ -1,25 +1,69 @@
 """End of a flow of audits: report, summary, and the state in which Prefect shows it."""
 
+import pathlib
 from collections.abc import Iterable, Sequence
 
+import prefect
+from prefect.artifacts import create_link_artifact, create_markdown_artifact
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
 from flows.failures import without_data
 from flows.notify.alerts import deliver_all
-from flows.notify.artifacts import counted, leave_summary, summary
 from flows.notify.events import events, nights_of
-from flows.notify.metrics import latest_records
-from flows.notify.prefect_context import VIOLATED, log_failure
+from flows.notify.metrics import latest_records, write_metrics
+from flows.notify.prefect_context import (
+    VIOLATED,
+    counted,
+    leave_summary,
+    log_failure,
+    markdown_text,
+    summary,
+)
+from flows.report.shared_labels import LabelTotal
+from flows.report.site import write_report
 from flows.run.auditing import Audited
-from flows.run.publish_report import publish
-from flows.settings import Settings
+from flows.settings import Settings, load_settings
 from privcore.exceptions import AuditError, TransientError, is_failure
 from privcore.lower_bounds.secret import named
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from workers.warehouse.maintenance import compact_crowded
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
+
+
+def publish(settings: Settings) -> str:
+    """Write the report and return where people open it."""
+    path = write(settings)
+    return settings.report_url or str(path)
+
+
+def write(settings: Settings) -> pathlib.Path:
+    """Write metrics and report; return its first page."""
+    # First: an alert rule must not wait for pages.
+    write_metrics(settings)
+    limit = settings.together
+    total = None if limit is None else LabelTotal(limit.epsilon, limit.delta)
+    return write_report(Warehouse(settings.warehouse), settings.report, total=total)
+
+
+@prefect.flow(name="publish-report", validate_parameters=True, persist_result=False)
+def publish_report(settings: str | None = None) -> str:
+    """Write the report from the warehouse again.
+
+    Args:
+        settings: path of the settings file; PRIVAUDIT_CONFIG or ./privaudit.toml if left out.
+
+    Returns:
+        Where people open it: `report_url` if there is one, else its path.
+    """
+    report = publish(load_settings(settings))
+    if report.startswith(("https://", "http://")):
+        create_link_artifact(link=report, link_text="Report", key="report")
+    else:
+        create_markdown_artifact(f"Report: {markdown_text(report)}", key="publish-report")
+    return report
+
 
 _NAMED = 10
 """The most models that a summary names."""

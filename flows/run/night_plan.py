@@ -9,17 +9,21 @@ import datetime as dt
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FuturesTimeoutError
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from flows.settings import ModelSettings, Settings
+from flows.settings import ModelSettings, RaySettings, Settings
 from privcore.exceptions import TransientError, is_failure
 from workers.exceptions import NotEvaluableError, Reason
+from workers.executors import Executor, connected, on_ray
+from workers.labels.shards import WORK_UNIT_BYTES
 from workers.lake.checkpoints import DeclaredManifest, read_manifest
 from workers.lake.layout import Lake, checkpoint_folder, labels_folder
+from workers.one_child import OneChild
 from workers.sources.checkpoints.in_place import InPlace, find_ready
 from workers.sources.external_inputs import ExternalInputs
 from workers.sources.scores.supplied import SuppliedScores, find_scores
@@ -187,3 +191,18 @@ def _look(lake: Lake, job: Job, allowed: str | None) -> Planned:
         return Planned(job, declared, missing=f"{labels}/_SUCCESS")
     size = sum(file.size for file in lake.label_files(dataset, job.day))
     return Planned(job, declared, label_bytes=size)
+
+
+@contextmanager
+def choose_executor(planned: Sequence[Planned], ray: RaySettings) -> Iterator[Executor]:
+    """Yield the executor: Ray, or a child process where there is one work unit at most.
+
+    There is nothing to share out then, and starting a Ray would take longer than the audit.
+    """
+    small = sum(each.label_bytes for each in planned) <= WORK_UNIT_BYTES
+    if small and ray.address == "local" and not connected():
+        with OneChild() as child:
+            yield child
+    else:
+        with on_ray(ray.address, ray.cpus, ray.task_cpus, ray.task_memory) as executor:
+            yield executor

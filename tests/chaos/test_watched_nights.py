@@ -19,7 +19,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from flows.run.overdue import overdue_models
+from flows.run.nightly import overdue_models
 from flows.settings import load_settings
 from tests.chaos.watched import MODELS, SECONDS, Watched
 from tests.hostile.night import make_template

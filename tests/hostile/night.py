@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from flows.run.conclusion import AuditsFailedError, exit_code
 from flows.run.nightly import nightly_audit
-from flows.run.start import start
+from flows.run.runs import start
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from tests.support.lake import (
     DAY,

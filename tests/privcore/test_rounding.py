@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from flows.commands.terminal_tables import audits_table
-from flows.notify.artifacts import summary
+from flows.notify.prefect_context import summary
 from privcore.rounding import (
     at_least,
     down,

@@ -19,9 +19,9 @@ from rich.console import Console
 from flows import cli
 from flows.commands.printing import as_csv, json_text
 from flows.commands.terminal_tables import audits_table, frame_table
-from flows.notify.artifacts import summary
 from flows.notify.events import Event, Kind, without_markup
 from flows.notify.metrics import Latest, metrics_text
+from flows.notify.prefect_context import summary
 from flows.report import templating
 from flows.report.site import page_names, write_pages
 from privcore.lower_bounds.verdicts import Verdict

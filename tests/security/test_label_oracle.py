@@ -20,7 +20,7 @@ import flows.notify.alerts
 import workers.publication.publish
 from flows.commands.audits import app as audits
 from flows.commands.handover import app as publication
-from flows.run.notes import withdraw_audit
+from flows.run.upkeep import withdraw_audit
 from flows.settings import load_settings
 from privcore.guarantees import PureDP
 from privcore.lower_bounds.fdp import epsilon_lower

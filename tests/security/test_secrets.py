@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.notify.webhook import WebhookError, send
+from flows.notify.alerts import WebhookError, send
 from flows.report.site import write_report
 from flows.settings import SettingsError, load_settings
 from privcore.exceptions import AuditError

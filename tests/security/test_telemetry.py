@@ -27,7 +27,7 @@ def resolving(host, *more, **how):
 connect, resolve = socket.socket.connect, socket.getaddrinfo
 socket.socket.connect, socket.getaddrinfo = connecting, resolving
 from flows.cli import main
-import flows.run.audit_model  # defines flows, as every command that audits does
+import flows.run.nightly  # defines flows, as every command that audits does
 from prefect._internal.analytics.enabled import is_telemetry_enabled
 try:
     main()

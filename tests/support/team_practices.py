@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.run import audit_model
+from flows.run import nightly
 from privcore.lower_bounds import Arm, audit_probabilities
 from tests.simulate import two_columns
 from tests.support.lake import DAY, EVE, declared, put_labels, write_settings
@@ -72,11 +72,11 @@ def answer(day: TeamDay, way: str) -> Answer:
 @contextlib.contextmanager
 def _in_process() -> Iterator[None]:
     """Let commands audit here: a child process gives the same figures, and starts for seconds."""
-    chosen, audit_model.choose_executor = audit_model.choose_executor, _here
+    chosen, nightly.choose_executor = nightly.choose_executor, _here
     try:
         yield
     finally:
-        audit_model.choose_executor = chosen
+        nightly.choose_executor = chosen
 
 
 @contextlib.contextmanager

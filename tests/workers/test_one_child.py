@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from flows.run import choose_executor
+from flows.run import night_plan
 from flows.run.night_plan import Job, Planned
 from flows.settings import RaySettings
 from privcore.exceptions import TransientError
@@ -139,7 +139,7 @@ def planned(size: int) -> list[Planned]:
 def test_ray_carries_what_can_be_shared_out(
     monkeypatch: pytest.MonkeyPatch, size: int, address: str, connected: bool, where: str
 ) -> None:
-    monkeypatch.setattr(choose_executor, "connected", lambda: connected)
-    monkeypatch.setattr(choose_executor, "on_ray", lambda *_: contextlib.nullcontext("ray"))
-    with choose_executor.choose_executor(planned(size), RaySettings(address=address)) as executor:
+    monkeypatch.setattr(night_plan, "connected", lambda: connected)
+    monkeypatch.setattr(night_plan, "on_ray", lambda *_: contextlib.nullcontext("ray"))
+    with night_plan.choose_executor(planned(size), RaySettings(address=address)) as executor:
         assert ("child" if isinstance(executor, OneChild) else executor) == where

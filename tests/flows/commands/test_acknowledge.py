@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flows.run.publish_report import write
+from flows.run.conclusion import write
 from flows.settings import load_settings
 from tests.flows.conftest import Command
 from tests.support.lake import DAY, write_settings

@@ -9,7 +9,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.notify.trial import TEST, send_tests
+from flows.notify.alerts import TEST, send_tests
 from flows.settings import load_settings
 from privcore.exceptions import TerminalError
 from tests.flows.notify.test_webhook import SECRET, receiver

@@ -14,7 +14,7 @@ import workers.executors
 from flows.commands.progress_bars import WaitBar, WaitLines
 from flows.progress import Wait, listening
 from flows.run.nightly import nightly_audit
-from flows.run.start import start
+from flows.run.runs import start
 from tests.support.lake import DAY, clone_model, write_settings
 from workers.executors import InProcess
 from workers.lake.layout import Lake

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from flows.notify.events import Event, Kind
-from flows.run.notes import delete_audits, withdraw_audit
+from flows.run.upkeep import delete_audits, withdraw_audit
 from flows.settings import load_settings
 from tests.flows.conftest import Command
 from tests.support.lake import DAY, EVE, PLAN, label_rows, put_labels, small_lake, write_settings

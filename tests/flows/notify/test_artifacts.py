@@ -1,13 +1,14 @@
 """Pages of Prefect: what a summary says, and that one that is not taken costs no audit."""
 
+import logging
 from typing import NoReturn
 
 import httpx
 import pytest
 from prefect.exceptions import PrefectHTTPStatusError
 
-from flows.notify import artifacts
-from flows.notify.artifacts import counted, summary
+from flows.notify import prefect_context
+from flows.notify.prefect_context import counted, summary
 from tests.support.lake import DAY
 from tests.support.warehouse import evaluated, failed
 from workers.warehouse.with_windows import AuditedNight
@@ -21,14 +22,15 @@ def refuse(*_: object, **__: object) -> NoReturn:
 
 @pytest.fixture(autouse=True)
 def _in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(artifacts, "in_prefect", lambda: True)
+    monkeypatch.setattr(prefect_context, "in_prefect", lambda: True)
 
 
 def test_a_summary_that_the_server_does_not_take_fails_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(artifacts, "create_markdown_artifact", refuse)
-    artifacts.leave_summary("key", "text", "what")
+    monkeypatch.setattr(prefect_context, "create_markdown_artifact", refuse)
+    monkeypatch.setattr(prefect_context, "run_log", logging.getLogger)
+    prefect_context.leave_summary("key", "text", "what")
     assert "did not take the summary: 500" in caplog.text
 
 

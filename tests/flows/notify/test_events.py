@@ -10,8 +10,7 @@ import pytest
 
 from flows.notify.events import FIGURES, Event, Kind, at_commit, evaluated, events, missing
 from flows.notify.incidents import Incident, Stage
-from flows.settings import Settings, load_settings
-from flows.settings.file import TogetherSettings
+from flows.settings import Settings, TogetherSettings, load_settings
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from tests.support import warehouse as built
 from tests.support.lake import DAY, write_settings

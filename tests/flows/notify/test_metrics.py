@@ -14,7 +14,7 @@ from flows.notify.metrics import (
     metrics_text,
     write_metrics,
 )
-from flows.run.publish_report import write
+from flows.run.conclusion import write
 from flows.settings import Settings, load_settings
 from privcore.lower_bounds import Verdict
 from tests.support.lake import DAY

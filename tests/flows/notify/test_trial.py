@@ -12,8 +12,8 @@ from prefect.blocks.notifications import CustomWebhookNotificationBlock
 from prefect.blocks.system import Secret
 from prefect.settings import PREFECT_API_URL
 
-from flows.notify import trial
-from flows.notify.trial import send_tests
+from flows.notify import alerts
+from flows.notify.alerts import send_tests
 from flows.settings import Settings, load_settings
 from tests.flows.notify.test_webhook import receiver
 
@@ -65,7 +65,7 @@ class TestBlocks:
             name="hook", url=f"{server.url}/{{{{token}}}}", secrets={"token": "hidden"},
             json_data={"text": "{{subject}}: {{body}}"},
         ).save("hook", overwrite=True)  # fmt: skip
-        monkeypatch.setattr(trial, "_blocks", lambda: iter([(identity, "hook")]))
+        monkeypatch.setattr(alerts, "_blocks", lambda: iter([(identity, "hook")]))
         (sent,) = send_tests(settings)
         assert sent.ok is ok
         assert "hidden" not in sent.sentence
@@ -77,6 +77,6 @@ class TestBlocks:
         self, settings: Settings, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         identity = Secret(value="x").save("mute", overwrite=True)
-        monkeypatch.setattr(trial, "_blocks", lambda: iter([(identity, "mute")]))
+        monkeypatch.setattr(alerts, "_blocks", lambda: iter([(identity, "mute")]))
         (sent,) = send_tests(settings)
         assert (sent.ok, "cannot send notifications" in sent.sentence) == (False, True)

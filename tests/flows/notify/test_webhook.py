@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from flows.notify import webhook as webhook_module
-from flows.notify.webhook import SIGNATURE, TIMESTAMP, WebhookError, send, sign
+from flows.notify import alerts as webhook_module
+from flows.notify.alerts import SIGNATURE, TIMESTAMP, WebhookError, send, sign
 from flows.settings import WebhookSettings
 from workers import patience
 from workers.patience import ONCE, Patience

@@ -12,7 +12,7 @@ from flows.commands import checks
 from flows.commands.handover import app
 from flows.publication.publishing import key_of, publish_all, record_about, statement_about
 from flows.run.nightly import nightly_audit
-from flows.run.start import start
+from flows.run.runs import start
 from flows.settings import Settings, SettingsError, load_settings
 from privcore.exceptions import TerminalError
 from tests.support.in_process import work_in_process

@@ -9,11 +9,16 @@ import flows.run.auditing
 import flows.run.nightly
 import workers.executors
 from flows.progress import listening
-from flows.run.backfill import backfill, plan_backfill
 from flows.run.night_plan import Job, plan_audit, plan_night
-from flows.run.nightly import nightly_audit
-from flows.run.overdue import AuditsMissingError, overdue, overdue_models
-from flows.run.start import start
+from flows.run.nightly import (
+    AuditsMissingError,
+    backfill,
+    nightly_audit,
+    overdue,
+    overdue_models,
+    plan_backfill,
+)
+from flows.run.runs import start
 from flows.settings import load_settings
 from privcore.exceptions import InvalidInputError
 from tests.support.lake import (
@@ -161,7 +166,7 @@ def test_longest_audits_are_submitted_first(
     put_labels(lake, DAY, label_rows(9_000, seed=1), dataset="large-labels")
     submitted: list[str] = []
     monkeypatch.setattr(
-        flows.run.auditing.attempts, "submit", lambda _, title, *__: submitted.append(title)
+        flows.run.auditing.runs, "submit", lambda _, title, *__: submitted.append(title)
     )
     jobs = [Job(name, DAY) for name in ("absent", "good", "large")]
     settings = load_settings(settings_of(folder))

@@ -14,7 +14,7 @@ from flows.notify.events import Kind, events, nights_of
 from flows.run.auditing import Audited, announce
 from flows.run.conclusion import ReportUnpublishedError, conclude, exit_code
 from flows.run.nightly import nightly_audit
-from flows.run.start import start
+from flows.run.runs import start
 from flows.settings import Settings, load_settings
 from privcore.lower_bounds.verdicts import Cause, ReasonCode, Verdict
 from tests.support.lake import DAY, PLAN, clone_model, edit_manifest, model_path, write_settings

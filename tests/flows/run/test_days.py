@@ -6,11 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from flows.run.audit_model import audit_model
-from flows.run.backfill import backfill, plan_backfill
-from flows.run.days import check_days, check_inputs
-from flows.run.nightly import nightly_audit
-from flows.run.start import start
+from flows.run.nightly import (
+    audit_model,
+    backfill,
+    check_days,
+    check_inputs,
+    nightly_audit,
+    plan_backfill,
+)
+from flows.run.runs import start
 from flows.settings import UnlistedModelError, load_settings
 from privcore.exceptions import InvalidInputError
 from tests.support.lake import DAY, EVE, write_settings

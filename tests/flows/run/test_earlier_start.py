@@ -7,13 +7,11 @@ from typing import Any
 import pytest
 
 import flows.run.auditing
-import flows.run.backfill
-from flows.run import own_run as module
-from flows.run.backfill import backfill
+import flows.run.nightly
+from flows.run import runs as module
 from flows.run.night_plan import Job, Planned
-from flows.run.nightly import nightly_audit
-from flows.run.own_run import audited_before
-from flows.run.start import start
+from flows.run.nightly import backfill, nightly_audit
+from flows.run.runs import audited_before, start
 from flows.settings import load_settings
 from tests.support.lake import DAY, EVE, PLAN, clone_model, write_settings
 from tests.support.warehouse import START, evaluated, failed, put_rows
@@ -70,7 +68,7 @@ def night(folder: pathlib.Path, **given: Any) -> list[AuditRow]:
 
 def second_start(monkeypatch: pytest.MonkeyPatch, since: dt.datetime = BEFORE) -> None:
     monkeypatch.setattr(module, "first_start", lambda: since)
-    monkeypatch.setattr(flows.run.backfill, "first_start", lambda: since)
+    monkeypatch.setattr(flows.run.nightly, "first_start", lambda: since)
 
 
 def stored(folder: pathlib.Path) -> Any:

@@ -8,7 +8,7 @@ import pytest
 
 from flows.run.conclusion import AuditsFailedError
 from flows.run.nightly import nightly_audit
-from flows.run.start import start
+from flows.run.runs import start
 from tests.hostile.night import EIGHTH, GOOD, make_template, own_labels
 from tests.support.faulty_store import Choice, Fault, FaultyStore, below, faulty_store, sometimes
 from tests.support.lake import DAY, write_settings

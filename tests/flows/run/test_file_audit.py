@@ -8,9 +8,8 @@ import polars as pl
 import pytest
 import xgboost
 
-import flows.run.file_audit
-from flows.next_steps.gate_decision import Decision, decision_of
-from flows.run.file_audit import Limit, audit_files
+import flows.commands.gate_files
+from flows.commands.gate_files import Decision, Limit, audit_files, decision_of
 from privcore.lower_bounds import Verdict
 from tests.support.release import RECORDS, by_heart, leaky, put_files, rows
 from workers.executors import InProcess
@@ -40,7 +39,7 @@ def asked(
 def _here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Audit in this process."""
     here = contextlib.nullcontext(InProcess())
-    monkeypatch.setattr(flows.run.file_audit, "choose_executor", lambda *_: here)
+    monkeypatch.setattr(flows.commands.gate_files, "choose_executor", lambda *_: here)
 
 
 def resaved() -> bytes:

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from flows.commands.checks import checks
-from flows.run.audit_model import audit_model
 from flows.run.night_plan import Job, Planned, plan_night
-from flows.run.start import start
+from flows.run.nightly import audit_model
+from flows.run.runs import start
 from flows.settings import SettingsError, load_settings
 from tests.support.frameworks import train_xgboost
 from tests.support.lake import DAY, EVE, label_rows

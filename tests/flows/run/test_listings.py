@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 
 from flows.run.nightly import nightly_audit
-from flows.run.start import start
+from flows.run.runs import start
 from tests.support.audits import copy_of, run_audits
 from tests.support.faulty_store import faulty_store, never
 from tests.support.lake import (

@@ -13,7 +13,7 @@ import flows.run.auditing
 import flows.run.nightly
 from flows.run.conclusion import AlertsUndeliveredError, AuditsFailedError, exit_code
 from flows.run.nightly import nightly_audit
-from flows.run.start import start
+from flows.run.runs import start
 from flows.settings import SettingsError
 from privcore.exceptions import TerminalError, TransientError
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict

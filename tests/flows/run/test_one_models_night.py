@@ -15,7 +15,7 @@ from flows.run import night_plan
 from flows.run.conclusion import AuditsFailedError
 from flows.run.night_plan import Job, Lookups, Planned, plan_audit
 from flows.run.nightly import nightly_audit
-from flows.run.start import start
+from flows.run.runs import start
 from flows.settings import load_settings
 from privcore.exceptions import TransientError
 from tests.support.audits import run_audits

@@ -9,9 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from flows import cli
-from flows.run.audit_model import PlanOverrides, audit_model
-from flows.run.backfill import plan_backfill
-from flows.run.start import start
+from flows.run.nightly import PlanOverrides, audit_model, plan_backfill
+from flows.run.runs import start
 from flows.settings import SettingsError, load_settings
 from tests.support.lake import DAY
 from tests.workers.audit.test_secrets import lake_of

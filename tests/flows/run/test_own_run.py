@@ -12,8 +12,8 @@ import httpx
 import prefect
 import pytest
 
-import flows.run.own_run as module
-from flows.run.own_run import asked_by, first_start
+import flows.run.runs as module
+from flows.run.runs import asked_by, first_start
 from tests.flows.conftest import Command
 from tests.support.lake import DAY, write_settings
 from workers.lake.layout import Lake

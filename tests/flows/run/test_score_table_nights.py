@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from flows.commands.checks import checks
-from flows.run.audit_model import audit_model
 from flows.run.night_plan import Job, plan_night
-from flows.run.start import start
+from flows.run.nightly import audit_model
+from flows.run.runs import start
 from flows.settings import Settings, SettingsError, load_settings
 from tests.flows.run.test_in_place_nights import PRIVACY, settings_in
 from tests.support.lake import DAY, EVE

@@ -11,17 +11,13 @@ import pytest
 from prefect import flow, get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-import flows.run.audit_model
 import flows.run.auditing
-import flows.run.backfill
 import flows.run.nightly
 from flows.notify.prefect_context import in_prefect
-from flows.run import attempts
-from flows.run.audit_model import PlanOverrides, audit_model
-from flows.run.backfill import backfill
+from flows.run import runs
 from flows.run.conclusion import AuditsFailedError
-from flows.run.nightly import nightly_audit
-from flows.run.start import start
+from flows.run.nightly import PlanOverrides, audit_model, backfill, nightly_audit
+from flows.run.runs import start
 from tests.support.lake import DAY, EVE, clone_model, write_settings
 from workers import patience
 from workers.audit.record import error_record
@@ -39,8 +35,8 @@ def settings(lake: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
     """Return settings of a small lake of two models, whose audits are done in this process."""
     clone_model(lake, "twin")
     here = contextlib.nullcontext(InProcess())
-    monkeypatch.setattr(flows.run.audit_model, "choose_executor", lambda *_: here)
-    for module in (flows.run.backfill, flows.run.nightly):
+    monkeypatch.setattr(flows.run.nightly, "choose_executor", lambda *_: here)
+    for module in (flows.run.nightly, flows.run.nightly):
         monkeypatch.setattr(module, "on_ray", lambda *_: here)
     monkeypatch.setattr(patience, "time", SimpleNamespace(sleep=lambda _: None))
     return write_settings(tmp_path, ["good", "twin"])
@@ -174,7 +170,7 @@ def test_who_asks_it_to_stop_leaves_no_record_of_a_failure(
     monkeypatch.setattr(flows.run.nightly, "gather", interrupted)
     with pytest.raises(KeyboardInterrupt):
         start(nightly_audit, day=DAY, models=["good"], settings=str(settings))
-    assert attempts.stopped()
+    assert runs.stopped()
     gone.set()
     assert over.wait(60)
     for thread in threading.enumerate():

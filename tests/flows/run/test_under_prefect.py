@@ -16,11 +16,9 @@ from flows.failures import without_data
 from flows.notify import prefect_context
 from flows.notify.prefect_context import in_prefect, log_failure
 from flows.run.auditing import LIMIT, audit, set_limit
-from flows.run.backfill import backfill
-from flows.run.conclusion import AuditsFailedError
-from flows.run.nightly import nightly_audit
-from flows.run.publish_report import publish_report
-from flows.run.start import start
+from flows.run.conclusion import AuditsFailedError, publish_report
+from flows.run.nightly import backfill, nightly_audit
+from flows.run.runs import start
 from privcore.exceptions import TransientError
 from tests.flows.run.test_slots import most_at_once
 from tests.support.lake import DAY, clone_model, figures, write_settings

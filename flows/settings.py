@@ -1,33 +1,264 @@
-"""`privaudit.toml`: where things are, which models are audited, and how the game is played."""
+"""`privaudit.toml`: what it may say, how it is read, and what is wrong with it in words."""
 
 import datetime as dt
+import difflib
 import os
 import pathlib
+import re
 import tomllib
+import urllib.parse
 import zoneinfo
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, Self, get_args
 
 import pydantic_settings
 from pydantic import (
     AfterValidator,
+    BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     SecretStr,
     ValidationError,
+    model_validator,
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from flows.failures import WrongUsageError
-from flows.settings.model import ModelSettings, absolute, with_absolute_paths
-from flows.settings.problems import SettingsError, did_you_mean, problems, toml_hint
-from flows.settings.values import TimeOfDay, safe_url, without_login
+from privcore.exceptions import TerminalError
 from privcore.lower_bounds import Secret
-from workers.lake.manifest import LARGEST_EPSILON
+from workers.lake.day_paths import REGISTRY
+from workers.lake.manifest import LARGEST_EPSILON, Name
 from workers.lake.places import local_path
 from workers.plain_files import open_plain
-from workers.plan import Plan
+from workers.plan import Attribute, Plan, TrainingSampling
+from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
+from workers.sources.checkpoints.label_tables import LabelTable
+from workers.sources.scores.score_tables import DeclaredPrivacy, ScoreTables
+from workers.sources.tables.day_tables import TablePlace
 from workers.strict_model import StrictModel, known_zone
+
+_SHORT_TIME = re.compile(r"^[ \t]*[\w.]+[ \t]*=[ \t]*\d{1,2}:\d{2}[ \t]*(#.*)?$", re.MULTILINE)
+
+
+class SettingsError(TerminalError):
+    """The settings cannot be read; the sentence says which part and what to do.
+
+    `problems` holds one "key: what is wrong" for each value that breaks a rule.
+    """
+
+    def __init__(self, sentence: str, problems: tuple[str, ...] = ()) -> None:
+        self.sentence = sentence
+        self.problems = problems
+        super().__init__(sentence)
+
+
+def problems(error: ValidationError, of: type[BaseModel]) -> tuple[str, ...]:
+    """Return one "key: what is wrong" for each value that breaks a rule of the model `of`."""
+    found = error.errors(include_url=False, include_input=False)
+    around = {one["loc"][:depth] for one in found for depth in range(len(one["loc"]))}
+    # A list whose entries are wrong is called too short, too: that is no second problem.
+    return tuple(
+        _problem(one, of) for one in found if one["type"] != "too_short" or one["loc"] not in around
+    )
+
+
+def toml_hint(text: str) -> str:
+    """Return what may be wrong with a text that is no TOML, where it is the usual slip."""
+    if _SHORT_TIME.search(text):
+        return " (a time of day is written with its seconds: deadline = 09:00:00)"
+    return ""
+
+
+def _problem(problem: Any, of: type[BaseModel]) -> str:
+    place: tuple[str | int, ...] = problem["loc"]
+    key = ".".join(str(part) for part in place)
+    if problem["type"] == "extra_forbidden":
+        return f"{key}: there is no such key{did_you_mean(str(place[-1]), _keys(of, place))}"
+    return f"{key}: {problem['msg'].removeprefix('Value error, ')}"
+
+
+def _keys(of: type[BaseModel], place: Sequence[str | int]) -> list[str]:
+    """Return the keys that there are beside the last one of `place`."""
+    within = of
+    for part in place[:-1]:
+        if isinstance(part, str):
+            field = within.model_fields.get(part)
+            found = next(_models(field.annotation), None) if field is not None else None
+            if found is None:
+                return []
+            within = found
+    return list(within.model_fields)
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the models that an annotation names, however deep."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models(part)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return ", did you mean 'x'?", or nothing where no known name is near."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f", did you mean {near[0]!r}?" if near else ""
+
+
+_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+
+
+def _time_of_day(value: object) -> object:
+    # A number would be taken for seconds since midnight.
+    if isinstance(value, dt.time):
+        return value
+    try:
+        return dt.time.fromisoformat(value)  # type: ignore[arg-type]  # or TypeError
+    except (TypeError, ValueError):
+        raise ValueError(f"{value!r} is not a time of day: write it like 09:00:00") from None
+
+
+def _local_time(time: dt.time) -> dt.time:
+    if time.tzinfo is not None:
+        raise ValueError("write the time without a zone; night.time_zone gives it")
+    return time
+
+
+def safe_url(url: str) -> str:
+    """Return an address that alerts may go to: encrypted, or of this machine."""
+    parts = urllib.parse.urlsplit(url)  # a bad address is a ValueError of its own
+    if not (parts.scheme == "https" and parts.hostname) and not (
+        parts.scheme == "http" and parts.hostname in _LOOPBACK
+    ):
+        raise ValueError("write an https:// address (http:// only for this machine)")
+    return without_login(url)
+
+
+def without_login(url: str) -> str:
+    """Return an address that holds no name and no password."""
+    if "@" in urllib.parse.unquote(urllib.parse.urlsplit(url).netloc):
+        raise ValueError("write the address without a name or password")
+    return url
+
+
+TimeOfDay = Annotated[dt.time, BeforeValidator(_time_of_day), AfterValidator(_local_time)]
+
+
+class ModelSettings(StrictModel):
+    """One audited model."""
+
+    name: Name
+    """Name of the model's folder in the lake."""
+    dataset: str | None = None
+    """The only label dataset that its manifest may name; any if left out."""
+    deadline: TimeOfDay | None = None
+    """Instead of the night's deadline, for this model."""
+    notify: tuple[str, ...] = ()
+    """Who is notified: addresses or channels, passed on with each alert."""
+    plan: Plan = Plan()
+    """Instead of the common plan, field by field."""
+    attribute: Attribute | None = None
+    """A categorical feature whose values are audited as well, by their own claim."""
+    sampling: TrainingSampling | None = None
+    """How training sampled its rows by their label; the holdout is sampled likewise. Left out,
+    training took every row that is not held out."""
+    membership: bool = False
+    """Whether it is audited as well, by its own claim, if records are told to have been trained
+    on."""
+    drill: Name | None = None
+    """Another listed model: the same learner, trained on the same rows without a mechanism. Whether
+    it is refuted shows whether a dropped mechanism would be seen."""
+    scores: ScoreTables | None = None
+    """Tables of both models' probabilities, instead of checkpoints in the lake."""
+    checkpoints: CheckpointPaths | None = None
+    """Where model files lie, instead of the lake and its manifests."""
+    labels: LabelTable | None = None
+    """A table of labelled rows, instead of a dataset of the lake."""
+    privacy: DeclaredPrivacy | None = None
+    """What is declared, where no manifest in the lake declares."""
+
+    @model_validator(mode="after")
+    def _declared_once(self) -> Self:
+        if self.scores is not None and (self.checkpoints or self.labels):
+            raise ValueError(
+                "scores hold probabilities and labels: take [models.checkpoints] and "
+                "[models.labels] out, or [models.scores]"
+            )
+        if self.checkpoints is not None and (self.labels is None or self.labels.label is None):
+            raise ValueError(
+                "checkpoints outside of the lake have no manifest to name their labels: add "
+                "[models.labels] with table, day and label"
+            )
+        if self.privacy is not None and self.scores is None and self.checkpoints is None:
+            raise ValueError(
+                "privacy is for models with [models.scores] or [models.checkpoints]: of a "
+                "checkpoint in the lake, its manifest declares"
+            )
+        if self.dataset is not None and (self.scores or self.labels):
+            key = "labels" if self.scores is None else "scores"
+            raise ValueError(f"dataset is of labels in the lake: {key}.table names the labels")
+        return self
+
+
+def with_absolute_paths(model: ModelSettings, folder: pathlib.Path, *, lake: str) -> ModelSettings:
+    """Return a model whose paths are absolute; an Iceberg table, or a query, has a name, no path.
+
+    A registry's artifacts may lie in the lake, too.
+    """
+    changes: dict[str, Any] = {}
+    if model.scores is not None:
+        others = {
+            role: other.model_copy(update=_table_with_absolute_paths(other, folder))
+            for role, other in model.scores.others.items()
+        }
+        changed = _table_with_absolute_paths(model.scores, folder)
+        changes["scores"] = model.scores.with_parts(others).model_copy(update=changed)
+    if model.labels is not None:
+        changed = _table_with_absolute_paths(model.labels, folder) | _paths_with_absolute_paths(
+            model.labels, folder
+        )
+        changes["labels"] = model.labels.model_copy(update=changed)
+    if model.checkpoints is not None:
+        changed = _paths_with_absolute_paths(model.checkpoints, folder)
+        if model.checkpoints.registered:
+            artifacts = (absolute(folder, each) for each in model.checkpoints.artifacts or ())
+            changed["artifacts"] = (*artifacts, lake)
+        changes["checkpoints"] = model.checkpoints.model_copy(update=changed)
+    return model.model_copy(update=changes)
+
+
+def _table_with_absolute_paths(place: TablePlace, folder: pathlib.Path) -> dict[str, Any]:
+    named = place.catalog is not None or getattr(place, "query", None) is not None
+    return {} if named else {"table": absolute(folder, place.table)}
+
+
+def _paths_with_absolute_paths(
+    given: CheckpointPaths | LabelTable, folder: pathlib.Path
+) -> dict[str, Any]:
+    """Return a part's templates of paths below the settings' folder, whose braces are its own."""
+    own = str(folder).replace("{", "{{").replace("}", "}}")
+    return {
+        name: str(pathlib.Path(own) / template)
+        for name in ("path", "ready")
+        if (template := getattr(given, name, None)) is not None
+        and "://" not in template
+        and not template.startswith(REGISTRY)
+    }
+
+
+def absolute(folder: pathlib.Path, place: str) -> str:
+    """Return a path below the settings' folder as a whole one, and an address as it is.
+
+    Raises:
+        SettingsError: it can be neither.
+    """
+    try:
+        relative = "://" not in place and not pathlib.Path(place).is_absolute()
+        local = local_path(str(folder / place) if relative else place)
+    except TerminalError as error:
+        raise SettingsError(str(error)) from None
+    return place if local is None else str(local)
+
 
 FILE = "privaudit.toml"
 VARIABLE = "PRIVAUDIT_CONFIG"

@@ -1,0 +1,278 @@
+"""Runs of flows: under Prefect if a server answers, otherwise in this process.
+
+Without a server, no page would show the run afterwards, and starting a server takes longer than a
+small audit. Both ways call the same functions with the same number of attempts, and run the same
+number of audits at once.
+
+An automation starts a run again that crashed. The crash may have come between a record and its
+alert, so what was committed since the first start is published and alerted again.
+"""
+
+import contextvars
+import datetime as dt
+import functools
+import itertools
+import logging
+import os
+import pwd
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import httpx
+import polars as pl
+import prefect
+from prefect import Flow, Task
+from prefect.client.schemas.objects import State
+from prefect.runtime import deployment, flow_run, task_run
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from flows.notify.prefect_context import VIOLATED, best_effort, in_prefect, run_log
+from flows.run.night_plan import Planned
+from flows.settings import Settings
+from privcore.exceptions import TransientError, is_failure
+from workers.patience import Patience
+from workers.versions import METHOD_VERSION
+from workers.warehouse.schema import AuditRecord, AuditRow, Status
+from workers.warehouse.store import Warehouse
+from workers.warehouse.table_row import AS_STORED
+
+PATIENCE = Patience(attempts=4, first=4.0, longest=30.0)
+"""Patience with transient failures of a whole audit. Storage has its own below it."""
+_attempt: contextvars.ContextVar[int] = contextvars.ContextVar("privaudit_attempt", default=1)
+_stopped = threading.Event()
+
+
+def worth_another(_task: Any, _run: Any, state: Any) -> bool:
+    """Tell Prefect whether to try a failed task again: only transient errors are tried again."""
+    try:
+        state.result()
+    except TransientError:
+        return True
+    except Exception:  # noqa: BLE001  # whatever else it is, trying again cannot help
+        return False
+    return False
+
+
+RETRIES: dict[str, Any] = {
+    "retries": PATIENCE.attempts - 1,
+    "retry_delay_seconds": list(PATIENCE.waits()),
+    "retry_jitter_factor": PATIENCE.spread,
+    "retry_condition_fn": worth_another,
+}
+"""`PATIENCE`, as options of a Prefect task."""
+
+
+def do(task: Task[..., Any], *arguments: Any) -> Any:
+    """Run a task in this thread and return its result."""
+    return task(*arguments) if in_prefect() else _try(task, arguments)
+
+
+def submit(task: Task[..., Any], *arguments: Any) -> Callable[[], Any]:
+    """Start a task. Return a function that waits for it and returns its value or its exception."""
+    if in_prefect():
+        return partial(task.submit(*arguments).result, raise_on_failure=False)
+    future: Future[Any] = Future()
+    carry = partial(contextvars.copy_context().run, _try, task, arguments)
+
+    def outcome() -> Any:
+        return future.exception() or future.result()
+
+    # A daemon thread: a process that was asked to stop does not wait for it.
+    threading.Thread(
+        target=_settle, args=(future, carry), name=f"{task.name} of this process", daemon=True
+    ).start()
+    return outcome
+
+
+def last_attempt() -> bool:
+    """Return whether the task in this thread has no further attempt."""
+    return (task_run.run_count or _attempt.get()) >= PATIENCE.attempts
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Keep threads from retries and records once a request to stop ends the block."""
+    _stopped.clear()
+    try:
+        yield
+    except BaseException as error:
+        if not is_failure(error):
+            _stopped.set()
+        raise
+
+
+def stopped() -> bool:
+    """Return whether this process was asked to stop."""
+    return _stopped.is_set()
+
+
+def go_on() -> None:
+    """Raise `TransientError` if this process was asked to stop."""
+    if stopped():
+        raise TransientError("This process was asked to stop.")
+
+
+def _try(task: Task[..., Any], arguments: tuple[Any, ...]) -> Any:
+    numbers = itertools.count(1)
+
+    def once() -> Any:
+        _attempt.set(next(numbers))
+        return task.fn(*arguments)
+
+    def again(error: Exception) -> bool:
+        if not isinstance(error, TransientError) or stopped():
+            return False
+        run_log().info("%s is tried again: %s", task.name, error)
+        return True
+
+    return PATIENCE.retry(once, again)
+
+
+def _settle(future: "Future[Any]", carry: Callable[[], Any]) -> None:
+    try:
+        future.set_result(carry())
+    except BaseException as error:  # noqa: BLE001  # it is the outcome
+        future.set_exception(error)
+
+
+_PATIENCE = 10.0
+"""Seconds in which a server answers that it is there."""
+_log = logging.getLogger(__name__)
+
+
+def start(flow: Flow[..., Any], **parameters: Any) -> Any:
+    """Run a flow and return its result; its exceptions are raised.
+
+    Args:
+        flow: a flow whose tasks are started through `flows.run.runs`.
+        parameters: the flow's parameters. Without a server they are passed on without validation.
+
+    A server that does not answer is left out with a warning: no audit needs one.
+    """
+    url = PREFECT_API_URL.value()
+    away = _why_away() if url else None
+    if url and away is None:
+        there: State[Any] = flow(**parameters, return_state=True)  # type: ignore[assignment]
+        return there.result(raise_on_failure=there.name != VIOLATED)
+    if away is not None:
+        _log.warning(
+            "Prefect's server at %s does not answer (%s): this run goes on without it, and no "
+            "page or automation of Prefect shows it. Start the server, or correct PREFECT_API_URL.",
+            _without_login(url or ""),
+            away,
+        )
+    with temporary_settings(restore_defaults={PREFECT_API_URL}), stoppable():
+        ended = flow.fn(**parameters)
+    return ended.data if isinstance(ended, State) else ended
+
+
+def _why_away() -> str | None:
+    """Return what kept a server from answering; None where it answers."""
+    try:
+        with prefect.get_client(httpx_settings={"timeout": _PATIENCE}, sync_client=True) as client:
+            error = client.api_healthcheck()
+    except Exception as unusable:  # noqa: BLE001  # what is no address is refused in many ways
+        error = unusable
+    return None if error is None else type(error).__name__
+
+
+def _without_login(url: str) -> str:
+    """Return an address without a password that stands in it."""
+    try:
+        return str(httpx.URL(url).copy_with(userinfo=b"", query=None, fragment=None))
+    except httpx.InvalidURL:
+        return "PREFECT_API_URL"
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What Prefect's server knows of a run."""
+
+    deployment: str | None
+    first_start: dt.datetime | None
+
+
+def asked_by() -> str | None:
+    """Return the deployment that runs the audit, or the operating system's user; None if unknown.
+
+    Neither is a proof: the person who starts a run may choose its name. The user is the process's
+    own, whatever `LOGNAME` says.
+    """
+    run = flow_run.id
+    if run is not None:
+        known = _ask_server(str(run))
+        if known is None or known.deployment is not None:
+            return None if known is None else known.deployment
+    user = os.getuid()
+    try:
+        return f"user {pwd.getpwuid(user).pw_name}"
+    except KeyError:  # a container's user may have no name
+        return f"user {user}"
+
+
+def first_start() -> dt.datetime | None:
+    """Return when this run was first started; None where this is its first start, or outside."""
+    run = flow_run.id
+    known = None if run is None else _ask_server(str(run))
+    return None if known is None else known.first_start
+
+
+@functools.lru_cache(maxsize=16)
+def _ask_server(run: str) -> _Known | None:
+    """Return what the server knows; None where it does not answer.
+
+    It is asked once a run, since a night of many records would wait for each answer.
+    """
+    with (
+        best_effort("the question of what run this is"),
+        prefect.get_client(sync_client=True) as client,
+    ):
+        found, name = client.read_flow_run(uuid.UUID(run)), deployment.name
+        return _Known(
+            None if name is None else f"deployment {flow_run.flow_name}/{name}",
+            found.start_time if found.run_count > 1 else None,
+        )
+    return None
+
+
+def is_done() -> pl.Expr:
+    """Return whether a record needs no other one under this method; a failed audit may succeed."""
+    return (pl.col("status") == Status.EVALUATED) & (pl.col("method_version") == METHOD_VERSION)
+
+
+def audited_before(planned: Sequence[Planned], settings: Settings) -> dict[str, list[AuditRecord]]:
+    """Return, by model, the records of one day that an earlier start of this run committed.
+
+    Only of models of which every secret's record is done under these plans.
+    """
+    since = first_start()
+    if since is None:
+        return {}
+    warehouse = Warehouse(settings.warehouse)
+    plans = {
+        each.job.model: {
+            plan.model_dump_json() for plan in settings.plans_of(each.job.model, each.job.overrides)
+        }
+        for each in planned
+    }
+    known = warehouse.scan("audits").filter(
+        is_done(),
+        pl.col("day") == planned[0].job.day,
+        pl.col("recorded_at") >= since,
+        pl.col("model").is_in(list(plans)),
+    )
+    found: dict[str, dict[str, AuditRow]] = {model: {} for model in plans}
+    for row in warehouse.collect(known.sort("recorded_at")).iter_rows(named=True):
+        if row["plan"] in plans[row["model"]]:
+            found[row["model"]][row["plan"]] = AuditRow.model_validate(row, context=AS_STORED)
+    return {
+        model: [AuditRecord(audit=row) for row in rows.values()]
+        for model, rows in found.items()
+        if rows.keys() == plans[model]
+    }
