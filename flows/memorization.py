@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from flows.progress import announce
 from flows.report.study_page import StudyTable
-from flows.study.drawing import COLORS, styled
 from flows.study.runner import Shown, Written, write_shown
-from flows.study.tables import Show, table_of
+from flows.study.tables import COLORS, Show, styled, table_of
 from privcore.guarantees import DpSgd
 from privcore.upper_bounds import curve_leakage
 from workers.exceptions import NotEvaluableError, Reason

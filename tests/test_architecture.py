@@ -96,7 +96,6 @@ BELOW_IN_FLOWS = {
     "report": {"files", "next_steps"},
     "study": {"progress", "files", "report"},
     "memorization": {"progress", "report", "study"},
-    "lasting_output": set(),
     "notify": {"files", "settings", "progress", "next_steps"},
     "run": {"settings", "progress", "failures", "report", "notify"},
     "learn": {"settings", "progress", "report", "run", "next_steps"},
@@ -115,7 +114,7 @@ BELOW_IN_FLOWS = {
         "learn",
         "publication",
     },
-    "cli": {"commands", "failures", "lasting_output"},
+    "cli": {"commands", "failures"},
 }
 ROOMS = {"privcore": BELOW_IN_PRIVCORE, "workers": BELOW_IN_WORKERS, "flows": BELOW_IN_FLOWS}
 MATHEMATICS = {"dp_accounting", "lazy_loader", "numba", "numpy", "scipy"}
@@ -446,14 +445,14 @@ def test_no_file_names_a_package_index() -> None:
 # The most lines of each room with all below it, of the modules beside the rooms, and of the tests.
 # A commit that raises one says why.
 MOST_LINES = {
-    "flows": 1_760,
-    "flows/commands": 4_730,
-    "flows/learn": 700,
-    "flows/notify": 1_260,
-    "flows/publication": 250,
-    "flows/report": 2_800,
-    "flows/run": 1_700,
-    "flows/study": 4_750,
+    "flows": 1_734,
+    "flows/commands": 4_616,
+    "flows/learn": 694,
+    "flows/notify": 1_263,
+    "flows/publication": 204,
+    "flows/report": 2_713,
+    "flows/run": 1_690,
+    "flows/study": 4_791,
     "privcore": 250,
     "privcore/attacks": 7_830,
     "privcore/guarantees": 1_550,

@@ -114,7 +114,7 @@ def attach(
     """
     aside = form_of(as_csv=as_csv, as_json=as_json) is not Form.TABLE
     quiet()
-    from flows.commands.model_checks import check_model
+    from flows.commands.checks import check_model
     from flows.settings import load_settings
 
     columns = _columns(feature or [], checkpoints)

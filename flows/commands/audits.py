@@ -24,8 +24,8 @@ from flows.commands.printing import (
     form_of,
     print_audits,
     print_rows,
+    shown_progress,
 )
-from flows.commands.progress_bars import shown_progress
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from workers.plain_text import plain_text
 
@@ -225,7 +225,7 @@ def _print_committed(
     """Print what was committed, and return the exit code of the worst verdict."""
     import polars as pl
 
-    from flows.commands.stored import not_the_days
+    from flows.commands.verify import not_the_days
     from flows.next_steps import cards_of, with_next_steps
     from flows.run.conclusion import exit_code
     from workers.warehouse.store import Warehouse

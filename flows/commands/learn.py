@@ -120,7 +120,7 @@ def _card(audit_id: str, config: ConfigOption) -> "tuple[Card, str]":
     """Return the card of an audit, and whether it is not the day's."""
     import polars as pl
 
-    from flows.commands.stored import not_the_days
+    from flows.commands.verify import not_the_days
     from flows.next_steps import cards_of
     from flows.settings import load_settings
     from workers.warehouse.store import Warehouse

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands.options import CsvOption, JsonOption, day_option
-from flows.commands.printing import form_of
-from flows.commands.printing_studies import print_study
-from flows.commands.progress_bars import shown_progress
+from flows.commands.printing import form_of, print_study, shown_progress
 
 if TYPE_CHECKING:
     from privcore.guarantees import DpSgd

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import pathlib
+import secrets
 from typing import Annotated
 
 import typer
@@ -24,6 +25,159 @@ from flows.commands.printing import (
     quiet,
     working,
 )
+from privcore.exceptions import TerminalError
+
+_DRAWN = "drawn by init; an owner who knows it can choose which rows share a fold"
+TEMPLATE = """\
+# Settings of privaudit. Paths are relative to this file; s3://, gs:// and abfs:// addresses do too,
+# with credentials from the environment's usual chain. An environment variable PRIVAUDIT_<NAME>
+# overrides a key: PRIVAUDIT_LAKE, PRIVAUDIT_PLAN__SEED, PRIVAUDIT_WEBHOOK__SECRET.
+# `privaudit check` tries all of it.
+
+lake = "lake"            # models/<model>/day=YYYY-MM-DD/ and labels/<dataset>/day=YYYY-MM-DD/
+warehouse = "warehouse"  # where results are committed
+report = "report"        # folder of the report
+# report_url = "https://privacy.example.com/audits/"  # under which people open it; goes into alerts
+# metrics = "/var/lib/node_exporter/privaudit.prom"  # for Prometheus, written with each report
+
+[night]
+time_zone = "UTC"   # of every time of day: a name like Europe/Amsterdam
+deadline = 09:00:00 # on the day after the audited one: then every verdict must be there
+concurrency = 4     # audits at the same time, over all flow runs
+fail_on = "violation"   # a run with a new violation fails in Prefect (state Violated), or "never"
+
+# Every audited model. Only `name` is needed.
+[[models]]
+name = "ads-ctr"
+# dataset = "clicks"                  # the only label dataset that its manifest may name
+# deadline = 07:30:00                 # instead of the night's
+# notify = ["privacy@example.com"]    # who is notified: passed on with each alert
+# membership = true                   # audit too if it is told who was trained on: its own claim
+# drill = "ads-ctr-plain"             # the same learner without a mechanism, listed as a model too
+# [models.plan]                       # instead of the common plan below, field by field
+# slices = ["country"]
+# privacy_unit = "user_id"
+# [models.sampling]                   # training keeps 5% of the rows of a label: the holdout too
+# label = { 0 = 0.05 }                # or weight = "w": 1/p for a row kept with probability p
+# [models.attribute]                  # audit a categorical feature too, by a claim of its own
+# column = "country"
+# values = ["DE", "FR", "NL"]
+
+# A model of any framework, by a table of probabilities: privaudit attach proposes this.
+# [[models]]
+# name = "ads-nn"
+# [models.scores]
+# table = "s3://bucket/predictions"   # Delta, or Parquet in folders ds=2026-03-02; Iceberg: catalog
+# or CSV files of at most 512 MiB (UTF-8, numbers like 0.93): names of records and persons are text
+# day = "ds"
+# label = "clicked"
+# label_state = "secret"              # or { privatised_by = { name = "...", parameters = {} } }
+# target = "p_today"                  # of the second class; a column per class; or lists
+# proxy = "p_yesterday"               # what was served, before the labels existed
+# or target, proxy, label = { table = "s3://bucket/rescored", column = "p", record = "id" }
+# or database = "bank", query = "select ... where day = $1"; address: PRIVAUDIT_DATABASE_BANK
+# record = "event_id"                 # names a record: tables are joined by it, doubles are found
+# split = "split"                     # train or holdout; or holdout = "bucket(event_id, 5) = 0"
+# unit = "user_id"                    # whose record it is
+# context = ["age", "country"]        # features: a student of them doubles what a weak leak proves
+# or earlier = ["p_2", "p_3"], columns as proxy of models of the days before it
+# known_at = "label_known_at"         # when a label was known; later than training it is left out
+# cutoff_hours = 6.0                  # hours after midnight until which training could read labels
+# time_zone = "Europe/Amsterdam"      # in which a time falls on a day; UTC
+# classes = [0, 1]                    # values of the label, in the order of the probabilities
+# scale = "probability"               # or log_odds
+# [models.privacy]
+# epsilon = 4.0
+# delta = 0.0
+
+# Model files and labelled rows where training leaves them: no lake, no manifest, nothing copied.
+# [[models]]
+# name = "ads-gbm"
+# [models.checkpoints]
+# path = "s3://bucket/models/{model}/{day:%Y/%m/%d}/model.json" # {day}: last day it was trained on
+# or path = "models:/ads-gbm@{day}", an alias of an MLflow registry (MLFLOW_TRACKING_URI)
+# format = "xgboost"                  # catboost, lightgbm, onnx; told by the path's ending
+# ready = "s3://bucket/models/{model}/{day}/_DONE"  # if the file alone does not say it is whole
+# [models.labels]
+# table = "s3://bucket/clicks"        # as of scores; also for checkpoints in the lake, on its own
+# day = "ds"
+# label = "clicked"
+# split = "split"                     # or holdout, as of scores
+# unit = "user_id"                    # whose record it is
+# columns = { hour = "dep_hour" }     # the model's feature, and the column that holds it
+# [models.privacy]
+# epsilon = 4.0
+
+# How the game is played and read. All of it enters audit_id: change it, and the next audit of a day
+# is another audit. These are the defaults.
+[plan]
+{plan}
+# What all models trained on the same labels may promise together; above it there is an alert.
+# [together]
+# epsilon = 8.0
+# delta = 1e-6        # at which declarations are composed
+
+[ray]
+address = "local"  # local, auto (a cluster that runs already), or ray://host:port
+# cpus = 4         # of a local Ray; all by default
+
+# Statements that are differentially private for labels themselves, for people who may not read
+# results about labels: privaudit publish makes them. privaudit publication-key makes the key.
+# [publication]
+# statements = "statements"         # a place of its own, which more people may read
+# key_file = "publication.key"      # of mode 600; or PRIVAUDIT_PUBLICATION__KEY in the environment
+# epsilon = 0.1                     # of one statement; audits of some thousand records need 0.5
+# epsilon_per_label = 1.0           # of all statements in which a label takes part
+
+# A POST per alert, signed with HMAC-SHA256. Keep the secret in PRIVAUDIT_WEBHOOK__SECRET.
+# [webhook]
+# url = "https://alerts.example.com/privaudit"
+# secret = "at least sixteen characters"
+"""
+
+
+def write_template(path: pathlib.Path, *, replace: bool) -> None:
+    """Write the commented settings file.
+
+    Raises:
+        TerminalError: there is a file already and `replace` is not given, or it cannot be written.
+    """
+    plan = _plan_lines().replace("\nseed = 0\n", f"\nseed = {secrets.randbits(48)}  # {_DRAWN}\n")
+    text = TEMPLATE.replace("{plan}", plan)
+    try:
+        with path.open("w" if replace else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise TerminalError(f"{path} is there already: give --force to replace it.") from None
+    except OSError as error:
+        raise TerminalError(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def _plan_lines() -> str:
+    """Return every field of the plan that has a plain default, with what it means, as TOML."""
+    from workers.plan import SECRET_FIELDS, Plan  # the mathematics takes a second
+
+    lines = []
+    for name, field in Plan.model_fields.items():
+        if name in SECRET_FIELDS:
+            continue  # set by the model's own entries
+        value = field.default
+        sign = "# " if value is None or isinstance(value, dict | tuple) else ""
+        lines += [f"# {field.description}", f"{sign}{name} = {_toml(value)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: object) -> str:
+    if value is None:
+        return '""'
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, tuple):
+        return f"[{', '.join(_toml(part) for part in value)}]"
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{_toml(str(k))} = {v}' for k, v in value.items())} }}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
 
 app = typer.Typer()
 
@@ -80,8 +234,6 @@ def init(
 
     Examples: privaudit init; privaudit init /etc/privaudit/privaudit.toml
     """
-    from flows.commands.settings_template import write_template
-
     write_template(file, replace=force)
     typer.echo(f"Wrote {file}: set lake, warehouse and models in it, then run privaudit check.")
 

@@ -4,9 +4,10 @@ import json
 import logging
 import math
 import os
+import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -14,11 +15,18 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
-from workers.plain_text import FORMULA, FORMULA_WITHIN, without_commands
+from flows.progress import Wait, listening
+from workers.plain_text import FORMULA, FORMULA_WITHIN, plain_text, without_commands
 
 if TYPE_CHECKING:
     import polars as pl
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
+    from rich.progress import Progress, TaskID
+    from rich.table import Table
+
+    from flows.report.study_page import StudyTable
+    from flows.study.runner import Written
+
 
 _ENDLESS = 1_000_000
 """Characters of a line that no terminal wraps."""
@@ -208,3 +216,195 @@ def begin_prefect() -> None:
 
     quiet()
     check_settings()
+
+
+_SHORT = 24
+"""Characters of numbers, and of what a row is called, that are never wrapped."""
+_UNLIMITED = 10_000
+
+
+def print_study(found: "Written", form: Form) -> None:
+    """Print what a study came to.
+
+    JSON is one object of tables, findings and files; CSV has a line for each cell of each table.
+    """
+    if form is Form.JSON:
+        typer.echo(found.as_json())
+        return
+    if form is Form.TABLE:
+        out = console()
+        for table in found.tables:
+            print_table(fitted(table, out), out)
+            if out.is_terminal:
+                out.print()
+        for sentence in found.sentences:
+            out.print(f"- {sentence}", highlight=False, markup=False)
+        for file in found.files:
+            out.print(str(file), soft_wrap=True, highlight=False)
+        return
+    import polars as pl
+
+    cells = [
+        (table.title, number, name, text)
+        for table in found.tables
+        for number, row in enumerate(table.rows)
+        for (name, _), text in zip(table.columns, row, strict=True)
+    ]
+    print_rows(pl.DataFrame(cells, schema=["table", "row", "column", "text"], orient="row"), form)
+
+
+def fitted(table: "StudyTable", out: "Console") -> "Table":
+    """Return a table for the terminal: what a narrow one has no room for is left out."""
+    from rich.measure import Measurement
+
+    whole = _printed(table, left_out=(), narrow=out.is_terminal)
+    unlimited = out.options.update(max_width=_UNLIMITED)
+    if Measurement.get(out, unlimited, whole).minimum <= out.width:
+        return whole
+    return _printed(table, left_out=table.wide, narrow=True)
+
+
+def _printed(table: "StudyTable", *, left_out: tuple[str, ...], narrow: bool) -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(
+        title=Text(table.title), title_justify="left", header_style="bold", box=None, pad_edge=False
+    )
+    kept = [at for at, (name, _) in enumerate(table.columns) if name not in left_out]
+    for at in kept:
+        name, number = table.columns[at]
+        longest = max((len(row[at]) for row in table.rows), default=0)
+        if narrow:
+            name = textwrap.fill(
+                name, max(longest, *map(len, name.split())), break_long_words=False
+            )
+        whole = longest <= _SHORT and (number or at == 0)
+        made.add_column(name, justify="right" if number else "left", no_wrap=whole)
+    for row in table.rows:
+        made.add_row(*(Text(row[at]) for at in kept))
+    return made
+
+
+_PERIOD = 3_600.0
+"""Seconds over which the speed of a bar is estimated: its parts may take minutes."""
+
+
+@contextmanager
+def shown_progress() -> Iterator[None]:
+    """Show what flows announce: a bar for each audit, or JSON lines.
+
+    The lines are progress, one a second at most, and what workers log: one line per work unit.
+    """
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        log, handler = logging.getLogger("workers"), _WorkerLog()
+        level = log.level
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
+        try:
+            with listening(_Lines().show, WaitLines().show):
+                yield
+        finally:
+            log.removeHandler(handler)
+            log.setLevel(level)
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    times = (TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(
+        *columns, *times, console=console, transient=True, speed_estimate_period=_PERIOD
+    ) as bars:
+        known: dict[str, Any] = {}
+
+        def show(what: str, done: int, total: int) -> None:
+            if what not in known:
+                known[what] = bars.add_task(what, total=total)
+            bars.update(known[what], completed=done, total=total)
+
+        with listening(show, WaitBar(bars).show):
+            yield
+
+
+class _Lines:
+    """Progress as JSON lines."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, float] = {}
+
+    def show(self, what: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if done == total or now - self._last.get(what, -1.0) >= 1.0:
+            self._last[what] = now
+            print_event("progress", what=what, done=done, total=total)
+
+
+class _WorkerLog(logging.Handler):
+    """Log of the workers, as JSON lines."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        fields = getattr(record, "privaudit", None)
+        if fields is not None:
+            print_event(**fields)
+
+
+class WaitLines:
+    """Waits as JSON lines: each model once, and again when it waits for something else."""
+
+    def __init__(self) -> None:
+        self._printed: set[Wait] = set()
+
+    def show(self, waits: Sequence[Wait], models: int) -> None:
+        """Print what is new, and the number of models that are waited for."""
+        for one in waits:
+            if one not in self._printed:
+                event = "left_out" if one.until is None else "waiting"
+                until = {} if one.until is None else {"until": one.until}
+                print_event(event, model=one.model, missing=one.missing, **until)
+        print_event("inputs", there=models - len(waits), models=models)
+        self._printed = set(waits)
+
+
+class WaitBar:
+    """Waits as one bar beside the audits' own; what is left out at its end is printed."""
+
+    def __init__(self, bars: "Progress") -> None:
+        self._bars = bars
+        self._bar: TaskID | None = None
+
+    def show(self, waits: Sequence[Wait], models: int) -> None:
+        """Show how many models' inputs are there, and what the first of the others waits for."""
+        if waits and waits[0].until is None:
+            self._bars.console.print(sentence(waits), markup=False, highlight=False)
+            return
+        if self._bar is None:
+            if not waits:
+                return
+            self._bar = self._bars.add_task("", total=models)
+        self._bars.update(
+            self._bar,
+            description=sentence(waits) if waits else "Inputs",
+            completed=models - len(waits),
+            visible=bool(waits),
+        )
+
+
+def sentence(waits: Sequence[Wait]) -> str:
+    """Return what is waited for, or left out, in one sentence, however many models there are."""
+    first, others = waits[0], len(waits) - 1
+    more = f" and {others} other model{'s' if others > 1 else ''}" if others else ""
+    what = f"{first.model}{more}"
+    if first.until is None:
+        return plain_text(f"Left out: {what}. {first.missing} is not there.")
+    last = max(one.until for one in waits if one.until is not None)
+    return plain_text(
+        f"Waiting until {last:%Y-%m-%d %H:%M %Z} for {what}: {first.missing} is not there"
+    )

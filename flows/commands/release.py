@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from flows.commands.options import AUDIT, CsvOption, JsonOption
-from flows.commands.printing import form_of
-from flows.commands.printing_studies import print_study
-from flows.commands.progress_bars import shown_progress
+from flows.commands.printing import form_of, print_study, shown_progress
 from flows.progress import announce
 from workers.plain_text import plain_text
 

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from flows.commands.options import CsvOption, JsonOption
-from flows.commands.printing import Form, form_of
-from flows.commands.printing_studies import print_study
-from flows.commands.progress_bars import shown_progress
+from flows.commands.printing import Form, form_of, print_study, shown_progress
 from privcore.exceptions import InvalidInputError
 
 if TYPE_CHECKING:

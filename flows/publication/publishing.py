@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import jinja2
 import polars as pl
 
-from flows.report.signs import SIGNS
+from flows.report.canvas import SIGNS
 from flows.report.templating import environment
 from flows.settings import PublicationSettings, Settings
 from privcore.exceptions import TerminalError

@@ -1,19 +1,252 @@
-"""Canvas of all plots: sizes, axes, marks and colours that the page decides, written as SVG.
+"""Canvas of all plots: sizes, scales, axes, marks and the signs of verdicts, written as SVG.
 
 A page has up to fifteen plots, and a night of a fleet draws each anew. Vega took 0.02 CPU seconds a
 plot, in a process of its own; what a canvas writes takes a fiftieth (docs/evidence/performance.md).
 """
 
 import datetime as dt
+import functools
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from markupsafe import Markup, escape
+from numpy.typing import NDArray
 
-from flows.report.scales import Scale
-from flows.report.svg import Drawing, Point, attributes_of, number, path_of
+from privcore.lower_bounds.verdicts import Verdict
+
+Point = tuple[float, float]
+_Tenths = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A finished drawing."""
+
+    width: int
+    height: int
+    body: Markup
+
+
+def inline_svg(
+    drawing: Drawing, *, identifier: str, title: str, description: str, css_class: str
+) -> Markup:
+    """Return a drawing as one `<svg role="img">` element, whose width CSS decides."""
+    head = Markup(
+        '<svg xmlns="http://www.w3.org/2000/svg" class="{css}" viewBox="0 0 {width} {height}" '
+        'role="img" aria-labelledby="{id}-title" aria-describedby="{id}-desc">'
+        '<title id="{id}-title">{title}</title><desc id="{id}-desc">{description}</desc>'
+    ).format(
+        css=css_class,
+        width=drawing.width,
+        height=drawing.height,
+        id=identifier,
+        title=title,
+        description=description,
+    )
+    return head + drawing.body + Markup("</svg>")
+
+
+def attributes_of(**values: float | str | None) -> str:
+    """Return attributes as text, `_` as `-`; None is left out. Texts are the program's own."""
+    written = (
+        f' {name.replace("_", "-")}="{number(value) if isinstance(value, float) else value}"'
+        for name, value in values.items()
+        if value is not None
+    )
+    return "".join(written)
+
+
+def number(value: float) -> str:
+    """Write a number to a tenth, as few characters: -0.5 -> "-.5", 2.0 -> "2".
+
+    Raises:
+        ValueError: it is not a number.
+        OverflowError: it is infinite.
+    """
+    return _written(round(value * 10.0))
+
+
+def path_of(runs: Iterable[Sequence[Point]], *, step: int = 1) -> str:
+    """Return lines as one path in relative tenths of a pixel, without needless points.
+
+    A year of nights is one path of hundreds of points; this halves it or better.
+
+    Args:
+        runs: the points of each line; one of one point is closed, so that round caps show it.
+        step: points are rounded to this many tenths.
+    """
+    return "".join(_relative(run, step) for run in runs if run)
+
+
+def _relative(points: Sequence[Point], step: int) -> str:
+    """Write one line: (0, 0), (1, 0), (2, 0) -> "M0,0h2"."""
+    # Spelled out, since a page has thousands of points, and to call a function takes as long.
+    kept = _corners(
+        [(round(x * 10.0 / step) * step, round(y * 10.0 / step) * step) for x, y in points]
+    )
+    written = [f"M{_written(kept[0][0])},{_written(kept[0][1])}"]
+    for (x, y), (to_x, to_y) in itertools.pairwise(kept):
+        if to_y == y:
+            written.append(f"h{_written(to_x - x)}")
+        elif to_x == x:
+            written.append(f"v{_written(to_y - y)}")
+        else:
+            down = _written(to_y - y)
+            written.append(f"l{_written(to_x - x)}{'' if down.startswith('-') else ','}{down}")
+    return "".join(written) + ("Z" if len(kept) == 1 else "")
+
+
+def _corners(points: Sequence[_Tenths]) -> list[_Tenths]:
+    """Leave out the points on a straight line between their neighbours."""
+    kept: list[_Tenths] = []
+    for point in points:
+        while len(kept) > 1:
+            (x0, y0), (x1, y1) = kept[-2:]
+            right, down, on_right, on_down = x1 - x0, y1 - y0, point[0] - x1, point[1] - y1
+            if right * on_down != on_right * down or right * on_right + down * on_down < 0:
+                break
+            kept.pop()
+        if not kept or kept[-1] != point:
+            kept.append(point)
+    return kept
+
+
+@functools.lru_cache(maxsize=4096)
+def _written(tenths: int) -> str:
+    """Write tenths as few characters: -5 -> "-.5", 20 -> "2"."""
+    sign, whole, rest = "-" if tenths < 0 else "", abs(tenths) // 10, abs(tenths) % 10
+    return f"{sign}{whole}" if rest == 0 else f"{sign}{whole or ''}.{rest}"
+
+
+_BENT: Mapping[str, Callable[[float], float]] = {
+    "linear": float,
+    "sqrt": math.sqrt,
+    "log": math.log,
+}
+_ARRAYS_BENT: Mapping[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+    "linear": np.asarray,
+    "sqrt": np.sqrt,
+    "log": np.log,
+}
+_PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Map from values to pixels."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    kind: str = "linear"
+
+    def __call__(self, value: float) -> float:
+        """Return the pixel of a value; the middle where the scale has one value.
+
+        Raises:
+            ValueError: a scale of logarithms or square roots has no place for it.
+        """
+        bent = _BENT[self.kind]
+        low, high = bent(self.low), bent(self.high)
+        share = (bent(value) - low) / (high - low) if high != low else 0.5
+        return self.start + share * (self.end - self.start)
+
+    def places(self, values: NDArray[np.float64]) -> list[float]:
+        """Return the pixels of many values, NaN where a value is NaN.
+
+        Raises:
+            FloatingPointError: a scale of logarithms or square roots has no place for one.
+        """
+        low, high = _BENT[self.kind](self.low), _BENT[self.kind](self.high)
+        with np.errstate(invalid="raise", divide="raise"):
+            bent = _ARRAYS_BENT[self.kind](values)
+        share = (bent - low) / (high - low) if high != low else np.where(np.isnan(bent), bent, 0.5)
+        places: list[float] = (self.start + share * (self.end - self.start)).tolist()
+        return places
+
+
+def round_values(low: float, high: float, count: int) -> tuple[list[float], int]:
+    """Return some `count` round values from `low` to `high`, and the decimals that they need.
+
+    They are multiples of 1, 2 or 5 times a power of ten.
+    """
+    span = high - low
+    if not (math.isfinite(span) and span > 0.0):
+        return [], 0
+    rough = span / count
+    power = math.floor(math.log10(rough))
+    error = rough / 10.0**power
+    factor = next((f for f, least in ((10, 50), (5, 10), (2, 2)) if error >= math.sqrt(least)), 1)
+    step = factor * 10.0**power
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+    return [step * place for place in range(first, last + 1)], decimals
+
+
+def labelled(low: float, high: float, count: int) -> list[tuple[float, str]]:
+    """Return round values from `low` to `high` with the same decimals in all labels."""
+    values, decimals = round_values(low, high, count)
+    if high >= 1e6:
+        return [(value, f"{value:.3g}") for value in values]
+    return [(value, f"{value + 0.0:,.{decimals}f}") for value in values]
+
+
+def shortened(low: float, high: float, count: int) -> list[tuple[float, str]]:
+    """Return round values with labels that end in k, M or G where they are large."""
+    return [(value, _shortened(value)) for value in round_values(low, high, count)[0]]
+
+
+def _shortened(value: float) -> str:
+    size, prefix = next(((s, p) for s, p in _PREFIXES if abs(value) >= s), (1.0, ""))
+    return f"{value / size:.6g}{prefix}"
+
+
+def percent(values: list[float]) -> list[tuple[float, str]]:
+    """Return shares with labels in per cent."""
+    return [(value, f"{value:.0%}") for value in values]
+
+
+def of_hundred(values: list[float]) -> list[tuple[float, str]]:
+    """Return per cents, given as such, with their labels."""
+    return [(value, f"{value:g}%") for value in values]
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """The appearance of one verdict.
+
+    Attributes:
+        word: what the verdict is called in text.
+        meaning: the verdict in one sentence.
+        path: SVG path in the square from -1 to 1, to be stroked and not filled.
+        color: name of the CSS variable of its colour.
+    """
+
+    word: str
+    meaning: str
+    path: str
+    color: str
+
+
+_PATHS = {
+    Verdict.VIOLATED: "M-0.75,-0.75L0.75,0.75M0.75,-0.75L-0.75,0.75",
+    Verdict.FAILED: "M0,-0.85L0,0.25M0,0.7L0,0.8",
+    Verdict.INCONCLUSIVE: "M-0.5,-0.45A0.5,0.45,0,1,1,0,0.05L0,0.3M0,0.75L0,0.85",
+    Verdict.NOT_REFUTED: "M-0.85,0.1L-0.3,0.65L0.85,-0.65",
+    Verdict.UNDECLARED: "M-0.75,0A0.75,0.75,0,1,1,0.75,0A0.75,0.75,0,1,1,-0.75,0",
+}
+SIGNS = {
+    verdict: Sign(
+        verdict.replace("_", " "), verdict.meaning, _PATHS[verdict], verdict.replace("_", "-")
+    )
+    for verdict in Verdict
+}
+"""In the order in which readers should see them."""
+
 
 EPOCH = dt.date(1970, 1, 1)
 

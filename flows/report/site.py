@@ -16,15 +16,13 @@ from markdown_it.token import Token
 from markupsafe import Markup
 
 from flows.files import read_plain, replace_file
+from flows.report import plots
+from flows.report.canvas import inline_svg
 from flows.report.history import History, history_of
-from flows.report.index_page import Entry, Undrawn, Withdrawal, index_page
-from flows.report.model_page import model_page, undrawn_page
-from flows.report.plots import trend
-from flows.report.report_rows import Details, Tables, read_tables
+from flows.report.pages import Entry, Undrawn, Withdrawal, index_page, model_page, undrawn_page
+from flows.report.report_rows import Details, LabelTotal, Tables, read_tables, shared_labels
 from flows.report.sentences import tally_sentence
-from flows.report.shared_labels import LabelTotal, shared_labels
 from flows.report.study_page import find_studies
-from flows.report.svg import inline_svg
 from flows.report.templating import rendered
 from workers.exceptions import NotEvaluableError
 from workers.lake.layout import check_name
@@ -146,7 +144,7 @@ def _small(history: History, name: str, top: float) -> Markup:
     if not history.evaluated:
         return Markup()
     try:
-        drawn = trend.draw_trend(history, trend.SMALL, top=top)
+        drawn = plots.draw_trend(history, plots.TREND_SMALL, top=top)
     except Exception:  # noqa: BLE001  # the page of the night goes without it
         _log.exception("The small plot of %s cannot be drawn.", history.model)
         return Markup()
@@ -181,7 +179,7 @@ def _top(audits: pl.DataFrame) -> float:
     values = pl.concat([audits[name].cast(pl.Float64).rename("value") for name in columns])
     most = values.filter(values.is_finite()).max()
     # One model that declares 10^26 must not flatten the plots of all others.
-    return min(trend.LEVELS[-1], max(1.0, float(most) if isinstance(most, float) else 1.0))
+    return min(plots.TREND_LEVELS[-1], max(1.0, float(most) if isinstance(most, float) else 1.0))
 
 
 def _replace(path: pathlib.Path, text: str) -> None:

@@ -10,9 +10,9 @@ import jinja2
 from markupsafe import Markup
 
 from flows.next_steps import card_of
-from flows.report import evidence_sentences, sentences
+from flows.report import sentences
+from flows.report.canvas import SIGNS
 from flows.report.history import control_leaks
-from flows.report.signs import SIGNS
 from privcore import rounding
 from workers.plain_text import in_reading_order
 
@@ -55,7 +55,6 @@ def environment() -> jinja2.Environment:
         "card_of": card_of,
         "control_leaks": control_leaks,
         "words": sentences,
-        "evidence": evidence_sentences,
         "search": Markup(script),  # noqa: S704  # ours
         "search_digest": f"sha256-{base64.b64encode(digest).decode()}",
         "style": Markup((FOLDER / "style.css").read_text(encoding="utf-8")),  # noqa: S704  # ours

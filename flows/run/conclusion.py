@@ -20,7 +20,7 @@ from flows.notify.prefect_context import (
     markdown_text,
     summary,
 )
-from flows.report.shared_labels import LabelTotal
+from flows.report.report_rows import LabelTotal
 from flows.report.site import write_report
 from flows.run.auditing import Audited
 from flows.settings import Settings, load_settings

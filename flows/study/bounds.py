@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from flows.study.drawing import Axis, chart, colored, points_of, printed_at
 from flows.study.runner import Cell, Computed, Shown, Study
-from flows.study.tables import CellRow
+from flows.study.tables import Axis, CellRow, chart, colored, points_of, printed_at
 from privcore.upper_bounds import (
     LeakageCurve,
     advantage_curves,

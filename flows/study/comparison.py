@@ -11,23 +11,28 @@ from typing import Any
 
 import polars as pl
 
-from flows.study.drawing import Axis, chart
-from flows.study.printed import FIGURE_1, FIGURE_5, TITLE
 from flows.study.runner import Cell, Shown, Study
-from flows.study.tables import CellRow, paragraphs, table_of
-from flows.study.three_attacks import (
+from flows.study.tables import (
     ATTACK_COLORS,
     DELTA,
     FIGURE,
+    FIGURE_1,
+    FIGURE_5,
     MEMBERSHIP,
     PAIRS,
     REPETITIONS,
     SEED,
     SIGNIFICANCE,
+    TITLE,
     Answers,
+    Axis,
+    CellRow,
     attack_figures,
+    chart,
     figure_points,
+    paragraphs,
     play_all,
+    table_of,
 )
 from privcore.attacks import generator
 from privcore.upper_bounds import Published

@@ -21,18 +21,28 @@ import polars as pl
 
 from flows.progress import announce
 from flows.report.study_page import StudyTable
-from flows.study.drawing import Axis, chart, colored, points_of
-from flows.study.printed import (
+from flows.study.runner import Cell, Shown, Study
+from flows.study.tables import (
+    FIGURE,
     TABLE_2,
     TABLE_5,
     TITLE,
+    Answers,
+    Axis,
+    CellRow,
+    Show,
+    chart,
+    colored,
     figure_beside,
+    figure_points,
+    paper_figures,
+    paragraphs,
+    points_of,
     printed_cells,
     printed_points,
+    table_of,
+    value_of,
 )
-from flows.study.runner import Cell, Shown, Study
-from flows.study.tables import CellRow, Show, paragraphs, table_of, value_of
-from flows.study.three_attacks import FIGURE, Answers, figure_points, paper_figures
 from privcore.attacks import generator
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms.noisy_max import Noise

@@ -22,35 +22,39 @@ import polars as pl
 from numpy.typing import NDArray
 
 from flows.report.study_page import StudyTable
-from flows.study.drawing import Axis, chart, colored, points_of
-from flows.study.printed import (
+from flows.study.runner import Cell, Shown, Study, make_folder
+from flows.study.tables import (
+    FIGURE,
     FIGURE_1,
     FIGURE_5,
-    IMAGE_EPSILONS,
-    TABLE_1,
-    TABLE_4,
-    TABLE_6,
-    TITLE,
-    figure_beside,
-    printed_cells,
-    printed_points,
-)
-from flows.study.runner import Cell, Shown, Study, make_folder
-from flows.study.tables import CellRow, Show, paragraphs, table_of
-from flows.study.three_attacks import (
-    FIGURE,
     FIXED,
+    IMAGE_EPSILONS,
     MEMBERSHIP,
     PAIRS,
     REPETITIONS,
     SIGNIFICANCE,
+    TABLE_1,
+    TABLE_4,
+    TABLE_6,
+    TITLE,
     Answers,
+    Axis,
+    CellRow,
+    Show,
     attack_figures,
+    chart,
+    colored,
+    figure_beside,
     figure_ceiling,
     figure_points,
     paper_figures,
+    paragraphs,
     play_all,
     play_label_inference,
+    points_of,
+    printed_cells,
+    printed_points,
+    table_of,
 )
 from privcore.attacks import generator
 from privcore.exceptions import InvalidInputError

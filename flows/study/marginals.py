@@ -17,9 +17,19 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from flows.report.study_page import StudyTable
-from flows.study.drawing import Axis, chart, colored, points_of, printed_at
 from flows.study.runner import Cell, Shown, Study, blocks
-from flows.study.tables import CellRow, Show, paragraphs, same_share, table_of
+from flows.study.tables import (
+    Axis,
+    CellRow,
+    Show,
+    chart,
+    colored,
+    paragraphs,
+    points_of,
+    printed_at,
+    same_share,
+    table_of,
+)
 from privcore.attacks import (
     BayesianNetwork,
     fit_network,

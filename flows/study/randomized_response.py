@@ -19,10 +19,18 @@ from scipy.special import logsumexp, softmax
 from scipy.stats import binomtest
 
 from flows.report.study_page import StudyTable
-from flows.study.drawing import Axis, chart, colored, points_of
-from flows.study.printed import TITLE
 from flows.study.runner import Cell, Shown, Study, blocks
-from flows.study.tables import CellRow, paragraphs, table_of, value_of
+from flows.study.tables import (
+    TITLE,
+    Axis,
+    CellRow,
+    chart,
+    colored,
+    paragraphs,
+    points_of,
+    table_of,
+    value_of,
+)
 from privcore.attacks import (
     LogRatioScore,
     PaperScore,

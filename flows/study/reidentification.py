@@ -18,9 +18,17 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import binomtest
 
-from flows.study.drawing import Axis, chart, colored, points_of
 from flows.study.runner import Cell, Shown, Study
-from flows.study.tables import CellRow, binomial_error, paragraphs, table_of
+from flows.study.tables import (
+    Axis,
+    CellRow,
+    binomial_error,
+    chart,
+    colored,
+    paragraphs,
+    points_of,
+    table_of,
+)
 from privcore.attacks import (
     anisotropic_log_likelihood,
     generator,

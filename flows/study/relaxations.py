@@ -15,9 +15,17 @@ import numpy as np
 import polars as pl
 
 from flows.report.study_page import StudyTable
-from flows.study.drawing import Axis, chart, points_of, printed_at
 from flows.study.runner import Cell, Computed, Shown, Study, blocks
-from flows.study.tables import CellRow, binomial_error, paragraphs, table_of
+from flows.study.tables import (
+    Axis,
+    CellRow,
+    binomial_error,
+    chart,
+    paragraphs,
+    points_of,
+    printed_at,
+    table_of,
+)
 from privcore.attacks import (
     Adversary,
     Bisection,

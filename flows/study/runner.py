@@ -18,8 +18,7 @@ import polars as pl
 from flows.files import replace_file
 from flows.progress import announce
 from flows.report.study_page import STUDIES, StudyTable, study_page
-from flows.study.drawing import write_svg
-from flows.study.tables import CellRow, published_rows, published_table
+from flows.study.tables import CellRow, published_rows, published_table, write_svg
 from privcore.exceptions import InvalidInputError
 from privcore.upper_bounds import Published
 from workers.executors import Executor, on_ray

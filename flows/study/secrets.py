@@ -14,9 +14,19 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-from flows.study.drawing import Axis, chart, colored, points_of, printed_at
 from flows.study.runner import Cell, Shown, Study
-from flows.study.tables import CellRow, binomial_error, paragraphs, same_share, table_of
+from flows.study.tables import (
+    Axis,
+    CellRow,
+    binomial_error,
+    chart,
+    colored,
+    paragraphs,
+    points_of,
+    printed_at,
+    same_share,
+    table_of,
+)
 from privcore.attacks import (
     generator,
     guess_digit,

@@ -20,23 +20,29 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from flows.report.study_page import StudyTable
-from flows.study.drawing import Axis, chart
-from flows.study.printed import TABLE_7, TITLE, figure_beside, printed_cells
 from flows.study.runner import Cell, Shown, Study
-from flows.study.tables import CellRow, paragraphs, table_of
-from flows.study.three_attacks import (
+from flows.study.tables import (
     ATTACK_COLORS,
     DELTA,
     FIGURE,
     LABELS,
     REPETITIONS,
     SIGNIFICANCE,
+    TABLE_7,
+    TITLE,
     Answers,
+    Axis,
+    CellRow,
     attack_figures,
+    chart,
+    figure_beside,
     figure_ceiling,
     figure_points,
     pairs_of,
+    paragraphs,
     play_all,
+    printed_cells,
+    table_of,
 )
 from privcore.attacks import generator
 from privcore.upper_bounds import Published

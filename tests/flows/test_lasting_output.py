@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from flows.lasting_output import LastingOutput
+from flows.cli import LastingOutput
 from tests.support.lake import DAY, clone_model, write_settings
 from tests.support.tiers import tiered
 from tests.support.warehouse import evaluated, put_rows

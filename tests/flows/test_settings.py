@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from flows.commands.settings_template import write_template
+from flows.commands.operate import write_template
 from flows.settings import SettingsError, UnlistedModelError, load_settings
 from privcore.exceptions import TerminalError
 from tests.support.lake import write_settings

@@ -17,7 +17,7 @@ import typer.main
 
 import privcore
 from flows.cli import app
-from flows.commands.settings_template import TEMPLATE, _plan_lines
+from flows.commands.operate import TEMPLATE, _plan_lines
 from flows.next_steps import CODES, step_of
 from flows.run.conclusion import exit_code
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict

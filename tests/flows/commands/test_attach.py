@@ -322,7 +322,7 @@ def test_an_address_of_checkpoints_is_written_as_it_is(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     rows = delta(tmp_path / "rows")
-    monkeypatch.setattr("flows.commands.model_checks.check_model", lambda *_: "checked")
+    monkeypatch.setattr("flows.commands.checks.check_model", lambda *_: "checked")
     attached(
         rows, "--label", "clicked", "--split", "arm", "--checkpoints", place, "--only-settings"
     )

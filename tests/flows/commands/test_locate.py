@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from flows.commands.stored import not_the_days
+from flows.commands.verify import not_the_days
 from tests.flows.conftest import Command
 from tests.support.lake import DAY, EVE, label_rows, put_labels, put_model, write_settings
 from tests.support.warehouse import commit_night

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import polars as pl
 import pytest
 
-from flows.commands.checks import checks
-from flows.commands.model_checks import check_model
+from flows.commands.checks import check_model, checks
 from flows.settings import UnlistedModelError, load_settings
 from privcore.exceptions import TerminalError
 from tests.support.lake import (

@@ -9,8 +9,8 @@ import logging
 import pytest
 import rich.console
 
-import flows.commands.progress_bars
-from flows.commands.progress_bars import shown_progress
+import flows.commands.printing
+from flows.commands.printing import shown_progress
 from flows.progress import Wait, announce, announce_waits
 
 
@@ -19,7 +19,7 @@ def test_a_program_reads_at_most_one_line_a_second_and_the_last_one(
 ) -> None:
     seconds = iter([0.0, 0.5, 1.0, 1.1])
     clock = type("Clock", (), {"monotonic": staticmethod(lambda: next(seconds))})
-    monkeypatch.setattr(flows.commands.progress_bars, "time", clock)
+    monkeypatch.setattr(flows.commands.printing, "time", clock)
     with shown_progress():
         for done in range(1, 5):
             announce("parts", done, 4)
@@ -50,7 +50,7 @@ def test_a_person_sees_a_bar_for_each_audit_and_what_is_left_out(
 ) -> None:
     screen = io.StringIO()
     terminal = functools.partial(rich.console.Console, file=screen, force_terminal=True, width=100)
-    monkeypatch.setattr(flows.commands.progress_bars, "Console", terminal)
+    monkeypatch.setattr(flows.commands.printing, "Console", terminal)
     until = dt.datetime(2026, 5, 2, 8, tzinfo=dt.UTC)
     with shown_progress():
         announce("[bold]first", 1, 4)

@@ -11,7 +11,7 @@ from rich.progress import Progress, TextColumn
 
 import flows.run.nightly
 import workers.executors
-from flows.commands.progress_bars import WaitBar, WaitLines
+from flows.commands.printing import WaitBar, WaitLines
 from flows.progress import Wait, listening
 from flows.run.nightly import nightly_audit
 from flows.run.runs import start

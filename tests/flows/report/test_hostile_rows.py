@@ -66,7 +66,7 @@ def test_a_plot_that_cannot_be_drawn_says_so_in_its_place(
         raise ValueError("no place")
 
     nights = three_models(3)
-    monkeypatch.setattr("flows.report.model_page.draw_slices", fails)
+    monkeypatch.setattr("flows.report.pages.draw_slices", fails)
     page = drawn(tmp_path, nights, beside(nights[-3:]))["delays-broken.html"]
     assert page.count("this plot cannot be drawn (ValueError)") == 1
     assert "Audited lower bound by slice" in page

@@ -12,13 +12,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from flows.report import index_page
-from flows.report.canvas import spread, stepped, unbroken
+from flows.report.canvas import SIGNS, path_of, spread, stepped, unbroken
 from flows.report.history import history_of
 from flows.report.report_rows import FEWEST_RECORDS
-from flows.report.signs import SIGNS
 from flows.report.site import page_name, source, statistics, write_pages
-from flows.report.svg import path_of
 from privcore.lower_bounds.verdicts import Verdict
 from tests.support.papers import ROOT
 from tests.support.report import (
@@ -331,7 +328,7 @@ def test_the_pages_load_nothing_and_run_nothing(tmp_path):
 
 
 def test_an_index_of_many_models_can_be_searched_by_its_one_script(monkeypatch, tmp_path):
-    monkeypatch.setattr(index_page, "MANY_MODELS", 2)
+    monkeypatch.setattr("flows.report.pages.MANY_MODELS", 2)
     hostile = '"><img src=x onerror=alert(1)>'
     nights = [
         record("ads", 0, Verdict.VIOLATED, declared_by="ann", dataset="clicks"),

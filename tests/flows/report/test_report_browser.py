@@ -9,7 +9,6 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
 
-from flows.report import index_page
 from flows.report.site import write_pages
 from privcore.lower_bounds.verdicts import Verdict
 from tests.support.look import differences
@@ -151,7 +150,7 @@ def test_everything_is_reached_by_keyboard(opened):
 @pytest.fixture
 def searchable(tmp_path, monkeypatch, chromium):
     """Open an index that can be searched, of five models, with or without its script."""
-    monkeypatch.setattr(index_page, "MANY_MODELS", 4)
+    monkeypatch.setattr("flows.report.pages.MANY_MODELS", 4)
     nights = [
         record(f"ads-{number}", 0, verdict, declared_by=owner, dataset="clicks")
         for number, (verdict, owner) in enumerate(

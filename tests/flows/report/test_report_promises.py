@@ -2,7 +2,7 @@
 
 import pytest
 
-from flows.report.evidence_sentences import promise_sentences
+from flows.report.sentences import promise_sentences
 from flows.report.site import write_pages
 from tests.support.lake import DAY
 from tests.support.report import identity, tables

@@ -5,8 +5,8 @@ import datetime as dt
 import pytest
 
 from flows.report import sentences
-from flows.report.evidence_sentences import assumed, curve_sentence, slices_sentence
 from flows.report.history import History, history_of
+from flows.report.sentences import assumed, curve_sentence, slices_sentence
 from privcore.lower_bounds.verdicts import Verdict
 from tests.support.report import CODES, everything_beside, identity, record, tables
 from workers.warehouse.schema import BoundRow, SliceRow

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from flows.report.scales import Scale, labelled, round_values, shortened
+from flows.report.canvas import Scale, labelled, round_values, shortened
 
 
 @pytest.mark.parametrize(

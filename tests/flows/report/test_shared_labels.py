@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-import flows.report.shared_labels
+import flows.report.report_rows
 from flows.commands.warehouse import app
-from flows.report.shared_labels import LabelTotal, shared_labels
+from flows.report.report_rows import LabelTotal, shared_labels
 from flows.report.site import write_report
 from tests.support.lake import DAY
 from tests.support.warehouse import evaluated
@@ -90,6 +90,6 @@ def test_what_cannot_be_computed_is_said_and_costs_no_page(
     def failing(*_: Any, **__: Any) -> Any:
         raise ValueError("no relation")
 
-    monkeypatch.setattr(flows.report.shared_labels, "together", failing)
+    monkeypatch.setattr(flows.report.report_rows, "together", failing)
     (entry,) = shared_labels(warehouse, DAY, LabelTotal())
     assert entry.sentence == "Models on the same labels cannot be shown (ValueError)."

@@ -8,13 +8,12 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from flows.commands.printing import Form
-from flows.commands.printing_studies import fitted, print_study
+from flows.commands.printing import Form, fitted, print_study
 from flows.report.report_rows import read_tables
 from flows.report.site import MARK, write_pages
 from flows.report.study_page import StudyTable, find_studies, study_page
-from flows.study.drawing import Axis, chart
 from flows.study.runner import Shown, write_shown
+from flows.study.tables import Axis, chart
 from workers.warehouse.store import Warehouse
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="10" height="10"><rect width="5"/></svg>'

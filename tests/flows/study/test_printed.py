@@ -10,18 +10,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from flows.study import (
-    comparison,
-    criteo,
-    marginals,
-    randomized_response,
-    secrets,
-    three_attacks,
-)
+from flows.study import comparison, criteo, marginals, randomized_response, secrets, tables
 from flows.study.comparison import DATA, PAIRS
-from flows.study.printed import TABLE_2, TABLE_5, TABLE_7, printed_cells
 from flows.study.randomized_response import dimension_of, published
-from flows.study.three_attacks import Answers, paper_figures
+from flows.study.tables import TABLE_2, TABLE_5, TABLE_7, Answers, paper_figures, printed_cells
 from privcore.attacks import PaperScore
 from privcore.guarantees import Gaussian
 from privcore.lower_bounds import epsilon_lower
@@ -233,8 +225,8 @@ def test_the_game_is_played_as_the_paper_sets_it():
         np.array([[(0.1 - 0.4) * (1.0 - 0.4) ** 2, (0.9 - 0.6) * (1.0 - 0.6) ** 2]])
     )
     assert stated.pop("guess_fractions_percent") == "1..100 step 1 (tables 1, 2); 1 (table 6)"
-    assert three_attacks.FIXED == 0.01
-    assert "np.arange(1, 101) / 100.0" in inspect.getsource(three_attacks)
+    assert tables.FIXED == 0.01
+    assert "np.arange(1, 101) / 100.0" in inspect.getsource(tables)
     repetitions = int(stated.pop("repetitions"))
     assert criteo.PLAN.repetitions == randomized_response.REPETITIONS == repetitions
     significance = 1.0 - float(stated.pop("confidence"))

@@ -8,13 +8,7 @@ import xml.etree.ElementTree as ET
 import polars as pl
 import pytest
 
-from flows.study import (
-    comparison,
-    criteo,
-    randomized_response,
-    runner,
-    three_attacks,
-)
+from flows.study import comparison, criteo, randomized_response, runner, tables
 from flows.study.randomized_response import dimension_of, draw_classes, fitted_posterior, raised
 from privcore.attacks import generator
 from tests.support.studies import here
@@ -305,7 +299,7 @@ def test_another_method_is_another_cell(monkeypatch):
 def test_attacks_are_compared_on_the_same_models(tmp_path, monkeypatch, study):
     monkeypatch.setattr(runner, "on_ray", here)
     monkeypatch.setattr(comparison, "EPSILONS", (math.inf, 1.0))
-    monkeypatch.setattr(three_attacks, "REPETITIONS", 10)
+    monkeypatch.setattr(tables, "REPETITIONS", 10)
     monkeypatch.setattr(comparison, "PARAMETERS", FEW)
     arguments = ("comparison", "--scale", "0.02", "--output", str(tmp_path))
     code, out = study(*arguments)

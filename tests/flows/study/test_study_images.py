@@ -7,8 +7,14 @@ import polars as pl
 import pytest
 
 from flows.study import images, runner
-from flows.study.printed import IMAGE_EPSILONS, TABLE_1, TABLE_4, TABLE_6, printed_cells
-from flows.study.three_attacks import figure_ceiling
+from flows.study.tables import (
+    IMAGE_EPSILONS,
+    TABLE_1,
+    TABLE_4,
+    TABLE_6,
+    figure_ceiling,
+    printed_cells,
+)
 from tests.support.image_files import digits, write_cifar, write_wheel
 from tests.support.published import printed
 from tests.support.studies import here

@@ -6,8 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from flows.commands.printing import Form
-from flows.commands.printing_studies import print_study
+from flows.commands.printing import Form, print_study
 from flows.study import marginals, runner
 from flows.study.marginals import ACS, published, read_survey, sentences, study
 from flows.study.runner import write_study

@@ -5,8 +5,7 @@ import xml.etree.ElementTree as ET
 import polars as pl
 import pytest
 
-from flows.commands.printing import Form
-from flows.commands.printing_studies import print_study
+from flows.commands.printing import Form, print_study
 from flows.study import runner, secrets
 from flows.study.runner import write_study
 from flows.study.secrets import NAME, NAME_STAND_IN, read_names, sentences, study

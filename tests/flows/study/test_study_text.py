@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from flows.study import runner, text
-from flows.study.three_attacks import (
+from flows.study.tables import (
     FIGURE,
     LABELS,
     MEMBERSHIP,

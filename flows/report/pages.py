@@ -1,4 +1,4 @@
-"""The page of one model: what the template is given, drawn and worded."""
+"""The pages of a night and of one model: what the templates are given, drawn and worded."""
 
 import datetime as dt
 import logging
@@ -8,24 +8,135 @@ from functools import partial
 
 from markupsafe import Markup, escape
 
-from flows.report import sentences
-from flows.report.evidence_sentences import promise_sentences
-from flows.report.history import History, model_verdict
-from flows.report.plots import last_nights, one_night, trend
-from flows.report.plots.one_audit import (
+from flows.next_steps import Card
+from flows.report import plots, sentences
+from flows.report.canvas import SIGNS, Drawing, Sign, inline_svg
+from flows.report.history import History, model_verdict, worst_first
+from flows.report.plots import (
     draw_curve,
     draw_nearness,
     draw_reliability,
     draw_scores,
     draw_slices,
 )
-from flows.report.report_rows import Details
-from flows.report.signs import SIGNS, Sign
-from flows.report.svg import Drawing, inline_svg
+from flows.report.report_rows import Details, SharedLabels
+from flows.report.sentences import promise_sentences
+from flows.report.study_page import StudyLink
 from flows.report.templating import rendered
 from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import down, guarantee, up
+from workers.plain_text import plain_text
 from workers.warehouse.with_windows import AuditedNight
+
+MANY_MODELS = 24
+"""The most models without a search on the page, which needs scripts that may run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One model on the page of the night.
+
+    Attributes:
+        history: its records.
+        href: path of its own page.
+        trend: all its nights, drawn small; empty where none came to a figure.
+    """
+
+    history: History
+    href: str
+    trend: Markup
+
+    @property
+    def model(self) -> str:
+        """Its name."""
+        return self.history.model
+
+    @property
+    def latest(self) -> AuditedNight:
+        """Its newest record, of whichever night."""
+        return self.history.latest
+
+    @property
+    def card(self) -> Card:
+        """How the model stands, and what to do first."""
+        return self.history.card
+
+    @property
+    def verdict(self) -> str:
+        """Its verdict."""
+        return self.card.verdict
+
+    @property
+    def owner(self) -> str:
+        """Owner who declared last; empty if there is none."""
+        return self.latest.declared_by or ""
+
+    @property
+    def dataset(self) -> str:
+        """Dataset whose labels were audited last; empty where it is not known."""
+        return self.latest.dataset or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Undrawn:
+    """A model whose own page cannot be drawn."""
+
+    model: str
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """A record that a user withdrew."""
+
+    model: str
+    day: dt.date
+    at: dt.datetime
+    why: str
+
+
+def index_page(
+    models: Sequence[Entry | Undrawn],
+    *,
+    night: dt.date | None,
+    withdrawals: Sequence[Withdrawal] = (),
+    secrets: Sequence[AuditedNight] = (),
+    shared: Sequence[SharedLabels] = (),
+    studies: Sequence[StudyLink] = (),
+) -> str:
+    """Return the page of the night as text."""
+    entries = [one for one in models if isinstance(one, Entry)]
+    by_name = {entry.model: entry for entry in entries}
+    histories = [entry.history for entry in entries]
+    return rendered(
+        "index.html.j2",
+        root="",
+        day=night,
+        headline=sentences.headline([*histories, *_violated_secrets(secrets)], night),
+        entries=[by_name[one.model] for one in worst_first(histories)],
+        choices=_choices(entries) if len(entries) > MANY_MODELS else {},
+        records=[entry.latest for entry in entries],
+        undrawn=[one for one in models if isinstance(one, Undrawn)],
+        withdrawals=withdrawals,
+        secrets=secrets,
+        shared=shared,
+        studies=studies,
+    )
+
+
+def _violated_secrets(secrets: Sequence[AuditedNight]) -> list[History]:
+    """Return the other secrets of which the declaration is refuted, to be named with the models."""
+    nights = [one for one in secrets if model_verdict(one) is Verdict.VIOLATED]
+    return [History(f"{plain_text(one.model)}, {one.secret}", (one,)) for one in nights]
+
+
+def _choices(entries: Sequence[Entry]) -> dict[str, list[str]]:
+    """Return what models can be chosen by, with the values that there are."""
+    return {
+        name: sorted({getattr(entry, name) for entry in entries} - {""})
+        for name in ("verdict", "owner", "dataset")
+    }
+
 
 SAME_NUMBERS = "The same numbers follow as a table."
 OPEN_NIGHTS = 10
@@ -76,7 +187,7 @@ def model_page(
         night=night,
         details=details,
         drawings=_drawings(history, details),
-        series=last_nights.series(history),
+        series=plots.series(history),
         signs=_occurring(history),
         reasons=_reasons(history),
         changes=[
@@ -90,7 +201,7 @@ def model_page(
         acknowledged=acknowledged,
         rows=_night_rows(history),
         promises=promise_sentences(history.latest, details.promises),
-        bar_nights=last_nights.SHOWN,
+        bar_nights=plots.NIGHTS_SHOWN,
         open_nights=OPEN_NIGHTS,
     )
 
@@ -132,29 +243,29 @@ def _drawings(history: History, details: Details) -> Drawings:
     seen = sentences.tally_sentence(history)
     control = sentences.control_sentence(history)
     measured = history.evaluated[-1] if history.evaluated else None
-    long = (history.latest.day - history.nights[0].day).days >= last_nights.SHOWN
+    long = (history.latest.day - history.nights[0].day).days >= plots.NIGHTS_SHOWN
     return Drawings(
         nights=tuple(
             _inline(
-                partial(last_nights.draw_nights, history, size),
+                partial(plots.draw_nights, history, size),
                 f"nights-{size.name}",
                 "Audited lower bound against the declaration, by day",
                 f"{seen} {control}",
                 size.name,
             )
-            for size in (last_nights.WIDE, last_nights.NARROW)
+            for size in (plots.NIGHTS_WIDE, plots.NIGHTS_NARROW)
         )
         if measured
         else (),
         trend=tuple(
             _inline(
-                partial(trend.draw_trend, history, size, top=trend.top_of(history)),
+                partial(plots.draw_trend, history, size, top=plots.top_of_trend(history)),
                 f"trend-{size.name}",
                 "Every night: proved, seen by the nights together, declared, and control",
                 seen,
                 size.name,
             )
-            for size in (trend.WIDE, trend.NARROW)
+            for size in (plots.TREND_WIDE, plots.TREND_NARROW)
         )
         if measured and long
         else (),
@@ -179,7 +290,7 @@ def _comparison(night: AuditedNight) -> tuple[Markup, ...]:
     """Draw the figures of one night."""
     return tuple(
         _inline(
-            partial(one_night.draw_comparison, night, size),
+            partial(plots.draw_comparison, night, size),
             f"comparison-{size.name}",
             "What was proved, against what was declared",
             f"At least {down(night.epsilon_lower)}; declared "
@@ -187,7 +298,7 @@ def _comparison(night: AuditedNight) -> tuple[Markup, ...]:
             f"{up(night.epsilon_accounted)}, ceiling {up(night.epsilon_ceiling)}.",
             size.name,
         )
-        for size in (one_night.WIDE, one_night.NARROW)
+        for size in (plots.COMPARISON_WIDE, plots.COMPARISON_NARROW)
     )
 
 
@@ -282,7 +393,7 @@ def _inline(
 
 def _occurring(history: History) -> Sequence[Sign]:
     """Return the signs that the plot of nights shows, the worst first."""
-    shown = history.since(last_nights.SHOWN).nights
+    shown = history.since(plots.NIGHTS_SHOWN).nights
     found = {night.verdict for night in shown}
     return [sign for verdict, sign in SIGNS.items() if verdict in found]
 
