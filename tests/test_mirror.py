@@ -52,7 +52,6 @@ ELSEWHERE = {
     "privcore/upper_bounds/test_success_by_relation.py": "privcore.guarantees.relations",
     "privcore/upper_bounds/test_success_counts.py": "privcore.upper_bounds.poisson_binomial",
     "workers/audit/test_accounted.py": "workers.audit.accounting",
-    "workers/audit/test_label_state.py": "workers.audit.hints",
     "workers/audit/test_secrets.py": "workers.sources.secrets",
     "workers/audit/test_bad_inputs.py": "workers.audit.enough workers.sources.source",
     "workers/audit/test_run.py": "workers.audit.record workers.plan workers.audit.request",

@@ -121,10 +121,6 @@ class Plan(StrictModel):
     """Limit of the house. The bound of a model that declares nothing is held against it, at the
     plan's delta, and the record says declared_by policy; a model that declares more ends as
     over_policy. None: the former are undeclared, and the latter may declare anything."""
-    privatised_labels: bool | tuple[Name, ...] = False
-    """Whether a manifest may say in label.state that a mechanism has made its labels. true allows
-    randomized_response, whose responses are tested; a list allows the mechanisms that it names. No
-    bound then refutes its declaration, so an operator must know it to be true."""
     delta_limit: float | None = Field(default=None, gt=0.0, le=1.0)
     """A declared delta of at least this says nothing. None: 1 over the number of
     training records."""

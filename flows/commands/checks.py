@@ -13,7 +13,6 @@ from flows.prefect_settings import check_settings, files
 from flows.run.night_plan import external_inputs_of
 from flows.settings import ModelSettings, Settings, SettingsError, load_settings
 from privcore.exceptions import AuditError, TerminalError
-from workers.audit.label_state import OF_LABELS
 from workers.audit.rehearsal import Rehearsal, rehearse
 from workers.audit.request import Request
 from workers.contained import closed_here
@@ -21,6 +20,7 @@ from workers.databases import unverified_databases
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake.checkpoints import read_manifest
 from workers.lake.layout import SUCCESS, Lake
+from workers.lake.manifest import OF_LABELS
 from workers.lake.probe import try_writing
 from workers.patience import ONCE
 from workers.plain_text import plain_text

@@ -22,7 +22,7 @@ from flows.settings import Settings
 from privcore.lower_bounds import Secret, Verdict
 from privcore.lower_bounds.secret import named
 from privcore.rounding import down
-from workers.audit.label_state import declaration_location, label_column_warning
+from workers.audit.declaration import label_column_warning, said_of_labels_in
 from workers.plain_text import plain_text
 from workers.warehouse.acknowledgements import Acknowledgement
 from workers.warehouse.model_verdict import REACH
@@ -295,7 +295,7 @@ def _together(night: AuditRow, bound: float) -> str:
     """Say that nights together refute their declarations."""
     first = ""
     if night.secret == Secret.LABEL:
-        said = declaration_location(night.scores, night.source)
+        said = said_of_labels_in(night.scores, night.source)
         first = label_column_warning(night.mechanism, night.label_column_holds, said=said)
     return (
         "The nights up to this one, each held against what was declared for it, refute together "

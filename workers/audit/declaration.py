@@ -4,16 +4,25 @@ A declaration and a bound are both about a unit: the rows whose labels are repla
 are compared only where the two units are one, or where the declared unit holds the audited one.
 """
 
+import json
 import re
 import unicodedata
 
 from privcore.guarantees import ApproxDP, Family, Gaussian, PureDP, Relation
 from privcore.lower_bounds import Claim, Secret, says_nothing
 from privcore.lower_bounds.verdicts import ReasonCode
-from workers.lake.manifest import POLICY, LabelState, Privacy, PrivatisedBy, guarantee_of
+from workers.lake.manifest import (
+    OF_LABELS,
+    POLICY,
+    LabelState,
+    Privacy,
+    PrivatisedBy,
+    guarantee_of,
+)
 from workers.plan import Plan
 from workers.scan.partial_results import PartialResult
 from workers.sources.source import Source
+from workers.warehouse.schema import LabelColumnHolds
 
 _PERSONS = frozenset({
     "client", "consumer", "customer", "employee", "individual", "member", "participant",
@@ -28,6 +37,7 @@ _GROUPS = frozenset({
 """Words for other holders of several rows. Each means itself alone."""
 _ENDINGS = frozenset({"code", "hash", "id", "ids", "key", "no", "nr", "number", "uuid"})
 """Words that a column's name adds to the unit's word."""
+_OF_TRAINING = {"gaussian", "pate_laplace", "pate_gaussian", "dp_sgd"}
 
 
 def judged_by(
@@ -115,6 +125,43 @@ def says_nothing_of(
         limit=plan.delta_limit,
         policy=plan.policy_epsilon if plan.secret is Secret.LABEL else None,
     )
+
+
+def label_column_holds(source: Source) -> LabelColumnHolds | None:
+    """Return what the label's column holds, as its owner says; None if that is not known."""
+    if source.label_state is None:
+        return None
+    privatised = isinstance(source.label_state, PrivatisedBy)
+    return LabelColumnHolds.PRIVATISED if privatised else LabelColumnHolds.SECRET
+
+
+def label_column_warning(
+    mechanism: str | None, holds: str | None, *, said: str, column: str = "the label column"
+) -> str:
+    """Return what to look at before a violation is believed, or "".
+
+    If the column holds labels that a mechanism has already randomized, training may be innocent:
+    a column of responses and one of labels that are hard to predict look alike. So the question is
+    asked of every violation, unless it is known what the column holds or the declared mechanism is
+    one of training. A declaration that names none, `pure` or a `composition` may be of labels that
+    are changed one by one.
+    """
+    if holds is not None or mechanism in _OF_TRAINING:
+        return ""
+    named = mechanism if mechanism in OF_LABELS else "a mechanism that randomizes labels"
+    return (
+        f"Look first whether {column} holds the labels from before or from after {named}: from "
+        f"after it, this is no violation. Say which in {said}, and audit again."
+    )
+
+
+def said_of_labels_in(scores: str | None, source: str | None) -> str:
+    """Return where it is said what a label's column holds, by a record's columns of these names."""
+    if scores == "supplied":
+        return "the settings' scores.label_state"
+    if source is not None and "checkpoints" in json.loads(source):
+        return "the settings' labels.label_state"
+    return "its manifest's label.state"
 
 
 def covers(declared: str, audited: str | None) -> bool:

@@ -22,9 +22,7 @@ from privcore.lower_bounds import Evidence, Grid, Secret, read_evidence
 from workers.audit.declaration import claim_of, held_against
 from workers.audit.enough import check_scanned, countable
 from workers.audit.exact_statement import with_statement
-from workers.audit.hints import hints_of
 from workers.audit.judge import Grounds
-from workers.audit.label_state import check_privatised, label_column_holds
 from workers.audit.record import (
     Inputs,
     error_record,
@@ -32,7 +30,6 @@ from workers.audit.record import (
     failed_record,
     known_without_labels,
 )
-from workers.audit.remarks import unread_rows
 from workers.audit.request import Request
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import SPLIT
@@ -40,7 +37,6 @@ from workers.labels.shards import Partition
 from workers.labels.split_words import other_words
 from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
-from workers.looks.listed import remarks_of_looks
 from workers.plan import Plan
 from workers.scan.label_pass import KnownBefore, Scan, whole_result
 from workers.scan.partial_results import Game, PartialResult, PartialResults
@@ -179,24 +175,19 @@ def _evaluated(
     plan = request.plan
     game = Game(inputs.source, plan)
     checked = check_result(game, result, partition.day, counted=counted, words=words)
-    tallies, privacy = checked.tallies, checked.privacy
     evidence = checked.evidence(inputs.source, plan, with_power=True)
     read = dataclasses.replace(inputs, labels_digest=result.content.hexdigest(request.digest_key))
-    if plan.secret is Secret.LABEL:
-        check_privatised(inputs.source, tallies, plan)
-    holds = label_column_holds(inputs.source, tallies, plan)
-    hints = hints_of(inputs.source, tallies, evidence, holds, privacy=privacy, plan=plan)
-    late = remarks_of_looks(result.findings(inputs.source, plan), after_files=True)
     grounds = Grounds(
         inputs.source,
         plan,
-        privacy,
-        evidence,
+        partition,
         result,
+        checked.tallies,
+        checked.privacy,
+        evidence,
         checked.arms,
-        (*unread_rows(partition), *late, *hints),
     )
-    return evaluated_record(read, grounds, label_column_holds=holds)
+    return evaluated_record(read, grounds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from privcore.lower_bounds import (
     read_evidence,
 )
 from privcore.lower_bounds.verdicts import ReasonCode
-from workers.audit.declaration import held_against
+from workers.audit.declaration import held_against, label_column_holds
 from workers.audit.judge import Grounds, judged
 from workers.audit.record_promises import promise_rows
 from workers.exceptions import NotEvaluableError, Reason
@@ -37,7 +37,6 @@ from workers.warehouse.schema import (
     AuditRecord,
     AuditRow,
     BoundRow,
-    LabelColumnHolds,
     ReliabilityRow,
     ScoreRow,
     SliceRow,
@@ -103,9 +102,7 @@ class Inputs:
         return {**dataclasses.asdict(self.source.digests()), "labels": self.labels_digest}
 
 
-def evaluated_record(
-    inputs: Inputs, grounds: Grounds, *, label_column_holds: LabelColumnHolds | None = None
-) -> AuditRecord:
+def evaluated_record(inputs: Inputs, grounds: Grounds) -> AuditRecord:
     """Return the record of an audit that came to figures."""
     source, plan, evidence, result = inputs.source, grounds.plan, grounds.evidence, grounds.result
     audit_id = _digest(source.model, source.day, plan, inputs.digests())
@@ -120,11 +117,7 @@ def evaluated_record(
         proxy_doubtful=grounds.proxy_doubtful,
     )
     return AuditRecord(
-        audit=_audit_row(
-            inputs,
-            grounds,
-            identity | {"suppressed_slices": suppressed, "label_column_holds": label_column_holds},
-        ),
+        audit=_audit_row(inputs, grounds, identity | {"suppressed_slices": suppressed}),
         bounds=bound_rows(evidence, identity),
         wealth=(
             wealth_row(
@@ -167,6 +160,7 @@ def _audit_row(inputs: Inputs, grounds: Grounds, known: dict[str, Any]) -> Audit
         remarks=remarks,
         **source.facts,
         secret=plan.secret_name,
+        label_column_holds=label_column_holds(source),
         label_days=source.days if plan.days > 1 else None,
         privacy_unit=plan.privacy_unit,
         **_assumed(grounds.arms, evidence, result),

@@ -75,10 +75,23 @@ class DeclaredMechanism(StrictModel):
     parameters: dict[str, Any] = Field(default_factory=dict)
 
 
+OF_LABELS = {"randomized_response", "randomized_response_with_prior", "laplace_one_hot"}
+"""Mechanisms that change labels one by one: what they make can be put in the labels' place."""
+
+
 class PrivatisedBy(StrictModel):
     """The mechanism that had made the labels private before they came into the lake."""
 
     privatised_by: DeclaredMechanism
+
+    @model_validator(mode="after")
+    def _changes_labels(self) -> "PrivatisedBy":
+        if self.privatised_by.name not in OF_LABELS:
+            raise ValueError(
+                f"{self.privatised_by.name} changes no labels before training: write secret here, "
+                "and name it as the declaration's mechanism"
+            )
+        return self
 
 
 LabelState = Literal["secret"] | PrivatisedBy | None

@@ -23,7 +23,6 @@ class LabelColumnHolds(StrEnum):
 
     SECRET = "secret"  # noqa: S105  # no password
     PRIVATISED = "privatised"
-    NOT_RANDOMIZED = "no_responses"
 
 
 SecretName = Annotated[str, StringConstraints(pattern=r"^(label|membership|attribute:(?s:.+))$")]
@@ -79,9 +78,7 @@ class AuditRow(TableRow):
     """Column whose values were audited as labels. Null for other secrets."""
     label_column_holds: LabelColumnHolds | None = None
     """What the label column holds: secret (the labels from before any mechanism) or privatised, as
-    the manifest or the settings say; no_responses, where neither says so but the proxy predicts the
-    labels better than the declared mechanism's responses allow. Null where it is not known, and for
-    other secrets."""
+    the manifest or the settings say. Null where neither does, and for other secrets."""
     arms_pvalue: float | None = None
     """Probability that chance divides the labels between training and holdout at least as unevenly,
     given what proxy and student predict. Below 0.0001 the audit is not evaluable. Below 0.01 bets

@@ -15,13 +15,13 @@ from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from tests.support import warehouse as built
 from tests.support.lake import DAY, write_settings
 from tests.support.warehouse import put_rows
-from workers.audit.label_state import declaration_location, label_column_warning
+from workers.audit.declaration import label_column_warning, said_of_labels_in
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
 from workers.warehouse.with_windows import AuditedNight
 
-MANIFEST = declaration_location("computed", None)
-SETTINGS = declaration_location("supplied", None)
+MANIFEST = said_of_labels_in("computed", None)
+SETTINGS = said_of_labels_in("supplied", None)
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_a_figure_that_json_has_not_is_null(settings: Settings) -> None:
         ({}, MANIFEST),
         ({"scores": "supplied"}, SETTINGS),
         ({"label_column_holds": "secret"}, None),
-        ({"label_column_holds": "no_responses"}, None),
+        ({"label_column_holds": "privatised"}, None),
         ({"mechanism": "gaussian"}, None),
         ({"mechanism": None}, MANIFEST),
         ({"mechanism": None, "label_column_holds": "secret"}, None),

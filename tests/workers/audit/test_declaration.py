@@ -9,11 +9,20 @@ import polars as pl
 import pytest
 from pydantic import ValidationError
 
-from privcore.guarantees import ApproxDP, Family, Gaussian, PureDP, Relation
+from privcore.guarantees import (
+    ApproxDP,
+    Family,
+    Gaussian,
+    PureDP,
+    RandomizedResponseAccount,
+    Relation,
+)
 from privcore.lower_bounds import Secret
 from tests.simulate import assert_rate_at_most
+from tests.support.audits import audited
 from tests.support.lake import (
     DAY,
+    EVE,
     PLAN,
     declared,
     edit_manifest,
@@ -30,6 +39,7 @@ from workers.audit.declaration import (
     covers,
     held_against,
     judged_by,
+    label_column_warning,
     names_holder,
     other_unit,
     says_nothing_of,
@@ -41,6 +51,7 @@ from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
 from workers.warehouse.record_digest import seal
+from workers.warehouse.schema import AuditRecord
 
 POLICY = Plan(repetitions=4, policy_epsilon=0.25)
 
@@ -338,3 +349,84 @@ def test_no_owner_declares_in_the_name_of_the_house(tmp_path: pathlib.Path, word
     row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
     assert (row.status, row.detail) == ("not_evaluable", "manifest_invalid"), row.reason
     assert "write who declares" in row.reason
+
+
+@pytest.mark.parametrize("definition", ["idp", "group_idp", "bdp"])
+def test_a_relaxation_is_no_guarantee_whatever_it_declares(
+    tmp_path: pathlib.Path, definition: str
+) -> None:
+    privacy = declared(epsilon=1e-6, definition=definition)
+    lake = small_lake(tmp_path / "lake", privacy=privacy, days=(EVE, DAY))
+    audit = audited(lake, Plan(repetitions=2))
+    assert (audit.verdict, audit.reason_code) == ("inconclusive", "declaration_empty")
+    assert audit.detail == definition
+    assert f"declares {definition}" in audit.reason
+    assert audit.epsilon_declared is None
+    assert audit.epsilon_lower is not None
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "holds", "named"),
+    [
+        ("pure", None, "a mechanism that randomizes labels"),  # no name says where noise was drawn
+        (None, None, "a mechanism that randomizes labels"),
+        ("randomized_response", None, "randomized_response"),
+        ("dp_sgd", None, ""),
+        ("gaussian", None, ""),
+        (None, "secret", ""),
+    ],
+)
+def test_a_violation_asks_which_labels_the_column_holds(
+    mechanism: str | None, holds: str | None, named: str
+) -> None:
+    said = label_column_warning(mechanism, holds, said="there")
+    assert (f"from after {named}: from after it" in said) if named else said == ""
+
+
+RESPONSE = {"name": "randomized_response", "parameters": {"epsilon": 1.0, "classes": 2}}
+
+
+@pytest.mark.slow
+def test_responses_that_training_learns_by_heart_accuse_nobody(tmp_path: pathlib.Path) -> None:
+    """The secret label is told by `delay`; training saw randomized responses to it alone."""
+    lake = Lake(str(tmp_path / "lake"))
+    heart = {"iterations": 150, "depth": 10, "learning_rate": 0.7, "l2_leaf_reg": 0.01}
+    for seed, (day, parameters) in enumerate(((EVE, {"iterations": 20, "depth": 2}), (DAY, heart))):
+        random, frame = np.random.default_rng(seed), label_rows(4000, seed=seed)
+        secret = (frame["delay"].to_numpy() > 0.0).astype(np.int64)
+        keep = RandomizedResponseAccount(1.0, 2).keep_probability
+        column = np.where(random.random(secret.size) < keep, secret, 1 - secret)
+        put_labels(lake, day, frame.with_columns(late=pl.Series(column)), row_group_size=4096)
+        put_model(lake, day, privacy=declared(1.0, mechanism=RESPONSE), parameters=parameters)
+
+    def audit(state: object, **plan: object) -> AuditRecord:
+        label = {"column": "late", "classes": [0, 1], "state": state}
+        edit_manifest(lake, "good", DAY, label=label)
+        changed = PLAN.model_copy(update=plan)
+        return run_audit(lake, "good", DAY, plan=changed, executor=InProcess())
+
+    unsaid, said = audit(None).audit, audit("secret").audit
+    assert (unsaid.verdict, unsaid.label_column_holds) == ("violated", None)
+    assert unsaid.reason.endswith(
+        "Look first whether 'late' holds the labels from before or from after randomized_response: "
+        "from after it, this is no violation. Say which in its manifest's label.state, and audit "
+        "again."
+    )
+    assert (said.verdict, said.label_column_holds) == ("violated", "secret")
+    assert "Look first" not in said.reason
+    record = audit({"privatised_by": RESPONSE}, policy_epsilon=1.0)
+    row = record.audit
+    assert (row.verdict, row.reason_code) == ("undeclared", "labels_privatised"), row.reason
+    assert row.epsilon_lower > 1.0  # of the responses, far beyond what is declared of the labels
+    assert (row.epsilon_declared, row.label_column_holds) == (None, "privatised")
+    assert row.reason.startswith(
+        "The labels were privatised by randomized_response before training saw them, so nothing "
+        "that training does can break what that guarantees. Of the privatised labels themselves"
+    )
+    assert record.wealth[0].epsilon_declared is None  # so that no standing holds it against any
+    assert verify(seal(record), lake, InProcess()).finding is Finding.REPRODUCED
+    over = audit({"privatised_by": RESPONSE}, policy_epsilon=0.1).audit
+    assert over.reason_code == "over_policy"
+    for state in ({"privatised_by": {"name": "dp_sgd", "parameters": {}}}, "public"):
+        refused = audit(state).audit
+        assert (refused.detail, "label.state" in refused.reason) == ("manifest_invalid", True)

@@ -1,137 +1,216 @@
 """One judgement of one night: what the verdict rests on, and what is said beside it."""
 
-from types import SimpleNamespace
-from typing import Any, cast
+import dataclasses
+from typing import Any
 
+import numpy as np
 import pytest
 
-import workers.audit.judge
+from privcore.attacks import ArmsComparison, ScoredRecords, UnitChoices, fidelity, unit_records
+from privcore.lower_bounds import Secret
 from privcore.lower_bounds.verdicts import Judged, ReasonCode, Verdict
 from tests.privcore.lower_bounds.test_verdicts import evidence
-from tests.support.lake import declared
-from workers.audit.judge import Grounds, judged
-from workers.lake.manifest import Privacy, PrivatisedBy
+from tests.support.lake import DAY, PLAN, declared
+from tests.support.score_tables import tables
+from workers.audit.declaration import held_against
+from workers.audit.judge import (
+    Grounds,
+    changes_answers,
+    excluded,
+    judged,
+    persons,
+    remarks_of,
+    same_answers,
+)
+from workers.labels.shards import Partition
+from workers.lake.manifest import OutputCorrection, Privacy
 from workers.plan import Plan
 from workers.remark import Remark, RemarkKind
+from workers.scan.fitted_student import Taught
+from workers.scan.partial_results import Game, PartialResult
+from workers.scan.row_draw import RowDraw
+from workers.sources.scores.supplied import ScoreSource, SuppliedScores
+from workers.sources.secrets import MembershipSource
 
-SMALL = (ReasonCode.OVER_POLICY, "It is too large.")
-NOISY = PrivatisedBy.model_validate(
-    {"privatised_by": {"name": "randomized_response", "parameters": {"epsilon": 1.0, "classes": 2}}}
-)
+NOISY = {"name": "randomized_response", "parameters": {"epsilon": 1.0, "classes": 2}}
+OWNER = Privacy.model_validate(declared(1.0))
+POLICY = Plan(policy_epsilon=0.5)
 
 
 def remark(kind: RemarkKind) -> Remark:
     return Remark(kind, f"{kind.name}.")
 
 
-def judge(
-    monkeypatch: pytest.MonkeyPatch,
-    *remarks: Remark,
-    lower: float = 0.0,
-    owner: Privacy | None = None,
-    policy: Privacy | None = None,
-    label_state: Any = None,
-    arms: Any = None,
-    hints: tuple[Remark, ...] = (),
-    **found: Any,
-) -> tuple[Judged, tuple[RemarkKind, ...]]:
-    """Judge a night of which the looks of other rooms found this."""
-    looks = {"says_nothing_of": None, "other_unit": "", "what_played": "", "holdout_untested": ""}
-    for name, answer in ({"remarks_of": remarks} | looks | found).items():
-        monkeypatch.setattr(workers.audit.judge, name, lambda *_, answer=answer: answer)
-    night = Grounds(
-        source=cast("Any", SimpleNamespace(privacy=owner, label_state=label_state)),
-        plan=Plan(),
-        privacy=None if label_state else owner or policy,
-        evidence=evidence(lower),
-        result=cast("Any", SimpleNamespace(training_rows=lambda records: records)),
-        arms=arms,
-        hints=hints,
-    )
-    return judged(night)
-
-
-OWNER = Privacy.model_validate(declared(1.0))
 EXCHANGED, UNLIKE = remark(RemarkKind.CLASSES_EXCHANGED), remark(RemarkKind.ARMS_UNLIKE)
 NOTE = remark(RemarkKind.POWER_LOST)
 
 
-def test_the_first_doubt_is_the_cause_but_classes_in_another_order_make_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    found, kinds = judge(monkeypatch, UNLIKE, NOTE, NOTE, owner=OWNER, hints=(EXCHANGED,))
+def grounds(
+    *remarks: Remark,
+    lower: float = 0.0,
+    owner: Privacy | None = None,
+    plan: Plan = PLAN,
+    state: Any = "secret",
+    arms: ArmsComparison | None = None,
+    misled: float = 1.0,
+    **changes: Any,
+) -> Grounds:
+    """Return a night of such a bound and such remarks; `changes` of what was counted."""
+    nowhere: Any = None
+    given = SuppliedScores(tables("scores", context=["x"], label_state=state), owner)
+    source = ScoreSource("ads", DAY, given, nowhere)
+    counted = {"student": Taught(100, 0.0)} | changes
+    result = dataclasses.replace(PartialResult.zero(Game(source, plan)), **counted)
+    return Grounds(
+        source,
+        plan,
+        Partition("scores", DAY, "", (), (), beyond=remarks),
+        result,
+        result.tallies,
+        held_against(source, plan, result),
+        evidence(lower, misled_pvalue=misled),
+        arms,
+    )
+
+
+def judge(*remarks: Remark, **changes: Any) -> tuple[Judged, tuple[RemarkKind, ...]]:
+    return judged(grounds(*remarks, **changes))
+
+
+def test_the_first_doubt_is_the_cause_but_classes_in_another_order_make_others() -> None:
+    found, kinds = judge(UNLIKE, NOTE, NOTE, EXCHANGED, owner=OWNER)
     assert (found.verdict, found.code) == (Verdict.INCONCLUSIVE, ReasonCode.ANSWERS_DOUBTFUL)
     assert found.detail == "classes_exchanged"
     assert found.reason.startswith("CLASSES_EXCHANGED. So nothing is concluded:")
     assert found.reason.endswith("Also seen: arms_unlike, power_lost.")
     assert kinds == (RemarkKind.ARMS_UNLIKE, RemarkKind.POWER_LOST, RemarkKind.CLASSES_EXCHANGED)
-    found, _ = judge(monkeypatch, UNLIKE, owner=OWNER)
+    found, _ = judge(UNLIKE, owner=OWNER)
     assert (found.code, found.detail) == (ReasonCode.ARMS_UNLIKE, "arms_unlike")
 
 
-def test_notes_and_what_played_are_said_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, kinds = judge(monkeypatch, NOTE, owner=OWNER, what_played="All rows played.")
+def test_notes_and_what_played_are_said_last() -> None:
+    found, kinds = judge(NOTE, owner=OWNER, draw=RowDraw(10**7, 10**6))
     assert found.verdict is Verdict.NOT_REFUTED
-    assert found.reason.endswith(" POWER_LOST. All rows played.")
+    assert " POWER_LOST. Lots chose " in found.reason
+    assert found.reason.endswith("and these played: more would prove hardly more.")
     assert kinds == (RemarkKind.POWER_LOST,)
 
 
-def test_a_declaration_is_held_against_what_it_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    violated = judge(monkeypatch, UNLIKE, owner=OWNER, lower=1.2, says_nothing_of=SMALL)[0]
+def test_a_declaration_is_held_against_what_it_is_for() -> None:
+    violated = judge(UNLIKE, owner=OWNER, lower=1.2, plan=POLICY)[0]
     assert (violated.code, violated.detail) == (ReasonCode.THIS_NIGHT, None)
     assert violated.reason.endswith("ARMS_UNLIKE.")
-    empty = judge(monkeypatch, UNLIKE, owner=OWNER, says_nothing_of=SMALL)[0]
+    empty = judge(UNLIKE, owner=OWNER, plan=POLICY)[0]
     assert empty.code is ReasonCode.OVER_POLICY
-    for given, told in (("owner", "more than the declared 1,"), ("policy", "1 declared by policy")):
-        assert told in judge(monkeypatch, lower=1.2, **{given: OWNER})[0].reason
-    none = judge(monkeypatch, lower=2.0, other_unit="persons were audited")[0]
+    assert "more than the declared 1," in judge(lower=1.2, owner=OWNER)[0].reason
+    assert "1 declared by policy" in judge(lower=1.2, plan=Plan(policy_epsilon=1.0))[0].reason
+    none = judge(lower=2.0, owner=OWNER, plan=Plan(privacy_unit="person"))[0]
     assert none.code is ReasonCode.NOTHING_DECLARED
-    assert none.reason.endswith("; persons were audited.")
+    assert "the declared 1 is for one 'flight', and this bound is for all rows" in none.reason
 
 
-def test_a_holdout_that_nothing_tests_is_noted_where_a_declaration_is_not_refuted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    untested = {"holdout_untested": "Nobody would notice."}
-    found, kinds = judge(monkeypatch, NOTE, owner=OWNER, **untested)
-    assert found.reason.endswith("Nobody would notice. POWER_LOST.")
+def test_a_holdout_that_nothing_tests_is_noted_where_a_declaration_is_not_refuted() -> None:
+    found, kinds = judge(NOTE, owner=OWNER, student=None)
+    assert found.reason.endswith(
+        "This audit would not notice if training saw a part of the holdout. POWER_LOST."
+    )
     assert kinds == (RemarkKind.HOLDOUT_UNTESTED, RemarkKind.POWER_LOST)
-    for changes in ({"owner": OWNER, "lower": 1.2}, {}, {"owner": OWNER, "label_state": NOISY}):
-        assert judge(monkeypatch, **untested, **changes)[1] == ()
+    private: dict[str, Any] = {"owner": OWNER, "state": {"privatised_by": NOISY}}
+    for changes in ({"owner": OWNER, "lower": 1.2}, {}, private):
+        assert judge(student=None, **changes)[1] == ()
 
 
-def test_bets_that_could_not_win_are_said_and_make_the_proxy_doubtful(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    arms = SimpleNamespace(doubtful=True, doubt_sentence="They could not win.")
-    assert judge(monkeypatch, owner=OWNER, arms=arms)[0].reason.endswith("They could not win.")
-    for doubtful, misled, expected in (
+def test_bets_that_could_not_win_are_said_and_make_the_proxy_doubtful() -> None:
+    fair, doubtful = (ArmsComparison(pvalue, 1, 0.1) for pvalue in (0.5, 0.005))
+    told = judge(owner=OWNER, arms=doubtful)[0].reason
+    assert told.endswith(doubtful.doubt_sentence)
+    assert doubtful.doubt_sentence
+    for arms, misled, expected in (
         (None, 1.0, False),
-        (False, 1.0, False),
-        (True, 1.0, True),
-        (False, 0.0005, True),
+        (fair, 1.0, False),
+        (doubtful, 1.0, True),
+        (fair, 0.0005, True),
         (None, 0.0005, True),
     ):
-        compared = None if doubtful is None else SimpleNamespace(doubtful=doubtful)
-        night = Grounds(*[cast("Any", None)] * 3, evidence(0.0, misled_pvalue=misled),
-                      cast("Any", None), cast("Any", compared))  # fmt: skip
-        assert night.proxy_doubtful is expected
+        assert grounds(arms=arms, misled=misled).proxy_doubtful is expected
 
 
-def test_of_privatised_labels_and_of_no_guarantee_what_was_seen_is_said_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_of_privatised_labels_and_of_no_guarantee_what_was_seen_is_said_too() -> None:
     """Their sentences said nothing of the remarks that their records had."""
     void = Privacy.model_validate(declared(1.0, definition="bdp"))
-    for changes, verdict, code in (
-        ({"owner": OWNER, "label_state": NOISY}, "undeclared", ReasonCode.LABELS_PRIVATISED),
-        ({"owner": OWNER, "label_state": NOISY, "says_nothing_of": SMALL}, "inconclusive",
-         ReasonCode.OVER_POLICY),
-    ):  # fmt: skip
-        found, kinds = judge(monkeypatch, UNLIKE, NOTE, lower=5.0, **changes)
+    state = {"privatised_by": NOISY}
+    for plan, verdict, code in (
+        (PLAN, "undeclared", ReasonCode.LABELS_PRIVATISED),
+        (POLICY, "inconclusive", ReasonCode.OVER_POLICY),
+    ):
+        found, kinds = judge(UNLIKE, NOTE, lower=5.0, owner=OWNER, state=state, plan=plan)
         assert (found.verdict, found.code) == (verdict, code)
         assert found.reason.endswith(" ARMS_UNLIKE. POWER_LOST.")
         assert kinds == (RemarkKind.ARMS_UNLIKE, RemarkKind.POWER_LOST)
-    found, _ = judge(monkeypatch, UNLIKE, lower=5.0, owner=void)
+    found, _ = judge(UNLIKE, lower=5.0, owner=void)
     assert (found.code, found.detail) == (ReasonCode.DECLARATION_EMPTY, "bdp")
     assert found.reason.endswith(" ARMS_UNLIKE.")
+
+
+@pytest.mark.parametrize("secret", [Secret.LABEL, Secret.MEMBERSHIP])
+def test_no_models_are_called_one_for_a_secret_that_both_ignore(secret: Secret) -> None:
+    """Honest models that do not look at it were said to be one file, saved anew."""
+    chances, labels = np.full((9, 2), 0.5), np.zeros(9, dtype=np.int64)
+    night = grounds(fidelity=fidelity(chances, chances, labels), plan=Plan(secret=secret))
+    if secret is Secret.MEMBERSHIP:
+        night = dataclasses.replace(night, source=MembershipSource(night.source))
+    said = " ".join(one.sentence for one in remarks_of(night))
+    assert ("compares a model with itself" in said) is (secret is Secret.LABEL)
+
+
+@pytest.mark.parametrize(("rows", "told"), [(0, False), (19, False), (88, True)])
+def test_rows_of_neither_split_are_told_from_a_fiftieth_on(rows: int, told: bool) -> None:
+    """A model that remembered a tenth of its rows hid nine tenths of these: 1.57 became 0.00."""
+    assert bool(excluded(rows, 1_000)) is told
+
+
+def units(rows: list[int], arm: str) -> UnitChoices:
+    """Return an arm's persons, each of so many rows."""
+    people = np.repeat([f"{arm} {number}" for number in range(len(rows))], rows)
+    chances = np.full((people.size, 2), 0.5)
+    places = np.arange(people.size)
+    records = ScoredRecords(chances, chances, places % 2, key=1, indices=places, group=0)
+    return unit_records(records, people, unit_key=2)
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([2] * 95 + [1] * 5, "1.9 training rows on average, of which one is bet on, and 49% of"),
+        ([1] * 500 + [20] * 25, "1.9 training rows on average, of which one is bet on, and 48% of"),
+        ([4] * 100, "'who' gives a person 4.0 training rows"),
+        ([1] * 95 + [2] * 5, ""),
+    ],
+)
+def test_rows_that_do_not_play_beside_their_persons_are_told(rows: list[int], told: str) -> None:
+    """Below two rows a person nothing was said: 4.4 became 0.00 where the others are remembered.
+
+    Of invented persons of four rows each, 1.7 became 0.1 to 0.5, and nothing was said.
+    """
+    arms = units(rows, "training"), units(rows, "holdout")
+    plan = PLAN.model_copy(update={"privacy_unit": "who"})
+    found = " ".join(one.sentence for one in persons(arms, plan))
+    assert (told in found) if told else found == ""
+
+
+@pytest.mark.parametrize(("epsilon", "changes"), [(1e6, False), (1.0, True)])
+def test_a_correction_that_changes_nothing_silences_no_remark(
+    epsilon: float, changes: bool
+) -> None:
+    """Beside one of epsilon 10^6, exchanged features were not told by the answers."""
+    correction = OutputCorrection(name="noise_correction", epsilon=epsilon, floor=0.0)
+    assert changes_answers(correction, 2) is changes
+
+
+def test_a_target_that_answers_as_the_earlier_model_does_is_told() -> None:
+    """The earlier file with other bytes of metadata: 0.00, unsaid where it counts no rows."""
+    random = np.random.default_rng(0)
+    chances, labels = random.dirichlet([1.0, 1.0], size=50), random.integers(0, 2, 50)
+    for other, told in ((chances, True), (chances[:, ::-1], False)):
+        said = same_answers(fidelity(chances, other, labels), 0.0)
+        assert ("compares a model with itself" in said) is told

@@ -2,6 +2,7 @@
 
 import pathlib
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,21 +10,32 @@ import numpy as np
 import polars as pl
 import pytest
 import xgboost
+from scipy.special import expit
 
-from privcore.attacks import fidelity
-from privcore.lower_bounds import Secret
-from tests.support.lake import BINARY, DAY, EVE, FEATURES, PLAN, declared, label_rows, put_labels
+from privcore.attacks import Tallies, odds_tally
+from tests.support.audits import audited
+from tests.support.lake import (
+    BINARY,
+    DAY,
+    EVE,
+    FEATURES,
+    PLAN,
+    copied,
+    declared,
+    label_path,
+    label_rows,
+    put_labels,
+)
 from tests.support.score_tables import audited_scores, leaking_scores
 from tests.support.verdicts import nothing_wrong
-from workers.audit.hints import _changes
-from workers.audit.remarks import _excluded, _persons, _same_answers, remarks_of
+from workers.audit.judge import worse_than_shares
 from workers.audit.run import run_audit
 from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
 from workers.labels.columns import Batch
 from workers.lake.checkpoints import write_checkpoint
 from workers.lake.layout import Lake
-from workers.lake.manifest import Feature, OutputCorrection
+from workers.lake.manifest import Feature
 from workers.looks.near_copies import near_copies
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.source import other_labels
@@ -45,58 +57,6 @@ def test_decoys_that_are_held_out_are_refused(held: str, refused: bool) -> None:
         assert cast("Any", other_labels(source, batch)).tolist() == [1, -1]
 
 
-@pytest.mark.parametrize("secret", [Secret.LABEL, Secret.ATTRIBUTE])
-def test_no_models_are_called_one_for_an_attribute_that_both_ignore(secret: Secret) -> None:
-    """Honest models that do not look at it were said to be one file, saved anew."""
-    sums = np.ones((2, 3))
-    fidelity = SimpleNamespace(
-        records=9, log_loss=sums, right=sums, predictions=sums, predicted=sums
-    )
-    result = SimpleNamespace(
-        **dict.fromkeys(("draw", "units", "student")),
-        bad=SimpleNamespace(summary=lambda _: ""),
-        findings=lambda *_: SimpleNamespace(looks={}),
-        fidelity=fidelity,
-        excluded_records=0,
-        training_rows=lambda _: 9,
-    )
-    evidence = SimpleNamespace(records=9, epsilon_lower=0.0)
-    plan = PLAN.model_copy(update={"secret": secret})
-    given: tuple[Any, ...] = evidence, result, SimpleNamespace(), plan
-    said = " ".join(one.sentence for one in remarks_of(*given))
-    assert ("compares a model with itself" in said) is (secret is Secret.LABEL)
-
-
-@pytest.mark.parametrize(("rows", "told"), [(0, False), (19, False), (88, True)])
-def test_rows_of_neither_split_are_told_from_a_fiftieth_on(rows: int, told: bool) -> None:
-    """A model that remembered a tenth of its rows hid nine tenths of these: 1.57 became 0.00."""
-    result = cast("Any", SimpleNamespace(excluded_records=rows))
-    assert bool(_excluded(result, 1_000)) is told
-
-
-@pytest.mark.parametrize(
-    ("rows", "told"),
-    [
-        ([2] * 95 + [1] * 5, "1.9 training rows on average, of which one is bet on, and 49% of"),
-        ([1] * 500 + [20] * 25, "1.9 training rows on average, of which one is bet on, and 48% of"),
-        ([1] * 95 + [2] * 5, ""),
-    ],
-)
-def test_rows_that_do_not_play_beside_their_persons_are_told(rows: list[int], told: str) -> None:
-    """Below two rows a person nothing was said: 4.4 became 0.00 where the others are remembered."""
-    none = SimpleNamespace(streams=np.arange(0), rows=np.arange(0))
-    persons = SimpleNamespace(streams=np.arange(len(rows)), rows=np.array(rows))
-    for one in (none, persons):
-        one.without = lambda _, one=one: one
-        one.matched_within = lambda _: ()
-    arms = tuple(SimpleNamespace(doubted=one) for one in (persons, none))
-    result = cast("Any", SimpleNamespace(units=arms))
-    found = " ".join(
-        one.sentence for one in _persons(result, PLAN.model_copy(update={"privacy_unit": "who"}))
-    )
-    assert (told in found) if told else found == ""
-
-
 @pytest.mark.parametrize("told", [True, False])
 def test_a_feature_that_tells_decoys_is_told(told: bool) -> None:
     """A model that knows decoys can remember all other rows, and no figure shows it."""
@@ -115,42 +75,6 @@ def test_a_feature_that_tells_decoys_is_told(told: bool) -> None:
     )
     found = near_copies(Batch(frame.to_arrow(), "part", ("part", 0, 0)), cast("Any", source), None)
     assert found.sentence().count("'mark' tells 'other'") == told
-
-
-@pytest.mark.parametrize(("epsilon", "changes"), [(1e6, False), (1.0, True)])
-def test_a_correction_that_changes_nothing_silences_no_remark(
-    epsilon: float, changes: bool
-) -> None:
-    """Beside one of epsilon 10^6, exchanged features were not told by the answers."""
-    correction = OutputCorrection(name="noise_correction", epsilon=epsilon, floor=0.0)
-    assert _changes(correction, 2) is changes
-
-
-@pytest.mark.parametrize(("rows", "told"), [(1, False), (4, True)])
-def test_how_many_rows_a_person_has_is_told(rows: int, told: bool) -> None:
-    """Invented persons of four rows each: 1.7 became 0.1 to 0.5, and nothing was said."""
-    none = SimpleNamespace(streams=np.arange(0), rows=np.arange(0))
-    persons = SimpleNamespace(streams=np.arange(400), rows=np.full(400, rows))
-    for one in (none, persons):
-        one.without = lambda _, one=one: one
-        one.matched_within = lambda _: ()
-    arms = tuple(SimpleNamespace(doubted=one) for one in (persons, none))
-    result = cast("Any", SimpleNamespace(units=arms))
-    plan = PLAN.model_copy(update={"privacy_unit": "who"})
-    assert (
-        "'who' gives a person 4.0 training rows"
-        in " ".join(one.sentence for one in _persons(result, plan))
-    ) is told
-
-
-def test_a_target_that_answers_as_the_earlier_model_does_is_told() -> None:
-    """The earlier file with other bytes of metadata: 0.00, unsaid where it counts no rows."""
-    random = np.random.default_rng(0)
-    chances, labels = random.dirichlet([1.0, 1.0], size=50), random.integers(0, 2, 50)
-    for other, told in ((chances, True), (chances[:, ::-1], False)):
-        result: Any = SimpleNamespace(fidelity=fidelity(chances, other, labels))
-        evidence: Any = SimpleNamespace(epsilon_lower=0.0)
-        assert ("compares a model with itself" in _same_answers(result, evidence)) is told
 
 
 def rounds(first: int, more: int, frame: pl.DataFrame) -> bytes:
@@ -231,3 +155,60 @@ def test_no_rows_of_a_score_table_acquit_in_silence(
 ) -> None:
     row = audited_scores(tmp_path, attempt(leaking_scores(leak=2.0)), context=["x"])
     assert answer in f"{row.detail} {row.reason}"
+
+
+@pytest.fixture
+def lake(remembered: Lake, tmp_path: pathlib.Path) -> Lake:
+    """Return a copy of it for one attempt."""
+    return copied(remembered, tmp_path)
+
+
+def test_features_that_are_exchanged_among_rows_are_told(lake: Lake) -> None:
+    """Both models answer about rows that they never saw: a bound of 1.70 became 0."""
+    frame = pl.read_parquet(label_path(lake, "flights"))
+    order = np.random.default_rng(1).permutation(frame.height)
+    features = [frame[name].gather(order) for name in ("delay", "hour", "city")]
+    put_labels(lake, DAY, frame.with_columns(features))
+    row = audited(lake)
+    assert (nothing_wrong(row), row.epsilon_lower) == (True, 0.0)
+    assert "further from the labels than the share of each class is" in row.reason
+
+
+@pytest.mark.slow
+def test_honest_models_are_not_said_to_be_further_from_the_labels_than_shares() -> None:
+    """Neither one that knows labels by their features, nor one that knows nothing: 300 of each."""
+    random = np.random.default_rng(7)
+    for known in (0.0, 1.0):
+        for _ in range(300):
+            arms = []
+            for records in (600, 200):
+                chance = expit(known * random.normal(size=records))
+                labels = (random.random(records) < chance).astype(np.int64)
+                said = np.column_stack([1.0 - chance, chance])
+                arms.append((odds_tally(said, said, labels),))
+            tallies = replace(Tallies.zero(repetitions=1, classes=2), odds=arms[0])
+            assert worse_than_shares(replace(tallies, control_odds=arms[1])) == ""
+
+
+@pytest.mark.parametrize("leak", [-2.0, -0.5])
+def test_labels_remembered_the_wrong_way_round_are_told(
+    tmp_path: pathlib.Path, leak: float
+) -> None:
+    """An attacker who inverts the answers reads the labels; the bound is 0."""
+    row = audited_scores(tmp_path, leaking_scores(leak=leak))
+    assert row.epsilon_lower == 0.0
+    assert "classes_exchanged" in (row.remarks or ())
+    assert "in the order 1, 0" in row.reason or "labels the wrong way round" in row.reason
+
+
+def test_an_honest_model_that_remembers_noise_is_not_said_to_know_the_wrong_way_round(
+    tmp_path: pathlib.Path,
+) -> None:
+    """It is right of holdout rows by what it learned of all, of training rows by noise alone."""
+    random = np.random.default_rng(5)
+    frame = leaking_scores(leak=0.0, seed=1)
+    learned = np.log(frame["new"] / (1.0 - frame["new"])) + 2.0 * (frame["x"] > 0.0)
+    noise = 4.0 * random.choice([-1.0, 1.0], frame.height) * (frame["split"] == "train").to_numpy()
+    row = audited_scores(tmp_path, frame.with_columns(new=pl.Series(expit(learned + noise))))
+    assert nothing_wrong(row)
+    assert "the wrong way round" not in row.reason

@@ -317,7 +317,6 @@ def id_of(template: Lake) -> Iterator[Callable[..., str]]:
         {"max_bad_records": 1},
         {"policy_epsilon": 8.0},
         {"delta_limit": 0.5},
-        {"privatised_labels": True},
         {"days": 2},
         {"sampling": TrainingSampling(label={"0": 0.9})},
         {"other_labels": ("city",)},
@@ -337,7 +336,7 @@ def test_every_part_of_the_plan_is_in_the_list_above() -> None:
         "minimum_records", "minimum_control_records", "proxy_within_days",
         "secrets", "advantage", "score", "slices", "minimum_slice_records", "max_bad_records",
         "privacy_unit", "policy_epsilon", "secret", "attribute", "days",
-        "sampling", "privatised_labels", "delta_limit", "epsilon_public", "other_labels",
+        "sampling", "delta_limit", "epsilon_public", "other_labels",
     }  # fmt: skip
     assert set(Plan.model_fields) == parts
 
