@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from privcore.lower_bounds.minimum import leak_to_be_seen
+from privcore.lower_bounds.question import leak_to_be_seen
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from privcore.rounding import at_least, down, exact, guarantee, odds_at_least, odds_at_most, up
 from workers.lake.manifest import MAX_EPSILON, POLICY

@@ -25,11 +25,10 @@ from privcore.attacks import (
     unit_records,
     unit_tallies,
 )
-from privcore.attacks.tally import BINS, Tally
+from privcore.attacks.game import BINS, Tally
 from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds import Arm, Claim, Evidence, Grid, read_evidence
-from privcore.lower_bounds.notebook_input import checked_arm
-from privcore.lower_bounds.notebook_student import second_reference
+from privcore.lower_bounds.notebook_input import checked_arm, second_reference
 from tests.simulate import two_columns
 
 World = Callable[[float, np.random.Generator], Tallies]

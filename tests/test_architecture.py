@@ -378,7 +378,7 @@ def test_a_file_name_means_one_thing() -> None:
         folder = str(path.parent.relative_to(ROOT))
         if folder not in {"flows/commands", "flows/study"} and path.name != "__init__.py":
             seen.setdefault(path.name, []).append(folder)
-    assert len(seen) > 300
+    assert len(seen) > 270
     twice = {name for name, folders in seen.items() if len(folders) > 1}
     assert twice == {"exceptions.py"}
 
@@ -400,7 +400,7 @@ def test_no_package_unpickles_anything() -> None:
         ("import ray", {"ray"}),
         ("import os.path as p, flows.cli", {"os.path", "flows.cli"}),
         ("from privcore import attacks", {"privcore.attacks"}),
-        ("from privcore.attacks.tally import BINS", {"privcore.attacks.tally.BINS"}),
+        ("from privcore.attacks.game import BINS", {"privcore.attacks.game.BINS"}),
         ("def f():\n    from flows import cli", {"flows.cli"}),
         ("from . import other", {"pkg.sub.other"}),
         ("from ..up import thing", {"pkg.up.thing"}),

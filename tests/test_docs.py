@@ -13,7 +13,7 @@ import typer.main
 
 import privcore
 from flows.cli import app
-from privcore.lower_bounds.minimum import leak_to_be_seen
+from privcore.lower_bounds.question import leak_to_be_seen
 from tests.support.papers import ROOT
 from tests.support.reference_pages import FOLDER, PAGES
 from tests.test_readme import beside_demo, commands, type_command

@@ -11,46 +11,21 @@ TESTS = ROOT / "tests"
 # A test file, and the modules without a test file of their name whose tests are in it.
 ELSEWHERE = {
     "privcore/attacks/test_decoy_labels.py": "privcore.lower_bounds.designs",
-    "privcore/attacks/test_fidelity.py": "privcore.attacks.distribution",
-    "privcore/attacks/test_membership.py": (
-        "privcore.attacks.checks privcore.attacks.reference_scores"
-    ),
-    "privcore/attacks/test_query_reconstruction.py": (
-        "privcore.attacks.published_search privcore.attacks.query_adversary"
-    ),
-    "privcore/attacks/test_query_targets.py": "privcore.attacks.candidate_cells",
-    "privcore/attacks/test_tally.py": (
-        "privcore.attacks.game privcore.attacks.replays privcore.attacks.scores"
-    ),
-    "privcore/guarantees/test_accounting.py": (
-        "privcore.guarantees.accounting.composition privcore.guarantees.accounting.labels "
-        "privcore.guarantees.accounting.mechanism privcore.guarantees.accounting.registry "
-        "privcore.guarantees.accounting.training"
-    ),
-    "privcore/lower_bounds/test_choices_validity.py": "privcore.lower_bounds.choices",
+    "privcore/attacks/test_query_reconstruction.py": "privcore.attacks.query_adversary",
+    "privcore/attacks/test_tally.py": "privcore.attacks.game",
     "privcore/lower_bounds/test_fdp.py": (
-        "privcore.guarantees.families privcore.guarantees.normal privcore.guarantees.tradeoffs "
-        "privcore.lower_bounds.kernels"
-    ),
-    "privcore/lower_bounds/test_notebook.py": (
-        "privcore.lower_bounds.answer privcore.lower_bounds.minimum"
+        "privcore.guarantees.families privcore.lower_bounds.kernels"
     ),
     "privcore/lower_bounds/test_validity.py": (
-        "privcore.lower_bounds.betting privcore.lower_bounds.secret"
+        "privcore.lower_bounds.betting privcore.lower_bounds.question"
     ),
     "privcore/lower_bounds/test_verdicts.py": "privcore.lower_bounds.evidence",
-    "privcore/mechanisms/test_noise_correction.py": "privcore.mechanisms.parts",
     "privcore/mechanisms/test_noisy_max.py": "privcore.mechanisms.parameter_checks",
-    "privcore/mechanisms/test_protected_table.py": (
-        "privcore.mechanisms.table_columns privcore.mechanisms.query_restrictions "
-        "privcore.mechanisms.threshold_queries"
-    ),
-    "privcore/upper_bounds/test_priors.py": "privcore.upper_bounds.encodings",
+    "privcore/mechanisms/test_protected_table.py": "privcore.mechanisms.threshold_queries",
     "privcore/upper_bounds/test_reidentification_privacy.py": (
-        "privcore.upper_bounds.reidentification_noise"
+        "privcore.upper_bounds.reidentification"
     ),
     "privcore/upper_bounds/test_success_by_relation.py": "privcore.guarantees.relations",
-    "privcore/upper_bounds/test_success_counts.py": "privcore.upper_bounds.poisson_binomial",
     "workers/audit/test_accounted.py": "workers.audit.accounting",
     "workers/audit/test_secrets.py": "workers.sources.secrets",
     "workers/audit/test_bad_inputs.py": "workers.audit.enough workers.sources.source",
@@ -63,8 +38,8 @@ ELSEWHERE = {
     "workers/sources/tables/test_holdout.py": "workers.looks.hashed_kinds",
     "workers/lake/formats/test_onnx.py": "workers.lake.formats.onnx_session",
     "workers/lake/formats/test_formats.py": (
-        "workers.lake.formats.catboost workers.lake.formats.contract workers.lake.formats.lightgbm "
-        "workers.lake.formats.xgboost"
+        "workers.lake.formats.catboost workers.lake.formats.contract "
+        "workers.lake.formats.lightgbm workers.lake.formats.xgboost"
     ),
     "workers/lake/test_output_correction.py": "workers.lake.checkpoints",
     "workers/lake/test_places.py": "workers.lake.layout",

@@ -5,9 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from privcore.lower_bounds.choices import Grid
-from privcore.lower_bounds.minimum import MINIMUM_CONTROL_RECORDS, MINIMUM_RECORDS
-from privcore.lower_bounds.secret import Secret
+from privcore.lower_bounds.claims import Grid
+from privcore.lower_bounds.question import MINIMUM_CONTROL_RECORDS, MINIMUM_RECORDS, Secret
 from workers.lake.manifest import LARGEST_EPSILON
 from workers.strict_model import StrictModel
 

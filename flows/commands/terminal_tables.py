@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flows.next_steps import counted
-from privcore.lower_bounds.secret import named
+from privcore.lower_bounds.question import named
 from privcore.lower_bounds.verdicts import ReasonCode
 from privcore.rounding import ABSENT, down, guarantee, up
 from workers.plain_text import in_reading_order, plain_text

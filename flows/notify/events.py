@@ -20,7 +20,7 @@ from flows.next_steps import card_of
 from flows.notify.incidents import Incident, Stage, incident_id, incidents_before
 from flows.settings import Settings
 from privcore.lower_bounds import Secret, Verdict
-from privcore.lower_bounds.secret import named
+from privcore.lower_bounds.question import named
 from privcore.rounding import down
 from workers.audit.declaration import label_column_warning, said_of_labels_in
 from workers.plain_text import plain_text

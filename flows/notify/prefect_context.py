@@ -14,7 +14,7 @@ from prefect.events import emit_event
 
 from flows import next_steps
 from flows.next_steps import card_of
-from privcore.lower_bounds.secret import named
+from privcore.lower_bounds.question import named
 from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import down, guarantee, up
 from workers.warehouse.schema import AuditRow

@@ -31,7 +31,7 @@ from flows.run.night_plan import Job, Planned
 from flows.run.runs import asked_by, audited_before
 from flows.settings import Settings
 from privcore.exceptions import AuditError, TerminalError, TransientError, is_failure
-from privcore.lower_bounds.secret import Secret
+from privcore.lower_bounds.question import Secret
 from privcore.lower_bounds.verdicts import Verdict
 from workers.audit.record import error_record
 from workers.audit.request import Request

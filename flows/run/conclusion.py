@@ -25,7 +25,7 @@ from flows.report.site import write_report
 from flows.run.auditing import Audited
 from flows.settings import Settings, load_settings
 from privcore.exceptions import AuditError, TransientError, is_failure
-from privcore.lower_bounds.secret import named
+from privcore.lower_bounds.question import named
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from workers.warehouse.maintenance import compact_crowded
 from workers.warehouse.schema import AuditRow, Status

@@ -24,7 +24,7 @@ from privcore.upper_bounds import (
     steps_curves,
     success_curves,
 )
-from privcore.upper_bounds.leakage_figures import (
+from privcore.upper_bounds.published import (
     DENSE_LEAST_ORDER,
     DENSE_SAMPLING_RATE,
     DENSE_STEPS,

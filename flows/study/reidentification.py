@@ -35,7 +35,7 @@ from privcore.attacks import (
     member_probabilities,
     radial_log_likelihood,
 )
-from privcore.attacks.logistic_regression import fit_logistic
+from privcore.attacks.holdout_suspicion import fit_logistic
 from privcore.upper_bounds import (
     anisotropic_noise,
     least_noise_scale,

@@ -40,7 +40,7 @@ from privcore.attacks import (
     reconstruct_table,
     table_match,
 )
-from privcore.attacks.noise_detection import NOISY, QUIET, NoiseRule
+from privcore.attacks.query_adversary import NOISY, QUIET, NoiseRule
 from privcore.attacks.query_reconstruction import ColumnSearch
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms import (

@@ -25,7 +25,7 @@ from privcore.attacks import (
 )
 from privcore.guarantees import ApproxDP, Gaussian
 from privcore.lower_bounds import Claim, Grid, best_epsilon, choice_epsilon_lower
-from privcore.lower_bounds.choices import guess_counts
+from privcore.lower_bounds.claims import guess_counts
 from privcore.lower_bounds.game_evidence import PAPER_FRACTIONS, paper_epsilons
 from privcore.upper_bounds import Published
 from workers.plan import Plan

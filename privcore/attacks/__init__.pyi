@@ -1,16 +1,19 @@
 from .arms import ArmsComparison, LabelCounts, compare_arms, label_counts
-from .attributes import attribute_inference, attribute_posterior
-from .bayesian_network import BayesianNetwork, fit_network
-from .candidate_cells import EveryCell, SeenCells
 from .decoy_labels import Decoys, coin_predictions, decoy_tally, draw_decoys
-from .distribution import ScoreTally, score_distribution
-from .existence_probing import (
-    any_record,
-    probe_column,
-    probe_records,
+from .fidelity import FidelityTally, ScoreTally, fidelity, score_distribution
+from .game import (
+    Deal,
+    LogRatioScore,
+    PaperScore,
+    Score,
+    Tally,
+    attribute_inference,
+    attribute_posterior,
+    draw_counterfactuals,
+    label_inference,
+    replay,
+    score_named,
 )
-from .fidelity import FidelityTally, fidelity
-from .game import draw_counterfactuals, label_inference
 from .hashing import generator, stream_key
 from .holdout_sketch import (
     HoldoutSketch,
@@ -34,17 +37,21 @@ from .lazy_sampling import (
     secrecy_bits,
 )
 from .marginal_reconstruction import (
+    BayesianNetwork,
     MarginalFit,
+    fit_network,
     marginal_fit,
     reconstruct_columns,
 )
 from .matching import Matched, holdout_sides, match, match_everyone
-from .membership import membership_inference
-from .noise_detection import (
-    Disagreement,
-    NotZeroOrOne,
-    VarianceAbove,
-    variance_statistic,
+from .membership import (
+    CalibratedLossScore,
+    Paired,
+    RmiaScore,
+    membership_inference,
+    membership_tallies,
+    own_label,
+    pair,
 )
 from .odds import (
     OddsTally,
@@ -54,17 +61,25 @@ from .odds import (
     odds_tally,
     unread_odds,
 )
-from .pairing import Paired, membership_tallies, own_label, pair
-from .published_search import PublishedSearch, find_single
-from .query_adversary import Adversary
+from .query_adversary import (
+    Adversary,
+    Disagreement,
+    EveryCell,
+    NotZeroOrOne,
+    SeenCells,
+    VarianceAbove,
+    variance_statistic,
+)
 from .query_reconstruction import (
     Bisection,
     CellCounts,
     Knowledge,
     Match,
     Progress,
+    PublishedSearch,
     TableReconstruction,
     find_bounds,
+    find_single,
     learn_columns,
     reconstruct_column,
     reconstruct_groups,
@@ -72,13 +87,12 @@ from .query_reconstruction import (
     table_match,
 )
 from .query_targets import (
+    any_record,
     confirm_unique,
     infer_attribute,
     infer_membership,
-)
-from .reference_scores import (
-    CalibratedLossScore,
-    RmiaScore,
+    probe_column,
+    probe_records,
 )
 from .reidentification_attack import (
     anisotropic_log_likelihood,
@@ -94,13 +108,6 @@ from .related_rows import (
     row_sums,
     separation,
 )
-from .replays import Deal, replay
-from .scores import (
-    LogRatioScore,
-    PaperScore,
-    Score,
-    score_named,
-)
 from .secret_leakage import (
     Leakage,
     guess_digit,
@@ -110,7 +117,6 @@ from .secret_leakage import (
     tuned_training,
 )
 from .segments import SegmentTree, Split, fit_segments
-from .slice_tallies import SliceTallies, slice_tallies
 from .student import (
     Context,
     Student,
@@ -120,8 +126,7 @@ from .student import (
     mean_of_models,
     probabilities_of,
 )
-from .tallies import StudentTallies, Tallies, unlike_arms
-from .tally import Tally
+from .tallies import SliceTallies, StudentTallies, Tallies, slice_tallies, unlike_arms
 from .unit_records import (
     ScoredRecords,
     UnitChoices,

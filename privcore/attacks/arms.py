@@ -18,9 +18,9 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.special import gammaincc, ndtr
 
-from privcore.attacks.checks import check_labels
 from privcore.attacks.odds import PROXY_BINS, OddsTally, proxy_bins
 from privcore.exceptions import InvalidInputError
+from privcore.mechanisms.parameter_checks import check_labels
 
 _COARSE = 4  # bins of the odds tally to one of these: a quarter of log-odds
 BINS = PROXY_BINS // _COARSE

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr
 
-from privcore.attacks.checks import check_labels, check_pair, check_probabilities
 from privcore.attacks.odds import OddsTally, Predictions, odds_tally
 from privcore.exceptions import InvalidInputError
+from privcore.mechanisms.parameter_checks import check_labels, check_pair, check_probabilities
 
 _SMALLEST = 1e-12
 

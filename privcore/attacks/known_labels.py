@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from privcore.attacks.checks import check_labels
 from privcore.exceptions import InvalidInputError
+from privcore.mechanisms.parameter_checks import check_labels
 
 PROXY_ADVANTAGE = 3.0
 """Standard errors by which a proxy may fit training labels better than the holdout's; by chance

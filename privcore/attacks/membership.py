@@ -1,12 +1,180 @@
-"""The membership game: trained on, or fresh from the same distribution?"""
+"""Membership: which records was a model trained on?
+
+*Pairs.* The secret is here a whole record: whether it was in the training data. Each training
+record is set beside a holdout record of the same label probability by the proxy, drawn at random;
+of the two the one whose label the target holds likelier is predicted to be the member. Where
+members and holdout were split at random, that is a coin's guess unless training made the
+difference.
+
+*The paper's game* asks: trained on, or fresh from the same distribution? Its scores compare the
+audited model with one reference model. Each is a fixed choice, and centred: positive says
+"member", negative "not a member". They are the attacks that "Observational Auditing of Label
+Privacy" (arXiv:2511.14084) is compared with, and feed `membership_inference`. The reference model
+was trained on other records of the same distribution: if it saw one of a pair, the score betrays
+the bit by itself.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit
 
+from privcore.attacks.game import Deal, Tally, outcome_cells, replay
 from privcore.attacks.hashing import record_streams
-from privcore.attacks.replays import Deal, outcome_cells, replay
-from privcore.attacks.tally import Tally
+from privcore.attacks.matching import SHARES
+from privcore.attacks.odds import OddsCells, OddsTally
+from privcore.attacks.tallies import Tallies
 from privcore.exceptions import InvalidInputError
+from privcore.mechanisms.parameter_checks import check_labels, check_pair
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedLossScore:
+    """The reference model's loss minus the target's, less a threshold.
+
+    Watson, Guo, Cormode and Sablayrolles 2022, "On the Importance of Difficulty Calibration in
+    Membership Inference Attacks" (arXiv:2111.08440), equation 3 with one reference model: a record
+    that is hard for every model is no member for being hard, nor one that is easy.
+
+    Args:
+        threshold: what the target's loss falls below the reference's for a record that is as
+            likely a member as not, in units of the loss. 0 is right where both models do equally
+            well on fresh records; otherwise take the median of the difference over a population
+            apart from the game's records.
+    """
+
+    threshold: float = 0.0
+    name: ClassVar[str] = "calibrated_loss"
+
+    def __post_init__(self) -> None:
+        if not np.isfinite(self.threshold):
+            raise InvalidInputError("threshold", self.threshold, "it is a finite difference")
+
+    def __call__(
+        self, target_losses: NDArray[np.float64], reference_losses: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return the scores; all three arrays have shape (records,)."""
+        target = _vector("target_losses", target_losses)
+        reference = _same("reference_losses", reference_losses, target, "target_losses")
+        for name, losses in (("target_losses", target), ("reference_losses", reference)):
+            if not np.all(np.isfinite(losses)):
+                worst = float(losses[~np.isfinite(losses)][0])
+                raise InvalidInputError(name, worst, "a loss is a finite number")
+        return reference - target - self.threshold
+
+
+@dataclass(frozen=True, slots=True)
+class RmiaScore:
+    """RMIA, offline, one model: how many population records a record's likelihood ratio outdoes.
+
+    Zarifzadeh, Liu and Shokri 2024, "Low-Cost High-Power Membership Inference Attacks"
+    (arXiv:2312.03262). With the probabilities that a model gives to a record's own label,
+
+        share(x) = P over z of [ p(x|target) / p(x) >= dominance * p(z|target) / p(z) ],
+        p(x) = ((1 + a) p(x|reference) + (1 - a)) / 2, and p(z) likewise,
+
+    where p(x) stands for the mean over models with and without x: the offline variant puts
+    a p(x|reference) + 1 - a for a model that was trained on x. A population record of ratio 0 is
+    outdone by every record. The score is log-odds of the smoothed share, (count + 1/2) /
+    (population + 1), less the log-odds of the threshold. That is the paper's order, and finite;
+    log-odds only keep the most confident records apart, which all have shares near 1.
+
+    Args:
+        dominance: the paper's factor gamma, above 0.
+        slope: the paper's a, in [0, 1]; 1 takes p(x) = p(x|reference). The paper tunes it between
+            two reference models, before any game.
+        threshold: share at which a record is as likely a member as not, the paper's beta. With
+            dominance 1 a fresh record's share is uniform, and 1/2 calls half of them members; a
+            larger dominance wants a smaller threshold, taken from another population.
+    """
+
+    dominance: float = 1.0
+    slope: float = 1.0
+    threshold: float = 0.5
+    name: ClassVar[str] = "rmia"
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.dominance < np.inf:
+            raise InvalidInputError("dominance", self.dominance, "it is a finite factor above 0")
+        if not 0.0 <= self.slope <= 1.0:
+            raise InvalidInputError("slope", self.slope, "it lies in [0, 1]")
+        if not 0.0 < self.threshold < 1.0:
+            raise InvalidInputError("threshold", self.threshold, "a share lies in (0, 1)")
+
+    def __call__(
+        self,
+        target: NDArray[np.float64],
+        reference: NDArray[np.float64],
+        *,
+        population_target: NDArray[np.float64],
+        population_reference: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """Return the scores, shape (records,).
+
+        Args:
+            target: shape (records,), p(x|target).
+            reference: shape (records,), p(x|reference).
+            population_target: shape (population,), p(z|target).
+            population_reference: shape (population,), p(z|reference).
+
+        Assumptions: the population has the records' distribution; neither model was trained on
+        it, and no record of the game is in it, not even one that is never shown. Both records of
+        a pair are held against the same population: two samples differ, and would tell them apart.
+
+        Raises:
+            InvalidInputError: probabilities that are NaN or outside [0, 1], shapes that differ, an
+                empty population, or a reference probability of 0 with slope 1, which has no ratio.
+        """
+        ratio = self._ratio("target", target, "reference", reference)
+        population = self._ratio(
+            "population_target", population_target, "population_reference", population_reference
+        )
+        if population.size == 0:
+            raise InvalidInputError("population_target", (0,), "the population has records")
+        outdone = np.searchsorted(np.sort(self.dominance * population), ratio, side="right")
+        share = (outdone + 0.5) / (population.size + 1.0)
+        scores: NDArray[np.float64] = logit(share) - logit(self.threshold)
+        return scores
+
+    def _ratio(
+        self,
+        target_name: str,
+        target: NDArray[np.float64],
+        reference_name: str,
+        reference: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """Likelihood of every record under the target, over its likelihood without knowing."""
+        target = _probabilities(target_name, _vector(target_name, target))
+        reference = _same(reference_name, reference, target, target_name)
+        reference = _probabilities(reference_name, reference)
+        mean = ((1.0 + self.slope) * reference + (1.0 - self.slope)) / 2.0
+        if np.any(mean == 0.0):
+            rule = "with slope 1 a record that the reference holds impossible has no ratio"
+            raise InvalidInputError(reference_name, 0.0, rule)
+        return target / mean
+
+
+def _vector(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    if values.ndim != 1:
+        raise InvalidInputError(name, values.shape, "it has one value per record")
+    return values.astype(np.float64)
+
+
+def _same(
+    name: str, values: NDArray[np.float64], other: NDArray[np.float64], other_name: str
+) -> NDArray[np.float64]:
+    if values.shape != other.shape:
+        raise InvalidInputError(name, values.shape, f"it has {other_name}'s shape, {other.shape}")
+    return values.astype(np.float64)
+
+
+def _probabilities(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    inside = (values >= 0.0) & (values <= 1.0)
+    if not np.all(inside):
+        raise InvalidInputError(name, float(values[~inside][0]), "a probability lies in [0, 1]")
+    return values
 
 
 def membership_inference(
@@ -83,3 +251,178 @@ def _scores(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
     if np.any(np.isnan(values)):
         raise InvalidInputError(name, float("nan"), "a score is a number")
     return np.ascontiguousarray(values, dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Paired:
+    """Pairs of a training record and a holdout record whose target log-odds differ.
+
+    Attributes:
+        records: shape (1,), pairs.
+        right: shape (1,), of these, in which the training record's are the larger.
+    """
+
+    records: NDArray[np.int64]
+    right: NDArray[np.int64]
+
+    def all_right(self) -> "Paired":
+        """Return the pairs had every prediction been right."""
+        return Paired(self.records, self.records)
+
+
+def own_label(
+    target: NDArray[np.float64], proxy: NDArray[np.float64], labels: NDArray[np.integer]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """Return both models' probabilities of each record's own label, as `odds_tally` takes them.
+
+    The tally of these has no wrong labels: it counts records by the proxy's and the target's
+    log-odds of their own label, which is what `pair` compares.
+
+    Args:
+        target: shape (records, classes), the audited model's probabilities.
+        proxy: the same of the model that never saw these records.
+        labels: shape (records,), class indices from 0.
+
+    Returns:
+        Target and proxy, shape (records, 2), and labels, shape (records,), all 1.
+    """
+    target, proxy = check_pair(target, proxy)
+    check_labels(labels, target.shape)
+    rows = np.arange(labels.size)
+    of_target, of_proxy = (
+        np.stack([1.0 - own, own], axis=1) for own in (target[rows, labels], proxy[rows, labels])
+    )
+    return of_target, of_proxy, np.ones(labels.size, dtype=np.int64)
+
+
+def pair(
+    training: OddsTally, control: OddsTally, *, random: np.random.Generator
+) -> tuple[Paired, ...]:
+    """Pair training records with holdout records; one set of pairs for each of `SHARES`.
+
+    Args:
+        training: of `own_label`'s probabilities of the training records.
+        control: of the holdout records.
+        random: the audit's stream: which records are paired, and with which.
+
+    How: within each bin of the proxy's log-odds, as many records as the smaller arm has are drawn
+    from either arm and paired at random. Pairs in the same bin of the target's log-odds tell
+    nothing and are left out. The sets hold the pairs whose log-odds differ most. Which of a pair
+    is the member is looked at last: it decides neither bins nor pairs nor sets.
+
+    *Why it tests.* Let the arms be a random split of records, and a pair's bit which of its two
+    records was trained on. Given the pairs, the bits are fair and independent. A mechanism that is
+    epsilon-DP for *replacing a record* multiplies the odds of a bit, given its output and all other
+    bits, by at most e^epsilon: the two training sets differ in one record. So each prediction is
+    right with probability at most e^epsilon / (1 + e^epsilon) whatever the other bits are. This is
+    the label game with two classes of prior 1/2, known exactly: `Stakes` has its proof with delta.
+
+    *Assumes* that training and holdout records were split at random, apart from what the proxy
+    knows; nothing of the proxy and nothing of the target. *Does not say* how much a stronger attack
+    would have told, and nothing of a holdout of another source or time.
+    """
+    lead, made = _leads(training, control, random)
+    told = lead != 0.0
+    lead, made = lead[told], made[told]
+    if not lead.size:
+        return tuple(Paired(np.zeros(0, np.int64), np.zeros(0, np.int64)) for _ in SHARES)
+    sureness, total = np.abs(lead), int(made.sum())
+    order = np.argsort(-sureness, kind="stable")
+    reached = np.cumsum(made[order])
+    sets = []
+    for share in SHARES:
+        least = sureness[order[np.searchsorted(reached, share * total)]] if share < 1.0 else 0.0
+        chosen = sureness >= least
+        right = int(made[chosen & (lead > 0.0)].sum())
+        sets.append(Paired(np.array([made[chosen].sum()]), np.array([right])))
+    return tuple(sets)
+
+
+def membership_tallies(
+    training: OddsTally,
+    control: OddsTally,
+    *,
+    repetitions: int,
+    key: int,
+    random: np.random.Generator,
+) -> Tallies:
+    """Return the membership game on pairs, and on pairs of holdout records, beside the odds.
+
+    "Observational Auditing of Privacy" (Kalemaj et al. 2025, arXiv:2511.14084), Algorithm 1, with
+    holdout records as fresh draws (`membership_inference`); both records of a pair are shown. In
+    the control game the holdout's two halves, cut at random, stand for members and others: there
+    is nothing to tell.
+
+    Args:
+        training: as `pair`.
+        control: as `pair`.
+        repetitions: how often the games are replayed with fresh bits.
+        key: the random stream of the bits, from `stream_key`.
+        random: the stream of the pairs.
+    """
+    halves = _halves(control, random)
+    games = []
+    for one, other in ((training, control), halves):
+        lead, made = _leads(one, other, random)
+        scores = np.repeat(lead, made)
+        games.append(membership_inference(scores, -scores, repetitions=repetitions, key=key))
+    return Tallies(games[0], games[1], (training,), (control,), 2)
+
+
+def _halves(tally: OddsTally, random: np.random.Generator) -> tuple[OddsTally, OddsTally]:
+    counts = tally.counts.ravel()
+    here = np.flatnonzero(counts)
+    if not here.size:
+        return tally, tally
+    half = np.zeros_like(counts)
+    half[here] = random.multivariate_hypergeometric(counts[here], tally.records // 2)
+    first = OddsTally(tally.records // 2, half.reshape(tally.counts.shape))
+    return first, OddsTally(tally.records - first.records, tally.counts - first.counts)
+
+
+def _leads(
+    training: OddsTally, control: OddsTally, random: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return by how much members lead in log-odds, ties too, and how many pairs do so."""
+    found = [
+        _pairs(members, others, random)
+        for members, others in _bins(training.cells(), control.cells())
+    ]
+    if not found:
+        return np.zeros(0), np.zeros(0, dtype=np.int64)
+    leads, counts = zip(*found, strict=True)
+    return np.concatenate(leads), np.concatenate(counts)
+
+
+def _bins(training: OddsCells, control: OddsCells) -> list[tuple[OddsCells, OddsCells]]:
+    """Return both arms' cells of each bin of the proxy's log-odds that either has."""
+    both = np.intersect1d(training.proxy, control.proxy)
+    return [(_at(training, proxy), _at(control, proxy)) for proxy in both]
+
+
+def _at(cells: OddsCells, proxy: float) -> OddsCells:
+    here = cells.proxy == proxy
+    return OddsCells(
+        cells.proxy[here],
+        cells.target[here],
+        cells.zeros[here],
+        cells.ones[here],
+        cells.unread[here],
+    )
+
+
+def _pairs(
+    members: OddsCells, others: OddsCells, random: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return by how much members of one bin lead, and how many pairs there are of each lead."""
+    made = members.made, others.made
+    held = min(int(one.sum()) for one in made)
+    drawn, left = (random.multivariate_hypergeometric(one, held) for one in made)
+    leads: list[NDArray[np.float64]] = []
+    counts: list[NDArray[np.int64]] = []
+    for target, wanted in zip(members.target, drawn.tolist(), strict=True):
+        beside = random.multivariate_hypergeometric(left, wanted)
+        left = left - beside
+        leads.append(target - others.target)
+        counts.append(beside)
+    return np.concatenate(leads), np.concatenate(counts)

@@ -15,8 +15,8 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from privcore.attacks.checks import check_labels, check_pair
 from privcore.exceptions import InvalidInputError
+from privcore.mechanisms.parameter_checks import check_labels, check_pair
 
 FLOOR = 1e-6
 """Probabilities are held between this and one minus this before their log-odds are taken."""

@@ -2,16 +2,38 @@
 
 "Reconstruction Attacks on Aggressive Relaxations of Differential Privacy", section 3.5. Each takes
 a batch of targets, described by what the attacker already knows of them.
+
+*Which records exist* (section 4): bootstrap differential privacy answers "does a record satisfy
+phi?" without noise exactly where none does, or all do (Lemma 4.5). So every question is answered
+truly, and the distinct records can be found, though not how often each occurs.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privcore.attacks.candidate_cells import CandidateCells, EveryCell
-from privcore.attacks.noise_detection import NOISY, QUIET, ZERO
-from privcore.attacks.query_adversary import Adversary
-from privcore.attacks.query_reconstruction import Bisection, find_bounds
-from privcore.mechanisms.threshold_queries import Groups
+from privcore.attacks.query_adversary import (
+    NOISY,
+    QUIET,
+    ZERO,
+    Adversary,
+    CandidateCells,
+    EveryCell,
+    SeenCells,
+)
+from privcore.attacks.query_reconstruction import (
+    Bisection,
+    Progress,
+    TableReconstruction,
+    extended_groups,
+    find_bounds,
+)
+from privcore.exceptions import (
+    INTERFACE_ERRORS,
+    ContradictoryAnswersError,
+    InvalidInputError,
+    NoBoundsError,
+)
+from privcore.mechanisms.threshold_queries import Column, Groups, Predicates
 
 
 def confirm_unique(adversary: Adversary, targets: Groups) -> NDArray[np.bool_]:
@@ -84,3 +106,109 @@ def infer_attribute(
 def _noiseless_zero(signs: NDArray[np.int8]) -> NDArray[np.bool_]:
     """Tell which answers carry no noise and are, or may be, 0."""
     return np.asarray((signs == ZERO) | (signs == QUIET))
+
+
+def any_record(adversary: Adversary, predicates: Predicates) -> NDArray[np.bool_]:
+    """Tell whether any record satisfies each predicate, one decision each; Lemma 4.5.
+
+    Raises:
+        InvalidInputError: a rule for noise that tells no sides: whether an answer of "none" is
+            noisy is the same as for an answer of "all".
+    """
+    if not adversary.rule.tells_side:
+        rule = "existence is read from a noiseless 0, which it does not tell from a 1"
+        raise InvalidInputError("rule", adversary.rule, rule)
+    thresholds = np.zeros(predicates.size, dtype=np.int64)
+    return np.asarray(adversary.signs(predicates, thresholds) != ZERO)
+
+
+def probe_records(adversary: Adversary) -> TableReconstruction:
+    """Find the distinct records of a table, column by column, the smallest domain first.
+
+    Every count is 1, and the adversary's k is 0. Ranges are halved as in `Bisection`; where the
+    left half is empty, the right one is not, and needs no question. Where the interface refuses,
+    fails or answers garbage, what was learned by then is returned with the reason.
+    """
+    groups = Groups.everyone()
+    progress: list[Progress] = []
+    try:
+        columns = adversary.interface.columns
+        domains = [_bounded(adversary, index) for index in range(len(columns))]
+        alone = [
+            probe_column(adversary, index, Groups.everyone(), EveryCell.of(domain))[1]
+            for index, domain in enumerate(domains)
+        ]
+        for column in sorted(range(len(columns)), key=lambda index: alone[index].size):
+            seen = SeenCells(alone[column], np.ones_like(alone[column]))
+            group, cells = probe_column(adversary, column, groups, seen)
+            groups = extended_groups(groups, column, group, cells)
+            progress.append(
+                Progress(column, adversary.queries, adversary.claimed_budget, groups.size)
+            )
+    except INTERFACE_ERRORS as error:
+        return _found(groups, progress, str(error))
+    return _found(groups, progress, None)
+
+
+def _bounded(adversary: Adversary, column: int) -> Column:
+    """Return the column with bounds, by doubling until no record lies outside."""
+    known = adversary.interface.columns[column]
+    if known.cells is not None:
+        return known
+    width = 1
+    outside = np.ones(2, dtype=np.bool_)
+    zeros = np.zeros(2, dtype=np.int64)
+    while np.any(outside):
+        width *= 2
+        if width > EveryCell.WIDEST:
+            raise NoBoundsError(known.name)
+        sides = Predicates(
+            Groups.everyone(),
+            zeros,
+            column,
+            np.array([-EveryCell.WIDEST, width]),
+            np.array([-width, EveryCell.WIDEST]),
+        )
+        outside = any_record(adversary, sides)
+    return Column(known.name, -width, width - 1, known.precision)
+
+
+def probe_column(
+    adversary: Adversary, column: int, groups: Groups, candidates: CandidateCells
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the pairs of group and cell of `column` that exist, in ascending order.
+
+    Raises:
+        ContradictoryAnswersError: more ranges hold a record than there are records.
+    """
+    group = np.arange(groups.size)
+    low, high = np.zeros_like(group), np.full_like(group, candidates.size)
+    leaves = []
+    found_alone = 0
+    while group.size:
+        if found_alone + group.size > adversary.records:
+            raise ContradictoryAnswersError(found_alone + group.size, adversary.records)
+        single = high - low == 1
+        found_alone += int(single.sum())
+        leaves.append(np.stack([group[single], candidates.cells(low[single])]))
+        group, low, high = (part[~single] for part in (group, low, high))
+        middle = candidates.middles(low, high)
+        left = Predicates(groups, group, column, candidates.cells(low), candidates.cells(middle))
+        right = Predicates(groups, group, column, candidates.cells(middle), candidates.cells(high))
+        in_left = any_record(adversary, left)
+        in_right = ~in_left
+        asked = np.flatnonzero(in_left)
+        in_right[asked] = any_record(adversary, right.take(asked))
+        group = np.concatenate([group[in_left], group[in_right]])
+        low, high = (
+            np.concatenate([low[in_left], middle[in_right]]),
+            np.concatenate([middle[in_left], high[in_right]]),
+        )
+    found = np.concatenate(leaves, axis=1)
+    found = found[:, np.lexsort((found[1], found[0]))]
+    return found[0], found[1]
+
+
+def _found(groups: Groups, progress: list[Progress], stopped: str | None) -> TableReconstruction:
+    ones = np.ones(groups.size, dtype=np.int64)
+    return TableReconstruction(groups, ones, {}, tuple(progress), stopped)

@@ -25,14 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcore.attacks.arms import LabelCounts, label_counts
-from privcore.attacks.checks import check_labels, check_pair
-from privcore.attacks.game import label_inference
+from privcore.attacks.game import Score, Tally, label_inference
 from privcore.attacks.hashing import record_streams, stream_key
 from privcore.attacks.odds import FLOOR, OddsTally, odds_tally, unread_odds
-from privcore.attacks.scores import Score
 from privcore.attacks.tallies import StudentTallies, Tallies
-from privcore.attacks.tally import Tally
 from privcore.exceptions import InvalidInputError
+from privcore.mechanisms.parameter_checks import check_labels, check_pair
 
 
 @dataclass(frozen=True, slots=True, eq=False)

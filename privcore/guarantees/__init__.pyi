@@ -1,4 +1,4 @@
-from .accounting import (
+from .accounts import (
     Composition,
     DpSgd,
     GaussianMechanism,

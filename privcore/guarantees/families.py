@@ -1,22 +1,174 @@
-"""Guarantees and families of guarantees, as immutable values.
+"""Guarantees and families of guarantees, as immutable values, and their trade-off functions.
 
 A guarantee whose parameter is left open is a family: `Gaussian()` is every Gaussian trade-off
 function, `Gaussian(mu=0.5)` is one of them. All of them speak of *replacing* one record's label
 unless a caller says otherwise; label replacement at epsilon implies the simulation-based
 add/remove guarantee that the audit tests, at the same epsilon, and not conversely.
+
+*Trade-off functions* are numba kernels: the inverse F of x -> 1 - f(x), for every family. `f(x)` is
+the least type-II error of a test with type-I error `x` that tells two neighbouring outputs apart
+(Dong, Roth and Su 2022, arXiv:1905.02383). Every F here is convex with F(0) = 0 and F(x) <= x, and
+falls as the privacy parameter grows; the searches in `privcore.lower_bounds` rest on these three
+facts, and a property test holds each F to them. numba cannot call scipy.special, and a search over
+trade-off functions calls the normal distribution millions of times: its two functions are written
+here for scalars, and tested against scipy to a few units in the last place.
 """
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from privcore.exceptions import InvalidInputError
-from privcore.guarantees.normal import normal_cdf, normal_quantile
-from privcore.guarantees.tradeoffs import APPROX_DP, GAUSSIAN, LAPLACE, NO_KNOTS, TABLE, Kernel
+
+# Wichura (1988), Algorithm AS 241, Applied Statistics 37(3): the published coefficients of the
+# rational approximation of the normal quantile, highest power first, for three ranges.
+_CENTRE = (
+    (
+        2509.0809287301227,
+        33430.57558358813,
+        67265.7709270087,
+        45921.95393154987,
+        13731.69376550946,
+        1971.5909503065513,
+        133.14166789178438,
+        3.3871328727963665,
+    ),
+    (
+        5226.495278852854,
+        28729.085735721943,
+        39307.89580009271,
+        21213.794301586597,
+        5394.196021424751,
+        687.1870074920579,
+        42.31333070160091,
+        1.0,
+    ),
+)
+_TAIL = (
+    (
+        0.0007745450142783414,
+        0.022723844989269184,
+        0.2417807251774506,
+        1.2704582524523684,
+        3.6478483247632045,
+        5.769497221460691,
+        4.630337846156546,
+        1.4234371107496835,
+    ),
+    (
+        1.0507500716444169e-09,
+        0.0005475938084995345,
+        0.015198666563616457,
+        0.14810397642748008,
+        0.6897673349851,
+        1.6763848301838038,
+        2.053191626637759,
+        1.0,
+    ),
+)
+_FAR_TAIL = (
+    (
+        2.0103343992922881e-07,
+        2.7115555687434876e-05,
+        0.0012426609473880784,
+        0.026532189526576124,
+        0.29656057182850487,
+        1.7848265399172913,
+        5.463784911164114,
+        6.657904643501103,
+    ),
+    (
+        2.0442631033899397e-15,
+        1.421511758316446e-07,
+        1.8463183175100548e-05,
+        0.0007868691311456133,
+        0.014875361290850615,
+        0.1369298809227358,
+        0.599832206555888,
+        1.0,
+    ),
+)
+_SQRT_HALF = math.sqrt(0.5)
+
+
+@njit(cache=True, inline="always")
+def _ratio(coefficients: tuple[tuple[float, ...], tuple[float, ...]], x: float) -> float:
+    top, bottom = 0.0, 0.0
+    for i in range(8):
+        top = top * x + coefficients[0][i]
+        bottom = bottom * x + coefficients[1][i]
+    return top / bottom
+
+
+@njit(cache=True)
+def normal_cdf(x: float) -> float:
+    """Probability that a standard normal variable is at most `x`."""
+    return 0.5 * math.erfc(-x * _SQRT_HALF)
+
+
+@njit(cache=True)
+def normal_quantile(probability: float) -> float:
+    """Inverse of `normal_cdf`; minus and plus infinity at 0 and 1 (and beyond)."""
+    if probability <= 0.0:
+        return -math.inf
+    if probability >= 1.0:
+        return math.inf
+    centred = probability - 0.5
+    if abs(centred) <= 0.425:
+        return centred * _ratio(_CENTRE, 0.180625 - centred * centred)
+    depth = math.sqrt(-math.log(min(probability, 1.0 - probability)))
+    size = _ratio(_TAIL, depth - 1.6) if depth <= 5.0 else _ratio(_FAR_TAIL, depth - 5.0)
+    return math.copysign(size, centred)
+
+
+GAUSSIAN, APPROX_DP, LAPLACE, TABLE = range(4)
+
+
+class Kernel(NamedTuple):
+    """One trade-off function as plain numbers, so that one compiled kernel serves all families.
+
+    `parameter` is mu or epsilon, whichever the kind has; `delta` counts for APPROX_DP alone, the
+    knots for TABLE alone.
+    """
+
+    kind: int
+    parameter: float
+    delta: float
+    knots_x: NDArray[np.float64]
+    knots_y: NDArray[np.float64]
+
+
+NO_KNOTS = np.zeros(2)
+
+
+@njit(cache=True)
+def inverse(
+    kind: int,
+    parameter: float,
+    delta: float,
+    knots_x: NDArray[np.float64],
+    knots_y: NDArray[np.float64],
+    x: float,
+) -> float:
+    """F(x) for x in [0, 1]: the type-I error at which power `x` is reached at best."""
+    if kind == GAUSSIAN:
+        return normal_cdf(normal_quantile(x) - parameter)
+    if kind == APPROX_DP:
+        low = (x - delta) * math.exp(-parameter)
+        high = 1.0 - delta - (1.0 - x) * math.exp(parameter)
+        return max(0.0, low, high)
+    if kind == LAPLACE:
+        shrink = math.exp(-parameter)
+        if x < 0.5:
+            return shrink * x
+        if x <= 1.0 - 0.5 * shrink:
+            return shrink / (4.0 * (1.0 - x))
+        return 1.0 - (1.0 - x) / shrink
+    return np.interp(x, knots_x, knots_y)
 
 
 def check_delta(delta: float) -> None:
@@ -69,7 +221,7 @@ class Gaussian:
         return float(_gaussian_epsilon(mu, delta))
 
     def kernel(self) -> Kernel:
-        """Return the trade-off function as numbers for `privcore.guarantees.tradeoffs`."""
+        """Return the trade-off function as numbers for `privcore.guarantees.families`."""
         return Kernel(GAUSSIAN, _chosen("mu", self.mu), 0.0, NO_KNOTS, NO_KNOTS)
 
 
@@ -102,7 +254,7 @@ class ApproxDP:
         return _relaxed(_chosen("epsilon", self.epsilon), self.delta, delta)
 
     def kernel(self) -> Kernel:
-        """Return the trade-off function as numbers for `privcore.guarantees.tradeoffs`."""
+        """Return the trade-off function as numbers for `privcore.guarantees.families`."""
         epsilon = _chosen("epsilon", self.epsilon)
         return Kernel(APPROX_DP, epsilon, self.delta, NO_KNOTS, NO_KNOTS)
 
@@ -134,7 +286,7 @@ class PureDP:
         return _relaxed(_chosen("epsilon", self.epsilon), 0.0, delta)
 
     def kernel(self) -> Kernel:
-        """Return the trade-off function as numbers for `privcore.guarantees.tradeoffs`."""
+        """Return the trade-off function as numbers for `privcore.guarantees.families`."""
         return Kernel(APPROX_DP, _chosen("epsilon", self.epsilon), 0.0, NO_KNOTS, NO_KNOTS)
 
 
@@ -170,7 +322,7 @@ class Laplace:
         return max(0.0, _chosen("epsilon", self.epsilon) + 2.0 * math.log1p(-delta))
 
     def kernel(self) -> Kernel:
-        """Return the trade-off function as numbers for `privcore.guarantees.tradeoffs`."""
+        """Return the trade-off function as numbers for `privcore.guarantees.families`."""
         return Kernel(LAPLACE, _chosen("epsilon", self.epsilon), 0.0, NO_KNOTS, NO_KNOTS)
 
 
@@ -204,7 +356,7 @@ class TradeOffTable:
         object.__setattr__(self, "type_two", two)
 
     def kernel(self) -> Kernel:
-        """Return the trade-off function as numbers for `privcore.guarantees.tradeoffs`."""
+        """Return the trade-off function as numbers for `privcore.guarantees.families`."""
         power = 1.0 - self.type_two
         # Where f is flat at 0, 1 - f is 1 for many type-I errors: the least of them is F(1).
         keep = np.append(True, np.diff(power) > 0.0)

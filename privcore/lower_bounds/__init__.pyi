@@ -1,16 +1,15 @@
-from .answer import AuditAnswer
-from .betting import bets_epsilon_lower
-from .binomial import (
+from .betting import Stakes, bets_epsilon_lower, stakes_for
+from .claims import Choice, Claim, Fixed, Grid
+from .evidence import MISLED, Evidence, misled_pvalue, read_evidence, segment_night
+from .fdp import (
+    Steinke,
+    best_epsilon,
+    claim_pvalue,
+    epsilon_lower,
     epsilon_lower_at_prior,
     epsilon_lower_from_rates,
     success_rate_lower,
 )
-from .choices import Choice, Fixed, Grid
-from .claims import Claim
-from .declarations import ClaimedNight, declarations_refuted
-from .evidence import MISLED, Evidence, misled_pvalue, read_evidence, segment_night
-from .false_discovery import false_discovery_qvalues
-from .fdp import best_epsilon, claim_pvalue, epsilon_lower
 from .game_evidence import (
     GameEvidence,
     choice_epsilon_lower,
@@ -21,14 +20,11 @@ from .matched import (
     matched_epsilon_lower,
     matched_log_wealth,
 )
-from .minimum import MINIMUM_CONTROL_RECORDS, MINIMUM_RECORDS, conclusive, leak_to_be_seen
-from .notebook import audit_models, audit_probabilities
+from .notebook import AuditAnswer, audit_models, audit_probabilities
 from .notebook_input import Arm
 from .power import OFFSETS, ImaginedNight, Power, nights_until_conclusive, sees_from_together
-from .secret import Secret
-from .segment_bounds import SegmentBound, name_segments
-from .stakes import Stakes, stakes_for
-from .steinke import Steinke
+from .question import MINIMUM_CONTROL_RECORDS, MINIMUM_RECORDS, Secret, conclusive, leak_to_be_seen
+from .segment_bounds import SegmentBound, false_discovery_qvalues, name_segments
 from .verdicts import (
     Doubt,
     Judged,
@@ -43,7 +39,9 @@ from .windows import (
     STANDING_NIGHTS,
     WINDOW_EPSILONS,
     WINDOW_NIGHTS,
+    ClaimedNight,
     Night,
+    declarations_refuted,
     standing_epsilons,
     standing_length,
     window_epsilon_lower,

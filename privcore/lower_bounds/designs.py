@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from privcore.attacks import OddsTally, Predictions, coin_predictions
 from privcore.attacks.matching import SHARES
-from privcore.lower_bounds.betting import bets_epsilon_lower, log_wealth
+from privcore.lower_bounds.betting import Stakes, bets_epsilon_lower, log_wealth, stakes_for
 from privcore.lower_bounds.claims import Claim
 from privcore.lower_bounds.matched import (
     NIGHT_STRATEGIES,
@@ -23,7 +23,6 @@ from privcore.lower_bounds.matched import (
     matched_log_wealth,
     night_log_wealth,
 )
-from privcore.lower_bounds.stakes import Stakes, stakes_for
 
 MATCHED = "matched"
 """The headline's method: training records matched with holdout records, under assumption E."""

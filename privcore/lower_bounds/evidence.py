@@ -12,20 +12,18 @@ from numpy.typing import NDArray
 from privcore.attacks import Matched, OddsTally, Tallies, holdout_sides, match, pair
 from privcore.attacks.arms import MODELS_KNOWN, REMEDY_OF_HELD_BACK
 from privcore.guarantees import ApproxDP, PureDP
-from privcore.lower_bounds.betting import bets_epsilon_lower
-from privcore.lower_bounds.choices import Grid
-from privcore.lower_bounds.claims import Claim
-from privcore.lower_bounds.declarations import ClaimedNight
+from privcore.lower_bounds.betting import Stakes, bets_epsilon_lower, stakes_for
+from privcore.lower_bounds.claims import Claim, Grid
 from privcore.lower_bounds.designs import DecoyRecords, Design, MatchedRecords, PairedRecords
 from privcore.lower_bounds.game_evidence import GameEvidence, game_evidence
 from privcore.lower_bounds.imagined import imagine
 from privcore.lower_bounds.matched import log_mean, tables_log_wealth
 from privcore.lower_bounds.power import Power, power_of
-from privcore.lower_bounds.secret import Secret
-from privcore.lower_bounds.stakes import Stakes, stakes_for
+from privcore.lower_bounds.question import Secret
 from privcore.lower_bounds.windows import (
     WINDOW_EPSILONS,
     WINDOW_NIGHTS,
+    ClaimedNight,
     Night,
 )
 

@@ -10,8 +10,7 @@ from scipy.special import expit
 
 from privcore.attacks import Tally
 from privcore.guarantees import ApproxDP, Family, Gaussian, PureDP
-from privcore.lower_bounds.choices import Choice, guess_counts
-from privcore.lower_bounds.claims import Claim
+from privcore.lower_bounds.claims import Choice, Claim, guess_counts
 from privcore.lower_bounds.fdp import (
     best_epsilon,
     check_significance,

@@ -20,7 +20,7 @@ from privcore.attacks.arms import LabelCounts
 from privcore.attacks.matching import SHARES, fit_near, recalibrate, spread, stratum_edges
 from privcore.attacks.odds import FLOOR, LARGEST, PROXY_BINS, OddsCells
 from privcore.attacks.unit_records import information_gain
-from privcore.lower_bounds.betting import log_wealth
+from privcore.lower_bounds.betting import Stakes, log_wealth, stakes_for
 from privcore.lower_bounds.claims import Claim
 from privcore.lower_bounds.designs import DecoyRecords, Design, MatchedRecords, PairedRecords
 from privcore.lower_bounds.imagined_tables import DRAWS, ImaginedCells, imagined_log_wealth
@@ -32,7 +32,6 @@ from privcore.lower_bounds.matched import (
     SHARE_WEIGHTS,
     log_mean,
 )
-from privcore.lower_bounds.stakes import Stakes, stakes_for
 
 _FEWEST, _MOST = 8, 64
 _WORTH = 6_000.0

@@ -18,7 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from privcore.attacks.matching import SHARES
-from privcore.guarantees.normal import normal_quantile
+from privcore.guarantees.families import normal_quantile
 
 LEVELS = len(SHARES)
 DRAWS = 6

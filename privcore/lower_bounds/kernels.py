@@ -24,10 +24,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from privcore.guarantees.normal import normal_cdf, normal_quantile
-from privcore.guarantees.tradeoffs import APPROX_DP, GAUSSIAN, inverse
+from privcore.guarantees.families import APPROX_DP, GAUSSIAN, inverse, normal_cdf, normal_quantile
 
-# (kind, parameter, delta, knots_x, knots_y): a `privcore.guarantees.tradeoffs.Kernel`.
+# (kind, parameter, delta, knots_x, knots_y): a `privcore.guarantees.families.Kernel`.
 Numbers = tuple[int, float, float, NDArray[np.float64], NDArray[np.float64]]
 
 _WIDEST = 700.0  # e^700 is the largest power of e that a double holds

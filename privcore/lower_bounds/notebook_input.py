@@ -1,4 +1,8 @@
-"""Arms as people have them in a notebook: lists, frames, one column of probabilities, booleans."""
+"""Arms as people have them in a notebook: lists, frames, one column of probabilities, booleans.
+
+Of them follow remarks on the arms' rows (held out together, logged twice, or trained on), and a
+second reference: a student of their context.
+"""
 
 import math
 from collections.abc import Mapping
@@ -7,7 +11,29 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privcore.attacks.checks import check_labels, check_pair
+from privcore.attacks import (
+    NEAR_DIGITS,
+    NEARLY,
+    Context,
+    Student,
+    StudentTallies,
+    ValueSketch,
+    distinct_sentence,
+    fit_student,
+    folds_of,
+    grouped_odds,
+    hashed_numbers,
+    holdout_suspicion,
+    label_counts,
+    leading_digits,
+    learned,
+    odds_cells,
+    probabilities_of,
+    row_sums,
+    separation,
+    stream_key,
+)
+from privcore.attacks.hashing import record_streams
 from privcore.attacks.known_labels import (
     better_order,
     exchanged_words,
@@ -15,7 +41,9 @@ from privcore.attacks.known_labels import (
     proxy_sentence,
 )
 from privcore.attacks.odds import MOST_GROUPS
+from privcore.attacks.student import MOST_CLASSES
 from privcore.exceptions import InvalidInputError
+from privcore.mechanisms.parameter_checks import check_labels, check_pair
 
 _SMALLEST = 1e-6  # a probability below this says no more than this
 _LOOKED_AT = 1 << 16
@@ -267,3 +295,210 @@ def _labels(name: str, values: Any) -> NDArray[np.int64]:
         worst = np.asarray(array.ravel()[int(np.argmin(whole))]).item() if array.size else None
         raise InvalidInputError(name, worst, rule)
     return numbers.astype(np.int64)
+
+
+_ROWS = 1 << 16
+"""The first rows of an arm that are looked at."""
+_COLUMNS = 24
+"""The first columns of the context whose values are looked at."""
+_TO_COMPARE, _SAME = 100, 1e-6
+"""Records that two models agree on by no accident, and by how much they may differ."""
+
+
+def held_together_sentence(training: CheckedArm, control: CheckedArm) -> str:
+    """Say that all rows of one value of the context are in one arm, and alike; "" where none are.
+
+    The target then knows training records by other records of their value, and control records by
+    none: an honest model would be accused. So are records with nearly the same numbers in all
+    columns. *Does not see* persons whom neither tells.
+    """
+    if training.context is None or control.context is None:
+        return ""
+    sums = _sums(training, control)
+    both = _of_both(training.context, control.context)
+    for place in range(min(both.shape[1], _COLUMNS)):
+        if ValueSketch.of(hashed_numbers(both[:, place], ""), sums).divided_alike():
+            return (
+                f"All records of one value of column {place} of the context are in one arm, and "
+                "their labels agree more than the proxy expects. The target knows training records "
+                "by other records of their value, and control records by none, so a comparison of "
+                "single records would accuse it falsely. Hold out single records at random."
+            )
+    if any(separation(column, sums[:, 0] > 0) >= NEARLY for column in both.T):
+        return ""  # a column that tells the arms leaves no value of all columns in both
+    for digits in NEAR_DIGITS:
+        near = leading_digits(both, digits).view(np.float64)
+        if found := ValueSketch.of(_hashed(near), sums).near_held_together():
+            return (
+                f"Records with nearly the same context are in one arm: {found[0]:,} groups of them "
+                f"have records of both, and a control drawn record by record would give "
+                f"{found[1]:,.0f}. The target may know training records by others of whoever they "
+                "are of, and control records by none, so a comparison of single records could "
+                "accuse it falsely. Hold out single records at random."
+            )
+    return ""
+
+
+def made_distinct_sentence(training: CheckedArm, control: CheckedArm) -> str:
+    """Say that records of one arm were made distinct; "" where it does not look so."""
+    if training.context is None or control.context is None:
+        return ""
+    sums = _sums(training, control)
+    sketch = ValueSketch.of(_hashed(_of_both(training.context, control.context)), sums)
+    classes = training.target.shape[1]
+    expected = sketch.made_distinct(classes)
+    return "" if expected is None else distinct_sentence(classes, expected)
+
+
+def twice_sentence(training: CheckedArm, control: CheckedArm) -> str:
+    """Say that records may be there twice; "" where it does not look so."""
+    arms = (training, control)
+    # The target's answers would tell labels: of forests, rows with equal ones have equal labels.
+    seen = [
+        arm.proxy if arm.context is None else np.hstack([arm.proxy, arm.context]) for arm in arms
+    ]
+    share = ValueSketch.of(_hashed(_of_both(*seen)), _sums(*arms)).repeated()
+    if not share:
+        return ""
+    alike = "predictions" if training.context is None else "features"
+    return (
+        f"Records may be logged twice: {share:.0%} of them have the {alike} and the label of "
+        "another record. If each copy gets noise of its own, the label of one event may lose twice "
+        "what is declared for a record, although the mechanism works as declared. Keep one record "
+        "of each event."
+    )
+
+
+def one_model_sentence(training: CheckedArm, control: CheckedArm) -> str:
+    """Say that target and proxy are one model; "" where they differ, or records are few.
+
+    What the target knows the proxy then knows, too, and nothing is told apart.
+    """
+    target, proxy = (
+        _of_both(getattr(training, name), getattr(control, name)) for name in ("target", "proxy")
+    )
+    if len(target) < _TO_COMPARE or float(np.abs(target - proxy).max()) > _SAME:
+        return ""
+    return (
+        "The proxy's probabilities are the target's, record for record: give those of a model that "
+        "was trained before these labels, like the ones that were served that day."
+    )
+
+
+def _sums(training: CheckedArm, control: CheckedArm) -> NDArray[np.int64]:
+    labels, proxy = (
+        _of_both(getattr(training, name), getattr(control, name)) for name in ("labels", "proxy")
+    )
+    seen = min(len(training.labels), _ROWS)
+    return row_sums(labels, np.arange(len(labels)) < seen, proxy)
+
+
+def _hashed(rows: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """Return a hash of each row of numbers, shape (rows,)."""
+    columns = [hashed_numbers(column, str(place)) for place, column in enumerate(rows.T)]
+    found: NDArray[np.uint64] = np.sum(columns, axis=0, dtype=np.uint64)
+    return found
+
+
+def _of_both(training: NDArray[Any], control: NDArray[Any]) -> NDArray[Any]:
+    return np.concatenate([training[:_ROWS], control[:_ROWS]])
+
+
+Groups = tuple[NDArray[np.int64], NDArray[np.int64], int]
+"""The group of each training and of each control record, and how many there are."""
+
+
+class SecondReference(NamedTuple):
+    """Tallies of both arms against a second reference; None without one.
+
+    Attributes:
+        training: of the training records.
+        control: of the control records.
+        suspicion: how surely the target knows control labels beyond its student, in standard
+            errors (`holdout_suspicion`); None without a student.
+    """
+
+    training: StudentTallies | None = None
+    control: StudentTallies | None = None
+    suspicion: float | None = None
+
+
+def second_reference(
+    training: CheckedArm, control: CheckedArm, seed: int, groups: Groups
+) -> SecondReference:
+    """Return both arms against a student of the context; without one, nothing.
+
+    `groups` are those within which records are matched (`value_groups`).
+
+    Raises:
+        InvalidInputError: contexts of other shapes or one without the other, or one that has the
+            label as a column.
+    """
+    if training.context is None and control.context is None:
+        return SecondReference()
+    looked_at = []
+    for name, arm in (("training", training), ("control", control)):
+        found, records = arm.context, len(arm.labels)
+        if found is None or found.ndim != 2 or len(found) != records:
+            shape = None if found is None else found.shape
+            rule = f"it has a row for each of the {records} records, and both arms have one"
+            raise InvalidInputError(f"shape of {name}.context", shape, rule)
+        codes = np.zeros((records, 0), dtype=np.int64)
+        looked_at.append(Context(np.asarray(found, dtype=np.float64), codes))
+    columns, others = (seen.numbers.shape[1] for seen in looked_at)
+    if columns != others:
+        rule = f"it has the training records' columns, {columns}"
+        raise InvalidInputError("columns of control.context", others, rule)
+    _check_no_label_among(
+        np.concatenate([seen.numbers for seen in looked_at]),
+        np.concatenate([training.labels, control.labels]),
+    )
+    if training.target.shape[1] > MOST_CLASSES:
+        return SecondReference()
+    folds = [
+        folds_of(record_streams(len(arm.labels), key=stream_key(seed, name, "fold"), indices=None))
+        for arm, name in ((training, "training"), (control, "control"))
+    ]
+    of_target = fit_student(looked_at[1], learned(control.target), folds[1])
+    if of_target is None:
+        return SecondReference()
+    of_proxy = fit_student(looked_at[1], learned(control.proxy), folds[1], of_proxy=True)
+    first, second = (
+        _against(arm, seen, fold, of_target, of_proxy, each, groups[2])
+        for arm, seen, fold, each in zip(
+            (training, control), looked_at, folds, groups[:2], strict=True
+        )
+    )
+    said = of_target.predict(looked_at[1], folds[1])
+    suspicion = holdout_suspicion(
+        learned(control.target), said, learned(control.proxy), control.labels
+    )
+    return SecondReference(first, second, suspicion)
+
+
+def _check_no_label_among(context: NDArray[np.float64], labels: NDArray[np.int64]) -> None:
+    """Refuse a column that has a value of its own for each label: a student would be told it."""
+    seen, first = np.unique(labels, return_index=True)
+    for place, column in enumerate(context.T):
+        said = column[first]
+        told = np.unique(said).size == seen.size > 1
+        if told and (column == said[np.searchsorted(seen, labels)]).all():
+            rule = "a context never holds it: leave that column out"
+            raise InvalidInputError(f"column {place} of the context", "the label", rule)
+
+
+def _against(
+    arm: CheckedArm,
+    seen: Context,
+    folds: NDArray[np.int64],
+    of_target: Student,
+    of_proxy: Student | None,
+    groups: NDArray[np.int64],
+    number: int,
+) -> StudentTallies:
+    said = probabilities_of(of_target.predict(seen, folds))
+    odds = grouped_odds(odds_cells(arm.target, said, arm.labels), groups, number)
+    if of_proxy is None:
+        return StudentTallies(odds, None)
+    expected = probabilities_of(of_proxy.predict(seen, folds))
+    return StudentTallies(odds, label_counts(arm.proxy, arm.labels, student=expected))

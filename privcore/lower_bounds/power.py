@@ -15,15 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from privcore.lower_bounds.betting import EPSILONS, Stakes
 from privcore.lower_bounds.claims import Claim
-from privcore.lower_bounds.declarations import LEVELS, check_one_kind
 from privcore.lower_bounds.imagined import Imagined
 from privcore.lower_bounds.matched import NIGHT_STRATEGIES, REFERENCES
-from privcore.lower_bounds.minimum import leak_to_be_seen
-from privcore.lower_bounds.stakes import EPSILONS, Stakes
+from privcore.lower_bounds.question import leak_to_be_seen
 from privcore.lower_bounds.windows import (
     FROM_THE_FIRST,
+    LEVELS,
     WINDOW_NIGHTS,
+    check_one_kind,
     standing_length,
     standing_needed,
 )

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
-from privcore.lower_bounds.minimum import conclusive, leak_to_be_seen
-from privcore.lower_bounds.secret import Secret
+from privcore.lower_bounds.question import Secret, conclusive, leak_to_be_seen
 from privcore.rounding import at_least, down, exact, guarantee, up
 
 if TYPE_CHECKING:  # the words of verdicts are also read where no evidence is

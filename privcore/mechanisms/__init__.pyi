@@ -20,23 +20,23 @@ from .marginals import (
     marginals_touching,
     noisy_marginals,
 )
-from .noise_correction import (
+from .noisy_max import NoisyMax, count_votes
+from .noisy_sgd import NoisySgd, train_secrets
+from .protected_table import ProtectedTable
+from .randomized_response import (
+    RandomizedResponse,
+    RandomizedResponseWithPrior,
     correct_probabilities,
+    disjoint_parts,
     measure_prior,
     uncorrected_inverse,
 )
-from .noisy_max import NoisyMax, count_votes
-from .noisy_sgd import NoisySgd, train_secrets
-from .parts import disjoint_parts
-from .protected_table import ProtectedTable
-from .query_restrictions import RestrictedInterface
-from .randomized_response import RandomizedResponse
-from .response_with_prior import RandomizedResponseWithPrior
-from .table_columns import Column
 from .threshold_queries import (
+    Column,
     Groups,
     Predicates,
     QueryInterface,
+    RestrictedInterface,
 )
 
 __all__ = [

@@ -90,7 +90,7 @@ class LaplaceOneHot:
         Raises:
             InvalidInputError: a label outside 0 to classes - 1.
         """
-        check_labels(labels, self.classes)
+        check_labels(labels, (labels.size, self.classes))
         hot = np.eye(self.classes)[labels]
         noise = random.laplace(0.0, self.scale, hot.shape) if self.deviation else 0.0
         noisy: NDArray[np.float64] = hot + noise

@@ -1,4 +1,4 @@
-"""Checks of inputs that the mechanisms share."""
+"""Checks of inputs that mechanisms and games share."""
 
 import math
 from typing import Any
@@ -24,16 +24,6 @@ def check_classes(classes: int) -> None:
         raise InvalidInputError("classes", classes, "there are at least 2 classes")
 
 
-def check_labels(labels: NDArray[np.int64], classes: int) -> None:
-    """Raise `InvalidInputError` unless labels are one row of class indices from 0."""
-    if labels.ndim != 1:
-        raise InvalidInputError("labels", labels.shape, "there is one label per record")
-    strange = (labels < 0) | (labels >= classes)
-    if np.any(strange):
-        worst = int(labels[np.argmax(strange)])
-        raise InvalidInputError("labels", worst, f"a label lies in 0 to {classes - 1}")
-
-
 def check_prior(prior: NDArray[np.float64], *, shape: tuple[int, ...]) -> None:
     """Raise `InvalidInputError` unless `prior` has the shape and its last axis sums to 1."""
     if prior.shape != shape:
@@ -54,3 +44,50 @@ def pure_entry(name: str, epsilon: float, **parameters: Any) -> dict[str, Any] |
     if math.isinf(epsilon):
         return None
     return {"name": name, "parameters": {"epsilon": float(epsilon), **parameters}}
+
+
+def check_pair(
+    target: NDArray[np.float64], proxy: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return both models' probabilities as contiguous doubles of one shape (records, classes).
+
+    Raises:
+        InvalidInputError: shapes that differ, fewer than two classes, probabilities that are NaN,
+            outside [0, 1] or do not sum to 1 within 1e-6.
+    """
+    checked = check_probabilities("target", target), check_probabilities("proxy", proxy)
+    if proxy.shape != target.shape:
+        raise InvalidInputError("proxy", proxy.shape, f"it has the target's shape, {target.shape}")
+    return checked
+
+
+def check_labels(
+    labels: NDArray[np.integer], shape: tuple[int, ...], *, name: str = "labels"
+) -> None:
+    """Raise `InvalidInputError` unless there is one whole class index per record of `shape`."""
+    records, classes = shape
+    if labels.dtype.kind not in "iu":
+        raise InvalidInputError(f"dtype of {name}", str(labels.dtype), "labels are whole numbers")
+    if labels.shape != (records,):
+        raise InvalidInputError(name, labels.shape, f"their shape is {(records,)}")
+    strange = (labels < 0) | (labels >= classes)
+    if np.any(strange):
+        worst = int(labels[np.argmax(strange)])
+        raise InvalidInputError(name, worst, f"a label is a class from 0 to {classes - 1}")
+
+
+def check_probabilities(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return one model's probabilities as contiguous doubles; raises as `check_pair`."""
+    if values.ndim != 2 or values.shape[1] < 2:
+        raise InvalidInputError(name, values.shape, "its shape is (records, classes), classes >= 2")
+    # The smallest and the largest value tell in one pass each, also of NaN, which compares to none.
+    if values.size and not (values.min() >= 0.0 and values.max() <= 1.0):
+        inside = (values >= 0.0) & (values <= 1.0)
+        raise InvalidInputError(name, float(values[~inside][0]), "a probability lies in [0, 1]")
+    # Of two classes a sum over the short axis takes several times as long.
+    two = values.shape[1] == 2
+    totals = values[:, 0] + values[:, 1] if two else values @ np.ones(values.shape[1])
+    if values.size and not (totals.min() >= 1.0 - 1e-6 and totals.max() <= 1.0 + 1e-6):
+        worst = float(totals[np.argmax(np.abs(totals - 1.0))])
+        raise InvalidInputError(name, worst, "a record's probabilities sum to 1 within 1e-6")
+    return np.ascontiguousarray(values, dtype=np.float64)

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms.local_sensitivity import QueryMechanism, TrueAnswers
-from privcore.mechanisms.table_columns import Column
-from privcore.mechanisms.threshold_queries import Groups, Predicates
+from privcore.mechanisms.threshold_queries import Column, Groups, Predicates
 
 
 class ProtectedTable:

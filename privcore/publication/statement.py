@@ -19,9 +19,9 @@ from scipy.special import expit, logit
 from privcore.attacks import Matched, Tallies, holdout_sides, match_everyone
 from privcore.attacks.arms import LabelCounts
 from privcore.exceptions import InvalidInputError
+from privcore.lower_bounds.betting import Stakes, stakes_for
 from privcore.lower_bounds.claims import Claim
-from privcore.lower_bounds.secret import Secret
-from privcore.lower_bounds.stakes import Stakes, stakes_for
+from privcore.lower_bounds.question import Secret
 from privcore.publication.noisy_wealth import (
     SENSITIVITY,
     UNITS,

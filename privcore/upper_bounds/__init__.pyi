@@ -1,62 +1,59 @@
 from .attack_success import (
+    bit_success,
     bits_leaked,
     epsilon_protect,
     generalised_advantage,
-    success_bound,
-)
-from .comparisons import (
+    label_success,
     narcissus_bound,
     reconstruction_robustness,
+    success_bound,
     tradeoff_success_bound,
 )
-from .encodings import (
+from .priors import (
     attempts_prior,
     attribute_prior,
     joint_prior,
     reconstruction_prior,
+    uniform_prior,
+    zipf_prior,
 )
-from .leakage_figures import (
-    LeakageCurve,
-    StepsCurve,
-    leakage_curves,
-    steps_curves,
-)
-from .poisson_binomial import binomial_tail, poisson_binomial_tail
-from .priors import uniform_prior, zipf_prior
 from .promised import Promised
 from .published import (
     NAME_PRIOR,
+    AdvantageCurve,
+    LeakageCurve,
     Published,
+    StepsCurve,
+    SuccessCurve,
+    advantage_curves,
+    leakage_curves,
     published_leakage,
     published_noise,
     published_success,
+    secret_priors,
+    steps_curves,
+    success_curves,
 )
-from .reciprocal_sum import (
+from .reidentification import (
     NoiseNeeded,
-    noise_needed,
-    reciprocal_sum_deviation,
-    reciprocal_sum_sensitivity,
-)
-from .reidentification_games import (
-    optimal_accuracy,
-    optimal_adversary,
-    reidentification_eta,
-    training_sets,
-)
-from .reidentification_noise import (
     PrivateOutput,
     anisotropic_noise,
     isotropic_noise,
     laplace_radius_noise,
-    printed_reidentification_private,
-    reidentification_private,
-)
-from .reidentification_privacy import (
     least_noise_scale,
+    noise_needed,
+    optimal_accuracy,
+    optimal_adversary,
     optimised_noise_scale,
+    printed_reidentification_private,
+    reciprocal_sum_deviation,
+    reciprocal_sum_sensitivity,
+    reidentification_eta,
+    reidentification_private,
     rip_epsilon,
     rip_eta,
     rip_noise_scale,
+    training_sets,
 )
 from .renyi import (
     curve_leakage,
@@ -66,19 +63,13 @@ from .renyi import (
     renyi_leakage,
     renyi_success_bound,
 )
-from .success_by_relation import bit_success, label_success
 from .success_counts import (
     Runs,
     SuccessCount,
+    binomial_tail,
+    poisson_binomial_tail,
     success_count,
     success_count_over_runs,
-)
-from .success_figures import (
-    AdvantageCurve,
-    SuccessCurve,
-    advantage_curves,
-    secret_priors,
-    success_curves,
 )
 
 __all__ = [

@@ -15,11 +15,15 @@ from numpy.typing import ArrayLike
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import Mechanism, Relation, add_remove_to_replace
 from privcore.guarantees.conversions import Floats, checked, checked_delta
-from privcore.upper_bounds.attack_success import checked_prior, success_bound
-from privcore.upper_bounds.comparisons import narcissus_bound, reconstruction_robustness
-from privcore.upper_bounds.reidentification_privacy import rip_eta
+from privcore.upper_bounds.attack_success import (
+    checked_prior,
+    label_success,
+    narcissus_bound,
+    reconstruction_robustness,
+    success_bound,
+)
+from privcore.upper_bounds.reidentification import rip_eta
 from privcore.upper_bounds.renyi import renyi_success_bound
-from privcore.upper_bounds.success_by_relation import label_success
 from privcore.upper_bounds.success_counts import SuccessCount, success_count
 
 # Fine near 1, where few bits leak, and wide enough for secrets of thousands of bits. Any orders

@@ -7,11 +7,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from privcore.attacks.noise_detection import NotZeroOrOne
-from privcore.attacks.query_adversary import Adversary
+from privcore.attacks.query_adversary import Adversary, NotZeroOrOne
 from privcore.mechanisms.local_sensitivity import KLaplace, Unprotected
 from privcore.mechanisms.protected_table import ProtectedTable
-from privcore.mechanisms.table_columns import Column
+from privcore.mechanisms.threshold_queries import Column
 from workers.release.table import as_table
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

@@ -12,7 +12,7 @@ import deltalake
 import numpy as np
 import pyarrow as pa
 
-from privcore.lower_bounds.secret import Secret
+from privcore.lower_bounds.question import Secret
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from privcore.lower_bounds.windows import WINDOW_EPSILONS
 from tests.support.lake import DAY, PLAN

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from privcore.exceptions import TerminalError
-from privcore.lower_bounds.minimum import conclusive
+from privcore.lower_bounds.question import conclusive
 from privcore.lower_bounds.verdicts import Verdict
 from privcore.publication import NoisyWealth, PublicStatement, exactly
 from privcore.rounding import guarantee, up

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from privcore.attacks import Disagreement, NotZeroOrOne
-from privcore.attacks.noise_detection import NoiseRule
+from privcore.attacks.query_adversary import NoiseRule
 from privcore.mechanisms import (
     BootstrapLaplace,
     KLaplace,

@@ -68,7 +68,7 @@ class Learner:
             InvalidInputError: a label outside the classes, or CatBoost cannot train on these
                 features or with these parameters.
         """
-        check_labels(labels, self.classes)
+        check_labels(labels, (labels.size, self.classes))
         model = catboost.CatBoostClassifier(
             random_seed=self.seed,
             thread_count=1,

@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from privcore.lower_bounds.minimum import conclusive
+from privcore.lower_bounds.question import conclusive
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 
 if TYPE_CHECKING:  # numba takes long

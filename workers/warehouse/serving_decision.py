@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from privcore.exceptions import TerminalError
-from privcore.lower_bounds.secret import Secret
+from privcore.lower_bounds.question import Secret
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from workers.plain_files import open_plain
 from workers.warehouse.night_columns import REASON_CODE, REFUTED, VERDICT

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from privcore.guarantees import Relation, implied
-from privcore.guarantees.composed import composed_epsilon
+from privcore.guarantees.relations import composed_epsilon
 from privcore.lower_bounds.verdicts import ReasonCode
 from privcore.rounding import exact, guarantee
 from workers.lake.manifest import POLICY

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from privcore.attacks import LogRatioScore, PaperScore, generator, label_inference
-from privcore.attacks.attributes import attribute_inference, attribute_posterior
+from privcore.attacks.game import attribute_inference, attribute_posterior
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import PureDP
 from privcore.lower_bounds import Claim, Grid, choice_epsilon_lower

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from privcore.attacks.bayesian_network import BayesianNetwork, fit_network
+from privcore.attacks.marginal_reconstruction import BayesianNetwork, fit_network
 from privcore.exceptions import InvalidInputError
 from privcore.upper_bounds import joint_prior
 

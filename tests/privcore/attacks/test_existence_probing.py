@@ -5,13 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privcore.attacks.existence_probing import any_record, probe_records
-from privcore.attacks.noise_detection import Disagreement, VarianceAbove
+from privcore.attacks.query_adversary import Disagreement, VarianceAbove
 from privcore.attacks.query_reconstruction import one_range
+from privcore.attacks.query_targets import any_record, probe_records
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms.local_sensitivity import BootstrapLaplace, RoundedToBit
-from privcore.mechanisms.query_restrictions import RestrictedInterface
-from privcore.mechanisms.table_columns import Column
+from privcore.mechanisms.threshold_queries import Column, RestrictedInterface
 from tests.support.queries import attack, domain
 
 

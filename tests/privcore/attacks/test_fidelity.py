@@ -10,7 +10,7 @@ from privcore.attacks import (
     label_inference,
     score_distribution,
 )
-from privcore.attacks.tally import BINS
+from privcore.attacks.game import BINS
 from privcore.exceptions import InvalidInputError
 
 RECORDS = 500

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from privcore.attacks.logistic_regression import RIDGE, fit_logistic
+from privcore.attacks.holdout_suspicion import RIDGE, fit_logistic
 
 
 def test_coefficients_are_those_of_scikit_learn() -> None:

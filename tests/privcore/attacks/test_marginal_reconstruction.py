@@ -5,8 +5,7 @@ import pytest
 from scipy.optimize import check_grad
 from scipy.stats import binomtest
 
-from privcore.attacks.bayesian_network import fit_network
-from privcore.attacks.marginal_reconstruction import marginal_fit, reconstruct_columns
+from privcore.attacks.marginal_reconstruction import fit_network, marginal_fit, reconstruct_columns
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms.marginals import (
     marginal,

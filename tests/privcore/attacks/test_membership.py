@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from scipy.special import expit, log_expit
 
 from privcore.attacks import LogRatioScore, Tally, generator
-from privcore.attacks.membership import membership_inference
-from privcore.attacks.reference_scores import CalibratedLossScore, RmiaScore
-from privcore.attacks.tally import BINS, confidence_bin
+from privcore.attacks.game import BINS, confidence_bin
+from privcore.attacks.membership import CalibratedLossScore, RmiaScore, membership_inference
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import PureDP
 from privcore.lower_bounds import Claim, Grid, choice_epsilon_lower, game_evidence

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from privcore.attacks.noise_detection import (
+from privcore.attacks.query_adversary import (
     NOISY,
     ONE,
     QUIET,

@@ -7,12 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privcore.attacks.candidate_cells import EveryCell
-from privcore.attacks.noise_detection import NOISY, Disagreement, NotZeroOrOne, VarianceAbove
-from privcore.attacks.published_search import PublishedSearch
-from privcore.attacks.query_adversary import Adversary
+from privcore.attacks.query_adversary import (
+    NOISY,
+    Adversary,
+    Disagreement,
+    EveryCell,
+    NotZeroOrOne,
+    VarianceAbove,
+)
 from privcore.attacks.query_reconstruction import (
     Bisection,
+    PublishedSearch,
     find_bounds,
     one_range,
     reconstruct_column,
@@ -31,8 +36,7 @@ from privcore.mechanisms.local_sensitivity import (
     RoundedToInteger,
     Unprotected,
 )
-from privcore.mechanisms.query_restrictions import RestrictedInterface
-from privcore.mechanisms.table_columns import Column
+from privcore.mechanisms.threshold_queries import Column, RestrictedInterface
 from tests.support.queries import as_multiset, attack, bank, domain, multiset, protect
 from tests.support.tiers import rest_slow, tiered
 

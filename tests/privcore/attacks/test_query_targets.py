@@ -5,16 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privcore.attacks.candidate_cells import EveryCell, SeenCells
-from privcore.attacks.noise_detection import VarianceAbove
-from privcore.attacks.published_search import find_single
-from privcore.attacks.query_reconstruction import one_range, reconstruct_column
+from privcore.attacks.query_adversary import EveryCell, SeenCells, VarianceAbove
+from privcore.attacks.query_reconstruction import find_single, one_range, reconstruct_column
 from privcore.attacks.query_targets import confirm_unique, infer_attribute, infer_membership
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms.local_sensitivity import KLaplace
-from privcore.mechanisms.query_restrictions import RestrictedInterface
-from privcore.mechanisms.table_columns import Column
-from privcore.mechanisms.threshold_queries import Groups
+from privcore.mechanisms.threshold_queries import Column, Groups, RestrictedInterface
 from tests.support.queries import attack, bank, domain, multiset
 
 INCOMES = np.array([5, 8, 15, 16, 17, 18]).reshape(-1, 1)

@@ -17,8 +17,8 @@ from privcore.attacks import (
     score_named,
     stream_key,
 )
+from privcore.attacks.game import BINS, confidence_bin
 from privcore.attacks.hashing import record_streams
-from privcore.attacks.tally import BINS, confidence_bin
 from privcore.exceptions import InvalidInputError
 from tests.support.words import WORD, naive_draw
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from privcore.attacks.tree_boosting import _smaller_halves, boost
+from privcore.attacks.oblivious_trees import _smaller_halves, boost
 
 ADDED = 3.0  # records without anything left, in each leaf
 LARGEST = float(np.finfo(np.float32).max)

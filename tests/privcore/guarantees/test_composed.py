@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from privcore.exceptions import InvalidInputError
-from privcore.guarantees.composed import composed_epsilon
+from privcore.guarantees.relations import composed_epsilon
 
 
 def exact_delta(epsilons: list[float], epsilon: float) -> float:

@@ -10,7 +10,7 @@ from scipy.stats import beta, binomtest, norm
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import Gaussian
 from privcore.lower_bounds import epsilon_lower_from_rates
-from privcore.lower_bounds.binomial import epsilon_lower_at_prior, success_rate_lower
+from privcore.lower_bounds.fdp import epsilon_lower_at_prior, success_rate_lower
 from tests.simulate import assert_rate_at_most
 
 

@@ -21,7 +21,7 @@ from privcore.lower_bounds import (
     best_epsilon,
     choice_epsilon_lower,
 )
-from privcore.lower_bounds.choices import guess_counts
+from privcore.lower_bounds.claims import guess_counts
 from privcore.lower_bounds.game_evidence import lower_median
 from tests.simulate import (
     PURE,

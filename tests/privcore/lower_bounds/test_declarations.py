@@ -14,8 +14,8 @@ from privcore.lower_bounds import (
     ClaimedNight,
     declarations_refuted,
 )
+from privcore.lower_bounds.betting import DELTA_SHARE
 from privcore.lower_bounds.matched import night_log_wealth
-from privcore.lower_bounds.stakes import DELTA_SHARE
 from tests.privcore.lower_bounds.test_windows import held_out, tables_and_stakes
 from tests.simulate import assert_rate_at_most, randomized_response
 

@@ -12,8 +12,7 @@ from scipy.stats import laplace, norm
 
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, Gaussian, Laplace, PureDP, TradeOffTable
-from privcore.guarantees.normal import normal_cdf, normal_quantile
-from privcore.guarantees.tradeoffs import inverse
+from privcore.guarantees.families import inverse, normal_cdf, normal_quantile
 from privcore.lower_bounds import best_epsilon, claim_pvalue, epsilon_lower
 from privcore.lower_bounds.kernels import (
     _SMALL,

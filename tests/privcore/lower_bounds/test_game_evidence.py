@@ -17,7 +17,7 @@ from privcore.lower_bounds import (
     claim_pvalue,
     epsilon_lower,
 )
-from privcore.lower_bounds.choices import guess_counts
+from privcore.lower_bounds.claims import guess_counts
 from privcore.lower_bounds.game_evidence import (
     PAPER_FRACTIONS,
     choice_epsilons,

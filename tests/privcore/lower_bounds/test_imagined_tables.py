@@ -9,10 +9,9 @@ from scipy.stats import binom
 from privcore.attacks import Matched, generator, match
 from privcore.attacks.odds import OddsTally
 from privcore.lower_bounds import imagined_tables
+from privcore.lower_bounds.betting import stakes_for
 from privcore.lower_bounds.imagined import ReferenceRows, cells_at
-from privcore.lower_bounds.matched import NIGHT_GAPS, night_log_wealth
-from privcore.lower_bounds.noncentral import log_wealth_of_tables
-from privcore.lower_bounds.stakes import stakes_for
+from privcore.lower_bounds.matched import NIGHT_GAPS, log_wealth_of_tables, night_log_wealth
 from tests.simulate import PURE
 
 

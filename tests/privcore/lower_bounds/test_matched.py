@@ -16,16 +16,16 @@ from privcore.lower_bounds import (
     matched_log_wealth,
     stakes_for,
 )
+from privcore.lower_bounds.betting import EPSILONS, Stakes
 from privcore.lower_bounds.matched import (
     NIGHT_GAPS,
     NIGHT_STRATEGIES,
     REFERENCES,
     log_mean,
+    log_wealth_of_tables,
     night_log_wealth,
     tables_log_wealth,
 )
-from privcore.lower_bounds.noncentral import log_wealth_of_tables
-from privcore.lower_bounds.stakes import EPSILONS, Stakes
 from tests.support.tiers import rest_slow
 
 PURE = Claim(family=PureDP(), delta=0.0)

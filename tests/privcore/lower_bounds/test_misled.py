@@ -9,8 +9,8 @@ import pytest
 from privcore.attacks import Tallies, holdout_sides, match, odds_tally
 from privcore.guarantees import PureDP
 from privcore.lower_bounds import MISLED, Arm, Claim, Verdict, audit_probabilities, misled_pvalue
+from privcore.lower_bounds.betting import stakes_for
 from privcore.lower_bounds.matched import matched_log_wealth
-from privcore.lower_bounds.stakes import stakes_for
 from tests.simulate import assert_rate_at_most
 from tests.support.tiers import tiered
 

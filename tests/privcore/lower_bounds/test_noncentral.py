@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import nchypergeom_fisher
 
-from privcore.lower_bounds.noncentral import log_wealth_of_tables
+from privcore.lower_bounds.matched import log_wealth_of_tables
 from tests.support.tiers import rest_slow
 
 TIGHT = 1e-9

@@ -15,8 +15,12 @@ from privcore.attacks import (
 )
 from privcore.attacks.hashing import record_streams
 from privcore.lower_bounds import Arm
-from privcore.lower_bounds.notebook_input import CheckedArm, checked_arm, value_groups
-from privcore.lower_bounds.notebook_student import second_reference
+from privcore.lower_bounds.notebook_input import (
+    CheckedArm,
+    checked_arm,
+    second_reference,
+    value_groups,
+)
 from tests.simulate import two_columns
 
 

@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import binom
 
 from privcore.guarantees import ApproxDP
-from privcore.guarantees.tradeoffs import inverse
+from privcore.guarantees.families import inverse
 from privcore.lower_bounds.kernels import rejects
 from tests.support.tiers import rest_slow
 

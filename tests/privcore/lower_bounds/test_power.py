@@ -15,9 +15,9 @@ from privcore.lower_bounds import (
     nights_until_conclusive,
     sees_from_together,
 )
+from privcore.lower_bounds.betting import EPSILONS, stakes_for
 from privcore.lower_bounds.matched import NIGHT_STRATEGIES
 from privcore.lower_bounds.power import OFFSETS, ImaginedNight
-from privcore.lower_bounds.stakes import EPSILONS, stakes_for
 from tests.leaking_worlds import (
     binary,
     claimed,

@@ -15,8 +15,13 @@ from privcore.attacks.matching import SHARES, Matched
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, Gaussian, PureDP, Relation, add_remove_to_replace
 from privcore.lower_bounds import Claim, matched_log_wealth, stakes_for
-from privcore.lower_bounds.betting import bets_epsilon_lower, log_wealth
-from privcore.lower_bounds.stakes import BLOCK, DELTA_SHARE, EPSILONS
+from privcore.lower_bounds.betting import (
+    BLOCK,
+    DELTA_SHARE,
+    EPSILONS,
+    bets_epsilon_lower,
+    log_wealth,
+)
 from tests.support.tiers import rest_slow
 
 SIGNIFICANCE = 0.05

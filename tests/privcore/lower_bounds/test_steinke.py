@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from privcore.exceptions import InvalidInputError
 from privcore.lower_bounds import best_epsilon, epsilon_lower
-from privcore.lower_bounds.steinke import Steinke, _pvalue
+from privcore.lower_bounds.fdp import Steinke, _pvalue
 
 GOLDEN = pathlib.Path(__file__).parents[2] / "golden" / "epsilon_lower.csv"
 ROWS = [row for row in csv.DictReader(GOLDEN.open()) if row["family"] == "steinke"]

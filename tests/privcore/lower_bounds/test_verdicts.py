@@ -19,7 +19,7 @@ from privcore.lower_bounds import (
     read_evidence,
 )
 from privcore.lower_bounds.evidence import Evidence
-from privcore.lower_bounds.minimum import conclusive, leak_to_be_seen
+from privcore.lower_bounds.question import conclusive, leak_to_be_seen
 from privcore.lower_bounds.verdicts import (
     Cause,
     Doubt,

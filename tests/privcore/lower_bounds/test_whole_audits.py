@@ -163,7 +163,7 @@ def test_a_student_that_knew_the_holdout_by_heart_would_accuse(
         object.__setattr__(made, "heard", outputs)
         return made
 
-    monkeypatch.setattr("privcore.lower_bounds.notebook_student.fit_student", fit)
+    monkeypatch.setattr("privcore.lower_bounds.notebook_input.fit_student", fit)
     draw = partial(drawn, of=PROPERTIES["normal, drift"], training=4_000, held=1_000)
     assert sum(bound > 0.05 for bound in bounds(draw, 5, 51)) > 2
 

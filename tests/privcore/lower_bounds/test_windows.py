@@ -18,8 +18,8 @@ from privcore.lower_bounds import (
     window_epsilon_lower,
     window_epsilons,
 )
+from privcore.lower_bounds.betting import DELTA_SHARE
 from privcore.lower_bounds.matched import NIGHT_GAPS, night_log_wealth
-from privcore.lower_bounds.stakes import DELTA_SHARE
 from privcore.lower_bounds.windows import _from_every_start, _parts
 from tests.simulate import assert_rate_at_most, randomized_response, two_columns
 from tests.support.tiers import tiered

@@ -10,11 +10,11 @@ from privcore.exceptions import (
     QueryRefusedError,
 )
 from privcore.mechanisms.local_sensitivity import KLaplace, Unprotected
-from privcore.mechanisms.query_restrictions import RestrictedInterface
-from privcore.mechanisms.table_columns import Column
 from privcore.mechanisms.threshold_queries import (
+    Column,
     Groups,
     Predicates,
+    RestrictedInterface,
 )
 from tests.support.queries import domain, protect
 

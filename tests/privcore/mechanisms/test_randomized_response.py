@@ -45,5 +45,5 @@ def test_bad_input_is_named():
         RandomizedResponse(math.nan, 2)
     with pytest.raises(InvalidInputError, match="classes is 1"):
         RandomizedResponse(1.0, 1)
-    with pytest.raises(InvalidInputError, match="lies in 0 to 1"):
+    with pytest.raises(InvalidInputError, match="labels is 2, but a label is a class from 0 to 1"):
         RandomizedResponse(1.0, 2).sample(np.array([0, 2]), np.random.default_rng(0))

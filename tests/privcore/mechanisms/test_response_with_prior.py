@@ -119,7 +119,7 @@ def test_bad_input_is_named():
             RandomizedResponseWithPrior(epsilon, 2)
     mechanism = RandomizedResponseWithPrior(1.0, 2)
     even = np.full((2, 2), 0.5)
-    with pytest.raises(InvalidInputError, match="labels is 2, but a label lies in 0 to 1"):
+    with pytest.raises(InvalidInputError, match="labels is 2, but a label is a class from 0 to 1"):
         mechanism.sample(np.array([0, 2]), even, random)
     with pytest.raises(InvalidInputError, match="labels is -1"):
         mechanism.sample(np.array([-1, 0]), even, random)

@@ -14,7 +14,7 @@ from privcore.attacks import Matched, Tallies, odds_tally, unread_odds
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds import Claim, Secret
-from privcore.lower_bounds.stakes import stakes_for
+from privcore.lower_bounds.betting import stakes_for
 from privcore.publication import (
     ExactStatement,
     PublicStatement,

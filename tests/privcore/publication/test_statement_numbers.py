@@ -10,7 +10,7 @@ import pytest
 from privcore.attacks import Matched, match_everyone
 from privcore.guarantees import ApproxDP
 from privcore.lower_bounds import Claim
-from privcore.lower_bounds.stakes import stakes_for
+from privcore.lower_bounds.betting import stakes_for
 from privcore.publication import NoisyWealth, PublicStatement, exact_statement, publish_statement
 from privcore.publication.noisy_wealth import gap_for, log_wealth, with_noise
 from privcore.publication.statement import (

@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from privcore.attacks import Matched, Tallies
 from privcore.guarantees import ApproxDP
-from privcore.lower_bounds.stakes import Stakes, stakes_for
+from privcore.lower_bounds.betting import Stakes, stakes_for
 from privcore.publication import discrete_laplace, exact_statement
 from privcore.publication.keyed_noise import KeyedBits
 from privcore.publication.noisy_wealth import SENSITIVITY, NoisyWealth

@@ -6,7 +6,7 @@ import pytest
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import DpSgd
 from privcore.upper_bounds import leakage_curves, steps_curves
-from privcore.upper_bounds.leakage_figures import (
+from privcore.upper_bounds.published import (
     DELTA,
     DENSE_LEAST_ORDER,
     DENSE_SAMPLING_RATE,

@@ -54,7 +54,7 @@ def test_the_deviation_stays_while_the_sensitivity_grows():
 
 def test_the_bound_beyond_enumeration_goes_on_where_enumeration_ends(monkeypatch):
     exact = {records: reciprocal_sum_deviation(records) for records in (16, 18, 20, 22)}
-    monkeypatch.setattr("privcore.upper_bounds.reciprocal_sum._ENUMERATED", 4)
+    monkeypatch.setattr("privcore.upper_bounds.reidentification._ENUMERATED", 4)
     for records, deviation in exact.items():
         bound = reciprocal_sum_deviation(records)
         assert deviation <= bound

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from privcore.lower_bounds.minimum import leak_to_be_seen
+from privcore.lower_bounds.question import leak_to_be_seen
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from tests.support.lake import DAY
 from workers.warehouse.model_verdict import (

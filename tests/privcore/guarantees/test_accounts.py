@@ -14,7 +14,7 @@ from scipy.integrate import quad
 from scipy.stats import laplace
 
 from privcore.exceptions import InvalidInputError
-from privcore.guarantees.accounting import (
+from privcore.guarantees.accounts import (
     Composition,
     DpSgd,
     GaussianMechanism,

@@ -1,4 +1,30 @@
-"""What an audit needs to conclude anything: records, and a leak that it sees."""
+"""What an audit asks, and what it needs to conclude anything: records, and a leak that it sees.
+
+Without numpy: settings and the command line name secrets, too.
+"""
+
+from enum import StrEnum
+
+
+class Secret(StrEnum):
+    """Secret of one record that an audit tries to infer, and what a claim for it lets be replaced.
+
+    LABEL: the label. Every guarantee speaks of it.
+    ATTRIBUTE: one column of the features. A guarantee for labels takes features for public and
+        promises nothing; one for whole records promises at least as much as for the record.
+    MEMBERSHIP: whether the record was trained on at all: the whole record is replaced by another of
+        the same source. Only a guarantee for whole records speaks of it.
+    """
+
+    LABEL = "label"
+    ATTRIBUTE = "attribute"
+    MEMBERSHIP = "membership"
+
+
+def named(model: str, secret: str) -> str:
+    """Return the model, and the secret that was tested if it is not the label."""
+    return model if secret == Secret.LABEL else f"{model} ({secret})"
+
 
 MINIMUM_RECORDS = 200
 """Training records."""
