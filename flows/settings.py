@@ -27,9 +27,8 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from flows.failures import WrongUsageError
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds import Secret
-from workers.lake.day_paths import REGISTRY
 from workers.lake.manifest import LARGEST_EPSILON, Name
-from workers.lake.places import local_path
+from workers.lake.places import REGISTRY, local_path
 from workers.plain_files import open_plain
 from workers.plan import Attribute, Plan, TrainingSampling
 from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths

@@ -12,7 +12,7 @@ import pytest
 
 from workers import executors
 from workers.labels import shards
-from workers.lake import retries
+from workers.lake import layout
 from workers.scan import work_unit
 from workers.warehouse.tables import STORED
 
@@ -347,7 +347,7 @@ def test_the_numbers_in_the_description_are_the_codes() -> None:
     assert f"{work_unit._BATCH_ROWS:,} rows at a time are decoded" in text
     assert f"{executors._MERGED} results at a time are added where they are" in text
     assert f"many small files, about {shards.WORK_UNIT_BYTES >> 20} MiB" in text
-    assert f"`workers.lake.retries`: {retries.PATIENCE.attempts} attempts" in text
+    assert f"`workers.lake.layout`: {layout.PATIENCE.attempts} attempts" in text
     assert f"is {len(STORED)} Delta tables" in text
 
 
@@ -378,7 +378,7 @@ def test_a_file_name_means_one_thing() -> None:
         folder = str(path.parent.relative_to(ROOT))
         if folder not in {"flows/commands", "flows/study"} and path.name != "__init__.py":
             seen.setdefault(path.name, []).append(folder)
-    assert len(seen) > 270
+    assert len(seen) > 180
     twice = {name for name, folders in seen.items() if len(folders) > 1}
     assert twice == {"exceptions.py"}
 
@@ -465,8 +465,8 @@ MOST_LINES = {
     "workers/audit": 3_200,
     "workers/datasets": 750,
     "workers/evidence": 550,
-    "workers/labels": 1_700,
-    "workers/lake": 3_950,
+    "workers/labels": 1_720,
+    "workers/lake": 3_820,
     "workers/looks": 1_100,
     "workers/memorization": 790,
     "workers/publication": 600,

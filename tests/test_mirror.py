@@ -10,6 +10,8 @@ from tests.test_architecture import PACKAGES, ROOT, modules
 TESTS = ROOT / "tests"
 # A test file, and the modules without a test file of their name whose tests are in it.
 ELSEWHERE = {
+    "workers/publication/test_publish.py": "workers.secret_files",
+    "workers/sources/tables/test_day_tables.py": "workers.looks.hashed_kinds",
     "privcore/attacks/test_decoy_labels.py": "privcore.lower_bounds.designs",
     "privcore/attacks/test_query_reconstruction.py": "privcore.attacks.query_adversary",
     "privcore/attacks/test_tally.py": "privcore.attacks.game",
@@ -32,47 +34,24 @@ ELSEWHERE = {
     "workers/audit/test_run.py": "workers.audit.record workers.plan workers.audit.request",
     "workers/audit/test_locate.py": "workers.audit.replay workers.scan.segment_look",
     "workers/audit/test_verify.py": "workers.warehouse.record_digest",
-    "workers/datasets/test_criteo.py": "workers.datasets.synthetic_criteo flows.commands.lake",
-    "workers/labels/test_bad_records.py": "workers.labels.footers",
+    "workers/datasets/test_criteo.py": "flows.commands.lake",
     "workers/looks/test_listed.py": "workers.looks.look",
-    "workers/sources/tables/test_holdout.py": "workers.looks.hashed_kinds",
     "workers/lake/formats/test_onnx.py": "workers.lake.formats.onnx_session",
     "workers/lake/formats/test_formats.py": (
         "workers.lake.formats.catboost workers.lake.formats.contract "
         "workers.lake.formats.lightgbm workers.lake.formats.xgboost"
     ),
     "workers/lake/test_output_correction.py": "workers.lake.checkpoints",
-    "workers/lake/test_places.py": "workers.lake.layout",
-    "workers/publication/test_statement_store.py": "workers.publication.charges",
-    "workers/sources/checkpoints/test_in_place.py": (
-        "workers.sources.external_inputs workers.sources.checkpoints.label_places"
-    ),
+    "workers/sources/checkpoints/test_in_place.py": "workers.sources.checkpoints.label_places",
     "workers/sources/scores/test_query_rows.py": "workers.databases",
-    "workers/sources/scores/test_score_tables.py": "workers.sources.tables.day_tables",
-    "workers/publication/test_publish.py": "workers.publication.statement_row",
     "flows/commands/test_locate.py": "flows.commands.verify",
     "flows/publication/test_publishing.py": "flows.commands.handover",
     "workers/warehouse/test_store.py": (
-        "workers.lake.probe workers.warehouse.schema workers.warehouse.table_row "
-        "workers.warehouse.tables"
+        "workers.warehouse.schema workers.warehouse.table_row workers.warehouse.tables"
     ),
     "workers/audit/test_exact_statement.py": "workers.warehouse.exact_statement_row",
-    "workers/publication/test_key.py": "workers.secret_files",
     "workers/test_contained.py": "workers.contained_child",
-    "workers/lake/test_retries.py": "workers.labels.content_digest",
-    "workers/memorization/test_scan.py": "workers.labels.batches workers.memorization.models",
-    "workers/release/test_release_attack.py": (
-        "workers.release.attack workers.release.release_plan workers.release.targets "
-        "workers.release.verdict"
-    ),
-    "workers/release/test_release_table.py": "workers.release.table",
     "workers/scan/test_label_pass.py": "workers.logs",
-    "workers/scan/test_work_unit.py": "workers.labels.shards",
-    "workers/training/test_methods.py": (
-        "workers.training.alibi workers.training.learner workers.training.method "
-        "workers.training.multi_stage workers.training.named workers.training.partition "
-        "workers.training.pate"
-    ),
     "workers/warehouse/test_night_windows.py": (
         "workers.warehouse.model_nights workers.warehouse.night_columns workers.warehouse.night_row"
     ),
@@ -80,7 +59,6 @@ ELSEWHERE = {
     "security/test_bounded_bytes.py": "workers.lake.limits",
     "flows/test_settings.py": "flows.commands.operate",
     "flows/test_cli.py": "flows.commands.options flows.failures",
-    "flows/commands/test_manifest.py": "workers.sources.manifest_proposal",
     "flows/commands/test_model_checks.py": "workers.audit.rehearsal",
     "flows/commands/test_train.py": "flows.learn.try_mechanism",
     "flows/commands/test_warehouse.py": "flows.run.upkeep",

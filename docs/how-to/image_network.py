@@ -12,7 +12,7 @@ from workers.datasets.labelled_images import read_images
 from workers.labels.shards import write_labels
 from workers.lake.checkpoints import write_checkpoint
 from workers.lake.layout import Lake
-from workers.training.image_networks import small_network
+from workers.training.image_methods import small_network
 from workers.training.networks import Schedule, fit_network, one_hot
 
 lake, network = Lake("lake"), small_network(28, 1)

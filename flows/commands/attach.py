@@ -193,7 +193,7 @@ def _proposed(
     """Look at the tables, and ask for what they do not say."""
     from privcore.exceptions import TerminalError
     from workers.sources.proposal import OtherLook, propose
-    from workers.sources.tables.table_look import look
+    from workers.sources.tables.table_files import look
 
     if given["context"] and checkpoints is not None:
         raise TerminalError(

@@ -19,15 +19,14 @@ from workers.contained import closed_here
 from workers.databases import unverified_databases
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake.checkpoints import read_manifest
-from workers.lake.layout import SUCCESS, Lake
+from workers.lake.layout import SUCCESS, Lake, try_writing
 from workers.lake.manifest import OF_LABELS
-from workers.lake.probe import try_writing
 from workers.patience import ONCE
 from workers.plain_text import plain_text
 from workers.plan import Plan
-from workers.publication.statement_store import Statements
+from workers.publication.statements import Statements
 from workers.sources.checkpoints.placed_models import find_earlier
-from workers.sources.tables.table_look import newest_day
+from workers.sources.tables.table_files import newest_day
 from workers.warehouse.store import Warehouse
 
 if TYPE_CHECKING:

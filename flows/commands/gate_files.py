@@ -32,7 +32,7 @@ from workers.sources.checkpoints.in_place import find_rows, in_place_files
 from workers.sources.checkpoints.label_tables import LabelTable
 from workers.sources.proposal import propose
 from workers.sources.scores.score_tables import DeclaredPrivacy
-from workers.sources.tables.table_look import TableLook, look
+from workers.sources.tables.table_files import TableLook, look
 from workers.versions import METHOD_VERSION
 from workers.warehouse.schema import AuditRecord, AuditRow
 

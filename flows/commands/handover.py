@@ -25,7 +25,7 @@ def publication_key(
 
     Example: privaudit publication-key publication.key
     """
-    from workers.publication.key import make_key
+    from workers.publication.publish import make_key
 
     make_key(file)
     typer.echo(f"Wrote {file}: set publication.key_file to it, and keep a copy in a safe place.")
@@ -45,7 +45,7 @@ def publish(config: ConfigOption = None) -> None:
     with working("Publishing"):
         from flows.publication.publishing import publish_all
         from flows.settings import load_settings
-        from workers.publication.statement_row import sentence_of
+        from workers.publication.statements import sentence_of
 
         done = publish_all(load_settings(config))
     for made in done.made:
@@ -64,7 +64,7 @@ def attest_key(
 
     Example: privaudit attest-key evidence.pem
     """
-    from workers.evidence.envelope import make_key_pair, read_public_key
+    from workers.evidence.attestation import make_key_pair, read_public_key
 
     public = make_key_pair(file)
     typer.echo(
@@ -107,9 +107,7 @@ def attest(
     with working("Signing the evidence"):
         from flows.publication.publishing import record_about, statement_about
         from flows.settings import load_settings
-        from workers.evidence.attestation import expiry, words_of
-        from workers.evidence.bundle import make_bundle
-        from workers.evidence.envelope import read_private_key
+        from workers.evidence.attestation import expiry, make_bundle, read_private_key, words_of
 
         made = (record_about if exact else statement_about)(model, day, load_settings(config))
         _write(path, make_bundle(made, read_private_key(key)))

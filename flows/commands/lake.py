@@ -58,7 +58,7 @@ def manifest(
         return
     if model_file is None or table is None or label is None or day is None:
         raise typer.BadParameter("give MODEL_FILE, --table, --label and --day; or --schema.")
-    from workers.sources.manifest_proposal import ProposedDeclaration, proposed_manifest
+    from workers.sources.proposal import ProposedDeclaration, proposed_manifest
 
     declaration = None
     if epsilon is not None:
@@ -246,8 +246,7 @@ def criteo(
     Example: privaudit ingest criteo --input day_0.gz day_1.gz --rows 1000000
     """
     from flows.settings import load_settings
-    from workers.datasets.criteo import ingest_day
-    from workers.datasets.synthetic_criteo import write_synthetic_day
+    from workers.datasets.criteo import ingest_day, write_synthetic_day
     from workers.lake.layout import Lake
 
     paths = [*([first] if first else []), *(files or [])]

@@ -91,7 +91,7 @@ def audit(
     from flows.memorization import run_memorization, write_memorization
     from privcore.attacks import Sampling
     from workers.executors import on_ray
-    from workers.memorization.models import read_model
+    from workers.memorization.language_models import read_model
     from workers.memorization.scan import MemorizationPass
 
     training = _training(noise_multiplier, sampling_rate, steps)

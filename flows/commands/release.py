@@ -12,7 +12,7 @@ from workers.plain_text import plain_text
 
 if TYPE_CHECKING:
     from flows.study.runner import Shown
-    from workers.release.verdict import ReleaseAudit
+    from workers.release.release_attack import ReleaseAudit
 
 app = typer.Typer()
 
@@ -78,9 +78,7 @@ def release(
     form = form_of(as_csv=as_csv, as_json=as_json)
     from flows.study.runner import write_shown
     from workers.executors import on_ray
-    from workers.release.attack import audit_release
-    from workers.release.release_plan import ReleasePlan
-    from workers.release.table import as_table, read_frame
+    from workers.release.release_attack import ReleasePlan, as_table, audit_release, read_frame
 
     plan = ReleasePlan(
         definition=_DEFINITIONS[definition],
@@ -113,7 +111,7 @@ def _parsed(text: str) -> dict[str, str]:
 def _shown(found: "ReleaseAudit") -> "Shown":
     from flows.report.study_page import StudyTable
     from flows.study.runner import Shown
-    from workers.release.verdict import CLAIMS
+    from workers.release.release_attack import CLAIMS
 
     plan = found.plan
     size = f", groups of {plan.k}" if plan.definition == "group_idp" else ""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from flows.settings import Settings
     from workers.audit.locate import Located
     from workers.audit.verify import Difference, Verification
-    from workers.evidence.bundle import VerifiedBundle
+    from workers.evidence.attestation import VerifiedBundle
     from workers.executors import Executor
     from workers.lake.layout import Lake
     from workers.warehouse.schema import AuditRecord
@@ -240,8 +240,12 @@ def _found(
     Raises:
         TerminalError: the bundle or a key cannot be read.
     """
-    from workers.evidence.bundle import LARGEST, verify_bundle
-    from workers.evidence.envelope import UntrustedSignatureError, read_public_key
+    from workers.evidence.attestation import (
+        LARGEST,
+        UntrustedSignatureError,
+        read_public_key,
+        verify_bundle,
+    )
     from workers.versions import METHOD_VERSION
 
     trusted = [read_public_key(path) for path in trust]
@@ -275,7 +279,7 @@ def _found(
 
 def _lines(bundle: "VerifiedBundle") -> list[str]:
     """Return what a bundle proves, line by line."""
-    from workers.publication.statement_row import Statement
+    from workers.publication.statements import Statement
 
     made, words = bundle.made, bundle.words
     expires = f"expires {bundle.expires_at:%Y-%m-%d %H:%M} UTC"

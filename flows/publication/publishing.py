@@ -15,11 +15,8 @@ from flows.settings import PublicationSettings, Settings
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds import Verdict
 from workers.plain_text import plain_text
-from workers.publication.charges import OverspentError
-from workers.publication.key import read_key
-from workers.publication.publish import follows, publish
-from workers.publication.statement_row import Statement, sentence_of
-from workers.publication.statement_store import Statements
+from workers.publication.publish import follows, publish, read_key
+from workers.publication.statements import OverspentError, Statement, Statements, sentence_of
 from workers.versions import CODE_VERSION, METHOD_VERSION
 from workers.warehouse.exact_statement_row import ExactStatementRow
 from workers.warehouse.schema import AuditRecord

@@ -25,8 +25,7 @@ from workers.lake.checkpoints import DeclaredManifest, read_manifest
 from workers.lake.layout import Lake, checkpoint_folder, labels_folder
 from workers.one_child import OneChild
 from workers.sources.checkpoints.in_place import InPlace, find_ready
-from workers.sources.external_inputs import ExternalInputs
-from workers.sources.scores.supplied import SuppliedScores, find_scores
+from workers.sources.scores.supplied import ExternalInputs, SuppliedScores, find_scores
 
 _PATIENCE = 60.0
 """Seconds that one look at all jobs may take."""

@@ -41,7 +41,7 @@ from workers.lake.layout import Lake, checkpoint_folder
 from workers.plan import Plan
 from workers.sources.checkpoints.in_place import InPlace
 from workers.sources.scores.supplied import SuppliedScores
-from workers.sources.tables.table_look import newest_day
+from workers.sources.tables.table_files import newest_day
 from workers.strict_model import StrictModel
 from workers.warehouse.schema import AuditRow
 from workers.warehouse.store import CONFIGURED, Warehouse

@@ -37,7 +37,7 @@ from flows.study.tables import (
 from privcore.attacks import generator
 from privcore.upper_bounds import Published
 from workers.datasets import criteo, flights
-from workers.datasets.synthetic_criteo import synthetic_clicks
+from workers.datasets.criteo import synthetic_clicks
 from workers.executors import InProcess
 from workers.training import Learner, MultiStage, TrainingData
 

@@ -55,8 +55,8 @@ from workers.datasets.criteo import (
     SYNTHETIC_DATASET,
     VALIDATION,
     ingest_day,
+    write_synthetic_day,
 )
-from workers.datasets.synthetic_criteo import write_synthetic_day
 from workers.executors import InProcess
 from workers.labels.columns import HOLDOUT, TRAIN, read_shard
 from workers.labels.shards import list_shards

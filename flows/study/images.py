@@ -62,11 +62,9 @@ from privcore.guarantees import mechanism_from_manifest
 from privcore.upper_bounds import Published
 from workers.datasets.labelled_images import CIFAR_10, CLASSES, Images, read_images
 from workers.plan import Plan
-from workers.training.fixmatch import FixMatch
-from workers.training.image_methods import PRIOR_EPSILON, WITH_PRIOR, ImageMethod
-from workers.training.image_networks import NETWORKS
+from workers.training.fixmatch import DELTA, FixMatch, PateFixMatch
+from workers.training.image_methods import NETWORKS, PRIOR_EPSILON, WITH_PRIOR, ImageMethod
 from workers.training.networks import FittedNetwork, Network, Schedule
-from workers.training.pate_fixmatch import DELTA, PateFixMatch
 
 SEED = 633
 PATE_FM = "pate-fm"

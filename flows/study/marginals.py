@@ -40,7 +40,7 @@ from privcore.attacks import (
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms import marginals_deviation, marginals_touching, noisy_marginals
 from privcore.upper_bounds import Published, reconstruction_prior, success_count
-from workers.release.table import read_frame
+from workers.release.release_attack import read_frame
 
 ACS = (
     "AGEP", "SCHL", "MAR", "RELP", "DIS", "ESP", "CIT", "MIG", "MIL", "ANC", "NATIVITY", "DEAR",

@@ -57,7 +57,7 @@ from privcore.mechanisms import (
     Unprotected,
 )
 from privcore.upper_bounds import Published
-from workers.release.table import Table, as_table, read_frame
+from workers.release.release_attack import Table, as_table, read_frame
 
 PAPER = "Reconstruction Attacks on Aggressive Relaxations of Differential Privacy"
 RECORDS, EPSILON, SEED = 45_211, 1e-10, 3

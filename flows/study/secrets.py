@@ -46,7 +46,7 @@ from privcore.upper_bounds import (
     uniform_prior,
     zipf_prior,
 )
-from workers.release.table import read_frame
+from workers.release.release_attack import read_frame
 
 SEED, DIGITS, DELTA, SIGNIFICANCE = 2202, 10, 1e-5, 0.05
 LOG_PRIOR = -DIGITS * math.log(10.0)

@@ -53,9 +53,9 @@ from workers.training.networks import (
     fit_network,
     one_hot,
     softmax,
+    term_weights,
     text_network,
 )
-from workers.training.term_weights import term_weights
 
 SEED, TEST_SHARE, FOLDS = 1126, 0.1, 4
 TARGET, CONTROL = "target", "control"

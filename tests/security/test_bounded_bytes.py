@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import workers.release.table
+import workers.release.release_attack
 from flows.failures import in_one_sentence
 from privcore.exceptions import InvalidInputError, TerminalError
 from tests.support.lake import (
@@ -41,12 +41,12 @@ from workers.datasets.labelled_images import read_images
 from workers.datasets.rated_texts import read_texts
 from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
-from workers.labels.batches import distinct_values
+from workers.labels.columns import distinct_values
 from workers.labels.parquet import read_footer, read_row_group
 from workers.lake import limits
 from workers.lake.layout import Lake, labels_folder
-from workers.release.table import read_frame
-from workers.sources.manifest_proposal import proposed_manifest
+from workers.release.release_attack import read_frame
+from workers.sources.proposal import proposed_manifest
 from workers.training import Recipe, describe_partition, read_training_data
 from workers.training.drawn_decoys import write_decoys
 from workers.warehouse.schema import AuditRow
@@ -344,8 +344,10 @@ def test_a_table_to_attack_is_read_within_bounds(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """7 kB took 4.9 GB of the command's own memory, and a pipe was waited for."""
-    small = Contained("workers.release.table:unpack", seconds=20, memory=1 << 28, fork=True)
-    monkeypatch.setattr(workers.release.table, "_unpack", small)
+    small = Contained(
+        "workers.release.release_attack:unpack", seconds=20, memory=1 << 28, fork=True
+    )
+    monkeypatch.setattr(workers.release.release_attack, "_unpack", small)
     words = pl.DataFrame({"x": pl.repeat("x" * 3_000, 200_000, eager=True)})
     words.write_parquet(tmp_path / "bomb.parquet")
     os.mkfifo(tmp_path / "pipe.csv")

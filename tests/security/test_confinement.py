@@ -21,7 +21,7 @@ from tests.support.lake import (
     small_lake,
 )
 from workers.audit.run import run_audit
-from workers.evidence.envelope import read_public_key
+from workers.evidence.attestation import read_public_key
 from workers.executors import InProcess
 from workers.lake.layout import Lake, checkpoint_folder, labels_folder
 from workers.warehouse.schema import AuditRow

@@ -37,10 +37,8 @@ from workers.audit.run import run_audit
 from workers.evidence.attestation import attest
 from workers.executors import InProcess
 from workers.lake.layout import Lake
-from workers.publication.key import make_key
-from workers.publication.publish import statement_of
-from workers.publication.statement_row import Statement
-from workers.publication.statement_store import Statements
+from workers.publication.publish import make_key, statement_of
+from workers.publication.statements import Statement, Statements
 from workers.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.usefixtures("in_process")

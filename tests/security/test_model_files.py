@@ -18,8 +18,7 @@ from workers.executors import InProcess
 from workers.lake import model_sandbox
 from workers.lake.formats import onnx as onnx_format
 from workers.lake.model_sandbox import UnreadableModelError, describe_model
-from workers.memorization.models import ModelFile
-from workers.memorization.ngram import NgramCounts
+from workers.memorization.language_models import ModelFile, NgramCounts
 from workers.plan import Plan
 
 

@@ -11,7 +11,7 @@ from privcore.attacks.query_adversary import Adversary, NotZeroOrOne
 from privcore.mechanisms.local_sensitivity import KLaplace, Unprotected
 from privcore.mechanisms.protected_table import ProtectedTable
 from privcore.mechanisms.threshold_queries import Column
-from workers.release.table import as_table
+from workers.release.release_attack import as_table
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BANK_BOUNDS = {

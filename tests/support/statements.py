@@ -8,7 +8,7 @@ from typing import Any
 from privcore.lower_bounds.verdicts import Verdict
 from privcore.publication import NoisyWealth
 from privcore.publication.statement import DOUBTFUL
-from workers.publication.statement_row import Statement, verdict_of
+from workers.publication.statements import Statement, verdict_of
 from workers.versions import METHOD_VERSION
 
 PUBLISHED = dt.datetime(2026, 11, 2, 4, 30, tzinfo=dt.UTC)

@@ -32,9 +32,8 @@ from workers.audit.record import (
 )
 from workers.audit.request import Request
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.columns import SPLIT
+from workers.labels.columns import SPLIT, other_words
 from workers.labels.shards import Partition
-from workers.labels.split_words import other_words
 from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
 from workers.plan import Plan

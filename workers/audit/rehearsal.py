@@ -13,9 +13,9 @@ from workers.audit.request import Request
 from workers.audit.run import find_inputs, run_batches
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
+from workers.labels.columns import other_words
 from workers.labels.parquet import read_footer
 from workers.labels.shards import Partition, Piece, WorkUnit
-from workers.labels.split_words import other_words
 from workers.lake.layout import Lake
 from workers.lake.manifest import LabelState, Privacy
 from workers.scan.label_pass import scan_labels

@@ -16,8 +16,8 @@ from workers.lake.layout import Lake
 from workers.plan import Plan
 from workers.scan.label_pass import Scan, scan_labels
 from workers.scan.partial_results import Game, LabelPass, PartialResult
-from workers.sources.external_inputs import external_inputs_from_json
 from workers.sources.join_context import JoinContext
+from workers.sources.scores.supplied import external_inputs_from_json
 from workers.versions import METHOD_VERSION
 from workers.warehouse.schema import AuditRecord, AuditRow, Status
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from workers.lake.checkpoints import DeclaredManifest
 from workers.plan import Plan
-from workers.sources.external_inputs import ExternalInputs
+from workers.sources.scores.supplied import ExternalInputs
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,8 @@ from workers.scan.label_pass import scan_labels
 from workers.scan.partial_results import Game, LabelPass
 from workers.sources.checkpoints.checkpoint_source import find_checkpoints
 from workers.sources.checkpoints.in_place import InPlace, find_in_place
-from workers.sources.external_inputs import ExternalInputs
 from workers.sources.join_context import JoinContext
-from workers.sources.scores.supplied import SuppliedScores, find_scores
+from workers.sources.scores.supplied import ExternalInputs, SuppliedScores, find_scores
 from workers.sources.secrets import checkpoints_of, source_of
 from workers.sources.source import Source
 from workers.warehouse.schema import AuditRecord, Status

@@ -1,7 +1,11 @@
-"""The columns of one row group of labels, validated: features, class indices, arms, groups."""
+"""The columns of labels, batch by batch, validated: features, classes, arms, groups, decoys."""
 
+import dataclasses
+import datetime as dt
+import functools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,11 +17,10 @@ from numpy.typing import NDArray
 
 from privcore.exceptions import is_failure
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.bad_records import BadRecords
-from workers.labels.parquet import Footer, folder_word, read_footer, read_row_group
-from workers.labels.shards import Shard
+from workers.labels.parquet import ContentDigest, Footer, folder_word, read_footer, read_row_group
+from workers.labels.shards import READERS, BadRecords, Partition, Piece, Shard, find_partition
 from workers.lake.formats import format_named
-from workers.lake.layout import Lake, labels_folder
+from workers.lake.layout import LabelFile, Lake, labels_folder
 from workers.lake.manifest import Feature, LabelColumn, Manifest, class_word, looked_up
 
 SPLIT = "split"
@@ -465,3 +468,140 @@ def _not_taken(path: str, feature: Feature, stored: pl.DataType) -> NotEvaluable
 def _is_plain(dtype: pl.DataType) -> bool:
     """Return whether each value has exactly one form as text."""
     return not dtype.is_nested() and dtype not in {pl.Binary, pl.Object}
+
+
+_SPLIT_ROWS = 100_000
+_COMMON = {"null", "training", "test", "testing", "valid", "validation", "val", "dev", "eval"}
+_COMMON |= {"evaluation", "hold-out", "hold_out", "hold out", TRAIN, HOLDOUT}
+"""Words that other people use for splits, in small letters. What else stands there may be of a
+person (a column under the wrong name), so the sentence, which is stored, only counts it."""
+
+
+def other_words(root: Lake, partition: Partition) -> str:
+    """Return " They say ..." of rows of neither split, by the first rows; "" where none says so.
+
+    Whatever goes wrong in reading them says nothing, since another sentence is under way.
+    """
+    try:
+        path = partition.path(partition.files[0].name)
+        group = read_row_group(root, path, read_footer(root, path, [SPLIT]), 0, [SPLIT])
+        table = next(iter(group.batches([SPLIT], rows=_SPLIT_ROWS)))
+        column = Batch(table, path, (path, 0, 0)).column(SPLIT)
+        found = sorted({"null" if word is None else str(word) for word in column.unique()})
+    except BaseException as error:
+        if not is_failure(error):
+            raise
+        return ""
+    others = [word for word in found if word not in {TRAIN, HOLDOUT}]
+    if not others:
+        return ""
+    named = [repr(word) for word in others if word.lower() in _COMMON]
+    rest = len(others) - len(named)
+    if rest:
+        named.append(f"{rest} other value{'s' if rest > 1 else ''}")
+    return f" They say {', '.join(named)}."
+
+
+_ROWS = 1 << 16
+
+
+def batches_of(
+    lake: Lake,
+    partition: Partition,
+    piece: Piece,
+    footer: Footer,
+    columns: Sequence[str],
+    *,
+    rows: int,
+    encoded: Collection[str] = (),
+) -> Iterator[Batch]:
+    """Yield the rows of a piece in the order of the file."""
+    path = partition.path(piece.file)
+    for index in piece.row_groups(len(footer.groups)):
+        group, start = read_row_group(lake, path, footer, index, columns), 0
+        for table in group.batches(columns, rows=rows, encoded=encoded):
+            yield Batch(table, path, (piece.file, index, start))
+            start += table.num_rows
+
+
+def distinct_values(lake: Lake, path: str, column: str, *, most: int) -> set[Any]:
+    """Return the different values that a file has in a column, without nulls.
+
+    Reading stops where there are more than `most`.
+
+    Raises:
+        NotEvaluableError: the file is damaged, or larger than what is read.
+    """
+    footer, found = read_footer(lake, path, [column]), set[Any]()
+    kind = footer.schema().field(column).type
+    if pa.types.is_nested(kind):
+        raise NotEvaluableError(
+            Reason.LABEL_INVALID,
+            f"{path} stores the label {column!r} as {kind}: store classes as text, numbers or "
+            "booleans.",
+        )
+    for index in range(len(footer.groups)):
+        group = read_row_group(lake, path, footer, index, [column])
+        # Text stays encoded: spelled out, a value that many rows share could take gigabytes.
+        for table in group.batches([column], rows=_ROWS, encoded={column}):
+            values = table[column].unique()[: most + 2]  # one of them may be null
+            found |= {value for value in values.to_pylist() if value is not None}
+            if len(found) > most:
+                return found
+    return found
+
+
+def with_missing(
+    lake: Lake, partition: Partition, footer: Footer, features: Collection[str]
+) -> Footer:
+    """Return a footer that also names features that only others of the day's files have.
+
+    A file from before a feature was added holds missing values of it. One that no file has is
+    another column's name, and stays an error.
+    """
+    there = [
+        name
+        for name in features
+        if name not in footer.names and _some_has(lake, partition.folder, partition.files, name)
+    ]
+    return dataclasses.replace(footer, names=(*footer.names, *there)) if there else footer
+
+
+@functools.lru_cache(maxsize=256)
+def _some_has(lake: Lake, folder: str, files: tuple[LabelFile, ...], column: str) -> bool:
+    """Return whether some file has a column, the newest first."""
+
+    def has(file: LabelFile) -> bool:
+        try:
+            return column in read_footer(lake, f"{folder}/{file.name}".lstrip("/")).names
+        except NotEvaluableError:  # its own reader says why
+            return False
+
+    newest = sorted(files, key=lambda file: file.changed_ns, reverse=True)
+    with ThreadPoolExecutor(READERS) as pool:
+        return any(
+            any(pool.map(has, newest[start : start + READERS]))
+            for start in range(0, len(newest), READERS)
+        )
+
+
+def committed(
+    file: str, row_group: int, digests: Mapping[str, bytes], *, label: str, column: str
+) -> ContentDigest:
+    """Return what one row group adds to a commitment: label, other label and split, as stored."""
+    parts = [digests.get(name, b"") for name in (label, column, SPLIT)]
+    return ContentDigest.of("decoys", file, row_group, *parts)
+
+
+def commitment(lake: Lake, dataset: str, day: dt.date, *, label: LabelColumn, column: str) -> str:
+    """Return the digest that a manifest commits to: of a partition as it lies in the lake."""
+    wanted = (label.column, column, SPLIT)
+    partition = find_partition(lake, dataset, day)
+    total = ContentDigest()
+    for name in (file.name for file in partition.files):
+        path = partition.path(name)
+        footer = read_footer(lake, path, wanted)
+        for index in range(len(footer.groups)):
+            digests = read_row_group(lake, path, footer, index, wanted).digests
+            total += committed(name, index, digests, label=label.column, column=column)
+    return total.hexdigest()

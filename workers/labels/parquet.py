@@ -1,30 +1,282 @@
 """Parquet files read byte range by byte range: each range once, digested, then decoded in memory.
 
-Bytes are fetched patiently (`workers.lake.retries`); what cannot be decoded from them is damaged.
-They are digested by BLAKE3, at six times the speed of SHA-256: every byte of every day is.
+Bytes are fetched patiently (`workers.lake.layout`); what cannot be decoded from them is damaged.
+They are digested by BLAKE3, at six times the speed of SHA-256: every byte of every day is. Footers
+are read in a contained process, since Arrow crashes at some.
 """
 
 import bisect
 import functools
+import hashlib
+import hmac
 import io
 import urllib.parse
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from blake3 import blake3
+from numpy.typing import NDArray
 
 from privcore.exceptions import is_failure
-from workers.contained import ContainedError
+from workers.contained import Contained, ContainedError
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.content_digest import ContentDigest
-from workers.labels.footers import describe_footer
-from workers.labels.page_headers import unpacked_sizes
 from workers.lake import limits
 from workers.lake.layout import LabelFile, Lake
+
+_LANES = 1024
+
+
+def _nothing() -> NDArray[np.uint16]:
+    return np.zeros(_LANES, dtype=np.uint16)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ContentDigest:
+    """The digest of a set of entries, which adds as tallies do; `ContentDigest()` is that of none.
+
+    LtHash: every entry is expanded to 1,024 numbers of 16 bits, and these are added (Bellare and
+    Micciancio 1997, "A New Paradigm for Collision-Free Hashing"; Lewi et al. 2019, "Securing Update
+    Propagation with Homomorphic Hashing", who put this size above 200 bits of security). A sum of
+    ordinary digests would be easy to forge.
+    """
+
+    lanes: NDArray[np.uint16] = field(default_factory=_nothing)
+
+    @classmethod
+    def of(cls, *parts: str | int | bytes) -> "ContentDigest":
+        """Return the digest of one entry."""
+        entry = hashlib.shake_256()
+        for part in parts:
+            plain = part if isinstance(part, bytes) else str(part).encode()
+            word = type(part).__name__.encode() + b":" + plain
+            entry.update(len(word).to_bytes(8, "little") + word)
+        return cls(np.frombuffer(entry.digest(2 * _LANES), dtype="<u2").astype(np.uint16))
+
+    def __add__(self, other: "ContentDigest") -> "ContentDigest":
+        """Return the digest of both sets of entries."""
+        return ContentDigest(self.lanes + other.lanes)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether it is the digest of the same entries."""
+        return isinstance(other, ContentDigest) and np.array_equal(self.lanes, other.lanes)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def hexdigest(self, key: bytes = b"") -> str:
+        """Return 64 hexadecimal digits: under a key, HMAC-SHA256.
+
+        Without the key, a reader who knows all entries but one can try that one's values.
+        """
+        content = self.lanes.astype("<u2").tobytes()
+        if key:
+            return hmac.new(key, content, hashlib.sha256).hexdigest()
+        return hashlib.sha256(content).hexdigest()
+
+
+_SIZE, _COMPRESSED, _DATA, _DATA_V2, _VALUES = 2, 3, 5, 8, 1
+"""Fields of a header, and the one of its inner structs that counts values."""
+_TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 12
+_WHOLE = {4, 5, 6}
+_DEEPEST, _LONGEST = 12, 10  # structs and lists in each other; bytes of a number
+_MANY = 15
+"""Length of a list that stands behind its first byte."""
+
+
+def unpacked_sizes(chunk: memoryview, values: int) -> tuple[int, int]:
+    """Return to how many bytes a column's pages unpack, and how many values they hold.
+
+    Like Arrow, it reads pages until these hold `values`, which the footer says. A page's header is
+    a struct of Thrift's compact protocol, and so is a footer. They are read here without any of a
+    library's code, which may crash at a hostile one.
+    https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
+    https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
+
+    Raises:
+        ValueError: they have no headers that can be read.
+    """
+    place = size = held = 0
+    while place < len(chunk) and held < values:
+        try:
+            header, place = read_struct(chunk, place)
+            page, packed = header[_SIZE], header[_COMPRESSED]
+            inner = header.get(_DATA) or header.get(_DATA_V2) or {_VALUES: 0}
+            count = inner[_VALUES]
+        except (LookupError, TypeError):
+            raise ValueError("a page has no header") from None
+        if min(page, packed, count) < 0:
+            raise ValueError("a page has less than no bytes or values")
+        place, size, held = place + packed, size + page, held + count
+    return size, held
+
+
+def read_struct(content: memoryview, place: int, depth: int = 0) -> tuple[dict[int, Any], int]:
+    """Return a struct's fields by number, and where it ends. Text and numbers of floats are None.
+
+    Raises:
+        ValueError, LookupError: it is none.
+    """
+    fields: dict[int, Any] = {}
+    number = 0
+    while head := content[place]:
+        place += 1
+        if head >> 4:
+            number += head >> 4
+        else:
+            number, place = _whole(content, place)
+        fields[number], place = _value(content, place, head & 15, depth)
+    return fields, place + 1
+
+
+def _value(content: memoryview, place: int, kind: int, depth: int) -> tuple[Any, int]:
+    if kind in _WHOLE:
+        return _whole(content, place)
+    if kind == _BINARY:
+        length, place = _number(content, place)
+        return None, place + length
+    if kind == _STRUCT and depth < _DEEPEST:
+        return read_struct(content, place, depth + 1)
+    if kind in {_LIST, _SET} and depth < _DEEPEST:
+        return _listed(content, place, depth + 1)
+    lengths = {_TRUE: 0, _FALSE: 0, _BYTE: 1, _DOUBLE: 8}
+    return None, place + lengths[kind]
+
+
+def _listed(content: memoryview, place: int, depth: int) -> tuple[list[Any], int]:
+    head, place = content[place], place + 1
+    length, kind = head >> 4, head & 15
+    if length == _MANY:
+        length, place = _number(content, place)
+    if kind in {_TRUE, _FALSE}:  # a byte each, here
+        kind = _BYTE
+    values = []
+    for _ in range(length):
+        value, place = _value(content, place, kind, depth)
+        if place > len(content):
+            raise ValueError("a list is longer than its content")
+        values.append(value)
+    return values, place
+
+
+def _whole(content: memoryview, place: int) -> tuple[int, int]:
+    number, place = _number(content, place)
+    return (number >> 1) ^ -(number & 1), place
+
+
+def _number(content: memoryview, place: int) -> tuple[int, int]:
+    number = 0
+    for shift in range(_LONGEST):
+        byte = content[place + shift]
+        number |= (byte & 127) << (7 * shift)
+        if byte < 128:
+            return number, place + shift + 1
+    raise ValueError("a number is too long")
+
+
+_BY_DIFFERENCES = {"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"}
+"""Encodings of text that Arrow cannot read without spelling out every value."""
+_OF_BYTES = {"BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"}
+_FIXED_BYTES = 64
+"""Values of a fixed size: decimals have up to 32 bytes, a SHA-512 digest has 64."""
+
+
+def describe(content: bytes, columns: list[str]) -> dict[str, Any]:
+    """Return the names of all columns, where `columns` lie, and which of them are unbounded.
+
+    Raises whatever Arrow raises, or ends the process: call `describe_footer`.
+    """
+    metadata = pq.read_metadata(pa.BufferReader(content))
+    schema = metadata.schema
+    owners = _owners(schema, set(columns))
+    groups = []
+    for index in range(metadata.num_row_groups):
+        group = metadata.row_group(index)
+        chunks, compressed = [], 0
+        for place in range(group.num_columns):
+            chunk = group.column(place)
+            compressed += chunk.total_compressed_size
+            if owners[place] is not None:
+                first = chunk.data_page_offset
+                if chunk.has_dictionary_page and chunk.dictionary_page_offset:
+                    first = min(first, chunk.dictionary_page_offset)
+                size = chunk.total_compressed_size
+                chunks.append([first, size, owners[place], chunk.num_values])
+        groups.append([group.num_rows, group.total_byte_size, compressed, chunks])
+    text = [
+        schema.column(place).path
+        for place, owner in enumerate(owners)
+        if owner == schema.column(place).path and schema.column(place).physical_type == "BYTE_ARRAY"
+    ]
+    unbounded = [
+        [owner, how]
+        for place, owner in enumerate(owners)
+        if owner is not None and (how := _unbounded(metadata, place, owner))
+    ]
+    return {
+        "names": schema.to_arrow_schema().names,
+        "groups": groups,
+        "text": text,
+        "unbounded": unbounded,
+        "nested_text": sorted(
+            {
+                owner
+                for place, owner in enumerate(owners)
+                if owner not in {None, schema.column(place).path}
+                and schema.column(place).physical_type in _OF_BYTES
+            }
+        ),
+    }
+
+
+def _unbounded(metadata: pq.FileMetaData, place: int, owner: str) -> str:
+    """Return how a leaf stores bytes that may unpack to any size, in words; "" where it does not.
+
+    Top-level text stays encoded until its size is known (`RowGroup.batches`). Arrow cannot keep
+    other bytes encoded, so that some kilobytes of them take all memory.
+    """
+    column = metadata.schema.column(place)
+    if column.physical_type == "FIXED_LEN_BYTE_ARRAY":
+        return f"as values of {column.length:,} bytes" if column.length > _FIXED_BYTES else ""
+    if column.physical_type != "BYTE_ARRAY":
+        return ""
+    if column.path != owner:
+        return ""  # no value is read of it: see `nested_text`
+    for index in range(metadata.num_row_groups):
+        used = _BY_DIFFERENCES.intersection(metadata.row_group(index).column(place).encodings)
+        if used:
+            return f"in the encoding {min(used)}"
+    return ""
+
+
+def _owners(schema: pq.ParquetSchema, wanted: set[str]) -> list[str | None]:
+    """Return the wanted column that each leaf belongs to; None if it is of none.
+
+    A leaf `late.x` is a column of that name, or `x` of a column `late`: then its own name is `x`.
+    """
+    leaves = [(leaf.path, leaf.name) for leaf in map(schema.column, range(len(schema)))]
+    nested = wanted - {path for path, name in leaves if path == name}
+    owners: list[str | None] = []
+    for path, name in leaves:
+        if path == name:
+            owners.append(path if path in wanted else None)
+            continue
+        above = path
+        while above and above not in nested:
+            above = above.rpartition(".")[0]
+        owners.append(above or None)
+    return owners
+
+
+describe_footer = Contained(
+    f"{__name__}:{describe.__name__}",
+    seconds=limits.FOOTER_SECONDS,
+    memory=limits.FOOTER_MEMORY_BYTES,
+)
+
 
 Result = TypeVar("Result")
 

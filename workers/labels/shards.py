@@ -1,25 +1,182 @@
-"""One day's labels as files, shards and units of work.
+"""One day's labels as files, shards and units of work, and what is bad among them.
 
 A *shard* is a file and a row group; its identity keys its random streams. A *work unit* is what
 one task takes: some row groups of a large file, or many small files.
+
+Folders of table formats are not read as plain Parquet: they also hold files of replaced and deleted
+rows, or of writes that failed. Only the format's own log says which files count, so that reading
+all of them counts rows twice.
 """
 
 import bisect
 import dataclasses
 import datetime as dt
-from collections.abc import Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import fs
 
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.bad_records import BadRecords
 from workers.labels.parquet import read_footer
 from workers.lake.layout import LabelFile, Lake, folder_of, is_label_file, labels_folder
-from workers.lake.table_formats import refuse_table_format
+from workers.lake.places import local_path
 from workers.remark import Remark
+
+_SNAPSHOT = "write the day's snapshot as plain Parquet with {0}'s own reader, and name that folder"
+_MARKS = {
+    "Delta": (r"_delta_log/", "name the Delta table's own folder"),
+    "Iceberg": (
+        r"metadata/(?:[^/]+\.metadata\.json|version-hint\.text)$",
+        "name the table by its catalogue (catalog in the settings, --catalog), or "
+        + _SNAPSHOT.format("Iceberg"),
+    ),
+    "Hudi": (r"\.hoodie(?:/|_partition_metadata)", _SNAPSHOT.format("Hudi")),
+    "Paimon": (r"snapshot/snapshot-\d+$", _SNAPSHOT.format("Paimon")),
+    "DuckLake": (r"ducklake-[^/]+\.parquet$", _SNAPSHOT.format("DuckLake")),
+    "Hive ACID": (
+        r"(?:base_\d{7}|(?:delete_)?delta_\d{7}_\d{7}(?:_\d{4})?)(?:_v\d{7})?/",
+        _SNAPSHOT.format("Hive"),
+    ),
+    "Spark streaming": (r"_spark_metadata/", _SNAPSHOT.format("Spark")),
+}
+"""Formats, by what lies in their folders and how their rows are named instead."""
+_ANY = re.compile(f"(?:^|/)(?:{'|'.join(mark for mark, _ in _MARKS.values())})")
+_LOGS, _MIXED = ("_delta_log", ".hoodie", "_spark_metadata"), ("metadata", "snapshot")
+"""Folders beside a table's own files: those of one format's log, and those of any use."""
+_PART = re.compile(r".+=.*|data|bucket-\d+")
+"""Names of folders within a table."""
+
+
+def refuse_table_format(lake: Lake, folder: str, listed: Iterable[LabelFile]) -> None:
+    """Refuse a folder of a table format, or one within, by the names of its files.
+
+    Raises:
+        NotEvaluableError: it is one.
+    """
+    path, mark, query = _split(lake.uri)
+    path = f"{path.rstrip('/')}/{folder}".rstrip("/")
+    place = f"{path}{mark}{query}"
+    for file in filter(lambda file: _ANY.search(file.name), listed):
+        _check(file.name, f"{place} is the folder of")
+    for above in (Lake(found + mark + query) for found in _above(path)):
+        for name in _names_at(above):
+            _check(name, f"{place} lies in {above.uri},")
+
+
+def _check(name: str, subject: str) -> None:
+    for form, (mark, remedy) in _MARKS.items():
+        found = re.search(f"(?:^|/)({mark})", name)
+        if found is not None:
+            raise NotEvaluableError(
+                Reason.TABLE_UNSUPPORTED,
+                f"{subject} a table in the {form} format ({name[: found.end()]}), where files of "
+                f"replaced rows also lie: {remedy}.",
+            )
+
+
+def _split(uri: str) -> tuple[str, str, str]:
+    """Return a place's path, and the parameters of a URI."""
+    local = local_path(uri)
+    return uri.partition("?") if local is None else (str(local), "", "")
+
+
+def _above(path: str) -> Iterator[str]:
+    """Yield the folder in which a folder lies; of parts of a table also those above."""
+    above, _, name = path.rpartition("/")
+    while above and not above.endswith("/"):  # of s3://bucket there is none
+        yield above
+        above, _, name = above.rpartition("/")
+        if not _PART.fullmatch(name):
+            break
+
+
+def _names_at(place: Lake) -> list[str]:
+    """Return marks of formats at a folder; none where it may not be read."""
+
+    def listed() -> list[str]:
+        infos = place.files.get_file_info([*_LOGS, *_MIXED])
+        there = [info.path for info in infos if info.type == fs.FileType.Directory]
+        mixed = (fs.FileSelector(name, allow_not_found=True) for name in there if name in _MIXED)
+        below = [info.path for one in mixed for info in place.files.get_file_info(one)]
+        return [f"{name}/" for name in there if name in _LOGS] + below
+
+    try:
+        return place.patiently(listed, place.uri)
+    except (NotEvaluableError, FileNotFoundError):
+        return []
+
+
+Place = tuple[str, int, int]
+"""File, row group, row."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadRecords:
+    """Records that were left out, with the reasons; it adds like a tally.
+
+    Attributes:
+        counts: bad records by reason.
+        first: where the first of them is.
+        reason: why the first is bad.
+        sentence: the same in words.
+        fatal: whether no number of bad records may pass: a model gives NaN, or a file does not even
+            say how many records it holds.
+    """
+
+    counts: Counter[str]
+    first: Place = ("", 0, 0)
+    reason: Reason | None = None
+    sentence: str = ""
+    fatal: bool = False
+
+    @classmethod
+    def none(cls) -> "BadRecords":
+        """Return that nothing is bad, the identity of addition."""
+        return cls(Counter())
+
+    @classmethod
+    def at(
+        cls, place: Place, records: int, reason: Reason, sentence: str, *, fatal: bool = False
+    ) -> "BadRecords":
+        """Return that `records` from `place` on are bad for one reason."""
+        return cls(Counter({reason.value: records}), place, reason, sentence, fatal)
+
+    @property
+    def total(self) -> int:
+        """Number of bad records."""
+        return self.counts.total()
+
+    def __add__(self, other: "BadRecords") -> "BadRecords":
+        """Return what both found; the first in the order of the files stays first."""
+        if self.reason is None or other.reason is None:
+            return self if other.reason is None else other
+        counts = self.counts.copy()
+        counts.update(other.counts)
+        earlier = min(self, other, key=lambda part: (part.first, part.reason or ""))
+        return BadRecords(
+            counts, earlier.first, earlier.reason, earlier.sentence, self.fatal or other.fatal
+        )
+
+    def check(self, maximum: int) -> None:
+        """Raise `NotEvaluableError` where more is bad than `maximum`, or something is fatal."""
+        if self.reason is not None and (self.fatal or self.total > maximum):
+            raise NotEvaluableError(self.reason, f"{self.sentence} {self.summary(maximum)}".strip())
+
+    def summary(self, maximum: int) -> str:
+        """Return the counts by reason in one sentence; empty where nothing could be counted."""
+        if self.total == 0:
+            return ""
+        parts = [f"{reason} {count}" for reason, count in sorted(self.counts.items()) if count]
+        return (
+            f"Bad records: {self.total} ({', '.join(parts)}), the first in {self.first[0]}; "
+            f"max_bad_records is {maximum}."
+        )
+
 
 WORK_UNIT_BYTES = 1 << 26
 _FILES_IN_WORK_UNIT = 500

@@ -4,6 +4,9 @@
     <lake>/labels/<dataset>/day=YYYY-MM-DD/*.parquet, _SUCCESS
 
 A day without `_SUCCESS`, which is written last, does not exist yet.
+
+Storage may fail for a moment. Reading bytes is kept apart from making sense of them: an error of
+the first kind may go away and is tried again, an error of the second (a damaged file) never does.
 """
 
 import datetime as dt
@@ -11,10 +14,12 @@ import errno
 import functools
 import gzip
 import io
+import logging
 import os
 import pathlib
 import re
 import stat
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
@@ -22,13 +27,62 @@ from typing import NamedTuple, TypeVar
 import pyarrow as pa
 from pyarrow import fs
 
+from privcore.exceptions import TerminalError, TransientError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.lake.places import check_uri, local_path
-from workers.lake.retries import patiently
+from workers.patience import Patience
 from workers.plain_files import open_plain
 
 Result = TypeVar("Result")
+
+PATIENCE = Patience(attempts=7, first=0.05, longest=5.0, spread=1.0)
+_FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
+_FINAL_ERRNO = {errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL, errno.ENOSPC, errno.EROFS}
+_REFUSED = ("ACCESS_DENIED", "NO_SUCH_BUCKET", "INVALID_ACCESS_KEY", "SIGNATURE", "HTTP status 403")
+_THROTTLED = ("SLOW_DOWN", "SlowDown", "THROTTL", "Throttl", "HTTP status 429", "HTTP status 503")
+_log = logging.getLogger(__name__)
+
+
+def patiently(action: Callable[[], Result], what: str) -> Result:
+    """Return what `action` returns, trying again where storage may only be away.
+
+    A storage that says it is throttling is given four times as long.
+
+    Args:
+        action: reads or writes; harmless to repeat.
+        what: the path, for the error; never a URI, which could hold a secret.
+
+    Raises:
+        TransientError: it failed as often as it is tried.
+        OSError: trying again cannot help: there is no such file, or access is refused.
+    """
+
+    def again(error: Exception) -> float:
+        if not isinstance(error, OSError) or not may_go_away(error):
+            return 0.0
+        _log.info("Storage failed at %s (%s): trying again.", what, type(error).__name__)
+        return 4.0 if any(word in str(error) for word in _THROTTLED) else 1.0
+
+    try:
+        return PATIENCE.retry(action, again)
+    except OSError as error:
+        if not may_go_away(error):
+            raise
+        kind = type(error).__name__
+    raise TransientError(
+        f"Storage failed {PATIENCE.attempts} times at {what} ({kind}): try again later."
+    )
+
+
+def may_go_away(error: OSError) -> bool:
+    """Return whether the same call may succeed later.
+
+    Not where a file is missing, access refused, the disk full, or the path none.
+    """
+    final = isinstance(error, _FINAL) or error.errno in _FINAL_ERRNO
+    return not final and not any(word in str(error) for word in _REFUSED)
+
 
 SUCCESS = "_SUCCESS"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -428,3 +482,42 @@ def _refused(path: str) -> NotEvaluableError:
         f"{path} is refused, because it is a link out of the lake or not a regular file: put the "
         "file itself there.",
     )
+
+
+def try_writing(what: str, place: str) -> None:
+    """Write, read and delete a small file at a path or URI; a folder of this machine is made.
+
+    Raises:
+        TerminalError: it is a file, or it cannot be written, read or deleted in.
+    """
+    name = f"_privaudit_check_{uuid.uuid4().hex}"
+    try:
+        local = local_path(place)
+        if local is not None:
+            if local.exists() and not local.is_dir():
+                raise TerminalError(
+                    f"The {what} {local} is a file: name a folder for it in the settings."
+                )
+            local.mkdir(parents=True, exist_ok=True)
+        files = open_filesystem(place)
+        with files.open_output_stream(name) as stream:
+            stream.write(b"probe")
+        with files.open_input_stream(name) as stream:
+            same = stream.read() == b"probe"
+        files.delete_file(name)
+    except OSError as error:
+        raise TerminalError(
+            f"The {what} {place} cannot be written, read and deleted in ({_why(error)}): check the "
+            "address and the rights of these credentials."
+        ) from error
+    if not same:
+        raise TerminalError(
+            f"The {what} {place} gave back other bytes than were written: check the storage."
+        )
+
+
+def _why(error: OSError) -> str:
+    """Return the system's own words, or else the first words of the library's."""
+    if error.errno:
+        return os.strerror(error.errno)
+    return " ".join(str(error).split())[:200] or type(error).__name__

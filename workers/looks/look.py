@@ -10,10 +10,9 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch
 from workers.labels.parquet import RowGroup
-from workers.labels.shards import Partition
+from workers.labels.shards import BadRecords, Partition
 from workers.lake.layout import Lake
 from workers.plan import Plan
 from workers.remark import Remark

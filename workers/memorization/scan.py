@@ -18,15 +18,12 @@ from privcore.attacks import (
 )
 from workers.exceptions import NotEvaluableError, Reason, refusing_probabilities
 from workers.executors import Executor
-from workers.labels.bad_records import BadRecords
-from workers.labels.batches import batches_of
-from workers.labels.columns import SPLIT, Batch
+from workers.labels.columns import SPLIT, Batch, batches_of
 from workers.labels.parquet import Footer, read_footer
-from workers.labels.shards import Partition, Piece, WorkUnit
+from workers.labels.shards import BadRecords, Partition, Piece, WorkUnit
 from workers.lake import limits
 from workers.lake.layout import Lake
-from workers.memorization.models import LanguageModel, ModelFile
-from workers.memorization.ngram import END, NgramCounts
+from workers.memorization.language_models import END, LanguageModel, ModelFile, NgramCounts
 
 LISTED = 200
 """The most training sequences that are listed."""

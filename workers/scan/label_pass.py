@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import DeadlinePassedError, Executor
-from workers.labels.bad_records import BadRecords
+from workers.labels.shards import BadRecords
 from workers.logs import log_event
 from workers.scan.fitted_student import Taught
 from workers.scan.partial_results import Game, LabelPass, PartialResult, PartialResults

@@ -24,9 +24,8 @@ from privcore.attacks.odds import MOST_GROUPS
 from privcore.attacks.student import MOST_CLASSES
 from privcore.lower_bounds import Secret
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.bad_records import BadRecords
-from workers.labels.content_digest import ContentDigest
-from workers.labels.shards import Partition
+from workers.labels.parquet import ContentDigest
+from workers.labels.shards import BadRecords, Partition
 from workers.lake.layout import Lake
 from workers.looks.listed import added
 from workers.looks.look import Findings, Looks

@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 from privcore.attacks import folds_of, stream_key
 from privcore.attacks.hashing import record_streams
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.batches import with_missing
-from workers.labels.columns import Batch
+from workers.labels.columns import Batch, with_missing
 from workers.labels.parquet import Footer
 from workers.lake.manifest import class_word
 from workers.looks.look import Players
 from workers.scan.partial_results import Game, LabelPass
-from workers.sources.scores.score_columns import read_numbers
+from workers.sources.scores.score_tables import read_numbers
 from workers.sources.source import other_labels
 
 _UNIFORM = 2.0**-53

@@ -7,7 +7,7 @@ would be another target, or other rows, and all lots would fall anew. No label m
 
 from dataclasses import dataclass, field
 
-from workers.labels.content_digest import ContentDigest
+from workers.labels.parquet import ContentDigest
 
 MOST_TRAINING, MOST_HOLDOUT = 2_400_000, 1_200_000
 """About how many rows of each arm are drawn."""

@@ -13,10 +13,9 @@ import numpy as np
 
 from privcore.attacks import OddsTally, decoy_tally, fidelity
 from workers.exceptions import NotEvaluableError, refusing_probabilities
-from workers.labels.columns import SPLIT, Batch
-from workers.labels.content_digest import ContentDigest
-from workers.labels.decoy_commitment import committed
+from workers.labels.columns import SPLIT, Batch, committed
 from workers.labels.parquet import (
+    ContentDigest,
     Footer,
     RowGroup,
     read_footer,

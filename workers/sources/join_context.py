@@ -14,9 +14,8 @@ from pyarrow import fs
 
 from privcore.exceptions import TransientError
 from workers.executors import Executor, Item, Result, Shared
-from workers.lake.layout import Lake
+from workers.lake.layout import Lake, patiently
 from workers.lake.places import local_path
-from workers.lake.retries import patiently
 
 ROWS = ".rows"
 """Ending of a folder of rows, by which a sweep knows it."""

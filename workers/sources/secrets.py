@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from privcore.attacks import attribute_posterior, own_label
 from privcore.lower_bounds import Secret
 from workers.exceptions import NotEvaluableError, Reason, refusing_probabilities
-from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch
+from workers.labels.shards import BadRecords
 from workers.lake.manifest import (
     DecoyLabels,
     Feature,

@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch
 from workers.labels.parquet import Footer
-from workers.labels.shards import Partition
+from workers.labels.shards import BadRecords, Partition
 from workers.lake.layout import Lake
 from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, LabelState, Privacy
 from workers.sources.join_context import JoinContext

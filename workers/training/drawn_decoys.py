@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from privcore.attacks import Decoys, draw_decoys
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.columns import Batch, NeededColumns, check_columns
-from workers.labels.decoy_commitment import commitment
+from workers.labels.columns import Batch, NeededColumns, check_columns, commitment
 from workers.labels.parquet import Footer, read_footer, read_row_group
 from workers.labels.shards import find_partition
 from workers.lake.checkpoints import (

@@ -15,7 +15,7 @@ import polars as pl
 
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds.verdicts import Verdict
-from workers.lake.probe import try_writing
+from workers.lake.layout import try_writing
 from workers.warehouse.commit import commit_all, insert_rows, made_table, shared
 from workers.warehouse.delta import open_table, readable, retry_commits, table_path, whole
 from workers.warehouse.schema import AuditRecord, AuditRow, Status, WithdrawalRow

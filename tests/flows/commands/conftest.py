@@ -8,9 +8,9 @@ import pytest
 
 from tests.support.lake import write_settings
 from tests.support.statements import statement
-from workers.evidence.envelope import make_key_pair
-from workers.publication.key import make_key
-from workers.publication.statement_store import Statements
+from workers.evidence.attestation import make_key_pair
+from workers.publication.publish import make_key
+from workers.publication.statements import Statements
 
 NOW = dt.datetime.now(dt.UTC).replace(microsecond=123000)
 

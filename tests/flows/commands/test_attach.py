@@ -26,7 +26,7 @@ from tests.support.in_place import delta, put_file, stored, train
 from tests.support.lake import DAY, EVE
 from tests.workers.sources.test_proposal import put, rows
 from workers.sources.proposal import propose
-from workers.sources.tables.table_look import look
+from workers.sources.tables.table_files import look
 
 
 @pytest.fixture

@@ -12,9 +12,8 @@ from tests.flows.commands.conftest import NOW, publish
 from tests.flows.conftest import Command
 from tests.support.lake import DAY, write_settings
 from tests.support.statements import statement
-from workers.evidence.bundle import make_bundle
-from workers.evidence.envelope import read_private_key
-from workers.publication.key import make_key
+from workers.evidence.attestation import make_bundle, read_private_key
+from workers.publication.publish import make_key
 
 
 @pytest.fixture

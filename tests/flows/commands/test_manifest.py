@@ -16,8 +16,8 @@ from tests.test_architecture import ROOT
 from workers.lake.layout import Lake
 from workers.lake.manifest import json_schema, parse_manifest
 from workers.lake.model_sandbox import ModelDescription, describe_model
-from workers.sources import manifest_proposal
-from workers.sources.manifest_proposal import proposed_manifest
+from workers.sources import proposal
+from workers.sources.proposal import proposed_manifest
 
 
 def asked(lake: Lake, *more: str) -> list[str]:
@@ -68,9 +68,9 @@ def test_a_column_of_many_values_is_no_label(
     def nameless(content: bytes, **how: str) -> ModelDescription:
         return dataclasses.replace(describe_model(content, **how), classes=None)
 
-    monkeypatch.setattr(manifest_proposal, "describe_model", nameless)
+    monkeypatch.setattr(proposal, "describe_model", nameless)
     assert privaudit(*asked(template)).code == 0
-    monkeypatch.setattr(manifest_proposal, "_CLASSES", 1)
+    monkeypatch.setattr(proposal, "_CLASSES", 1)
     answer = privaudit(*asked(template))
     assert (answer.code, answer.out) == (3, "")
     assert "more than 1 values in 'late', which are no classes" in answer.err

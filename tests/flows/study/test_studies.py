@@ -12,8 +12,7 @@ from flows.study import comparison, criteo, randomized_response, runner, tables
 from flows.study.randomized_response import dimension_of, draw_classes, fitted_posterior, raised
 from privcore.attacks import generator
 from tests.support.studies import here
-from workers.datasets.criteo import NUMERIC
-from workers.datasets.synthetic_criteo import synthetic_clicks
+from workers.datasets.criteo import NUMERIC, synthetic_clicks
 from workers.plan import Plan
 
 FEW = {"iterations": 10, "depth": 4, "learning_rate": 0.4}

@@ -10,8 +10,17 @@ import pytest
 
 import workers.datasets.criteo
 from privcore.exceptions import InvalidInputError
-from workers.datasets.criteo import CATEGORICAL, FEATURES, LABEL, NUMERIC, ingest_day, parse
-from workers.datasets.synthetic_criteo import CARDINALITIES, synthetic_clicks, write_synthetic_day
+from workers.datasets.criteo import (
+    CARDINALITIES,
+    CATEGORICAL,
+    FEATURES,
+    LABEL,
+    NUMERIC,
+    ingest_day,
+    parse,
+    synthetic_clicks,
+    write_synthetic_day,
+)
 from workers.labels.columns import read_shard
 from workers.labels.shards import list_shards
 from workers.lake.layout import Lake
@@ -183,7 +192,7 @@ def test_days_drift_mildly_and_the_same_seed_makes_the_same_clicks():
     one, again = (synthetic_clicks(2_000, day=1, seed=5, part=3) for _ in range(2))
     assert one.frame.equals(again.frame)
     assert not one.frame.equals(synthetic_clicks(2_000, day=1, seed=5, part=4).frame)
-    effects = workers.datasets.synthetic_criteo._effects
+    effects = workers.datasets.criteo._effects
     values = np.arange(20_000, dtype=np.uint64)
     today, tomorrow = (effects(values, "x", day=day, seed=5) for day in (0, 1))
     assert np.corrcoef(today, tomorrow)[0, 1] == pytest.approx(np.sqrt(1 - 0.2**2), abs=0.01)

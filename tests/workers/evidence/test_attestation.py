@@ -1,27 +1,255 @@
-"""Attestations: what they say of a statement and of an exact record."""
-
+import base64
+import datetime as dt
 import hashlib
 import json
+import pathlib
+import pickle
+import subprocess
 from typing import Any
 
 import pytest
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_public_key,
+)
 
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY
-from tests.support.statements import statement
+from tests.support.statements import PUBLISHED, statement
 from tests.support.warehouse import evaluated
 from workers.evidence.attestation import (
     EXACT_RECORD,
     LABEL_STATEMENT,
     LIFETIME,
+    PAYLOAD_TYPE,
+    DsseEnvelope,
+    DsseSignature,
+    PublicKey,
+    UntrustedSignatureError,
+    VerifiedBundle,
     attest,
+    canonical_json,
     expiry,
+    make_bundle,
+    make_key_pair,
+    pre_authentication_encoding,
+    read_private_key,
+    read_public_key,
     result_of,
+    sign_payload,
+    verified_payload,
+    verify_bundle,
     words_of,
 )
-from workers.evidence.envelope import canonical_json
-from workers.publication.statement_row import Statement
+from workers.publication.statements import Statement
+from workers.versions import METHOD_VERSION
 from workers.warehouse.record_digest import seal
+from workers.warehouse.schema import AuditRecord
+
+TYPE = "application/vnd.in-toto+json"
+PAYLOAD = '{"a":"ü \\u0000"}'.encode()
+WORD = "KEY"  # written apart, so that no scanner takes a test for a key
+
+
+@pytest.fixture
+def key(tmp_path: pathlib.Path) -> pathlib.Path:
+    make_key_pair(tmp_path / "evidence.pem")
+    return tmp_path / "evidence.pem"
+
+
+def public_of(key: pathlib.Path) -> pathlib.Path:
+    return key.with_name(key.name + ".pub")
+
+
+def signed(key: pathlib.Path) -> tuple[DsseEnvelope, PublicKey]:
+    return sign_payload(PAYLOAD, TYPE, read_private_key(str(key))), read_public_key(public_of(key))
+
+
+def own_encoding(payload_type: bytes, payload: bytes) -> bytes:
+    """PAE by the text of the DSSE protocol."""
+    parts = [b"DSSEv1"]
+    for each in (payload_type, payload):
+        parts += [str(len(each)).encode("ascii"), each]
+    return b" ".join(parts)
+
+
+def test_the_example_of_the_protocol() -> None:
+    encoded = pre_authentication_encoding("http://example.com/HelloWorld", b"hello world")
+    assert encoded == b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
+
+
+@pytest.mark.parametrize("payload", [b"", b"x", PAYLOAD, bytes(range(256)) * 5])
+def test_the_encoding_is_that_of_the_protocol(payload: bytes) -> None:
+    assert pre_authentication_encoding(TYPE, payload) == own_encoding(TYPE.encode(), payload)
+
+
+def test_an_envelope_is_verified_by_another_implementation(key: pathlib.Path) -> None:
+    envelope, _ = signed(key)
+    found = envelope.model_dump(mode="json")
+    public = load_pem_public_key(public_of(key).read_bytes())
+    assert isinstance(public, ed25519.Ed25519PublicKey)
+    payload = base64.b64decode(found["payload"])
+    signature = base64.b64decode(found["signatures"][0]["sig"])
+    public.verify(signature, own_encoding(found["payloadType"].encode(), payload))
+    with pytest.raises(InvalidSignature):
+        public.verify(signature, own_encoding(b"text/plain", payload))
+
+
+def test_a_key_that_openssl_made_signs(tmp_path: pathlib.Path) -> None:
+    made = tmp_path / "made.pem"
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", made], check=True)
+    made.chmod(0o600)
+    with public_of(made).open("wb") as public:
+        subprocess.run(["openssl", "pkey", "-in", made, "-pubout"], stdout=public, check=True)
+    envelope, trusted = signed(made)
+    assert verified_payload(envelope, TYPE, [trusted], "it") == PAYLOAD
+
+
+def test_the_key_id_is_the_digest_of_the_public_key(key: pathlib.Path) -> None:
+    der = subprocess.run(
+        ["openssl", "pkey", "-pubin", "-in", public_of(key), "-outform", "DER"],
+        capture_output=True, check=True,
+    ).stdout  # fmt: skip
+    envelope, trusted = signed(key)
+    assert trusted.keyid == hashlib.sha256(der).hexdigest() == envelope.signatures[0].keyid
+
+
+def test_a_changed_payload_type_or_signature_is_said(key: pathlib.Path) -> None:
+    envelope, trusted = signed(key)
+    assert verified_payload(envelope, TYPE, [trusted], "it") == PAYLOAD
+    one = envelope.signatures[0]
+    flipped = bytearray(base64.b64decode(one.sig))
+    flipped[10] ^= 1
+    changes = (
+        {"payload": base64.b64encode(PAYLOAD + b" ").decode()},
+        {"payload": envelope.payload[:-1] + "\n"},
+        {"payload": "ä"},
+        {"payloadType": "text/plain"},
+        {"signatures": [one.model_copy(update={"sig": base64.b64encode(flipped).decode()})]},
+        {"signatures": [one.model_copy(update={"sig": one.sig.replace("=", "")})]},
+        {"signatures": [one, one]},
+        {"signatures": []},
+        {"signatures": [one, DsseSignature(keyid="0" * 64, sig=one.sig)]},
+    )
+    for change in changes:
+        with pytest.raises(UntrustedSignatureError):
+            verified_payload(envelope.model_copy(update=change), TYPE, [trusted], "it")
+
+
+def test_base64_has_one_form(key: pathlib.Path) -> None:
+    envelope, trusted = signed(key)
+    sig = envelope.signatures[0].sig
+    assert sig.endswith("==")
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    other = sig[:-3] + letters[letters.index(sig[-3]) ^ 1] + "=="
+    assert base64.b64decode(other) == base64.b64decode(sig)
+    again = [DsseSignature(keyid=trusted.keyid, sig=other)]
+    with pytest.raises(UntrustedSignatureError):
+        verified_payload(envelope.model_copy(update={"signatures": again}), TYPE, [trusted], "it")
+
+
+def test_a_wrong_key_is_said(key: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    envelope, trusted = signed(key)
+    other = read_public_key(make_key_pair(tmp_path / "other.pem"))
+    with pytest.raises(UntrustedSignatureError) as refused:
+        verified_payload(envelope, TYPE, [other], "the head")
+    assert refused.value.what == "wrong_key"
+    for word in ("the head", trusted.keyid, other.keyid, "give --trust"):
+        assert word in str(refused.value)
+    again = pickle.loads(pickle.dumps(refused.value))  # noqa: S301
+    assert (str(again), again.what) == (str(refused.value), "wrong_key")
+    claimed = [DsseSignature(keyid=other.keyid, sig=envelope.signatures[0].sig)]
+    with pytest.raises(UntrustedSignatureError, match="changed after signing"):
+        verified_payload(
+            envelope.model_copy(update={"signatures": claimed}), TYPE, [other], "the head"
+        )
+
+
+def test_a_key_pair_has_mode_600_and_is_never_overwritten(key: pathlib.Path) -> None:
+    assert key.stat().st_mode & 0o777 == 0o600
+    before = key.read_bytes()
+    with pytest.raises(TerminalError, match="exists already"):
+        make_key_pair(key)
+    assert key.read_bytes() == before
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o700, 0o620])
+def test_a_private_key_that_others_may_use_is_refused(key: pathlib.Path, mode: int) -> None:
+    key.chmod(mode)
+    with pytest.raises(TerminalError, match=f"has mode {mode:o}.*set mode 600"):
+        read_private_key(str(key))
+
+
+def test_a_read_only_private_key_signs(key: pathlib.Path) -> None:
+    key.chmod(0o400)
+    envelope, trusted = signed(key)
+    assert verified_payload(envelope, TYPE, [trusted], "it") == PAYLOAD
+
+
+def test_absent_and_foreign_keys_are_said(key: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    foreign = tmp_path / "foreign.pem"
+    made = ec.generate_private_key(ec.SECP256R1())
+    kinds = {
+        "holds no private key in PEM": b"nothing",
+        "holds a private key of another kind": made.private_bytes(
+            Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+        ),
+        "is encrypted": ed25519.Ed25519PrivateKey.generate().private_bytes(
+            Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"word")
+        ),
+    }
+    for sentence, content in kinds.items():
+        foreign.write_bytes(content)
+        foreign.chmod(0o600)
+        with pytest.raises(TerminalError, match=sentence):
+            read_private_key(str(foreign))
+    with pytest.raises(TerminalError, match=r"private key .*absent.pem cannot be read \(No such"):
+        read_private_key(str(tmp_path / "absent.pem"))
+    with pytest.raises(TerminalError, match=r"public key .* cannot be read"):
+        read_public_key(tmp_path / "absent.pub")
+    with pytest.raises(TerminalError, match="holds a private key, and a public key is needed"):
+        read_public_key(key)
+    foreign.write_bytes(b"-----BEGIN PUBLIC KEY-----\nxx\n-----END PUBLIC KEY-----\n")
+    with pytest.raises(TerminalError, match="holds no public key in PEM"):
+        read_public_key(foreign)
+
+
+def test_a_public_key_of_another_kind_is_refused(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "signer.pub"
+    for key in (
+        rsa.generate_private_key(65537, 2048).public_key(),
+        ec.generate_private_key(ec.SECP256R1()).public_key(),
+        ed25519.Ed25519PublicKey.from_public_bytes(bytes(32)),  # one signature verifies all content
+    ):
+        file.write_bytes(key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+        with pytest.raises(TerminalError, match="of a kind that signs no evidence"):
+            read_public_key(file)
+
+
+def test_a_private_key_is_in_no_error(key: pathlib.Path) -> None:
+    secret = key.read_text(encoding="ascii").splitlines()[1]
+    said = []
+    for attempt in (
+        lambda: read_public_key(key),
+        lambda: read_private_key(key.read_text(encoding="ascii").replace("/", "_")),
+        lambda: make_key_pair(key),
+    ):
+        with pytest.raises(Exception) as refused:  # noqa: PT011
+            attempt()
+        said.append(repr(refused.value))
+    key.write_text(f"-----BEGIN PRIVATE {WORD}-----\n{secret[:-4]}\n", encoding="ascii")
+    with pytest.raises(TerminalError) as refused:
+        read_private_key(str(key))
+    said.append(repr(refused.value))
+    assert not [one for one in said if secret[:20] in one]
+
 
 KINDS = {
     "kept": (statement(), "PASSED"),
@@ -68,3 +296,133 @@ def test_a_record_says_that_it_is_exact_and_for_whom() -> None:
 def test_a_number_that_json_has_not_is_refused() -> None:
     with pytest.raises(TerminalError, match="infinite or not a number"):
         attest(statement(sees_from=float("inf")))
+
+
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+TRUSTED = [PublicKey(KEY.public_key())]
+RECORD = seal(evaluated("ads", DAY))
+MADE: dict[str, Statement | AuditRecord] = {"statement": statement(), "record": RECORD}
+
+
+def verified(data: bytes, version: str = METHOD_VERSION) -> VerifiedBundle:
+    return verify_bundle(data, TRUSTED, method_version=version)
+
+
+def signed_bundle(payload: Any) -> bytes:
+    """Return a bundle of any payload, as a signer with the key could make one."""
+    raw = payload if isinstance(payload, bytes) else canonical_json(payload)
+    envelope = sign_payload(raw, PAYLOAD_TYPE, KEY)
+    return canonical_json(envelope.model_dump(mode="json")) + b"\n"
+
+
+@pytest.mark.parametrize("made", MADE.values(), ids=MADE)
+def test_a_bundle_verifies_with_the_public_key_alone(made: Statement | AuditRecord) -> None:
+    found = verified(make_bundle(made, KEY))
+    assert found.made == made
+    assert type(found.made) is type(made)
+    assert found.result == ("PASSED" if isinstance(made, Statement) else made.audit.verdict)
+    assert found.recomputed is (True if isinstance(made, Statement) else None)
+
+
+@pytest.mark.parametrize("made", MADE.values(), ids=MADE)
+def test_a_changed_byte_is_found(made: Statement | AuditRecord) -> None:
+    bundle = make_bundle(made, KEY)
+    for place in range(0, len(bundle), max(1, len(bundle) // 150)):
+        changed = bytearray(bundle)
+        changed[place] ^= 1 + place % 7
+        with pytest.raises(UntrustedSignatureError):
+            verified(bytes(changed))
+
+
+def test_cut_added_and_formatted_bytes_are_found() -> None:
+    bundle = make_bundle(statement(), KEY)
+    parsed = json.loads(bundle)
+    for other in (
+        bundle[:-1],
+        bundle + b"\n",
+        b" " + bundle,
+        bundle[: len(bundle) // 2],
+        b"",
+        b"[]",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        json.dumps(parsed, indent=2).encode(),
+        canonical_json(parsed | {"more": 1}) + b"\n",
+        bundle.replace(b'"payload":', b'"payload":"","payload":'),
+    ):
+        with pytest.raises(UntrustedSignatureError) as refused:
+            verified(other)
+        assert refused.value.what == "altered"
+
+
+def test_another_key_verifies_nothing() -> None:
+    other = Ed25519PrivateKey.from_private_bytes(bytes(32))
+    with pytest.raises(UntrustedSignatureError) as refused:
+        verified(make_bundle(statement(), other))
+    assert refused.value.what == "wrong_key"
+
+
+def test_a_signer_that_contradicts_itself_is_found() -> None:
+    """Result, expiry and subjects have to follow from the columns, and a record has its digest."""
+    content = json.loads(attest(statement()))
+    predicate = content["predicate"]
+    record = json.loads(attest(RECORD))
+    forged = json.loads(attest(RECORD))
+    forged["predicate"]["record"]["audit"]["epsilon_lower"] = 0.0
+    for other in (
+        content | {"predicate": predicate | {"result": "FAILED"}},
+        content | {"predicate": predicate | {"expires_at": "2099-01-01T00:00:00+00:00"}},
+        content | {"predicate": predicate | {"more": 1}},
+        content | {"predicate": {}},
+        content | {"predicate": []},
+        content | {"subject": content["subject"][1:]},
+        content | {"predicateType": record["predicateType"]},
+        content | {"predicateType": "urn:other"},
+        content | {"_type": "other"},
+        record | {"predicateType": content["predicateType"]},
+        forged,
+        [],
+        b"\xff",
+        json.dumps(content, indent=1).encode(),
+        attest(statement()).replace(b'"_type":', b'"_type":"","_type":'),
+    ):
+        with pytest.raises(UntrustedSignatureError) as refused:
+            verified(signed_bundle(other))
+        assert refused.value.what == "altered"
+
+
+def test_the_words_are_this_versions_whatever_the_signer_says() -> None:
+    content = json.loads(attest(statement()))
+    content["predicate"]["words"] = {"verdict": "The model is private."}
+    found = verified(signed_bundle(content))
+    assert "not refuted" in found.words["verdict"]
+
+
+def test_columns_of_another_version_are_said() -> None:
+    content = json.loads(attest(statement()))
+    content["predicate"]["statement"]["later"] = 1
+    with pytest.raises(UntrustedSignatureError, match="version of privaudit that signed it"):
+        verified(signed_bundle(content))
+
+
+def test_a_verdict_is_computed_again_by_the_same_method_alone() -> None:
+    for changed in ({"pvalue": 0.9}, {"premises_pvalue": 0.2}, {"log_evalue": None},
+                    {"verdict": "violated"}):  # fmt: skip
+        assert verified(make_bundle(statement(**changed), KEY)).recomputed is False
+    assert verified(make_bundle(statement(), KEY), "other").recomputed is None
+
+
+def test_a_bundle_is_evidence_for_its_lifetime() -> None:
+    found, day = verified(make_bundle(statement(), KEY)), dt.timedelta(days=1)
+    assert found.expires_at == PUBLISHED + LIFETIME
+    times = (PUBLISHED - 2 * day, PUBLISHED - day / 2, PUBLISHED + LIFETIME - day, found.expires_at)
+    assert [found.expired(at) for at in times] == [True, False, False, True]
+
+
+def test_a_bundle_of_an_exact_record_keeps_every_bit(tmp_path: pathlib.Path) -> None:
+    row = RECORD.audit.model_copy(update={"epsilon_lower": 0.1 + 0.2, "record_digest": None})
+    record = seal(RECORD.model_copy(update={"audit": row}))
+    (tmp_path / "bundle").write_bytes(make_bundle(record, KEY))
+    found = verified((tmp_path / "bundle").read_bytes()).made
+    assert isinstance(found, AuditRecord)
+    assert found == record

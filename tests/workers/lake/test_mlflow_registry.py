@@ -1,7 +1,8 @@
-"""Models of an MLflow registry, by a stub that answers as the real server was seen to."""
-
 import base64
+import contextlib
+import hashlib
 import pathlib
+import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 
@@ -13,9 +14,18 @@ from tests.support.mlflow_stub import Registry, mlflow_stub
 from tests.support.object_store import empty_bucket, object_store
 from workers import patience
 from workers.exceptions import NotEvaluableError, Reason
-from workers.lake import mlflow_server
-from workers.lake.mlflow_registry import _native, find_registered, read_artifact
-from workers.lake.mlmodel import Flavor
+from workers.lake import limits, mlflow_registry
+from workers.lake.mlflow_registry import (
+    Flavor,
+    UnreadableMLmodelError,
+    Version,
+    _native,
+    check_version,
+    find_registered,
+    promote,
+    read_artifact,
+    read_flavors,
+)
 from workers.lake.places import placed, within
 
 XGBOOST = (
@@ -67,7 +77,7 @@ def test_an_alias_leads_to_a_native_file(registry: Registry, flavor: str, data: 
 def test_an_answer_that_comes_without_end_is_given_up(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mlflow_server, "_SECONDS_IN_ALL", -1.0)
+    monkeypatch.setattr(mlflow_registry, "_SECONDS_IN_ALL", -1.0)
     register(registry)
     with pytest.raises(TransientError, match="did not answer in full"):
         find_registered(ADDRESS)
@@ -383,3 +393,106 @@ def test_a_version_that_mlflow_serves_by_another_file_is_refused(served: Flavor)
         _native(flavors, "Version 1")
     flavors["python_function"] = Flavor("model.ubj", "mlflow.xgboost")
     assert _native(flavors, "Version 1") == ("model.ubj", "xgboost")
+
+
+SHA256 = hashlib.sha256(b"a model").hexdigest()
+
+
+@pytest.fixture
+def promoted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
+    for name in ("REGISTRY_URI", "TRACKING_TOKEN", "TRACKING_USERNAME", "TRACKING_PASSWORD"):
+        monkeypatch.delenv(f"MLFLOW_{name}", raising=False)
+    monkeypatch.setattr(patience, "time", SimpleNamespace(sleep=lambda _: None))
+    with mlflow_stub() as registry:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", registry.address)
+        monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "secret")
+        registry.register("ads", "today", "flavors:\n  xgboost:\n    data: model.ubj\n", b"a model")
+        yield registry
+
+
+def test_tags_are_written_before_the_alias_moves(promoted: Registry) -> None:
+    check_version(Version("ads", "1"), SHA256)
+    promote(Version("ads", "1", "production"), {"privaudit.gate": "pass"})
+    named = {"name": "ads", "version": "1"}
+    assert promoted.written == [
+        ("model-versions/set-tag", named | {"key": "privaudit.gate", "value": "pass"}),
+        ("registered-models/alias", named | {"alias": "production"}),
+    ]
+    assert set(promoted.told) == {"Bearer secret"}
+
+
+def test_another_file_and_a_missing_version_are_refused(promoted: Registry) -> None:
+    with pytest.raises(TerminalError, match="holds another model file"):
+        check_version(Version("ads", "1"), "0" * 64)
+    with pytest.raises(TerminalError, match="has no version 2 of ads"):
+        check_version(Version("ads", "2"), SHA256)
+    with pytest.raises(TerminalError, match="does not take model-versions/set-tag"):
+        promote(Version("ads", "2", "production"), {"privaudit.gate": "pass"})
+    assert promoted.written == []
+
+
+def test_a_busy_registry_is_asked_again_and_one_that_refuses_is_not(promoted: Registry) -> None:
+    promoted.fails = [503]
+    promote(Version("ads", "1"), {"privaudit.gate": "pass"})
+    assert len(promoted.written) == 1
+    promoted.fails = [403]
+    with pytest.raises(NotEvaluableError, match="refuses access"):
+        promote(Version("ads", "1"), {"privaudit.gate": "pass"})
+    promoted.fails = [503] * 50
+    with pytest.raises(TransientError):
+        promote(Version("ads", "1", "production"), {})
+    assert len(promoted.written) == 1
+
+
+@pytest.mark.parametrize(("code", "taken"), [("null", True), ("code", False)])
+def test_a_version_that_mlflow_serves_with_code_is_not_promoted(
+    monkeypatch: pytest.MonkeyPatch, code: str, *, taken: bool
+) -> None:
+    """Its folder comes before MLflow's own modules, and may hold another `xgboost`."""
+    serves = f"  python_function:\n    loader_module: mlflow.xgboost\n    code: {code}\n"
+    with mlflow_stub() as registry:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", registry.address)
+        flavors = f"flavors:\n  xgboost:\n    data: model.ubj\n{serves}"
+        registry.register("ads", "today", flavors, b"a model")
+        refused = pytest.raises(TerminalError, match="with code of its own")
+        with contextlib.nullcontext() if taken else refused:
+            check_version(Version("ads", "1"), hashlib.sha256(b"a model").hexdigest())
+
+
+BOMBS = {
+    "deep": "flavors: " + "[" * 2_000_000,
+    "sexagesimal": f"flavors: {'1:' * 1_000_000}1\n",
+    "keys": "flavors: {" + ", ".join(f"? [{n}] : x" for n in range(1000)) + "}\n",
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_an_mlmodel_that_unpacks_is_not_unpacked(bomb: str) -> None:
+    begun = time.monotonic()
+    with pytest.raises(UnreadableMLmodelError):
+        read_flavors(BOMBS[bomb].encode())
+    assert time.monotonic() - begun < limits.MLMODEL_SECONDS + 10.0
+
+
+def test_flavors_are_text_and_nothing_else() -> None:
+    text = b"""
+    flavors:
+      xgboost: {data: model.ubj, model_class: xgboost.core.Booster}
+      python_function: {loader_module: mlflow.xgboost}
+      2026-03-02: {data: 2026-03-02}
+      onnx: {data: [model.onnx]}
+      lightgbm: model.lgb
+    """
+    assert read_flavors(text) == {
+        "xgboost": Flavor("model.ubj"),
+        "python_function": Flavor(None, "mlflow.xgboost"),
+        "2026-03-02": Flavor("2026-03-02"),
+        "onnx": Flavor(None),
+        "lightgbm": Flavor(None),
+    }
+
+
+@pytest.mark.parametrize("text", [b"", b"flavors: 3", b"[]", b"\xff", b"{", b"flavors: !!map 3"])
+def test_what_lists_no_flavors_is_refused(text: bytes) -> None:
+    with pytest.raises(UnreadableMLmodelError):
+        read_flavors(text)

@@ -10,7 +10,7 @@ from onnx import helper, numpy_helper
 from scipy.special import log_softmax
 
 from privcore.exceptions import InvalidInputError
-from workers.memorization.models import ModelFile, read_model
+from workers.memorization.language_models import ModelFile, read_model
 
 FLOAT, INT64, BOOL = 1, 7, 9
 

@@ -18,12 +18,11 @@ from privcore.exceptions import InvalidInputError
 from tests.support.lake import put_labels
 from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
-from workers.labels.batches import Batch
+from workers.labels.columns import Batch
 from workers.labels.shards import find_partition, write_labels
 from workers.lake import limits
 from workers.lake.layout import Lake, labels_folder
-from workers.memorization.models import ModelFile, read_model
-from workers.memorization.ngram import NgramCounts
+from workers.memorization.language_models import ModelFile, NgramCounts, read_model
 from workers.memorization.scan import (
     HOLDOUT_ARM,
     TRAIN_ARM,

@@ -33,8 +33,7 @@ from workers.audit.request import Request
 from workers.audit.run import run_audit
 from workers.exceptions import Reason
 from workers.executors import InProcess
-from workers.labels.bad_records import BadRecords
-from workers.labels.shards import Partition, Piece
+from workers.labels.shards import BadRecords, Partition, Piece
 from workers.lake.layout import Lake
 from workers.scan import label_pass
 from workers.scan.label_pass import Scan

@@ -34,7 +34,7 @@ from workers.audit.request import Request
 from workers.audit.verify import Finding, verify
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
-from workers.labels.content_digest import ContentDigest
+from workers.labels.parquet import ContentDigest
 from workers.lake.layout import Lake
 from workers.plan import Plan, TrainingSampling
 from workers.scan import row_draw, row_draw_look, work_unit

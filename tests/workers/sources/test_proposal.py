@@ -15,7 +15,7 @@ from tests.support.lake import DAY, EVE
 from workers.exceptions import NotEvaluableError
 from workers.sources.proposal import OtherLook, propose
 from workers.sources.scores.score_tables import ScoreTables
-from workers.sources.tables.table_look import look
+from workers.sources.tables.table_files import look
 
 FOLDER = pathlib.Path("/srv/settings")
 

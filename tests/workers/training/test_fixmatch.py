@@ -1,16 +1,116 @@
-"""FixMatch: its loss held against a naive twin, and what unlabelled images add."""
-
 import itertools
+import math
+from functools import partial
 
 import jax
 import numpy as np
 import pytest
+from PIL import Image, ImageEnhance, ImageOps
 from sklearn.datasets import load_digits
 
+from privcore.exceptions import InvalidInputError
+from privcore.guarantees import mechanism_from_manifest
 from workers.training import fixmatch
-from workers.training.fixmatch import FixMatch, consistency, fixmatch_trainer
-from workers.training.image_networks import small_network
+from workers.training.fixmatch import (
+    NAMES,
+    FixMatch,
+    PateFixMatch,
+    consistency,
+    fixmatch_trainer,
+    operated,
+    strongly,
+    weakly,
+)
+from workers.training.image_methods import small_network
 from workers.training.networks import Network, softmax
+
+SIDE = 16
+OPERATED = jax.jit(operated)
+
+
+def picture(seed, channels=3):
+    """An image of whole 8-bit values, as Pillow has it and as networks do."""
+    pixels = np.random.default_rng(seed).integers(20, 230, (SIDE, SIDE, channels)).astype(np.uint8)
+    return Image.fromarray(pixels.squeeze()), (pixels / 255.0).astype(np.float32)
+
+
+def naive(image, name, level, sign):
+    """The operation of the published code, by Pillow."""
+    share = level / 10
+    factor = 0.9 * share + 0.05
+    affine = {
+        "shear_x": (1, 0.3 * share * sign, 0, 0, 1, 0),
+        "shear_y": (1, 0, 0, 0.3 * share * sign, 1, 0),
+        "translate_x": (1, 0, int(0.3 * share * SIDE) * sign, 0, 1, 0),
+        "translate_y": (1, 0, 0, 0, 1, int(0.3 * share * SIDE) * sign),
+    }
+    if name in affine:
+        return image.transform(image.size, Image.Transform.AFFINE, affine[name])
+    return {
+        "identity": lambda: image,
+        "rotate": lambda: image.rotate(30 * share * sign),
+        "autocontrast": lambda: ImageOps.autocontrast(image),
+        "brightness": lambda: ImageEnhance.Brightness(image).enhance(factor),
+        "color": lambda: ImageEnhance.Color(image).enhance(factor),
+        "contrast": lambda: ImageEnhance.Contrast(image).enhance(factor),
+        "sharpness": lambda: ImageEnhance.Sharpness(image).enhance(factor),
+        "posterize": lambda: ImageOps.posterize(image, int(level * 4 / 10) + 4),
+        "solarize": lambda: ImageOps.solarize(image, 256 - int(level * 256 / 10)),
+    }[name]()
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("name", NAMES)
+def test_an_operation_is_pillow_s(name, channels):
+    """Within 3 of 255, but for the few pixels that rounding takes from a neighbour."""
+    for seed, (level, sign) in enumerate([(1, 1), (5, -1), (9, 1)]):
+        known, image = picture(seed, channels)
+        found = np.asarray(OPERATED(image, NAMES.index(name), level, sign)) * 255.0
+        expected = np.asarray(naive(known, name, level, sign), dtype=float).reshape(image.shape)
+        assert (np.abs(found - expected) <= 3.0).mean() >= 0.97, (level, sign)
+    if name != "identity" and not (channels == 1 and name == "color"):
+        assert np.abs(found - image * 255.0).max() > 0.9
+
+
+@pytest.mark.slow
+def test_weak_augmentation_moves_within_an_eighth_of_the_side_and_mirrors_half():
+    """4,000 times the same image: 5 x 5 places, each as likely; mirrored or not."""
+    _, image = picture(5, 1)
+    many = np.repeat(image[None], 4_000, axis=0)
+    padded = np.pad(image, ((2, 2), (2, 2), (0, 0)), "reflect")
+    places = {
+        padded[down : down + SIDE, right : right + SIDE].tobytes(): (down, right)
+        for down in range(5)
+        for right in range(5)
+    }
+    plain = np.asarray(weakly(jax.random.key(1), many, flips=False))
+    _, counts = np.unique([places[each.tobytes()] for each in plain], axis=0, return_counts=True)
+    assert len(counts) == 25
+    assert counts.min() > 100  # 160, standard deviation 12
+    flipped = np.asarray(weakly(jax.random.key(2), many, flips=True))
+    kept = sum(each.tobytes() in places for each in flipped)
+    assert 1_800 < kept < 2_200
+    assert all(
+        each.tobytes() in places or np.ascontiguousarray(each[:, ::-1]).tobytes() in places
+        for each in flipped
+    )
+
+
+@pytest.mark.slow
+def test_strong_augmentation_has_a_grey_square_and_stays_an_image():
+    _, image = picture(6)
+    many = np.repeat(image[None], 500, axis=0)
+    augment = jax.jit(partial(strongly, flips=True))
+    found = np.asarray(augment(jax.random.key(3), many))
+    assert found.shape == many.shape
+    assert found.min() >= 0.0
+    assert found.max() <= 1.0
+    grey = np.isclose(found, 127 / 255).all(axis=3)
+    # A centre in a corner leaves a quarter of the square: (4/16)^2, a whole one (9/16)^2.
+    assert grey.mean(axis=(1, 2)).min() >= 1 / 16
+    assert grey.mean(axis=(1, 2)).max() < 0.4
+    assert len({each.tobytes() for each in found}) > 490
+    assert (found == np.asarray(augment(jax.random.key(3), many))).all()
 
 
 @pytest.mark.slow
@@ -115,3 +215,84 @@ def test_unlabelled_images_teach_what_few_labels_do_not():
             right.append((model.log_odds(asked).argmax(axis=1) == labels[1_297:]).mean())
         gains.append(right[1] - right[0])
     assert np.mean(gains) > 0.01, gains
+
+
+PATE = PateFixMatch(teachers=4, queries=15, teaching=FixMatch(1), learning=FixMatch(2))
+PIXELS = np.arange(40, dtype=np.float32).reshape(40, 1, 1, 1)
+LABELS = np.arange(40) % 10
+
+
+class Told:
+    """Stand in for trainings: what each was given, and answers that its first label decides."""
+
+    def __init__(self, monkeypatch):
+        self.given = []
+        monkeypatch.setattr(fixmatch, "fixmatch_trainer", self.trainer)
+
+    def trainer(self, _network, settings, _classes):
+        def train(pixels, labels, unlabelled, *, seed):
+            self.given.append((settings, pixels, labels, unlabelled, seed))
+            return type("Fitted", (), {"log_odds": lambda _, asked: np.tile(
+                np.eye(10)[labels[0]], (len(asked), 1))})()  # fmt: skip
+
+        return train
+
+
+def vote(seed=1):
+    random = np.random.default_rng(seed)
+    return PATE.vote(None, PIXELS, LABELS, classes=10, seed=5, random=random)
+
+
+def test_teachers_have_disjoint_labels_all_images_and_one_vote_each(monkeypatch):
+    told = Told(monkeypatch)
+    asked, votes = vote()
+    rows = [pixels.ravel().astype(int) for _, pixels, *_ in told.given]
+    assert sorted(np.concatenate(rows)) == list(range(40))
+    assert all((labels == LABELS[own]).all() for own, (*_, labels, _, _) in zip(
+        rows, told.given, strict=True))  # fmt: skip
+    assert all(unlabelled is PIXELS for *_, unlabelled, _ in told.given)
+    assert len({seed for *_, seed in told.given}) == 4
+    assert len(set(asked)) == 15
+    expected = np.bincount([LABELS[own[0]] for own in rows], minlength=10)
+    assert (votes == expected).all()
+
+
+def test_a_replaced_label_moves_one_vote_of_each_answer_at_most(monkeypatch):
+    """The accounted sensitivity: sqrt(2) for each query, over 40 neighbours."""
+    Told(monkeypatch)
+    asked, votes = vote()
+    for row in range(40):
+        monkeypatch.setitem(globals(), "LABELS", np.where(np.arange(40) == row, 9, LABELS))
+        again, other = vote()
+        assert (again == asked).all()
+        assert (np.abs(other - votes).sum(axis=1) <= 2.0).all()
+        monkeypatch.undo()
+        Told(monkeypatch)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 10.0, math.inf])
+def test_the_student_learns_noisy_answers_alone_at_the_accounted_epsilon(monkeypatch, epsilon):
+    told = Told(monkeypatch)
+    votes = np.tile([10.0, 5.0], (15, 1))
+    asked = np.arange(3, 18)
+    random = np.random.default_rng(2)
+    PATE.graduate(None, PIXELS, (asked, votes), epsilon=epsilon, seed=1, random=random)
+    ((settings, pixels, labels, unlabelled, _),) = told.given
+    assert settings == FixMatch(2)
+    assert (pixels.ravel() == asked).all()
+    assert unlabelled is PIXELS
+    expected = PATE.mechanism(epsilon).sample(votes, np.random.default_rng(2))
+    assert (labels == expected).all()
+    entry = PATE.manifest_entry(epsilon)
+    if math.isinf(epsilon):
+        assert entry is None
+        assert not labels.any()
+    else:
+        assert entry["name"] == "pate_gaussian"
+        assert mechanism_from_manifest(**entry).epsilon(1e-5) == pytest.approx(epsilon, rel=1e-6)
+
+
+def test_more_queries_than_images_are_refused():
+    many = PateFixMatch(2, 41, FixMatch(1), FixMatch(1))
+    with pytest.raises(InvalidInputError, match="there are only 40 images"):
+        many.vote(None, PIXELS, LABELS, classes=10, seed=1, random=np.random.default_rng(1))

@@ -127,7 +127,7 @@ def test_a_prior_from_outside_is_declared_costs_nothing_and_asks_no_label(monkey
         "parameters": {"epsilon": 2.0, "prior_from_outside": [0.5, 0.3, 0.2]},
     }
     assert mechanism_from_manifest(**entry).epsilon(0.0) == pytest.approx(2.0, rel=1e-9)
-    monkeypatch.setattr("workers.training.multi_stage.measure_prior", None)
+    monkeypatch.setattr("workers.training.methods.measure_prior", None)
     asked = []
     sample = RandomizedResponseWithPrior.sample
 

@@ -1,13 +1,19 @@
-"""Networks: their training, step by step and as a whole."""
-
 import sys
 
 import numpy as np
 import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
 
-from privcore.exceptions import TerminalError
+from privcore.exceptions import InvalidInputError, TerminalError
 from workers.training import networks
-from workers.training.networks import Network, Schedule, fit_network, one_hot, text_network
+from workers.training.networks import (
+    Network,
+    Schedule,
+    fit_network,
+    one_hot,
+    term_weights,
+    text_network,
+)
 
 
 def texts(records, seed):
@@ -112,3 +118,21 @@ def test_without_the_extra_the_message_names_it(monkeypatch, missing):
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(TerminalError, match=r"privaudit\[networks\]"):
         fit_network(linear(), np.ones((2, 3)), np.eye(2), Schedule(1, 2, 0.1), seed=1)
+
+
+def test_weights_are_those_of_scikit_learn():
+    random = np.random.default_rng(3)
+    texts = [" ".join(f"Word{w}" for w in random.zipf(1.5, 12) if w < 500) for _ in range(200)]
+    texts += ["", "a i", "alone", "Käse käse, don't"]
+    found = term_weights(texts)
+    dense = np.zeros((len(texts), found.vocabulary))
+    for row in range(len(texts)):
+        np.add.at(dense[row], found.terms[row], found.weights[row])
+    expected = TfidfVectorizer(min_df=2).fit_transform(texts).toarray()
+    assert dense == pytest.approx(expected, abs=1e-6)
+    assert (dense[-4:-1] == 0.0).all()
+
+
+def test_texts_without_a_common_term_are_refused():
+    with pytest.raises(InvalidInputError, match="no term is in two of them"):
+        term_weights(["one", "two"])

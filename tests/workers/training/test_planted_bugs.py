@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from scipy.special import expit, logit
 
-import workers.training.pate
+import workers.training.methods
 from privcore.lower_bounds import Arm, audit_probabilities
 from privcore.mechanisms import RandomizedResponse
 from privcore.mechanisms.noisy_max import NoisyMax
@@ -116,9 +116,9 @@ def test_teachers_that_share_records_are_found(monkeypatch):
     method = Pate(1.0, noise="laplace", delta=0.0, teachers=1_300, queries=150)
     keys = np.arange(1_500)
     assert set(verdicts(method, keys, 1.0)) == {"kept"}
-    teach = workers.training.pate.teach
+    teach = workers.training.methods.teach
     monkeypatch.setattr(
-        workers.training.pate,
+        workers.training.methods,
         "teach",
         lambda classroom, _: teach(classroom, np.arange(classroom.data.records)),
     )

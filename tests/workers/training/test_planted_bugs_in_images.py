@@ -11,11 +11,10 @@ from scipy.special import expit, logit
 
 from privcore.lower_bounds import Arm, audit_probabilities
 from tests.support.verdicts import nothing_wrong
-from workers.training import image_methods, pate_fixmatch
-from workers.training.fixmatch import FixMatch
+from workers.training import fixmatch, image_methods
+from workers.training.fixmatch import FixMatch, PateFixMatch
 from workers.training.image_methods import ImageMethod
 from workers.training.networks import Schedule
-from workers.training.pate_fixmatch import PateFixMatch
 
 SEEDS = range(3)
 IMAGES = 1_500
@@ -49,7 +48,7 @@ def remembering(monkeypatch):
     monkeypatch.setattr(
         image_methods, "fit_network", lambda _, pixels, known, *__, **___: Remembers(pixels, known)
     )
-    monkeypatch.setattr(pate_fixmatch, "fixmatch_trainer", lambda *_: trained)
+    monkeypatch.setattr(fixmatch, "fixmatch_trainer", lambda *_: trained)
 
 
 def trained(pixels, labels, _unlabelled, *, seed):  # noqa: ARG001  # remembering takes no chance
@@ -120,6 +119,6 @@ def test_an_augmentation_is_found_if_it_sees_labels(monkeypatch, method, sees, v
         known = np.eye(2)[labels]
         return augmented(pixels, known) if len(labels) == IMAGES else Remembers(pixels, known)
 
-    monkeypatch.setattr(pate_fixmatch, "fixmatch_trainer", lambda *_: student)
+    monkeypatch.setattr(fixmatch, "fixmatch_trainer", lambda *_: student)
     delta = 1e-5 if method == "pate-fm" else 0.0
     assert verdicts(fit, declared=1.0, delta=delta) == {verdict}

@@ -7,10 +7,17 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from privcore.exceptions import TerminalError
-from workers.lake.day_paths import REGISTRY, DayPath, day_path, registry_address, split_day_path
 from workers.lake.formats import ENDINGS
 from workers.lake.manifest import FormatName, Name
-from workers.lake.places import check_uri, local_path
+from workers.lake.places import (
+    REGISTRY,
+    DayPath,
+    check_uri,
+    day_path,
+    local_path,
+    registry_address,
+    split_day_path,
+)
 from workers.strict_model import StrictModel
 
 _ANY_DAY = dt.date(2026, 3, 2)

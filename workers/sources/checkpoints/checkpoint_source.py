@@ -12,10 +12,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch, NeededColumns
 from workers.labels.parquet import Footer
-from workers.labels.shards import Partition
+from workers.labels.shards import BadRecords, Partition
 from workers.lake.checkpoints import (
     Checkpoint,
     DeclaredManifest,

@@ -14,11 +14,10 @@ from privcore.exceptions import TerminalError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.parquet import read_footer
 from workers.lake.checkpoints import DeclaredManifest
-from workers.lake.day_paths import split_day_path
 from workers.lake.formats import ENDINGS
 from workers.lake.layout import LabelFile, Lake
 from workers.lake.manifest import Privacy
-from workers.lake.places import check_uri, local_path
+from workers.lake.places import check_uri, local_path, split_day_path
 from workers.plan import Plan
 from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
 from workers.sources.checkpoints.checkpoint_source import (

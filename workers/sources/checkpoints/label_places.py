@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from workers.labels.bad_records import BadRecords
 from workers.labels.columns import SPLIT, Batch, NeededColumns, check_columns
 from workers.labels.parquet import Footer
-from workers.labels.shards import Partition, find_days, find_partition
+from workers.labels.shards import BadRecords, Partition, find_days, find_partition
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn
 from workers.remark import RemarkKind, remarked

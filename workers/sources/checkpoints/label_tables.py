@@ -4,8 +4,8 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from workers.lake.day_paths import DayPath
 from workers.lake.manifest import Label, Name, named_twice
+from workers.lake.places import DayPath
 from workers.sources.tables.day_tables import WHERE, DayTable
 
 

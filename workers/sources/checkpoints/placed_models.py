@@ -14,12 +14,12 @@ from pydantic import ValidationError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.lake.checkpoints import Checkpoint, check_described, describe_checkpoint
-from workers.lake.day_paths import day_path, split_day_path
 from workers.lake.formats import FILES
 from workers.lake.layout import Lake, check_name
 from workers.lake.manifest import SCHEMA_VERSION, Manifest, Privacy
 from workers.lake.mlflow_registry import find_registered, read_artifact
 from workers.lake.model_sandbox import ModelDescription
+from workers.lake.places import day_path, split_day_path
 from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
 from workers.sources.checkpoints.label_tables import LabelTable
 

@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import DeadlinePassedError
-from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch
 from workers.labels.parquet import Footer, read_footer, read_row_group
+from workers.labels.shards import BadRecords
 from workers.lake import limits
-from workers.lake.layout import LabelFile, Lake
-from workers.lake.retries import patiently
+from workers.lake.layout import LabelFile, Lake, patiently
 from workers.memory import memory_left
 from workers.remark import Remark, RemarkKind, remarked
 from workers.sources.join_context import JoinContext

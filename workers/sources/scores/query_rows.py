@@ -19,8 +19,7 @@ from privcore.exceptions import TransientError
 from workers.databases import connected
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
-from workers.lake.layout import LabelFile
-from workers.lake.retries import may_go_away
+from workers.lake.layout import LabelFile, may_go_away
 from workers.sources.join_context import JoinContext
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.tables.table_files import TableDay

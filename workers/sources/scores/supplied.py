@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from privcore.attacks import mean_of_models
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch
 from workers.labels.parquet import Footer
-from workers.labels.shards import Partition, divide
+from workers.labels.shards import BadRecords, Partition, divide
 from workers.lake.layout import LabelFile, Lake
 from workers.lake.manifest import (
     DecoyLabels,
@@ -31,16 +30,18 @@ from workers.lake.manifest import (
     Privacy,
 )
 from workers.remark import RemarkKind, remarked
+from workers.sources.checkpoints.in_place import InPlace
 from workers.sources.join_context import JoinContext
 from workers.sources.scores.joined import first_columns, flattened, join
 from workers.sources.scores.query_rows import QueryDay
-from workers.sources.scores.score_columns import (
+from workers.sources.scores.score_tables import (
+    EarlierTable,
+    ScoreTables,
     clearly_apart,
     missing,
     read_probabilities,
     same_model,
 )
-from workers.sources.scores.score_tables import EarlierTable, ScoreTables
 from workers.sources.source import Digests, SharedScores
 from workers.sources.tables.csv_text import DAY, FEATURE, FLAG, NUMBER, TEXT, TIME, parquet_of
 from workers.sources.tables.table_files import CSV, TableDay, find_day, partition_of
@@ -477,3 +478,13 @@ def _written(
     content, said = parquet_of(root, file, dict(kinds))
     scratch.write(file.name, content)
     return set(said["text"])
+
+
+ExternalInputs = SuppliedScores | InPlace
+
+
+def external_inputs_from_json(text: str) -> ExternalInputs:
+    """Return what a record keeps in its column `source`."""
+    if "tables" in json.loads(text):
+        return SuppliedScores.from_json(text)
+    return InPlace.from_json(text)

@@ -10,9 +10,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch, only_in_folder, unknown_label
 from workers.labels.parquet import Footer, folder_word
+from workers.labels.shards import BadRecords
 from workers.lake.manifest import LabelColumn
 from workers.sources.tables.day_tables import DayTable
 from workers.sources.tables.table_days import says_day

@@ -34,8 +34,8 @@ from tests.support.object_store import empty_bucket, object_store
 from tests.test_architecture import ROOT
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
-from workers.lake.day_paths import split_day_path
 from workers.lake.layout import Lake
+from workers.lake.places import split_day_path
 from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
 from workers.sources.checkpoints.in_place import InPlace
 from workers.sources.checkpoints.placed_models import find_earlier

@@ -25,8 +25,7 @@ from workers.executors import InProcess
 from workers.sources.join_context import JoinContext
 from workers.sources.scores.supplied import as_parquet
 from workers.sources.tables.csv_text import FEATURE
-from workers.sources.tables.table_files import find_day
-from workers.sources.tables.table_look import look
+from workers.sources.tables.table_files import find_day, look
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRecord
 

@@ -1,16 +1,25 @@
-"""Valid and refused settings of score tables."""
-
 import pathlib
 from typing import Any
 
+import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
+from scipy.special import expit
 
 from tests.support.lake import declared
-from tests.support.score_tables import audited_scores, leaking_scores
+from tests.support.score_tables import (
+    audited_scores,
+    leaking_rows,
+    leaking_scores,
+    predictions,
+    put_folder,
+    reason_or_bound,
+)
 from workers.lake.manifest import Privacy
-from workers.sources.scores.score_tables import ScoreTables
+from workers.sources.scores.score_tables import ScoreTables, clearly_apart, same_model
 from workers.sources.scores.supplied import SuppliedScores
 
 GIVEN: dict[str, Any] = {"table": "t", "label": "y", "target": "p", "proxy": "q"}
@@ -78,3 +87,112 @@ def test_an_earlier_model_that_is_the_target_is_refused(tmp_path: pathlib.Path) 
     )
     assert (row.status, row.detail) == ("not_evaluable", "proxy_is_target"), row.reason
     assert "earlier 1" in row.reason
+
+
+def both(second: np.ndarray) -> np.ndarray:
+    return np.column_stack([1.0 - second, second])
+
+
+def target(rows: int, seed: int = 0) -> np.ndarray:
+    return expit(np.random.default_rng(seed).normal(0.0, 1.5, rows))
+
+
+@pytest.mark.parametrize(
+    ("written", "rows"),
+    [
+        (lambda p: p, 100),
+        (lambda p: p.astype(np.float32).astype(float), 100),
+        (lambda p: np.round(p, 4), 2_000),
+        (lambda p: np.round(p, 3), 20_000),
+        (lambda p: np.round(p, 2), 200_000),
+        (lambda p: p.astype(np.float16).astype(float), 10_000),
+    ],
+)
+def test_power_the_target_is_known_however_it_was_written(written, rows: int) -> None:
+    p = target(rows)
+    assert same_model(both(p), both(written(p)))
+    assert not clearly_apart(both(p), both(written(p)))
+    assert not same_model(both(p[:99]), both(written(p)[:99]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("digits", [None, 2, 3, 4, 16])
+@pytest.mark.parametrize("moved", [1e-4, 3e-6])
+def test_size_another_model_is_no_copy_however_little_it_moved(digits, moved: float) -> None:
+    # 40 pairs of models whose log-odds differ by as little as 3 in a million, or one in 10,000.
+    for seed in range(40):
+        random = np.random.default_rng([seed, 7])
+        rows = int(random.choice([100, 1_000, 20_000, 200_000]))
+        p = target(rows, seed)
+        other = expit(np.log(p / (1 - p)) + moved * random.choice([-1.0, 1.0], rows) * 10)
+        if digits == 16:
+            other = other.astype(np.float16).astype(float)
+        elif digits is not None:
+            other = np.round(other, digits)
+        assert not same_model(both(p), both(other)), (seed, rows)
+
+
+def test_models_that_are_clearly_apart_are_not_compared_further():
+    p = target(2_000)
+    assert clearly_apart(both(p), both(np.append(p[:1], p[1:] + 0.006)))
+    assert not clearly_apart(both(p), both(np.append(p[:1_500], p[1_500:] + 0.4)))
+
+
+ROWS = 800
+
+
+def in_lists(frame: pl.DataFrame, role: str, missing: float | None) -> pl.DataFrame:
+    """Return both roles' probabilities as lists; those of training rows lack one in `role`."""
+    columns = []
+    for name in ("new", "old"):
+        values = [
+            [missing if name == role and split == "train" else 1.0 - chance, chance]
+            for chance, split in frame.select(name, "split").iter_rows()
+        ]
+        columns.append(pl.Series(name, values, dtype=pl.List(pl.Float64)))
+    return frame.with_columns(columns)
+
+
+@pytest.mark.parametrize("missing", [float("nan"), None], ids=["nan", "null"])
+@pytest.mark.parametrize("role", ["new", "old"])
+def test_a_number_that_is_missing_in_a_list_is_a_score_that_is_missing(
+    tmp_path: pathlib.Path, role: str, missing: float | None
+) -> None:
+    """Such rows played as tosses of a coin: a bound of 2.4 became 0, without a remark."""
+    row = audited_scores(tmp_path / "t", in_lists(predictions(), role, missing))
+    assert (row.status, row.detail) == ("not_evaluable", "scores_missing"), row.reason
+
+
+def test_lists_of_probabilities_are_read_as_columns_are(tmp_path: pathlib.Path) -> None:
+    row = audited_scores(tmp_path / "t", in_lists(predictions(), "none", None))
+    assert row.verdict == "violated", row.reason
+
+
+@pytest.mark.parametrize("inner", [pl.String, pl.Boolean, pl.List(pl.Float64)])
+def test_a_list_of_something_else_than_numbers_is_refused(
+    tmp_path: pathlib.Path, inner: Any
+) -> None:
+    """The audit ended as an error, as it did where a whole list was missing."""
+    frame = predictions().with_columns(new=pl.Series([[None, None]] * ROWS, dtype=pl.List(inner)))
+    row = audited_scores(
+        tmp_path / "t", frame.with_columns(pl.concat_list(1 - pl.col("old"), "old"))
+    )
+    assert (row.status, row.detail) == ("not_evaluable", "probabilities_invalid"), row.reason
+
+
+def test_a_whole_list_that_is_missing_is_a_score_that_is_missing(tmp_path: pathlib.Path) -> None:
+    frame = in_lists(predictions(), "none", None)
+    frame = frame.with_columns(new=pl.when(pl.col("record") > 5).then("new"))
+    row = audited_scores(tmp_path / "t", frame)
+    assert (row.status, row.detail) == ("not_evaluable", "scores_missing"), row.reason
+
+
+def test_a_decimal_that_polars_panics_at_prints_nothing(
+    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    put_folder(tmp_path, leaking_rows())
+    wide = pa.array([0.25] * 2_000).cast(pa.decimal128(30, 10)).cast(pa.decimal256(76, 40))
+    given = leaking_rows().drop("day", "p_today").to_arrow().append_column("p_today", wide)
+    pq.write_table(given, next(tmp_path.rglob("*.parquet")))
+    assert "stored as decimal256(76, 40), that cannot be read" in reason_or_bound(tmp_path)
+    assert "panicked" not in capfd.readouterr().err

@@ -18,8 +18,7 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.sources.tables import table_child
 from workers.sources.tables.day_tables import TablePlace
-from workers.sources.tables.table_files import find_day
-from workers.sources.tables.table_look import look
+from workers.sources.tables.table_files import find_day, look
 
 ROWS = pl.DataFrame({"day": [DAY] * 2, "x": range(2)})
 

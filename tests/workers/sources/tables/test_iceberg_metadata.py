@@ -16,8 +16,7 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.sources.tables import table_child
 from workers.sources.tables.day_tables import TablePlace
-from workers.sources.tables.table_files import find_day
-from workers.sources.tables.table_look import look
+from workers.sources.tables.table_files import find_day, look
 
 ROWS = pl.DataFrame({"day": [EVE] * 3 + [DAY] * 2, "x": range(5)}).to_arrow()
 PLACE = TablePlace(table="ads.scores", catalog="here", day="day")

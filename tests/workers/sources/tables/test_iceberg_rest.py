@@ -24,8 +24,7 @@ from tests.support.rest_catalog import SECRET, handler_of, serving
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.sources.tables.day_tables import TablePlace
-from workers.sources.tables.table_files import TableDay, find_day
-from workers.sources.tables.table_look import look
+from workers.sources.tables.table_files import TableDay, find_day, look
 
 TOKEN = "a-token-of-this-test"  # noqa: S105
 ROWS = pl.DataFrame({"day": [EVE] * 3 + [DAY] * 2, "x": range(5)}).to_arrow()

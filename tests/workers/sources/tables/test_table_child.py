@@ -1,5 +1,3 @@
-"""Questions about tables reach a child, and its answers come back as if it were this process."""
-
 import os
 import pathlib
 import sys
@@ -13,7 +11,7 @@ from tests.workers.test_isolation import CLOSED
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.sources.tables import table_child
-from workers.sources.tables.table_child import answering, ask
+from workers.sources.tables.table_child import answering, ask, place_of, properties_of, warehouse_of
 
 DELTA, ICEBERG = (f"workers.sources.tables.{name}" for name in ("delta_log", "iceberg_metadata"))
 NEEDED = {"AWS_SECRET_ACCESS_KEY", "AZURE_CLIENT_SECRET", "GOOGLE_APPLICATION_CREDENTIALS"}
@@ -145,3 +143,41 @@ def test_a_reader_reads_its_table_and_logins_and_no_other_file(
     read = {name for name in given | others if asked(f"{tmp_path}/{name}", properties) == "said"}
     assert read == given
     assert asked(f"{tmp_path}/labels", str(tmp_path / "ware house")) == "closed"
+
+
+@pytest.mark.parametrize(
+    ("address", "warehouse", "found"),
+    [
+        ("s3://b/w/t", None, ("s3://b", "w/t")),
+        ("s3a://b/w/t", None, ("s3://b", "w/t")),
+        ("s3://b/w/t", "s3://b/w?region=eu-west-1", ("s3://b/w?region=eu-west-1", "t")),
+        ("gs://b/t", None, ("gs://b", "t")),
+        (
+            "abfss://c@a.dfs.core.windows.net/t", None,
+            ("abfs://c@a.dfs.core.windows.net", "t"),
+        ),
+        ("hdfs://name:8020/w/t", "hdfs://name:8020/w", ("hdfs://name:8020/w", "t")),
+        ("file:///w/t", "/w", ("/w", "t")),
+        ("/w/t", "file:///w", ("/w", "t")),
+    ],
+)  # fmt: skip
+def test_a_bucket_or_a_place_below_the_warehouse_is_read(
+    address: str, warehouse: str | None, found: tuple[str, str]
+) -> None:
+    assert place_of(address, warehouse) == found
+
+
+@pytest.mark.parametrize("warehouse", [None, "/w", "hdfs://name:8020/w", "s3://b/w"])
+def test_a_host_of_the_tables_choice_is_refused(warehouse: str | None) -> None:
+    for address in ("hdfs://other:8020/w/t", "hdfs://name:8020/wx", "/wx/t", "s3://b:80/w/t"):
+        with pytest.raises(NotEvaluableError, match="not below the catalogue's warehouse"):
+            place_of(address, warehouse)
+
+
+def test_a_catalogue_is_described_by_the_environment_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert properties_of("nobody") == {}
+    for place, known in (("s3://b/w", "s3://b/w"), ("/w", "/w"), ("prod", None)):
+        monkeypatch.setenv("PYICEBERG_CATALOG__NOBODY__WAREHOUSE", place)
+        assert warehouse_of(properties_of("nobody")) == known

@@ -1,5 +1,3 @@
-"""The ledger: what a label is charged, by one writer or by many at once; and the page beside."""
-
 import datetime as dt
 import pathlib
 import threading
@@ -11,10 +9,8 @@ import pytest
 
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY
-from workers.publication.charges import OverspentError
 from workers.publication.publish import publish
-from workers.publication.statement_row import Statement
-from workers.publication.statement_store import Statements
+from workers.publication.statements import OverspentError, Statement, Statements
 
 KEY = bytes(range(32))
 Maker = Callable[..., Any]

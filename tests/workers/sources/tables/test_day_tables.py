@@ -1,5 +1,3 @@
-"""Rows that were held out, by a word or by Iceberg's hash."""
-
 import pathlib
 
 import numpy as np
@@ -10,7 +8,7 @@ from pyiceberg.types import LongType, StringType
 
 from tests.support.lake import DAY
 from tests.support.score_tables import audited_scores, predictions
-from workers.sources.tables.holdout import HoldoutRule, bucket, parse_holdout
+from workers.sources.tables.day_tables import HoldoutRule, bucket, parse_holdout
 
 
 def test_buckets_are_icebergs() -> None:

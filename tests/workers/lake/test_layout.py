@@ -9,9 +9,8 @@ import pytest
 from privcore.exceptions import TransientError
 from workers import patience
 from workers.exceptions import NotEvaluableError
-from workers.labels.content_digest import ContentDigest
-from workers.lake.layout import Lake
-from workers.lake.retries import PATIENCE, may_go_away, patiently
+from workers.labels.parquet import ContentDigest
+from workers.lake.layout import PATIENCE, Lake, may_go_away, patiently
 
 
 @pytest.fixture

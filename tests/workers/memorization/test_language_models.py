@@ -1,13 +1,11 @@
-"""The n-gram model: a distribution at every place, and the same however its data are divided."""
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from privcore.exceptions import InvalidInputError
-from workers.memorization import ngram
-from workers.memorization.ngram import END, VOCABULARY, NgramCounts, NgramModel
+from workers.memorization import language_models
+from workers.memorization.language_models import END, VOCABULARY, NgramCounts, NgramModel
 
 
 def tokens(text):
@@ -91,7 +89,7 @@ def test_no_model_is_counted_that_cannot_be_read() -> None:
 def test_counts_of_text_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """4 MB of one sequence took 1.7 GB of `privaudit memorization fit`, and there was no bound."""
     tokens = np.random.default_rng(0).integers(0, 256, 3_000)
-    monkeypatch.setattr(ngram, "_MOST_RUNS", 3_000)
+    monkeypatch.setattr(language_models, "_MOST_RUNS", 3_000)
     one = NgramCounts.of([tokens], 1)
     assert (one + one).counts
     with pytest.raises(InvalidInputError, match="holds at most 3,000"):
