@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.commands import audits
-from flows.commands.options import OPERATE, CsvOption, JsonOption
+from flows.commands.options import OPERATE, JsonOption
 from flows.commands.printing import Form, form_of, quiet
 from workers.plain_text import plain_text
 
@@ -100,7 +100,6 @@ def attach(
     only_settings: Annotated[
         bool, typer.Option("--only-settings", help="Write the settings and audit nothing.")
     ] = False,
-    as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Look at a table of predictions, or of rows, write settings for it, and audit its newest day.
@@ -112,7 +111,7 @@ def attach(
     privaudit attach labels --target-table s3://bucket/rescored --proxy-table s3://bucket/served;
     privaudit attach rows --label clicked --checkpoints "runs/{day}/m.json" --feature hr=dep_hour
     """
-    aside = form_of(as_csv=as_csv, as_json=as_json) is not Form.TABLE
+    aside = form_of(as_json=as_json) is not Form.TABLE
     quiet()
     from flows.commands.checks import check_model
     from flows.settings import load_settings
@@ -130,7 +129,7 @@ def attach(
     typer.echo(_written(config, text), err=aside)
     typer.echo(plain_text(check_model(load_settings(config), name, day)), err=aside)
     if not only_settings:
-        audits.run(model=name, day=day, config=config, as_csv=as_csv, as_json=as_json)
+        audits.run(model=name, day=day, config=config, as_json=as_json)
 
 
 def _place(table: str, catalog: str | None) -> str:

@@ -10,7 +10,6 @@ import typer
 from flows.commands.options import (
     AUDIT,
     ConfigOption,
-    CsvOption,
     DayOption,
     JsonOption,
     ModelsOption,
@@ -58,7 +57,6 @@ def run(
     ] = None,
     *,
     strict: StrictOption = False,
-    as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Audit one model on one day, on demand, and commit the record.
@@ -69,7 +67,7 @@ def run(
     Examples: privaudit run --model delays-private --day 2013-02-03;
     privaudit run --model delays-private --day 2013-02-03 --seed 7
     """
-    form = form_of(as_csv=as_csv, as_json=as_json)
+    form = form_of(as_json=as_json)
     settings = _settings(config, [model])
     overrides = {} if seed is None else {"seed": seed}
     settings.plan_of(model, overrides)  # refuses a seed that is none
@@ -100,7 +98,6 @@ def night(
         typer.Option("--no-wait", help="Audit the models whose inputs are there now, and end."),
     ] = False,
     strict: StrictOption = False,
-    as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Audit all models of a night as Prefect would, without its schedule.
@@ -112,7 +109,7 @@ def night(
     Examples: privaudit night; privaudit night --day 2013-02-03 --model delays-private;
     privaudit night --no-wait
     """
-    form = form_of(as_csv=as_csv, as_json=as_json)
+    form = form_of(as_json=as_json)
     settings = _settings(config, models or ())
     begin_prefect()
     from flows.run.nightly import nightly_audit
@@ -140,7 +137,6 @@ def backfill(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the audits to do.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Also audit what is committed.")] = False,
     strict: StrictOption = False,
-    as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Audit every model on every day of a range, leaving out what is committed.
@@ -150,7 +146,7 @@ def backfill(
     Examples: privaudit backfill --first 2013-02-01 --last 2013-02-14 --dry-run;
     privaudit backfill --first 2013-02-01 --last 2013-02-14 --model delays-private
     """
-    form = form_of(as_csv=as_csv, as_json=as_json)
+    form = form_of(as_json=as_json)
     settings = _settings(config, models or ())
     begin_prefect()
     if dry_run:

@@ -1,13 +1,12 @@
 """`privaudit gate`."""
 
-import datetime as dt
 import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.options import LOOK, ConfigOption, CsvOption, JsonOption, day_option
+from flows.commands.options import LOOK, ConfigOption, JsonOption, open_warehouse
 from flows.commands.printing import Form, begin_prefect, form_of, print_audits, working
 from privcore.lower_bounds.verdicts import ReasonCode
 
@@ -87,14 +86,6 @@ JunitOption = Annotated[
     pathlib.Path | None,
     _output("FILE", "Write JUnit XML."),
 ]
-SummaryOption = Annotated[
-    pathlib.Path | None,
-    _output(
-        "FILE",
-        "Write a summary in Markdown. Without it, the summary is added to "
-        "$GITHUB_STEP_SUMMARY where that is set.",
-    ),
-]
 ModelOption = Annotated[
     str | None,
     _output(
@@ -150,7 +141,6 @@ def gate(
     holdout: HoldoutOption = None,
     day_column: DayColumnOption = None,
     time_zone: TimeZoneOption = None,
-    day: Annotated[dt.date | None, day_option("Day to audit; the newest by default.")] = None,
     unit: UnitOption = None,
     feature: FeatureOption = None,
     max_epsilon: MaxEpsilonOption = None,
@@ -158,7 +148,6 @@ def gate(
     delta: DeltaOption = None,
     accept: AcceptOption = None,
     junit: JunitOption = None,
-    summary: SummaryOption = None,
     mlflow_model: ModelOption = None,
     mlflow_version: VersionOption = None,
     alias: AliasOption = None,
@@ -166,7 +155,6 @@ def gate(
     model: AuditedModelOption = None,
     config: ConfigOption = None,
     *,
-    as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Say whether a model may be released: audit its file before release, or look up its audits.
@@ -184,7 +172,7 @@ def gate(
     s3://bucket/rows --declared 4 --max-epsilon 8 --junit gate.xml --mlflow-model ads
     --mlflow-version 7 --alias production; privaudit gate --sha256 model.cbm
     """
-    form = form_of(as_csv=as_csv, as_json=as_json)
+    form = form_of(as_json=as_json)
     files = _files(target, proxy, table, model, looks_up=sha256 is not None)
     if sha256 is not None:
         if max_epsilon is not None or declared is not None:
@@ -196,8 +184,6 @@ def gate(
         raise typer.BadParameter(
             "--mlflow-model and --mlflow-version go together, --alias with them."
         )
-    if day is not None and day_column is None:
-        raise typer.BadParameter("--day goes with --day-column.")
     begin_prefect()
     from flows.commands.gate_files import Columns, FileGate, Outputs
 
@@ -206,12 +192,11 @@ def gate(
             FileGate(
                 *files,
                 Columns(label, split, holdout, day_column, time_zone, unit, tuple(feature or ())),
-                day,
                 max_epsilon,
                 declared,
                 delta or 0.0,
                 frozenset(accept or ()),
-                Outputs(junit, summary, mlflow_model, mlflow_version, alias),
+                Outputs(junit, mlflow_model, mlflow_version, alias),
             ),
             form,
         )
@@ -270,14 +255,10 @@ def _looked_up(
     """Look up the audits of a file, print them and the decision, and return the exit code."""
     with working("Reading the warehouse"):
         from flows.next_steps import CODES
-        from flows.settings import load_settings
         from workers.plain_text import plain_text
         from workers.warehouse.serving_decision import audits_of, file_sha256, serving_verdict
-        from workers.warehouse.store import Warehouse
 
-        settings = load_settings(config)
-        warehouse = Warehouse(settings.warehouse)
-        warehouse.check_exists()
+        _, warehouse = open_warehouse(config)
         audits = audits_of(warehouse, file_sha256(file), model)
         verdict, why = serving_verdict(audits, accepted)
     if audits.height or form is not Form.TABLE:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import datetime as dt
-import os
 import pathlib
 import xml.etree.ElementTree as ET
 from collections.abc import Collection, Iterator
@@ -14,13 +13,11 @@ from pydantic import ValidationError
 
 from flows.files import replace_file
 from flows.next_steps import Card, Role, Step, card_of
-from flows.notify.prefect_context import markdown_text
 from flows.run.night_plan import Job, Planned, choose_executor
 from flows.settings import RaySettings
 from privcore.attacks.fidelity import predictions_miss_labels
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
-from privcore.rounding import down, guarantee, up
 from workers.audit.run import run_audit
 from workers.lake.layout import Lake
 from workers.lake.manifest import MAX_EPSILON
@@ -183,12 +180,7 @@ def _other_label(record: AuditRecord) -> str:
     )
 
 
-_UNFINISHED = "error"
 _UNFINISHED_WHY = "The gate ended before it came to an answer."
-_COLUMNS = (
-    "model file", "verdict", "limit", "proved at least", "sees from",
-    "training records", "holdout records", "label",
-)  # fmt: skip
 _FLAGS = {"label": "--label", "time_zone": "--time-zone", "holdout": "--split or --holdout"}
 
 
@@ -207,10 +199,9 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Files for the decision, and the version of a registry that is promoted."""
+    """File for the decision, and the version of a registry that is promoted."""
 
     junit: pathlib.Path | None
-    summary: pathlib.Path | None
     model: str | None
     version: str | None
     alias: str | None
@@ -224,7 +215,6 @@ class FileGate:
     proxy: str
     table: str
     columns: Columns
-    day: dt.date | None
     max_epsilon: float | None
     declared: float | None
     delta: float
@@ -241,10 +231,10 @@ class FileGate:
         local = local_path(self.table)
         place = str(local) if local is not None else check_uri(self.table)
         seen = look(place, day=self.columns.day)
-        labels, newest = self._labels(place, seen)
-        day = self.day or newest
+        labels, day = self._labels(place, seen)
         if self.columns.day is not None and day is None:
-            raise typer.BadParameter(f"--day: {self.columns.day!r} does not say a newest day.")
+            named = f"--day-column: {self.columns.day!r} does not say a newest day."
+            raise typer.BadParameter(named)
         limit = Limit(self.max_epsilon, self.declared, self.delta, self.columns.unit)
         try:
             limit.declaration(), limit.plan()
@@ -285,14 +275,13 @@ def _pair(feature: str) -> tuple[str, str]:
 
 
 def begin_files(outputs: Outputs, target: str) -> None:
-    """Put an error into the files for the decision, where an earlier gate's may be.
+    """Put an error into the file for the decision, where an earlier gate's may be.
 
     A gate that ends early, or is killed, would leave that one's `not_refuted`.
     """
     if outputs.junit is not None:
-        replace_file(outputs.junit, unfinished_junit_xml(target))
-    if outputs.summary is not None:
-        replace_file(outputs.summary, unfinished_markdown(target).encode())
+        content = _one_case(target, "error", _UNFINISHED_WHY, "unfinished", None)
+        replace_file(outputs.junit, content)
 
 
 def publish(asked: FileGate, row: AuditRow, decision: Decision) -> Iterator[str]:
@@ -304,13 +293,6 @@ def publish(asked: FileGate, row: AuditRow, decision: Decision) -> Iterator[str]
     outputs = asked.outputs
     if outputs.junit is not None:
         replace_file(outputs.junit, junit_xml(row, decision, target=asked.target))
-    markdown = summary_markdown(row, decision, target=asked.target)
-    job = os.environ.get("GITHUB_STEP_SUMMARY")
-    if outputs.summary is not None:
-        replace_file(outputs.summary, markdown.encode())
-    elif job:
-        with pathlib.Path(job).open("a", encoding="utf-8") as file:
-            file.write(markdown)
     passes = decision.verdict is Verdict.NOT_REFUTED
     if outputs.model is not None and outputs.version is not None and passes:
         yield _promoted(Version(outputs.model, outputs.version, outputs.alias), row)
@@ -346,11 +328,6 @@ def junit_xml(row: AuditRow, decision: Decision, *, target: str) -> bytes:
     return _one_case(target, decision.said, decision.why, kind, decision)
 
 
-def unfinished_junit_xml(target: str) -> bytes:
-    """Return a gate that has not answered yet as JUnit XML: an error."""
-    return _one_case(target, _UNFINISHED, _UNFINISHED_WHY, "unfinished", None)
-
-
 def _one_case(target: str, said: str, why: str, kind: str, decision: Decision | None) -> bytes:
     verdict = None if decision is None else decision.verdict
     fail, other = (
@@ -373,42 +350,5 @@ def _one_case(target: str, said: str, why: str, kind: str, decision: Decision | 
     return content + b"\n"
 
 
-def unfinished_markdown(target: str) -> str:
-    """Return a gate that has not answered yet as Markdown."""
-    name = markdown_text(plain_text(target))
-    return f"## privaudit gate\n\n{name}: **{_UNFINISHED}**. {_UNFINISHED_WHY}\n"
-
-
-def summary_markdown(row: AuditRow, decision: Decision, *, target: str) -> str:
-    """Return the decision as Markdown, in which text of others stands as it is."""
-    cells = (
-        markdown_text(plain_text(target)),
-        f"**{decision.said}**",
-        guarantee(row.epsilon_declared, row.delta_declared),
-        down(row.epsilon_lower),
-        up(row.sees_from),
-        _count(row.records),
-        _count(row.control_records),
-        markdown_text(plain_text(row.label_column or "")),
-    )
-    lines = [
-        "## privaudit gate",
-        "",
-        f"| {' | '.join(_COLUMNS)} |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |",
-        f"| {' | '.join(cells)} |",
-        "",
-        markdown_text(plain_text(decision.why)),
-        "",
-    ]
-    if decision.verdict is not Verdict.NOT_REFUTED:
-        lines += [markdown_text(_step(decision)), ""]
-    return "\n".join(lines) + "\n"
-
-
 def _step(decision: Decision) -> str:
     return f"Next ({decision.card.step.role}): {decision.card.step.text}"
-
-
-def _count(records: int | None) -> str:
-    return "" if records is None else f"{records:,}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import LEARN, ConfigOption, CsvOption, JsonOption, day_option
+from flows.commands.options import LEARN, ConfigOption, JsonOption, day_option, open_warehouse
 from flows.commands.printing import (
     Form,
     begin_prefect,
@@ -15,7 +15,6 @@ from flows.commands.printing import (
     form_of,
     json_text,
     print_audits,
-    print_rows,
     print_table,
 )
 
@@ -35,7 +34,6 @@ def demo(
         pathlib.Path, typer.Option(help="Folder for the lake, the warehouse and the report.")
     ] = pathlib.Path("demo"),
     *,
-    as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Audit three models on real days: lake, training, nightly audits, report.
@@ -45,7 +43,7 @@ def demo(
 
     Example: privaudit demo --start 2013-06-01 --days 21
     """
-    form = form_of(as_csv=as_csv, as_json=as_json)
+    form = form_of(as_json=as_json)
     begin_prefect()
     from flows.learn.demo import run_demo, sentences
 
@@ -86,7 +84,6 @@ def explain(
     ] = None,
     config: ConfigOption = None,
     *,
-    as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Say what a guarantee promises: the most that any attacker can achieve.
@@ -98,7 +95,7 @@ def explain(
     privaudit explain --mechanism dp_sgd --parameter noise_multiplier=1.1
     --parameter sampling_rate=0.01 --parameter steps=1000 --delta 1e-5
     """
-    form = form_of(as_csv=as_csv, as_json=as_json)
+    form = form_of(as_json=as_json)
     if audit_id is not None:
         if epsilon is not None or mechanism is not None or parameter:
             raise typer.BadParameter("Give an AUDIT_ID, or a guarantee, and not both.")
@@ -122,13 +119,9 @@ def _card(audit_id: str, config: ConfigOption) -> "tuple[Card, str]":
 
     from flows.commands.verify import not_the_days
     from flows.next_steps import cards_of
-    from flows.settings import load_settings
-    from workers.warehouse.store import Warehouse
     from workers.warehouse.with_windows import with_windows
 
-    settings = load_settings(config)
-    warehouse = Warehouse(settings.warehouse)
-    warehouse.check_exists()
+    _, warehouse = open_warehouse(config)
     whole = warehouse.whole_id(audit_id)
     found = warehouse.collect(warehouse.scan("audits").filter(pl.col("audit_id") == whole))
     shown = with_windows(warehouse, found)
@@ -140,11 +133,6 @@ def _print_card(card: "Card", remark: str, form: Form) -> None:
         typer.echo(remark, err=form is not Form.TABLE)
     if form is Form.JSON:
         typer.echo(json_text(dataclasses.asdict(card)))
-        return
-    if form is Form.CSV:
-        import polars as pl
-
-        print_rows(pl.DataFrame([dataclasses.asdict(card.step)]), form)
         return
     for sentence in (f"{card.said}.", card.allows, card.figures, card.odds):
         if sentence:
@@ -163,11 +151,6 @@ def _print(promised: "Promised", answers: "list[Answer]", form: Form) -> None:
             "promises": [dataclasses.asdict(answer) for answer in answers],
         }
         typer.echo(json_text(content))
-        return
-    if form is Form.CSV:
-        import polars as pl
-
-        print_rows(pl.DataFrame([dataclasses.asdict(one) for one in answers]), form)
         return
     out = console()
     out.print(words.guarantee_sentence(promised), highlight=False)

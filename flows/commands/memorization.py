@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import CsvOption, JsonOption, day_option
+from flows.commands.options import JsonOption, day_option
 from flows.commands.printing import form_of, print_study, shown_progress
 
 if TYPE_CHECKING:
@@ -75,7 +75,6 @@ def audit(
     steps: StepsOption = None,
     ray_address: RayOption = "local",
     *,
-    as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compute how probable it is that sampling from a model gives each training sequence.
@@ -87,7 +86,7 @@ def audit(
     Example: privaudit memorization audit --lake LAKE --dataset mails --day 2026-03-02
     --target target.json --reference reference.json --output memorization
     """
-    form = form_of(as_csv=as_csv, as_json=as_json)
+    form = form_of(as_json=as_json)
     from flows.memorization import run_memorization, write_memorization
     from privcore.attacks import Sampling
     from workers.executors import on_ray

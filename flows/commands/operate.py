@@ -11,10 +11,10 @@ from rich.markup import escape
 from flows.commands.options import (
     OPERATE,
     ConfigOption,
-    CsvOption,
     DayOption,
     JsonOption,
     day_option,
+    open_warehouse,
 )
 from flows.commands.printing import (
     Form,
@@ -207,12 +207,8 @@ def acknowledge(
     begin_prefect()
     from flows.notify.alerts import WebhookError
     from flows.run.upkeep import acknowledge_violation
-    from flows.settings import load_settings
-    from workers.warehouse.store import Warehouse
 
-    settings = load_settings(config)
-    warehouse = Warehouse(settings.warehouse)
-    warehouse.check_exists()
+    settings, warehouse = open_warehouse(config)
     whole = warehouse.whole_id(audit_id)
     made, undelivered = acknowledge_violation(settings, whole, why=why, until=until)
     typer.echo(f"{made.sentence()}")
@@ -254,7 +250,6 @@ def check(
         bool,
         typer.Option("--full", help="Read all of the day's rows, as the audit does, not a sample."),
     ] = False,
-    as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Try the settings against the real lake, warehouse, Ray, Prefect and webhook.
@@ -265,7 +260,7 @@ def check(
 
     Examples: privaudit check; privaudit check --model ads-ctr --day 2026-11-19 --full
     """
-    form = form_of(as_csv=as_csv, as_json=as_json)
+    form = form_of(as_json=as_json)
     quiet()
     from flows.commands.checks import checks
 
@@ -291,7 +286,6 @@ def overdue(
     day: DayOption = None,
     config: ConfigOption = None,
     *,
-    as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """List the models without an audit whose deadline has passed, and alert.
@@ -301,7 +295,7 @@ def overdue(
 
     Examples: privaudit overdue; privaudit overdue --day 2013-02-05 --json
     """
-    form = form_of(as_csv=as_csv, as_json=as_json)
+    form = form_of(as_json=as_json)
     import polars as pl
 
     from flows.run.nightly import overdue_models

@@ -2,9 +2,13 @@
 
 import datetime as dt
 import pathlib
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from flows.settings import Settings
+    from workers.warehouse.store import Warehouse
 
 AUDIT, LOOK, OPERATE, LEARN = "Audit", "Look at results", "Set up and operate", "Understand"
 """The help page's groups of commands."""
@@ -84,3 +88,20 @@ RayAddressOption = Annotated[
 def as_parameter(config: pathlib.Path | None) -> str | None:
     """Return the settings file as flows take it."""
     return str(config.absolute()) if config else None
+
+
+def open_warehouse(
+    config: pathlib.Path | None, as_of: dt.datetime | None = None
+) -> "tuple[Settings, Warehouse]":
+    """Return the settings, and their warehouse as it is or was.
+
+    Raises:
+        TerminalError: the settings cannot be read, or there is no warehouse.
+    """
+    from flows.settings import load_settings
+    from workers.warehouse.store import Warehouse
+
+    settings = load_settings(config)
+    warehouse = Warehouse(settings.warehouse, as_of=as_of)
+    warehouse.check_exists()
+    return settings, warehouse

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
-from flows.progress import Wait, listening
+from flows.progress import Listener, Wait, WaitListener, listening
 from workers.plain_text import FORMULA, FORMULA_WITHIN, plain_text, without_commands
 
 if TYPE_CHECKING:
     import polars as pl
     from rich.console import Console, RenderableType
-    from rich.progress import Progress, TaskID
     from rich.table import Table
 
     from flows.report.study_page import StudyTable
@@ -42,7 +41,7 @@ class Form(StrEnum):
     JSON = "json"
 
 
-def form_of(*, as_csv: bool, as_json: bool) -> Form:
+def form_of(*, as_json: bool, as_csv: bool = False) -> Form:
     """Return the form that a command's options ask for.
 
     Raises:
@@ -226,31 +225,20 @@ _UNLIMITED = 10_000
 def print_study(found: "Written", form: Form) -> None:
     """Print what a study came to.
 
-    JSON is one object of tables, findings and files; CSV has a line for each cell of each table.
+    JSON is one object of tables, findings and files.
     """
     if form is Form.JSON:
         typer.echo(found.as_json())
         return
-    if form is Form.TABLE:
-        out = console()
-        for table in found.tables:
-            print_table(fitted(table, out), out)
-            if out.is_terminal:
-                out.print()
-        for sentence in found.sentences:
-            out.print(f"- {sentence}", highlight=False, markup=False)
-        for file in found.files:
-            out.print(str(file), soft_wrap=True, highlight=False)
-        return
-    import polars as pl
-
-    cells = [
-        (table.title, number, name, text)
-        for table in found.tables
-        for number, row in enumerate(table.rows)
-        for (name, _), text in zip(table.columns, row, strict=True)
-    ]
-    print_rows(pl.DataFrame(cells, schema=["table", "row", "column", "text"], orient="row"), form)
+    out = console()
+    for table in found.tables:
+        print_table(fitted(table, out), out)
+        if out.is_terminal:
+            out.print()
+    for sentence in found.sentences:
+        out.print(f"- {sentence}", highlight=False, markup=False)
+    for file in found.files:
+        out.print(str(file), soft_wrap=True, highlight=False)
 
 
 def fitted(table: "StudyTable", out: "Console") -> "Table":
@@ -286,24 +274,14 @@ def _printed(table: "StudyTable", *, left_out: tuple[str, ...], narrow: bool) ->
     return made
 
 
-_PERIOD = 3_600.0
-"""Seconds over which the speed of a bar is estimated: its parts may take minutes."""
-
-
 @contextmanager
 def shown_progress() -> Iterator[None]:
-    """Show what flows announce: a bar for each audit, or JSON lines.
+    """Show what flows announce: a bar for each audit and a line for waits, or JSON lines.
 
-    The lines are progress, one a second at most, and what workers log: one line per work unit.
+    The JSON lines are progress, one a second at most, waits, and what workers log: one line per
+    work unit.
     """
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -312,17 +290,14 @@ def shown_progress() -> Iterator[None]:
         log.addHandler(handler)
         log.setLevel(logging.INFO)
         try:
-            with listening(_Lines().show, WaitLines().show):
+            with listening(_progress_lines(), wait_lines()):
                 yield
         finally:
             log.removeHandler(handler)
             log.setLevel(level)
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    times = (TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(
-        *columns, *times, console=console, transient=True, speed_estimate_period=_PERIOD
-    ) as bars:
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
         known: dict[str, Any] = {}
 
         def show(what: str, done: int, total: int) -> None:
@@ -330,21 +305,25 @@ def shown_progress() -> Iterator[None]:
                 known[what] = bars.add_task(what, total=total)
             bars.update(known[what], completed=done, total=total)
 
-        with listening(show, WaitBar(bars).show):
+        def show_waits(waits: Sequence[Wait], _models: int) -> None:
+            if waits:
+                bars.console.print(sentence(waits), markup=False, highlight=False)
+
+        with listening(show, show_waits):
             yield
 
 
-class _Lines:
-    """Progress as JSON lines."""
+def _progress_lines() -> Listener:
+    """Return what prints progress as JSON lines."""
+    last: dict[str, float] = {}
 
-    def __init__(self) -> None:
-        self._last: dict[str, float] = {}
-
-    def show(self, what: str, done: int, total: int) -> None:
+    def show(what: str, done: int, total: int) -> None:
         now = time.monotonic()
-        if done == total or now - self._last.get(what, -1.0) >= 1.0:
-            self._last[what] = now
+        if done == total or now - last.get(what, -1.0) >= 1.0:
+            last[what] = now
             print_event("progress", what=what, done=done, total=total)
+
+    return show
 
 
 class _WorkerLog(logging.Handler):
@@ -356,45 +335,20 @@ class _WorkerLog(logging.Handler):
             print_event(**fields)
 
 
-class WaitLines:
-    """Waits as JSON lines: each model once, and again when it waits for something else."""
+def wait_lines() -> WaitListener:
+    """Return what prints waits as JSON lines: a model once, and again when it waits for more."""
+    printed: set[Wait] = set()
 
-    def __init__(self) -> None:
-        self._printed: set[Wait] = set()
-
-    def show(self, waits: Sequence[Wait], models: int) -> None:
-        """Print what is new, and the number of models that are waited for."""
-        for one in waits:
-            if one not in self._printed:
-                event = "left_out" if one.until is None else "waiting"
-                until = {} if one.until is None else {"until": one.until}
-                print_event(event, model=one.model, missing=one.missing, **until)
+    def show(waits: Sequence[Wait], models: int) -> None:
+        for one in (each for each in waits if each not in printed):
+            event = "left_out" if one.until is None else "waiting"
+            until = {} if one.until is None else {"until": one.until}
+            print_event(event, model=one.model, missing=one.missing, **until)
         print_event("inputs", there=models - len(waits), models=models)
-        self._printed = set(waits)
+        printed.clear()
+        printed.update(waits)
 
-
-class WaitBar:
-    """Waits as one bar beside the audits' own; what is left out at its end is printed."""
-
-    def __init__(self, bars: "Progress") -> None:
-        self._bars = bars
-        self._bar: TaskID | None = None
-
-    def show(self, waits: Sequence[Wait], models: int) -> None:
-        """Show how many models' inputs are there, and what the first of the others waits for."""
-        if waits and waits[0].until is None:
-            self._bars.console.print(sentence(waits), markup=False, highlight=False)
-            return
-        if self._bar is None:
-            if not waits:
-                return
-            self._bar = self._bars.add_task("", total=models)
-        self._bars.update(
-            self._bar,
-            description=sentence(waits) if waits else "Inputs",
-            completed=models - len(waits),
-            visible=bool(waits),
-        )
+    return show
 
 
 def sentence(waits: Sequence[Wait]) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from flows.commands.options import AUDIT, CsvOption, JsonOption
+from flows.commands.options import AUDIT, JsonOption
 from flows.commands.printing import form_of, print_study, shown_progress
 from flows.progress import announce
 from workers.plain_text import plain_text
@@ -62,7 +62,6 @@ def release(
         typer.Option(metavar="auto|ray://HOST:PORT|local", help="Ray that does the work."),
     ] = "local",
     *,
-    as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Attack a table behind the noise of individual or bootstrap differential privacy.
@@ -75,7 +74,7 @@ def release(
     Example: privaudit release --table bank.parquet --definition group-idp --k 1 --epsilon 0.01
     --target age=41,job=retired
     """
-    form = form_of(as_csv=as_csv, as_json=as_json)
+    form = form_of(as_json=as_json)
     from flows.study.runner import write_shown
     from workers.executors import on_ray
     from workers.release.release_attack import ReleasePlan, as_table, audit_release, read_frame

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from flows.commands.options import CsvOption, JsonOption
+from flows.commands.options import JsonOption
 from flows.commands.printing import Form, form_of, print_study, shown_progress
 from privcore.exceptions import InvalidInputError
 
@@ -32,15 +32,13 @@ ScaleOption = Annotated[
 def study_command(make: "Callable[..., Study]") -> Callable[..., None]:
     """Return the command that runs the study of a function and prints it.
 
-    Its options are the function's, --output, --csv and --json. The function is given `output` where
+    Its options are the function's, --output and --json. The function is given `output` where
     it names it.
     """
     asked = inspect.signature(make).parameters
 
-    def command(
-        *, output: OutputOption, as_csv: CsvOption = False, as_json: JsonOption = False, **own: Any
-    ) -> None:
-        form = form_of(as_csv=as_csv, as_json=as_json)
+    def command(*, output: OutputOption, as_json: JsonOption = False, **own: Any) -> None:
+        form = form_of(as_json=as_json)
         scale = own.get("scale", 1.0)
         if not 0.0 < scale <= 1.0:
             raise InvalidInputError("--scale", scale, "it lies above 0 and is at most 1")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.options import LOOK, ConfigOption, CsvOption, JsonOption, parse_moment
+from flows.commands.options import LOOK, ConfigOption, JsonOption, open_warehouse
 from flows.commands.printing import Form, console, form_of, json_text, print_rows, working
 from privcore.exceptions import TerminalError
 from workers.plain_files import open_plain
@@ -35,13 +35,9 @@ def stored_audit(
 ) -> "Iterator[tuple[AuditRecord, Lake, Executor, bytes]]":
     """Return a record by its id, the lake, an executor for its inputs, and the warehouse's key."""
     from flows.run.night_plan import Job, choose_executor, plan_night
-    from flows.settings import load_settings
     from workers.lake.layout import Lake
-    from workers.warehouse.store import Warehouse
 
-    settings = load_settings(config)
-    warehouse = Warehouse(settings.warehouse)
-    warehouse.check_exists()
+    settings, warehouse = open_warehouse(config)
     record = warehouse.record(warehouse.whole_id(audit_id))
     lake, job = Lake(settings.lake), Job(record.audit.model, record.audit.day)
     with choose_executor(plan_night(lake, [job], settings), settings.ray) as executor:
@@ -91,15 +87,6 @@ TrustOption = Annotated[
         help="With --bundle: public key of the signer in PEM (repeatable).",
     ),
 ]
-AtOption = Annotated[
-    dt.datetime | None,
-    typer.Option(
-        "--at",
-        parser=parse_moment,
-        metavar="TIME",
-        help="With --bundle: judge at this time (UTC) whether it expired; now by default.",
-    ),
-]
 
 
 @app.command(rich_help_panel=LOOK)
@@ -117,8 +104,6 @@ def verify(
     ] = False,
     bundle: BundleOption = None,
     trust: TrustOption = None,
-    at: AtOption = None,
-    as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compute an audit again from the lake, and check whether it gives every stored figure again.
@@ -132,14 +117,12 @@ def verify(
     privaudit verify --bundle ads-ctr-2026-03-02.bundle.json --trust evidence.pem.pub
     """
     if bundle is not None:
-        if audit_id is not None or stored or as_csv or not trust:
-            raise typer.BadParameter(
-                "Give --bundle with --trust, without AUDIT_ID, --stored or --csv."
-            )
-        raise typer.Exit(_verify_bundle(bundle, trust, at, as_json=as_json))
-    if trust or at is not None:
-        raise typer.BadParameter("--trust and --at go with --bundle.")
-    form = form_of(as_csv=as_csv, as_json=as_json)
+        if audit_id is not None or stored or not trust:
+            raise typer.BadParameter("Give --bundle with --trust, without AUDIT_ID or --stored.")
+        raise typer.Exit(_verify_bundle(bundle, trust, as_json=as_json))
+    if trust:
+        raise typer.BadParameter("--trust goes with --bundle.")
+    form = form_of(as_json=as_json)
     if audit_id is None and not stored:
         raise typer.BadParameter("Give an AUDIT_ID, or --stored for all records.")
     with working("Verifying"):
@@ -158,14 +141,10 @@ def _verified(
     audit_id: str | None, config: pathlib.Path | None, *, stored: bool
 ) -> "tuple[list[Verification], AuditRecord | None, Settings]":
     """Return what is found of one record or of all, and the record where it is one."""
-    from flows.settings import load_settings
     from workers.audit.verify import verify as verify_record
     from workers.audit.verify import verify_all_stored, verify_stored
-    from workers.warehouse.store import Warehouse
 
-    settings = load_settings(config)
-    warehouse = Warehouse(settings.warehouse)
-    warehouse.check_exists()
+    settings, warehouse = open_warehouse(config)
     if audit_id is None:
         return list(verify_all_stored(warehouse)), None, settings
     record = warehouse.record(warehouse.whole_id(audit_id))
@@ -179,12 +158,6 @@ def _print(found: "list[Verification]", form: Form) -> None:
     rows = [dataclasses.asdict(one) for one in found]
     if form is Form.JSON:
         typer.echo(json_text(rows))
-        return
-    if form is Form.CSV:
-        import polars as pl
-
-        counted = [row | {"differences": len(row["differences"])} for row in rows]
-        print_rows(pl.DataFrame(counted), form)
         return
     out = console()
     for one in found:
@@ -216,11 +189,9 @@ def _in_words(difference: "Difference") -> str:
     return f"{where}: stored {stored}, recomputed {again}{more}"
 
 
-def _verify_bundle(
-    path: pathlib.Path, trust: list[pathlib.Path], at: dt.datetime | None, *, as_json: bool
-) -> int:
+def _verify_bundle(path: pathlib.Path, trust: list[pathlib.Path], *, as_json: bool) -> int:
     """Verify signed evidence, print what it proves, and return the exit code."""
-    finding, sentence, bundle = _found(path, trust, at or dt.datetime.now(dt.UTC))
+    finding, sentence, bundle = _found(path, trust)
     if as_json:
         shown = {"finding": finding, "sentence": sentence}
         typer.echo(json_text(shown | ({} if bundle is None else _as_object(bundle))))
@@ -233,9 +204,9 @@ def _verify_bundle(
 
 
 def _found(
-    path: pathlib.Path, trust: list[pathlib.Path], at: dt.datetime
+    path: pathlib.Path, trust: list[pathlib.Path]
 ) -> "tuple[str, str, VerifiedBundle | None]":
-    """Return what is found of a bundle at a time, in words too, and what it proves, if anything.
+    """Return what is found of a bundle, in words too, and what it proves, if anything.
 
     Raises:
         TerminalError: the bundle or a key cannot be read.
@@ -267,7 +238,7 @@ def _found(
             "The bundle is signed and unchanged, but its verdict does not follow from its "
             "figures: ask the signer why."
         )
-    elif bundle.expired(at):
+    elif bundle.expired(dt.datetime.now(dt.UTC)):
         finding = "expired"
         sentence = (
             f"The bundle is signed and unchanged, but it expired on "
@@ -325,7 +296,6 @@ def locate(
     audit_id: Annotated[str, typer.Argument(help="The audit's id, or how it begins.")],
     config: ConfigOption = None,
     *,
-    as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Find where a model leaks: the groups of rows in which an audit can prove a leak.
@@ -338,7 +308,7 @@ def locate(
 
     Example: privaudit locate 0f3c2a91
     """
-    form = form_of(as_csv=as_csv, as_json=as_json)
+    form = form_of(as_json=as_json)
     from workers.audit.locate import locate as locate_leak
 
     with working("Locating"), stored_audit(audit_id, config) as found_again:

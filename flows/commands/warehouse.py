@@ -16,6 +16,7 @@ from flows.commands.options import (
     CsvOption,
     JsonOption,
     day_option,
+    open_warehouse,
 )
 from flows.commands.printing import Form, begin_prefect, form_of, print_audits, print_rows, working
 
@@ -63,14 +64,10 @@ def show(
         import polars as pl
 
         from flows.next_steps import with_next_steps
-        from flows.settings import load_settings
         from workers.warehouse.acknowledgements import with_acknowledgements
-        from workers.warehouse.store import Warehouse
         from workers.warehouse.with_windows import with_windows
 
-        settings = load_settings(config)
-        warehouse = Warehouse(settings.warehouse, as_of=as_of)
-        warehouse.check_exists()
+        _, warehouse = open_warehouse(config, as_of)
         last, late = _last_audits(warehouse, model)
         # A night's q-values are of all its models, so its other models are left out at the end.
         days = None if every else last["day"].unique().to_list()
@@ -139,13 +136,9 @@ def sql(
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
     with working("Asking the warehouse"):
-        from flows.settings import load_settings
         from workers.warehouse.sql import query as ask
-        from workers.warehouse.store import Warehouse
 
-        settings = load_settings(config)
-        warehouse = Warehouse(settings.warehouse, as_of=as_of)
-        warehouse.check_exists()
+        _, warehouse = open_warehouse(config, as_of)
         answer = ask(warehouse, query)
     print_rows(answer, form)
 
@@ -166,12 +159,9 @@ def export(
     Example: privaudit export --output audits
     """
     with working("Exporting"):
-        from flows.settings import load_settings
         from workers.warehouse.sql import export as write
-        from workers.warehouse.store import Warehouse
 
-        warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of)
-        warehouse.check_exists()
+        _, warehouse = open_warehouse(config, as_of)
         files = [str(file) for file in write(warehouse, output)]
     typer.echo(json.dumps(files, indent=2) if as_json else "\n".join(files))
 
@@ -189,7 +179,6 @@ def compact(
         day_option("Also delete the audits of all days before this one, in all tables."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before deleting.")] = False,
-    as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Rewrite the warehouse's small files as large ones, and delete files replaced long ago.
@@ -198,16 +187,12 @@ def compact(
 
     Example: privaudit compact --retain 30
     """
-    form = form_of(as_csv=as_csv, as_json=as_json)
+    form = form_of(as_json=as_json)
     import polars as pl
 
-    from flows.settings import load_settings
     from workers.warehouse import maintenance
-    from workers.warehouse.store import Warehouse
 
-    settings = load_settings(config)
-    warehouse = Warehouse(settings.warehouse)
-    warehouse.check_exists()
+    settings, warehouse = open_warehouse(config)
     undelivered: tuple[str, ...] = ()
     if delete_before is not None:
         if not yes:
@@ -257,12 +242,8 @@ def withdraw(
     """
     begin_prefect()
     from flows.run.upkeep import withdraw_audit
-    from flows.settings import load_settings
-    from workers.warehouse.store import Warehouse
 
-    settings = load_settings(config)
-    warehouse = Warehouse(settings.warehouse)
-    warehouse.check_exists()
+    settings, warehouse = open_warehouse(config)
     whole = warehouse.whole_id(audit_id)
     undelivered = withdraw_audit(settings, whole, why=why)
     typer.echo(f"{whole} is withdrawn; privaudit report draws the pages without it.")

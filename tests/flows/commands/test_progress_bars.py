@@ -5,6 +5,7 @@ import functools
 import io
 import json
 import logging
+from typing import Any
 
 import pytest
 import rich.console
@@ -45,19 +46,51 @@ def test_what_workers_log_is_a_line_while_it_is_shown(
     assert logging.getLogger("workers").level == level
 
 
-def test_a_person_sees_a_bar_for_each_audit_and_what_is_left_out(
+UNTIL = dt.datetime(2026, 5, 2, 8, tzinfo=dt.UTC)
+
+
+def test_each_wait_is_one_line_and_a_changed_one_another(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def printed() -> list[dict[str, Any]]:
+        return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+
+    with shown_progress():
+        announce_waits([Wait("a", "its checkpoint", UNTIL), Wait("b", "its checkpoint", UNTIL)], 3)
+        assert printed() == [
+            {"event": "waiting", "model": name, "missing": "its checkpoint", "until": str(UNTIL)}
+            for name in ("a", "b")
+        ] + [{"event": "inputs", "there": 1, "models": 3}]
+        announce_waits([Wait("a", "its checkpoint", UNTIL), Wait("b", "its rows", UNTIL)], 3)
+        assert [line.get("model") for line in printed()] == ["b", None]
+        announce_waits([Wait("a", "its rows", None)], 3)
+        (left_out, _) = printed()
+        assert left_out == {"event": "left_out", "model": "a", "missing": "its rows"}
+
+
+def test_a_person_sees_a_bar_for_each_audit_and_one_line_for_a_thousand_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     screen = io.StringIO()
-    terminal = functools.partial(rich.console.Console, file=screen, force_terminal=True, width=100)
+    terminal = functools.partial(rich.console.Console, file=screen, force_terminal=True, width=120)
     monkeypatch.setattr(flows.commands.printing, "Console", terminal)
-    until = dt.datetime(2026, 5, 2, 8, tzinfo=dt.UTC)
     with shown_progress():
+        announce_waits([], 2000)
         announce("[bold]first", 1, 4)
         announce("second", 2, 8)
         announce("second", 8, 8)
-        announce_waits([Wait("late", "its rows", until)], 3)
-        announce_waits([Wait("late", "its rows", None)], 3)
+        announce_waits([Wait(f"model-{at}", "its checkpoint", UNTIL) for at in range(1000)], 2000)
+        announce_waits([Wait("[red]evil\x1b[2J", "its rows", UNTIL)], 2000)
+        announce_waits([Wait("a", "its rows", None), Wait("b", "its rows", None)], 2000)
     shown = screen.getvalue()
-    for text in ("[bold]first", "1/4", "second", "8/8", "Left out: late. its rows is not there."):
+    for text in (
+        "[bold]first",
+        "1/4",
+        "second",
+        "8/8",
+        "Waiting until 2026-05-02 08:00 UTC for model-0 and 999 other models: its checkpoint is",
+        "Left out: a and 1 other model. its rows is not there.",
+    ):
         assert text in shown
+    assert "[red]evil" in shown
+    assert "evil\x1b[2J" not in shown

@@ -71,12 +71,6 @@ def test_a_printed_study_has_its_page_and_a_report_links_it(tmp_path, capsys):
     rows = [{"who": "[nobody]", "how many": "0"}]
     assert told["tables"] == [{"title": "Table 2", "rows": rows}]
     assert (told["findings"], told["files"][-1]) == (["Said."], lines[-1])
-    print_study(written, Form.CSV)
-    assert capsys.readouterr().out.splitlines() == [
-        "table,row,column,text",
-        "Table 2,0,who,[nobody]",
-        "Table 2,0,how many,0",
-    ]
 
     report = tmp_path / "report"
     write_pages(read_tables(Warehouse(str(tmp_path / "warehouse"))), report)

@@ -1,6 +1,5 @@
 """`privaudit study bounds`: the same files every time, that show what the papers show."""
 
-import io
 import json
 import re
 import xml.etree.ElementTree as ET
@@ -90,11 +89,9 @@ def test_the_command_prints_table_and_paths(few, tmp_path, privaudit):  # noqa: 
 @pytest.mark.slow
 def test_programs_get_every_printed_number_as_rows(few, tmp_path, privaudit):  # noqa: ARG001
     output = str(tmp_path / "figures")
-    told = {}
-    for form in ("--json", "--csv"):
-        code, told[form], _ = privaudit("study", "bounds", form, "--output", output)
-        assert code == 0
-    (table,) = json.loads(told["--json"])["tables"]
+    code, told, _ = privaudit("study", "bounds", "--json", "--output", output)
+    assert code == 0
+    (table,) = json.loads(told)["tables"]
     rows = table["rows"]
     names = ["paper", "place", "quantity", "printed", "here", "verdict"]
     assert [list(row) for row in rows] == [names] * len(rows)
@@ -103,8 +100,6 @@ def test_programs_get_every_printed_number_as_rows(few, tmp_path, privaudit):  #
         "differs",
         "not computed",
     }
-    cells = pl.read_csv(io.StringIO(told["--csv"]), infer_schema=False)
-    assert cells.height == len(rows) * len(names)
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path, privaudit):
