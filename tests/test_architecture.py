@@ -37,7 +37,6 @@ BELOW_IN_PRIVCORE = {
 }
 BELOW_IN_WORKERS = {
     "exceptions": set(),
-    "logs": set(),
     "versions": set(),
     "strict_model": set(),
     "plan": {"lake", "strict_model"},
@@ -47,16 +46,13 @@ BELOW_IN_WORKERS = {
     "memory": set(),
     "patience": set(),
     "plain_files": set(),
-    "secret_files": {"plain_files"},
     "executors": {"isolation", "patience", "versions"},
-    "totals": {"executors"},
-    "one_child": {"executors"},
     "plain_text": set(),
     "contained_child": {"isolation", "memory"},
     "contained": {"contained_child"},
     "lake": {
         "exceptions", "plain_text", "strict_model", "contained", "contained_child", "memory",
-        "patience", "secret_files", "plain_files",
+        "patience", "plain_files",
     },
     "labels": {"exceptions", "contained", "lake", "remark"},
     "databases": {"exceptions", "patience", "lake"},
@@ -69,7 +65,7 @@ BELOW_IN_WORKERS = {
     },
     "looks": {"exceptions", "plan", "lake", "labels", "sources", "remark"},
     "scan": {
-        "exceptions", "logs", "plan", "executors", "totals", "lake", "labels", "sources", "looks",
+        "exceptions", "plan", "executors", "lake", "labels", "sources", "looks",
     },
     "datasets": {"exceptions", "lake", "labels"},
     "training": {"exceptions", "executors", "lake", "labels"},
@@ -78,10 +74,10 @@ BELOW_IN_WORKERS = {
         "exceptions", "contained", "contained_child", "strict_model", "versions", "patience",
         "executors", "lake", "warehouse",
     },
-    "publication": {"secret_files", "versions", "lake", "warehouse"},
-    "evidence": {"secret_files", "plain_text", "strict_model", "warehouse", "publication"},
+    "publication": {"plain_files", "versions", "lake", "warehouse"},
+    "evidence": {"plain_files", "plain_text", "strict_model", "warehouse", "publication"},
     "audit": {
-        "exceptions", "logs", "versions", "plan", "executors", "plain_text", "contained", "lake",
+        "exceptions", "versions", "plan", "executors", "plain_text", "contained", "lake",
         "labels",
         "warehouse", "scan", "looks", "sources", "remark",
     },

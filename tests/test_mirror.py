@@ -10,7 +10,6 @@ from tests.test_architecture import PACKAGES, ROOT, modules
 TESTS = ROOT / "tests"
 # A test file, and the modules without a test file of their name whose tests are in it.
 ELSEWHERE = {
-    "workers/publication/test_publish.py": "workers.secret_files",
     "workers/sources/tables/test_day_tables.py": "workers.looks.hashed_kinds",
     "privcore/attacks/test_decoy_labels.py": "privcore.lower_bounds.designs",
     "privcore/attacks/test_query_reconstruction.py": "privcore.attacks.query_adversary",
@@ -32,7 +31,7 @@ ELSEWHERE = {
     "workers/audit/test_secrets.py": "workers.sources.secrets",
     "workers/audit/test_bad_inputs.py": "workers.audit.enough workers.sources.source",
     "workers/audit/test_run.py": "workers.audit.record workers.plan workers.audit.request",
-    "workers/audit/test_locate.py": "workers.audit.replay workers.scan.segment_look",
+    "workers/scan/test_student_look.py": "workers.scan.before_the_pass",
     "workers/audit/test_verify.py": "workers.warehouse.record_digest",
     "workers/datasets/test_criteo.py": "flows.commands.lake",
     "workers/looks/test_listed.py": "workers.looks.look",
@@ -51,7 +50,6 @@ ELSEWHERE = {
     ),
     "workers/audit/test_exact_statement.py": "workers.warehouse.exact_statement_row",
     "workers/test_contained.py": "workers.contained_child",
-    "workers/scan/test_label_pass.py": "workers.logs",
     "workers/warehouse/test_night_windows.py": (
         "workers.warehouse.model_nights workers.warehouse.night_columns workers.warehouse.night_row"
     ),
@@ -73,7 +71,7 @@ ELSEWHERE = {
     "flows/run/test_backfill.py": "flows.progress",
     "flows/run/test_start.py": "flows.run.runs flows.notify.prefect_context",
     "flows/run/test_nightly.py": "flows.run.auditing",
-    "workers/test_one_child.py": "flows.run.night_plan",
+    "workers/test_executors.py": "flows.run.night_plan",
     "flows/test_memorization.py": "flows.commands.memorization",
     "flows/study/test_studies.py": (
         "flows.commands.study flows.study.comparison flows.study.criteo "

@@ -1,21 +1,23 @@
-"""Executors: this process, or Ray on one machine or many, with the same answer."""
+"""Who carries work: this process, a child of it, or Ray on one machine or many; one answer."""
 
 import contextlib
 import datetime as dt
 import functools
 import importlib.util
 import logging
+import multiprocessing
 import operator
 import os
 import pathlib
 import secrets
 import shutil
+import signal
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from privcore.exceptions import AuditError, TerminalError, TransientError, is_failure
 from workers.isolation import private_folder
@@ -152,7 +154,7 @@ class OnRay:
         self, function: Callable[[Shared, Item], Result], shared: Shared, items: Iterable[Item]
     ) -> Iterator[Result]:
         """Yield the results as they come, or raise what the function raises."""
-        return self.map_references(function, (self.put(shared),), items)
+        return self.map_references(function, (ray.put(shared),), items)
 
     def map_references(
         self, function: Callable[..., Result], references: tuple[Any, ...], items: Iterable[Item]
@@ -194,19 +196,7 @@ class OnRay:
                 twenty minutes: a full object store can bring it to a halt.
         """
         kept = self.fold_there(function, shared, items, on_done=on_done, deadline=deadline)
-        return None if kept is None else self.value(kept)
-
-    def put(self, value: Any) -> Any:
-        """Return a reference to a value, which every task can be given."""
-        return ray.put(value)
-
-    def value(self, reference: Any) -> Any:
-        """Bring what a reference stands for here.
-
-        Raises:
-            TransientError: Ray kept losing it.
-        """
-        return _result(reference)
+        return None if kept is None else _result(kept)
 
     def fold_there(
         self,
@@ -497,3 +487,178 @@ def _result(reference: Any) -> Any:
         f"Ray lost a worker or its result more than {_RETRIES} times ({type(lost).__name__}): "
         "try again."
     )
+
+
+Added = TypeVar("Added")
+
+
+@dataclass(frozen=True, slots=True)
+class Total(Generic[Added]):
+    """The sum of what was made of items. It stays where it was made, and is worked on there.
+
+    Attributes:
+        value: the sum in this process, or a reference to it in Ray's object store.
+        executor: whose Ray that is; None in this process.
+    """
+
+    value: Any
+    executor: OnRay | None = None
+
+    def get(self) -> Added:
+        """Return the sum.
+
+        Raises:
+            TransientError: Ray kept losing it.
+        """
+        return self.value if self.executor is None else _result(self.value)  # type: ignore[no-any-return]
+
+    def map(
+        self,
+        function: Callable[[tuple[Shared, Added], Item], Result],
+        shared: Shared,
+        items: Iterable[Item],
+    ) -> Iterator[Result]:
+        """Yield `function((shared, sum), item)` for every item, in any order."""
+        if self.executor is None:
+            return InProcess().map(function, (shared, self.value), items)
+        references = (ray.put(shared), self.value)
+        return self.executor.map_references(_paired(function), references, items)
+
+
+def _paired(
+    function: Callable[[tuple[Shared, Added], Item], Result],
+) -> Callable[[Shared, Added, Item], Result]:
+    def call(shared: Shared, value: Added, item: Item) -> Result:
+        return function((shared, value), item)
+
+    # No wraps: Ray would take the signature of what is wrapped, which has an argument less.
+    call.__name__, call.__qualname__ = function.__name__, function.__qualname__
+    return call
+
+
+def total(
+    executor: Executor,
+    function: Callable[[Shared, Item], tuple[Report, Result]],
+    shared: Shared,
+    items: Iterable[Item],
+    *,
+    nothing: Result,
+    on_done: Callable[[Report], None],
+    deadline: dt.datetime | None = None,
+) -> Total[Result]:
+    """Return the sum of all results without bringing it here; `nothing` without items.
+
+    Ray's sums stay in its object store, and tasks on them run there. Any other executor adds in
+    this process, or brings its sum here.
+    """
+    if isinstance(executor, OnRay):
+        kept = executor.fold_there(function, shared, items, on_done=on_done, deadline=deadline)
+        return Total(nothing) if kept is None else Total(kept, executor)
+    found = executor.fold(function, shared, items, on_done=on_done, deadline=deadline)
+    return Total(nothing if found is None else found)
+
+
+_TRIES = 4
+"""Number of tries, as Ray tries an item whose worker was lost."""
+
+
+class OneChild(InProcess):
+    """Does the work in one child process, item after item, with the answer of any other executor.
+
+    The child is started with the first item, and again where it was lost. What the function raises
+    is raised here; an item that the child kept dying of raises `LostWorkerError`. Leave it, and the
+    child is gone, with whatever another thread still asks of it. One thread may ask at a time.
+    """
+
+    def __init__(self) -> None:
+        self._process: Any = None
+        self._pipe: Any = None
+        self._left = False
+
+    def __enter__(self) -> Self:
+        """Return this; the child is started when there is work."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the child, whatever it does."""
+        self._left = True
+        self._stop()
+
+    def _call(
+        self,
+        function: Callable[[Shared, Item], Result],
+        shared: Shared,
+        item: Item,
+        deadline: dt.datetime | None,
+    ) -> Result:
+        for last in (*[False] * (_TRIES - 1), True):
+            try:
+                value, error = self._ask((function, shared, item), deadline)
+            except (EOFError, OSError):
+                if self._left:
+                    raise TransientError("The audit's child process was killed.") from None
+                self._stop()
+                continue
+            if error is None:
+                return value  # type: ignore[no-any-return]
+            if last or not isinstance(error, TransientError):
+                raise error
+        raise LostWorkerError(
+            f"The audit's child process was lost {_TRIES} times: the audit itself may be what ends "
+            "it."
+        )
+
+    def _ask(self, call: tuple[Any, ...], deadline: dt.datetime | None) -> Any:
+        if self._process is None:
+            # Spawned: Prefect's threads hold locks that a fork would copy.
+            context = multiprocessing.get_context("spawn")
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_serve, args=(theirs,), daemon=True)
+            try:
+                process.start()
+            except BaseException:
+                ours.close()
+                raise
+            finally:
+                theirs.close()
+            # Not before it runs: a process that was never started cannot be killed.
+            self._process, self._pipe = process, ours
+        pipe, answered, longest = self._pipe, False, seconds_left(deadline)
+        pipe.send(call)
+        try:
+            answered = pipe.poll(longest)
+        finally:
+            if not answered:
+                self._stop()  # in the middle of abandoned work, or stopped
+        if not answered and longest < STUCK:
+            raise DeadlinePassedError(f"The deadline, {deadline}, has passed.")
+        if not answered:
+            raise TransientError(
+                "The audit's child process gave no answer for 20 minutes: check whether it was "
+                "stopped (SIGSTOP) and whether the machine has enough memory, then try again."
+            )
+        return pipe.recv()
+
+    def _stop(self) -> None:
+        process, pipe = self._process, self._pipe
+        self._process = self._pipe = None
+        if process is None:
+            return
+        process.kill()  # first: another thread may be waiting at the pipe, and learns it by its end
+        process.join()
+        with contextlib.suppress(OSError):
+            pipe.close()
+
+
+def _serve(pipe: Any) -> None:
+    """Answer every call with its value or its error, until the other end is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's to answer
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            function, shared, item = pipe.recv()
+            value, raised = None, None
+            try:
+                value = without_panic(function)(shared, item)
+            except Exception as error:  # noqa: BLE001  # whatever it is, the parent raises it
+                raised = error
+            pipe.send((value, raised))

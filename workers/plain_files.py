@@ -1,10 +1,15 @@
-"""Files that somebody names, opened only where plain: a pipe would be waited for without end."""
+"""Files that somebody names, opened only where plain: a pipe would be waited for without end.
+
+Those that hold a secret may be read by their owner alone, and none is ever replaced.
+"""
 
 import errno
 import os
 import pathlib
 import stat
 from io import BufferedReader
+
+from privcore.exceptions import TerminalError
 
 
 def open_plain(path: pathlib.Path, *, flags: int = 0) -> BufferedReader:
@@ -25,3 +30,64 @@ def open_plain(path: pathlib.Path, *, flags: int = 0) -> BufferedReader:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
         raise OSError(errno.EINVAL, "it is no plain file", os.fspath(path))
     return os.fdopen(opened, "rb")
+
+
+MODE = 0o600
+_LARGEST = 1 << 16
+
+
+def read_secret(path: pathlib.Path, what: str, *, make: str) -> bytes:
+    """Return what a secret's file holds.
+
+    Raises:
+        TerminalError: it is absent, cannot be read, or others can read it.
+    """
+    content, mode = _read(path, what, make)
+    if mode & 0o177:
+        raise TerminalError(
+            f"{path} has mode {mode:o}, so others may read the {what}: set mode 600 (chmod 600 "
+            f"{path}), and make a new one with {make} if others could read it."
+        )
+    return content
+
+
+def read_open(path: pathlib.Path, what: str, *, make: str) -> bytes:
+    """Return what a file holds that all users may read, as `read_secret` does.
+
+    Raises:
+        TerminalError: it is absent, or cannot be read.
+    """
+    return _read(path, what, make)[0]
+
+
+def write_new(path: pathlib.Path, content: bytes, *, mode: int = MODE) -> None:
+    """Write a file that is not there yet; by default one that its owner alone may read.
+
+    Raises:
+        TerminalError: something is there already, or it cannot be written.
+    """
+    try:
+        made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(made, "wb") as stream:
+            stream.write(content)
+    except FileExistsError:
+        raise TerminalError(
+            f"{path} is there already: keep it, since without it nothing that was made with it can "
+            "be made again; or name another file."
+        ) from None
+    except OSError as error:
+        raise TerminalError(
+            f"{path} cannot be written ({error.strerror}): name another file."
+        ) from None
+
+
+def _read(path: pathlib.Path, what: str, make: str) -> tuple[bytes, int]:
+    try:
+        with open_plain(path) as stream:
+            mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
+            return stream.read(_LARGEST), mode
+    except OSError as error:
+        raise TerminalError(
+            f"The {what} {path} cannot be read ({error.strerror}): check the path, or make one "
+            f"with {make}."
+        ) from None

@@ -19,11 +19,10 @@ from typing import Any
 from flows.settings import ModelSettings, RaySettings, Settings
 from privcore.exceptions import TransientError, is_failure
 from workers.exceptions import NotEvaluableError, Reason
-from workers.executors import Executor, connected, on_ray
+from workers.executors import Executor, OneChild, connected, on_ray
 from workers.labels.shards import WORK_UNIT_BYTES
 from workers.lake.checkpoints import DeclaredManifest, read_manifest
 from workers.lake.layout import Lake, checkpoint_folder, labels_folder
-from workers.one_child import OneChild
 from workers.sources.checkpoints.in_place import InPlace, find_ready
 from workers.sources.scores.supplied import ExternalInputs, SuppliedScores, find_scores
 

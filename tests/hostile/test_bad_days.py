@@ -28,9 +28,8 @@ from workers import contained, executors, one_child
 from workers.audit.request import Request
 from workers.audit.run import run_audit
 from workers.contained import Contained, ContainedError
-from workers.executors import InProcess
+from workers.executors import InProcess, OneChild
 from workers.lake.layout import Lake
-from workers.one_child import OneChild
 
 
 def descendants(process: int) -> list[int]:

@@ -13,10 +13,9 @@ from tests.support.audits import run_audits
 from tests.support.faulty_store import Choice, Fault, below, faulty_store
 from tests.support.lake import DAY, PLAN, clone_model, label_rows, put_labels, small_lake
 from workers.audit.request import Request
-from workers.executors import Executor, on_ray
+from workers.executors import Executor, OneChild, on_ray
 from workers.lake.layout import Lake
 from workers.lake.layout import _remote as connected
-from workers.one_child import OneChild
 from workers.warehouse.schema import AuditRow
 
 SECONDS = 20

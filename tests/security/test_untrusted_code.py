@@ -18,10 +18,9 @@ from tests.support.in_a_child import ends
 from tests.support.lake import DAY, PLAN
 from workers.audit.request import Request
 from workers.audit.run import run_audit
-from workers.executors import InProcess, PanicError
+from workers.executors import InProcess, OneChild, PanicError
 from workers.lake.layout import Lake
 from workers.lake.model_sandbox import UnreadableModelError, describe_model
-from workers.one_child import OneChild
 from workers.warehouse.schema import AuditRow
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

@@ -1,11 +1,16 @@
-"""Request of a caller: one model, and the plan that it is audited by."""
+"""Request of a caller: one model, where its night lies, and the plan that it is audited by."""
 
 import datetime as dt
 from dataclasses import dataclass, field
 
+from pydantic import ValidationError
+
+from privcore.exceptions import TerminalError
 from workers.lake.checkpoints import DeclaredManifest
 from workers.plan import Plan
-from workers.sources.scores.supplied import ExternalInputs
+from workers.sources.scores.supplied import ExternalInputs, external_inputs_from_json
+from workers.versions import METHOD_VERSION
+from workers.warehouse.schema import AuditRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +34,31 @@ class Request:
     external_inputs: ExternalInputs | None = None
     days: tuple[dt.date, ...] | None = None
     digest_key: bytes = field(default=b"", repr=False)
+
+
+def stored_request(audit: AuditRow, digest_key: bytes = b"") -> Request:
+    """Return what was asked for when a record was made.
+
+    Raises:
+        TerminalError: another version of privaudit wrote it.
+    """
+    if audit.method_version != METHOD_VERSION:
+        raise TerminalError(
+            f"It was computed by method version {audit.method_version}, this is version "
+            f"{METHOD_VERSION}: verify it with privaudit {audit.code_version}, which wrote it."
+        )
+    try:
+        plan = Plan.model_validate_json(audit.plan)
+        external_inputs = None if audit.source is None else external_inputs_from_json(audit.source)
+    except (ValidationError, ValueError, KeyError):
+        raise TerminalError(
+            "Its plan or its source is none that this version knows: verify it with privaudit "
+            f"{audit.code_version}, which wrote it."
+        ) from None
+    return Request(
+        audit.model,
+        plan,
+        external_inputs=external_inputs,
+        days=audit.label_days,
+        digest_key=digest_key,
+    )

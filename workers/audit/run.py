@@ -16,9 +16,8 @@ from workers.labels.shards import Partition
 from workers.lake.layout import Lake
 from workers.lake.manifest import guarantee_of
 from workers.lake.places import check_uri, local_path
-from workers.logs import log_event
 from workers.plan import Plan
-from workers.scan.label_pass import scan_labels
+from workers.scan.label_pass import log_event, scan_labels
 from workers.scan.partial_results import Game, LabelPass
 from workers.sources.checkpoints.checkpoint_source import find_checkpoints
 from workers.sources.checkpoints.in_place import InPlace, find_in_place

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds.verdicts import Verdict
-from workers.audit.replay import stored_request
+from workers.audit.request import stored_request
 from workers.audit.run import run_batches
 from workers.executors import Executor
 from workers.lake.layout import Lake

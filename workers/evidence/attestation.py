@@ -40,8 +40,8 @@ from pydantic import ConfigDict, ValidationError
 
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds.verdicts import Verdict
+from workers.plain_files import read_open, read_secret, write_new
 from workers.publication.statements import Statement, sentence_of, verdict_of
-from workers.secret_files import read_open, read_secret, write_new
 from workers.strict_model import StrictModel
 from workers.warehouse.record_digest import record_digest
 from workers.warehouse.schema import AuditRecord

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from privcore.exceptions import TerminalError
 from privcore.publication import ExactStatement, KeyedBits, NoisyWealth, exactly, publish_statement
 from privcore.publication.keyed_noise import KEY_BYTES
+from workers.plain_files import read_secret, write_new
 from workers.publication.statements import (
     OverspentError,
     Statement,
@@ -17,7 +18,6 @@ from workers.publication.statements import (
     subject_of,
     verdict_of,
 )
-from workers.secret_files import read_secret, write_new
 from workers.versions import CODE_VERSION
 from workers.warehouse.exact_statement_row import ExactStatementRow, StatementFacts
 

@@ -3,23 +3,22 @@
 import dataclasses
 import datetime as dt
 import functools
+import json
 import logging
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from workers.exceptions import NotEvaluableError, Reason
-from workers.executors import DeadlinePassedError, Executor
+from workers.executors import DeadlinePassedError, Executor, Total, total
 from workers.labels.shards import BadRecords
-from workers.logs import log_event
-from workers.scan.fitted_student import Taught
-from workers.scan.partial_results import Game, LabelPass, PartialResult, PartialResults
-from workers.scan.row_draw import RowDraw
-from workers.scan.row_draw_look import with_row_draws
-from workers.scan.student_look import with_students
+from workers.scan.before_the_pass import with_row_draws, with_students
+from workers.scan.fitted import Taught
+from workers.scan.partial_results import Game, LabelPass, PartialResult, PartialResults, RowDraw
 from workers.scan.work_unit import Cost, scan_work_unit
-from workers.totals import Total, total
 
 _log = logging.getLogger(__name__)
+_PLAIN = re.compile(r'[^\s"=\\]*')
 
 
 def scan_labels(
@@ -132,3 +131,19 @@ def _fields(shared: LabelPass, cost: Cost) -> dict[str, object]:
         "cpu_seconds": {stage: round(cpu, 3) for stage, cpu in cost.cpu_seconds.items()},
         "worker": cost.worker,
     }
+
+
+def log_event(logger: logging.Logger, fields: Mapping[str, object]) -> None:
+    """Log `name=value` for every field, for people; the fields as the record's `privaudit`.
+
+    A text that could be taken for more fields, or for another line, is written as JSON: files are
+    called by the labels' writer.
+    """
+    words = (f"{name}={_word(value)}" for name, value in fields.items())
+    logger.info("%s", " ".join(words), extra={"privaudit": dict(fields)})
+
+
+def _word(value: object) -> str:
+    text = str(value)
+    plain = not isinstance(value, list | dict) and text.isprintable() and _PLAIN.fullmatch(text)
+    return text if plain else json.dumps(value if isinstance(value, list | dict) else text)

@@ -26,9 +26,8 @@ from workers.labels.shards import Partition
 from workers.lake.manifest import OutputCorrection, Privacy
 from workers.plan import Plan
 from workers.remark import Remark, RemarkKind
-from workers.scan.fitted_student import Taught
-from workers.scan.partial_results import Game, PartialResult
-from workers.scan.row_draw import RowDraw
+from workers.scan.fitted import Taught
+from workers.scan.partial_results import Game, PartialResult, RowDraw
 from workers.sources.scores.supplied import ScoreSource, SuppliedScores
 from workers.sources.secrets import MembershipSource
 

@@ -46,7 +46,7 @@ def test_records_come_in_the_order_of_the_models_whoever_proves_first(
             return super().map(function, shared, reversed(list(items)))
 
     monkeypatch.setattr(workers.audit.proving, "_prove_some", watched)
-    monkeypatch.setattr("workers.totals.InProcess", Backwards)
+    monkeypatch.setattr("workers.executors.InProcess", Backwards)
     alone = audited(lake, InProcess())
     assert order == [2, 1, 0]
     assert [record.audit.model for record in alone] == list(MODELS)

@@ -21,7 +21,6 @@ from tests.support.lake import (
 )
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated, failed, put_rows, tamper
-from workers.audit import replay
 from workers.audit import verify as verification
 from workers.audit.run import run_audit
 from workers.audit.verify import (
@@ -247,7 +246,7 @@ def test_inputs_that_are_gone_are_no_contradiction(lake: Lake, record: AuditReco
 def test_a_record_of_another_method_says_so(
     template: Lake, record: AuditRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replay, "METHOD_VERSION", "99")
+    monkeypatch.setattr("workers.audit.request.METHOD_VERSION", "99")
     found = verify(record, template, InProcess())
     assert found.finding is Finding.OTHER_METHOD
     assert f"method version {METHOD_VERSION}, this is version 99" in found.sentence

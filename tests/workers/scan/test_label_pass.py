@@ -37,8 +37,7 @@ from workers.labels.shards import BadRecords, Partition, Piece
 from workers.lake.layout import Lake
 from workers.scan import label_pass
 from workers.scan.label_pass import Scan
-from workers.scan.partial_results import Game, LabelPass, PartialResults
-from workers.scan.row_draw import RowDraw
+from workers.scan.partial_results import Game, LabelPass, PartialResults, RowDraw
 from workers.scan.work_unit import Cost, scan_work_unit
 
 

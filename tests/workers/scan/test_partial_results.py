@@ -21,11 +21,11 @@ from workers.scan.partial_results import (
     LabelPass,
     PartialResult,
     PartialResults,
+    RowDraw,
     add_slices,
     all_bad,
     of_one_day,
 )
-from workers.scan.row_draw import RowDraw
 from workers.sources.scores.supplied import ScoreSource, SuppliedScores
 
 

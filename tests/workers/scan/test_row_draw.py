@@ -2,7 +2,7 @@
 
 import pytest
 
-from workers.scan.row_draw import RowDraw, may_be_large
+from workers.scan.partial_results import RowDraw, may_be_large
 
 
 @pytest.mark.parametrize(

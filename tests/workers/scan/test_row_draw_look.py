@@ -37,11 +37,10 @@ from workers.executors import InProcess
 from workers.labels.parquet import ContentDigest
 from workers.lake.layout import Lake
 from workers.plan import Plan, TrainingSampling
-from workers.scan import row_draw, row_draw_look, work_unit
-from workers.scan.partial_results import Game, LabelPass
+from workers.scan import before_the_pass, partial_results, work_unit
+from workers.scan.before_the_pass import with_row_draws
+from workers.scan.partial_results import Game, LabelPass, RowDraw
 from workers.scan.players import players
-from workers.scan.row_draw import RowDraw
-from workers.scan.row_draw_look import with_row_draws
 from workers.sources.checkpoints.checkpoint_source import find_checkpoints
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRow
@@ -53,9 +52,9 @@ TRAINING, HOLDOUT = 600, 200
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make 600 training rows and 200 holdout rows many."""
-    monkeypatch.setattr(row_draw, "MOST_TRAINING", TRAINING)
-    monkeypatch.setattr(row_draw, "MOST_HOLDOUT", HOLDOUT)
-    monkeypatch.setattr(row_draw_look, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(partial_results, "MOST_TRAINING", TRAINING)
+    monkeypatch.setattr(partial_results, "MOST_HOLDOUT", HOLDOUT)
+    monkeypatch.setattr(before_the_pass, "_LEAST_BYTES", 0)
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +113,7 @@ def test_lots_choose_about_as_many_of_each_arm(lake: Lake) -> None:
 
 
 def test_a_day_of_fewer_rows_plays_whole(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_draw_look, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(before_the_pass, "_LEAST_BYTES", 0)
     row = audit(lake)
     assert (row.training_rows, row.holdout_rows) == (None, None)
     assert (row.records or 0) + (row.control_records or 0) == ROWS
@@ -234,7 +233,7 @@ def test_of_a_row_group_that_a_model_cannot_read_no_row_is_counted() -> None:
     shared: Any = SimpleNamespace(lake=None, partition=None)
     game: Any = SimpleNamespace(plan=PLAN, source=source, plan_columns=())
     group: Any = SimpleNamespace(footer=None, path="part")
-    assert row_draw_look._of_group(shared, game, group, "part") == RowDraw(0, 0)
+    assert before_the_pass._of_group(shared, game, group, "part") == RowDraw(0, 0)
 
 
 def test_a_column_that_one_model_cannot_read_moves_no_others_lots(
@@ -248,11 +247,11 @@ def test_a_column_that_one_model_cannot_read_moves_no_others_lots(
     def count(_: Any, game: Any, group: Any, __: str) -> RowDraw:
         return RowDraw(len(group.columns), 1, ContentDigest.of(game.columns[0]))
 
-    monkeypatch.setattr(row_draw_look, "read_row_group", read)
-    monkeypatch.setattr(row_draw_look, "_of_group", count)
+    monkeypatch.setattr(before_the_pass, "read_row_group", read)
+    monkeypatch.setattr(before_the_pass, "_of_group", count)
     games: Any = tuple(SimpleNamespace(columns=names) for names in (("damaged", "a"), ("a", "b")))
     shared = LabelPass(cast("Any", None), cast("Any", None), games)
-    found = row_draw_look._of_row_group(shared, ("part", cast("Any", None), 0), "part")
+    found = before_the_pass._of_row_group(shared, ("part", cast("Any", None), 0), "part")
     assert found.found == (
         RowDraw(0, 0),
         count(shared, games[1], SimpleNamespace(columns="ab"), ""),

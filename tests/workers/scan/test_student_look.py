@@ -26,9 +26,9 @@ from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.plan import Plan
-from workers.scan import student_look
+from workers.scan import before_the_pass
+from workers.scan.before_the_pass import with_students
 from workers.scan.partial_results import Game, LabelPass
-from workers.scan.student_look import with_students
 from workers.sources.scores.supplied import SuppliedScores, find_scores
 from workers.warehouse.schema import AuditRecord, AuditRow
 from workers.warehouse.standings import recurs_from
@@ -323,7 +323,7 @@ def test_few_holdout_rows_teach_nobody(tmp_path: pathlib.Path) -> None:
 def test_no_more_rows_are_kept_than_said(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
-    monkeypatch.setattr("workers.scan.fitted_student.MOST_RECORDS", 300)
-    monkeypatch.setattr(student_look, "MOST_RECORDS", 300)
+    monkeypatch.setattr("workers.scan.fitted.MOST_RECORDS", 300)
+    monkeypatch.setattr(before_the_pass, "MOST_RECORDS", 300)
     row = audit(tmp_path / "table", learner(), context=CONTEXT)
     assert row.student_records == 300

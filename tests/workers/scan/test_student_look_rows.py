@@ -15,8 +15,8 @@ from tests.workers.sources.scores.test_supplied import tables
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
 from workers.labels.columns import Batch
-from workers.scan import student_look
-from workers.scan.fitted_student import FittedStudent, StudentSample, fitted
+from workers.scan import before_the_pass
+from workers.scan.fitted import FittedStudent, StudentSample, fitted
 from workers.scan.partial_results import Game, LabelPass
 from workers.sources.scores.supplied import SuppliedScores, find_scores
 
@@ -68,8 +68,8 @@ def look(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[list[Place], in
             fetched.append((path, group))
             return SimpleNamespace(batches=cut)
 
-        monkeypatch.setattr(student_look, "read_footer", footer)
-        monkeypatch.setattr(student_look, "read_row_group", fetch)
+        monkeypatch.setattr(before_the_pass, "read_footer", footer)
+        monkeypatch.setattr(before_the_pass, "read_row_group", fetch)
         partition: Any = SimpleNamespace(
             files=[SimpleNamespace(name=f"{place:02}") for place in range(files)],
             path=str,
@@ -82,7 +82,7 @@ def look(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[list[Place], in
             for name, check in (("age", lambda *_, **__: None), ("gone", refuse))
         )
         shared = LabelPass(nothing, partition, (Game(asked, PLAN), Game(other, PLAN)))
-        found = student_look.sampled(shared, of_batch, executor=InProcess())
+        found = before_the_pass.sampled(shared, of_batch, executor=InProcess())
         assert found is not None
         assert found[1].seen == 0
         assert fetched == [(file, group) for file, group, start in read if start == 0]
@@ -152,13 +152,13 @@ def test_each_game_that_asks_has_its_own_student(monkeypatch: pytest.MonkeyPatch
     nothing: Any = None
     games = (game(context=()), game(), game())
     shared = LabelPass(nothing, nothing, games)
-    monkeypatch.setattr(student_look, "sampled", lambda *_, **__: ("one", "other"))
-    monkeypatch.setattr(student_look, "fitted", lambda sample: (sample,))
-    found = student_look.with_students(shared, executor=InProcess())
+    monkeypatch.setattr(before_the_pass, "sampled", lambda *_, **__: ("one", "other"))
+    monkeypatch.setattr(before_the_pass, "fitted", lambda sample: (sample,))
+    found = before_the_pass.with_students(shared, executor=InProcess())
     students = [one.student for one in found.games]
     assert students == [None, ("one",), ("other",)]
-    monkeypatch.setattr(student_look, "sampled", lambda *_, **__: None)
-    assert student_look.with_students(shared, executor=InProcess()) == shared
+    monkeypatch.setattr(before_the_pass, "sampled", lambda *_, **__: None)
+    assert before_the_pass.with_students(shared, executor=InProcess()) == shared
 
 
 @pytest.mark.slow
@@ -172,18 +172,18 @@ def test_rows_that_a_full_sample_would_not_keep_are_not_scored(
     source = find_scores("ads", DAY, SuppliedScores(tables(tmp_path, context=CONTEXT)))
     root, partition = source.find_partition(joining=NO_JOIN_NEEDED)
     asked = LabelPass(root, partition, (Game(source, PLAN),))
-    monkeypatch.setattr("workers.scan.fitted_student.MOST_RECORDS", 50)
+    monkeypatch.setattr("workers.scan.fitted.MOST_RECORDS", 50)
     parts: list[StudentSample] = []
 
     def with_all(game: Game, batch: Batch, _: StudentSample) -> StudentSample:
-        return student_look._of_batch(game, batch, StudentSample.none())
+        return before_the_pass._of_batch(game, batch, StudentSample.none())
 
     def with_some(game: Game, batch: Batch, before: StudentSample) -> StudentSample:
-        parts.append(student_look._of_batch(game, batch, before))
+        parts.append(before_the_pass._of_batch(game, batch, before))
         return parts[-1]
 
     expected, found = (
-        student_look.sampled(asked, of_batch, executor=InProcess())
+        before_the_pass.sampled(asked, of_batch, executor=InProcess())
         for of_batch in (with_all, with_some)
     )
     assert found is not None
@@ -222,8 +222,8 @@ def test_a_holdout_row_is_asked_of_the_part_that_never_saw_it(
         asked.update(zip(some, folds, strict=True))
         return said(self, batch, rows, folds)
 
-    monkeypatch.setattr(student_look, "fitted", teach)
-    monkeypatch.setattr(student_look, "_BATCH_ROWS", 500)
+    monkeypatch.setattr(before_the_pass, "fitted", teach)
+    monkeypatch.setattr(before_the_pass, "_BATCH_ROWS", 500)
     monkeypatch.setattr(FittedStudent, "probabilities", ask)
     plan = PLAN.model_copy(update={"privacy_unit": unit})
     row = recorded(tmp_path / "table", frame, plan=plan, context=("name", "age")).audit
