@@ -26,14 +26,14 @@ VARIABLE = "PRIVAUDIT_DATABASE_"
 NAME = r"^[A-Za-z][A-Za-z0-9_]*$"
 """Names of databases: what an environment variable may be called by."""
 _SCHEMES = ("postgresql://", "postgres://")
-_CURSOR, _SMALL = "privaudit_rows", "privaudit_is_small"
+_CURSOR = "privaudit_rows"
 _GRACE = 15.0
 """Seconds that a server has to end a statement by itself before it is left behind."""
 _ABOUT_THE_QUERY = re.compile("42|0A|25006|21")
 """SQLSTATE of errors whose message quotes the statement and names, and no values."""
 _ABOUT_VALUES = re.compile("22|23")
 _LOGIN = re.compile("28")
-_TOOK_TOO_LONG, _NEGATIVE_ROOT = "57014", "2201F"
+_TOOK_TOO_LONG = "57014"
 _QUOTED = 300
 
 
@@ -58,15 +58,15 @@ class Connection:
         """Yield a query's rows as Arrow tables of bounded numbers of rows, one at least; as `run`.
 
         The driver would hold the whole answer in memory where there are parameters, so a cursor of
-        the server gives it piece by piece, and refuses a row that is too large.
+        the server gives it piece by piece.
         """
         # A statement that writes is refused, whatever the login may do.
         self.run("set transaction isolation level repeatable read, read only")
-        self.run(f"declare {_CURSOR} no scroll cursor for\n{_in_small_rows(query)}", *parameters)
+        self.run(f"declare {_CURSOR} no scroll cursor for\n{query}", *parameters)
 
         def fetch(cursor: Any) -> Any:
             cursor.execute(f"fetch forward {limits.DATABASE_BATCH_ROWS} from {_CURSOR}")
-            return cursor.fetch_arrow_table().drop_columns(_SMALL)
+            return cursor.fetch_arrow_table()
 
         first = True
         while (rows := self._ask(fetch)).num_rows or first:
@@ -138,12 +138,6 @@ def connected(name: str) -> Iterator[Connection]:
         yield connection
     finally:
         connection.close()
-
-
-def _in_small_rows(query: str) -> str:
-    """Return a query of PostgreSQL that ends with an error at a row that is too large."""
-    small = f"sqrt(({limits.DATABASE_ROW_BYTES} - pg_column_size(one.*))::float8) is null"
-    return f"select one.*, {small} as {_SMALL} from (\n{query}\n) as one"  # noqa: S608
 
 
 def unverified_databases() -> list[str]:
@@ -219,12 +213,6 @@ def _in_words(name: str, error: Any) -> Exception:
         return NotEvaluableError(
             Reason.TABLE_UNSUPPORTED,
             f"The database {name} refuses the statement (SQLSTATE {state}): {_first_line(error)}.",
-        )
-    if state == _NEGATIVE_ROOT:
-        return NotEvaluableError(
-            Reason.TOO_LARGE,
-            f"The database {name} has a row of more than {limits.DATABASE_ROW_BYTES:,} bytes, or "
-            "the query takes the root of a negative number: select fewer columns, and short text.",
         )
     if _ABOUT_VALUES.match(state):
         return NotEvaluableError(

@@ -5,7 +5,6 @@ product reviews and newspaper sentences of Hutto and Gilbert 2014, each with the
 20 people from -4 to 4, in an archive within the archive.
 """
 
-import errno
 import io
 import pathlib
 import tarfile
@@ -17,20 +16,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from privcore.exceptions import InvalidInputError
-from workers.exceptions import NotEvaluableError
-from workers.labels.columns import Batch
-from workers.labels.parquet import read_footer, read_row_group
 from workers.lake import limits
-from workers.lake.layout import Lake, read_named, unzipped
+from workers.lake.layout import read_named, unzipped
 
 RATED = "texts rated by people (vaderSentiment 3.3.2)"
 _INNER = "additional_resources/hutto_ICWSM_2014.tar.gz"
 _FILES = ("tweets", "movieReviewSnippets", "amazonReviewSnippets", "nytEditorialSnippets")
 _LARGEST = 16 * 2**20
 """Bytes that a file in the archives may have; the largest has 2.3 million."""
-_READ_ERRORS = (OSError, EOFError, zlib.error, NotEvaluableError, tarfile.TarError,
-                pl.exceptions.PolarsError)  # fmt: skip
-_BATCH_ROWS = 1 << 16
+_READ_ERRORS = (OSError, EOFError, zlib.error, tarfile.TarError, pl.exceptions.PolarsError)
 _NEUTRAL_BELOW = 0.5
 """A mean rating below this, of either sign, rounds to the scale's neutral 0."""
 _SENTIMENT140 = ("sentiment", "id", "date", "query", "user", "text")
@@ -86,8 +80,8 @@ def read_texts(path: pathlib.Path) -> RatedTexts:
     try:
         if path.name.endswith(".tar.gz"):
             return _rated(path)
-        frame = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
-        frame = frame.cast(pl.String)
+        frame = pl.read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+        frame = frame.select(pl.col("^text|sentiment$").cast(pl.String))
     except _READ_ERRORS as error:
         rule = f"it cannot be read as the archive of a package, Parquet or CSV: {error}"
         raise InvalidInputError("--input", str(path), rule) from None
@@ -107,26 +101,6 @@ def read_texts(path: pathlib.Path) -> RatedTexts:
         raise InvalidInputError("--input", str(path), rule)
     sentiments = words.replace_strict(_SENTIMENTS, return_dtype=pl.Int64).to_numpy()
     return _checked(RatedTexts(frame["text"], sentiments, f"texts of {path.name}"), path)
-
-
-def _read_parquet(path: pathlib.Path) -> pl.DataFrame:
-    """Return those of the columns that the file has, by the readers of label files."""
-    real = path.resolve()
-    lake, asked = Lake(str(real.parent)), ("text", "sentiment")
-    footer = read_footer(lake, real.name, asked)
-    names = [name for name in asked if name in footer.names]
-    if sum(group.rows for group in footer.groups) > limits.SHARD_ROWS:
-        raise OSError(errno.EFBIG, f"it has more than {limits.SHARD_ROWS:,} rows")
-    frames, held = list[pl.DataFrame](), 0
-    for index in range(len(footer.groups) if names else 0):
-        group = read_row_group(lake, real.name, footer, index, names)
-        for table in group.batches(names, rows=_BATCH_ROWS):
-            held += table.nbytes
-            if held > limits.CSV_BYTES:
-                raise OSError(errno.EFBIG, f"its texts have more than {limits.CSV_BYTES:,} bytes")
-            batch = Batch(table, real.name, (real.name, index, 0))
-            frames.append(pl.DataFrame([batch.column(name) for name in names]))
-    return pl.concat(frames or [pl.DataFrame(schema=names)])
 
 
 def _read_csv(path: pathlib.Path) -> pl.DataFrame:

@@ -52,8 +52,6 @@ CONNECT_SECONDS = 20
 """Time that connecting to a database may take."""
 DATABASE_BATCH_ROWS = 1 << 12
 """Rows of a query that are fetched, and held in memory, at once."""
-DATABASE_ROW_BYTES = 1 << 18
-"""One of these rows in PostgreSQL: probabilities of 16,000 classes by two models."""
 QUERY_BYTES = 64 << 30
 """All rows of a query: they lie on the disk of the warehouse, packed, until the pass is over."""
 JOIN_BYTES = 4 << 30

@@ -12,15 +12,15 @@ that the settings allow; nothing else is opened, and no login is sent.
 https://mlflow.org/docs/latest/api_reference/rest-api.html
 """
 
-import asyncio
 import functools
 import hashlib
 import json
 import os
 import re
 import ssl
+import time
 import urllib.parse
-from collections.abc import AsyncIterable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -183,11 +183,7 @@ def _trusted() -> ssl.SSLContext:
 
 
 def _exchanged(path: str, at_most: int, content: dict[str, str] | None) -> bytes | None:
-    """Return what the server gives, or answers to `content`; None where it has no such thing.
-
-    A timeout of httpx bounds each read and not all of them, so that a server which sends a byte of
-    its headers now and then would never be given up: this loop has a clock of its own.
-    """
+    """Return what the server gives, or answers to `content`; None where it has no such thing."""
     import httpx  # noqa: PLC0415  # for a registry's models alone
 
     server = server_address()
@@ -201,28 +197,18 @@ def _exchanged(path: str, at_most: int, content: dict[str, str] | None) -> bytes
 
     method = "GET" if content is None else "POST"
 
-    async def ask() -> tuple[int, bytes]:
-        async with (
-            asyncio.timeout(_SECONDS_IN_ALL),
-            httpx.AsyncClient(
-                headers=headers, auth=login, timeout=_SECONDS, verify=_trusted()
-            ) as client,
-            client.stream(method, f"{server}{path}", json=content) as answer,
-        ):
-            if answer.status_code in _MAY_GO_AWAY:
-                raise ConnectionError(f"HTTP status {answer.status_code}")
-            return answer.status_code, await _body(answer.aiter_raw(), at_most)
-
     def action() -> tuple[int, bytes]:
+        asked = httpx.stream(
+            method, f"{server}{path}", json=content, headers=headers, auth=login,
+            timeout=_SECONDS, verify=_trusted(),
+        )  # fmt: skip
         try:
-            return asyncio.run(ask())
+            with asked as answer:
+                if answer.status_code in _MAY_GO_AWAY:
+                    raise ConnectionError(f"HTTP status {answer.status_code}")
+                return answer.status_code, _body(answer.iter_raw(), at_most)
         except httpx.HTTPError as error:
             raise ConnectionError(type(error).__name__) from None
-        except TimeoutError:  # seven tries of it would take hours
-            raise TransientError(
-                f"The MLflow server did not answer in full within {_SECONDS_IN_ALL:.0f} seconds: "
-                "see what slows it down, then try again."
-            ) from None
 
     status, given = patiently(action, "the MLflow server")
     if status == HTTPStatus.NOT_FOUND or (
@@ -244,13 +230,21 @@ def _exchanged(path: str, at_most: int, content: dict[str, str] | None) -> bytes
     return given
 
 
-async def _body(parts: AsyncIterable[bytes], at_most: int) -> bytes:
-    """Return an answer's bytes, at least one more than `at_most` where there are too many."""
-    content = bytearray()
-    async for part in parts:
+def _body(parts: Iterable[bytes], at_most: int) -> bytes:
+    """Return an answer's bytes, at least one more than `at_most` where there are too many.
+
+    A timeout of httpx bounds each read and not all of them.
+    """
+    content, end = bytearray(), time.monotonic() + _SECONDS_IN_ALL
+    for part in parts:
         content += part
         if len(content) > at_most:
             break
+        if time.monotonic() > end:
+            raise TransientError(
+                f"The MLflow server did not answer in full within {_SECONDS_IN_ALL:.0f} seconds: "
+                "see what slows it down, then try again."
+            )
     return bytes(content)
 
 

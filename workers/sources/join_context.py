@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pyarrow import fs
 
 from privcore.exceptions import TransientError
+from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor, Item, Result, Shared
 from workers.lake.layout import Lake, patiently
 from workers.lake.places import local_path
@@ -40,6 +41,18 @@ class JoinContext:
     made: contextlib.ExitStack
     place: str | None = None
     deadline: dt.datetime | None = None
+
+    def check_deadline(self, before: str) -> None:
+        """Raise `NotEvaluableError` where the deadline passed; `before` ends the sentence."""
+        if self.deadline is not None and dt.datetime.now(dt.UTC) > self.deadline:
+            raise self.too_late(before)
+
+    def too_late(self, before: str) -> NotEvaluableError:
+        """Return that the deadline passed."""
+        return NotEvaluableError(
+            Reason.DEADLINE,
+            f"The deadline, {self.deadline:%Y-%m-%d %H:%M:%S %Z}, passed before {before}.",
+        )
 
     def fold(
         self,

@@ -107,65 +107,72 @@ def propose(
     others = others or {}
     settings = {key: value for key, value in given.items() if value is not None}
     columns = {role: settings.pop(role, None) for role in others}
-    why = dict.fromkeys(settings, "as you said")
-    missing: dict[str, str] = {}
+    draft = _Draft(seen, settings, dict.fromkeys(settings, "as you said"), {})
     if not one_day:
-        _propose_day(seen, settings, why, missing)
-    _propose_zone(seen.sample, settings, why, missing)
-    _propose_label(seen.sample, settings, why, missing, scored=checkpoints is not None)
+        _propose_day(draft)
+    _propose_zone(draft)
+    _propose_label(draft, scored=checkpoints is not None)
     if others:
-        _propose_record(seen.sample, others, settings, why, missing)
+        _propose_record(draft, others)
     for role, other in others.items():
-        _propose_other(role, other, columns[role], settings, why, missing)
+        _propose_other(draft, role, other, columns[role])
     if checkpoints is None:
-        _propose_scores(seen.sample, settings, why, missing)
-    _propose_holdout(seen, settings, why, missing)
+        _propose_scores(draft)
+    _propose_holdout(draft)
     newest = _newest(seen, settings)
     offered: dict[str, Any] = {}
     units = _named(seen.sample.columns, "unit", settings)
     if "unit" not in settings and len(units) == 1:
         offered["unit"] = units[0]
-        why["unit"] = "take it where the declaration is for a person with all their rows"
+        draft.why["unit"] = "take it where the declaration is for a person with all their rows"
     features, unused = _left(seen.sample, settings | offered)
     if features and not checkpoints and "context" not in settings:
         offered["context"] = features
-        why["context"] = _CONTEXT
-    return Proposal(settings, why, missing, newest, offered, unused, checkpoints)
+        draft.why["context"] = _CONTEXT
+    return Proposal(settings, draft.why, draft.missing, newest, offered, unused, checkpoints)
 
 
-def _propose_day(
-    seen: TableLook, settings: dict[str, Any], why: dict[str, str], missing: dict[str, str]
-) -> None:
-    if "day" in settings:
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """What was seen of a table, and what was inferred of it so far."""
+
+    seen: TableLook
+    settings: dict[str, Any]
+    why: dict[str, str]
+    missing: dict[str, str]
+
+    @property
+    def sample(self) -> pl.DataFrame:
+        """Some rows of the table."""
+        return self.seen.sample
+
+    def say(self, key: str, value: Any, why: str) -> None:
+        """Settle a key."""
+        self.settings[key], self.why[key] = value, why
+
+
+def _propose_day(draft: _Draft) -> None:
+    if "day" in draft.settings:
         return
-    alike = _named(seen.sample.columns, "day", settings)
+    seen = draft.seen
+    alike = _named(seen.sample.columns, "day", draft.settings)
     named = seen.folders or tuple(name for name in alike if _holds_days(seen, name))
     if not named:
         kinds = seen.sample.schema.items()
         named = tuple(name for name, kind in kinds if isinstance(kind, pl.Date | pl.Datetime))
     if len(named) == 1:
-        settings["day"] = named[0]
-        why["day"] = (
-            f"the folders {named[0]}=... say it" if seen.folders else "its name or kind is a day's"
-        )
-    else:
-        missing["day"] = _which("which column or folder says the day", named)
-        if not named:
-            missing["day"] += (
-                (f" ({', '.join(alike)}: its values are no days)" if alike else "")
-                + "; add a column of dates like 2026-03-02, or move the files to a folder "
-                "ds=2026-03-02"
-            )
+        folders = f"the folders {named[0]}=... say it"
+        draft.say("day", named[0], folders if seen.folders else "its name or kind is a day's")
+        return
+    draft.missing["day"] = _which("which column or folder says the day", named)
+    if not named:
+        draft.missing["day"] += (
+            f" ({', '.join(alike)}: its values are no days)" if alike else ""
+        ) + "; add a column of dates like 2026-03-02, or move the files to a folder ds=2026-03-02"
 
 
-def _propose_label(
-    sample: pl.DataFrame,
-    settings: dict[str, Any],
-    why: dict[str, str],
-    missing: dict[str, str],
-    *,
-    scored: bool,
-) -> None:
+def _propose_label(draft: _Draft, *, scored: bool) -> None:
+    sample, settings = draft.sample, draft.settings
     few = {
         name: values
         for name, kind in sample.schema.items()
@@ -191,25 +198,25 @@ def _propose_label(
             others = ", ".join(name for name in few if name != found)
             reason = f"its name is a label's; other columns of few values are {others}"
         if found is None:
-            missing["label"] = _which("which column is the label", tuple(few))
+            draft.missing["label"] = _which("which column is the label", tuple(few))
             return
-        settings["label"], why["label"] = found, reason
+        draft.say("label", found, reason)
     label = settings["label"]
-    if scored:
+    if scored or "classes" in settings:
         return
-    if "classes" not in settings and label not in few and _is_number(sample, label):
+    if label not in few and _is_number(sample, label):
         values = sample[label].drop_nulls().n_unique()
-        missing["label"] = (
+        draft.missing["label"] = (
             f"{label} has {values:,} values and is a number: write whether it is above a threshold "
             "fixed before training, and audit that column"
         )
-        del settings["label"], why["label"]
-    if "classes" not in settings and label in few:
+        del settings["label"], draft.why["label"]
+    if label in few:
         classes = [int(value) if isinstance(value, bool) else value for value in few[label]]
-        settings["classes"] = classes
         counts = sample[label].value_counts(sort=True, normalize=True).rows()
         shares = ", ".join(f"{value} {share:.1%}" for value, share in counts[:5])
-        why["classes"] = f"its values ({shares}); probabilities must be in this order"
+        why = f"its values ({shares}); probabilities must be in this order"
+        draft.say("classes", classes, why)
 
 
 def _classes(column: pl.Series) -> list[Any]:
@@ -234,25 +241,23 @@ def _judging(sample: pl.DataFrame, settings: Mapping[str, Any]) -> tuple[str, ..
     return tuple(name for name in columns if name in given or name in named) or columns
 
 
-def _propose_scores(
-    sample: pl.DataFrame, settings: dict[str, Any], why: dict[str, str], missing: dict[str, str]
-) -> None:
-    _propose_scale(sample, settings, why)
+def _propose_scores(draft: _Draft) -> None:
+    _propose_scale(draft)
     for role in ("target", "proxy"):
-        if role in settings or role in missing:
+        if role in draft.settings or role in draft.missing:
             continue
-        found = _score_columns(sample, settings)
-        named = _named(found, role, settings)
+        found = _score_columns(draft.sample, draft.settings)
+        named = _named(found, role, draft.settings)
         if len(named) == 1:
-            settings[role] = named[0]
-            held = _SCALES[settings.get("scale", "probability")][1]
-            why[role] = f"it holds {held}, and its name says so"
+            held = _SCALES[draft.settings.get("scale", "probability")][1]
+            draft.say(role, named[0], f"it holds {held}, and its name says so")
         else:
-            missing[role] = _which_score(role, named or found, settings)
+            draft.missing[role] = _which_score(role, named or found, draft.settings)
 
 
-def _propose_scale(sample: pl.DataFrame, settings: dict[str, Any], why: dict[str, str]) -> None:
+def _propose_scale(draft: _Draft) -> None:
     """Say that scores are log-odds where both columns' names say scores, and neither is one."""
+    sample, settings = draft.sample, draft.settings
     if "scale" in settings:
         return
     floats = [name for name, kind in sample.schema.items() if kind.is_float()]
@@ -264,18 +269,12 @@ def _propose_scale(sample: pl.DataFrame, settings: dict[str, Any], why: dict[str
         len(names) == 1 and names[0] in floats and not _are_probabilities(sample[names[0]])
         for names in columns
     ):
-        settings["scale"] = "log_odds"
-        why["scale"] = "both columns hold numbers outside of 0 to 1"
+        draft.say("scale", "log_odds", "both columns hold numbers outside of 0 to 1")
 
 
-def _propose_record(
-    sample: pl.DataFrame,
-    others: Mapping[str, OtherLook],
-    settings: dict[str, Any],
-    why: dict[str, str],
-    missing: dict[str, str],
-) -> None:
+def _propose_record(draft: _Draft, others: Mapping[str, OtherLook]) -> None:
     """Say by which column tables are joined: one that all have, and that names each row."""
+    sample, settings = draft.sample, draft.settings
     if "record" in settings:
         return
     common = [
@@ -288,37 +287,29 @@ def _propose_record(
     named = _named(common, "record", settings)
     telling = [name for name in named or common if sample[name].n_unique() == sample.height]
     if len(telling) == 1:
-        settings["record"] = telling[0]
-        why["record"] = "all tables have it, and each row has its own"
+        draft.say("record", telling[0], "all tables have it, and each row has its own")
     else:
         candidates = tuple(telling or named or common)
-        missing["record"] = _which("which column names the record in all tables", candidates)
+        draft.missing["record"] = _which("which column names the record in all tables", candidates)
 
 
-def _propose_other(
-    role: str,
-    other: OtherLook,
-    column: str | None,
-    settings: dict[str, Any],
-    why: dict[str, str],
-    missing: dict[str, str],
-) -> None:
+def _propose_other(draft: _Draft, role: str, other: OtherLook, column: str | None) -> None:
     """Say which column of a table of its own holds the scores, and what says its days."""
+    settings = draft.settings
     found = _score_columns(other.seen.sample, settings)
     named = found if len(found) == 1 else _named(found, role, settings)
     if column is None and len(named) != 1:
-        missing[role] = _which_score(role, named or found, settings)
+        draft.missing[role] = _which_score(role, named or found, settings)
         return
     place = {"table": other.place, "column": column or named[0]}
     if "catalog" in settings:
         place["catalog"] = settings["catalog"]
-    days: dict[str, Any] = {}
-    _propose_day(other.seen, days, {}, {})
+    own = _Draft(other.seen, {}, {}, {})
+    _propose_day(own)
     if settings.get("day") not in (*other.seen.folders, *other.seen.sample.columns):
-        place |= days
-    settings[role] = place
+        place |= own.settings
     told = "no other column of it holds scores" if len(found) == 1 else "its column's name says so"
-    why[role] = "as you said" if column else f"as you said; {told}"
+    draft.say(role, place, "as you said" if column else f"as you said; {told}")
 
 
 def _score_columns(sample: pl.DataFrame, settings: Mapping[str, Any]) -> tuple[str, ...]:
@@ -341,24 +332,19 @@ def _which_score(role: str, candidates: tuple[str, ...], settings: Mapping[str, 
     return _which(what[role], candidates)
 
 
-def _propose_holdout(
-    seen: TableLook, settings: dict[str, Any], why: dict[str, str], missing: dict[str, str]
-) -> None:
-    if "split" in settings or "holdout" in settings:
+def _propose_holdout(draft: _Draft) -> None:
+    if "split" in draft.settings or "holdout" in draft.settings:
         return
-    columns = [
-        (name, kind, seen.sample[name].unique()) for name, kind in seen.sample.schema.items()
-    ]
-    columns += [(name, pl.String(), pl.Series(words)) for name, words in seen.words.items()]
+    sample = draft.sample
+    columns = [(name, kind, sample[name].unique()) for name, kind in sample.schema.items()]
+    columns += [(name, pl.String(), pl.Series(words)) for name, words in draft.seen.words.items()]
     offered = []
     for name, kind, values in columns:
         if kind == pl.String and {"train", "holdout"} <= set(values):
-            settings["split"] = name
-            why["split"] = "it says train or holdout"
+            draft.say("split", name, "it says train or holdout")
             return
         if "holdout" in name.lower() and kind == pl.Boolean:
-            settings["holdout"] = f"{name} = true"
-            why["holdout"] = "its name says which rows were held out"
+            draft.say("holdout", f"{name} = true", "its name says which rows were held out")
             return
         if (rule := _held_out_by(name, kind, values)) is not None:
             words = ", ".join(map(str, sorted(values.drop_nulls())))
@@ -366,7 +352,7 @@ def _propose_holdout(
                 f"{name!r} says {words}: where training read all rows but those, give "
                 f'--holdout "{rule}"'
             )
-    missing["holdout"] = "which rows were held out of training: " + (
+    draft.missing["holdout"] = "which rows were held out of training: " + (
         "; ".join(offered)
         or "name the column that says train or holdout "
         '(--split), or the rule that training followed (--holdout "bucket(event_id, 5) = 0", '
@@ -388,10 +374,9 @@ def _held_out_by(name: str, kind: pl.DataType, values: Sequence[Any] | pl.Series
     return f"{name} = '{words[held_out[0]]}'" if held_out and _TRAINED & words.keys() else None
 
 
-def _propose_zone(
-    sample: pl.DataFrame, settings: dict[str, Any], why: dict[str, str], missing: dict[str, str]
-) -> None:
+def _propose_zone(draft: _Draft) -> None:
     """Ask for the zone in which times with an offset fall on days, and say how many rows depend."""
+    sample, settings = draft.sample, draft.settings
     day = settings.get("day")
     kind = sample.schema.get(day) if isinstance(day, str) else None
     if not isinstance(kind, pl.Datetime) or kind.time_zone is None:
@@ -402,11 +387,11 @@ def _propose_zone(
         with contextlib.suppress(pl.exceptions.PolarsError):  # settings refuse it by name
             there = sample[str(day)].drop_nulls().dt.convert_time_zone(settings["time_zone"])
             moved = int((there.dt.date() != times.dt.date()).sum())
-            why["time_zone"] += f": {moved:,} {looked_at} are of another day than in UTC"
+            draft.why["time_zone"] += f": {moved:,} {looked_at} are of another day than in UTC"
         return
     hours = (dt.timedelta(hours=hour) for hour in range(-11, 15))
     most = max((int(((times + by).dt.date() != times.dt.date()).sum()) for by in hours), default=0)
-    missing["time_zone"] = (
+    draft.missing["time_zone"] = (
         f"in which zone days begin, like Europe/Amsterdam or UTC: {day!r} holds times with an "
         f"offset, and up to {most:,} {looked_at} are of another day than in UTC, by the zone"
     )

@@ -11,7 +11,6 @@ from privcore.attacks import generator
 from privcore.exceptions import InvalidInputError
 from tests.support.rated_texts import FILES, made_up, packed, write_distribution
 from workers.datasets.rated_texts import RATED, read_texts
-from workers.lake import limits
 
 LINES = {name: [f"1\t{rating}\t{name} text"] for name, rating in zip(
     FILES, ("3.5", "-0.6", "0.49", "-0.49"), strict=True
@@ -110,15 +109,3 @@ def test_texts_of_a_study_that_are_none_are_a_sentence(
     for name in ("x.parquet", "x.csv"):
         with pytest.raises(InvalidInputError, match="--input"):
             read_texts(tmp_path / name)
-
-
-def test_texts_of_a_study_are_bounded_as_a_whole(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each row group was bounded: 450 kB took 4.5 GB, and could have taken any size."""
-    rows = pl.DataFrame({"text": ["x" * 100] * 900, "sentiment": ["0", "4", "2"] * 300})
-    rows.write_parquet(tmp_path / "x.parquet", row_group_size=100)
-    assert read_texts(tmp_path / "x.parquet").texts.len() == 900
-    monkeypatch.setattr(limits, "CSV_BYTES", 50_000)
-    with pytest.raises(InvalidInputError, match="texts have more than 50,000 bytes"):
-        read_texts(tmp_path / "x.parquet")

@@ -122,10 +122,8 @@ def join(
     try:
         counted = joining.fold(_join, scratch_folder, [Join(tables, day, parts)])
     except DeadlinePassedError:
-        raise NotEvaluableError(
-            Reason.DEADLINE,
-            f"The deadline, {joining.deadline:%Y-%m-%d %H:%M:%S %Z}, passed before the tables were "
-            "joined: begin earlier, or join them before the audit, into one table.",
+        raise joining.too_late(
+            "the tables were joined: begin earlier, or join them before the audit, into one table"
         ) from None
     return scratch_folder, (_FILE,), _left_out(parts, counted), _remarks(parts, counted)
 

@@ -84,12 +84,9 @@ class QueryDay:
         try:
             for table in self._batches(str(self.tables.query)):
                 self._check_columns(table, columns)
-                if joining.deadline is not None and dt.datetime.now(dt.UTC) > joining.deadline:
-                    raise NotEvaluableError(
-                        Reason.DEADLINE,
-                        f"The deadline, {joining.deadline:%Y-%m-%d %H:%M:%S %Z}, passed before "
-                        f"{self.name} had given all rows: begin earlier, or make it faster.",
-                    )
+                joining.check_deadline(
+                    f"{self.name} had given all rows: begin earlier, or make it faster"
+                )
                 rows = self._stored(table.select(columns))
                 if writer is None:
                     writer = pq.ParquetWriter(stream, rows.schema, compression="zstd")

@@ -465,12 +465,7 @@ def _written(
     root: Lake, file: LabelFile, kinds: Mapping[str, str], scratch: Lake, joining: JoinContext
 ) -> set[str]:
     """Write one file as Parquet, under its own name, and return which columns are text."""
-    if joining.deadline is not None and dt.datetime.now(dt.UTC) > joining.deadline:
-        raise NotEvaluableError(
-            Reason.DEADLINE,
-            f"The deadline, {joining.deadline:%Y-%m-%d %H:%M:%S %Z}, passed before {file.name} was "
-            "read: begin earlier, or write Parquet.",
-        )
+    joining.check_deadline(f"{file.name} was read: begin earlier, or write Parquet")
     if ".." in file.name.split("/"):
         raise NotEvaluableError(
             Reason.PATH_OUTSIDE, f"{file.name!r} leads out of its folder: rename it."

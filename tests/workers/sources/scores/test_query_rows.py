@@ -212,14 +212,12 @@ def test_a_query_that_does_not_fit_gets_a_sentence() -> None:
 
 
 @pytest.mark.usefixtures("bank")
-def test_memory_and_disk_do_not_depend_on_who_writes_the_rows(
+def test_disk_does_not_depend_on_who_writes_the_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """2,000 rows of 1 MB took 5 GB, and rows without end filled the disk."""
+    """Rows without end filled the disk."""
     monkeypatch.setattr(limits, "QUERY_BYTES", 1_000)
     assert "returns more than 1,000 bytes" in refused(QUERY)
-    long = "select case when random() < 0.01 then repeat('x', 300000) end as x,"
-    assert "a row of more than 262,144 bytes" in refused(long)
 
 
 def test_a_value_is_never_quoted(bank: Server) -> None:
