@@ -1,10 +1,11 @@
 """The command line, called in this process, and a folder with settings and a lake to call it in."""
 
+import functools
 import pathlib
 import shutil
 import sys
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import typer.main
@@ -53,6 +54,12 @@ def privaudit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
         return Answer(0 if code is None else int(code), captured.out, captured.err)
 
     return call
+
+
+@pytest.fixture
+def instead_of_audits(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], None]:
+    """Return what replaces the pass over a day's labels, as one that fails, in all flows."""
+    return functools.partial(monkeypatch.setattr, "flows.run.auditing.run_batches")
 
 
 @pytest.fixture(scope="session")

@@ -3,11 +3,11 @@ import os
 import pathlib
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 import typer
 
-import flows.run.auditing
 from flows.commands import checks
 from flows.commands.options import parse_moment
 from flows.failures import in_one_sentence
@@ -80,13 +80,13 @@ def test_run_exits_with_3_on_settings_that_name_no_model(
 def test_run_exits_with_3_on_an_unexpected_error_which_is_committed(
     folder: pathlib.Path,
     privaudit: Command,
-    monkeypatch: pytest.MonkeyPatch,
+    instead_of_audits: Callable[..., None],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def breaks(*_: object, **__: object) -> None:
         raise ZeroDivisionError("Nobody thought of this.")
 
-    monkeypatch.setattr(flows.run.auditing, "run_batches", breaks)
+    instead_of_audits(breaks)
     answer = run(privaudit)
     assert answer.code == 3
     assert "The audit ended with ZeroDivisionError" in answer.out

@@ -4,6 +4,7 @@ import datetime as dt
 import hashlib
 import os
 import pathlib
+import pwd
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -46,6 +47,8 @@ _CODES = {
 }
 """Reasons of verdicts, where a test names none."""
 START = dt.datetime(2026, 4, 1, tzinfo=dt.UTC)
+USER = f"user {pwd.getpwuid(os.getuid()).pw_name}"
+"""Who asks for an audit that a test runs."""
 
 
 def _identity(*parts: object) -> dict[str, Any]:

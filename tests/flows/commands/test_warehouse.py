@@ -1,7 +1,6 @@
 import datetime as dt
 import json
 import pathlib
-import types
 from typing import Any
 
 import polars as pl
@@ -12,7 +11,7 @@ from flows.run.upkeep import delete_audits, withdraw_audit
 from flows.settings import load_settings
 from tests.flows.conftest import Command
 from tests.support.lake import DAY, EVE, PLAN, label_rows, put_labels, small_lake, write_settings
-from tests.support.warehouse import commit_night, evaluated, failed, night, put_rows, tamper
+from tests.support.warehouse import USER, commit_night, evaluated, failed, night, put_rows, tamper
 from workers import executors
 from workers.audit.run import run_audit
 from workers.executors import InProcess
@@ -195,22 +194,17 @@ def test_an_audit_is_withdrawn_by_its_id_and_for_a_reason(
     assert json.loads(out) == [{"why": "The wrong lake."}]
 
 
-def test_whoever_takes_an_audit_back_is_told_of(
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    alerts: list[Any],
-) -> None:
+def test_whoever_takes_an_audit_back_is_told_of(tmp_path: pathlib.Path, alerts: list[Any]) -> None:
     """Only the first page said so, and an operator's act turned a standing."""
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     settings = load_settings(write_settings(tmp_path, ["ads"]))
-    monkeypatch.setattr("pwd.getpwuid", lambda _: types.SimpleNamespace(pw_name="anna"))
     first = commit_night(warehouse, "violated")
     assert withdraw_audit(settings, first, why="It proved 0.93.") == ()
     (alert,) = alerts
     assert (alert.kind, alert.model, alert.day) == (Kind.WITHDRAWN, "ads", DAY)
     assert (
         alert.reason
-        == f"user anna took back the audit {first[:8]}, which was violated: It proved 0.93."
+        == f"{USER} took back the audit {first[:8]}, which was violated: It proved 0.93."
     )
 
 

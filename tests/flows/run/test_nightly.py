@@ -3,7 +3,7 @@ import json
 import pathlib
 import pickle
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import polars as pl
@@ -121,7 +121,7 @@ def test_the_plan_of_the_settings_is_the_one_that_is_played(folder: pathlib.Path
 
 
 def test_a_transient_error_is_tried_again(
-    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    folder: pathlib.Path, instead_of_audits: Callable[..., None]
 ) -> None:
     run, attempts = flows.run.auditing.run_batches, []
 
@@ -131,7 +131,7 @@ def test_a_transient_error_is_tried_again(
             raise TransientError("Storage was away.")
         return run(lake, day, requests, **more)
 
-    monkeypatch.setattr(flows.run.auditing, "run_batches", away_twice)
+    instead_of_audits(away_twice)
     (row,) = night(folder)
     assert len(attempts) == 3
     assert row.status == "evaluated"
@@ -139,7 +139,7 @@ def test_a_transient_error_is_tried_again(
 
 
 def test_a_transient_error_that_stays_ends_as_a_committed_error(
-    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    folder: pathlib.Path, instead_of_audits: Callable[..., None]
 ) -> None:
     attempts: list[int] = []
 
@@ -147,7 +147,7 @@ def test_a_transient_error_that_stays_ends_as_a_committed_error(
         attempts.append(1)
         raise TransientError("Storage was away.")
 
-    monkeypatch.setattr(flows.run.auditing, "run_batches", away)
+    instead_of_audits(away)
     with pytest.raises(AuditsFailedError) as caught:
         night(folder)
     assert len(attempts) == 4
@@ -158,7 +158,7 @@ def test_a_transient_error_that_stays_ends_as_a_committed_error(
 
 
 def test_an_unexpected_error_is_committed_once_while_other_models_go_on(
-    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    folder: pathlib.Path, instead_of_audits: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     clone_model(Lake(str(folder / "lake")), "broken")
     write_settings(folder, ["broken", "good"])
@@ -170,7 +170,7 @@ def test_an_unexpected_error_is_committed_once_while_other_models_go_on(
             raise ZeroDivisionError("Nobody thought of this.")
         return run(lake, day, requests, **more)
 
-    monkeypatch.setattr(flows.run.auditing, "run_batches", breaks)
+    instead_of_audits(breaks)
     with pytest.raises(AuditsFailedError, match="broken") as caught:
         night(folder)
 
@@ -211,7 +211,7 @@ def test_a_commit_that_fails_at_first_is_tried_again(
 
 @pytest.mark.slow
 def test_a_record_that_cannot_be_stored_is_an_error_and_costs_no_other_its_own(
-    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    folder: pathlib.Path, instead_of_audits: Callable[..., None]
 ) -> None:
     lake = Lake(str(folder / "lake"))
     clone_model(lake, "broken")
@@ -232,7 +232,7 @@ def test_a_record_that_cannot_be_stored_is_an_error_and_costs_no_other_its_own(
                 for record in batch
             ]
 
-    monkeypatch.setattr(flows.run.auditing, "run_batches", spoiled)
+    instead_of_audits(spoiled)
     with pytest.raises(AuditsFailedError, match="broken") as caught:
         night(folder)
     assert len(reads) == 1  # nothing is audited again

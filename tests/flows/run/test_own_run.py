@@ -16,6 +16,7 @@ import flows.run.runs as module
 from flows.run.runs import asked_by, first_start
 from tests.flows.conftest import Command
 from tests.support.lake import DAY, write_settings
+from tests.support.warehouse import USER
 from workers.lake.layout import Lake
 from workers.warehouse.store import Warehouse
 
@@ -54,12 +55,11 @@ def in_a_run(
 
 
 def test_the_deployment_or_else_the_user_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pwd, "getpwuid", lambda _: SimpleNamespace(pw_name="anna"))
-    assert asked_by() == "user anna"
+    assert asked_by() == USER
     in_a_run(monkeypatch, starts=1, deployment="nightly")
     assert asked_by() == "deployment nightly-audit/nightly"
     in_a_run(monkeypatch, starts=1)
-    assert asked_by() == "user anna"
+    assert asked_by() == USER
 
 
 @pytest.mark.parametrize(("starts", "since"), [(1, None), (2, SINCE), (None, None)])
@@ -94,7 +94,6 @@ def test_a_run_with_another_seed_is_exploratory_and_is_listed(
     privaudit: Command,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pwd, "getpwuid", lambda _: SimpleNamespace(pw_name="anna"))
     monkeypatch.chdir(tmp_path)
     settings = write_settings(tmp_path, ["good"])
     told = settings.read_text().replace('"lake"', f'"{template.uri}"')
@@ -107,7 +106,7 @@ def test_a_run_with_another_seed_is_exploratory_and_is_listed(
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     found = warehouse.scan("audits").sort("revision").select("audit_id", "exploratory", "asked_by")
     (own, first, whose), (_, other, by) = found.collect().rows()
-    assert (first, other, whose, by) == (False, True, "user anna", "user anna")
+    assert (first, other, whose, by) == (False, True, USER, USER)
     assert warehouse.current()["audit_id"].to_list() == [own]
 
 
@@ -115,6 +114,6 @@ def test_a_run_with_another_seed_is_exploratory_and_is_listed(
 def test_who_asks_for_an_audit_is_the_account(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """An audit that was asked for under a rival's name stood in the record as the rival's."""
     monkeypatch.setenv(name, "rival")
-    assert asked_by() == f"user {pwd.getpwuid(os.getuid()).pw_name}"
+    assert asked_by() == USER
     monkeypatch.setattr(os, "getuid", lambda: 4_000_000_000)
     assert asked_by() == "user 4000000000"

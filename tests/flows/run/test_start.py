@@ -1,10 +1,8 @@
 """Flows at a terminal: where no Prefect server stands, the same records without one."""
 
-import contextlib
 import pathlib
 import threading
-from collections.abc import Iterator
-from types import SimpleNamespace
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -19,9 +17,7 @@ from flows.run.conclusion import AuditsFailedError
 from flows.run.nightly import PlanOverrides, audit_model, backfill, nightly_audit
 from flows.run.runs import start
 from tests.support.lake import DAY, EVE, clone_model, write_settings
-from workers import patience
 from workers.audit.record import error_record
-from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.plan import Plan
 from workers.warehouse.schema import AuditRow
@@ -31,14 +27,9 @@ pytestmark = pytest.mark.usefixtures("without_prefect")
 
 
 @pytest.fixture
-def settings(lake: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+def settings(lake: Lake, tmp_path: pathlib.Path, in_process: None) -> pathlib.Path:  # noqa: ARG001
     """Return settings of a small lake of two models, whose audits are done in this process."""
     clone_model(lake, "twin")
-    here = contextlib.nullcontext(InProcess())
-    monkeypatch.setattr(flows.run.nightly, "choose_executor", lambda *_: here)
-    for module in (flows.run.nightly, flows.run.nightly):
-        monkeypatch.setattr(module, "on_ray", lambda *_: here)
-    monkeypatch.setattr(patience, "time", SimpleNamespace(sleep=lambda _: None))
     return write_settings(tmp_path, ["good", "twin"])
 
 
@@ -123,7 +114,7 @@ def test_a_server_that_is_away_is_left_out_with_one_warning(
 
 @pytest.mark.slow
 def test_audits_on_other_labels_run_at_once_and_no_more_than_the_settings_say(
-    settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    settings: pathlib.Path, instead_of_audits: Callable[..., None]
 ) -> None:
     met, held, most = threading.Barrier(2, timeout=60), [0], [0]
     played = flows.run.auditing.run_batches
@@ -136,7 +127,7 @@ def test_audits_on_other_labels_run_at_once_and_no_more_than_the_settings_say(
         met.wait()
         held[0] -= 1
 
-    monkeypatch.setattr(flows.run.auditing, "run_batches", together)
+    instead_of_audits(together)
     for name in ("third", "fourth"):
         clone_model(Lake(str(settings.parent / "lake")), name)
     names = ["good", "twin", "third", "fourth"]
@@ -148,7 +139,10 @@ def test_audits_on_other_labels_run_at_once_and_no_more_than_the_settings_say(
 
 @pytest.mark.parametrize("as_record", [False, True])
 def test_who_asks_it_to_stop_leaves_no_record_of_a_failure(
-    settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch, as_record: bool
+    settings: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    instead_of_audits: Callable[..., None],
+    as_record: bool,
 ) -> None:
     """As on Ray, which is gone by the time that the audit's thread hears of it."""
     begun, gone, over = threading.Event(), threading.Event(), threading.Event()
@@ -166,7 +160,7 @@ def test_who_asks_it_to_stop_leaves_no_record_of_a_failure(
         begun.wait(60)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(flows.run.auditing, "run_batches", lost)
+    instead_of_audits(lost)
     monkeypatch.setattr(flows.run.nightly, "gather", interrupted)
     with pytest.raises(KeyboardInterrupt):
         start(nightly_audit, day=DAY, models=["good"], settings=str(settings))

@@ -3,6 +3,7 @@
 import logging
 import pathlib
 import shutil
+from collections.abc import Callable
 from typing import Any
 
 import prefect
@@ -47,7 +48,7 @@ def stored(settings: pathlib.Path, row: AuditRow) -> dict[str, Any]:
 
 
 def test_the_record_is_the_one_without_prefect(
-    settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch, instead_of_audits: Callable[..., None]
 ) -> None:
     given = {"day": DAY, "models": ["good"], "settings": str(settings)}
     carried: list[bool] = []
@@ -57,7 +58,7 @@ def test_the_record_is_the_one_without_prefect(
         carried.append(in_prefect())
         yield from played(*some, **more)
 
-    monkeypatch.setattr(flows.run.auditing, "run_batches", watched)
+    instead_of_audits(watched)
     # Each warehouse names labels, and audits, under a key of its own.
     monkeypatch.setattr(Warehouse, "digest_key", lambda _: b"of both")
     with temporary_settings(restore_defaults={PREFECT_API_URL}):
@@ -70,13 +71,13 @@ def test_the_record_is_the_one_without_prefect(
 
 
 def test_a_run_is_named_and_a_new_violation_fails_it_as_teams_expect(
-    settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch, instead_of_audits: Callable[..., None]
 ) -> None:
     """Automations on `prefect.flow-run.Failed` hear of it, though its state has another name."""
     refuted = evaluated(
         "good", DAY, verdict="violated", reason_code="this_night", epsilon_lower=0.9
     )
-    monkeypatch.setattr(flows.run.auditing, "run_batches", lambda *_, **__: iter([[refuted]]))
+    instead_of_audits(lambda *_, **__: iter([[refuted]]))
     emitted: list[dict[str, Any]] = []
     monkeypatch.setattr(prefect_context, "emit_event", lambda **event: emitted.append(event))
     (row,) = start(nightly_audit, day=DAY, models=["good"], settings=str(settings))
@@ -93,7 +94,7 @@ def test_a_run_is_named_and_a_new_violation_fails_it_as_teams_expect(
 
 @pytest.mark.parametrize("failures", [2, 4])
 def test_what_may_go_away_is_tried_four_times(
-    settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch, failures: int
+    settings: pathlib.Path, instead_of_audits: Callable[..., None], failures: int
 ) -> None:
     run, tries = flows.run.auditing.run_batches, []
 
@@ -103,7 +104,7 @@ def test_what_may_go_away_is_tried_four_times(
             raise TransientError("Storage was away.")
         return run(*given, **more)
 
-    monkeypatch.setattr(flows.run.auditing, "run_batches", away)
+    instead_of_audits(away)
     try:
         rows = nightly_audit(day=DAY, models=["good"], settings=str(settings))
     except AuditsFailedError as error:

@@ -11,7 +11,6 @@ import pytest
 from flows.study import comparison, criteo, randomized_response, runner, tables
 from flows.study.randomized_response import dimension_of, draw_classes, fitted_posterior, raised
 from privcore.attacks import generator
-from tests.support.studies import here
 from workers.datasets.criteo import NUMERIC, synthetic_clicks
 from workers.plan import Plan
 
@@ -54,11 +53,9 @@ def test_the_fitted_posterior_is_near_the_true_one_and_shifts_are_as_large_as_sa
 
 
 @pytest.mark.slow
-def test_randomized_response_is_measured_and_not_computed_twice(tmp_path, monkeypatch, study):
+def test_randomized_response_is_measured_and_not_computed_twice(tmp_path, smaller, study):
     """n = 20,000 and 14 repetitions: valid, some power, silent behind a shifted proxy."""
-    monkeypatch.setattr(runner, "on_ray", here)
-    monkeypatch.setattr(randomized_response, "CLASSES", (2, 10))
-    monkeypatch.setattr(randomized_response, "EPSILONS", (0.5, 4.0))
+    smaller(randomized_response, CLASSES=(2, 10), EPSILONS=(0.5, 4.0))
     arguments = ("randomized-response", "--scale", "0.02", "--output", str(tmp_path))
     code, out = study(*arguments)
     assert code == 0
@@ -89,10 +86,6 @@ def test_randomized_response_is_measured_and_not_computed_twice(tmp_path, monkey
     assert shifts.filter(pl.col("shift") == 0.0)["mean"].max() > 1.0
     before = (tmp_path / "bounds.csv").read_bytes()
 
-    def never(*_):
-        raise AssertionError
-
-    monkeypatch.setattr(randomized_response, "compute", never)
     code, out = study(*arguments)
     assert code == 0
     assert "5 of 5 parts were finished by an earlier run" in out
@@ -100,10 +93,10 @@ def test_randomized_response_is_measured_and_not_computed_twice(tmp_path, monkey
 
 
 @pytest.mark.slow
-def test_what_was_finished_before_an_interrupt_is_not_computed_again(tmp_path, monkeypatch, study):
-    monkeypatch.setattr(runner, "on_ray", here)
-    monkeypatch.setattr(randomized_response, "CLASSES", (2, 10))
-    monkeypatch.setattr(randomized_response, "EPSILONS", (4.0,))
+def test_what_was_finished_before_an_interrupt_is_not_computed_again(
+    tmp_path, monkeypatch, smaller, study
+):
+    smaller(randomized_response, CLASSES=(2, 10), EPSILONS=(4.0,))
     arguments = ("randomized-response", "--scale", "0.002", "--output", str(tmp_path))
     compute, done = randomized_response.compute, []
 
@@ -179,13 +172,15 @@ def test_the_paper_s_part_repeats_coins_and_nothing_else(monkeypatch):
 
 
 @pytest.mark.slow
-def test_criteo_trains_audits_and_says_synthetic(tmp_path, monkeypatch, study):
-    monkeypatch.setattr(runner, "on_ray", here)
-    monkeypatch.setattr(criteo, "MECHANISMS", ("lp-1st", "pate-laplace", "pate-gaussian"))
-    monkeypatch.setattr(criteo, "EPSILONS", (math.inf, 0.1))
-    monkeypatch.setattr(criteo, "PARAMETERS", FEW)
-    monkeypatch.setattr(criteo, "TEACHERS", 5)
-    monkeypatch.setattr(criteo, "PLAN", Plan(repetitions=4))
+def test_criteo_trains_audits_and_says_synthetic(tmp_path, smaller, study):
+    smaller(
+        criteo,
+        MECHANISMS=("lp-1st", "pate-laplace", "pate-gaussian"),
+        EPSILONS=(math.inf, 0.1),
+        PARAMETERS=FEW,
+        TEACHERS=5,
+        PLAN=Plan(repetitions=4),
+    )
     arguments = ("criteo", "--scale", "0.02", "--output", str(tmp_path))
     code, out = study(*arguments)
     assert code == 0
@@ -219,24 +214,22 @@ def test_criteo_trains_audits_and_says_synthetic(tmp_path, monkeypatch, study):
     assert all(0.05 < found < 0.1 for found in accounted[2:4])
     assert (private["epsilon_lower"] <= 0.1).all()
 
-    def never(*_):
-        raise AssertionError
-
-    monkeypatch.setattr(criteo, "compute", never)
     code, again = study(*arguments)
     assert code == 0
     assert "6 of 6 parts" in again
 
 
 @pytest.mark.slow
-def test_published_files_are_drawn_from_and_never_called_synthetic(tmp_path, monkeypatch, study):
+def test_published_files_are_drawn_from_and_never_called_synthetic(tmp_path, smaller, study):
     """Two files of 20,000 lines in Criteo's format: 1,000 rows of each day, a twentieth."""
-    monkeypatch.setattr(runner, "on_ray", here)
-    monkeypatch.setattr(criteo, "MECHANISMS", ("lp-1st", "pate-laplace", "pate-gaussian"))
-    monkeypatch.setattr(criteo, "EPSILONS", (math.inf,))
-    monkeypatch.setattr(criteo, "PARAMETERS", FEW)
-    monkeypatch.setattr(criteo, "TEACHERS", 3)
-    monkeypatch.setattr(criteo, "PLAN", Plan(repetitions=4))
+    smaller(
+        criteo,
+        MECHANISMS=("lp-1st", "pate-laplace", "pate-gaussian"),
+        EPSILONS=(math.inf,),
+        PARAMETERS=FEW,
+        TEACHERS=3,
+        PLAN=Plan(repetitions=4),
+    )
     files = [str(tmp_path / f"day_{day}") for day in range(2)]
     for day, file in enumerate(files):
         frame = synthetic_clicks(20_000, day=day, seed=1).frame
@@ -286,20 +279,18 @@ def test_mechanisms_are_ordered_where_they_differ_and_tied_where_they_do_not():
     assert criteo.order_of(models, "4") == "large ~ nearly > small"
 
 
-def test_another_method_is_another_cell(monkeypatch):
+def test_another_method_is_another_cell(smaller):
     cell = runner.Cell("one", {"scale": 1.0})
     before = cell.identity
     assert runner.Cell("one", {"scale": 0.5}).identity != before
-    monkeypatch.setattr(runner, "METHOD_VERSION", "of tomorrow")
+    smaller(runner, METHOD_VERSION="of tomorrow")
     assert cell.identity != before
 
 
 @pytest.mark.slow
-def test_attacks_are_compared_on_the_same_models(tmp_path, monkeypatch, study):
-    monkeypatch.setattr(runner, "on_ray", here)
-    monkeypatch.setattr(comparison, "EPSILONS", (math.inf, 1.0))
-    monkeypatch.setattr(tables, "REPETITIONS", 10)
-    monkeypatch.setattr(comparison, "PARAMETERS", FEW)
+def test_attacks_are_compared_on_the_same_models(tmp_path, monkeypatch, smaller, study):
+    smaller(comparison, EPSILONS=(math.inf, 1.0), PARAMETERS=FEW)
+    smaller(tables, REPETITIONS=10)
     arguments = ("comparison", "--scale", "0.02", "--output", str(tmp_path))
     code, out = study(*arguments)
     assert code == 0
@@ -335,8 +326,7 @@ def test_attacks_are_compared_on_the_same_models(tmp_path, monkeypatch, study):
 
 
 @pytest.mark.parametrize("name", ["randomized-response", "criteo", "comparison"])
-def test_a_scale_or_folder_that_cannot_be_is_named(name, tmp_path, study, monkeypatch):
-    monkeypatch.setattr(runner, "on_ray", here)
+def test_a_scale_or_folder_that_cannot_be_is_named(name, tmp_path, study):
     (tmp_path / "file").write_text("")
     for arguments, expected in (
         (("--scale", "0", "--output", str(tmp_path)), "--scale is 0.0"),

@@ -7,23 +7,24 @@ import xml.etree.ElementTree as ET
 import polars as pl
 import pytest
 
-from flows.study import bounds, runner
+from flows.study import bounds
 from flows.study.runner import Study, run_study
 from flows.study.tables import published_rows, published_table
 from privcore.upper_bounds import Published
-from tests.support.studies import here
 
 
 @pytest.fixture
-def few(monkeypatch):
+def few(smaller):
     """Make the training runs few: they take seconds each; and leave out Ray."""
-    monkeypatch.setattr(runner, "on_ray", here)
-    monkeypatch.setattr(bounds, "FIGURE_1_NOISE", (0.5, 0.8))
-    monkeypatch.setattr(bounds, "FIGURE_7_NOISE", (0.32, 0.47))
-    monkeypatch.setattr(bounds, "SECRET_BITS", (1.0, 20.0))
-    monkeypatch.setattr(bounds, "FIGURE_7_BITS", (1.0, 20.0))
-    monkeypatch.setattr(bounds, "FIGURE_2_NOISE", (0.5,))
-    monkeypatch.setattr(bounds, "FIGURE_6_NOISE", (8.0,))
+    smaller(
+        bounds,
+        FIGURE_1_NOISE=(0.5, 0.8),
+        FIGURE_7_NOISE=(0.32, 0.47),
+        SECRET_BITS=(1.0, 20.0),
+        FIGURE_7_BITS=(1.0, 20.0),
+        FIGURE_2_NOISE=(0.5,),
+        FIGURE_6_NOISE=(8.0,),
+    )
 
 
 NAMES = (

@@ -17,7 +17,6 @@ from flows.study.tables import (
 )
 from tests.support.image_files import digits, write_cifar, write_wheel
 from tests.support.published import printed
-from tests.support.studies import here
 from workers.datasets import labelled_images
 from workers.plan import Plan
 from workers.training.fixmatch import FixMatch
@@ -27,16 +26,14 @@ from workers.training.networks import Schedule
 @pytest.mark.slow
 @pytest.mark.paper("observational", "Table 1", "Table 4", "Table 6")
 def test_every_mechanism_is_trained_and_beside_its_control_and_not_computed_twice(
-    tmp_path, monkeypatch, privaudit
+    tmp_path, monkeypatch, smaller, privaudit
 ):
     """5,000 made-up digits, a fiftieth of them: 45 images a half, 5 epochs."""
-    monkeypatch.setattr(runner, "on_ray", here)
     schedule = Schedule(5, batch=15, rate=0.1, optimizer="sgd")
-    monkeypatch.setattr(images, "SCHEDULES", dict.fromkeys(images.SCHEDULES, schedule))
+    smaller(images, SCHEDULES=dict.fromkeys(images.SCHEDULES, schedule))
     short = FixMatch(1, batch=20, unlabelled=2)
     pate = dataclasses.replace(images.PATE, queries=10, teaching=short, learning=short)
-    monkeypatch.setattr(images, "PATE", pate)
-    monkeypatch.setattr(images, "PLAN", Plan(power=2.0, repetitions=4, seed=1))
+    smaller(images, PATE=pate, PLAN=Plan(power=2.0, repetitions=4, seed=1))
     monkeypatch.setenv("COLUMNS", "220")
     path, output = write_wheel(tmp_path / "m.whl", *digits(1)), tmp_path / "out"
 
@@ -71,8 +68,6 @@ def test_every_mechanism_is_trained_and_beside_its_control_and_not_computed_twic
         assert row["epsilon_accounted"] == pytest.approx(float(row["epsilon"]), rel=1e-6)
         assert row["epsilon_lower"] <= row["epsilon_accounted"]
     assert "alibi" in (output / "images.svg").read_text(encoding="utf-8")
-    monkeypatch.setattr(images, "compute", None)
-    monkeypatch.setattr(images, "_fitted", None)
     assert "11 of 11 parts" in call()
 
 
@@ -87,15 +82,15 @@ class Reads:
     ("network", "unjudged"), [("small", "other images or networks"), ("resnet18", "")]
 )
 def test_cifar_10_as_it_is_published_goes_in_by_input_and_only_resnet18_is_judged(
-    tmp_path, monkeypatch, privaudit, network, unjudged
+    tmp_path, monkeypatch, smaller, privaudit, network, unjudged
 ):
     """60 images a batch, each with its class as its first pixel's green; nothing is trained."""
     studies = []
     monkeypatch.setattr(
         runner, "run_study", lambda made, _: studies.append(made) or runner.Written((), (), ())
     )
-    monkeypatch.setattr(labelled_images, "_CIFAR_ROWS", 60)
-    monkeypatch.setattr(images, "PLAN", Plan(power=2.0, repetitions=2, seed=1))
+    smaller(labelled_images, _CIFAR_ROWS=60)
+    smaller(images, PLAN=Plan(power=2.0, repetitions=2, seed=1))
     monkeypatch.setattr(images, "_fitted", lambda *_: Reads())
     random, batches = np.random.default_rng(5), {}
     for name in (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"):
@@ -198,9 +193,9 @@ def test_similar_and_slightly_above_are_within_a_deviation(attacks, similar, abo
     assert fifth[0].computed == f"{rmia}; {labels}, {loss}"
 
 
-def test_a_prior_measured_with_another_epsilon_makes_other_cells_of_its_mechanism(monkeypatch):
+def test_a_prior_measured_with_another_epsilon_makes_other_cells_of_its_mechanism(smaller):
     found = {cell.name: cell.identity for cell in images._cells({}, images.PATE)}
-    monkeypatch.setattr(images, "PRIOR_EPSILON", 0.05)
+    smaller(images, PRIOR_EPSILON=0.05)
     other = {cell.name: cell.identity for cell in images._cells({}, images.PATE)}
     changed = {name for name in found if found[name] != other[name]}
     assert changed == {f"lp-1st-out-of-domain-prior-{epsilon}" for epsilon in ("inf", "10", "1")}

@@ -7,12 +7,12 @@ import polars as pl
 import pytest
 
 from flows.commands.printing import Form, print_study
-from flows.study import marginals, runner
+from flows.study import marginals
 from flows.study.marginals import ACS, published, read_survey, sentences, study
 from flows.study.runner import write_study
 from privcore.exceptions import InvalidInputError
 from tests.support.published import printed
-from tests.support.studies import here, played
+from tests.support.studies import played
 
 
 def table(folder, *, names=("AGEP", "SEX", "MAR", "SCHL", "CIT")):
@@ -27,14 +27,17 @@ def table(folder, *, names=("AGEP", "SEX", "MAR", "SCHL", "CIT")):
 
 
 @pytest.fixture
-def few(monkeypatch):
+def few(smaller):
     """Make the settings few."""
-    monkeypatch.setattr(marginals, "RUNS", 3)
-    monkeypatch.setattr(marginals, "RUNS_OF_MANY", 3)
-    monkeypatch.setattr(marginals, "_RUNS_AT_ONCE", 2)
-    monkeypatch.setattr(marginals, "EPSILONS", (1.0, float("inf")))
-    monkeypatch.setattr(marginals, "COLUMN_COUNTS", (1, 2))
-    monkeypatch.setattr(marginals, "_STEPS", 20)
+    smaller(
+        marginals,
+        RUNS=3,
+        RUNS_OF_MANY=3,
+        _RUNS_AT_ONCE=2,
+        EPSILONS=(1.0, float("inf")),
+        COLUMN_COUNTS=(1, 2),
+        _STEPS=20,
+    )
 
 
 @pytest.mark.slow
@@ -112,7 +115,6 @@ def test_other_tables_are_refused(tmp_path):
 
 @pytest.mark.slow
 def test_the_command(few, tmp_path, monkeypatch, privaudit):  # noqa: ARG001
-    monkeypatch.setattr(runner, "on_ray", here)
     output = str(tmp_path / "out")
     options = ["--table", table(tmp_path), "--scale", "0.02", "--output", output]
     code, printed, _ = privaudit("study", "marginals", *options)

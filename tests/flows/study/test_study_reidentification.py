@@ -22,11 +22,9 @@ from tests.support.studies import played
 
 
 @pytest.fixture
-def few(monkeypatch):
+def few(smaller):
     """Make the settings few."""
-    monkeypatch.setattr(reidentification, "STATISTICS", (MEAN, LEAVES))
-    monkeypatch.setattr(reidentification, "ETAS", (0.1, 0.4))
-    monkeypatch.setattr(reidentification, "PLAYS", 100)
+    smaller(reidentification, STATISTICS=(MEAN, LEAVES), ETAS=(0.1, 0.4), PLAYS=100)
 
 
 @pytest.mark.slow

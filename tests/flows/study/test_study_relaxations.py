@@ -13,7 +13,7 @@ from privcore.attacks import Disagreement
 from privcore.exceptions import InvalidInputError
 from tests.support.published import printed
 from tests.support.queries import bank_file
-from tests.support.studies import here, played
+from tests.support.studies import played
 
 
 @pytest.fixture(scope="session")
@@ -133,7 +133,6 @@ def test_a_figure_that_differs_is_called_so(found):
 def test_the_command_prints_tables_and_writes_files(found, tmp_path, monkeypatch, privaudit):
     computed, _, _ = found
     monkeypatch.setattr(runner, "compute_study", lambda *_: computed)
-    monkeypatch.setattr(runner, "on_ray", here)
     options = ("--table", str(bank_file()), "--output", str(tmp_path))
     code, printed, _ = privaudit("study", "relaxations", *options)
     assert code == 0

@@ -6,22 +6,19 @@ import polars as pl
 import pytest
 
 from flows.commands.printing import Form, print_study
-from flows.study import runner, secrets
+from flows.study import secrets
 from flows.study.runner import write_study
 from flows.study.secrets import NAME, NAME_STAND_IN, read_names, sentences, study
 from flows.study.tables import published_rows
 from privcore.exceptions import InvalidInputError
 from tests.support.published import printed
-from tests.support.studies import here, played
+from tests.support.studies import played
 
 
 @pytest.fixture
-def few(monkeypatch):
+def few(smaller):
     """Make the settings few."""
-    monkeypatch.setattr(secrets, "NOISE", (2.0, 2.875))
-    monkeypatch.setattr(secrets, "STEPS", (1, 2))
-    monkeypatch.setattr(secrets, "CLIPPING", (1.0,))
-    monkeypatch.setattr(secrets, "EPSILONS", (1.0,))
+    smaller(secrets, NOISE=(2.0, 2.875), STEPS=(1, 2), CLIPPING=(1.0,), EPSILONS=(1.0,))
 
 
 @pytest.mark.slow
@@ -126,7 +123,6 @@ def test_a_prior_that_is_none_is_refused(tmp_path, column, values, rule):
 
 @pytest.mark.slow
 def test_the_command(few, tmp_path, monkeypatch, privaudit):  # noqa: ARG001
-    monkeypatch.setattr(runner, "on_ray", here)
     output = str(tmp_path / "out")
     code, printed, _ = privaudit("study", "secrets", "--scale", "0.02", "--output", output)
     assert code == 0

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from flows.study import runner, text
+from flows.study import text
 from flows.study.tables import (
     FIGURE,
     LABELS,
@@ -16,7 +16,6 @@ from flows.study.tables import (
     play_all,
 )
 from tests.support.rated_texts import made_up, write_distribution
-from tests.support.studies import here
 from workers.training.networks import the_jax
 
 
@@ -75,7 +74,6 @@ def test_the_ceiling_is_an_attack_that_is_always_right():
 @pytest.mark.slow
 def test_sentiment140_as_it_is_published_goes_in_by_input(tmp_path, monkeypatch, privaudit):
     """Six quoted columns without names, in Latin-1, 0 before 4; nothing is trained."""
-    monkeypatch.setattr(runner, "on_ray", here)
     monkeypatch.setenv("COLUMNS", "200")
     trained = []
 
@@ -108,12 +106,10 @@ def test_sentiment140_as_it_is_published_goes_in_by_input(tmp_path, monkeypatch,
 @pytest.mark.slow
 @pytest.mark.paper("observational", "Table 7")
 def test_the_study_leaks_beside_a_control_that_does_not_and_is_not_computed_twice(
-    tmp_path, monkeypatch, privaudit
+    tmp_path, monkeypatch, smaller, privaudit
 ):
     """A fiftieth of 57,000 made-up texts as packaged: half as they are memorised, half unseen."""
-    monkeypatch.setattr(runner, "on_ray", here)
-    monkeypatch.setattr(text, "SCHEDULE", text.Schedule(epochs=30, batch=64, rate=1e-2))
-    monkeypatch.setattr(text, "HIDDEN", 16)
+    smaller(text, SCHEDULE=text.Schedule(epochs=30, batch=64, rate=1e-2), HIDDEN=16)
     monkeypatch.setenv("COLUMNS", "200")
     path = write_distribution(tmp_path / "v.tar.gz", made_up(57_000, 9))
     output = tmp_path / "out"
@@ -148,7 +144,6 @@ def test_the_study_leaks_beside_a_control_that_does_not_and_is_not_computed_twic
     assert calibrated["control_epsilon_paper"] < plain["control_epsilon_paper"] - 0.2
     assert calibrated["temperature"] > 1.2
     assert (output / "text.svg").read_text(encoding="utf-8").count("RMIA") > 1
-    monkeypatch.setattr(text, "compute", None)
     assert "1 of 1 parts" in call()
 
 
