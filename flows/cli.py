@@ -17,6 +17,7 @@ import typer
 from flows.commands import (
     attach,
     audits,
+    check_labels,
     gate,
     handover,
     lake,
@@ -120,6 +121,7 @@ app = typer.Typer(
 for group in (
     attach,
     audits,
+    check_labels,
     release,
     gate,
     verify,

@@ -86,6 +86,12 @@ _STEPS = {
     ReasonCode.ROWS_UNACCOUNTED: Step(
         Role.OWNER, "Let the job that trains write the rows that are audited."
     ),
+    ReasonCode.READS_MORE: Step(
+        Role.OWNER, "Name what the mechanism reads beside the label: reads, --reads."
+    ),
+    ReasonCode.RECORDS_REPEAT: Step(
+        Role.ENGINEER, "Name the column that tells one record from another: record, --record."
+    ),
     ReasonCode.CHOSEN_PLAN: Step(Role.ENGINEER, "Run it again without a plan of your own."),
     ReasonCode.DECLARATION_EMPTY: Step(
         Role.OWNER, "Declare label_dp with a delta below one over the rows, and a smaller epsilon."

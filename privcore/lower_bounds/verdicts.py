@@ -121,6 +121,10 @@ class ReasonCode(StrEnum):
         "The model's answers are not what a model would say of this label.")
     ROWS_UNACCOUNTED = ("rows_unaccounted", Verdict.INCONCLUSIVE, Cause.DOUBT,
         "The model was trained on other rows than the table has.")
+    READS_MORE = ("reads_more", Verdict.INCONCLUSIVE, Cause.DOUBT,
+        "Released labels depend on a column that nobody said the mechanism reads.")
+    RECORDS_REPEAT = ("records_repeat", Verdict.INCONCLUSIVE, Cause.DOUBT,
+        "Rows that count as records of their own are copies of each other.")
     CHOSEN_PLAN = ("chosen_plan", Verdict.INCONCLUSIVE, Cause.SIZE,
         "A person chose the plan of this run, and with it what it adds to other nights.")
     DECLARATION_EMPTY = ("declaration_empty", Verdict.INCONCLUSIVE, Cause.DECLARATION,

@@ -1,0 +1,89 @@
+"""`privaudit check-labels` as a person types it."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.flows.commands.test_warehouse import Command, privaudit
+from tests.workers.audit.test_label_check import honest, with_prior
+
+__all__ = ["privaudit"]
+
+pytestmark = pytest.mark.usefixtures("in_process")
+ASKED = ("--true", "y", "--released", "z", "--epsilon", "1", "--record", "id")
+
+
+@pytest.fixture(autouse=True)
+def _table(tmp_path: pathlib.Path) -> None:
+    random = np.random.default_rng([1, 7])
+    day = honest(random, 3_000)
+    day.write_parquet(tmp_path / "day.parquet")
+    day.with_columns(z="y").write_csv(tmp_path / "dropped.csv")
+    day.head(30).write_csv(tmp_path / "few.csv")
+    with_prior(day, random).drop("top").write_parquet(tmp_path / "prior.parquet")
+
+
+@pytest.mark.parametrize(
+    ("table", "more", "code", "words"),
+    [
+        ("day.parquet", (), 0, "not_refuted. Nothing refutes epsilon 1: randomized response from"),
+        ("dropped.csv", (), 1, "violated: this_night. 3,000 of 3,000 compared labels"),
+        ("prior.parquet", (), 2, "inconclusive: reads_more. Released labels of one true label"),
+        ("few.csv", (), 0, "inconclusive: too_small. 30 labels can be compared"),
+        ("few.csv", ("--strict",), 2, "inconclusive: too_small."),
+    ],
+)
+def test_one_answer_and_its_exit_code(
+    privaudit: Command, table: str, more: tuple[str, ...], code: int, words: str
+) -> None:
+    found, out, _ = privaudit("check-labels", table, *ASKED, *more)
+    assert (found, out.startswith(words)) == (code, True), out
+
+
+def test_json_has_every_figure(privaudit: Command) -> None:
+    code, out, _ = privaudit("check-labels", "dropped.csv", *ASKED, "--reads", "segment", "--json")
+    found = json.loads(out)
+    assert (code, found["verdict"], found["reads"]) == (1, "violated", ["segment"])
+    assert found["epsilon_lower"] > 3.0
+    assert found["pvalues"]["kept"] < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("day.parquet", *ASKED, "--reads", "w"), "there is no column 'w'"),
+        (("nowhere.parquet", *ASKED), "check the address"),
+        (("day.parquet", *ASKED, "--delta", "2"), "delta"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(
+    privaudit: Command, arguments: tuple[str, ...], words: str
+) -> None:
+    code, out, err = privaudit("check-labels", *arguments)
+    assert (code, out, words in err) == (3, "", True), err
+
+
+def test_it_needs_no_heavy_package(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "run.py").write_text(
+        "import sys\nfrom flows.cli import main\ntry:\n    main()\nexcept SystemExit as end:\n"
+        "    assert end.code == 0, end.code\n"
+        "print(sorted({'ray', 'prefect', 'catboost', 'torch', 'sklearn'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, tmp_path / "run.py", "check-labels", tmp_path / "day.parquet", *ASKED],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_table_of_labels_alone_is_compared(privaudit: Command, tmp_path: pathlib.Path) -> None:
+    pl.read_parquet(tmp_path / "day.parquet").select("y", "z").write_csv(tmp_path / "two.csv")
+    arguments = ("--true", "y", "--released", "z", "--epsilon", "1", "--record", "row")
+    assert privaudit("check-labels", "two.csv", *arguments)[0] == 0

@@ -1,0 +1,357 @@
+"""Tables of true and released labels: broken promises, honest mechanisms, and what is refused.
+
+Worlds have 20,000 rows in the slow lane; seeds [r, 7].
+"""
+
+import datetime as dt
+import hashlib
+import hmac
+import pathlib
+import time
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+from privcore.lower_bounds.released_labels import Declared, check_counts
+from privcore.mechanisms import (
+    LaplaceOneHot,
+    NoisyMax,
+    RandomizedResponse,
+    RandomizedResponseWithPrior,
+    count_votes,
+)
+from workers.audit.label_check import AskedLabels, JudgedLabels, judge_labels, read_rows
+from workers.exceptions import NotEvaluableError
+from workers.sources.tables.day_tables import TablePlace
+
+Labels = NDArray[np.int64]
+DAY = np.datetime64("2026-03-02")
+KEEP = RandomizedResponse(1.0, 2).keep_probability
+
+
+def honest(random: np.random.Generator, rows: int) -> pl.DataFrame:
+    """Return a day of honest randomized response at 1: features predict labels."""
+    x = random.normal(size=rows)
+    true = (random.random(rows) < 1.0 / (1.0 + np.exp(-x))).astype(np.int64)
+    seconds = np.sort(random.random(rows)) * 86_400
+    return pl.DataFrame(
+        {
+            "id": np.arange(rows) + 10_000,
+            "x": x,
+            "segment": [f"s{one}" for one in random.integers(0, 50, rows)],
+            "time": DAY + (seconds * 1e6).astype("timedelta64[us]"),
+            "y": true,
+            "z": RandomizedResponse(1.0, 2).sample(true, random),
+        }
+    )
+
+
+def asked(**changes: object) -> AskedLabels:
+    """Return the question about `honest`'s columns."""
+    given = {"true": "y", "released": "z", "declared": Declared(1.0), "record": "id"}
+    return AskedLabels(**{**given, "time": "time", **changes})  # type: ignore[arg-type]
+
+
+def with_coins(day: pl.DataFrame, keep: NDArray[np.bool_]) -> pl.DataFrame:
+    """Return a day whose labels are kept where a coin says so."""
+    return day.with_columns(z=pl.when(pl.Series(keep)).then("y").otherwise(1 - pl.col("y")))
+
+
+def hashed(day: pl.DataFrame, how: Callable[[bytes], int]) -> pl.DataFrame:
+    """Return a day whose coins are a hash of the record below a thousand."""
+    coins = [how(str(one).encode()) % 1_000 < 1_000 * KEEP for one in day["id"]]
+    return with_coins(day, np.array(coins))
+
+
+def shared(day: pl.DataFrame, random: np.random.Generator, rows: int) -> pl.DataFrame:
+    """Return a day on which so many neighbours share a coin."""
+    coins = random.random(day.height // rows + 1) < KEEP
+    return with_coins(day, np.repeat(coins, rows)[: day.height])
+
+
+def off(day: pl.DataFrame, minutes: int) -> pl.DataFrame:
+    """Return a day on which the mechanism did not run for some minutes."""
+    begin = dt.datetime(2026, 3, 2, 9)  # noqa: DTZ001  # as the column has it
+    stopped = pl.col("time").is_between(begin, begin + dt.timedelta(minutes=minutes))
+    return day.with_columns(z=pl.when(stopped).then("y").otherwise("z"))
+
+
+def same_seed(day: pl.DataFrame, random: np.random.Generator) -> pl.DataFrame:
+    """Return two days whose first, second, ... rows have the same coins."""
+    half = day.height // 2
+    coins = random.random(half) < KEEP
+    first, second = day[:half], day[half : 2 * half]
+    later = second.with_columns(time=pl.col("time") + dt.timedelta(days=1))
+    return with_coins(pl.concat([first, later]), np.append(coins, coins))
+
+
+def unflipped(day: pl.DataFrame) -> pl.DataFrame:
+    """Return a day on which one segment of 2% is not privatised."""
+    return day.with_columns(z=pl.when(pl.col("segment") == "s7").then("y").otherwise("z"))
+
+
+def with_prior(day: pl.DataFrame, random: np.random.Generator) -> pl.DataFrame:
+    """Return a day of RRWithPrior, and the set of its top labels as `top`."""
+    one = 1.0 / (1.0 + np.exp(-2.0 * day["x"].to_numpy()))
+    prior = np.stack([1.0 - one, one], axis=1)
+    mechanism = RandomizedResponseWithPrior(1.0, 2)
+    top = np.where(mechanism.top(prior) == 2, 2, prior.argmax(axis=1))
+    released = mechanism.sample(day["y"].to_numpy(), prior, random)
+    return day.with_columns(z=pl.Series(released), top=pl.Series(top))
+
+
+def md5(name: bytes) -> int:
+    return int(hashlib.md5(name, usedforsecurity=False).hexdigest(), 16)
+
+
+def keyed(name: bytes) -> int:
+    return int(hmac.new(b"secret", name, "sha256").hexdigest(), 16)
+
+
+BROKEN: dict[str, Callable[[pl.DataFrame, np.random.Generator], pl.DataFrame]] = {
+    "hash of the record": lambda day, _: hashed(day, md5),
+    "residue of the record": lambda day, _: hashed(day, lambda name: int(name) % 100 * 10),
+    "one coin for 100": lambda day, random: shared(day, random, 100),
+    "one coin for 3": lambda day, random: shared(day, random, 3),
+    "off for an hour": lambda day, _: off(day, 60),
+    "same seed on both days": same_seed,
+}
+
+
+def verdict(judged: JudgedLabels) -> str:
+    """Return verdict and reason code."""
+    return f"{judged.verdict} {judged.code}"
+
+
+@pytest.mark.parametrize("name", ["hash of the record", "one coin for 3"])
+def test_a_broken_promise_that_counts_do_not_show_is_found(name: str) -> None:
+    random = np.random.default_rng([0, 7])
+    judged = judge_labels(BROKEN[name](honest(random, 6_000), random), asked())
+    assert verdict(judged) == "violated this_night"
+    assert judged.found is not None
+    assert judged.found.refuted_by == "column"
+    assert "tells which labels were released as they are" in judged.reason
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BROKEN)
+def test_every_broken_promise_is_found_ten_times_of_ten(name: str) -> None:
+    for run in range(10):
+        random = np.random.default_rng([run, 7])
+        judged = judge_labels(BROKEN[name](honest(random, 20_000), random), asked())
+        assert verdict(judged) == "violated this_night"
+
+
+@pytest.mark.slow
+def test_a_keyed_hash_and_ten_minutes_are_mostly_not_seen() -> None:
+    seen = {"key": 0, "minutes": 0}
+    for run in range(10):
+        day = honest(np.random.default_rng([run, 7]), 20_000)
+        for name, table in (("key", hashed(day, keyed)), ("minutes", off(day, 10))):
+            seen[name] += verdict(judge_labels(table, asked())) == "violated this_night"
+    assert max(seen.values()) <= 1
+
+
+@pytest.mark.slow
+def test_an_unflipped_segment_is_a_doubt_until_it_is_named() -> None:
+    for run in range(10):
+        table = unflipped(honest(np.random.default_rng([run, 7]), 20_000))
+        assert verdict(judge_labels(table, asked())) == "inconclusive reads_more"
+        named = judge_labels(table, asked(reads=("segment",)))
+        assert verdict(named) == "violated this_night"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [3_000, 20_000])
+def test_a_prior_is_a_doubt_until_its_top_labels_are_named(rows: int) -> None:
+    """R = 40: undeclared never violated; declared as often as 0.05 allows."""
+    accused = 0
+    for run in range(40):
+        random = np.random.default_rng([run, 7])
+        table = with_prior(honest(random, rows), random)
+        silent = judge_labels(table.drop("top"), asked())
+        assert verdict(silent) == "inconclusive reads_more"
+        accused += verdict(judge_labels(table, asked(reads=("top",)))) == "violated this_night"
+    assert accused <= binom.isf(1e-3, 40, 0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shares", [(0.5, 0.5), (0.7, 0.2, 0.07, 0.03)])
+def test_honest_tables_are_accused_as_often_as_allowed(shares: tuple[float, ...]) -> None:
+    """R = 200 whole checks of 3,000 rows at 0.05."""
+    accused = doubted = 0
+    for run in range(200):
+        random = np.random.default_rng([run, 7])
+        true = random.choice(len(shares), 3_000, p=shares)
+        released = RandomizedResponse(1.0, len(shares)).sample(true, random)
+        table = honest(random, 3_000).with_columns(y=pl.Series(true), z=pl.Series(released))
+        found = verdict(judge_labels(table, asked()))
+        accused += found == "violated this_night"
+        doubted += found == "inconclusive reads_more"
+    assert accused <= binom.isf(1e-3, 200, 0.05)
+    assert doubted <= binom.isf(1e-3, 200, 0.001)
+
+
+def test_mechanisms_of_the_papers_are_said_right() -> None:
+    random = np.random.default_rng([3, 7])
+    day = honest(random, 4_000)
+    true = day["y"].to_numpy()
+    assert verdict(judge_labels(day, asked())) == "not_refuted None"
+    # ALIBI hands out noisy numbers. Their largest entry is a class, and post-processing.
+    noisy = LaplaceOneHot.from_epsilon(1.0, 2).sample(true, random)
+    with pytest.raises(NotEvaluableError, match="fractions"):
+        judge_labels(day.with_columns(z=pl.Series(noisy[:, 0])), asked())
+    largest = day.with_columns(z=pl.Series(noisy.argmax(axis=1)))
+    assert verdict(judge_labels(largest, asked())) == "not_refuted None"
+    # PATE's answers are made of features alone, which its teachers read: say so.
+    answers = (day["x"].to_numpy() + random.normal(size=(9, 4_000)) > 0.0).astype(int)
+    votes = count_votes(answers, 2)
+    winner = NoisyMax("laplace", 1.0, queries=4_000).sample(votes, random)
+    pate = day.with_columns(z=pl.Series(winner), votes=pl.Series(votes[:, 1].astype(int)))
+    assert verdict(judge_labels(pate, asked())) == "inconclusive reads_more"
+    assert verdict(judge_labels(pate, asked(reads=("votes",)))) != "violated this_night"
+
+
+def test_the_last_night_of_the_demo_and_one_without_its_mechanism() -> None:
+    """The demo's `delays-private` declares randomized response at 2; `delays-broken` dropped it."""
+    random = np.random.default_rng([4, 7])
+    day = honest(random, 6_000)
+    kept = RandomizedResponse(2.0, 2).sample(day["y"].to_numpy(), random)
+    question = asked(declared=Declared(2.0))
+    assert (
+        verdict(judge_labels(day.with_columns(z=pl.Series(kept)), question)) == "not_refuted None"
+    )
+    judged = judge_labels(day.with_columns(z="y"), question)
+    assert verdict(judged) == "violated this_night"
+    assert "were released as they are" in judged.reason
+
+
+@settings(max_examples=5, deadline=None)
+@given(
+    st.randoms(use_true_random=False),
+    st.sampled_from(["permuted", "float", "text", "flag", "renamed"]),
+)
+def test_order_names_and_types_change_no_verdict(random: object, change: str) -> None:
+    day = honest(np.random.default_rng([8, 7]), 800)
+    before = judge_labels(day, asked())
+    other = {
+        "permuted": day.sample(fraction=1.0, shuffle=True, seed=random.randrange(99)),  # type: ignore[attr-defined]
+        "float": day.with_columns(pl.col("y", "z").cast(pl.Float64)),
+        "text": day.with_columns(pl.format(" {} ", "y").alias("y"), pl.col("z").cast(pl.String)),
+        "flag": day.with_columns(pl.col("y").cast(pl.Boolean)),
+        "renamed": day.with_columns(pl.col("y", "z").replace_strict({0: "no", 1: "an"})),
+    }[change]
+    after = judge_labels(other, asked())
+    assert (after.verdict, after.found, after.code) == (before.verdict, after.found, before.code)
+    assert after.found is not None
+    assert before.found is not None
+    assert after.found.pvalues == before.found.pvalues
+
+
+def test_a_sorted_table_accuses_nobody() -> None:
+    day = honest(np.random.default_rng([9, 7]), 3_000).sort("y", "z")
+    assert verdict(judge_labels(day, asked())) == "not_refuted None"
+    assert verdict(judge_labels(day, asked(record="row", time=None))) == "not_refuted None"
+
+
+def test_copies_are_no_records_and_repeats_are_said() -> None:
+    day = honest(np.random.default_rng([1, 7]), 3_000)
+    twice = pl.concat([day, day])
+    assert (
+        verdict(judge_labels(twice.drop("id"), asked(record="row")))
+        == "inconclusive records_repeat"
+    )
+    once = judge_labels(twice, asked())
+    assert once.records == 3_000
+    assert once.remarks[0].startswith("3,000 records have several rows")
+    fresh = pl.concat([day, day.with_columns(z=1 - pl.col("z"))])
+    assert "spends epsilon again" in judge_labels(fresh, asked()).remarks[0]
+
+
+def test_missing_labels_and_columns_that_are_the_label_are_said() -> None:
+    day = honest(np.random.default_rng([2, 7]), 3_000).with_columns(copy=pl.col("y"))
+    holes = day.with_columns(
+        y=pl.when(pl.col("id") % 10 == 0).then(None).otherwise("y"),
+        z=pl.when(pl.col("id") % 3 == 0).then(None).otherwise("z"),
+    )
+    judged = judge_labels(holes, asked())
+    assert judged.records == 2_700
+    assert judged.remarks == (
+        "300 rows without a true label, or a record, are left out.",
+        (
+            "'copy' tells the true label of every row: see that nobody gets it with the released "
+            "labels."
+        ),
+    )
+
+
+def test_a_missing_released_label_can_leak() -> None:
+    day = honest(np.random.default_rng([2, 7]), 3_000)
+    only = pl.when((pl.col("y") == 1) & (pl.col("id") % 10 == 0)).then(None).otherwise("z")
+    assert verdict(judge_labels(day.with_columns(z=only), asked())) == "violated this_night"
+
+
+def test_few_labels_and_one_class_are_inconclusive() -> None:
+    day = honest(np.random.default_rng([2, 7]), 3_000)
+    few = judge_labels(day.head(30), asked())
+    assert verdict(few) == "inconclusive too_small"
+    one = judge_labels(day.filter(pl.col("y") == 1), asked())
+    assert (verdict(one), one.found) == ("inconclusive too_small", None)
+    assert "Every true label" in one.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "question", "words"),
+    [
+        ({}, {"true": "w"}, "there is no column 'w'"),
+        ({}, {"record": "w"}, "there is no column 'w'"),
+        ({}, {"released": "y"}, "'y' is named for two things"),
+        ({"z": pl.col("x")}, {}, "'z' holds fractions"),
+        ({"z": pl.lit("0.5")}, {}, "'z' holds fractions"),
+        ({"y": pl.lit(None, dtype=pl.Int64)}, {}, "no row has a true label"),
+        ({"y": pl.col("id")}, {}, "3,000 classes"),
+        ({"z": pl.concat_list("z")}, {}, "stored as List"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(
+    change: dict[str, pl.Expr], question: dict[str, str], words: str
+) -> None:
+    day = honest(np.random.default_rng([2, 7]), 3_000).with_columns(**change)
+    with pytest.raises(NotEvaluableError, match=words):
+        judge_labels(day, asked(**question))
+
+
+def test_parquet_csv_and_delta_are_read_alike(tmp_path: pathlib.Path) -> None:
+    day = honest(np.random.default_rng([5, 7]), 500)
+    day.write_parquet(tmp_path / "day.parquet", row_group_size=200)
+    day.write_csv(tmp_path / "day.csv")
+    day.write_delta(tmp_path / "delta")
+    answers = {
+        judge_labels(read_rows(TablePlace(table=str(tmp_path / name))), asked()).digest
+        for name in ("day.parquet", "day.csv", "delta")
+    }
+    assert len(answers) == 1
+    place = TablePlace(table=str(tmp_path / "delta"), day="time")
+    assert read_rows(place, dt.date(2026, 3, 2)).height == 500
+    both = pl.concat([day, day.with_columns(pl.col("time") + dt.timedelta(days=1))])
+    both.write_delta(tmp_path / "delta", mode="overwrite")
+    assert read_rows(place, dt.date(2026, 3, 3)).height == 500
+
+
+@pytest.mark.slow
+def test_ten_million_labels_are_counted_in_two_seconds() -> None:
+    """`kept` alone, from counts; the bound is loose for loaded cores."""
+    random = np.random.default_rng(6)
+    true = random.integers(0, 2, 10_000_000)
+    released = RandomizedResponse(1.0, 2).sample(true, random)
+    begun = time.process_time()
+    counts = np.bincount(2 * true + released, minlength=4).reshape(1, 2, 2)
+    check = check_counts(counts, same=np.arange(2), declared=Declared(1.0), seed=1)
+    assert time.process_time() - begun < 4.0
+    assert check.rows == 10_000_000

@@ -1,0 +1,559 @@
+"""One table of true and released labels, read, checked and judged."""
+
+import datetime as dt
+import hashlib
+import math
+import tempfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from privcore.lower_bounds.question import leak_to_be_seen
+from privcore.lower_bounds.released_columns import (
+    BINS,
+    SearchedRows,
+    chosen_guesses,
+    reads_more,
+)
+from privcore.lower_bounds.released_labels import SHARES, Declared, LabelCheck, check_counts
+from privcore.lower_bounds.verdicts import ReasonCode, Verdict
+from privcore.rounding import at_least, guarantee, percent_up, up
+from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.parquet import read_footer, read_row_group
+from workers.lake.layout import LabelFile, Lake
+from workers.plain_text import plain_text
+from workers.sources.tables.csv_text import parquet_of
+from workers.sources.tables.day_tables import TablePlace
+from workers.sources.tables.table_files import find_day, is_csv
+from workers.sources.tables.table_rows import of_day
+
+EVERY_ROW = "row"
+"""In place of a record's column: every row is a record of its own."""
+SEARCHED = 200_000
+"""Records among which columns are searched; a leak that a column tells is seen in far fewer."""
+_CLASSES, _CELLS = 1_000, 20_000_000
+_COPIES = 0.01
+_TRUTHS = {"true": "1", "false": "0"}
+_WHOLE, _FRACTION = r"^([+-]?[0-9]+)\.0*$", r"^[+-]?[0-9]*\.[0-9]+([eE][+-]?[0-9]+)?$"
+
+
+@dataclass(frozen=True, slots=True)
+class AskedLabels:
+    """What is asked of a table of labels.
+
+    Attributes:
+        true: column of the label that the mechanism read, not of one that was corrected later.
+        released: column of what the mechanism answered.
+        declared: the guarantee for one label.
+        record: column that says whose label it is; `EVERY_ROW` where each row is a record.
+        reads: columns that the mechanism reads beside the label and its coin.
+        time: column that orders the rows, in which neighbours may share a coin.
+        seed: another draw of the halves that are searched.
+    """
+
+    true: str
+    released: str
+    declared: Declared
+    record: str
+    reads: tuple[str, ...] = ()
+    time: str | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedLabels:
+    """The answer.
+
+    Attributes:
+        verdict: in one of five words.
+        code: why, in a fixed word; None for `not_refuted`.
+        reason: the cause, and then what to do.
+        found: the figures; None where there is only one class.
+        records: that were tested.
+        classes: that true labels have.
+        strata: in which the mechanism's channel may differ.
+        column: that was bet on; "" where none was.
+        remarks: sentences beside the verdict.
+        digest: of the rows' records, labels and strata.
+    """
+
+    verdict: Verdict
+    code: ReasonCode | None
+    reason: str
+    found: LabelCheck | None
+    records: int
+    classes: int
+    strata: int
+    column: str
+    remarks: tuple[str, ...]
+    digest: str
+
+
+def read_rows(place: TablePlace, day: dt.date | None = None, *, zone: str = "UTC") -> pl.DataFrame:
+    """Return the rows of a table, or of one day of it, as they are stored.
+
+    Raises:
+        NotEvaluableError: there is no such table or day, or it cannot be read.
+        TransientError: storage kept failing.
+    """
+    found = find_day(place, day or dt.date.min, zone=zone)
+    parts = [_rows_of(found.root, file) for file in found.files]
+    rows = pl.concat(parts, how="diagonal_relaxed")
+    if day is None or place.day is None or not found.day_in_files:
+        return rows
+    if place.day not in rows.columns:
+        raise _no_column(place.day, rows)
+    keep = of_day(rows[place.day], day, zone, place.table, said="released_labels.day")
+    return rows.filter(pl.Series(keep))
+
+
+def _rows_of(root: Lake, file: LabelFile) -> pl.DataFrame:
+    if is_csv([file]):
+        content, _ = parquet_of(root, file, None)
+        with tempfile.TemporaryDirectory() as folder:  # its reader may have been taken over
+            Lake(folder).write("rows", content)
+            return _parquet_rows(Lake(folder), "rows")
+    return _parquet_rows(root, file.name)
+
+
+def _parquet_rows(root: Lake, path: str) -> pl.DataFrame:
+    names = list(dict.fromkeys(read_footer(root, path).names))
+    footer = read_footer(root, path, names)
+    groups = range(len(footer.groups))
+    parts = [read_row_group(root, path, footer, one, names).table(names) for one in groups]
+    tables = parts or [footer.schema().empty_table()]
+    return pl.concat([pl.DataFrame(one) for one in tables], how="vertical_relaxed")
+
+
+def judge_labels(rows: pl.DataFrame, asked: AskedLabels) -> JudgedLabels:
+    """Return what a table says of the mechanism that released its labels.
+
+    One row of each record is tested. Which one, which half is searched and which rows are thinned
+    depends on names of records and on counts of true labels, never on the rows' place in the file.
+
+    Raises:
+        NotEvaluableError: a column is missing, asked for twice or holds no classes, no row has a
+            true label, or there are more classes or strata than are read.
+    """
+    table = _prepared(rows, asked)
+    tested = table.unique("record", keep="first", maintain_order=True)
+    classes, values = _by_size(tested["true"]), _by_size(tested["released"])
+    strata = tested["stratum"].n_unique()
+    remarks = [*_repeats(table, asked), *_left_out(rows, table)]
+    codes = _coded(tested, classes, values)
+    digest = _digest(table)
+    if len(classes) < 2:
+        only = f"Every true label in {asked.true!r} is {classes[0]!r}"
+        word = f"{only}, so released ones can tell nothing. Check days with two classes."
+        size = ReasonCode.TOO_SMALL
+        return JudgedLabels(
+            Verdict.INCONCLUSIVE,
+            size,
+            word,
+            None,
+            tested.height,
+            1,
+            strata,
+            "",
+            tuple(remarks),
+            digest,
+        )
+    if len(classes) > _CLASSES or strata * len(classes) * len(values) > _CELLS:
+        raise _refused(
+            f"{len(classes):,} classes in {asked.true!r}, {len(values):,} values in "
+            f"{asked.released!r} and {strata:,} strata are more than are compared: group rare "
+            "classes, and let the mechanism's prior be the set of its top labels."
+        )
+    shape = (strata, len(classes), len(values))
+    cells = (codes[0] * shape[1] + codes[1]) * shape[2] + codes[2]
+    counts = np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
+    same = np.array([values.index(one) if one in values else -1 for one in classes])
+    seed = _seed(counts.sum(axis=2), asked)
+    searched = _searched(tested, codes, classes, values, asked, seed)
+    column, guesses = chosen_guesses(searched, asked.declared)
+    found = check_counts(counts, same=same, declared=asked.declared, column=guesses, seed=seed)
+    inputs = [one for one in searched.columns if one in rows.columns and one != asked.time]
+    unnamed = [one for one in inputs if one not in asked.reads]
+    more = reads_more(searched, unnamed, seed=seed)
+    if more is None and column in unnamed and found.pvalues["column"] <= SHARES["column"]:
+        more = column
+    verdict, code, reason = _judged(found, asked, column, more, copies=_copies(tested, asked))
+    return JudgedLabels(
+        verdict,
+        code,
+        reason,
+        found,
+        tested.height,
+        shape[1],
+        strata,
+        column,
+        tuple(remarks),
+        digest,
+    )
+
+
+def _judged(
+    found: LabelCheck, asked: AskedLabels, column: str, more: str | None, *, copies: int
+) -> tuple[Verdict, ReasonCode | None, str]:
+    """Return verdict, reason code and sentences; what would void the others comes first."""
+    claim = guarantee(asked.declared.epsilon, asked.declared.delta)
+    if copies:
+        return (
+            Verdict.INCONCLUSIVE,
+            ReasonCode.RECORDS_REPEAT,
+            (
+                f"{copies:,} rows are alike in every column, their released labels too, more than "
+                "chance makes, so they are no records of their own. Name the column that tells one "
+                "record from another (record)."
+            ),
+        )
+    if more is not None:
+        return (
+            Verdict.INCONCLUSIVE,
+            ReasonCode.READS_MORE,
+            (
+                f"Released labels of one true label depend on {more!r}, which the mechanism is not "
+                "said to read, and one that reads a column may look worse than it is. If it reads "
+                "it, name it (reads); of a prior, name the set of its top labels."
+            ),
+        )
+    test = found.refuted_by
+    if test is not None:
+        beside = "".join(f", {name!r}" for name in asked.reads)
+        return (
+            Verdict.VIOLATED,
+            ReasonCode.THIS_NIGHT,
+            (
+                f"{_FOUND[test].format(found=found, column=column, most=percent_up(found.rate))}. "
+                f"So epsilon {claim} is refuted, and more than {at_least(found.epsilon_lower)} is "
+                f"lost, if the mechanism reads nothing but the label{beside} and a coin for each "
+                "record. Hand these labels to nobody, and see how the coins are drawn."
+            ),
+        )
+    needed = leak_to_be_seen(asked.declared.epsilon)
+    if not found.sees_from <= needed:
+        return (
+            Verdict.INCONCLUSIVE,
+            ReasonCode.TOO_SMALL,
+            (
+                f"{found.rows:,} labels can be compared, so that a mechanism of an epsilon below "
+                f"{up(found.sees_from)} would have looked the same ({up(needed)} is wanted). "
+                "Check more labels at once, or fewer strata."
+            ),
+        )
+    return (
+        Verdict.NOT_REFUTED,
+        None,
+        (
+            f"Nothing refutes epsilon {claim}: randomized response from {up(found.sees_from)} on "
+            "would probably have been seen. Leaks of a few records, or by a secret key, would not."
+        ),
+    )
+
+
+_FOUND = {
+    "kept": "{found.right:,} of {found.rows:,} compared labels were released as they are, and at "
+    "most {most} are to be expected",
+    "key": "Read by a key that half of the records gave, released values name the true labels of "
+    "the other half too often",
+    "column": "{column!r} tells which labels were released as they are",
+    "ratio": "A released value tells one class from all others more than is allowed",
+}
+"""What each test found."""
+
+
+def _prepared(rows: pl.DataFrame, asked: AskedLabels) -> pl.DataFrame:
+    """Return rows with a true label: labels as words, record, stratum, an order, other columns."""
+    named = [asked.true, asked.released, *asked.reads, *filter(None, [asked.time])]
+    named += [] if asked.record == EVERY_ROW else [asked.record]
+    for name in named:
+        if name not in rows.columns:
+            raise _no_column(name, rows)
+    twice = [name for name in named if named.count(name) > 1]
+    if twice:
+        raise _refused(f"{twice[0]!r} is named for two things: name another column for one.")
+    given = [one for one in rows.columns if one not in {asked.true, asked.released, asked.record}]
+    found = pl.DataFrame(
+        {
+            "true": _words(rows[asked.true]),
+            "released": _words(rows[asked.released]),
+            "stratum": _strata(rows, asked.reads),
+            **{f"column {name}": rows[name] for name in given},
+        }
+    )
+    if asked.record == EVERY_ROW:
+        found = found.with_columns(record=pl.int_range(found.height).cast(pl.String))
+        key = found.drop("record").select(pl.all().map_batches(_hashable)).hash_rows(asked.seed)
+    else:
+        found = found.with_columns(record=rows[asked.record].cast(pl.String))
+        key = found["record"].hash(asked.seed)
+    tie = found.select("true", "released", "stratum").hash_rows(asked.seed)
+    found = found.with_columns(key=key, tie=tie)
+    found = found.filter(pl.col("true").is_not_null() & pl.col("record").is_not_null())
+    if found.is_empty():
+        raise _refused(f"no row has a true label in {asked.true!r}: name the column that has them.")
+    return found.sort("key", "tie")
+
+
+def _hashable(column: pl.Series) -> pl.Series:
+    """Return a column as text or numbers, whose hashes do not depend on how it is stored."""
+    return column.cast(pl.Float64) if column.dtype.is_numeric() else column.cast(pl.String)
+
+
+def _words(column: pl.Series) -> pl.Series:
+    """Return classes as text: 1, 1.0, True, "true" and " 1 " are one class; null where none.
+
+    Raises:
+        NotEvaluableError: the column holds fractions, lists or bytes, which are no classes.
+    """
+    kind = column.dtype
+    if kind.is_nested() or kind in {pl.Binary, pl.Object, pl.Null}:
+        raise _refused(f"{column.name!r} is stored as {kind}: name a column of classes.")
+    if kind == pl.Boolean:
+        column = column.cast(pl.Int8)
+    if kind.is_decimal() or kind.is_float():
+        column = column.cast(pl.Float64).fill_nan(None)
+        if not (column.drop_nulls() == column.drop_nulls().round()).all():
+            raise _fractions(column.name)
+        column = column.cast(pl.Int64, strict=False)
+    words = column.cast(pl.String).str.strip_chars()
+    known = words.unique().drop_nulls()
+    plain = known.str.replace(_WHOLE, "$1").to_list()
+    spelled = [_TRUTHS.get(word.lower(), word) or None for word in plain]
+    if any(
+        word is not None
+        for word in known.filter(known.str.contains(_FRACTION) & ~known.str.contains(_WHOLE))
+    ):
+        raise _fractions(column.name)
+    return words.replace_strict(known.to_list(), spelled, return_dtype=pl.String, default=None)
+
+
+def _fractions(name: str) -> NotEvaluableError:
+    return _refused(
+        f"{name!r} holds fractions, which are scores or noisy numbers and no classes: name the "
+        "column of classes."
+    )
+
+
+def _strata(rows: pl.DataFrame, reads: Sequence[str]) -> pl.Series:
+    """Return which values of the columns that are read each row has, from 0 up."""
+    if not reads:
+        return pl.Series(np.zeros(rows.height, dtype=np.int64))
+    read = pl.concat_list([pl.col(name).cast(pl.String).fill_null("\0") for name in reads])
+    words = rows.select(read.list.join("\1")).to_series()
+    return (words.rank("dense") - 1).cast(pl.Int64)
+
+
+def _by_size(words: pl.Series) -> list[str | None]:
+    """Return values, the commonest first, so that names of classes change no figure."""
+    counted = words.value_counts(sort=False).sort("count", words.name, descending=[True, False])
+    return counted[words.name].to_list()
+
+
+def _coded(
+    tested: pl.DataFrame, classes: Sequence[str | None], values: Sequence[str | None]
+) -> tuple[NDArray[np.int64], ...]:
+    """Return stratum, class and released value of each record, from 0 up."""
+
+    def places(words: pl.Series, known: Sequence[str | None]) -> NDArray[np.int64]:
+        found = words.replace_strict(list(known), list(range(len(known))), return_dtype=pl.Int64)
+        return found.to_numpy()
+
+    strata = tested["stratum"].rank("dense").to_numpy().astype(np.int64) - 1
+    return strata, places(tested["true"], classes), places(tested["released"], values)
+
+
+def _digest(table: pl.DataFrame) -> str:
+    """Return a digest of records, labels and strata, whatever the rows' order."""
+    rows = table.select("key", "stratum", "true", "released")
+    hashes = rows.hash_rows(0).sort().to_numpy()
+    return hashlib.sha256(hashes.tobytes()).hexdigest()
+
+
+def _seed(true: NDArray[np.int64], asked: AskedLabels) -> int:
+    """Return a seed that follows from counts of true labels and the question alone."""
+    said = (
+        asked.declared.epsilon,
+        asked.declared.delta,
+        asked.seed,
+        np.sort(true, axis=None).tolist(),
+    )
+    return int.from_bytes(hashlib.blake2b(repr(said).encode(), digest_size=8).digest())
+
+
+def _searched(
+    tested: pl.DataFrame,
+    codes: tuple[NDArray[np.int64], ...],
+    classes: Sequence[str | None],
+    values: Sequence[str | None],
+    asked: AskedLabels,
+    seed: int,
+) -> SearchedRows:
+    """Return the records in which columns are searched: the first ones in an order by hash."""
+    some = tested.head(SEARCHED)
+    stratum, true, released = (one[: some.height] for one in codes)
+    as_class = np.array([classes.index(one) if one in classes else -1 for one in values])
+    given = [name for name in some.columns if name.startswith("column ")]
+    columns = {name.removeprefix("column "): _binned(some[name]) for name in given}
+    if asked.record != EVERY_ROW:
+        columns |= _of_names(some["record"])
+    orders = {} if asked.time is None else _orders(some[f"column {asked.time}"], seed)
+    learning = np.random.default_rng([seed, 1]).random(some.height) < 0.5
+    return SearchedRows(stratum, true, as_class[released], columns, orders, learning)
+
+
+def _binned(column: pl.Series) -> NDArray[np.int64]:
+    """Return a column's values in `BINS` ranges of equal numbers of rows; words by number."""
+    kind = column.dtype
+    if kind.is_numeric() or kind.is_temporal():
+        rank = column.rank("min").fill_null(1).to_numpy().astype(np.int64) - 1
+        return rank * BINS // max(len(column), 1)
+    if kind.is_nested() or kind in {pl.Binary, pl.Object}:
+        return np.zeros(len(column), dtype=np.int64)
+    words = column.cast(pl.String).fill_null("")
+    common = _by_size(words.alias("word"))[:BINS]
+    places = words.replace_strict(common, list(range(len(common))), default=len(common) - 1)
+    return places.to_numpy().astype(np.int64) * BINS // max(len(common), 1)
+
+
+def _of_names(records: pl.Series) -> dict[str, NDArray[np.int64]]:
+    """Return what a mechanism without coins may make of a record's name: hashes and residues."""
+    names = [name.encode() for name in records]
+    made = {"crc32": [zlib.crc32(name).to_bytes(4) for name in names]}
+    for how in ("md5", "sha1", "sha256"):
+        made[how] = [hashlib.new(how, one, usedforsecurity=False).digest() for one in names]
+    found = {}
+    for how, hashes in made.items():
+        first = [int.from_bytes(one[:2]) >> 6 for one in hashes]
+        found[f"{how} of the record"] = np.array(first, dtype=np.int64)
+        whole = [int.from_bytes(one) % 2_000_000 for one in hashes]
+        found |= _residues(f"{how} of the record", np.array(whole, dtype=np.int64))
+    if all(name.isdigit() for name in names):
+        last = np.array([int(name[-9:]) for name in names], dtype=np.int64)
+        found |= _residues("record", last)
+    return found
+
+
+def _residues(name: str, numbers: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+    """Return the remainders that mechanisms take, spread over the ranges."""
+    return {f"{name} modulo {by}": numbers % by * BINS // by for by in (2, 10, 16, 100, 1_000)}
+
+
+def _orders(time: pl.Series, seed: int) -> dict[str, NDArray[np.int64]]:
+    """Return orders in which neighbours may share a coin: by time, and by place in the day.
+
+    Rows of one time are in random order. The second one holds rows of one place in all days
+    together, whose coins are the same where every day has the same seed.
+    """
+    mixed = np.random.default_rng([seed, 2]).random(len(time))
+    rank = time.rank("dense").fill_null(0).to_numpy()
+    orders = {"the record before": np.lexsort((mixed, rank))}
+    if isinstance(time.dtype, pl.Datetime) or time.dtype == pl.Date:
+        days = time.dt.date().rank("dense").fill_null(0).to_numpy().astype(np.int64)
+        if len(np.unique(days)) > 1:
+            ordered = np.lexsort((mixed, rank, days))
+            _, begins, sizes = np.unique(days[ordered], return_index=True, return_counts=True)
+            place = np.empty(len(time), dtype=np.int64)
+            place[ordered] = np.arange(len(time)) - np.repeat(begins, sizes)
+            orders["the same place of another day"] = np.lexsort((days, place))
+    return orders
+
+
+def _copies(tested: pl.DataFrame, asked: AskedLabels) -> int:
+    """Return how many rows are copies of another one; 0 where records are named, or chance does.
+
+    Rows alike in all columns but the released label are put in pairs. Coins of their own make a
+    pair agree as often as two rows of that class and stratum do.
+    """
+    others = [name for name in tested.columns if name.startswith("column ")]
+    if asked.record != EVERY_ROW or not others:
+        return 0
+    alike = tested.select(pl.col("true", *others).map_batches(_hashable)).hash_rows(1)
+    rows = tested.select("true", "stratum", "released").with_columns(alike=alike).sort("alike")
+    place = pl.int_range(pl.len()).over("alike")
+    rows = rows.with_columns(
+        pair=(place % 2 == 1), agrees=pl.col("released").eq_missing(pl.col("released").shift(1))
+    )
+    cells = rows.group_by("true", "stratum").agg(
+        chance=(pl.col("released").value_counts().struct.field("count") / pl.len()).pow(2).sum()
+    )
+    pairs = rows.filter("pair").join(cells, on=["true", "stratum"])
+    expected, agree = float(pairs["chance"].sum()), int(pairs["agrees"].sum())
+    many = agree - expected > 5.0 * math.sqrt(expected + 1.0)
+    return agree if many and agree >= _COPIES * rows.height else 0
+
+
+def _repeats(table: pl.DataFrame, asked: AskedLabels) -> list[str]:
+    """Say how many records have several rows, and whether their answers differ."""
+    if asked.record == EVERY_ROW:
+        return []
+    by = table.group_by("record", "true").agg(pl.len(), answers=pl.col("released").n_unique())
+    several = by.filter(pl.col("len") > 1)
+    if several.is_empty():
+        return []
+    differ = several.filter(pl.col("answers") > 1).height
+    told = (
+        f"{several.height:,} records have several rows with one true label; one row of each counts."
+    )
+    if differ:
+        told += (
+            f" {differ:,} of them have different answers: each answer spends epsilon again, so "
+            "keep the first one."
+        )
+    return [told]
+
+
+def _left_out(rows: pl.DataFrame, table: pl.DataFrame) -> list[str]:
+    """Say how many rows have no true label or record, and which column is a copy of the label."""
+    remarks = []
+    if missing := rows.height - table.height:
+        remarks.append(f"{missing:,} rows without a true label, or a record, are left out.")
+    for name in (one for one in table.columns if one.startswith("column ")):
+        known = table[name].n_unique()
+        pairs = table.select(pl.struct(name, "true").n_unique()).item()
+        if known == pairs and known <= max(2, table["true"].n_unique()) and known > 1:
+            remarks.append(
+                f"{plain_text(name.removeprefix('column '))!r} tells the true label of every row: "
+                "see that nobody gets it with the released labels."
+            )
+    return remarks
+
+
+def _no_column(name: str, rows: pl.DataFrame) -> NotEvaluableError:
+    return _refused(f"there is no column {name!r}: name one of {', '.join(rows.columns[:20])}.")
+
+
+def _refused(why: str) -> NotEvaluableError:
+    return NotEvaluableError(Reason.LABEL_INVALID, f"The labels cannot be compared: {why}")
+
+
+def fields_of(judged: JudgedLabels, asked: AskedLabels) -> dict[str, Any]:
+    """Return the answer as plain values, bounds rounded towards what they do not claim."""
+    found = judged.found
+    tests = {} if found is None else found.pvalues
+    return {
+        "verdict": str(judged.verdict),
+        "reason_code": None if judged.code is None else str(judged.code),
+        "reason": judged.reason,
+        "epsilon_declared": asked.declared.epsilon,
+        "delta_declared": asked.declared.delta,
+        "epsilon_lower": None if found is None else found.epsilon_lower,
+        "sees_from": None if found is None or math.isinf(found.sees_from) else found.sees_from,
+        "pvalues": dict(tests),
+        "records": judged.records,
+        "rows": None if found is None else found.rows,
+        "right": None if found is None else found.right,
+        "rate": None if found is None else found.rate,
+        "classes": judged.classes,
+        "strata": judged.strata,
+        "reads": list(asked.reads),
+        "column": judged.column or None,
+        "remarks": list(judged.remarks),
+        "digest": judged.digest,
+        "seed": asked.seed,
+    }
