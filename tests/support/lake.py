@@ -15,9 +15,12 @@ import polars as pl
 
 from workers.executors import InProcess
 from workers.labels.shards import write_labels
+from workers.lake.checkpoints import Checkpoint
 from workers.lake.layout import Lake, checkpoint_folder
-from workers.lake.manifest import Feature, LabelColumn
+from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, Manifest, TrainedOn
 from workers.plan import Plan
+from workers.sources.checkpoints.checkpoint_source import CheckpointSource
+from workers.sources.checkpoints.label_places import LakeLabels
 from workers.sources.join_context import JoinContext
 from workers.training import Recipe, TrainingJob, train
 from workers.warehouse.schema import AuditRecord
@@ -85,6 +88,28 @@ def declared(epsilon: float = 0.5, **changes: Any) -> dict[str, Any]:
         "declared_by": "a test",
         "declared_at": "2026-01-01T00:00:00Z",
     } | changes
+
+
+def without_files(
+    *,
+    model: str = "ads",
+    classes: int = 3,
+    features: tuple[str, ...] = ("age",),
+    decoys: DecoyLabels | None = None,
+) -> CheckpointSource:
+    """Return a source of two days whose checkpoints and labels lie nowhere."""
+    label = LabelColumn(column="label", classes=tuple(range(classes)))
+    manifests = (
+        Manifest(
+            schema_version=1, model=model, day=day, format="catboost", file="model.cbm",
+            sha256=digit * 64, dataset="flights", label=label, decoys=decoys, privacy=None,
+            features=tuple(Feature(name=name, kind="numeric") for name in features),
+            trained_on=TrainedOn(first=day, last=day, split="train"),
+        )
+        for day, digit in ((DAY, "a"), (EVE, "b"))
+    )  # fmt: skip
+    models = (Checkpoint(manifest, manifest.sha256, b"") for manifest in manifests)
+    return CheckpointSource(LakeLabels(Lake("/nowhere"), "flights", (EVE, DAY)), *models)
 
 
 def put_model(

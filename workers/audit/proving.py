@@ -37,7 +37,7 @@ from workers.labels.shards import Partition
 from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
-from workers.scan.label_pass import KnownBefore, Scan, whole_result
+from workers.scan.label_pass import Scan
 from workers.scan.partial_results import Game, PartialResult, PartialResults
 from workers.sources.secrets import without_models
 from workers.sources.source import Source
@@ -62,15 +62,6 @@ class Proved:
     unexpected: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Shared:
-    """Inputs that the audits of one pass have in common."""
-
-    root: Lake
-    partition: Partition
-    known: tuple[KnownBefore, ...]
-
-
 _Item = tuple[int, Request, Inputs]
 """One audit: the number of its game in the pass, what was asked for, and what was read."""
 
@@ -91,22 +82,20 @@ def prove(
         without = dataclasses.replace(inputs, source=without_models(inputs.source))
         items.append((number, request, without))
     tasks = [items[first : first + _TOGETHER] for first in range(0, len(items), _TOGETHER)]
-    found = scan.total.map(_prove_some, _Shared(root, partition, scan.known), tasks)
+    found = scan.total.map(_prove_some, (root, partition), tasks)
     made = sorted(itertools.chain.from_iterable(found), key=operator.itemgetter(0))
     return (proved for _, proved in made)
 
 
 def _prove_some(
-    counted: tuple[_Shared, PartialResults], some: Sequence[_Item]
+    counted: tuple[tuple[Lake, Partition], PartialResults], some: Sequence[_Item]
 ) -> list[tuple[int, Proved]]:
     """Return records with their numbers."""
-    shared, results = counted
-    partition = shared.partition
-    words = functools.partial(other_words, shared.root, partition)
+    (root, partition), results = counted
+    words = functools.partial(other_words, root, partition)
     proved = []
     for number, request, inputs in some:
-        part, known = results.parts[number], shared.known[number]
-        result = whole_result(part, known, left_out=partition.left_out)
+        result = results.parts[number].beside(partition.left_out)
         proved.append((number, _proved(request, inputs, result, partition, words=words)))
     return proved
 

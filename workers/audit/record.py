@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from privcore.attacks import ArmsComparison, SliceTallies, generator
 from privcore.exceptions import AuditError
 from privcore.lower_bounds import (
-    Claim,
     Evidence,
     Grid,
     Secret,
@@ -107,23 +106,11 @@ def evaluated_record(inputs: Inputs, grounds: Grounds) -> AuditRecord:
     source, plan, evidence, result = inputs.source, grounds.plan, grounds.evidence, grounds.result
     audit_id = _digest(source.model, source.day, plan, inputs.digests())
     identity = _identity(audit_id, plan, inputs)
-    slices, suppressed = slice_rows(
-        result,
-        identity,
-        plan=plan,
-        claim=evidence.claim,
-        model=source.model,
-        day=str(source.day),
-        proxy_doubtful=grounds.proxy_doubtful,
-    )
+    slices, suppressed = slice_rows(grounds, identity)
     return AuditRecord(
         audit=_audit_row(inputs, grounds, identity | {"suppressed_slices": suppressed}),
         bounds=bound_rows(evidence, identity),
-        wealth=(
-            wealth_row(
-                evidence, identity, result, source=source, plan=plan, privacy=grounds.privacy
-            ),
-        ),
+        wealth=(wealth_row(grounds, identity),),
         promises=promise_rows(
             grounds.privacy,
             identity,
@@ -367,16 +354,9 @@ def bound_rows(evidence: Evidence, identity: dict[str, Any]) -> tuple[BoundRow, 
     )
 
 
-def wealth_row(
-    evidence: Evidence,
-    identity: dict[str, Any],
-    result: PartialResult,
-    *,
-    source: Source,
-    plan: Plan,
-    privacy: Privacy | None,
-) -> WealthRow:
+def wealth_row(grounds: Grounds, identity: dict[str, Any]) -> WealthRow:
     """Return what this night adds to the windows of nights and to the standing."""
+    source, evidence, privacy = grounds.source, grounds.evidence, grounds.privacy
     same = evidence.standing_night is evidence.window_night
     claimed = evidence.claimed_night
     imagined = evidence.power.imagined if evidence.power else None
@@ -390,8 +370,8 @@ def wealth_row(
         delta=evidence.claim.delta,
         neighbors=evidence.claim.neighbors,
         epsilon_declared=privacy.epsilon if privacy else None,
-        labels_recur=plan.nights_share_labels,
-        holdout_sketch=holdout_sketch(result.looks),
+        labels_recur=grounds.plan.nights_share_labels,
+        holdout_sketch=holdout_sketch(grounds.result.looks),
         window_log_wealth=_flat(evidence.window_night.log_wealth),
         window_price=evidence.window_night.price,
         ceiling_log_wealth=tuple(evidence.window_ceiling.tolist()),
@@ -435,16 +415,7 @@ def score_rows(result: PartialResult, identity: dict[str, Any]) -> tuple[ScoreRo
     )
 
 
-def slice_rows(
-    result: PartialResult,
-    identity: dict[str, Any],
-    *,
-    plan: Plan,
-    claim: Claim,
-    model: str,
-    day: str,
-    proxy_doubtful: bool,
-) -> tuple[tuple[SliceRow, ...], int]:
+def slice_rows(grounds: Grounds, identity: dict[str, Any]) -> tuple[tuple[SliceRow, ...], int]:
     """Return the slices with enough records of both arms, and how many values have too few.
 
     The significance is divided by the number of slices shown, which their labels do not decide: all
@@ -454,6 +425,7 @@ def slice_rows(
     Raises:
         NotEvaluableError: a column has too many values to be a slice.
     """
+    plan, result = grounds.plan, grounds.result
     shown: list[tuple[str, str, SliceTallies]] = []
     suppressed = 0
     for column, tallies in zip(plan.slices, result.slices, strict=False):
@@ -468,21 +440,14 @@ def slice_rows(
                 shown.append((column, value, tallies))
             elif training or control:
                 suppressed += 1
-    rows = _slice_rows(shown, result, identity, plan, claim, (model, day), doubtful=proxy_doubtful)
-    return tuple(rows), suppressed
+    return tuple(_slice_rows(shown, grounds, identity)), suppressed
 
 
 def _slice_rows(
-    shown: list[tuple[str, str, SliceTallies]],
-    result: PartialResult,
-    identity: dict[str, Any],
-    plan: Plan,
-    claim: Claim,
-    names: tuple[str, str],
-    *,
-    doubtful: bool,
+    shown: list[tuple[str, str, SliceTallies]], grounds: Grounds, identity: dict[str, Any]
 ) -> Iterator[SliceRow]:
-    whole = result.tallies
+    source, plan, result = grounds.source, grounds.plan, grounds.result
+    whole, claim = result.tallies, grounds.evidence.claim
     if result.student is not None and result.student.earlier_models:
         whole = whole.with_mean_of_models()
     for column, value, tallies in shown:
@@ -494,8 +459,8 @@ def _slice_rows(
             claim=dataclasses.replace(claim, significance=claim.significance / len(shown)),
             choice=Grid(plan.fractions),
             paper_delta=plan.delta,
-            random=generator(plan.seed, *names, "slice", column, value),
-            proxy_doubtful=doubtful,
+            random=generator(plan.seed, source.model, str(source.day), "slice", column, value),
+            proxy_doubtful=grounds.proxy_doubtful,
         )
         yield SliceRow(
             **identity,

@@ -1,8 +1,6 @@
 """One pass over a day's labels: its work units fanned out, found again where done, added up."""
 
-import dataclasses
 import datetime as dt
-import functools
 import json
 import logging
 import re
@@ -13,8 +11,7 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import DeadlinePassedError, Executor, Total, total
 from workers.labels.shards import BadRecords
 from workers.scan.before_the_pass import with_row_draws, with_students
-from workers.scan.fitted import Taught
-from workers.scan.partial_results import Game, LabelPass, PartialResult, PartialResults, RowDraw
+from workers.scan.partial_results import Game, LabelPass, PartialResults
 from workers.scan.work_unit import Cost, scan_work_unit
 
 _log = logging.getLogger(__name__)
@@ -86,35 +83,10 @@ class Scan:
     games: tuple[Game, ...]
     left_out: BadRecords
 
-    @property
-    def known(self) -> tuple["KnownBefore", ...]:
-        """Return what was known of each game before the pass."""
-        return tuple(
-            KnownBefore(None if game.student is None else game.student.taught, game.draw)
-            for game in self.games
-        )
-
     def results(self) -> PartialResults:
         """Return one result for every game; what was left out is bad in every game."""
         parts = self.total.get().parts
-        whole = functools.partial(whole_result, left_out=self.left_out)
-        return PartialResults(
-            tuple(whole(part, known) for part, known in zip(parts, self.known, strict=True))
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class KnownBefore:
-    """Facts of a game from before the pass: its student's lesson, and its draw; None without."""
-
-    student: Taught | None
-    draw: RowDraw | None
-
-
-def whole_result(part: PartialResult, known: KnownBefore, *, left_out: BadRecords) -> PartialResult:
-    """Return what work units of one game add up to, with what is known of it beside them."""
-    bad = part.bad + left_out
-    return dataclasses.replace(part, student=known.student, draw=known.draw, bad=bad)
+        return PartialResults(tuple(part.beside(self.left_out) for part in parts))
 
 
 def _fields(shared: LabelPass, cost: Cost) -> dict[str, object]:

@@ -259,7 +259,7 @@ class PartialResult:
         unread_units: candidates of each privacy unit among training and holdout rows with
             unreadable labels, which play in public alone; None where each record is its own unit.
         looks: what looks counted (`workers.looks.listed.LOOKS`).
-        student: what the student was taught with; None of parts, and where there is none.
+        student: what the game's student was taught with before the pass; None where there is none.
         draw: of how many rows lots chose those that played; likewise.
     """
 
@@ -304,6 +304,8 @@ class PartialResult:
             ContentDigest(),
             units=None if game.plan.privacy_unit is None else (nobody, nobody),
             unread_units=None if game.plan.privacy_unit is None else (unknown, unknown),
+            student=None if game.student is None else game.student.taught,
+            draw=game.draw,
         )
 
     def __add__(self, other: "PartialResult") -> "PartialResult":
@@ -322,7 +324,13 @@ class PartialResult:
             self.unread_labels + other.unread_labels,
             add_units(self.unread_units, other.unread_units),
             added(self.looks, other.looks),
+            self.student,
+            self.draw,
         )
+
+    def beside(self, left_out: BadRecords) -> "PartialResult":
+        """Return the result with records that were left out before anything was scanned."""
+        return dataclasses.replace(self, bad=self.bad + left_out)
 
     def findings(self, source: Source, plan: Plan) -> Findings:
         """Return what looks counted, to be read once all is added."""

@@ -28,16 +28,13 @@ from tests.support.lake import (
 )
 from tests.support.tiers import rest_slow
 from tests.support.two_models import REQUESTS, audited
-from tests.workers.scan.test_partial_results import filled
 from workers.audit.request import Request
 from workers.audit.run import run_audit
-from workers.exceptions import Reason
 from workers.executors import InProcess
-from workers.labels.shards import BadRecords, Partition, Piece
+from workers.labels.shards import Partition, Piece
 from workers.lake.layout import Lake
 from workers.scan import label_pass
-from workers.scan.label_pass import Scan
-from workers.scan.partial_results import Game, LabelPass, PartialResults, RowDraw
+from workers.scan.partial_results import Game, LabelPass, PartialResults
 from workers.scan.work_unit import Cost, scan_work_unit
 
 
@@ -322,17 +319,3 @@ def test_a_log_line_has_the_cost_of_a_unit() -> None:
         "cpu_seconds": {"read": 0.123},
         "worker": "here:1",
     }
-
-
-def test_what_was_known_before_the_pass_and_what_was_left_out_stand_beside_each_result() -> None:
-    source: Any = None
-    student: Any = SimpleNamespace(taught="lesson")
-    games = (Game(source, PLAN, draw=RowDraw(3, 4)), Game(source, PLAN, student))
-    part = dataclasses.replace(filled(1), bad=BadRecords.none())
-    found: Any = SimpleNamespace(get=lambda: PartialResults((part, part)))
-    bad = BadRecords.at(("part", 0, 0), 5, Reason.LABEL_INVALID, "No.")
-    parts = Scan(found, games, bad).results().parts
-    assert [(one.student, one.draw, one.bad) for one in parts] == [
-        (None, RowDraw(3, 4), bad),
-        ("lesson", None, bad),
-    ]

@@ -2,20 +2,29 @@
 
 import dataclasses
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from privcore.attacks import SliceTallies, Tallies, UnitChoices
+from privcore.attacks import (
+    OddsTally,
+    ScoredRecords,
+    SliceTallies,
+    Tallies,
+    UnitChoices,
+    odds_tally,
+    unit_records,
+)
 from privcore.lower_bounds import Secret
-from tests.support.lake import DAY, PLAN
+from tests.support.lake import DAY, PLAN, without_files
 from tests.support.score_tables import tables
 from workers.exceptions import NotEvaluableError, Reason
+from workers.lake.manifest import DecoyLabels
 from workers.looks.look import Findings
 from workers.looks.training_rows import TrainingRows
 from workers.plan import TrainingSampling
-from workers.scan import partial_results
+from workers.scan.fitted import FittedSegments, FittedStudent, Taught
 from workers.scan.partial_results import (
     Game,
     LabelPass,
@@ -29,18 +38,28 @@ from workers.scan.partial_results import (
 from workers.sources.scores.supplied import ScoreSource, SuppliedScores
 
 
-def game(*, classes: int = 3, more: dict[str, Any] | None = None, **changes: Any) -> Game:
-    """Return a game of models that say chances; `changes` of the source, `more` of the game."""
-    known: dict[str, Any] = {
-        "model": "ads",
-        "label": SimpleNamespace(classes=range(classes)),
-        "days": (DAY, DAY),
-        "decoys": None,
-        "context": ("age",),
-        "columns": ("label", "age"),
-    }
-    source: Any = SimpleNamespace(**known | changes)
-    return Game(source, **{"plan": PLAN} | (more or {}))
+def game(*, more: dict[str, Any] | None = None, **changes: Any) -> Game:
+    """Return a game of models whose files lie nowhere; `changes` of the source, `more` of it."""
+    return Game(without_files(**changes), **{"plan": PLAN} | (more or {}))
+
+
+def scores(**changes: Any) -> ScoreSource:
+    nowhere: Any = None
+    return ScoreSource("ads", DAY, SuppliedScores(tables("scores", **changes)), nowhere)
+
+
+DECOYS = DecoyLabels(column="other", commitment="c" * 64)
+TAUGHT = Taught(5, 0.5)
+
+
+def student() -> FittedStudent:
+    nobody: Any = None
+    return FittedStudent(nobody, None, (), (), TAUGHT)
+
+
+def segments(divisions: int) -> FittedSegments:
+    nobody: Any = None
+    return FittedSegments((), (), (nobody,) * (divisions - 1), np.zeros((0, 2)), ())
 
 
 def planned(**changes: Any) -> dict[str, Any]:
@@ -66,9 +85,9 @@ def filled(unit: int) -> PartialResult:
         parts[name] = (parts[name], 100 * parts[name])
     slices = (Values(range(unit)), Values(range(2 * unit)))
     looks = {TrainingRows: TrainingRows(unit)}
-    return PartialResult(
-        **parts | {"slices": slices, "looks": looks, "student": None, "draw": None}
-    )
+    # What was known before the pass is the same of all parts.
+    known = {"student": TAUGHT, "draw": RowDraw(70, 9)}
+    return PartialResult(**parts | {"slices": slices, "looks": looks} | known)
 
 
 def added(one: Any, other: Any) -> Any:
@@ -82,7 +101,8 @@ def test_every_field_is_the_sum_of_both() -> None:
     found = one + other
     for field in dataclasses.fields(PartialResult):
         a, b = getattr(one, field.name), getattr(other, field.name)
-        assert getattr(found, field.name) == (None if a is None else added(a, b)), field.name
+        known = field.name in {"student", "draw"}
+        assert getattr(found, field.name) == (a if known else added(a, b)), field.name
     rows = dataclasses.replace(one, units=None, unread_units=None)
     for total in (rows + other, other + rows):
         assert (total.units, total.unread_units) == (None, None)
@@ -101,10 +121,9 @@ def test_a_column_of_more_than_1000_values_has_no_slices() -> None:
 @pytest.mark.parametrize("persons", [False, True])
 @pytest.mark.parametrize("taught", [False, True])
 def test_of_no_records_nothing_is_counted(persons: bool, taught: bool) -> None:
-    student = object() if taught else None
-    more = {"segments": SimpleNamespace(divisions=2), "student": student}
+    more = {"segments": segments(2), "student": student() if taught else None}
     plan = planned(privacy_unit="person" if persons else None, slices=("city",))
-    zero = PartialResult.zero(game(decoys=object(), more=more | plan))
+    zero = PartialResult.zero(game(decoys=DECOYS, more=more | plan))
     assert zero.tallies == Tallies.zero(
         repetitions=4, classes=3, groups=2, decoys=True, student=taught
     )
@@ -113,6 +132,7 @@ def test_of_no_records_nothing_is_counted(persons: bool, taught: bool) -> None:
     known, unread = UnitChoices.zero(3, student=taught), UnitChoices.zero(3)
     assert zero.units == ((known, known) if persons else None)
     assert zero.unread_units == ((unread, unread) if persons else None)
+    assert zero.student == (TAUGHT if taught else None)
 
 
 @pytest.mark.parametrize(
@@ -141,8 +161,8 @@ PERSONS = planned(privacy_unit="person")
         (game(classes=20), True),
         (game(classes=21), False),
         (game(more=MEMBERSHIP), False),
-        (game(decoys=object()), False),
-        (game(context=()), False),
+        (game(decoys=DECOYS), False),
+        (Game(scores(), PLAN), False),
     ],
 )
 def test_which_games_may_have_a_student(asked: Game, may: bool) -> None:
@@ -152,13 +172,12 @@ def test_which_games_may_have_a_student(asked: Game, may: bool) -> None:
 def test_a_game_names_each_column_once() -> None:
     sampling = TrainingSampling(weight="weight")
     plan = planned(slices=("city", "age"), privacy_unit="person", sampling=sampling)
-    segments = SimpleNamespace(divisions=3)
-    asked = game(more=plan | {"segments": segments})
-    assert asked.columns == ("label", "age", "city", "person", "weight")
+    asked = game(more=plan | {"segments": segments(3)})
+    assert asked.columns == ("label", "split", "age", "city", "person", "weight")
     assert (asked.groupings, game(more=plan).groupings) == (5, 2)
     nothing: Any = None
-    shared = LabelPass(nothing, nothing, (game(columns=("split", "age")), asked))
-    assert shared.columns((0, 1)) == ("split", "age", "label", "city", "person", "weight")
+    shared = LabelPass(nothing, nothing, (game(features=("weight", "age")), asked))
+    assert shared.columns((0, 1)) == ("label", "split", "weight", "age", "city", "person")
 
 
 def test_a_days_odds_stand_at_its_place() -> None:
@@ -170,8 +189,8 @@ def test_a_days_odds_stand_at_its_place() -> None:
 
 def test_of_drawn_rows_all_training_rows_are_counted() -> None:
     part = filled(1)
-    assert part.training_rows(5) == 5
-    assert dataclasses.replace(part, draw=RowDraw(70, 9)).training_rows(5) == 70
+    assert part.training_rows(5) == 70
+    assert dataclasses.replace(part, draw=None).training_rows(5) == 5
 
 
 def test_what_looks_counted_is_read_with_all_that_is_bad() -> None:
@@ -183,15 +202,16 @@ def test_what_looks_counted_is_read_with_all_that_is_bad() -> None:
     assert found == Findings(asked.source, PLAN, looks, 80)
 
 
-def test_in_public_unreadable_labels_are_counted_as_records() -> None:
-    def counted(records: int) -> Any:
-        return SimpleNamespace(records=records)
+def odds(records: int) -> OddsTally:
+    chances = np.full((records, 2), 0.5)
+    return odds_tally(chances, chances, np.zeros(records, dtype=np.int64))
 
+
+def test_in_public_unreadable_labels_are_counted_as_records() -> None:
     zero = PartialResult.zero(game(more=PERSONS))
     games = (dataclasses.replace(zero.tallies.game, records=number) for number in (10, 20))
-    tallies = Tallies(
-        *games, (), (), 3, unread=(counted(1), counted(2)), control_unread=(counted(4), counted(8))
-    )
+    unread = {"unread": (odds(1), odds(2)), "control_unread": (odds(4), odds(8))}
+    tallies = Tallies(*games, (), (), 3, **unread)
     part = dataclasses.replace(zero, tallies=tallies, unread_labels=15)
     public = part.in_public()
     assert (public.tallies.game.records, public.tallies.control_game.records) == (13, 32)
@@ -201,44 +221,37 @@ def test_in_public_unreadable_labels_are_counted_as_records() -> None:
     assert read.in_public() is read
 
 
-@dataclass(frozen=True)
-class Told:
-    """Tallies that say whether the mean of models was looked at."""
-
-    decoys: int = 0
-    mean: bool = False
-
-    def with_mean_of_models(self) -> "Told":
-        return dataclasses.replace(self, mean=True)
+def test_what_models_know_is_told_where_they_are_bet_on() -> None:
+    for earlier in (0, 1):
+        for plan in (PLAN, PERSONS["plan"]):
+            asked = Game(scores(earlier=["p_before"] * earlier), plan, student())
+            tallies = asked.tallies(PartialResult.zero(asked), DAY)
+            assert (tallies.models_known is not None) is bool(earlier)
 
 
-@pytest.mark.parametrize("earlier", [0, 1])
-def test_what_models_know_is_told_where_they_are_bet_on(
-    monkeypatch: pytest.MonkeyPatch, earlier: int
-) -> None:
-    monkeypatch.setattr(partial_results, "unit_tallies", lambda *_, **__: Told())
-    nowhere: Any = None
-    supplied = SuppliedScores(tables("scores", earlier=["p_before"] * earlier))
-    asked, mean = Game(ScoreSource("ads", DAY, supplied, nowhere), PLAN), bool(earlier)
-    rows: Any = SimpleNamespace(units=None, tallies=Told(7))
-    assert asked.tallies(rows, DAY) == Told(7, mean)
-    persons: Any = SimpleNamespace(units=(1, 2), tallies=Told(7))
-    assert asked.tallies(persons, DAY) == Told(7, mean)
+def arm(rows: range, *, label: int = 1) -> UnitChoices:
+    """Return persons of one row each, by number."""
+    chances, places = np.full((len(rows), 2), 0.5), np.arange(len(rows))
+    labels = np.full(len(rows), label)
+    records = ScoredRecords(chances, chances, labels, key=1, indices=places, group=0)
+    people = np.array([f"person {number}" for number in rows])
+    return unit_records(records, people, unit_key=2)
 
 
-def test_pairs_are_made_of_both_arms_odds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partial_results, "membership_tallies", lambda *odds, **_: odds)
-    odds = SimpleNamespace(odds=("training",), control_odds=("holdout",))
-    result: Any = SimpleNamespace(tallies=odds)
-    assert game(more=MEMBERSHIP).tallies(result, DAY) == ("training", "holdout")
+def test_pairs_are_made_of_both_arms_odds() -> None:
+    asked = game(classes=2, more=MEMBERSHIP)
+    counted = dataclasses.replace(
+        PartialResult.zero(asked).tallies, odds=(odds(30),), control_odds=(odds(20),)
+    )
+    result = dataclasses.replace(PartialResult.zero(asked), tallies=counted)
+    found = asked.tallies(result, DAY)
+    assert (found.odds[0].records, found.control_odds[0].records) == (30, 20)
+    assert found.game.records > 0
 
 
 def test_persons_of_both_arms_are_counted() -> None:
-    training = SimpleNamespace()
-    left = {id(training): SimpleNamespace(streams=[3])}
-    control = SimpleNamespace(streams=[1, 2, 3], without=lambda other: left[id(other)])
-    arms = (SimpleNamespace(doubted=arm) for arm in (training, control))
-    persons: Any = SimpleNamespace(units=tuple(arms))
-    rows: Any = SimpleNamespace(units=None, proxy_fits="as counted")
+    zero = PartialResult.zero(game(classes=2, more=PERSONS))
+    persons = dataclasses.replace(zero, units=(arm(range(10)), arm(range(8, 11))))
+    rows = dataclasses.replace(zero, units=None)
     assert [game().units_in_both_splits(one) for one in (persons, rows)] == [2, 0]
-    assert game().proxy_fits(rows) == ("as counted",)
+    assert game().proxy_fits(rows) == (rows.proxy_fits,)

@@ -3,7 +3,6 @@
 import dataclasses
 import pathlib
 import shutil
-from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -17,6 +16,7 @@ from tests.support.audits import run_audits
 from tests.support.lake import (
     DAY,
     EVE,
+    FEATURES,
     MEMORISE,
     NO_JOIN_NEEDED,
     PLAN,
@@ -30,18 +30,21 @@ from tests.support.lake import (
     put_model,
     small_lake,
 )
+from tests.support.score_tables import tables
 from workers.audit.request import Request
 from workers.audit.verify import Finding, verify
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
-from workers.labels.parquet import ContentDigest
+from workers.labels.parquet import Footer, read_row_group
 from workers.lake.layout import Lake
+from workers.lake.manifest import Feature
 from workers.plan import Plan, TrainingSampling
 from workers.scan import before_the_pass, partial_results, work_unit
 from workers.scan.before_the_pass import with_row_draws
-from workers.scan.partial_results import Game, LabelPass, RowDraw
+from workers.scan.partial_results import Game, LabelPass, RowDraw, may_be_large
 from workers.scan.players import players
 from workers.sources.checkpoints.checkpoint_source import find_checkpoints
+from workers.sources.scores.supplied import ScoreSource, SuppliedScores
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRow
 
@@ -128,9 +131,14 @@ def counted(template: Lake, *, size: int = 16 << 20, decoys: Any = None, **asked
     manifest = checkpoints.target.manifest.model_copy(update={"decoys": decoys})
     target = dataclasses.replace(checkpoints.target, manifest=manifest)
     source: Any = asked.pop("source", dataclasses.replace(checkpoints, target=target))
-    game, calls = Game(source, PLAN.model_copy(update=asked)), list[Any]()
-    executor: Any = SimpleNamespace(fold=lambda function, *_, **__: calls.append(function))
-    with_row_draws(LabelPass(root, large, (game,)), executor=executor)
+    calls = []
+
+    class Counting(InProcess):
+        def fold(self, function: Any, *_: Any, **__: Any) -> Any:
+            calls.append(function)
+
+    game = Game(source, PLAN.model_copy(update=asked))
+    with_row_draws(LabelPass(root, large, (game,)), executor=Counting())
     return bool(calls)
 
 
@@ -147,7 +155,7 @@ def test_files_are_counted_from_16_mib_on(template: Lake) -> None:
         {"sampling": TrainingSampling(label={"0": 0.5})},
         {"secret": Secret.MEMBERSHIP},
         {"decoys": "some"},
-        {"source": SimpleNamespace(decoys=None)},
+        {"source": ScoreSource("ads", DAY, SuppliedScores(tables("scores")), cast("Any", None))},
     ],
 )
 def test_what_asks_about_few_rows_plays_whole(template: Lake, asked: dict[str, Any]) -> None:
@@ -224,38 +232,43 @@ def test_a_file_that_cannot_be_read_is_the_scans_to_tell(lake: Lake) -> None:
     assert "'split'" in row.reason
 
 
-def test_of_a_row_group_that_a_model_cannot_read_no_row_is_counted() -> None:
-    def refuse(*_: Any, **__: Any) -> None:
-        raise NotEvaluableError(Reason.FEATURE_INVALID, "A column is missing.")
-
-    label = SimpleNamespace(column="late")
-    source = SimpleNamespace(check_columns=refuse, context=(), label=label)
-    shared: Any = SimpleNamespace(lake=None, partition=None)
-    game: Any = SimpleNamespace(plan=PLAN, source=source, plan_columns=())
-    group: Any = SimpleNamespace(footer=None, path="part")
-    assert before_the_pass._of_group(shared, game, group, "part") == RowDraw(0, 0)
-
-
-def test_a_column_that_one_model_cannot_read_moves_no_others_lots(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.usefixtures("few")
+def test_what_one_model_cannot_read_moves_no_others_lots(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def read(_: Any, *place: Any) -> SimpleNamespace:
-        if "damaged" in place[-1]:
+    """A column that is missing, or damaged in one row group, is the scan's to tell."""
+    checkpoints = find_checkpoints(lake, "good", DAY, plan=PLAN)
+    root, partition = checkpoints.find_partition(joining=NO_JOIN_NEEDED)
+
+    def game(*features: Feature) -> Game:
+        target, proxy = (
+            dataclasses.replace(
+                each, manifest=each.manifest.model_copy(update={"features": features})
+            )
+            for each in (checkpoints.target, checkpoints.proxy)
+        )
+        return Game(dataclasses.replace(checkpoints, target=target, proxy=proxy), PLAN)
+
+    def draws(*games: Game) -> list[RowDraw | None]:
+        shared = LabelPass(root, partition, games)
+        return [one.draw for one in with_row_draws(shared, executor=InProcess()).games]
+
+    def damaged(lake: Lake, path: str, footer: Footer, index: int, columns: Any) -> Any:
+        if "city" in columns and index == 1:
             raise NotEvaluableError(Reason.LABELS_UNREADABLE, "A page is damaged.")
-        return SimpleNamespace(columns=place[-1])
+        return read_row_group(lake, path, footer, index, columns)
 
-    def count(_: Any, game: Any, group: Any, __: str) -> RowDraw:
-        return RowDraw(len(group.columns), 1, ContentDigest.of(game.columns[0]))
-
-    monkeypatch.setattr(before_the_pass, "read_row_group", read)
-    monkeypatch.setattr(before_the_pass, "_of_group", count)
-    games: Any = tuple(SimpleNamespace(columns=names) for names in (("damaged", "a"), ("a", "b")))
-    shared = LabelPass(cast("Any", None), cast("Any", None), games)
-    found = before_the_pass._of_row_group(shared, ("part", cast("Any", None), 0), "part")
-    assert found.found == (
-        RowDraw(0, 0),
-        count(shared, games[1], SimpleNamespace(columns="ab"), ""),
-    )
+    numbers = game(*FEATURES[:2])
+    (alone,) = draws(numbers)
+    assert alone is not None
+    assert alone.training + alone.holdout == ROWS
+    gone = game(Feature(name="gone", kind="numeric"))
+    assert draws(gone, numbers) == [None, alone]
+    monkeypatch.setattr(before_the_pass, "read_row_group", damaged)
+    words, same = draws(game(*FEATURES), numbers)
+    assert same == alone
+    assert words is not None
+    assert words.training + words.holdout == ROWS - 300
 
 
 @pytest.mark.slow
@@ -277,3 +290,33 @@ def test_size_and_power_by_lots(tmp_path: pathlib.Path) -> None:
         accused += (audit(lake).epsilon_lower or 0.0) > 0.0
     assert found == 5
     assert_rate_at_most(accused, 30, 0.04)
+
+
+@pytest.mark.parametrize(
+    ("training", "holdout", "large"),
+    [
+        (2_400_000, 1_200_000, False),
+        (2_400_001, 1_200_000, True),
+        (2_400_000, 1_200_001, True),
+        (0, 0, False),
+    ],
+)
+def test_either_arm_makes_a_day_large(training: int, holdout: int, large: bool) -> None:
+    assert RowDraw(training, holdout).large is large
+
+
+def test_files_of_few_rows_need_no_count() -> None:
+    """A holdout of 1,200,001 rows and nothing else is a large day."""
+    assert [may_be_large(rows) for rows in (1_200_000, 1_200_001, 2_400_000)] == [False, True, True]
+
+
+def test_of_each_arm_as_many_play_as_are_drawn_at_most() -> None:
+    assert RowDraw(9_600_000, 600_000).shares == (0.25, 1.0)
+    assert RowDraw(0, 6_000_000).shares == (1.0, 0.2)
+
+
+def test_it_adds_and_says_of_how_many_rows_lots_chose() -> None:
+    draw = RowDraw(16_000_000, 1_000_000) + RowDraw(1, 2)
+    assert draw == RowDraw(16_000_001, 1_000_002)
+    said = "Lots chose 4,000,007 of the 16,000,001 training rows and 999,999 of the 1,000,002"
+    assert draw.sentence(4_000_007, 999_999).startswith(said)

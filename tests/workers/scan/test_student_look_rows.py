@@ -1,8 +1,8 @@
 """Rows that a student is taught with: which a look reads, and which part is asked about them."""
 
+import dataclasses
 import pathlib
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,8 @@ import polars as pl
 import pytest
 
 from tests.support.lake import DAY, NO_JOIN_NEEDED, PLAN
+from tests.support.score_tables import put_folder, score_rows, tables
 from tests.workers.scan.test_student_look import CONTEXT, learner, recorded
-from tests.workers.sources.scores.test_supplied import tables
-from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
 from workers.labels.columns import Batch
 from workers.scan import before_the_pass
@@ -23,69 +22,46 @@ from workers.sources.scores.supplied import SuppliedScores, find_scores
 Place = tuple[str, int, int]
 
 
-def refuse(*_: Any, **__: Any) -> None:
-    raise NotEvaluableError(Reason.FEATURE_INVALID, "A column is missing.")
-
-
 @pytest.fixture
-def look(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[list[Place], int]]:
+def look(tmp_path: pathlib.Path) -> Callable[..., tuple[list[Place], int]]:
     """Return which batches of which row groups of which files are read, in order, and rows kept.
 
-    Each has `of_each` rows, of which the first lacks some. What is read of files is made up here.
+    Each row group has `of_each` rows; of the first that is read, some are `lacking`.
     """
 
     def look(
-        files: int,
-        groups: int,
-        *,
-        of_each: int,
-        batches: int = 1,
-        lacking: int = 0,
-        in_first: int | None = None,
+        files: int, groups: int, *, of_each: int, lacking: int = 0, in_first: int | None = None
     ) -> tuple[list[Place], int]:
         read: list[Place] = []
-        fetched: list[tuple[str, int]] = []
 
         def of_batch(_: Game, batch: Batch, __: StudentSample) -> StudentSample:
-            read.append(batch.place)
-            rows = of_each - (lacking if len(read) == 1 else 0)
-            streams = np.arange(rows, dtype=np.uint64) + np.uint64(len(read) * of_each)
+            file, group, start = batch.place
+            read.append((pathlib.Path(file).stem, group, start))
+            rows = batch.table.num_rows - (lacking if len(read) == 1 else 0)
+            streams = np.arange(rows, dtype=np.uint64) + np.uint64(len(read) * (1 << 20))
             nothing, whole = np.zeros((rows, 0)), np.zeros(rows, dtype=np.int64)
             words = np.zeros((rows, 0), dtype=np.object_)
             return StudentSample(
                 (), streams, whole, nothing, words, nothing, nothing, whole, seen=rows
             )
 
-        def cut(columns: tuple[str, ...], *, rows: int) -> list[Any]:
-            assert (columns, rows) == (("age",), 1 << 14)
-            return [SimpleNamespace(num_rows=of_each)] * batches
-
-        def footer(_: Any, path: str, *__: Any, **___: Any) -> Any:
-            few = path == "00" and in_first is not None
-            return SimpleNamespace(groups=range(in_first if few else groups))
-
-        def fetch(_: Any, path: str, __: Any, group: int, ___: Any) -> Any:
-            fetched.append((path, group))
-            return SimpleNamespace(batches=cut)
-
-        monkeypatch.setattr(before_the_pass, "read_footer", footer)
-        monkeypatch.setattr(before_the_pass, "read_row_group", fetch)
-        partition: Any = SimpleNamespace(
-            files=[SimpleNamespace(name=f"{place:02}") for place in range(files)],
-            path=str,
-            file=str,
-        )
-        nothing: Any = None
-        label = SimpleNamespace(column="clicked")
+        place = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+        folder = place / f"day={DAY}"
+        folder.mkdir(parents=True)
+        whole = score_rows(np.random.default_rng(0), groups * of_each).drop("day")
+        for number in range(files):
+            few = in_first is not None and number == 0
+            rows = whole.head(in_first * of_each) if few and in_first else whole
+            rows.write_parquet(folder / f"{number:02}.parquet", row_group_size=of_each)
         asked, other = (
-            SimpleNamespace(columns=(name,), context=(), label=label, check_columns=check)
-            for name, check in (("age", lambda *_, **__: None), ("gone", refuse))
+            find_scores("ads", DAY, SuppliedScores(tables(place, context=[name])))
+            for name in ("p_yesterday", "gone")
         )
-        shared = LabelPass(nothing, partition, (Game(asked, PLAN), Game(other, PLAN)))
+        root, partition = asked.find_partition(joining=NO_JOIN_NEEDED)
+        shared = LabelPass(root, partition, (Game(asked, PLAN), Game(other, PLAN)))
         found = before_the_pass.sampled(shared, of_batch, executor=InProcess())
         assert found is not None
         assert found[1].seen == 0
-        assert fetched == [(file, group) for file, group, start in read if start == 0]
         return read, found[0].streams.size
 
     return look
@@ -136,29 +112,27 @@ def test_a_file_is_read_no_further_once_it_gave_its_part_of_40_000_rows(
     assert kept == 20_000
     assert len(look(4, 6, of_each=4_999)[0]) == 12
     assert len(look(1, 20, of_each=5_000)[0]) == 8
-    batches, _ = look(2, 1, of_each=5_000, batches=6)
-    assert [start for *_, start in batches] == [0, 5_000, 10_000, 15_000] * 2
+    batches, _ = look(2, 1, of_each=60_000)
+    assert [start for *_, start in batches] == [0, 1 << 14] * 2
 
 
-def test_each_game_that_asks_has_its_own_student(monkeypatch: pytest.MonkeyPatch) -> None:
-    def game(*, context: tuple[str, ...] = ("age",)) -> Game:
-        source: Any = SimpleNamespace(
-            label=SimpleNamespace(classes=(0, 1)),
-            decoys=None,
-            context=context,
-        )
-        return Game(source, PLAN)
-
-    nothing: Any = None
-    games = (game(context=()), game(), game())
-    shared = LabelPass(nothing, nothing, games)
-    monkeypatch.setattr(before_the_pass, "sampled", lambda *_, **__: ("one", "other"))
-    monkeypatch.setattr(before_the_pass, "fitted", lambda sample: (sample,))
-    found = before_the_pass.with_students(shared, executor=InProcess())
-    students = [one.student for one in found.games]
-    assert students == [None, ("one",), ("other",)]
-    monkeypatch.setattr(before_the_pass, "sampled", lambda *_, **__: None)
-    assert before_the_pass.with_students(shared, executor=InProcess()) == shared
+def test_each_game_that_asks_has_its_own_student(tmp_path: pathlib.Path) -> None:
+    place = put_folder(tmp_path / "table", learner(3_000))
+    contexts = ([], CONTEXT, CONTEXT[:1])
+    sources = [
+        find_scores("ads", DAY, SuppliedScores(tables(place, context=names))) for names in contexts
+    ]
+    root, partition = sources[1].find_partition(joining=NO_JOIN_NEEDED)
+    games = tuple(Game(source, PLAN) for source in sources)
+    found = before_the_pass.with_students(
+        LabelPass(root, partition, games), executor=InProcess()
+    ).games
+    assert found[0] == games[0]
+    for game, names in zip(found[1:], contexts[1:], strict=True):
+        assert isinstance(game.student, FittedStudent)
+        assert [feature.name for feature in game.student.features] == list(names)
+    empty = LabelPass(root, dataclasses.replace(partition, files=()), games)
+    assert before_the_pass.with_students(empty, executor=InProcess()) == empty
 
 
 @pytest.mark.slow
