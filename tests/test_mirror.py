@@ -42,7 +42,6 @@ ELSEWHERE = {
     ),
     "workers/lake/test_output_correction.py": "workers.lake.checkpoints",
     "workers/sources/checkpoints/test_in_place.py": "workers.sources.checkpoints.label_places",
-    "workers/sources/scores/test_query_rows.py": "workers.databases",
     "flows/commands/test_locate.py": "flows.commands.verify",
     "flows/publication/test_publishing.py": "flows.commands.handover",
     "workers/warehouse/test_store.py": (

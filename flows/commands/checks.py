@@ -16,7 +16,6 @@ from privcore.exceptions import AuditError, TerminalError
 from workers.audit.rehearsal import Rehearsal, rehearse
 from workers.audit.request import Request
 from workers.contained import closed_here
-from workers.databases import unverified_databases
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake.checkpoints import read_manifest
 from workers.lake.layout import SUCCESS, Lake, try_writing
@@ -234,6 +233,8 @@ def checks(
         yield _tried(
             f"model {name}", functools.partial(check_model, settings, name, day, whole=whole)
         )
+    from workers.sources.scores.query_rows import unverified_databases  # slow
+
     if named := unverified_databases():
         yield CheckResult("databases", ok=True, sentence=f"{', '.join(named)}{_UNVERIFIED}")
     yield _tried("Ray", lambda: _ray(settings))

@@ -25,7 +25,7 @@ def publication_key(
 
     Example: privaudit publication-key publication.key
     """
-    from workers.publication.publish import make_key
+    from workers.publication.statements import make_key
 
     make_key(file)
     typer.echo(f"Wrote {file}: set publication.key_file to it, and keep a copy in a safe place.")

@@ -22,7 +22,8 @@ from privcore.rounding import at_least, exact
 from workers.datasets.flights import DATASET, FEATURES, FIRST, LABEL, LAST, read_flights, write_day
 from workers.executors import OnRay, on_ray
 from workers.lake.layout import Lake, checkpoint_folder
-from workers.training import MultiStage, Recipe, TrainingJob, train
+from workers.training.jobs import Recipe, TrainingJob, train
+from workers.training.methods import MultiStage
 from workers.versions import CODE_VERSION, METHOD_VERSION
 from workers.warehouse.store import Warehouse
 from workers.warehouse.with_windows import with_windows

@@ -13,17 +13,14 @@ from privcore.mechanisms import RandomizedResponseWithPrior
 from workers.executors import on_ray
 from workers.lake.layout import Lake, check_name
 from workers.lake.manifest import LabelColumn
-from workers.training import (
-    TAKES_PRIOR,
-    Method,
+from workers.training.jobs import (
     Recipe,
-    Trained,
     TrainingJob,
     declaration,
     describe_partition,
-    method_named,
     train,
 )
+from workers.training.methods import TAKES_PRIOR, Method, method_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +65,10 @@ def train_trial(settings: Settings, trial: Trial) -> list[str]:
     job = TrainingJob(recipe, trial.day, trial.seed)
     if trial.mechanism is not None and trial.mechanism.startswith("pate"):
         with on_ray(settings.ray.address, settings.ray.cpus) as executor:
-            trained = train(lake, job, executor)
+            records = train(lake, job, executor)
     else:
-        trained = train(lake, job)
-    return _sentences(trial, label, trained, privacy)
+        records = train(lake, job)
+    return _sentences(trial, label, records, privacy)
 
 
 def _method(trial: Trial, label: LabelColumn) -> Method | None:
@@ -99,7 +96,7 @@ def _method(trial: Trial, label: LabelColumn) -> Method | None:
 
 
 def _sentences(
-    trial: Trial, label: LabelColumn, trained: Trained, privacy: dict[str, Any] | None
+    trial: Trial, label: LabelColumn, records: int, privacy: dict[str, Any] | None
 ) -> list[str]:
     declared = "declares nothing: its labels stayed as they are"
     if privacy is not None:
@@ -107,7 +104,7 @@ def _sentences(
         declared = (
             f"declares epsilon {privacy['epsilon']:g}{delta} by {privacy['mechanism']['name']}"
         )
-    what = f"trained on {trained.records:,} records (seed {trial.seed})"
+    what = f"trained on {records:,} records (seed {trial.seed})"
     lines = [f"{trial.model} {trial.day}: {what}; the manifest {declared}."]
     if trial.prior is not None:
         lines += _about_prior(trial.prior, label, trial.epsilon)

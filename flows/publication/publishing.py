@@ -15,8 +15,15 @@ from flows.settings import PublicationSettings, Settings
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds import Verdict
 from workers.plain_text import plain_text
-from workers.publication.publish import follows, publish, read_key
-from workers.publication.statements import OverspentError, Statement, Statements, sentence_of
+from workers.publication.statements import (
+    OverspentError,
+    Statement,
+    Statements,
+    follows,
+    publish,
+    read_key,
+    sentence_of,
+)
 from workers.versions import CODE_VERSION, METHOD_VERSION
 from workers.warehouse.exact_statement_row import ExactStatementRow
 from workers.warehouse.schema import AuditRecord

@@ -39,7 +39,7 @@ from privcore.upper_bounds import Published
 from workers.datasets import criteo, flights
 from workers.datasets.criteo import synthetic_clicks
 from workers.executors import InProcess
-from workers.training import Learner, MultiStage, TrainingData
+from workers.training.methods import Learner, MultiStage, TrainingData
 
 PARAMETERS = {"iterations": 100, "learning_rate": 0.4, "depth": 8}
 DATA = {"clicks": "synthetic clicks", "flights": "flights"}

@@ -63,19 +63,15 @@ from workers.labels.shards import list_shards
 from workers.lake.checkpoints import load, probabilities, read_checkpoint, write_checkpoint
 from workers.lake.layout import Lake, checkpoint_folder, labels_folder
 from workers.plan import Plan
-from workers.training import (
+from workers.training.jobs import Recipe, TrainingJob, declaration, read_training_data, write_model
+from workers.training.methods import (
     Learner,
     Method,
     MultiStage,
     Pate,
-    Recipe,
     TrainedModel,
     TrainingData,
-    TrainingJob,
-    declaration,
     method_named,
-    read_training_data,
-    write_model,
 )
 
 SEED = 2511

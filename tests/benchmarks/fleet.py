@@ -43,8 +43,7 @@ from workers.labels.shards import write_labels
 from workers.lake import limits
 from workers.lake.checkpoints import read_manifest, write_checkpoint
 from workers.lake.layout import Lake
-from workers.training import TrainingJob
-from workers.training.jobs import read_training_data, train
+from workers.training.jobs import TrainingJob, read_training_data, train
 
 PARTITIONS = 10
 DAY = dt.date(2013, 2, 6)

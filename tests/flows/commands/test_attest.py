@@ -13,7 +13,7 @@ from tests.flows.conftest import Command
 from tests.support.lake import DAY, write_settings
 from tests.support.statements import statement
 from workers.evidence.attestation import make_bundle, read_private_key
-from workers.publication.publish import make_key
+from workers.publication.statements import make_key
 
 
 @pytest.fixture

@@ -18,8 +18,7 @@ from privcore.exceptions import TerminalError
 from tests.support.in_process import work_in_process
 from tests.support.lake import DAY, EVE, clone_model, edit_manifest, write_settings
 from workers.lake.layout import Lake
-from workers.publication.publish import make_key
-from workers.publication.statements import Statements
+from workers.publication.statements import Statements, make_key
 from workers.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.usefixtures("in_process")

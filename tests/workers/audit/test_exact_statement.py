@@ -26,7 +26,7 @@ from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.lake.manifest import LabelColumn
 from workers.plan import Plan, TrainingSampling
-from workers.publication.publish import statement_of
+from workers.publication.statements import statement_of
 from workers.warehouse.exact_statement_row import ExactStatementRow
 from workers.warehouse.schema import AuditRecord
 

@@ -48,8 +48,14 @@ def read(lake, dataset):
     ]
 
 
-def test_published_rows_arrive_with_missing_values_and_shares(tmp_path, monkeypatch):
+@pytest.fixture
+def small_chunks(monkeypatch):
+    """Chunks of 1,000 lines."""
     monkeypatch.setattr(workers.datasets.criteo, "_CHUNK", 1_000)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_published_rows_arrive_with_missing_values_and_shares(tmp_path):
     lines = [line(str(int(i % 32 == 0))) for i in range(5_000)]
     lines[0] = line("1", ["", "-1", *["7"] * 11], ["", "ABCDEF01", *["0"] * 24])
     lake = Lake(str(tmp_path / "lake"))
@@ -68,11 +74,9 @@ def test_published_rows_arrive_with_missing_values_and_shares(tmp_path, monkeypa
     assert held == pytest.approx(0.16, abs=0.03)
 
 
-def test_a_share_of_each_chunk_is_drawn_in_the_file_s_order_until_there_are_enough(
-    tmp_path, monkeypatch
-):
+@pytest.mark.usefixtures("small_chunks")
+def test_a_share_of_each_chunk_is_drawn_in_the_file_s_order_until_there_are_enough(tmp_path):
     """10,000 lines numbered by their first count, chunks of 1,000: 5% are 50 of each."""
-    monkeypatch.setattr(workers.datasets.criteo, "_CHUNK", 1_000)
     lines = [line(counts=[str(number), *["0"] * 12]) for number in range(10_000)]
     path = published(tmp_path / "day_0.gz", lines)
     drawn = {}

@@ -13,14 +13,6 @@ from workers.labels.parquet import ContentDigest
 from workers.lake.layout import PATIENCE, Lake, may_go_away, patiently
 
 
-@pytest.fixture
-def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    slept: list[float] = []
-    monkeypatch.setattr(patience, "time", SimpleNamespace(sleep=slept.append))
-    monkeypatch.setattr(patience.random, "uniform", lambda _, longest: longest)
-    return slept
-
-
 def failing(times: int, error: Exception) -> Any:
     left = [times]
 

@@ -4,7 +4,6 @@ import hashlib
 import pathlib
 import time
 from collections.abc import Iterator
-from types import SimpleNamespace
 
 import pytest
 from pyarrow import fs
@@ -12,7 +11,6 @@ from pyarrow import fs
 from privcore.exceptions import TerminalError, TransientError
 from tests.support.mlflow_stub import Registry, mlflow_stub
 from tests.support.object_store import empty_bucket, object_store
-from workers import patience
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits, mlflow_registry
 from workers.lake.mlflow_registry import (
@@ -240,10 +238,10 @@ def test_a_server_that_cannot_be_asked_is_said(registry: Registry, status: int, 
     assert error.sentence.startswith(f"The MLflow server 127.0.0.1 {words}")
 
 
+@pytest.mark.usefixtures("waits")
 def test_a_server_that_is_away_for_a_moment_is_asked_again(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "time", SimpleNamespace(sleep=lambda _: None))
     register(registry)
     registry.fails = [503, 429, 500]
     assert find_registered(ADDRESS) is not None
@@ -399,15 +397,15 @@ SHA256 = hashlib.sha256(b"a model").hexdigest()
 
 
 @pytest.fixture
-def promoted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
-    for name in ("REGISTRY_URI", "TRACKING_TOKEN", "TRACKING_USERNAME", "TRACKING_PASSWORD"):
-        monkeypatch.delenv(f"MLFLOW_{name}", raising=False)
-    monkeypatch.setattr(patience, "time", SimpleNamespace(sleep=lambda _: None))
-    with mlflow_stub() as registry:
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", registry.address)
-        monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "secret")
-        registry.register("ads", "today", "flavors:\n  xgboost:\n    data: model.ubj\n", b"a model")
-        yield registry
+def promoted(
+    registry: Registry,
+    waits: list[float],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Registry:
+    assert waits == []
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "secret")
+    registry.register("ads", "today", "flavors:\n  xgboost:\n    data: model.ubj\n", b"a model")
+    return registry
 
 
 def test_tags_are_written_before_the_alias_moves(promoted: Registry) -> None:

@@ -15,7 +15,8 @@ from workers.labels.shards import list_shards
 from workers.lake.checkpoints import load, probabilities, read_checkpoint
 from workers.lake.layout import Lake, checkpoint_folder
 from workers.lake.manifest import parse_manifest
-from workers.training import MultiStage, Recipe, TrainingJob, train
+from workers.training.jobs import Recipe, TrainingJob, train
+from workers.training.methods import MultiStage
 
 FEW = {"iterations": 20, "depth": 4}
 

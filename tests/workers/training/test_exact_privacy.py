@@ -18,7 +18,7 @@ import pytest
 from privcore.mechanisms import NoisyMax, RandomizedResponse, RandomizedResponseWithPrior
 from tests.support.tiers import rest_slow
 from workers.executors import InProcess
-from workers.training import MEASURED, MultiStage, Pate, TrainingData
+from workers.training.methods import MEASURED, MultiStage, Pate, TrainingData
 
 RECORDS = 3
 

@@ -10,7 +10,8 @@ from tests.support.verdicts import nothing_wrong
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
-from workers.training import MECHANISMS, Recipe, TrainingJob, declaration, method_named, train
+from workers.training.jobs import Recipe, TrainingJob, declaration, train
+from workers.training.methods import MECHANISMS, method_named
 from workers.warehouse.schema import Status
 
 FEW = {"iterations": 5, "depth": 3}
@@ -32,7 +33,7 @@ def test_the_audit_accounts_for_what_training_declared(lake, name):
     privacy = declaration(method, classes=2, unit="flight", declared_by="a test", declared_at=NOW)
     recipe = Recipe(name, "flights", BINARY, FEATURES, method, privacy, FEW)
     for day in (EVE, DAY):
-        assert train(lake, TrainingJob(recipe, day, seed=1)).records > 400
+        assert train(lake, TrainingJob(recipe, day, seed=1)) > 400
     assert manifest_of(lake, name, DAY)["privacy"]["epsilon"] == 2.0
     audit = run_audit(lake, name, DAY, plan=PLAN, executor=InProcess()).audit
     assert audit.status == Status.EVALUATED

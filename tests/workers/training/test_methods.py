@@ -17,7 +17,7 @@ from privcore.mechanisms import (
 from tests.support.lake import Shuffled
 from workers.executors import InProcess
 from workers.lake.manifest import Feature, LabelColumn
-from workers.training import (
+from workers.training.methods import (
     MECHANISMS,
     TAKES_PRIOR,
     Alibi,

@@ -15,7 +15,7 @@ from privcore.mechanisms import RandomizedResponse
 from privcore.mechanisms.noisy_max import NoisyMax
 from tests.support.verdicts import nothing_wrong
 from workers.executors import InProcess
-from workers.training import MultiStage, Pate, TrainingData
+from workers.training.methods import MultiStage, Pate, TrainingData
 
 SEEDS = range(3)
 

@@ -128,27 +128,29 @@ def join(
     return scratch_folder, (_FILE,), _left_out(parts, counted), _remarks(parts, counted)
 
 
-@dataclass(frozen=True, slots=True)
-class _Counts:
+class _OfPart(NamedTuple):
+    """Records of one table: there twice, lacking of the first table's, beyond these, corrected."""
+
+    repeated: int
+    lacking: int
+    beyond: int
+    corrected: int
+
+
+class _Counts(NamedTuple):
     """Counts of a join.
 
     Attributes:
         records: of the first table.
         nameless: its rows without a record.
         unplaced: its rows that are of no day, or whose label has no known time.
-        repeated: by table, its records that are there twice.
-        lacking: by table, records of the first table that it lacks.
-        beyond: by table, its records that the first table lacks.
-        corrected: by table, its records whose label became another one.
+        parts: of each table; corrected are records whose label became another one.
     """
 
     records: int
     nameless: int
     unplaced: int
-    repeated: tuple[int, ...]
-    lacking: tuple[int, ...]
-    beyond: tuple[int, ...]
-    corrected: tuple[int, ...]
+    parts: tuple[_OfPart, ...]
 
 
 def _footer(part: JoinPart, file: LabelFile) -> Footer:
@@ -188,7 +190,7 @@ def _join(scratch_folder: Lake, join: Join) -> tuple[None, _Counts]:
     room = min(limits.JOIN_BYTES, (memory_left() or 1 << 63) // 4)
     unplaced = nameless = 0
     whole = records = pl.DataFrame()
-    repeated, lacking, beyond, corrected = ([0] * len(parts) for _ in range(4))
+    counted: list[_OfPart] = []
     for place, part in enumerate(parts):
         frame, lost = _rows_of_day(part, join, room)
         room -= int(frame.estimated_size())
@@ -200,16 +202,20 @@ def _join(scratch_folder: Lake, join: Join) -> tuple[None, _Counts]:
         del frame
         if place == 0:
             whole, records = each.rows, each.rows.select(_RECORD)
-        repeated[place] = records.join(each.differing, on=_RECORD, how="semi").height
-        corrected[place] = records.join(each.corrected, on=_RECORD, how="semi").height
-        lacking[place] = records.join(each.rows, on=_RECORD, how="anti").height
-        beyond[place] = each.rows.height - (records.height - lacking[place])
+        lacking = records.join(each.rows, on=_RECORD, how="anti").height
+        counted.append(
+            _OfPart(
+                repeated=records.join(each.differing, on=_RECORD, how="semi").height,
+                lacking=lacking,
+                beyond=each.rows.height - (records.height - lacking),
+                corrected=records.join(each.corrected, on=_RECORD, how="semi").height,
+            )
+        )
         whole = whole.join(each.differing, on=_RECORD, how="anti")
         whole = whole if place == 0 else whole.join(each.rows, on=_RECORD, how="inner")
     names = dict.fromkeys(new for part in parts for new in part.columns.values())
     _write(whole.sort(_RECORD).select(*names), scratch_folder)
-    counted = (tuple(each) for each in (repeated, lacking, beyond, corrected))
-    return None, _Counts(records.height, nameless, unplaced, *counted)
+    return None, _Counts(records.height, nameless, unplaced, tuple(counted))
 
 
 def _rows_of_day(part: JoinPart, join: Join, room: int) -> tuple[pl.DataFrame, int]:
@@ -360,7 +366,7 @@ def _left_out(parts: tuple[JoinPart, ...], counts: _Counts) -> BadRecords:
             f"{counts.nameless:,} rows of {first.found.name} have no value in "
             f"{first.record!r}, scores.record: name every record.",
         )
-    for part, repeated, lacking in zip(parts, counts.repeated, counts.lacking, strict=True):
+    for part, (repeated, lacking, _, _) in zip(parts, counts.parts, strict=True):
         place = (part.found.root.uri, 0, 0)
         if repeated:
             bad += BadRecords.at(
@@ -396,7 +402,7 @@ def _remarks(parts: tuple[JoinPart, ...], counts: _Counts) -> tuple[Remark, ...]
             "which their label was known, and did not play: if training saw them, nothing is known "
             "of their labels.",
         )
-    for part, beyond, corrected in zip(parts, counts.beyond, counts.corrected, strict=True):
+    for part, (_, _, beyond, corrected) in zip(parts, counts.parts, strict=True):
         if part.name in {"label", "target"} and beyond > _MANY * counts.records:
             told += remarked(
                 RemarkKind.ROWS_LEFT_OUT,

@@ -10,7 +10,6 @@ from polars._typing import PolarsDataType
 from pydantic import Field, model_validator
 from scipy.special import expit, softmax
 
-from workers.databases import NAME
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import Batch
 from workers.lake.manifest import (
@@ -111,7 +110,7 @@ class ScoreTables(DayTable):
     """A query of a database that returns the day's rows, instead of a table's files; its parameter
     is the day, a date: where day = $1 (PostgreSQL). table is then a name for them, and record is
     needed."""
-    database: Annotated[str, Field(pattern=NAME)] | None = None
+    database: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")] | None = None
     """Name of the query's database. Its address, a secret, stands in the environment alone:
     PRIVAUDIT_DATABASE_ and this name in capitals."""
 

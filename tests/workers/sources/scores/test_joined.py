@@ -242,19 +242,18 @@ def test_records_named_by_numbers_of_different_sizes_are_joined(tables: Tables) 
     assert audited(tables.put()).verdict == "violated"
 
 
+@pytest.mark.parametrize(
+    ("most", "left", "fits"),
+    [(1 << 17, 1 << 40, False), (1 << 40, 1 << 19, False), (1 << 20, None, True)],
+)
 def test_tables_that_the_memory_does_not_hold_are_refused(
-    tables: Tables, monkeypatch: pytest.MonkeyPatch
+    tables: Tables, monkeypatch: pytest.MonkeyPatch, most: int, left: int | None, fits: bool
 ) -> None:
-    given = tables.put()
-    for most, left in ((1 << 17, 1 << 40), (1 << 40, 1 << 19)):
-        monkeypatch.setattr(limits, "JOIN_BYTES", most)
-        monkeypatch.setattr(workers.sources.scores.joined, "memory_left", lambda left=left: left)
-        row = audited(given)
-        assert row.detail == "too_large"
-        assert "join them before the audit, into one table" in str(row.reason)
-    monkeypatch.setattr(limits, "JOIN_BYTES", 1 << 20)
-    monkeypatch.setattr(workers.sources.scores.joined, "memory_left", lambda: None)
-    assert audited(given).status == "evaluated"
+    monkeypatch.setattr(limits, "JOIN_BYTES", most)
+    monkeypatch.setattr(workers.sources.scores.joined, "memory_left", lambda: left)
+    row = audited(tables.put())
+    assert (row.detail == "too_large", row.status == "evaluated") == (not fits, fits)
+    assert ("join them before the audit, into one table" in str(row.reason)) is not fits
 
 
 def test_a_damaged_page_of_a_table_is_unreadable_input(tables: Tables) -> None:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-import workers.databases
+import workers.sources.scores.query_rows
 from privcore.exceptions import AuditError, TerminalError, TransientError
 from tests.support.audits import run_audits
 from tests.support.lake import DAY, EVE, declared
@@ -245,8 +245,8 @@ def test_a_server_that_stops_answering_does_not_hold_the_audit(
     bank: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "DATABASE_SECONDS", 1.0)
-    monkeypatch.setattr(workers.databases, "_GRACE", 0.5)
-    with workers.databases.connected("bank") as opened:
+    monkeypatch.setattr(workers.sources.scores.query_rows, "_GRACE", 0.5)
+    with workers.sources.scores.query_rows.connected("bank") as opened:
         bank.send(signal.SIGSTOP)
         try:
             begun = time.monotonic()

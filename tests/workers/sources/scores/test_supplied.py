@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import workers.audit.run
 from tests.support.audits import run_audits
 from tests.support.lake import DAY, EVE, declared, figures
 from tests.support.score_tables import EMPTY_LAKE, PLAN, audit, put_folder, score_rows, tables
@@ -31,6 +32,19 @@ def scored(
     frame = score_rows(random, rows, leak=leak, noise=0.3, day=day)
     frame.insert_column(1, pl.Series("event_id", [f"{day}-{number}" for number in range(rows)]))
     return frame.with_columns(country=pl.Series(random.choice(["NL", "DE"], rows)))
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return how many models each pass over labels serves."""
+    served, scan = list[int](), workers.audit.run.scan_labels
+
+    def counting(shared: Any, **more: Any) -> Any:
+        served.append(len(shared.games))
+        return scan(shared, **more)
+
+    monkeypatch.setattr(workers.audit.run, "scan_labels", counting)
+    return served
 
 
 def test_a_table_that_leaks_is_found_and_one_that_does_not_stays_silent(
@@ -160,7 +174,7 @@ def test_verify_reads_the_version_that_was_audited(tmp_path: pathlib.Path) -> No
 
 @pytest.mark.slow
 def test_two_models_on_one_table_share_one_read_and_differ_in_nothing(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: pathlib.Path, passes: list[int]
 ) -> None:
     frame = scored(leak=1.0).with_columns(p_other=pl.col("p_today") ** 2)
     place = put_folder(tmp_path / "scores", frame)
@@ -169,15 +183,6 @@ def test_two_models_on_one_table_share_one_read_and_differ_in_nothing(
         Request(name, PLAN, external_inputs=SuppliedScores(given))
         for name, given in (("one", one), ("two", two))
     ]
-    import workers.audit.run as module  # noqa: PLC0415
-
-    passes, scan = [], module.scan_labels
-
-    def counting(shared: Any, **more: Any) -> Any:
-        passes.append(len(shared.games))
-        return scan(shared, **more)
-
-    monkeypatch.setattr(module, "scan_labels", counting)
     together = list(run_audits(EMPTY_LAKE, DAY, requests, executor=InProcess()))
     assert passes == [2]
     alone = [
@@ -188,7 +193,7 @@ def test_two_models_on_one_table_share_one_read_and_differ_in_nothing(
 
 @pytest.mark.slow
 def test_several_labels_and_a_grade_of_one_record_share_one_read(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: pathlib.Path, passes: list[int]
 ) -> None:
     """A model of two labels, of which it remembers neither, and of a grade, which it does."""
     random = np.random.default_rng(8)
@@ -213,15 +218,6 @@ def test_several_labels_and_a_grade_of_one_record_share_one_read(
             place, label="grade", classes=(0, 1, 2, 3, 4), target="p_grade", proxy="p_grade_before"
         ),
     }
-    import workers.audit.run as module  # noqa: PLC0415
-
-    passes, scan = [], module.scan_labels
-
-    def counting(shared: Any, **more: Any) -> Any:
-        passes.append(len(shared.games))
-        return scan(shared, **more)
-
-    monkeypatch.setattr(module, "scan_labels", counting)
     requests = [
         Request(
             name, PLAN, external_inputs=SuppliedScores(one, Privacy.model_validate(declared(1.0)))
