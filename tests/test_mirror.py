@@ -13,20 +13,15 @@ ELSEWHERE = {
     "workers/sources/tables/test_day_tables.py": "workers.looks.hashed_kinds",
     "privcore/attacks/test_decoy_labels.py": "privcore.lower_bounds.designs",
     "privcore/attacks/test_query_reconstruction.py": "privcore.attacks.query_adversary",
-    "privcore/attacks/test_tally.py": "privcore.attacks.game",
     "privcore/lower_bounds/test_fdp.py": (
         "privcore.guarantees.families privcore.lower_bounds.kernels"
     ),
-    "privcore/lower_bounds/test_validity.py": (
-        "privcore.lower_bounds.betting privcore.lower_bounds.question"
-    ),
+    "privcore/lower_bounds/test_betting.py": "privcore.lower_bounds.question",
+    "privcore/lower_bounds/test_imagined.py": "privcore.lower_bounds.imagined_tables",
     "privcore/lower_bounds/test_verdicts.py": "privcore.lower_bounds.evidence",
     "privcore/mechanisms/test_noisy_max.py": "privcore.mechanisms.parameter_checks",
     "privcore/mechanisms/test_protected_table.py": "privcore.mechanisms.threshold_queries",
-    "privcore/upper_bounds/test_reidentification_privacy.py": (
-        "privcore.upper_bounds.reidentification"
-    ),
-    "privcore/upper_bounds/test_success_by_relation.py": "privcore.guarantees.relations",
+    "privcore/upper_bounds/test_attack_success.py": "privcore.guarantees.relations",
     "workers/audit/test_accounted.py": "workers.audit.accounting",
     "workers/audit/test_secrets.py": "workers.sources.secrets",
     "workers/audit/test_bad_inputs.py": "workers.audit.enough workers.sources.source",

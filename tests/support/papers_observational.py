@@ -4,9 +4,9 @@ from tests.support.papers_errata import OBSERVATIONAL_ERRATA
 from tests.support.papers_types import Entry, Paper
 
 _FDP = "tests/privcore/lower_bounds/test_fdp.py::"
-_TALLY = "tests/privcore/attacks/test_tally.py::"
+_TALLY = "tests/privcore/attacks/test_game.py::"
 _MEMBERS = "tests/privcore/attacks/test_membership.py::"
-_ATTRIBUTES = "tests/privcore/attacks/test_attributes.py::"
+_ATTRIBUTES = "tests/privcore/attacks/test_game.py::"
 _SECRETS = "tests/workers/audit/test_secrets.py::"
 _IMAGES = (
     "`privaudit study images --input`, on CIFAR-10 or on 5,000 digits of a package, with a small "

@@ -4,7 +4,7 @@ from tests.support.papers_types import Entry, Paper
 
 _FDP = "tests/privcore/lower_bounds/test_fdp.py::"
 _COUNTS = "tests/privcore/upper_bounds/test_success_counts.py::"
-_NETWORK = "tests/privcore/attacks/test_bayesian_network.py::"
+_NETWORK = "tests/privcore/attacks/test_marginal_reconstruction.py::"
 
 WORST_CASE = Paper(
     "Beyond the Worst Case",
@@ -71,7 +71,7 @@ WORST_CASE = Paper(
             "Definition 4.1",
             "Narcissus resiliency and its bound",
             "upper_bounds.narcissus_bound",
-            tests=("tests/privcore/upper_bounds/test_comparisons.py::test_ours_is_never_above",),
+            tests=("tests/privcore/upper_bounds/test_attack_success.py::test_ours_is_never_above",),
         ),
         Entry(
             "Section 4.1",

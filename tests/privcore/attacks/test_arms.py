@@ -1,21 +1,39 @@
-"""Arms that chance divided pass at the stated size; arms that teams divide otherwise are found."""
+"""Arms that chance divided pass at the stated size; arms that teams divide otherwise are found.
+
+The comparison of arms, number by number, against sums written out and tables drawn at once.
+
+A holdout that was chosen by what the proxy says is told, and a random one is not.
+
+How many holdout records stand for training records that memory lifted, in strata of few.
+
+Predictions that follow no label are called so, and those that do are not.
+"""
+
+import math
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
+from scipy.stats import chi2, norm
 
-from privcore.attacks import LabelCounts, compare_arms, generator, label_counts, odds_tally
-from privcore.attacks.arms import (
-    BINS,
-    DOUBTFUL,
-    KNOWN,
-    LEVEL,
-    MOST_COUNTED,
-    PAIR_BINS,
-    SMALL,
+from privcore.attacks import (
+    ArmsComparison,
+    LabelCounts,
+    OddsTally,
+    compare_arms,
+    generator,
+    label_counts,
+    odds_tally,
+    unlike_arms,
 )
+from privcore.attacks import arms as module
+from privcore.attacks.arms import BINS, DOUBTFUL, KNOWN, LEVEL, MOST_COUNTED, PAIR_BINS, SMALL
+from privcore.attacks.fidelity import predictions_miss_labels
+from privcore.attacks.matching import Side, explained_by_chance, held, neighbours, wanted_controls
 from privcore.exceptions import InvalidInputError
 from tests.simulate import assert_rate_at_most, two_columns
 from tests.support.tiers import tiered
@@ -280,3 +298,373 @@ def test_one_record_of_a_rare_label_is_no_proof():
     bare = LabelCounts.zero(groups=1, classes=2)
     found = compare_arms(bare, bare, random=generator(13), beside=(training, control))
     assert found.pvalue > 1e-3
+
+
+SIDES = 25
+
+
+def counts(tables, *, classes=1, bins=BINS):
+    """Both arms' counts of the first class, by bin: of training, then of the holdout."""
+    made = [np.zeros((1, classes, bins, 2), dtype=np.int64) for _ in range(2)]
+    for where, (training, holdout) in tables.items():
+        made[0][0, 0, where], made[1][0, 0, where] = training, holdout
+    return tuple(LabelCounts(each) for each in made)
+
+
+def sums(training, control, width=BINS):
+    """Each bin's terms of one class: expected, variance, observed, centre."""
+    for row, (one, other) in enumerate(zip(training.tolist(), control.tolist(), strict=True)):
+        size, held, ones = sum(one), sum(other), one[1] + other[1]
+        total = size + held
+        if size and held and 0 < ones < total:
+            share = ones / total
+            yield size * share, size * held * share * (1 - share) / (total - 1), one[1], row % width
+
+
+def naive(training, control, width=BINS):
+    """Signed deviations of both sums; the second is None if one bin holds all."""
+    terms = list(sums(training, control, width))
+    whole = sum(term[1] for term in terms)
+    middle = sum(term[1] * term[3] for term in terms) / whole
+    found = [sum(term[2] - term[0] for term in terms) / math.sqrt(whole)]
+    spread = sum(term[1] * (term[3] - middle) ** 2 for term in terms)
+    if spread > 1e-9:
+        tilt = sum((term[2] - term[0]) * (term[3] - middle) for term in terms)
+        found.append(tilt / math.sqrt(spread))
+    return np.array(found)
+
+
+def log_odds(training, control):
+    more = less = 0.5
+    for one, other in zip(training.tolist(), control.tolist(), strict=True):
+        total = max(sum(one) + sum(other), 1)
+        more, less = more + one[1] * other[0] / total, less + one[0] * other[1] / total
+    return math.log(more / less)
+
+
+def flat(arms, place):
+    return [arm.counts[:, place].reshape(-1, 2) for arm in arms]
+
+
+def random_arms(random, bins):
+    """Two groups of three classes; some 20 bins each have records, a few of them one alone."""
+    used = random.random((2, 3, bins, 1)) < 10.0 / bins
+    rates = [random.choice(of, (2, 3, bins, 1)) for of in ((0.4, 6.0), (0.4, 1.5))]
+    return tuple(
+        LabelCounts(np.where(used, random.poisson(rate, (2, 3, bins, 2)), 0)) for rate in rates
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_it_is_the_chi_square_of_two_sums_for_the_class_that_differs_most(seed):
+    random = generator(seed)
+    alone, beside = random_arms(random, BINS), random_arms(random, PAIR_BINS)
+    for arms, kind in ((alone, None), (beside, beside)):
+        width = BINS if kind is None else SIDES
+        signed = [naive(*flat(arms, place), width) for place in range(3)]
+        strongest = int(np.argmax([(each**2).sum() for each in signed]))
+        tests = 3 if kind is None else 6
+        pvalue = chi2.sf((signed[strongest] ** 2).sum(), 2) * tests
+        assert pvalue >= 1e-3  # nothing is drawn
+        bare = LabelCounts(np.zeros_like(alone[0].counts))
+        given = arms if kind is None else (bare, bare)
+        found = compare_arms(*given, random=generator(0), beside=kind)
+        assert found.place == strongest
+        assert found.pvalue == pytest.approx(min(1.0, pvalue), rel=1e-9)
+        assert found.log_odds == pytest.approx(log_odds(*flat(arms, strongest)), rel=1e-9)
+        first, second = signed[strongest] ** 2
+        assert found.beyond_features is (kind is not None and bool(second > first))
+        known = min(1.0, *(norm.cdf(each[1]) * tests for each in signed))
+        assert found.holdout_known == pytest.approx(known, rel=1e-9)
+
+
+def test_of_two_kinds_of_bins_the_smaller_pvalue_counts_twice():
+    random = generator(3)
+    alone, beside = random_arms(random, BINS), random_arms(random, PAIR_BINS)
+    bare = LabelCounts(np.zeros_like(beside[0].counts))
+    one, other, both = (
+        compare_arms(*alone, random=random, beside=pair) for pair in (None, (bare, bare), beside)
+    )
+    assert other.pvalue == min(1.0, 2.0 * one.pvalue)
+    nothing = LabelCounts(np.zeros_like(alone[0].counts))
+    paired = compare_arms(nothing, nothing, random=random, beside=beside)
+    assert both == (paired if paired.pvalue < other.pvalue else other)
+
+
+DRAWN = {
+    "one bin": {50: ((55, 45), (36, 4))},
+    "three bins": {
+        50: ((400, 20), (95, 15)),
+        55: ((300, 30), (70, 12)),
+        60: ((100, 40), (30, 20)),
+    },
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_drawn_tables_are_counted_one_by_one(name):
+    arms = counts(DRAWN[name])
+    training, control = flat(arms, 0)
+    used = training.sum(axis=1) > 0
+    sizes, ones = training[used].sum(axis=1), (training + control)[used, 1]
+    total = sizes + control[used].sum(axis=1)
+    random, other = generator(6), generator(6)
+    drawn = other.hypergeometric(ones, total - ones, sizes, (200_000, sizes.size))
+    terms = np.array(list(sums(training, control)))
+    middle = np.average(terms[:, 3], weights=terms[:, 1])
+    weights = [np.ones(sizes.size), terms[:, 3] - middle]
+    scales = [weight**2 @ terms[:, 1] for weight in weights]
+    reached = sum(
+        ((drawn - terms[:, 0]) @ weight) ** 2 / scale
+        for weight, scale in zip(weights, scales, strict=True)
+        if scale > 1e-9
+    )
+    observed = (naive(training, control) ** 2).sum()
+    expected = (1 + int((reached >= observed - 1e-9).sum())) / 200_001
+    assert 1e-5 < expected < 1e-3
+    assert compare_arms(*arms, random=random).pvalue == expected
+    assert random.random() == other.random()  # no table more, and no table less
+
+
+def test_a_table_that_none_drawn_reaches_has_the_smallest_pvalue():
+    """200,000 tables are drawn, or 30,000 for each test."""
+    far = {50: ((1_000, 100), (0, 100))}
+    for classes, draws in ((1, 200_000), (6, 200_000), (7, 210_000)):
+        arms = counts(far, classes=classes)
+        assert compare_arms(*arms, random=generator(0)).pvalue == classes / (1 + draws)
+    both = compare_arms(*arms, random=generator(0), beside=counts(far, classes=7, bins=PAIR_BINS))
+    assert both.pvalue == 14 / 420_001
+
+
+def test_of_classes_that_none_drawn_reaches_the_further_one_is_named():
+    arms = counts({50: ((1_000, 100), (0, 100))}, classes=3)
+    for arm, cells in zip(arms, ((1_000, 200), (0, 300)), strict=True):
+        arm.counts[0, 1, 50] = cells
+    found = compare_arms(*arms, random=generator(0))
+    assert (found.pvalue, found.place) == (3 / 200_001, 1)
+
+
+@pytest.mark.parametrize(
+    ("ones", "classes", "drawn"), [(63, 1, False), (64, 1, True), (63, 2, False), (64, 2, False)]
+)
+def test_tables_are_drawn_below_ten_times_the_level(ones, classes, drawn):
+    """One bin; chi-square says 0.00117 and 0.00070, times the classes that are tested."""
+    arms = counts({50: ((100 - ones, ones), (60, 40))}, classes=classes)
+    chi_square = classes * chi2.sf(float(naive(*flat(arms, 0))[0] ** 2), 1)
+    assert 5e-4 < chi_square < 4e-3
+    assert bool(chi_square < 1e-3) is drawn
+    found = compare_arms(*arms, random=generator(1)).pvalue
+    assert bool(abs(found / chi_square - 1.0) > 1e-12) is drawn
+
+
+def test_only_the_classes_with_the_most_labels_are_tested():
+    """33 classes: the last but one in labels decides, the last is not asked and costs nothing."""
+    made = [np.zeros((1, 33, BINS, 2), dtype=np.int64) for _ in range(2)]
+    for place in range(33):
+        made[0][0, place, 50] = made[1][0, place, 50] = (20, 20 + place)
+    made[0][0, 0, 50], made[1][0, 0, 50] = (0, 30), (200, 0)
+    last = compare_arms(*map(LabelCounts, made), random=generator(0))
+    assert last.place != 0
+    made[0][0, 1, 50], made[1][0, 1, 50] = (0, 41), (200, 0)
+    found = compare_arms(*map(LabelCounts, made), random=generator(0))
+    assert (found.place, found.pvalue) == (1, 32 / (1 + 32 * 30_000))
+
+
+def test_one_bin_says_nothing_of_what_the_proxy_knows():
+    none, table = counts({}), {50: ((60, 40), (30, 10))}
+    for alone, beside in ((counts(table), None), (none, counts(table, bins=PAIR_BINS))):
+        found = compare_arms(*alone, random=generator(0), beside=beside)
+        assert found.pvalue < 1.0
+        assert found.holdout_known == 1.0
+        assert not found.beyond_features
+
+
+def test_no_records_say_nothing():
+    none, also_none = counts({}, classes=3)
+    assert compare_arms(none, also_none, random=generator(0)) == ArmsComparison(1.0, 0, 0.0)
+    alike = counts({9: ((0, 5), (0, 3))})  # one label alone
+    assert compare_arms(*alike, random=generator(0)) == ArmsComparison(1.0, 0, 0.0)
+    assert none == also_none == LabelCounts.zero(groups=1, classes=3)
+    assert none != counts({9: ((0, 1), (0, 0))}, classes=3)[0]
+    assert none != none.counts
+
+
+def test_sizes_and_levels_are_these():
+    assert (BINS, PAIR_BINS) == (112, 1_400)
+    assert LabelCounts.zero(groups=3, classes=2).counts.shape == (3, 1, 112, 2)
+    assert (module.MOST_COUNTED, module.MOST_TESTED) == (1_024, 32)
+    assert (module.LEVEL, module.DOUBTFUL, module.SMALL, module.KNOWN) == (1e-4, 0.01, 200, 0.05)
+
+
+def test_a_level_is_reached_with_it():
+    def found(pvalue, known=1.0):
+        return ArmsComparison(pvalue, 0, 0.0, holdout_known=known)
+
+    assert [found(pvalue).differ for pvalue in (1e-4, 1.01e-4)] == [True, False]
+    assert [found(pvalue).doubtful for pvalue in (0.01, 0.0101)] == [True, False]
+    assert [found(1.0, known).doubtful for known in (0.05, 0.0501)] == [True, False]
+    assert found(1.0).holdout_known == 1.0
+    assert ArmsComparison(1.0, 0, 0.0) == found(1.0)
+    assert found(0.5).doubt_sentence == ""
+    assert "(p = 0.004)" in found(0.004, 0.02).doubt_sentence
+
+
+@pytest.mark.parametrize(("held", "level"), [(199, 0.05), (200, 0.01)])
+def test_of_holdouts_of_200_records_more_is_asked(held, level):
+    tables = {40: ((500, 500), (49, 1)), 60: ((500, 500), (1, 48)), 0: ((0, 0), (held - 99, 0))}
+    assert compare_arms(*counts(tables), random=generator(0)).known_level == level
+    assert ArmsComparison(1.0, 0, 0.0, holdout_known=level, known_level=level).doubtful
+    assert not ArmsComparison(1.0, 0, 0.0, holdout_known=1.01 * level, known_level=level).doubtful
+
+
+def test_a_bin_that_one_arm_alone_has_says_nothing_of_what_the_proxy_knows():
+    tables = {40: ((500, 500), (49, 1)), 60: ((500, 500), (1, 48))}
+    found = [
+        compare_arms(*counts(tables | {0: ((0, 0), (held, 0))}), random=generator(0)).holdout_known
+        for held in (0, 1_000)
+    ]
+    assert found[0] == found[1] < 1e-3
+
+
+def test_the_side_with_the_larger_odds_is_named():
+    more, less, equal = (ArmsComparison(1e-6, 0, math.log(by)) for by in (2.0, 0.5, 1.0))
+    for found, words in (
+        (more, "2.00 times as large in training as in the holdout"),
+        (less, "2.00 times as large in the holdout as in training"),
+        (equal, "1.00 times as large in the holdout as in training"),
+    ):
+        assert words in found.sentence("1")
+
+
+def arm(proxy: np.ndarray[Any, Any]) -> OddsTally:
+    """Return records by the proxy's log-odds, which is all that the comparison reads."""
+    bins = np.clip(((proxy + 14.0) * 16).astype(int), 0, 447)
+    counts = np.zeros((448, 224, 2), dtype=np.int64)
+    np.add.at(counts[:, 100, 0], bins, 1)
+    return OddsTally(proxy.size, counts)
+
+
+def told_apart(*arms: np.ndarray[Any, Any], classes: int = 2) -> str:
+    one, other = map(arm, arms)
+    given = SimpleNamespace(classes=classes, odds=(one,), control_odds=(other,))
+    given.labels = given.control_labels = None
+    if classes > 2:  # of which all but two have no label
+        counts = np.zeros((2, 1, classes, 448, 2), dtype=np.int64)
+        counts[:, 0, 1, :, 0] = [each.counts.sum(axis=(1, 2)) for each in (one, other)]
+        counts[:, 0, 0] = counts[:, 0, 1, ::-1]
+        counts[:, 0, 2:, 0, 0] = [[one.records], [other.records]]
+        given.labels, given.control_labels = map(LabelCounts, counts)
+    return unlike_arms(cast("Any", given))
+
+
+def test_a_holdout_of_the_rows_that_the_proxy_is_surest_of_is_told() -> None:
+    """A leak on the others proved 0.00, and nothing was said."""
+    random = np.random.default_rng(0)
+    odds = random.normal(size=3_000)
+    surest = np.abs(odds) > np.quantile(np.abs(odds), 0.6)
+    assert "answers otherwise of the holdout" in told_apart(odds[~surest], odds[surest])
+    # An invented third class was enough for nothing to be said.
+    assert "answers otherwise of the holdout" in told_apart(odds[~surest], odds[surest], classes=3)
+    assert told_apart(odds[1::2], odds[::2], classes=3) == ""
+
+
+def test_a_random_holdout_is_not_remarked_on() -> None:
+    for seed in range(200):
+        random = np.random.default_rng(seed)
+        odds = random.normal(scale=random.uniform(0.1, 4.0), size=int(random.integers(300, 3_000)))
+        chosen = random.random(odds.size) < random.uniform(0.1, 0.6)
+        assert told_apart(odds[~chosen], odds[chosen]) == ""
+
+
+def test_strata_where_no_training_record_is_past_the_cut_count_in_the_sum():
+    """Else the sum leans to the strata that chance gave to training, and a lack is no lack."""
+    nothing = np.zeros(0, dtype=np.bool_)
+    with_training = Side(0, 50, nothing, 10, 1, 1.0, 1.0)
+    without = Side(0, 50, nothing, 0, 9, 0.0, 1.0)
+    assert explained_by_chance([with_training])
+    assert not explained_by_chance([with_training, without])
+    assert held(without, by_chance=True) == 0
+
+
+def lifted(expected, *, alike=0, records=4, group=0, holdout=50):
+    return Side(group, holdout, np.zeros(0, dtype=np.bool_), records, alike, expected, expected)
+
+
+def test_neighbours_of_which_each_alone_has_none_have_their_share_together():
+    """Alone each would have floor(4 - 6) = -2, so none; nine have 36 - 18 = 18, two for each."""
+    assert wanted_controls([lifted(4.0)] * 36).tolist() == [2] * 36
+    assert wanted_controls([lifted(4.0)] * 2).tolist() == [0, 0]  # 8 - 8.5
+
+
+def test_runs_of_neighbours_end_with_a_half_and_with_their_group():
+    runs = [lifted(4.0)] * 9 + [lifted(4.0, group=1)] * 10
+    # 36 - 18 is a half of 36; of the tenth of the second group, 4 - 6, nothing is left.
+    assert list(neighbours(runs)) == [(0, 9), (9, 18), (18, 19)]
+    assert wanted_controls(runs).tolist() == [2] * 18 + [0]
+    assert list(neighbours([lifted(4.0)] * 5 + [lifted(4.0, group=1)] * 4)) == [(0, 5), (5, 9)]
+
+
+def test_strata_without_training_records_past_the_cut_get_none_and_larger_holdouts_more():
+    mixed = [lifted(4.0), lifted(0.0, records=0), lifted(4.0, holdout=150)] * 4 + [lifted(4.0)]
+    taken = wanted_controls(mixed)  # 36 - 18, of which 5 of 17 parts to the smaller ones
+    assert taken.sum() == 18
+    assert taken[1::3].tolist() == [0] * 4
+    assert abs(taken[0::3].sum() - 18 * 5 / 17) < 1.0
+
+
+def test_what_passes_the_same_cut_stays_where_neighbours_lack():
+    """One stratum has 10 alike, more than its even part, and keeps them; others get the rest."""
+    taken = wanted_controls([lifted(4.0, alike=10), *[lifted(4.0)] * 8])
+    assert taken.tolist() == [10, *[1] * 8]
+
+
+def test_exactly_three_standard_deviations_are_chance():
+    """What a sum or a root rounds must not decide: 1e-9 are granted at each border."""
+    nothing = np.zeros(0, dtype=np.bool_)
+    assert explained_by_chance([Side(0, 50, nothing, 10, 12, 9.0, 1.0)])
+    assert held(Side(0, 50, nothing, 10, 0, 9.0, 1.0), by_chance=True) == 6
+
+
+def test_a_stratum_without_chance_is_a_run_of_its_own():
+    """All of its holdout records are past the cut, and be it a single one."""
+    sure = Side(0, 1, np.zeros(0, dtype=np.bool_), 4, 1, 1.0, 0.0)
+    assert list(neighbours([sure, lifted(4.0)])) == [(0, 1), (1, 2)]
+
+
+SEEDS, RECORDS = 400, 2000
+
+
+def counted(random: np.random.Generator, *, following: float) -> tuple[np.ndarray, ...]:
+    said = random.random(RECORDS)
+    chance = following * said + (1.0 - following) * 0.5
+    labels = random.random(RECORDS) < chance
+    tenth = np.minimum((said * 10).astype(int), 9)
+    n = np.bincount(tenth, minlength=10)
+    return n, np.bincount(tenth, said, 10) / n, np.bincount(tenth, labels, 10) / n
+
+
+def share(following: float) -> float:
+    """Return the share of 400 audits (2,000 records, seeds 0 to 399) that say labels are missed."""
+    found = [
+        predictions_miss_labels(*counted(np.random.default_rng(seed), following=following))
+        for seed in range(SEEDS)
+    ]
+    return float(np.mean(found))
+
+
+def test_labels_of_noise_are_missed_and_calibrated_or_weak_predictions_are_not() -> None:
+    # By the normal law 0.13% of noise follows by 3 errors; at a quarter of calibration, 6.5 errors
+    # are expected and 3 seen in all but 0.02%.
+    assert share(0.0) >= 0.98
+    assert share(1.0) == 0.0
+    assert share(0.25) <= 0.01
+
+
+@pytest.mark.parametrize(
+    "tenths",
+    [([], [], []), ([0], [0.0], [0.0]), ([900], [0.03], [0.0]), ([9, 9], [0.1, 0.9], [0, 1])],
+)
+def test_where_predictions_hardly_differ_nothing_is_said(
+    tenths: tuple[list[float], list[float], list[float]],
+) -> None:
+    assert not predictions_miss_labels(*tenths)

@@ -1,16 +1,16 @@
-"""A holdout that was trained on is suspected; one that was not is, very seldom."""
+"""A holdout that was trained on is suspected; one that was not is, very seldom.
+
+A logistic regression against scikit-learn's, and where columns tell all labels.
+"""
 
 import numpy as np
 import pytest
 from scipy.optimize import brentq, minimize
 from scipy.special import expit, log_expit
+from sklearn.linear_model import LogisticRegression
 
-from privcore.attacks import (
-    SUSPICIOUS,
-    holdout_suspicion,
-    suspect_sentence,
-)
-from privcore.attacks.holdout_suspicion import MOST_RECORDS
+from privcore.attacks import SUSPICIOUS, holdout_suspicion, suspect_sentence
+from privcore.attacks.holdout_suspicion import MOST_RECORDS, RIDGE, fit_logistic
 
 
 def world(random, records, *, known=0.0, better=0.5, memory=2.0):
@@ -162,3 +162,21 @@ def test_the_sentence_is_said_above_the_level_alone():
     assert suspect_sentence(SUSPICIOUS) == ""
     assert suspect_sentence(10.1).startswith("holdout_suspect: ")
     assert "(10.1 standard errors)" in suspect_sentence(10.1)
+
+
+def test_coefficients_are_those_of_scikit_learn() -> None:
+    """200 rows of three columns that stand for other numbers of records, some for none; seed 5."""
+    random = np.random.default_rng(5)
+    design = random.normal(size=(200, 3))
+    ones = random.random(200) < expit(design @ np.array([0.5, -1.0, 2.0]))
+    weights = random.integers(0, 5, 200).astype(float)
+    peer = LogisticRegression(C=1.0 / RIDGE, fit_intercept=False, tol=1e-10, max_iter=1_000)
+    peer.fit(design, ones, sample_weight=weights)
+    found = fit_logistic(design, np.where(ones, 1.0, -1.0), weights)
+    assert found == pytest.approx(peer.coef_[0], abs=1e-4)
+
+
+def test_a_column_that_tells_all_labels_has_a_large_coefficient_and_no_error() -> None:
+    design = np.array([[-2.0], [-1.0], [1.0], [2.0]])
+    found = fit_logistic(design, np.sign(design[:, 0]), np.ones(4))
+    assert 5.0 < found[0] < np.inf

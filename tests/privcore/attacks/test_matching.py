@@ -1,4 +1,9 @@
-"""Two-by-two tables of both arms: no label is looked at, and no holdout record is used twice."""
+"""Two-by-two tables of both arms: no label is looked at, and no holdout record is used twice.
+
+Holdout records past a cut are compared by value where chance explains them, else by rank.
+
+The reference model as the target sees it: a penalised fit over both arms that reads no label.
+"""
 
 import math
 
@@ -6,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 from scipy.special import expit, logit
 from scipy.stats import hypergeom
 
@@ -308,3 +314,206 @@ def test_the_log_odds_of_a_mean_are_told_where_doubles_end(side):
     assert _log_odds_of_mean(odds, np.array([1, 3, 2]), side) == pytest.approx(logit(mean))
     certain = _log_odds_of_mean(np.array([50.0, 60.0]), np.array([1, 0]), side)
     assert certain == pytest.approx(50.0 if side else -50.0)
+
+
+def told(moved, labels):
+    """An arm whose proxy is undecided and whose target says this, in log-odds."""
+    ones = expit(np.asarray(moved, dtype=np.float64))
+    half = np.full((ones.size, 2), 0.5)
+    return np.stack([1.0 - ones, ones], axis=1), half, np.asarray(labels)
+
+
+def test_where_memory_lifts_training_only_a_cut_share_of_ranks_is_taken():
+    """Every training record lies far from the proxy, no holdout record does: the surest are ranked.
+
+    The middles of bins make one side's half of the 500 the surer one; the control's expected half
+    is cut by three deviations.
+    """
+    labels = np.arange(500) % 2
+    training = told(np.where(labels == 1, 4.0, -4.0), labels)
+    control = told(np.linspace(-0.2, 0.2, 500), labels)
+    lifted = matched(training, control)[1]
+    cut = math.floor(250 - 3.0 * 500 * math.sqrt(0.25 * 0.75 * (2 / 500)))
+    assert lifted.records.tolist() == [250]
+    assert lifted.control.tolist() == [cut]
+    assert lifted.right.tolist() == [250]
+
+
+def one_stratum(alike, *, records=200, seed=0):
+    """200 of 1,000 training records and `alike` of 100 holdout records are predicted a one.
+
+    Their labels are ones if they are among the surest half. No label tells who is matched.
+    """
+
+    def arm(total, ones):
+        sure = np.linspace(1.0, 3.0, ones)
+        labels = np.concatenate([sure > 2.0, np.zeros(total - ones)]).astype(np.int64)
+        return told(np.concatenate([sure, np.full(total - ones, -0.5)]), labels)
+
+    return matched(arm(1_000, records), arm(100, alike), seed=seed)[0]
+
+
+@pytest.mark.parametrize(
+    ("alike", "held"), [(0, 8), (7, 8), (8, 8), (9, 9), (20, 20), (21, 21), (32, 32), (34, 20)]
+)
+def test_values_are_compared_where_chance_explains_the_difference_and_else_ranks(alike, held):
+    """20 of a hundred holdout records are expected; three deviations are about 12 of them.
+
+    Below that, 20 less three deviations are taken by rank, above that 20.
+    """
+    table = one_stratum(alike)
+    assert table.records[0] == 200
+    pooled = (200 + alike) / 1_100
+    chance = 3.0 * 100 * math.sqrt(pooled * (1.0 - pooled) * (1 / 1_000 + 1 / 100))
+    if alike > 20 + chance:
+        assert held == 20
+        assert table.control_right[0] == pytest.approx(alike / 2, abs=1)  # the surest of them
+    elif alike < 20 - chance:
+        held = math.floor(20 - chance)
+    assert table.control[0] == held
+
+
+def many_strata(alike, *, strata=20):
+    """As `one_stratum` in strata of the proxy's log-odds, 10 of 50 holdout records expected."""
+
+    def arm(total, ones):
+        proxy = np.repeat(np.linspace(-3.0, 3.0, strata), total)
+        up = np.tile(np.arange(total) < ones, strata)
+        target = proxy + np.where(up, 1.5, -0.5)
+        labels = np.tile(np.arange(total) % 2, strata)
+        return both(target), both(proxy), labels
+
+    return arm(500, 100), arm(50, alike)
+
+
+@pytest.mark.slow
+def test_many_strata_that_each_have_a_little_more_are_no_chance_and_ranks_decide():
+    """16 of 50 where 10 are expected is two deviations in each of 20 strata, eight in the sum."""
+    found, (expected, beyond) = matched(*many_strata(16))[0], naive_tables(*many_strata(16))[0]
+    assert beyond[1] > 2.0
+    assert np.array_equal(found.control, [row[2] for row in expected])
+    ups = found.records == 100
+    assert ups.sum() >= 15
+    assert np.all(found.control[ups] == 10)
+    few = matched(*many_strata(11))[0]
+    assert np.all(few.control[few.records == 100] == 11)
+
+
+def test_what_one_side_needed_by_rank_is_gone_for_the_other():
+    """30 of 100 training records are lifted and 70 sunk; 87 of 100 holdout records are sunk.
+
+    30 less three deviations is 14, the 87 are explained by chance, and together they are one too
+    many. A second group in which nothing moved makes the 187 the surest fifth of all.
+    """
+
+    def arm(up, down, others):
+        moved = np.repeat([3.0, -3.0, 0.0], [up, down, others])
+        return odds_tally(*told(moved, np.zeros(moved.size, dtype=np.int64)))
+
+    training, control = (arm(30, 70, 0), arm(0, 0, 368)), (arm(0, 87, 13), arm(0, 0, 367))
+    table = match(training, control, random=generator(0))[1]
+    assert table.records.tolist() == [30, 70]
+    assert table.control.tolist() == [14, 86]
+    assert table.control_right.tolist() == [0, 86]
+
+
+def test_both_arms_are_in_one_order_even_where_log_odds_say_another():
+    """Surest by probability (1/2 to 9/10) is not surest by log-odds (1/1000 to 3/100).
+
+    Two sorts of records, both known to the target, in both arms alike, and one stratum: all of the
+    control past the cut is of the first sort as the training records are, and none of the second.
+    """
+    sorts = [(0.5, 0.9), (0.001, 0.03), (0.3, 0.3)]
+
+    def arm(counts):
+        proxy, target, labels = (
+            np.repeat(x, counts) for x in (*zip(*sorts, strict=True), (1, 0, 0))
+        )
+        return (*(np.stack([1.0 - x, x], axis=1) for x in (target, proxy)), labels)
+
+    table = matched(arm([200, 200, 3_600]), arm([5, 5, 39]))[2]
+    assert table.records[0] == 200
+    assert table.right[0] == 200
+    assert table.control[0] == table.control_right[0] == 5
+
+
+def cells_of(*arms):
+    return [odds_tally(*arm).cells() for arm in arms]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_is_the_penalised_fit_of_the_targets_probabilities_on_all_records(seed):
+    """Against a general optimiser; labels do not enter, and neither does who was trained on."""
+    training, control = WORLD.draw(np.random.default_rng(seed))
+    everyone = cells_of(training, control)
+    proxy, target = (
+        np.concatenate([getattr(cells, name) for cells in everyone]) for name in ("proxy", "target")
+    )
+    made = np.concatenate([cells.zeros + cells.ones for cells in everyone])
+
+    def loss(fit):
+        chance = expit(fit[0] + fit[1] * proxy)
+        mean = expit(target)
+        fitted = mean * np.log(chance) + (1.0 - mean) * np.log1p(-chance)
+        return -float(made @ fitted) + 0.5 * (fit[0] ** 2 + (fit[1] - 1.0) ** 2)
+
+    best = minimize(loss, [0.0, 1.0], tol=1e-12).x
+    found = recalibrate(everyone)
+    np.testing.assert_allclose([found.intercept, found.slope], best, atol=1e-4)
+    other = cells_of(*((*arm[:2], 1 - arm[2]) for arm in (training, control)))
+    assert recalibrate(other) == found
+    for split in (control, training):  # the same records in other arms
+        rows = np.arange(split[2].size) % 2 == 0
+        halves = [tuple(part[chosen] for part in split) for chosen in (rows, ~rows)]
+        rest = training if split is control else control
+        dealt = recalibrate(cells_of(rest, *halves))
+        np.testing.assert_allclose(
+            [dealt.intercept, dealt.slope], [found.intercept, found.slope], rtol=1e-9
+        )
+
+
+def test_of_no_records_it_is_the_proxy_itself():
+    nothing = recalibrate([OddsTally.zero().cells()])
+    assert (nothing.intercept, nothing.slope) == (0.0, 1.0)
+    assert nothing.apply(np.array([0.3]))[0] == pytest.approx(0.3)
+
+
+def test_a_slope_is_fitted_where_the_intercept_needs_no_step():
+    """Two cells, each other's mirror image, whose target is surer than the proxy."""
+    odds = np.array([-1.53, 1.53])
+    cells = odds_tally(*(np.repeat(each, 10**6, axis=0) for each in (both(1.6 * odds), both(odds))),
+                       np.repeat([0, 1], 10**6)).cells()  # fmt: skip
+    found = recalibrate([cells])
+    assert abs(found.slope * cells.proxy[1] + found.intercept - cells.target[1]) < 1e-3
+
+
+def test_a_proxy_that_the_target_contradicts_is_left_out():
+    """The slope is at least 0: else every record is held against the target's mean."""
+    world = Binary(proxy=scaled(-1.0)).world("", 0.0, 500, 500)
+    training, control = world.draw(np.random.default_rng(1))
+    found = recalibrate(cells_of(training, control))
+    mean = np.concatenate([training[0][:, 1], control[0][:, 1]]).mean()
+    assert found.slope == 0.0
+    assert expit(found.intercept) == pytest.approx(mean, abs=0.01)
+    likely = expit(np.array([3.0, 2.0])), np.array([0.2, 0.6])
+    arm = (np.repeat(np.stack([1.0 - ones, ones], axis=1), 900, axis=0) for ones in likely)
+    found = recalibrate([odds_tally(*arm, np.ones(1_800, dtype=np.int64)).cells()])
+    assert found.slope == 0.0
+    assert expit(found.intercept) == pytest.approx(likely[0].mean(), abs=1e-2)
+
+
+def test_what_moved_is_the_probability_with_its_sign():
+    """The same step in log-odds moves 1/2 further than 1/1000; granted are both beliefs."""
+    proxy = np.array([0.0, 0.0, -7.0])
+    target = np.array([1.0, -1.0, -6.0])
+    (cells,) = cells_of((both(target), both(proxy), np.zeros(3, dtype=np.int64)))
+    fit = recalibrate([cells])
+    moved = fit.moved(cells)
+    np.testing.assert_allclose(moved, expit(cells.target) - expit(fit.apply(cells.proxy)))
+    far, up, down = moved[cells.proxy < -5.0], moved.max(), moved.min()
+    assert up > 0.1
+    assert down < -0.1
+    assert abs(far[0]) < 0.01
+    believed, granted = fit.granted(cells.proxy)
+    np.testing.assert_array_equal(believed, fit.apply(cells.proxy))
+    np.testing.assert_array_equal(granted, cells.proxy)

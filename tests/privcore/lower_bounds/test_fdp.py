@@ -1,3 +1,5 @@
+"""Bounds of counts: limits as scipy has them, and what they come to at a prior."""
+
 import csv
 import math
 import pathlib
@@ -7,13 +9,19 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy.special import ndtr, ndtri
-from scipy.stats import laplace, norm
+from scipy.special import expit, logit, ndtr, ndtri
+from scipy.stats import beta, binom, binomtest, laplace, norm
 
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, Gaussian, Laplace, PureDP, TradeOffTable
 from privcore.guarantees.families import inverse, normal_cdf, normal_quantile
-from privcore.lower_bounds import best_epsilon, claim_pvalue, epsilon_lower
+from privcore.lower_bounds import (
+    best_epsilon,
+    claim_pvalue,
+    epsilon_lower,
+    epsilon_lower_from_rates,
+)
+from privcore.lower_bounds.fdp import Steinke, _pvalue, epsilon_lower_at_prior, success_rate_lower
 from privcore.lower_bounds.kernels import (
     _SMALL,
     _creep,
@@ -22,6 +30,7 @@ from privcore.lower_bounds.kernels import (
     largest_rejected,
     rejects,
 )
+from tests.simulate import assert_rate_at_most
 
 GOLDEN = pathlib.Path(__file__).parents[2] / "golden" / "epsilon_lower.csv"
 FAMILIES = {"gaussian": Gaussian(), "approx_dp": ApproxDP(), "pure_dp": PureDP()}
@@ -392,3 +401,155 @@ def test_a_significance_lies_below_a_half_and_a_shift_up_to_one():
 def test_a_pvalue_is_never_below_what_a_double_is_trusted_with():
     assert claim_pvalue(10_000, 5_000, 5_000, guarantee=PureDP(0.1)) == 1e-300
     assert claim_pvalue(10_000, 0, 0, guarantee=PureDP(0.1)) == 1.0
+
+
+STEINKE_ROWS = [row for row in csv.DictReader(GOLDEN.open()) if row["family"] == "steinke"]
+
+
+def test_every_golden_row_of_steinke_is_reached_to_1e_6():
+    assert len(STEINKE_ROWS) == 132
+    for row in STEINKE_ROWS:
+        found = epsilon_lower(
+            int(row["records"]),
+            int(row["guesses"]),
+            int(row["correct"]),
+            family=Steinke(),
+            delta=float(row["delta"]),
+            significance=float(row["significance"]),
+            shift=float(row["shift"]),
+        )
+        assert found == pytest.approx(float(row["epsilon"]), abs=1e-6), row
+
+
+def naive_pvalue(records, guesses, correct, epsilon, delta):
+    """The theorem as printed."""
+    rate = expit(epsilon)
+    beta = binom.sf(correct - 1, guesses, rate)
+    i = np.arange(1, correct + 1)
+    alpha = np.max((binom.sf(correct - i - 1, guesses, rate) - beta) / i)
+    return beta + 2.0 * records * delta * alpha
+
+
+@pytest.mark.slow
+@given(st.integers(2, 3_000), st.data(), st.sampled_from([0.0, 1e-9, 1e-6, 1e-4]))
+@settings(max_examples=300, deadline=None)
+def test_the_pvalue_agrees_with_the_naive_twin(guesses, data, delta):
+    correct = data.draw(st.integers(guesses // 2 + 1, guesses))
+    largest = np.log(correct / (guesses - correct)) if correct < guesses else 8.0
+    epsilon = data.draw(st.floats(0.0, float(largest)))
+    records = data.draw(st.integers(guesses, 10_000))
+    ours = _pvalue(records, guesses, correct, epsilon, delta)
+    # The twin takes differences of tails, so it is good to 1e-15 at best before it is multiplied.
+    tolerance = 1e-14 * (1.0 + 2.0 * records * delta)
+    assert ours == pytest.approx(
+        naive_pvalue(records, guesses, correct, epsilon, delta), rel=1e-9, abs=tolerance
+    )
+
+
+def test_delta_counts_even_where_the_tail_itself_is_no_double():
+    """At 1,100 of 1,100 and epsilon 0 the tail is 2^-1100; the rest comes from the middle."""
+    value = _pvalue(2_000, 1_100, 1_100, 0.0, 1e-5)
+    assert value == pytest.approx(naive_pvalue(2_000, 1_100, 1_100, 0.0, 1e-5), rel=1e-9)
+    assert value > 1e-5
+
+
+def test_best_epsilon_of_steinke_is_the_largest_of_all_fractions():
+    guesses, correct = [[10, 100], [10, 100]], [[10, 60], [5, 90]]
+    best = best_epsilon(1_000, guesses, correct, family=Steinke(), delta=1e-5)
+    each = [
+        max(
+            epsilon_lower(1_000, made, right, family=Steinke(), delta=1e-5)
+            for made, right in zip(*row, strict=True)
+        )
+        for row in zip(guesses, correct, strict=True)
+    ]
+    np.testing.assert_array_equal(best, each)
+
+
+def test_nothing_guessed_and_half_right_prove_nothing():
+    for guesses, correct in [(0, 0), (1, 1), (100, 50)]:
+        assert epsilon_lower(100, guesses, correct, family=Steinke(), delta=0.0) == 0.0
+
+
+def test_a_shift_is_refused():
+    with pytest.raises(InvalidInputError, match=r"shift is 0\.1, but Steinke's theorem"):
+        epsilon_lower(100, 10, 10, family=Steinke(), delta=0.0, shift=0.1)
+
+
+def test_without_a_shift_nothing_is_refused():
+    bound = Steinke().epsilon_lower(100, 10, 10, delta=0.0, significance=0.05)
+    assert bound == pytest.approx(-np.log(0.05 ** (-1 / 10) - 1.0), abs=1e-9)
+
+
+def limits(found, trials):
+    interval = binomtest(found, trials).proportion_ci(confidence_level=0.95, method="exact")
+    return interval.low, interval.high
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-3])
+@pytest.mark.parametrize(("hits", "alarms"), [(80, 10), (990, 300), (1_000, 0), (1, 0), (500, 500)])
+def test_rates_agree_with_scipys_intervals(hits, alarms, delta):
+    low, _ = limits(hits, 1_000)
+    _, high = limits(alarms, 1_000)
+    powers = [np.log((low - delta) / high)] if low > delta else []
+    powers += [np.log((1.0 - high - delta) / (1.0 - low))]
+    found = epsilon_lower_from_rates(1_000, hits, 1_000, alarms, delta=delta)
+    assert found == pytest.approx(max(0.0, *powers), rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("mu", [0.0, 1.0, 2.0])
+def test_rates_cover_the_gaussian_mechanism_and_find_much_of_it(mu):
+    """The best test of N(0, 1) against N(mu, 1) at a false positive rate of 1%, N = 300, seed 70.
+
+    Each trial is a run of its own; 500 of each kind; delta 1e-3.
+    """
+    random, rate = np.random.default_rng(70), 0.01
+    truth = Gaussian(mu).epsilon_at(delta=1e-3) if mu else 0.0
+    power = norm.cdf(norm.ppf(rate) + mu)
+    bounds = np.array(
+        [
+            epsilon_lower_from_rates(500, hits, 500, alarms, delta=1e-3)
+            for hits, alarms in zip(
+                random.binomial(500, power, 300), random.binomial(500, rate, 300), strict=True
+            )
+        ]
+    )
+    assert_rate_at_most(int(np.sum(bounds > truth)), 300, 0.05)
+    if mu:
+        assert bounds.mean() > 0.15 * truth
+
+
+def test_bad_counts_are_named():
+    with pytest.raises(InvalidInputError, match="true_positives is 11, but it lies in 0 to 10"):
+        epsilon_lower_from_rates(10, 11, 10, 0)
+    with pytest.raises(InvalidInputError, match="false_positives is -1, but it lies in 0 to 10"):
+        epsilon_lower_from_rates(10, 1, 10, -1)
+    with pytest.raises(InvalidInputError, match="significance is 0"):
+        epsilon_lower_from_rates(10, 1, 10, 1, significance=0.5)
+    with pytest.raises(InvalidInputError, match="delta is 1"):
+        epsilon_lower_from_rates(10, 1, 10, 1, delta=1.0)
+    assert epsilon_lower_from_rates(0, 0, 0, 0) == 0.0
+
+
+@pytest.mark.parametrize("significance", [0.01, 0.05, 0.4])
+def test_a_success_rates_limit_is_clopper_and_pearsons(significance):
+    for guesses in (1, 2, 7, 1_000):
+        for correct in {0, 1, min(2, guesses), guesses // 2, guesses - 1, guesses}:
+            wanted = beta.ppf(significance, correct, guesses - correct + 1) if correct else 0.0
+            found = success_rate_lower(guesses, correct, significance=significance)
+            assert float(found) == pytest.approx(wanted, rel=1e-9)
+
+
+@pytest.mark.parametrize("prior", [0.0, 0.1, 0.5, 0.9, 0.999, 1.0])
+def test_the_bound_at_a_prior_is_a_difference_of_log_odds(prior):
+    """Right and wrong by turns, and nothing where the rate proved is no more than the prior."""
+    for guesses, correct in ((100, 100), (100, 97), (100, 60), (100, 0), (1, 1)):
+        rate = float(success_rate_lower(guesses, correct, significance=0.05))
+        wanted = 0.0
+        if rate > prior and prior < 1.0:
+            wanted = float(logit(rate) - logit(prior))
+        found = float(epsilon_lower_at_prior(guesses, correct, prior=prior, significance=0.05))
+        assert found == pytest.approx(wanted, rel=1e-9)
+    for odd in (-0.01, 1.01, math.nan):
+        with pytest.raises(InvalidInputError, match="a probability lies in"):
+            epsilon_lower_at_prior(10, 5, prior=odd, significance=0.05)

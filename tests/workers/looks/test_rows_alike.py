@@ -11,7 +11,7 @@ from scipy.special import expit
 
 from privcore.attacks import ValueSketch, row_sums
 from tests.privcore.attacks.test_related_rows import sketch_of
-from tests.privcore.lower_bounds.test_notebook_rows import of_few_values, of_forests
+from tests.privcore.lower_bounds.test_notebook_input import of_few_values, of_forests
 from tests.simulate import assert_rate_at_most
 from tests.support.lake import (
     DAY,
