@@ -7,7 +7,7 @@ _SEARCH = "tests/privcore/attacks/test_query_reconstruction.py::"
 _TARGETS = "tests/privcore/attacks/test_query_targets.py::"
 _PROBING = "tests/privcore/attacks/test_query_targets.py::"
 _DETECTION = "tests/privcore/attacks/test_query_reconstruction.py::"
-_NO_GUARANTEE = "tests/workers/audit/test_not_a_guarantee.py::"
+_NO_GUARANTEE = "tests/workers/audit/test_declaration.py::"
 _COUNTERMEASURES = "tests/flows/study/test_study_relaxations.py::"
 _STUDY = "`privaudit study relaxations`"
 
@@ -84,7 +84,7 @@ RELAXATIONS = Paper(
         Entry(
             "Algorithm 1",
             "the count of an interval",
-            "attacks.published_search",
+            "attacks.query_reconstruction",
             tests=(f"{_SEARCH}test_counts_are_found_without_knowing_sides_on_every_small_table",),
         ),
         Entry(
@@ -114,7 +114,7 @@ RELAXATIONS = Paper(
         Entry(
             "Section 3.6",
             "countermeasures",
-            "flows.study.relaxations mechanisms.query_restrictions",
+            "flows.study.relaxations mechanisms.threshold_queries",
             f"each is played, with what it costs the attacker: {_STUDY}",
             (
                 f"{_TARGETS}test_a_limit_of_two_queries_does_not_keep_a_person_private",
@@ -141,7 +141,7 @@ RELAXATIONS = Paper(
         Entry(
             "Lemma 4.5, proved as Lemma B.1",
             "existence queries under bootstrap privacy",
-            "attacks.existence_probing",
+            "attacks.query_targets",
             tests=(
                 f"{_SENSITIVITY}test_lemma_4_5_is_the_definition_of_bootstrap_sensitivity_on_every_table",
                 f"{_PROBING}test_every_small_table_gives_its_distinct_records",
