@@ -18,6 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.special import gammaincc, ndtr
 
+from privcore.attacks.counts import Counts
 from privcore.attacks.odds import PROXY_BINS, OddsTally, proxy_bins
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms.parameter_checks import check_labels
@@ -63,7 +64,7 @@ _AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LabelCounts:
+class LabelCounts(Counts):
     """Number of records with each label, by what the proxy says of it; counts of both arms add.
 
     Args:
@@ -96,16 +97,6 @@ class LabelCounts:
         """Return the counts by what the student alone says, in bins of half a log-odds."""
         groups, classes = self.counts.shape[:2]
         return LabelCounts(self.counts.reshape(groups, classes, -1, _SIDES, 2).sum(axis=3))
-
-    def __add__(self, other: "LabelCounts") -> "LabelCounts":
-        """Return the counts of both sets of records."""
-        return LabelCounts(self.counts + other.counts)
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether every count is the same."""
-        return isinstance(other, LabelCounts) and np.array_equal(self.counts, other.counts)
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from privcore.attacks.counts import Counts
 from privcore.attacks.game import BINS, TIES, Deal, lower_edges
 from privcore.attacks.hashing import draw_of, rest_of, uniform_of
 from privcore.exceptions import InvalidInputError
@@ -30,7 +31,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ScoreTally:
+class ScoreTally(Counts):
     """Counts of scores by bit, in a tally's bins on both sides of 0; it adds like a `Tally`.
 
     Args:
@@ -44,16 +45,6 @@ class ScoreTally:
     def zero(cls) -> "ScoreTally":
         """Return the tally of no records, the identity of addition."""
         return cls(np.zeros((2, _SIGNED), dtype=np.int64))
-
-    def __add__(self, other: "ScoreTally") -> "ScoreTally":
-        """Return the tally of both sets of records."""
-        return ScoreTally(self.counts + other.counts)
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether every count is the same."""
-        return isinstance(other, ScoreTally) and np.array_equal(self.counts, other.counts)
-
-    __hash__ = None  # type: ignore[assignment]
 
     def bars(self, *, minimum: int = 10) -> tuple[Bar, ...]:
         """Return the distribution as bars of equal width, each of at least `minimum` records.
@@ -127,7 +118,7 @@ _STEP = 2.0**-24  # sums of 10^10 records stay below 2^63
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FidelityTally:
+class FidelityTally(Counts):
     """Sums over records; it adds to the bit, as sums are whole multiples of 2^-24.
 
     Row 0 of every array is the target, row 1 the proxy.
@@ -154,31 +145,6 @@ class FidelityTally:
         table = np.zeros((2, TENTHS), dtype=np.int64)
         none = np.zeros(2, dtype=np.int64)
         return cls(0, none, table, table, table, none)
-
-    def __add__(self, other: "FidelityTally") -> "FidelityTally":
-        """Return the tally of both sets of records."""
-        return FidelityTally(
-            self.records + other.records,
-            self.log_loss + other.log_loss,
-            self.predictions + other.predictions,
-            self.predicted + other.predicted,
-            self.observed + other.observed,
-            self.right + other.right,
-        )
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether every sum is the same."""
-        return (
-            isinstance(other, FidelityTally)
-            and self.records == other.records
-            and np.array_equal(self.log_loss, other.log_loss)
-            and np.array_equal(self.predictions, other.predictions)
-            and np.array_equal(self.predicted, other.predicted)
-            and np.array_equal(self.observed, other.observed)
-            and np.array_equal(self.right, other.right)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
 
     def mean_log_loss(self) -> NDArray[np.float64]:
         """Return the mean log-loss of target and proxy in nats, shape (2,)."""

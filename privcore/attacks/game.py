@@ -27,6 +27,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from privcore.attacks.counts import Counts
 from privcore.attacks.hashing import GOLDEN, REST_BITS, mix, record_streams, rest_of, uniform_of
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms.parameter_checks import check_labels, check_pair
@@ -57,7 +58,7 @@ def lower_edges() -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tally:
+class Tally(Counts):
     """Counts of one arm of the game (training records, or the control's holdout records).
 
     Args:
@@ -102,17 +103,6 @@ class Tally:
             self.guesses + other.guesses,
             self.correct + other.correct,
         )
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether every count is the same."""
-        return (
-            isinstance(other, Tally)
-            and self.records == other.records
-            and np.array_equal(self.guesses, other.guesses)
-            and np.array_equal(self.correct, other.correct)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Callable[..., "Tally"], tuple[Any, ...]]:
         """Pickle the counts as the narrowest type that holds them: of few records a quarter."""
@@ -514,73 +504,38 @@ def _counterfactual_borders(proxy: NDArray[np.float64]) -> NDArray[np.uint64]:
     return np.ceil(np.cumsum(proxy.T[:-1], axis=0) * _STEPS).astype(np.uint64)
 
 
-def attribute_inference(
-    target: NDArray[np.float64],
-    proxy: NDArray[np.float64],
-    prior: NDArray[np.float64],
-    values: NDArray[np.integer],
-    *,
-    score: Score,
-    repetitions: int,
-    key: int,
-) -> Tally:
-    """Play the observational game for one categorical column of the training records.
+def attribute_posterior(
+    prior: NDArray[np.float64], likelihood: NDArray[np.float64], *, name: str = "likelihood"
+) -> NDArray[np.float64]:
+    """Return the column's distribution given the label, by Bayes' rule; shape (records, values).
 
     "Observational Auditing of Label Privacy" (Kalemaj et al. 2025, arXiv:2511.14084) for a
     protected attribute other than the label. The adversary knows the rest of a record and its
     label; it is shown the column's value v0 or a counterfactual v1. Without the audited model it
     believes prior(v) proxy(label | v) up to a factor, and v1 is drawn from that; with it, prior(v)
-    target(label | v). Both go to `label_inference` as proxy and target.
+    target(label | v). Give both to `label_inference` as proxy and target.
 
     The proxy's factor is not a detail: what a value says about a label *in general* is no leak,
-    and would look like one if only the target were asked. With a model of the column given
-    the rest *and the label* pass `proxy` of ones for it, or play `label_inference` with
-    that model as the proxy and any belief of the adversary's own as the target.
+    and would look like one if only the target were asked. With a model of the column given the rest
+    *and the label* take that model as the proxy, and any belief of the adversary's own as the
+    target.
 
-    Assumptions: given the rest of the record and the label, the value has the proxy's posterior as
-    its distribution, up to a total-variation distance that is the claim's `shift`; records are
-    independent; prior and proxy never saw these values. Then the tally bounds the epsilon of
-    *replacing this column in one record*, which no guarantee for labels speaks of, and which is at
-    most that of replacing the record.
-
-    Args:
-        target: shape (records, values), the audited model's probability of the record's own label
-            with the column set to each value in turn; rows need not sum to 1.
-        proxy: same, of the model that never saw these records.
-        prior: shape (values,) or (records, values), probabilities of the column given the rest of
-            the record without its label.
-        values: shape (records,), the column as indices from 0.
-        score: the adversary.
-        repetitions: how often the game is replayed with fresh bits and counterfactuals.
-        key: the random stream, from `stream_key`.
-
-    Raises:
-        InvalidInputError: probabilities that are NaN or outside [0, 1], a prior that does not sum
-            to 1 within 1e-6, shapes that differ, a value outside the columns', no repetitions, or
-            a record whose label is impossible with every value.
-    """
-    posterior = attribute_posterior(prior, target, name="target")
-    _check_values(values, posterior.shape)
-    return label_inference(
-        posterior,
-        attribute_posterior(prior, proxy, name="proxy"),
-        values,
-        score=score,
-        repetitions=repetitions,
-        key=key,
-    )
-
-
-def attribute_posterior(
-    prior: NDArray[np.float64], likelihood: NDArray[np.float64], *, name: str = "likelihood"
-) -> NDArray[np.float64]:
-    """Return the column's distribution given the label, by Bayes' rule; shape (records, values).
+    *Assumes* that, given the rest of the record and the label, the value has the proxy's posterior
+    as its distribution, up to a total-variation distance that is the claim's `shift`; that records
+    are independent; that prior and proxy never saw these values. Then the tally bounds the epsilon
+    of *replacing this column in one record*, which no guarantee for labels speaks of, and which is
+    at most that of replacing the record.
 
     Args:
         prior: shape (values,) or (records, values), rows that sum to 1.
         likelihood: shape (records, values), a model's probability of the record's own label with
             the column set to each value in turn.
         name: what errors call the likelihood.
+
+    Raises:
+        InvalidInputError: probabilities that are NaN or outside [0, 1], a prior that does not sum
+            to 1 within 1e-6, shapes that differ, or a record whose label is impossible with every
+            value.
     """
     if likelihood.ndim != 2 or likelihood.shape[1] < 2:
         rule = "its shape is (records, values), values >= 2"
@@ -608,13 +563,3 @@ def attribute_posterior(
     joint = prior * (possible / largest)
     posterior: NDArray[np.float64] = joint / joint.sum(axis=1, keepdims=True)
     return posterior
-
-
-def _check_values(values: NDArray[np.integer], shape: tuple[int, ...]) -> None:
-    records, candidates = shape
-    if values.shape != (records,):
-        raise InvalidInputError("values", values.shape, f"their shape is {(records,)}")
-    strange = (values < 0) | (values >= candidates)
-    if np.any(strange):
-        worst = int(values[np.argmax(strange)])
-        raise InvalidInputError("values", worst, f"a value is an index from 0 to {candidates - 1}")

@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from privcore.attacks.counts import Counts
 from privcore.attacks.hashing import mix, stream_key
 
 _KEPT = 1024
@@ -31,7 +32,7 @@ _NAN = np.uint64(0x7FF8000000000000)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HoldoutSketch:
+class HoldoutSketch(Counts):
     """The smallest hashes of some rows, their number, and the sum of all hashes; it adds.
 
     A hash among the smallest of a sum is among the smallest of each part that holds it. So whatever
@@ -72,16 +73,6 @@ class HoldoutSketch:
             self.rows + other.rows,
             (self.total + other.total) % 2**64,
         )
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether it is the sketch of the same rows."""
-        return isinstance(other, HoldoutSketch) and self._all == other._all
-
-    __hash__ = None  # type: ignore[assignment]
-
-    @property
-    def _all(self) -> tuple[bytes, int, int]:
-        return self.hashes.tobytes(), self.rows, self.total
 
     @property
     def different(self) -> float:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from privcore.attacks.counts import Counts
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms.parameter_checks import check_labels
 
@@ -26,7 +27,7 @@ _STEP = 2.0**-24  # whole multiples add to the bit
 
 
 @dataclass(frozen=True, slots=True)
-class LabelFit:
+class LabelFit(Counts):
     """Sums over records of the probability of the label; it adds to the bit.
 
     Args:
@@ -38,12 +39,6 @@ class LabelFit:
     records: int = 0
     total: int = 0
     squares: int = 0
-
-    def __add__(self, other: "LabelFit") -> "LabelFit":
-        """Return the sums over both sets of records."""
-        return LabelFit(
-            self.records + other.records, self.total + other.total, self.squares + other.squares
-        )
 
     @property
     def mean(self) -> float:

@@ -15,6 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
+from privcore.attacks.counts import Counts
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms.parameter_checks import check_labels, check_pair
 
@@ -53,7 +54,7 @@ _TARGET_FIRST, _TARGET_BELOW = _bins_below(_TARGET_EDGES)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OddsTally:
+class OddsTally(Counts):
     """Counts by the proxy's log-odds, the target's, and the label; it adds like a `Tally`.
 
     Args:
@@ -80,16 +81,6 @@ class OddsTally:
         if self.records == 0 or other.records == 0:  # nothing to add, and no arrays to copy
             return self if other.records == 0 else other
         return OddsTally(self.records + other.records, self.counts + other.counts)
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether every count is the same."""
-        return (
-            isinstance(other, OddsTally)
-            and self.records == other.records
-            and np.array_equal(self.counts, other.counts)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Callable[..., "OddsTally"], tuple[Any, ...]]:
         """Pickle the occupied cells alone where they are few: 1.6 MB for each array otherwise."""

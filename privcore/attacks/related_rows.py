@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc, rel_entr
 
+from privcore.attacks.counts import Counts
+
 _KEPT = 4096
 """The values of a column that are kept: those with the smallest hashes."""
 _UNIT = 1 << 20
@@ -37,7 +39,7 @@ _TRAIN, _HOLDOUT, _LABELS, _RESIDUAL, _SQUARE, _VARIANCE, _VARIANCE_SQUARE = ran
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ValueSketch:
+class ValueSketch(Counts):
     """Sums over the rows of each value, of the values with the smallest hashes; it adds.
 
     A value among the smallest of a sum is among the smallest of each part that holds it, so what is
@@ -71,16 +73,6 @@ class ValueSketch:
         return ValueSketch.of(
             np.concatenate([self.hashes, other.hashes]), np.concatenate([self.sums, other.sums])
         )
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether the same values have the same sums."""
-        return (
-            isinstance(other, ValueSketch)
-            and np.array_equal(self.hashes, other.hashes)
-            and np.array_equal(self.sums, other.sums)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
 
     def crossings(self) -> tuple[int, float]:
         """Return how many values have rows in both arms, and how many chance would expect."""

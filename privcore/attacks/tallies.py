@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from privcore.attacks.arms import ArmsComparison, LabelCounts, compare_arms, models_known
+from privcore.attacks.counts import Counts
 from privcore.attacks.game import BINS, Deal, Tally, replay_groups
 from privcore.attacks.odds import ODDS_CELLS, OddsTally
 from privcore.exceptions import InvalidInputError
@@ -264,7 +265,7 @@ REPETITIONS = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SliceTallies:
+class SliceTallies(Counts):
     """Sparse tallies of one column's values, both arms; with `zero` a commutative monoid.
 
     Only occupied cells are kept, so that many values of few records stay small.
@@ -312,19 +313,6 @@ class SliceTallies:
         counts = np.zeros(cells.size, dtype=np.int64)
         np.add.at(counts, inverse, np.concatenate([self.counts, other.counts]))
         return SliceTallies(values, records, cells, counts, self.repetitions, self.student)
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether every count is the same."""
-        return (
-            isinstance(other, SliceTallies)
-            and self.student == other.student
-            and self.values == other.values
-            and np.array_equal(self.records, other.records)
-            and np.array_equal(self.cells, other.cells)
-            and np.array_equal(self.counts, other.counts)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
 
     def tallies(self, value: str, *, classes: int) -> Tallies:
         """Return a value's tallies, like those of all, of `classes` classes."""

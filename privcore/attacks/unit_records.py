@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcore.attacks.arms import LabelCounts, label_counts
+from privcore.attacks.counts import Counts
 from privcore.attacks.game import Score, Tally, label_inference
 from privcore.attacks.hashing import record_streams, stream_key
 from privcore.attacks.odds import FLOOR, OddsTally, odds_tally, unread_odds
@@ -115,7 +116,7 @@ _ROW_GROUPS = 5  # units of 1, 2, up to 4, up to 8, and more rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class UnitRecords:
+class UnitRecords(Counts):
     """One record of each unit, by one rule.
 
     Args:
@@ -162,14 +163,6 @@ class UnitRecords:
         )
         return UnitRecords(*both).one_each()
 
-    def __eq__(self, other: object) -> bool:
-        """Return whether every unit plays the same record."""
-        return isinstance(other, UnitRecords) and all(
-            np.array_equal(getattr(self, name), getattr(other, name)) for name in self.__slots__
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
     def without(self, other: "UnitRecords") -> "UnitRecords":
         """Return the units that `other` does not hold."""
         return self._some(~np.isin(self.streams, other.streams))
@@ -209,7 +202,7 @@ class UnitRecords:
 
 
 @dataclass(frozen=True, slots=True)
-class UnitChoices:
+class UnitChoices(Counts):
     """The records of each unit that play, by either rule; with `zero` a commutative monoid.
 
     A unit's records may lie in several shards. Each shard sends its best candidates, addition keeps
@@ -233,10 +226,6 @@ class UnitChoices:
         """Return the records of no units, the identity of addition."""
         nobody = UnitRecords.zero(classes, student=student)
         return cls(nobody, nobody)
-
-    def __add__(self, other: "UnitChoices") -> "UnitChoices":
-        """Return the records of both sets of units; both belong to one audit."""
-        return UnitChoices(self.doubted + other.doubted, self.moved + other.moved)
 
     def without(self, other: "UnitChoices") -> "UnitChoices":
         """Return the units that `other` does not hold, as a control must not hold trained units.

@@ -58,13 +58,13 @@ OBSERVATIONAL = Paper(
         Entry(
             "Algorithm 2",
             "attribute inference in one run, labels as a special case",
-            "attacks.label_inference attacks.attribute_inference",
+            "attacks.label_inference attacks.attribute_posterior",
             "labels every night, and a categorical feature where a model's settings name one "
             "in `attribute`",
             (
                 f"{_SECRETS}test_a_model_that_memorises_tells_an_attribute_beyond_what_holds_in_general",
                 f"{_TALLY}test_the_kernel_plays_the_naive_game_bit_by_bit",
-                f"{_ATTRIBUTES}test_it_is_the_label_game_on_posteriors",
+                f"{_ATTRIBUTES}test_posterior_is_bayes_rule",
             ),
         ),
         Entry(

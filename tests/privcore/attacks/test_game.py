@@ -23,7 +23,7 @@ from privcore.attacks import (
     score_named,
     stream_key,
 )
-from privcore.attacks.game import BINS, attribute_inference, attribute_posterior, confidence_bin
+from privcore.attacks.game import BINS, attribute_posterior, confidence_bin
 from privcore.attacks.hashing import record_streams
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import PureDP
@@ -306,20 +306,6 @@ def test_posterior_at_the_extremes():
     assert np.array_equal(certain, [[0.0, 1.0, 0.0]])
 
 
-@pytest.mark.parametrize("score", [PaperScore(), LogRatioScore()])
-def test_it_is_the_label_game_on_posteriors(score):
-    target, proxy, prior, values = column_example()
-    tally = attribute_inference(target, proxy, prior, values, score=score, repetitions=5, key=3)
-    assert tally == label_inference(
-        naive_posterior(prior, target),
-        naive_posterior(prior, proxy),
-        values,
-        score=score,
-        repetitions=5,
-        key=3,
-    )
-
-
 def world(records, random):
     """Return (label likelihoods, prior, values): a column that says much about a binary label."""
     prior = np.array([0.9, 0.07, 0.03])
@@ -330,12 +316,9 @@ def world(records, random):
 
 
 def attack(target, proxy, prior, values, seed):
-    return bound(
-        attribute_inference(
-            target, proxy, prior, values, score=LogRatioScore(), repetitions=10, key=seed
-        ),
-        seed,
-    )
+    posteriors = (attribute_posterior(prior, likelihood) for likelihood in (target, proxy))
+    game = label_inference(*posteriors, values, score=LogRatioScore(), repetitions=10, key=seed)
+    return bound(game, seed)
 
 
 def test_a_proxy_without_the_label_would_call_it_a_leak():
@@ -351,29 +334,17 @@ def test_a_proxy_without_the_label_would_call_it_a_leak():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"target": np.full((2, 3), np.nan)}, "target is nan, but a probability lies in"),
+        ({"likelihood": np.full((2, 3), np.nan)}, "likelihood is nan, but a probability lies in"),
         ({"prior": np.array([0.5, 0.4, 0.0])}, "prior is 0.9, but a prior sums to 1"),
         ({"prior": np.array([0.5, 0.5])}, r"prior is \(2,\), but its shape is \(2, 3\) or \(3,\)"),
-        ({"proxy": np.full((3, 3), 0.5)}, r"proxy is \(3, 3\), but it has the target's shape"),
-        ({"target": np.full((2, 1), 0.5)}, "values >= 2"),
-        ({"values": np.array([0, 3])}, "values is 3, but a value is an index from 0 to 2"),
-        ({"values": np.array([0])}, r"values is \(1,\), but their shape is \(2,\)"),
-        ({"repetitions": 0}, "at least once"),
+        ({"likelihood": np.full((2, 1), 0.5)}, "values >= 2"),
         (
-            {"target": np.array([[0.1, 0.1, 0.1], [0.0, 0.0, 0.0]])},
+            {"likelihood": np.array([[0.1, 0.1, 0.1], [0.0, 0.0, 0.0]]), "name": "target"},
             "target is 0.0, but the label of record 1 is possible with some value",
         ),
     ],
 )
 def test_bad_input_of_attributes_is_named(change, message):
-    arguments = {
-        "target": np.full((2, 3), 0.5),
-        "proxy": np.full((2, 3), 0.5),
-        "prior": np.array([0.5, 0.3, 0.2]),
-        "values": np.array([0, 1]),
-        "score": PaperScore(),
-        "repetitions": 1,
-        "key": 0,
-    } | change
+    given = {"prior": np.array([0.5, 0.3, 0.2]), "likelihood": np.full((2, 3), 0.5)} | change
     with pytest.raises(InvalidInputError, match=message):
-        attribute_inference(**arguments)
+        attribute_posterior(**given)
