@@ -12,7 +12,7 @@ class Counts:
     commutative monoid. Give `eq=False` to the dataclass, which would compare arrays as a whole.
     """
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
 
     def __add__(self, other: Self) -> Self:
         """Return the counts of both sets of records."""

@@ -442,7 +442,7 @@ def _strata(training: OddsCells, control: OddsCells) -> list[tuple[OddsCells, Od
     edges = stratum_edges(proxy, made, smaller=smaller)
     arms = [np.searchsorted(edges, cells.proxy, side="right") for cells in (training, control)]
     return [
-        (_some(training, arms[0] == place), _some(control, arms[1] == place))
+        (training.some(arms[0] == place), control.some(arms[1] == place))
         for place in range(edges.size + 1)
     ]
 
@@ -462,16 +462,6 @@ def stratum_edges(
     ranks = np.cumsum(made[order])
     wanted = np.arange(1, number) / number * ranks[-1]
     return np.unique(proxy[order[np.searchsorted(ranks, wanted)]])
-
-
-def _some(cells: OddsCells, chosen: NDArray[np.bool_]) -> OddsCells:
-    return OddsCells(
-        cells.proxy[chosen],
-        cells.target[chosen],
-        cells.zeros[chosen],
-        cells.ones[chosen],
-        cells.unread[chosen],
-    )
 
 
 class _Arm:

@@ -397,18 +397,10 @@ def _leads(
 def _bins(training: OddsCells, control: OddsCells) -> list[tuple[OddsCells, OddsCells]]:
     """Return both arms' cells of each bin of the proxy's log-odds that either has."""
     both = np.intersect1d(training.proxy, control.proxy)
-    return [(_at(training, proxy), _at(control, proxy)) for proxy in both]
-
-
-def _at(cells: OddsCells, proxy: float) -> OddsCells:
-    here = cells.proxy == proxy
-    return OddsCells(
-        cells.proxy[here],
-        cells.target[here],
-        cells.zeros[here],
-        cells.ones[here],
-        cells.unread[here],
-    )
+    return [
+        (training.some(training.proxy == proxy), control.some(control.proxy == proxy))
+        for proxy in both
+    ]
 
 
 def _pairs(

@@ -90,6 +90,11 @@ class OddsTally(Counts):
             return OddsTally, (self.records, self.counts)
         return _of_occupied, (self.records, occupied.astype(np.uint32), counts[occupied])
 
+    def by_proxy(self) -> NDArray[np.int64]:
+        """Return records by the bin of the proxy's log-odds, and having the class: (bins, 2)."""
+        # Label by label: all at once, the sum takes fifteen times as long.
+        return np.stack([self.counts[..., label].sum(axis=1) for label in (0, 1)], axis=1)
+
     def cells(self, unread: "OddsTally | None" = None) -> "OddsCells":
         """Return the occupied cells as arrays, the proxy's log-odds ascending.
 
@@ -157,6 +162,10 @@ class OddsCells:
     def made(self) -> NDArray[np.int64]:
         """The number of records in each cell."""
         return self.zeros + self.ones + self.unread
+
+    def some(self, chosen: NDArray[np.bool_]) -> "OddsCells":
+        """Return some of the cells."""
+        return OddsCells(*(getattr(self, name)[chosen] for name in self.__slots__))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ repetitions of the whole game.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from privcore.attacks.counts import Counts
 from privcore.attacks.game import BINS, Deal, Tally, replay_groups
 from privcore.attacks.odds import ODDS_CELLS, OddsTally
 from privcore.exceptions import InvalidInputError
+
+Summed = TypeVar("Summed", OddsTally, LabelCounts, "StudentTallies", "Tallies")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class StudentTallies:
 
     def __add__(self, other: "StudentTallies") -> "StudentTallies":
         """Return those of both sets of records."""
-        return StudentTallies(_added(self.odds, other.odds), _counted(self.labels, other.labels))
+        return StudentTallies(_added(self.odds, other.odds), _both(self.labels, other.labels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,16 +174,14 @@ class Tallies:
             _added(self.odds, other.odds),
             _added(self.control_odds, other.control_odds),
             self.classes,
-            None if self.decoys is None or other.decoys is None else self.decoys + other.decoys,
+            _both(self.decoys, other.decoys),
             _both(self.student, other.student),
             _both(self.control_student, other.control_student),
-            _counted(self.labels, other.labels),
-            _counted(self.control_labels, other.control_labels),
+            _both(self.labels, other.labels),
+            _both(self.control_labels, other.control_labels),
             _added(self.unread, other.unread),
             _added(self.control_unread, other.control_unread),
-            chosen=None
-            if self.chosen is None or other.chosen is None
-            else self.chosen + other.chosen,
+            chosen=_both(self.chosen, other.chosen),
         )
 
 
@@ -192,11 +192,7 @@ def _added(one: tuple[OddsTally, ...], other: tuple[OddsTally, ...]) -> tuple[Od
     return tuple(a + b for a, b in zip(one, other, strict=True))
 
 
-def _both(one: StudentTallies | None, other: StudentTallies | None) -> StudentTallies | None:
-    return None if one is None or other is None else one + other
-
-
-def _counted(one: LabelCounts | None, other: LabelCounts | None) -> LabelCounts | None:
+def _both(one: Summed | None, other: Summed | None) -> Summed | None:
     return None if one is None or other is None else one + other
 
 

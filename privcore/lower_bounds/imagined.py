@@ -291,7 +291,7 @@ def imagine(design: Design, tallies: Tallies) -> Imagined | None:
     odds = [[bets.odds, bets.control_odds], [one.odds for one in students]]
     several = tallies.classes > 2
     known = [_known(arms[1], several=several) for arms in odds if arms]
-    counts = [_counts(*arms) for arms in odds if arms]
+    counts = [np.stack([[one.by_proxy() for one in arm] for arm in arms]) for arms in odds if arms]
     if several:  # which class is looked at depends on the leak
         labels = [[bets.labels, bets.control_labels]]
         labels += [[one.labels and one.labels.by_student() for one in students]]
@@ -307,22 +307,8 @@ def imagine(design: Design, tallies: Tallies) -> Imagined | None:
     return ImaginedRecords(design, references, [not design.proxy_doubtful, second])
 
 
-def _counts(*arms: Sequence[OddsTally]) -> NDArray[np.int64]:
-    """Return records by arm, group, bin of the reference's log-odds, and having the class."""
-    # Label by label: all at once, the sum takes fifteen times as long.
-    return np.stack(
-        [
-            [
-                np.stack([one.counts[..., label].sum(axis=1) for label in (0, 1)], axis=1)
-                for one in arm
-            ]
-            for arm in arms
-        ]
-    )
-
-
 def _labelled(*arms: LabelCounts | None) -> NDArray[np.int64] | None:
-    """Return the same of more than two classes, where a record counts once for each."""
+    """Return both arms' counts of more than two classes, where a record counts once for each."""
     found = [one.counts.sum(axis=1) for one in arms if one is not None]
     return np.stack(found) if len(found) == len(arms) else None
 
@@ -333,7 +319,7 @@ def _rows(
     """Return the occupied cells of both arms' counts, and what labels show of each.
 
     Args:
-        counts: as `_counts` returns them.
+        counts: records by arm, group, bin of the reference's log-odds, and having the class.
         known: what the target may know of a label besides (`_known`), in log-odds.
         offered: of what the target chose the records: of training then by their labels, too.
             Shape (groups, bins); None where it chose none.

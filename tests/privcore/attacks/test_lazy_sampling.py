@@ -308,18 +308,20 @@ def test_retraining_moves_log_p1_by_less_than_training_on_the_canary_does():
     assert often.mean() - seldom.mean() > 3.0 * max(often.std(), seldom.std())
 
 
-LENGTH, NGRAM_MODELS, NOISE = 10, 10_000, 2.875
-SECRET_BITS = LENGTH * np.log2(10.0)
+NGRAM_DIGITS, NGRAM_MODELS, NOISE = 10, 10_000, 2.875
+NGRAM_BITS = NGRAM_DIGITS * np.log2(10.0)
 
 
 def leakage(steps, *, noise=NOISE):
     """Measure 10,000 models of one canary of ten digits, trained as the section describes."""
     generator = np.random.default_rng(202)
-    canary = np.broadcast_to(generator.integers(0, 10, LENGTH), (NGRAM_MODELS, LENGTH))
+    canary = np.broadcast_to(generator.integers(0, 10, NGRAM_DIGITS), (NGRAM_MODELS, NGRAM_DIGITS))
     training = NoisySgd(noise, 0.5 / noise, steps=steps)
     parameters = train_secrets(canary, training=training, generator=generator)
     logs = secret_log_probability(parameters, canary)
-    return secret_leakage(logs, log_prior=-LENGTH * np.log(10.0), generator=generator), training
+    return secret_leakage(
+        logs, log_prior=-NGRAM_DIGITS * np.log(10.0), generator=generator
+    ), training
 
 
 @pytest.mark.paper("renyi", "Section 3.2", "Section 4.1")
@@ -330,9 +332,9 @@ def test_one_step_gives_the_printed_mean_and_deviation():
     mean = float(stated["log p1 at sigma 2.875: mean (about)"])
     deviation = float(stated["log p1 at sigma 2.875: standard deviation (about)"])
     assert int(stated["models N"]) == NGRAM_MODELS
-    assert int(stated["canary length T (digits)"]) == LENGTH
+    assert int(stated["canary length T (digits)"]) == NGRAM_DIGITS
     found, _ = leakage(1)
-    assert found.leaked - LENGTH * np.log(10.0) == pytest.approx(mean, abs=0.1)
+    assert found.leaked - NGRAM_DIGITS * np.log(10.0) == pytest.approx(mean, abs=0.1)
     assert round(found.deviation, 1) == deviation
     assert found.mean_log == pytest.approx(-23.6, abs=0.1)
     assert round(leakage(2)[0].deviation, 1) != deviation
@@ -346,5 +348,5 @@ def test_what_leaks_stays_below_the_bound(steps, noise):
     # log2(p1/p0) of 10,000 models against L(p0), for adding the canary.
     found, training = leakage(steps, noise=noise)
     run = training.accounted_as()
-    bound = float(curve_leakage(SECRET_BITS, divergence=lambda order: float(run.renyi(order))))
+    bound = float(curve_leakage(NGRAM_BITS, divergence=lambda order: float(run.renyi(order))))
     assert 0.0 < found.leaked < bound * np.log(2.0)
