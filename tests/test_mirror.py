@@ -12,6 +12,7 @@ TESTS = ROOT / "tests"
 ELSEWHERE = {
     "workers/sources/tables/test_day_tables.py": "workers.looks.hashed_kinds",
     "privcore/attacks/test_decoy_labels.py": "privcore.lower_bounds.designs",
+    "privcore/attacks/test_tallies.py": "privcore.attacks.counts",
     "privcore/attacks/test_query_reconstruction.py": "privcore.attacks.query_adversary",
     "privcore/lower_bounds/test_fdp.py": (
         "privcore.guarantees.families privcore.lower_bounds.kernels"
