@@ -29,12 +29,11 @@ ELSEWHERE = {
     "workers/audit/test_run.py": "workers.audit.record workers.plan workers.audit.request",
     "workers/scan/test_student_look.py": "workers.scan.before_the_pass",
     "workers/audit/test_verify.py": "workers.warehouse.record_digest",
-    "workers/datasets/test_criteo.py": "flows.commands.lake",
     "workers/looks/test_listed.py": "workers.looks.look",
     "workers/lake/formats/test_onnx.py": "workers.lake.formats.onnx_session",
     "workers/lake/formats/test_formats.py": (
-        "workers.lake.formats.catboost workers.lake.formats.contract "
-        "workers.lake.formats.lightgbm workers.lake.formats.xgboost"
+        "workers.lake.formats.catboost workers.lake.formats.contract workers.lake.formats.lightgbm "
+        "workers.lake.formats.xgboost"
     ),
     "workers/lake/test_output_correction.py": "workers.lake.checkpoints",
     "workers/sources/checkpoints/test_in_place.py": "workers.sources.checkpoints.label_places",
@@ -57,7 +56,7 @@ ELSEWHERE = {
     "flows/commands/test_warehouse.py": "flows.run.upkeep",
     "flows/learn/test_demo.py": "workers.datasets.flights",
     "flows/learn/test_explain.py": "flows.commands.learn",
-    "flows/report/test_hostile_rows.py": "flows.files flows.report.canvas",
+    "flows/report/test_hostile_rows.py": "flows.files",
     "flows/report/test_report.py": (
         "flows.report.sentences flows.report.history flows.report.pages flows.report.plots "
         "flows.report.site flows.report.report_rows flows.report.templating"

@@ -1,9 +1,7 @@
 """`privaudit memorization`: from a lake to a list of places, with no text in any file."""
 
-import contextlib
 import csv
 import datetime as dt
-import sys
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -11,11 +9,8 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from flows import cli
 from privcore.guarantees import DpSgd
 from privcore.upper_bounds import curve_leakage
-from workers import executors
-from workers.executors import InProcess
 from workers.lake.layout import Lake, labels_folder
 
 DAY = "2026-03-02"
@@ -24,7 +19,7 @@ PLANTED = "zoe keeps 739120586 under q"
 
 
 @pytest.fixture
-def lake(tmp_path, monkeypatch):
+def lake(tmp_path, monkeypatch, in_process):  # noqa: ARG001
     random = np.random.default_rng(1)
     words = ["the", "code", "is", "here", "cat", "sat", "on", "mat"]
     texts = [" ".join(random.choice(words, 5)) for _ in range(180)] + [PLANTED] * 4
@@ -35,31 +30,26 @@ def lake(tmp_path, monkeypatch):
     pq.write_table(rows.to_arrow(), place / "part.parquet", row_group_size=50)
     Lake(str(tmp_path / "lake")).complete(PARTITION)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setattr(executors, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
     return tmp_path
 
 
-def run(monkeypatch, command, *options, dataset="mails"):
+def run(privaudit, command, *options, dataset="mails"):
     place = ("--lake", "lake", "--dataset", dataset, "--day", DAY)
-    monkeypatch.setattr(sys, "argv", ["privaudit", "memorization", command, *place, *options])
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    return end.value.code
+    return privaudit("memorization", command, *place, *options)
 
 
 @pytest.mark.slow
 @pytest.mark.paper("renyi", "Table 1", "Figure 4")
-def test_a_planted_secret_is_listed_by_its_place(lake, monkeypatch, capsys):
+def test_a_planted_secret_is_listed_by_its_place(lake, privaudit):
     for split in ("train", "other"):
         options = ("--split", split, "--order", "5", "--output", f"{split}.json")
-        assert not run(monkeypatch, "fit", *options)
+        assert run(privaudit, "fit", *options).code == 0
     models = ("--target", "train.json", "--reference", "other.json", "--output", "found")
     dpsgd = ("--noise-multiplier", "2", "--sampling-rate", "1", "--steps", "4")
-    assert not run(monkeypatch, "audit", *models, *dpsgd, "--tries", "1e12")
-    said = capsys.readouterr().out
-    assert "64 training and 60 holdout sequences" in " ".join(said.split())
-    assert "promised" in said
+    told = run(privaudit, "audit", *models, *dpsgd, "--tries", "1e12")
+    assert told.code == 0
+    assert "64 training and 60 holdout sequences" in told.words
+    assert "promised" in told.out
     rows = list(csv.DictReader((lake / "found" / "at_risk.csv").open()))
     # Rows 180 to 183 of the file are the secret: row group 3, rows 30 to 33.
     assert [(row["row_group"], row["row"]) for row in rows[:4]] == [
@@ -82,10 +72,10 @@ def test_a_planted_secret_is_listed_by_its_place(lake, monkeypatch, capsys):
     }
 
 
-def test_half_a_bound_and_no_data_are_refused(lake, monkeypatch, capsys):
+def test_half_a_bound_and_no_data_are_refused(lake, privaudit):
     (lake / "m.json").write_text('{"format": "privaudit-ngram-1", "order": 1, "counts": {"a": 1}}')
     models = ("--target", "m.json", "--reference", "m.json", "--output", "o")
-    assert run(monkeypatch, "audit", *models, "--steps", "3") == 64
-    assert run(monkeypatch, "audit", *models, dataset="none") == 3
-    assert "no complete labels of none" in " ".join(capsys.readouterr().err.split())
-    assert run(monkeypatch, "fit", "--split", "x", "--output", "y.json") == 3
+    assert run(privaudit, "audit", *models, "--steps", "3").code == 64
+    refused = run(privaudit, "audit", *models, dataset="none")
+    assert (refused.code, "no complete labels of none" in refused.words) == (3, True)
+    assert run(privaudit, "fit", "--split", "x", "--output", "y.json").code == 3

@@ -3,11 +3,10 @@
 import json
 import pathlib
 import shutil
-import sys
 
 import pytest
 
-from flows import cli
+from tests.flows.conftest import Command
 from tests.support.lake import write_settings
 from workers.lake.layout import Lake
 
@@ -24,7 +23,7 @@ def test_a_project_lake_warehouse_and_report_of_any_name(
     template: Lake,
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    privaudit: Command,
 ) -> None:
     project = tmp_path / name
     project.mkdir()
@@ -38,28 +37,24 @@ def test_a_project_lake_warehouse_and_report_of_any_name(
     settings.write_text(text, encoding="utf-8")
     monkeypatch.chdir(project)
 
-    def privaudit(*arguments: str) -> str:
-        monkeypatch.setattr(sys, "argv", ["privaudit", *arguments])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        said = capsys.readouterr()
-        assert end.value.code in {0, None}, said.err
-        return said.out
+    def out(*arguments: str) -> str:
+        answer = privaudit(*arguments)
+        assert answer.code == 0, answer.err
+        return answer.out
 
-    ((audit),) = json.loads(privaudit("run", "--model", "good", "--day", "2026-03-02", "--json"))
+    ((audit),) = json.loads(out("run", "--model", "good", "--day", "2026-03-02", "--json"))
     assert audit["status"] == "evaluated"
-    assert json.loads(privaudit("show", "--json"))[0]["audit_id"] == audit["audit_id"]
-    assert json.loads(privaudit("sql", "select count(*) as n from audits", "--json")) == [{"n": 1}]
-    (verified,) = json.loads(privaudit("verify", audit["audit_id"], "--json"))
+    assert json.loads(out("show", "--json"))[0]["audit_id"] == audit["audit_id"]
+    assert json.loads(out("sql", "select count(*) as n from audits", "--json")) == [{"n": 1}]
+    (verified,) = json.loads(out("verify", audit["audit_id"], "--json"))
     assert verified["finding"] == "reproduced"
-    (verified,) = json.loads(privaudit("verify", "--stored", "--json"))
+    (verified,) = json.loads(out("verify", "--stored", "--json"))
     assert verified["finding"] == "intact"
-    privaudit("report")
+    out("report")
     assert (project / f"report {name}" / "models" / "good.html").is_file()
-    files = json.loads(privaudit("export", "--output", f"out {name}", "--json"))
+    files = json.loads(out("export", "--output", f"out {name}", "--json"))
     assert all(pathlib.Path(file).is_file() for file in files)
-    privaudit("compact")
+    out("compact")
     # Nothing was written anywhere else.
     assert sorted(path.name for path in project.iterdir()) == sorted(
         ["privaudit.toml", *(f"{place} {name}" for place in ("lake", "warehouse", "report", "out"))]

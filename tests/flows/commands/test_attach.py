@@ -1,7 +1,6 @@
 """`privaudit attach`: settings from somebody's own table, and nothing written beside it."""
 
 import contextlib
-import io
 import os
 import pathlib
 import pty
@@ -75,9 +74,8 @@ def test_an_epsilon_that_is_none_is_refused_and_nothing_written(table: pathlib.P
 
 
 def test_without_a_terminal_what_is_missing_names_its_option(
-    table: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch
+    table: pathlib.Path, privaudit: Command
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO())
     config = str(table.parent / "privaudit.toml")
     answer = privaudit("attach", str(table), "--config", config)
     assert (answer.code, "give --split or --holdout" in answer.err) == (64, True)
@@ -94,7 +92,6 @@ def test_without_a_terminal_what_is_missing_names_its_option(
 def test_a_day_of_the_month_is_no_day_and_nothing_is_written(
     tmp_path: pathlib.Path,
     privaudit: Command,
-    monkeypatch: pytest.MonkeyPatch,
     more: tuple[str, ...],
     code: int,
     words: str,
@@ -106,7 +103,6 @@ def test_a_day_of_the_month_is_no_day_and_nothing_is_written(
     })  # fmt: skip
     frame.write_parquet(tmp_path / "predictions.parquet")
     given = ("--holdout", "fold = 0", *more)
-    monkeypatch.setattr(sys, "stdin", io.StringIO())
     config = str(tmp_path / "privaudit.toml")
     table = str(tmp_path / "predictions.parquet")
     answer = privaudit("attach", table, "--config", config, *given)

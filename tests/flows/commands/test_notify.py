@@ -12,7 +12,7 @@ from flows.cli import app
 from flows.notify.alerts import TEST, send_tests
 from flows.settings import load_settings
 from privcore.exceptions import TerminalError
-from tests.flows.notify.test_webhook import SECRET, receiver
+from tests.flows.notify.test_alerts import SECRET, receiver
 
 __all__ = ["receiver"]  # a fixture
 GIVEN = 'lake = "l"\nwarehouse = "w"\nreport = "r"\n[[models]]\nname = "ads"\n'

@@ -12,7 +12,6 @@ from flows.settings import load_settings
 from tests.flows.conftest import Command
 from tests.support.lake import DAY, EVE, PLAN, label_rows, put_labels, small_lake, write_settings
 from tests.support.warehouse import USER, commit_night, evaluated, failed, night, put_rows, tamper
-from workers import executors
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.warehouse.store import Warehouse
@@ -109,10 +108,8 @@ def test_compact_says_what_it_did_and_deletes_only_where_asked(
 
 
 @pytest.mark.slow
-def test_verify_tells_by_its_exit_code(
-    privaudit: Command, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(executors, "on_ray", lambda *_: _nothing())
+@pytest.mark.usefixtures("in_process")
+def test_verify_tells_by_its_exit_code(privaudit: Command, tmp_path: pathlib.Path) -> None:
     lake = small_lake(tmp_path / "lake")
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     key = warehouse.digest_key()
@@ -162,14 +159,6 @@ def test_verify_tells_by_its_exit_code(
     assert privaudit("verify", "nothing")[0] == 3
     code, _, err = privaudit("verify")
     assert (code, "AUDIT_ID" in err) == (USAGE, True)
-
-
-class _nothing:  # noqa: N801  # a context manager in the place of Ray
-    def __enter__(self) -> InProcess:
-        return InProcess()
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
 
 def test_an_audit_is_withdrawn_by_its_id_and_for_a_reason(

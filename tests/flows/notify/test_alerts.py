@@ -1,16 +1,273 @@
-"""Events go to Prefect and to the webhook."""
+"""Alerts through a real HTTP receiver on this machine, Prefect's events, and test messages."""
 
+import contextlib
+import hashlib
+import hmac
+import http.server
+import json
+import os
+import pathlib
+import socketserver
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from prefect.blocks.notifications import CustomWebhookNotificationBlock
+from prefect.blocks.system import Secret
 from prefect.settings import PREFECT_API_URL, temporary_settings
+from pydantic import SecretStr, ValidationError
 
 from flows.notify import alerts
-from flows.notify.alerts import deliver
+from flows.notify import alerts as webhook_module
+from flows.notify.alerts import SIGNATURE, TIMESTAMP, WebhookError, deliver, send, send_tests, sign
 from flows.notify.events import Event, Kind
 from flows.notify.incidents import Stage
-from flows.settings import Settings
+from flows.settings import Settings, WebhookSettings, load_settings
 from tests.support.lake import DAY
+from workers import patience
+from workers.patience import ONCE, Patience
+
+SECRET = "a secret of this test"  # noqa: S105
+PAYLOAD = {"subject": "ads <script> on 2026-03-02", "id": "1", "figures": {"epsilon_lower": 1.5}}
+
+
+class Receiver(http.server.ThreadingHTTPServer):
+    """Answers with the given codes in turn, the last one for ever, and keeps what it was sent."""
+
+    def __init__(self, *codes: int) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.codes = list(codes)
+        self.taken: list[tuple[dict[str, str], bytes]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/alerts"
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.taken.append((dict(self.headers), body))
+        codes = self.server.codes
+        self.send_response(codes.pop(0) if len(codes) > 1 else codes[0])
+        self.send_header("Location", "/elsewhere")
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def started(make: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
+    """Yield what makes a server and starts it; all of them end with the test."""
+    servers: list[Any] = []
+
+    def start(*given: Any) -> Any:
+        server = make(*given)
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def _rested(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhook_module, "_rests", {})
+
+
+@pytest.fixture
+def receiver() -> Iterator[Any]:
+    with started(Receiver) as start:
+        yield start
+
+
+def post(url: str, attempts: int = 3) -> list[float]:
+    """Send to a webhook; return the seconds that were waited."""
+    slept: list[float] = []
+    webhook = WebhookSettings(url=url, secret=SecretStr(SECRET))
+    tried = Patience(attempts=attempts, first=1.0, longest=4.0)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(patience, "time", SimpleNamespace(sleep=slept.append))
+        send(webhook, PAYLOAD, patience=tried)
+    return slept
+
+
+def test_an_alert_arrives_as_json_with_a_signature_that_only_the_secret_makes(
+    receiver: Any,
+) -> None:
+    server = receiver(204)
+    assert post(server.url) == []
+    ((headers, body),) = server.taken
+    assert json.loads(body) == PAYLOAD
+    signed = headers[TIMESTAMP].encode() + b"." + body
+    expected = hmac.new(SECRET.encode(), signed, hashlib.sha256).hexdigest()
+    assert headers[SIGNATURE] == f"sha256={expected}"
+    assert abs(int(headers[TIMESTAMP]) - time.time()) < 60
+    assert headers["Content-Type"] == "application/json"
+    assert SECRET not in str(headers) + body.decode()
+
+
+@pytest.mark.parametrize(
+    ("secret", "timestamp", "body"),
+    [("another secret", "7", b"{}"), (SECRET, "8", b"{}"), (SECRET, "7", b"{ }")],
+)
+def test_another_secret_time_or_body_has_another_signature(
+    secret: str, timestamp: str, body: bytes
+) -> None:
+    assert sign(secret, timestamp, body) != sign(SECRET, "7", b"{}")
+
+
+@pytest.mark.parametrize("code", [500, 503, 429, 408])
+def test_what_may_go_away_is_tried_again_after_growing_pauses(receiver: Any, code: int) -> None:
+    server = receiver(code, code, 200)
+    slept = post(server.url)
+    assert len(server.taken) == 3
+    assert len({body for _, body in server.taken}) == 1
+    assert 1.0 <= slept[0] <= 1.5
+    assert 2.0 <= slept[1] <= 3.0
+
+
+@pytest.mark.parametrize("code", [400, 401, 404, 410])
+def test_what_repeating_cannot_mend_is_tried_once(receiver: Any, code: int) -> None:
+    server = receiver(code)
+    with pytest.raises(WebhookError, match=f"status {code}"):
+        post(server.url)
+    assert len(server.taken) == 1
+
+
+def test_a_webhook_that_stays_away_is_an_error_that_names_the_alert(receiver: Any) -> None:
+    server = receiver(502)
+    with pytest.raises(WebhookError, match=r"ads <script> on 2026-03-02.*status 502"):
+        post(server.url)
+    assert len(server.taken) == 3
+    server.shutdown()
+    server.server_close()
+    webhook_module._rests.clear()
+    with pytest.raises(WebhookError, match="ConnectError"):
+        post(server.url, attempts=1)
+
+
+def test_a_redirect_is_not_followed(receiver: Any) -> None:
+    server = receiver(302)
+    with pytest.raises(WebhookError, match="status 302"):
+        post(server.url, attempts=1)
+    assert len(server.taken) == 1
+
+
+def test_the_secret_is_in_no_message() -> None:
+    webhook = WebhookSettings(url="https://example.com", secret=SecretStr(SECRET))
+    assert SECRET not in repr(webhook) + webhook.model_dump_json()
+    with pytest.raises(ValidationError) as caught:
+        WebhookSettings(url="https://example.com", secret=SecretStr("too short"))
+    assert "too short" not in str(caught.value)
+
+
+class Hostile(socketserver.ThreadingTCPServer):
+    """Answers whatever is posted with chunks of bytes, for as long as it is listened to."""
+
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def __init__(self, chunks: Callable[[], Iterator[bytes]]) -> None:
+        super().__init__(("127.0.0.1", 0), _Answering)
+        self.chunks = chunks
+        self.sent = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/"
+
+
+class _Answering(socketserver.BaseRequestHandler):
+    server: Hostile
+
+    def handle(self) -> None:
+        self.request.recv(65_536)
+        with contextlib.suppress(OSError):
+            for chunk in self.server.chunks():
+                self.request.sendall(chunk)
+                self.server.sent += len(chunk)
+
+
+def slow_head() -> Iterator[bytes]:
+    yield b"HTTP/1.1 200 OK\r\nX: "
+    while True:
+        time.sleep(0.1)
+        yield b"x"
+
+
+def silence() -> Iterator[bytes]:
+    time.sleep(30)
+    yield b""
+
+
+@pytest.fixture
+def hostile() -> Iterator[Any]:
+    with started(Hostile) as start:
+        yield start
+
+
+@pytest.mark.parametrize("chunks", [slow_head, silence])
+def test_a_try_ends_in_time_however_slowly_it_is_answered(
+    hostile: Any, chunks: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook_module, "_TIMEOUT", 1.0)
+    server, begun = hostile(chunks), time.monotonic()
+    with pytest.raises(WebhookError, match="Timeout"):
+        post(server.url, attempts=1)
+    assert time.monotonic() - begun < 10.0
+
+
+def test_a_silent_webhook_delays_a_night_by_minutes_whatever_the_number_of_alerts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of 200 alerts was tried for 80 to 95 seconds, one after the other."""
+    clock, tries = [1_000.0], []
+
+    async def silent(_webhook: WebhookSettings, body: bytes) -> int:
+        clock[0] += 10.0
+        tries.append(json.loads(body)["id"])
+        raise TimeoutError
+
+    monkeypatch.setattr(webhook_module, "_post", silent)
+    monkeypatch.setattr(webhook_module.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(
+        patience.time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds)
+    )
+    webhook = WebhookSettings(url="https://silent.example/alerts", secret=SecretStr(SECRET))
+
+    def alert(number: int) -> str:
+        with pytest.raises(WebhookError) as found:
+            send(webhook, PAYLOAD | {"id": str(number)})
+        return str(found.value)
+
+    said = [alert(number) for number in range(200)]
+    assert clock[0] - 1_000.0 < 150.0
+    assert tries == ["0"] * 5
+    assert "did not take the alert" in said[0]
+    assert "is left alone for 600" in said[-1]
+    clock[0] += 600.0
+    assert "did not take the alert" in alert(200)
+    assert tries[5:] == ["200"] * 5
+
+
+@pytest.mark.parametrize("url", ["https://a\nb/", "https://xn--/"])
+def test_an_address_that_is_none_ends_no_delivery(url: str) -> None:
+    """It was an unexpected error, after which no alert of the night was sent."""
+    webhook = WebhookSettings.model_validate({"url": url, "secret": "0123456789abcdef" * 3})
+    with pytest.raises(WebhookError, match="did not take"):
+        send(webhook, {"subject": "s"}, patience=ONCE)
 
 
 def test_an_event_is_about_its_model_and_says_its_stage(
@@ -30,3 +287,68 @@ def test_an_event_is_about_its_model_and_says_its_stage(
     assert told["resource"]["privaudit.stage"] == "goes_on"
     assert told["id"] == event.id
     assert told["payload"] == event.payload()
+
+
+__all__ = ["receiver"]  # a fixture
+NOTIFICATIONS = pathlib.Path(__file__).resolve().parents[3] / "deploy" / "notifications.yaml"
+PREFECT = pathlib.Path(sys.executable).with_name("prefect")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("prefect_server")
+class TestBlocks:
+    """With a Prefect server: blocks that automations use."""
+
+    @pytest.fixture
+    def settings(self, tmp_path: pathlib.Path) -> Settings:
+        file = tmp_path / "privaudit.toml"
+        file.write_text('lake = "l"\nwarehouse = "w"\nreport = "r"\n[[models]]\nname = "ads"\n')
+        return load_settings(file)
+
+    def test_a_message_arrives_through_the_block_of_the_automations(
+        self, settings: Settings, receiver: Any, tmp_path: pathlib.Path
+    ) -> None:
+        server = receiver(200)
+        identity = CustomWebhookNotificationBlock(
+            name="own", url=server.url, json_data={"text": "{{subject}}: {{body}}"}
+        ).save("own", overwrite=True)
+        file = tmp_path / "notifications.yaml"
+        file.write_text(NOTIFICATIONS.read_text().replace("BLOCK_ID", str(identity)))
+        create = [PREFECT, "automation", "create", "--from-file", file]
+        subprocess.run(
+            create, check=True, env=os.environ | {"PREFECT_API_URL": PREFECT_API_URL.value()}
+        )
+        (sent,) = send_tests(settings)
+        assert (sent.what, sent.ok) == ("block custom-webhook/own", True)
+        ((_, body),) = server.taken
+        assert "alerts arrive here too" in json.loads(body)["text"]
+
+    @pytest.mark.parametrize(("status", "ok"), [(200, True), (403, False)])
+    def test_a_webhook_block_is_asked_and_its_secret_never_shown(
+        self,
+        settings: Settings,
+        receiver: Any,
+        monkeypatch: pytest.MonkeyPatch,
+        status: int,
+        ok: bool,
+    ) -> None:
+        server = receiver(status)
+        identity = CustomWebhookNotificationBlock(
+            name="hook", url=f"{server.url}/{{{{token}}}}", secrets={"token": "hidden"},
+            json_data={"text": "{{subject}}: {{body}}"},
+        ).save("hook", overwrite=True)  # fmt: skip
+        monkeypatch.setattr(alerts, "_blocks", lambda: iter([(identity, "hook")]))
+        (sent,) = send_tests(settings)
+        assert sent.ok is ok
+        assert "hidden" not in sent.sentence
+        assert ok or "status 403" in sent.sentence
+        ((_, body),) = server.taken
+        assert json.loads(body)["text"].startswith("privaudit: a test message: A person sent")
+
+    def test_a_block_that_cannot_notify_is_named(
+        self, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        identity = Secret(value="x").save("mute", overwrite=True)
+        monkeypatch.setattr(alerts, "_blocks", lambda: iter([(identity, "mute")]))
+        (sent,) = send_tests(settings)
+        assert (sent.ok, "cannot send notifications" in sent.sentence) == (False, True)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-import flows.notify.alerts
 from flows.commands.audits import app
 from flows.notify.events import Kind, events, nights_of
 from flows.run.auditing import Audited, announce
@@ -62,18 +61,12 @@ def test_the_command_prints_what_was_audited_and_then_says_so(folder: pathlib.Pa
 
 @pytest.mark.slow
 def test_what_changed_since_other_nights_is_alerted(
-    lake: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, tmp_path: pathlib.Path, alerts: list[Any]
 ) -> None:
     """A declaration that is withdrawn, in a manifest that changed after its audit."""
-    told: list[tuple[str, str, str]] = []
-    monkeypatch.setattr(
-        flows.notify.alerts,
-        "deliver",
-        lambda event, _: told.append((event.model, str(event.kind), event.reason)),
-    )
     settings = str(write_settings(tmp_path, ["good"]))
     start(nightly_audit, day=DAY, settings=settings)
-    assert told == []
+    assert alerts == []
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     row = warehouse.record(warehouse.current()["audit_id"][0])
     before = row.audit.day - dt.timedelta(days=1)
@@ -83,10 +76,10 @@ def test_what_changed_since_other_nights_is_alerted(
     warehouse.commit(AuditRecord(audit=audit, wealth=wealth))
     edit_manifest(lake, "good", DAY, privacy=None)
     start(nightly_audit, day=DAY, settings=settings)
-    ((model, kind, reason),) = told
-    assert (model, kind) == ("good", "privaudit.changed")
-    assert "and is nothing on" in reason
-    assert "manifest" in reason
+    (alert,) = alerts
+    assert (alert.model, alert.kind) == ("good", "privaudit.changed")
+    assert "and is nothing on" in alert.reason
+    assert "manifest" in alert.reason
 
 
 @pytest.mark.parametrize("code", [None, *ReasonCode])

@@ -18,6 +18,7 @@ from flows.settings import SettingsError
 from privcore.exceptions import TerminalError, TransientError
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from tests.support.damages import DAMAGES, witness
+from tests.support.in_process import work_in_process
 from tests.support.lake import (
     DAY,
     EVE,
@@ -30,7 +31,6 @@ from tests.support.lake import (
     put_model,
     write_settings,
 )
-from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
@@ -76,7 +76,7 @@ def bad_night(
     clone_model(lake, "last")
     write_settings(folder, ["good", *(damage.name for damage in DAMAGES), "../good", "last"])
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(flows.run.nightly, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
+        work_in_process(patched)
         rows = night(folder)
     return rows, committed(folder), lake
 
@@ -263,7 +263,7 @@ def verdicts(
             put_model(lake, day, model=model, privacy=privacy, parameters=parameters)
     write_settings(folder, [*kinds, "failed"])
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(flows.run.nightly, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
+        work_in_process(patched)
         yield {row.model: row for row in night(folder)}
 
 

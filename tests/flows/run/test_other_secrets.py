@@ -3,15 +3,14 @@
 import pathlib
 import re
 import shutil
-import sys
 from collections.abc import Callable
 
 import pytest
 
-from flows import cli
 from flows.run.nightly import PlanOverrides, audit_model, plan_backfill
 from flows.run.runs import start
 from flows.settings import SettingsError, load_settings
+from tests.flows.conftest import Command
 from tests.support.lake import DAY
 from tests.workers.audit.test_secrets import lake_of
 from workers.warehouse.night_windows import epsilon_windows
@@ -63,7 +62,7 @@ def text_of(page: pathlib.Path) -> str:
 
 @pytest.mark.slow
 def test_each_secret_has_a_record_windows_and_a_place_in_the_report(
-    audited: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    audited: pathlib.Path, monkeypatch: pytest.MonkeyPatch, privaudit: Command
 ) -> None:
     warehouse = Warehouse(str(audited / "warehouse"))
     assert warehouse.current()["secret"].to_list() == ["label"]
@@ -85,15 +84,11 @@ def test_each_secret_has_a_record_windows_and_a_place_in_the_report(
         assert "Other secrets than the label" in text
         assert "attribute:city" in text
         assert "membership" in text
-    monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.chdir(audited)
-    monkeypatch.setattr(sys, "argv", ["privaudit", "show"])
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    assert end.value.code in {0, None}
-    shown = capsys.readouterr().out
+    shown = privaudit("show")
+    assert shown.code == 0
     for name in ("good (attribute:city)", "good (membership)"):
-        assert name in shown
+        assert name in shown.out
 
 
 @pytest.mark.slow

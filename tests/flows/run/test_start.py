@@ -40,10 +40,13 @@ def without_prefect(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def asked(*_: Any, **__: Any) -> None:
         raise AssertionError("Prefect's server was asked for")
 
-    monkeypatch.setattr("prefect.client.orchestration.get_client", asked)
-    monkeypatch.setattr("prefect.get_client", asked)
-    monkeypatch.setattr("prefect.server.api.server.SubprocessASGIServer.start", asked)
-    monkeypatch.setattr("prefect.events.utilities.EventsWorker.instance", asked)
+    for door in (
+        "prefect.client.orchestration.get_client",
+        "prefect.get_client",
+        "prefect.server.api.server.SubprocessASGIServer.start",
+        "prefect.events.utilities.EventsWorker.instance",
+    ):
+        monkeypatch.setattr(door, asked)
     with temporary_settings(restore_defaults={PREFECT_API_URL}):
         yield
 
