@@ -200,7 +200,7 @@ def acknowledge(
     The verdict, the exit codes and the record stay. People are notified again after that day, and
     before it if a night proves more. Another declaration, label or dataset is not covered. The
     acknowledgement stands on the model's page and in show. It is an alert of its own, and a row of
-    audit_acknowledgements, with the user's name. A later one replaces it.
+    audit_notes, with the user's name. A later one replaces it.
 
     Example: privaudit acknowledge 0f3c2a91 --why "Fix in review, ticket 812." --until 2026-12-01
     """

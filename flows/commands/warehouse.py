@@ -235,7 +235,7 @@ def withdraw(
 
     Its record stays and can be read, but it is never again the current one of its model and day:
     not in show, not in the report, not in windows of nights. The withdrawal is a record too
-    (the table audit_withdrawals), and an alert. It cannot be undone: correct what was wrong and
+    (a row of audit_notes), and an alert. It cannot be undone: correct what was wrong and
     audit again.
 
     Example: privaudit withdraw 0f3c2a91 --why "Audited with the lake of another team."

@@ -26,7 +26,7 @@ from workers.audit.declaration import label_column_warning, said_of_labels_in
 from workers.plain_text import plain_text
 from workers.warehouse.acknowledgements import Acknowledgement
 from workers.warehouse.model_verdict import REACH
-from workers.warehouse.schema import AuditRow, Status, WithdrawalRow
+from workers.warehouse.schema import AuditRow, NoteRow, Status
 from workers.warehouse.store import Warehouse
 from workers.warehouse.table_row import typed_rows
 from workers.warehouse.together import Together, together
@@ -311,15 +311,15 @@ def acknowledged(made: Acknowledgement, row: AuditRow, settings: Settings) -> Ev
         row,
         settings,
         Kind.VIOLATED,
-        f"its violation is acknowledged until {made.row.until}",
+        f"its violation is acknowledged until {made.until}",
         f"{made.sentence()} The verdict stays.",
         stage=Stage.ACKNOWLEDGED,
         incident=incident_id(row),
-        moment=made.row.acknowledged_at.isoformat(),
+        moment=made.noted_at.isoformat(),
     )
 
 
-def withdrawn(made: WithdrawalRow, row: AuditRow, by: str, settings: Settings) -> Event:
+def withdrawn(made: NoteRow, row: AuditRow, by: str, settings: Settings) -> Event:
     """Return the event that somebody took an audit back: it is no night's verdict any more."""
     return _about(
         row,
@@ -328,7 +328,7 @@ def withdrawn(made: WithdrawalRow, row: AuditRow, by: str, settings: Settings) -
         "its audit was withdrawn",
         f"{by} took back the audit {row.audit_id[:8]}, which was {row.verdict}: {made.why}",
         next_step="",
-        moment=made.withdrawn_at.isoformat(),
+        moment=made.noted_at.isoformat(),
     )
 
 

@@ -102,12 +102,12 @@ class Incident:
             if not is_larger(bound, self.known):
                 return Stage.KNOWN, known.sentence()
             return Stage.GROWS, (
-                f"The violation was acknowledged until {known.row.until}. This night proves "
+                f"The violation was acknowledged until {known.until}. This night proves "
                 f"{down(bound)}, more than the {down(self.known)} that was known, so the "
                 "acknowledgement does not cover it."
             )
         if known is not None and not self.reported:
-            return Stage.ENDED, f"The acknowledgement of this violation ended on {known.row.until}."
+            return Stage.ENDED, f"The acknowledgement of this violation ended on {known.until}."
         if self.told is None:
             return Stage.BEGINS, ""
         if _grows(bound, self.told):
@@ -172,14 +172,14 @@ def _incident(
             night["recorded_at"]: bound
             for night in nights
             if night["day"] != row.day
-            and night["recorded_at"] > last.row.acknowledged_at
+            and night["recorded_at"] > last.noted_at
             and scope_of(night) == last.scope
             and (bound := bound_of(night)) is not None
         }
     return Incident(
         _told(before),
         last,
-        known=0.0 if last is None else max(last.row.epsilon_acknowledged, *since.values(), 0.0),
+        known=0.0 if last is None else max(last.epsilon, *since.values(), 0.0),
         reported=last is not None and not all(last.covers_day(moment) for moment in since),
         later=any(night["day"] > row.day and bound_of(night) is not None for night in nights),
         words=frozenset(itertools.chain.from_iterable(map(_words, before))),

@@ -26,7 +26,7 @@ from workers.publication.statements import (
 )
 from workers.versions import CODE_VERSION, METHOD_VERSION
 from workers.warehouse.exact_statement_row import ExactStatementRow
-from workers.warehouse.schema import AuditRecord
+from workers.warehouse.schema import AuditRecord, NoteKind
 from workers.warehouse.store import CONFIGURED, Warehouse
 from workers.warehouse.table_row import typed_rows
 
@@ -109,7 +109,7 @@ def _unwithdrawn(warehouse: Warehouse, *of: pl.Expr) -> list[ExactStatementRow]:
     audits = (
         warehouse.scan("audits")
         .filter(CONFIGURED, *of)
-        .join(warehouse.scan("audit_withdrawals"), on="audit_id", how="anti")
+        .join(warehouse.notes(NoteKind.WITHDRAWN), on="audit_id", how="anti")
         .select("audit_id", "revision")
     )
     rows = warehouse.scan(_INGREDIENTS).filter(*of).join(audits, on="audit_id")

@@ -12,6 +12,7 @@ from workers.plain_text import plain_text
 from workers.warehouse.acknowledgements import acknowledgements
 from workers.warehouse.schema import (
     BoundRow,
+    NoteKind,
     PromiseRow,
     ReliabilityRow,
     ScoreRow,
@@ -201,10 +202,10 @@ def read_tables(warehouse: Warehouse) -> Tables:
         for name in ("bounds", "promises", "slices", "reliability", "scores")
     }
     withdrawals = warehouse.collect(
-        warehouse.scan("audit_withdrawals")
-        .select("audit_id", "withdrawn_at", "why")
+        warehouse.notes(NoteKind.WITHDRAWN)
+        .select("audit_id", "noted_at", "why")
         .join(warehouse.scan("audits").select("audit_id", "model", "day"), on="audit_id")
-        .sort("withdrawn_at", "audit_id", descending=True)
+        .sort("noted_at", "audit_id", descending=True)
     )
     return Tables(
         audits=audits,

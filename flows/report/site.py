@@ -105,7 +105,7 @@ def _withdrawals(rows: pl.DataFrame) -> list[Withdrawal]:
         Withdrawal(
             plain_text(row["model"]),
             row["day"],
-            row["withdrawn_at"],
+            row["noted_at"],
             plain_text(row["why"][:_WHY_CHARACTERS]),
         )
         for row in rows.iter_rows(named=True)

@@ -44,7 +44,7 @@ from workers.sources.scores.supplied import SuppliedScores
 from workers.sources.tables.table_files import newest_day
 from workers.strict_model import StrictModel
 from workers.versions import METHOD_VERSION
-from workers.warehouse.schema import AuditRow, Status
+from workers.warehouse.schema import AuditRow, NoteKind, Status
 from workers.warehouse.store import CONFIGURED, Warehouse
 
 EARLIEST = dt.date(1970, 1, 1)
@@ -428,7 +428,7 @@ def _committed(warehouse: Warehouse) -> set[tuple[str, dt.date, str]]:
 
     Less what was withdrawn, too: its day is to be audited again.
     """
-    withdrawn = warehouse.scan("audit_withdrawals")
+    withdrawn = warehouse.notes(NoteKind.WITHDRAWN)
     done = (pl.col("status") == Status.EVALUATED) & (pl.col("method_version") == METHOD_VERSION)
     evaluated, started = warehouse.scan("audits").filter(done), first_start()
     if started is not None:

@@ -23,7 +23,8 @@ from workers.warehouse.schema import (
     AuditRecord,
     AuditRow,
     BoundRow,
-    ConfirmationRow,
+    NoteKind,
+    NoteRow,
     PromiseRow,
     Status,
     WealthRow,
@@ -144,13 +145,14 @@ def put_rows(
     """Write records in one commit; `confirmed` are ids with hours after `START`."""
     _put(warehouse, "audits", as_stored([seal(record) for record in records]))
     rows = [
-        ConfirmationRow(
+        NoteRow(
             **_identity() | {"audit_id": audit_id},
-            confirmed_at=START + dt.timedelta(hours=hour),
+            kind=NoteKind.CONFIRMED,
+            noted_at=START + dt.timedelta(hours=hour),
         )
         for audit_id, hour in confirmed
     ]
-    _put(warehouse, "audit_confirmations", as_arrow("audit_confirmations", rows))
+    _put(warehouse, "audit_notes", as_arrow("audit_notes", rows))
 
 
 def _put(warehouse: Warehouse, table: str, rows: pa.Table) -> None:

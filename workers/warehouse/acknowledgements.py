@@ -12,7 +12,7 @@ from privcore.lower_bounds import Verdict
 from privcore.rounding import down
 from workers.plain_text import plain_text
 from workers.warehouse.commit import insert_rows, shared
-from workers.warehouse.schema import AcknowledgementRow, AuditRow
+from workers.warehouse.schema import AuditRow, NoteKind, NoteRow
 from workers.warehouse.store import Warehouse
 from workers.warehouse.with_windows import with_windows
 
@@ -38,24 +38,38 @@ _COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """One acknowledgement."""
+    """One acknowledgement of what a model's night, or its nights together, refute.
+
+    Attributes:
+        model: whose violation.
+        day: of the audit.
+        scope: what it covers, the values of `SCOPE`.
+        noted_at: when it was made.
+        noted_by: who made it; None where that is unknown.
+        why: the reason, in their words.
+        until: the last day on which the same violation notifies nobody again.
+        epsilon: the largest bound of the violation that was known.
+    """
 
     model: str
     day: dt.date
-    row: AcknowledgementRow
     scope: tuple[object, ...]
+    noted_at: dt.datetime
+    noted_by: str | None
+    why: str
+    until: dt.date
+    epsilon: float
 
     def covers_day(self, moment: dt.datetime) -> bool:
         """Return whether it has not ended at a moment."""
-        return moment.astimezone(dt.UTC).date() <= self.row.until
+        return moment.astimezone(dt.UTC).date() <= self.until
 
     def sentence(self) -> str:
         """Return who acknowledged what, until when and why, for people who may read the labels."""
         return plain_text(
-            f"{self.row.acknowledged_by or 'An unknown user'} acknowledged on "
-            f"{self.row.acknowledged_at:%Y-%m-%d %H:%M} UTC, until {self.row.until}, that "
-            f"{self.model} violates its declaration on {self.day} (proved at least "
-            f"{down(self.row.epsilon_acknowledged)}): {self.row.why}"
+            f"{self.noted_by or 'An unknown user'} acknowledged on {self.noted_at:%Y-%m-%d %H:%M} "
+            f"UTC, until {self.until}, that {self.model} violates its declaration on {self.day} "
+            f"(proved at least {down(self.epsilon)}): {self.why}"
         )
 
 
@@ -129,16 +143,20 @@ def acknowledge(
             f"The audit {audit_id} of {audit.model} for {audit.day} is {audit.verdict}, and its "
             "nights together refute nothing: only a violation can be acknowledged."
         )
-    row = AcknowledgementRow(
+    made = Acknowledgement(
+        audit.model, audit.day, scope_of(audit), now, by, why.strip(), until, bound
+    )
+    row = NoteRow(
         **shared(audit),
-        acknowledged_at=now,
-        acknowledged_by=by,
-        why=why.strip(),
+        kind=NoteKind.ACKNOWLEDGED,
+        noted_at=now,
+        noted_by=by,
+        why=made.why,
         until=until,
         epsilon_acknowledged=bound,
     )
-    insert_rows(warehouse, "audit_acknowledgements", (row,))
-    return Acknowledgement(audit.model, audit.day, row, scope_of(audit))
+    insert_rows(warehouse, "audit_notes", (row,))
+    return made
 
 
 def _current_night(warehouse: Warehouse, audit: AuditRow) -> dict[str, Any]:
@@ -158,26 +176,24 @@ def acknowledgements(
     warehouse: Warehouse, models: Sequence[str] | None = None
 ) -> tuple[Acknowledgement, ...]:
     """Return every acknowledgement in the order of time; none of an audit that was withdrawn."""
-    made = warehouse.collect(warehouse.scan("audit_acknowledgements"))
+    made = warehouse.collect(warehouse.notes(NoteKind.ACKNOWLEDGED))
     if made.is_empty():
         return ()  # years of audits are not read for none
     named = pl.col("audit_id").is_in(made["audit_id"].implode())
-    withdrawn = warehouse.scan("audit_withdrawals")
+    withdrawn = warehouse.notes(NoteKind.WITHDRAWN)
     audits = warehouse.scan("audits").filter(named).join(withdrawn, on="audit_id", how="anti")
     if models is not None:
         audits = audits.filter(pl.col("model").is_in(list(models)))
-    stored = AcknowledgementRow.model_fields
+    columns = ("audit_id", "noted_at", "noted_by", "why", "until", "epsilon_acknowledged")
     found = warehouse.collect(
         made.lazy()
+        .select(columns)
         .join(audits.select("audit_id", "day", *SCOPE), on="audit_id")
-        .sort("acknowledged_at", "audit_id")
+        .sort("noted_at", "audit_id")
     )
     return tuple(
         Acknowledgement(
-            row["model"],
-            row["day"],
-            AcknowledgementRow.model_validate({name: row[name] for name in stored}),
-            scope_of(row),
+            row["model"], row["day"], scope_of(row), *(row[name] for name in columns[1:])
         )
         for row in found.iter_rows(named=True)
     )
@@ -209,9 +225,9 @@ def _shown(
         if (
             bound is None
             or last is None
-            or is_larger(bound, last.row.epsilon_acknowledged)
+            or is_larger(bound, last.epsilon)
             or not last.covers_day(night["recorded_at"])
         ):
             yield None, None, None
         else:
-            yield last.row.until, last.row.acknowledged_by, last.row.why
+            yield last.until, last.noted_by, last.why

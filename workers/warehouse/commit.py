@@ -17,7 +17,7 @@ from pyarrow import compute as pc
 from privcore.exceptions import TerminalError
 from workers.warehouse.delta import check_memory
 from workers.warehouse.record_digest import seal
-from workers.warehouse.schema import AuditRecord, AuditRow, ConfirmationRow
+from workers.warehouse.schema import AuditRecord, AuditRow, NoteKind, NoteRow
 from workers.warehouse.table_row import TableRow
 from workers.warehouse.tables import PARTS, TABLES, TIMES, stored_schema
 
@@ -67,7 +67,7 @@ def commit_all(stored: Stored, records: Sequence[AuditRecord]) -> tuple[bool | T
     into = made_table(stored, "audits")
     committed, revisions = _look_up(stored, [record.audit for record in records])
     new: dict[str, AuditRecord] = {}
-    again: list[ConfirmationRow] = []
+    again: list[NoteRow] = []
     now = dt.datetime.now(dt.UTC)
     for record in records:
         audit, numbers = record.audit, revisions[record.audit.model, record.audit.day]
@@ -75,7 +75,8 @@ def commit_all(stored: Stored, records: Sequence[AuditRecord]) -> tuple[bool | T
         numbers.append(revision)
         if audit.audit_id in committed or audit.audit_id in new:
             at = now + dt.timedelta(microseconds=len(again))  # no two have the same key
-            again.append(ConfirmationRow(**shared(audit), confirmed_at=at, revision=revision))
+            note = NoteRow(**shared(audit), kind=NoteKind.CONFIRMED, noted_at=at, revision=revision)
+            again.append(note)
         else:
             numbered = audit.model_copy(update={"revision": revision})
             new[audit.audit_id] = seal(record.model_copy(update={"audit": numbered}))
@@ -83,7 +84,7 @@ def commit_all(stored: Stored, records: Sequence[AuditRecord]) -> tuple[bool | T
     ids = rows["audit_id"].to_pylist()
     added = insert(stored, "audits", rows, names=dict(zip(ids, ids, strict=True)), into=into)
     kept = [row for row in again if row.audit_id not in refused]
-    insert_rows(stored, "audit_confirmations", kept)
+    insert_rows(stored, "audit_notes", kept)
     outcomes: list[bool | TerminalError] = []
     for audit_id in (record.audit.audit_id for record in records):
         first = new.pop(audit_id, None) is not None
@@ -185,7 +186,8 @@ def _look_up(
         .select("audit_id", "model", "day", "revision")
     )
     again = stored.collect(
-        stored.scan("audit_confirmations")
+        stored.scan("audit_notes")
+        .filter(pl.col("kind") == NoteKind.CONFIRMED)
         .filter(pl.col("audit_id").is_in(found["audit_id"].implode()))
         .select("audit_id", "revision")
     )

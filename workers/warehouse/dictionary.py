@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 
 from workers.warehouse.schema import AuditRow
-from workers.warehouse.sql import VIEWS, WINDOWS, query, view_sql
+from workers.warehouse.sql import LATEST, VIEWS, WINDOWS, query, view_sql
 from workers.warehouse.store import Warehouse
 from workers.warehouse.table_row import TableRow
 from workers.warehouse.tables import PARTS, STORED, TABLES, arrow_schema
@@ -44,10 +44,9 @@ of its own unnests one, as `unnest(bounds, recursive := true)` does in DuckDB.
   to 1; times are UTC. A lower bound is rounded towards zero wherever it is rounded.
 - **No row is ever changed.** A rerun on other inputs is another record, and `latest_audits` says
   which is current: the latest commit, by `revision` and not by the clock. A rerun on the same
-  inputs leaves one row in `audit_confirmations`. A record that was taken back (`privaudit
-  withdraw`) has one in `audit_withdrawals`: it stays, and is current no more. A violation that a
-  person knows of (`privaudit acknowledge`) has one in `audit_acknowledgements`, and its record
-  stays as it is. `--as-of` shows what was recorded by a past time.
+  inputs leaves a row in `audit_notes`. So does taking a record back (`privaudit withdraw`): it
+  stays, and is current no more. And so does knowing of a violation (`privaudit acknowledge`).
+  `--as-of` shows what was recorded by a past time.
 - A record is written at once: it is there whole, or not at all.
 - **Null is not zero**: it says that there is no such figure.
 - From the first release on, columns and tables are added, never renamed, removed or given another
@@ -56,10 +55,18 @@ of its own unnests one, as `unnest(bounds, recursive := true)` does in DuckDB.
 - `record_digest` is noted in the report as well: `privaudit verify --stored` tells whether a
   record is as committed, `privaudit verify AUDIT_ID` whether the lake still gives it.
 
-The views are plain SQL; `sqlglot` writes them for Trino, Snowflake and BigQuery (a test does).
-`epsilon_windows` is computed from the nights' e-values as in `workers/warehouse/night_windows.py`,
-which no plain SQL can do: for another database, export it.
+Four views are plain SQL; `sqlglot` writes them for Trino, Snowflake and BigQuery (a test does).
+Which record is current, and what nights say together, the warehouse's own code decides: for another
+database, export `latest_audits` and `epsilon_windows`.
 """
+
+_CURRENT = (
+    "The current record of every model, day and secret: the latest that came to figures, or the "
+    "latest of all where none did. The latest is the one that was last committed or confirmed, "
+    "whatever the clocks said. Of audits of the same inputs by the same method the first counts, "
+    "and an exploratory one only where there is no other. One that refutes counts before later "
+    "ones of other inputs by the same method. What was withdrawn is passed over."
+)
 
 
 def document() -> str:
@@ -77,6 +84,7 @@ def document() -> str:
         lines += _columns(table.row, own)
     with tempfile.TemporaryDirectory() as folder:
         empty = Warehouse(folder)
+        lines += _relation(empty, LATEST, _CURRENT, {})
         for view in VIEWS:
             lines += _relation(empty, view, *_described(view_sql(view)))
         lines += _relation(empty, WINDOWS, "What `audit_nights` says now of current audits.", {})

@@ -63,5 +63,5 @@ class NightRow(TableRow, NightsTogether):
     folded_at: Moment
     """Time at which this was derived, UTC; the latest row of an audit counts."""
     rows_known: int = Field(ge=0)
-    """Rows of the model, and of its drills, in audits, audit_confirmations and audit_withdrawals by
-    then: a reader who finds more derives anew."""
+    """Audits, confirmations and withdrawals of the model, and of its drills, by then: a reader who
+    finds more derives anew."""

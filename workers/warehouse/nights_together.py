@@ -19,7 +19,7 @@ from privcore.exceptions import AuditError, TerminalError
 from workers.warehouse.commit import insert_rows
 from workers.warehouse.night_columns import OF_COUNTED
 from workers.warehouse.night_row import NightRow, NightsTogether
-from workers.warehouse.schema import AuditRecord, AuditRow, WithdrawalRow
+from workers.warehouse.schema import AuditRecord, AuditRow, NoteKind, NoteRow
 from workers.warehouse.store import COUNTED_WITH_OTHERS, Warehouse
 from workers.warehouse.table_row import TableRow
 from workers.warehouse.tables import without_rows
@@ -70,7 +70,7 @@ def commit_nights(
     return outcomes
 
 
-def withdraw_night(warehouse: Warehouse, audit_id: str, why: str) -> WithdrawalRow:
+def withdraw_night(warehouse: Warehouse, audit_id: str, why: str) -> NoteRow:
     """Withdraw an audit as `Warehouse.withdraw` does, and fold the nights that this changes."""
     with _folding(warehouse, [warehouse.record(audit_id).audit]) as added:
         row = warehouse.withdraw(audit_id, why)
@@ -183,11 +183,9 @@ def _rows_known(warehouse: Warehouse, drills: Mapping[str, frozenset[str]]) -> d
     names = sorted(set().union(*drills.values()))
     audits = warehouse.scan("audits").filter(pl.col("model").is_in(names))
     audits = audits.select("audit_id", "model")
-    tables = [
-        warehouse.scan(table).select("audit_id").join(audits, on="audit_id").select("model")
-        for table in ("audit_confirmations", "audit_withdrawals")
-    ]
-    rows = warehouse.collect(pl.concat([audits.select("model"), *tables]))
+    notes = warehouse.scan("audit_notes").filter(pl.col("kind") != NoteKind.ACKNOWLEDGED)
+    noted = notes.select("audit_id").join(audits, on="audit_id").select("model")
+    rows = warehouse.collect(pl.concat([audits.select("model"), noted]))
     counts = dict(rows["model"].value_counts().iter_rows())
     return {model: sum(counts.get(name, 0) for name in some) for model, some in drills.items()}
 

@@ -380,48 +380,40 @@ class PromiseRow(TableRow):
     """Theorem that proves the value, with its source."""
 
 
-class ConfirmationRow(TableRow):
-    """One row for each time that a committed audit was computed again from the same inputs.
+class NoteKind(StrEnum):
+    """What was added to a committed audit."""
 
-    The record is not written again. It becomes the current one, also where another came between.
+    CONFIRMED = "confirmed"
+    WITHDRAWN = "withdrawn"
+    ACKNOWLEDGED = "acknowledged"
+
+
+class NoteRow(TableRow):
+    """One row for each thing that was added to a committed audit. Its record is not written again.
+
+    confirmed: it was computed again from the same inputs, and becomes the current one, also where
+    another came between. withdrawn: somebody took it back (`privaudit withdraw`); it stays, and is
+    never the current one of its model and day. acknowledged: somebody knows of its violation
+    (`privaudit acknowledge`); no verdict changes, and until it ends, the same violation notifies
+    nobody again.
     """
 
-    confirmed_at: Moment
-    """Time at which the same audit was committed again, UTC."""
+    kind: NoteKind
+    """What was added: confirmed, withdrawn or acknowledged."""
+    noted_at: Moment
+    """Time at which it was added, UTC."""
+    noted_by: str | None = None
+    """Who acknowledged the violation: the operating system's user, or the deployment. It is no
+    proof. Null elsewhere, and where it is unknown."""
+    why: str | None = None
+    """Reason, in the words of the person who withdrew or acknowledged. Null for confirmations."""
     revision: int | None = None
-    """Number of this commit for the model and day, as in audits."""
-
-
-class WithdrawalRow(TableRow):
-    """One row for each audit that somebody took back (`privaudit withdraw`).
-
-    Its record stays, and is never the current one of its model and day.
-    """
-
-    withdrawn_at: Moment
-    """Time of the withdrawal, UTC."""
-    why: str
-    """Reason, in the words of the person who withdrew it."""
-
-
-class AcknowledgementRow(TableRow):
-    """One row for each time that somebody acknowledged a violation (`privaudit acknowledge`).
-
-    It changes no verdict and no record. Until it ends, the same violation notifies nobody again.
-    """
-
-    acknowledged_at: Moment
-    """Time of the acknowledgement, UTC."""
-    acknowledged_by: str | None
-    """Who acknowledged it: the operating system's user, or the deployment. It is no proof. Null
-    where it is unknown."""
-    why: str
-    """Reason, in the words of the person who acknowledged it."""
-    until: dt.date
-    """Last day (UTC) on which the violation notifies nobody again."""
-    epsilon_acknowledged: float
+    """Number of a confirmation's commit for the model and day, as in audits. Null elsewhere."""
+    until: dt.date | None = None
+    """Last day (UTC) on which an acknowledged violation notifies nobody again. Null elsewhere."""
+    epsilon_acknowledged: float | None = None
     """Largest bound of the violation that was known: of the night, or of all nights together. A
-    larger one is a new alert."""
+    larger one is a new alert. Null elsewhere."""
 
 
 class AuditRecord(BaseModel):

@@ -27,11 +27,13 @@ from workers.warehouse.tables import (
     stored_without_rows,
 )
 
-VIEWS = ("latest_audits", "epsilon_trend", "violations", "coverage", "promises")
-"""The views in `workers/warehouse/views`, each after those that it reads."""
+VIEWS = ("epsilon_trend", "violations", "coverage", "promises")
+"""The views in `workers/warehouse/views`."""
+LATEST = "latest_audits"
+"""The current records, by `Warehouse.current`."""
 WINDOWS = "epsilon_windows"
 """What current nights say together: where a commit was cut off, no SQL can compute it."""
-RELATIONS = (*TABLES, *VIEWS, WINDOWS)
+RELATIONS = (*TABLES, LATEST, *VIEWS, WINDOWS)
 """All that a query can name."""
 _OTHERWISE = re.compile(r"\b(show|information_schema|pragma|query|query_table)\b|duckdb_|\\")
 """Words of a query that may read what it does not name."""
@@ -110,7 +112,7 @@ def _named(sql: str) -> set[str]:
     for view in VIEWS:
         if view in found:
             found |= _named(view_sql(view))
-    return found
+    return found | {"audits"} if LATEST in found else found
 
 
 def _register(
@@ -130,13 +132,21 @@ def _register(
             _register_table(connection, warehouse, table)
     for table in parts:
         connection.execute(f"create view {table} as {_part(table)}")
+    if not {LATEST, WINDOWS}.isdisjoint(names):
+        current = warehouse.current(every_secret=True, columns=OF_COUNTED)
+    if LATEST in names:
+        connection.register("ids", current.select("audit_id").to_arrow())
+        connection.execute("create table stored.current as from ids")
+        connection.unregister("ids")
+        connection.execute(
+            f"create view {LATEST} as from audits semi join stored.current using (audit_id)"
+        )
     for view in VIEWS:
         if view in names:
             connection.execute(f"create view {view} as {view_sql(view)}")
     if WINDOWS in names:
-        asked = warehouse.current(every_secret=True, columns=OF_COUNTED)
-        found = nights_together(warehouse, asked)
-        named = asked.select("model", "day", "audit_id").join(found, on="audit_id")
+        found = nights_together(warehouse, current)
+        named = current.select("model", "day", "audit_id").join(found, on="audit_id")
         connection.register(WINDOWS, named.sort("day", "model").to_arrow())
 
 

@@ -18,7 +18,7 @@ from privcore.lower_bounds.verdicts import Verdict
 from workers.lake.layout import try_writing
 from workers.warehouse.commit import commit_all, insert_rows, made_table, shared
 from workers.warehouse.delta import open_table, readable, retry_commits, table_path, whole
-from workers.warehouse.schema import AuditRecord, AuditRow, Status, WithdrawalRow
+from workers.warehouse.schema import AuditRecord, AuditRow, NoteKind, NoteRow, Status
 from workers.warehouse.table_row import AS_STORED
 from workers.warehouse.tables import (
     PARTS,
@@ -125,7 +125,7 @@ class Warehouse:
         self._check_present()
         return commit_all(self, records)
 
-    def withdraw(self, audit_id: str, why: str) -> WithdrawalRow:
+    def withdraw(self, audit_id: str, why: str) -> NoteRow:
         """Take a committed audit back, and return how: it is never the current record again.
 
         Nothing is deleted; the withdrawal is a record of its own. The same audit committed again
@@ -141,28 +141,30 @@ class Warehouse:
         withdrawn = self.withdrawal(audit_id)
         if withdrawn is not None:
             raise TerminalError(
-                f"The audit {audit_id} was withdrawn on {withdrawn.withdrawn_at:%Y-%m-%d %H:%M} "
+                f"The audit {audit_id} was withdrawn on {withdrawn.noted_at:%Y-%m-%d %H:%M} "
                 f"UTC: {withdrawn.why}"
             )
         now = dt.datetime.now(dt.UTC)
-        row = WithdrawalRow(**shared(audit), withdrawn_at=now, why=why.strip())
-        insert_rows(self, "audit_withdrawals", (row,))
+        row = NoteRow(**shared(audit), kind=NoteKind.WITHDRAWN, noted_at=now, why=why.strip())
+        insert_rows(self, "audit_notes", (row,))
         return row
 
-    def withdrawal(self, audit_id: str) -> WithdrawalRow | None:
+    def withdrawal(self, audit_id: str) -> NoteRow | None:
         """Return how an audit was withdrawn, None where it was not."""
-        found = self._rows("audit_withdrawals", audit_id)
-        return WithdrawalRow.model_validate(found[0]) if found else None
+        asked = self.notes(NoteKind.WITHDRAWN).filter(pl.col("audit_id") == audit_id)
+        found = self.collect(asked).to_dicts()
+        return NoteRow.model_validate(found[0]) if found else None
 
     def withdrawn(self, audit_ids: Iterable[str]) -> set[str]:
         """Return which of the audits were withdrawn."""
         asked = pl.col("audit_id").is_in(list(audit_ids))
-        found = self.scan("audit_withdrawals").filter(asked).select("audit_id")
+        found = self.notes(NoteKind.WITHDRAWN).filter(asked).select("audit_id")
         return set(self.collect(found)["audit_id"])
 
     def has(self, audit_id: str) -> bool:
         """Return whether an audit is committed."""
-        return bool(self._rows("audits", audit_id))
+        found = self.scan("audits").filter(pl.col("audit_id") == audit_id)
+        return bool(self.collect(found.select("audit_id")).height)
 
     def whole_id(self, begins: str) -> str:
         """Return the one audit's id that begins so.
@@ -230,6 +232,10 @@ class Warehouse:
             .explode(part)
             .select(*(name if name in of_audit else own.field(name) for name in row.model_fields))
         )
+
+    def notes(self, kind: NoteKind) -> pl.LazyFrame:
+        """Return the notes of one kind."""
+        return self.scan("audit_notes").filter(pl.col("kind") == kind)
 
     def _scan_stored(self, table: str) -> pl.LazyFrame:
         """Return a table as it is stored."""
@@ -337,7 +343,7 @@ class Warehouse:
 
     def _not_withdrawn(self, audits: pl.LazyFrame) -> pl.LazyFrame:
         # A filter goes through the rows as they are read; a join would hold them twice.
-        withdrawn = self.collect(self.scan("audit_withdrawals").select("audit_id"))["audit_id"]
+        withdrawn = self.collect(self.notes(NoteKind.WITHDRAWN).select("audit_id"))["audit_id"]
         return audits.filter(~pl.col("audit_id").is_in(withdrawn.implode()))
 
     def _latest(self, audits: pl.LazyFrame) -> pl.LazyFrame:
@@ -388,12 +394,9 @@ class Warehouse:
     def _with_order(self, audits: pl.LazyFrame) -> pl.LazyFrame:
         """Return audits with what they came to, and when they were last committed or confirmed."""
         confirmed = (
-            self.scan("audit_confirmations")
+            self.notes(NoteKind.CONFIRMED)
             .group_by("audit_id")
-            .agg(
-                pl.col("confirmed_at").max(),
-                pl.col("revision").max().alias("confirmed_revision"),
-            )
+            .agg(confirmed_at=pl.col("noted_at").max(), confirmed_revision=pl.col("revision").max())
         )
         return audits.join(confirmed, on="audit_id", how="left").with_columns(
             of="secret",
@@ -402,10 +405,6 @@ class Warehouse:
             latest_revision=pl.max_horizontal("revision", "confirmed_revision"),
             latest_seen=pl.max_horizontal("recorded_at", "confirmed_at"),
         )
-
-    def _rows(self, table: str, audit_id: str) -> list[dict[str, Any]]:
-        found = self.scan(table).filter(pl.col("audit_id") == audit_id)
-        return self.collect(found).to_dicts()
 
     def _check_present(self) -> None:
         if self.as_of is not None:

@@ -16,16 +16,14 @@ import pyarrow as pa
 from workers.warehouse.exact_statement_row import ExactStatementRow
 from workers.warehouse.night_row import NightRow
 from workers.warehouse.schema import (
-    AcknowledgementRow,
     AuditRow,
     BoundRow,
-    ConfirmationRow,
+    NoteRow,
     PromiseRow,
     ReliabilityRow,
     ScoreRow,
     SliceRow,
     WealthRow,
-    WithdrawalRow,
 )
 from workers.warehouse.table_row import TableRow
 
@@ -58,9 +56,7 @@ TABLES = {
     "audit_scores": WarehouseTable(ScoreRow, ("audit_id", "arm", "bit", "lower"), "score_bars"),
     "audit_statements": WarehouseTable(ExactStatementRow, ("audit_id",), "statements"),
     "audit_nights": WarehouseTable(NightRow, ("audit_id", "folded_at")),
-    "audit_confirmations": WarehouseTable(ConfirmationRow, ("audit_id", "confirmed_at")),
-    "audit_withdrawals": WarehouseTable(WithdrawalRow, ("audit_id", "withdrawn_at")),
-    "audit_acknowledgements": WarehouseTable(AcknowledgementRow, ("audit_id", "acknowledged_at")),
+    "audit_notes": WarehouseTable(NoteRow, ("audit_id", "kind", "noted_at")),
 }
 """Every table by its name."""
 
@@ -70,9 +66,7 @@ PARTS = {name: table.part for name, table in TABLES.items() if table.part is not
 TIMES = {
     "audits": "recorded_at",
     "audit_nights": "folded_at",
-    "audit_confirmations": "confirmed_at",
-    "audit_withdrawals": "withdrawn_at",
-    "audit_acknowledgements": "acknowledged_at",
+    "audit_notes": "noted_at",
 }
 """The column of each stored table that says when a row was written."""
 

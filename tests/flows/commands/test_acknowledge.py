@@ -63,7 +63,7 @@ def test_each_acknowledgement_is_an_alert_of_its_own(
     for _ in range(2):
         privaudit("acknowledge", audit_id, "--why", WHY, "--until", str(UNTIL))
     assert len({alert.id for alert in alerts}) == 2
-    rows = json.loads(privaudit("sql", "select why from audit_acknowledgements", "--json").out)
+    rows = json.loads(privaudit("sql", "select why from audit_notes", "--json").out)
     assert rows == [{"why": WHY}] * 2
 
 

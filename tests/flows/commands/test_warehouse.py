@@ -179,7 +179,7 @@ def test_an_audit_is_withdrawn_by_its_id_and_for_a_reason(
     assert warehouse.current()["verdict"].to_list() == ["not_refuted", "failed"]
     code, _, said = privaudit("withdraw", violated, "--why", "Again.")
     assert (code, "The wrong lake." in said) == (3, True)
-    _, out, _ = privaudit("sql", "select why from audit_withdrawals", "--json")
+    _, out, _ = privaudit("sql", "select why from audit_notes", "--json")
     assert json.loads(out) == [{"why": "The wrong lake."}]
 
 

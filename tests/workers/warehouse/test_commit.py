@@ -84,7 +84,7 @@ def test_what_is_there_already_is_confirmed(warehouse: Warehouse) -> None:
     # The second is in the batch twice.
     assert warehouse.commit_all([first, second, second]) == (False, True, False)
     check_whole(warehouse, [first, second])
-    confirmed = warehouse.scan("audit_confirmations").collect()
+    confirmed = warehouse.scan("audit_notes").collect()
     assert sorted(confirmed.select("audit_id", "revision").rows()) == sorted(
         [(first.audit.audit_id, 2), (second.audit.audit_id, 2)]
     )
@@ -171,7 +171,7 @@ def test_a_later_row_is_there_once_though_the_answer_to_its_commit_was_torn(
     monkeypatch.setattr(deltalake, "write_deltalake", answered)
     for known in (2, 3):
         assert not warehouse.commit(record)
-        assert warehouse.scan("audit_confirmations").collect().height == known
+        assert warehouse.scan("audit_notes").collect().height == known
     check_whole(warehouse, [record])
 
 
@@ -210,5 +210,5 @@ def test_several_processes_commit_batches_that_overlap(warehouse: Warehouse) -> 
     check_whole(warehouse, batch(*names))
     new = [new for answer in answers for part in answer for new in part]
     assert sum(new) == len(names)
-    confirmed = warehouse.scan("audit_confirmations").select(pl.len()).collect().item()
+    confirmed = warehouse.scan("audit_notes").select(pl.len()).collect().item()
     assert confirmed <= len(new) - len(names)

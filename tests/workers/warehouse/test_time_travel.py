@@ -77,7 +77,7 @@ def test_inputs_that_change_and_change_back_make_the_first_record_current_again(
     assert warehouse.scan("audits").collect().height == 2
     assert not warehouse.commit(other)
     assert reasons(warehouse) == ["Other labels."]
-    assert warehouse.scan("audit_confirmations").collect().height == 2
+    assert warehouse.scan("audit_notes").collect().height == 2
 
 
 def test_a_confirmed_failure_takes_no_verdict_back(warehouse: Warehouse) -> None:

@@ -13,6 +13,7 @@ from tests.support.tiers import rest_slow
 from tests.support.warehouse import START, evaluated, failed, put_rows
 from workers.audit.verify import Finding, verify_all_stored
 from workers.warehouse.night_windows import epsilon_windows
+from workers.warehouse.schema import NoteKind
 from workers.warehouse.sql import query
 from workers.warehouse.store import Warehouse
 
@@ -71,7 +72,7 @@ def test_revisions_count_within_a_model_and_day(warehouse: Warehouse) -> None:
     warehouse.commit(failed("loans", DAY))
     rows = query(warehouse, "select model, day, revision from audits order by all").rows()
     assert rows == [("ads", EVE, 1), ("ads", DAY, 1), ("ads", DAY, 2), ("loans", DAY, 1)]
-    assert query(warehouse, "select revision from audit_confirmations").rows() == [(3,)]
+    assert query(warehouse, "select revision from audit_notes").rows() == [(3,)]
 
 
 def test_a_revision_that_was_changed_is_noticed(warehouse: Warehouse) -> None:
@@ -130,7 +131,7 @@ def test_a_withdrawal_that_makes_no_sense_is_refused(warehouse: Warehouse) -> No
     warehouse.withdraw(audit_id, "A mistake.")
     with pytest.raises(TerminalError, match=r"was withdrawn on .*: A mistake\."):
         warehouse.withdraw(audit_id, "Again.")
-    assert warehouse.scan("audit_withdrawals").collect().height == 1
+    assert warehouse.notes(NoteKind.WITHDRAWN).collect().height == 1
 
 
 @pytest.mark.slow
