@@ -18,8 +18,8 @@ from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from privcore.rounding import at_least, down, exact, guarantee, odds_at_least, odds_at_most, up
 from workers.lake.manifest import MAX_EPSILON, POLICY
 from workers.warehouse.model_verdict import SOON
+from workers.warehouse.nights_together import AuditedNight
 from workers.warehouse.schema import AuditRow
-from workers.warehouse.with_windows import AuditedNight
 
 
 class Role(StrEnum):

@@ -42,10 +42,9 @@ ELSEWHERE = {
     "workers/warehouse/test_store.py": (
         "workers.warehouse.schema workers.warehouse.table_row workers.warehouse.tables"
     ),
-    "workers/audit/test_exact_statement.py": "workers.warehouse.exact_statement_row",
     "workers/test_contained.py": "workers.contained_child",
     "workers/warehouse/test_night_windows.py": (
-        "workers.warehouse.model_nights workers.warehouse.night_columns workers.warehouse.night_row"
+        "workers.warehouse.model_nights workers.warehouse.night_row"
     ),
     "workers/warehouse/test_views.py": "workers.warehouse.sql",
     "security/test_bounded_bytes.py": "workers.lake.limits",

@@ -224,8 +224,8 @@ def _print_committed(
     from flows.commands.verify import not_the_days
     from flows.next_steps import cards_of, with_next_steps
     from flows.run.conclusion import exit_code
+    from workers.warehouse.nights_together import with_windows
     from workers.warehouse.store import Warehouse
-    from workers.warehouse.with_windows import with_windows
 
     warehouse = Warehouse(settings.warehouse)
     committed = [row.audit_id for row in rows]

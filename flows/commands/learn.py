@@ -119,7 +119,7 @@ def _card(audit_id: str, config: ConfigOption) -> "tuple[Card, str]":
 
     from flows.commands.verify import not_the_days
     from flows.next_steps import cards_of
-    from workers.warehouse.with_windows import with_windows
+    from workers.warehouse.nights_together import with_windows
 
     _, warehouse = open_warehouse(config)
     whole = warehouse.whole_id(audit_id)

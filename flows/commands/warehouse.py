@@ -65,7 +65,7 @@ def show(
 
         from flows.next_steps import with_next_steps
         from workers.warehouse.acknowledgements import with_acknowledgements
-        from workers.warehouse.with_windows import with_windows
+        from workers.warehouse.nights_together import with_windows
 
         _, warehouse = open_warehouse(config, as_of)
         last, late = _last_audits(warehouse, model)

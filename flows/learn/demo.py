@@ -25,8 +25,8 @@ from workers.lake.layout import Lake, checkpoint_folder
 from workers.training.jobs import Recipe, TrainingJob, train
 from workers.training.methods import MultiStage
 from workers.versions import CODE_VERSION, METHOD_VERSION
+from workers.warehouse.nights_together import with_windows
 from workers.warehouse.store import Warehouse
-from workers.warehouse.with_windows import with_windows
 
 _SEED = 2013
 # Many deep trees and large unpenalised steps: a model that overfits on purpose. One leaf step and

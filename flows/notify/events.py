@@ -25,13 +25,13 @@ from privcore.rounding import down
 from workers.audit.declaration import label_column_warning, said_of_labels_in
 from workers.plain_text import plain_text
 from workers.warehouse.acknowledgements import Acknowledgement
+from workers.warehouse.changes import Unlisted, unlisted_models
 from workers.warehouse.model_verdict import REACH
+from workers.warehouse.nights_together import AuditedNight, with_windows
 from workers.warehouse.schema import AuditRow, NoteRow, Status
 from workers.warehouse.store import Warehouse
 from workers.warehouse.table_row import typed_rows
 from workers.warehouse.together import Together, together
-from workers.warehouse.unlisted import Unlisted, unlisted_models
-from workers.warehouse.with_windows import AuditedNight, with_windows
 
 FIGURES = (
     "epsilon_lower",

@@ -34,11 +34,10 @@ from workers.warehouse.acknowledgements import (
     scope_of,
 )
 from workers.warehouse.model_verdict import REACH
-from workers.warehouse.night_columns import EPSILON_STANDING, REFUTED, VERDICT
-from workers.warehouse.nights_together import nights_together
+from workers.warehouse.night_row import EPSILON_STANDING, REFUTED, VERDICT
+from workers.warehouse.nights_together import AuditedNight, nights_together
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import CONFIGURED, COUNTED_WITH_OTHERS, Warehouse
-from workers.warehouse.with_windows import AuditedNight
 
 _CLAIM = ("model", "secret", "epsilon_declared", "delta_declared", "neighbors")
 _READ = (*SCOPE, "audit_id", "day", "recorded_at", "status", "verdict", "reason_code", "detail",

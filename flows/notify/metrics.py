@@ -20,9 +20,9 @@ from flows.settings import Settings
 from privcore.lower_bounds import Verdict
 from workers.warehouse.acknowledgements import acknowledgements, with_acknowledgements
 from workers.warehouse.model_verdict import REACH
-from workers.warehouse.night_columns import REASON_CODE, REFUTED, VERDICT
+from workers.warehouse.night_row import REASON_CODE, REFUTED, VERDICT
+from workers.warehouse.nights_together import with_windows
 from workers.warehouse.store import COUNTED_WITH_OTHERS, POSSIBLE_DAY, Warehouse
-from workers.warehouse.with_windows import with_windows
 
 PREFIX = "privaudit_"
 HELP = {

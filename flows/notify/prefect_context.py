@@ -17,8 +17,8 @@ from flows.next_steps import card_of
 from privcore.lower_bounds.question import named
 from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import down, guarantee, up
+from workers.warehouse.nights_together import AuditedNight
 from workers.warehouse.schema import AuditRow
-from workers.warehouse.with_windows import AuditedNight
 
 if TYPE_CHECKING:
     from prefect import Flow

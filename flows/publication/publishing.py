@@ -25,8 +25,7 @@ from workers.publication.statements import (
     sentence_of,
 )
 from workers.versions import CODE_VERSION, METHOD_VERSION
-from workers.warehouse.exact_statement_row import ExactStatementRow
-from workers.warehouse.schema import AuditRecord, NoteKind
+from workers.warehouse.schema import AuditRecord, ExactStatementRow, NoteKind
 from workers.warehouse.store import CONFIGURED, Warehouse
 from workers.warehouse.table_row import typed_rows
 

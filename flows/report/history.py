@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from flows.next_steps import Card, card_of, rank_of
 from privcore.lower_bounds.verdicts import Verdict
 from workers.plain_text import plain_text
+from workers.warehouse.nights_together import AuditedNight
 from workers.warehouse.schema import AuditRow
 from workers.warehouse.table_row import typed_rows
-from workers.warehouse.with_windows import AuditedNight
 
 Figure = Callable[[AuditedNight], float | None]
 

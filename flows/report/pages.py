@@ -26,7 +26,7 @@ from flows.report.templating import rendered
 from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import down, guarantee, up
 from workers.plain_text import plain_text
-from workers.warehouse.with_windows import AuditedNight
+from workers.warehouse.nights_together import AuditedNight
 
 MANY_MODELS = 24
 """The most models without a search on the page, which needs scripts that may run."""

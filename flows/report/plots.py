@@ -38,8 +38,8 @@ from flows.report.canvas import (
 from flows.report.history import Figure, History, control_leaks, last_value, values
 from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import down, exact, up
+from workers.warehouse.nights_together import AuditedNight
 from workers.warehouse.schema import BoundRow, PromiseRow, ReliabilityRow, ScoreRow, SliceRow
-from workers.warehouse.with_windows import AuditedNight
 
 TREND_SMALL = Size(
     name="small", width=226, height=74, left=18, right=4, top=5, bottom=18, ticks=2, step=5

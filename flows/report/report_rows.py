@@ -10,6 +10,7 @@ import polars as pl
 
 from workers.plain_text import plain_text
 from workers.warehouse.acknowledgements import acknowledgements
+from workers.warehouse.nights_together import AuditedNight, with_windows
 from workers.warehouse.schema import (
     BoundRow,
     NoteKind,
@@ -22,7 +23,6 @@ from workers.warehouse.schema import (
 from workers.warehouse.store import Warehouse
 from workers.warehouse.table_row import typed_rows
 from workers.warehouse.together import Together, together
-from workers.warehouse.with_windows import AuditedNight, with_windows
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from privcore.lower_bounds.verdicts import Cause, ReasonCode, Verdict
 from tests.flows.conftest import Command
 from tests.support.lake import DAY
 from tests.support.report import frame, record
-from workers.warehouse.with_windows import AuditedNight
+from workers.warehouse.nights_together import AuditedNight
 
 USAGE = 64
 

@@ -33,8 +33,8 @@ from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.lake.manifest import parse_manifest
 from workers.plain_text import plain_text
+from workers.warehouse.nights_together import AuditedNight
 from workers.warehouse.schema import AuditRow
-from workers.warehouse.with_windows import AuditedNight
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -8,6 +8,7 @@ import polars as pl
 
 from flows.report.report_rows import Tables
 from privcore.lower_bounds.verdicts import Verdict
+from workers.warehouse.nights_together import AuditedNight
 from workers.warehouse.schema import (
     BoundRow,
     PromiseRow,
@@ -17,7 +18,6 @@ from workers.warehouse.schema import (
 )
 from workers.warehouse.table_row import TableRow
 from workers.warehouse.tables import arrow_schema
-from workers.warehouse.with_windows import AuditedNight
 
 FIRST = dt.date(2013, 2, 1)
 FRACTIONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)

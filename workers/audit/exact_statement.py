@@ -16,8 +16,7 @@ from workers.looks.rows_alike import RowsAlike
 from workers.plan import Plan
 from workers.scan.partial_results import Game, PartialResult
 from workers.sources.source import Source
-from workers.warehouse.exact_statement_row import ExactStatementRow
-from workers.warehouse.schema import AuditRecord
+from workers.warehouse.schema import AuditRecord, ExactStatementRow
 from workers.warehouse.table_row import TableRow
 
 

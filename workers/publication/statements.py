@@ -49,7 +49,7 @@ from workers.warehouse.delta import (
     table_path,
     whole,
 )
-from workers.warehouse.exact_statement_row import ExactStatementRow, StatementFacts
+from workers.warehouse.schema import ExactStatementRow, StatementFacts
 from workers.warehouse.table_row import Moment
 
 _SAME = (

@@ -12,9 +12,9 @@ from privcore.lower_bounds import Verdict
 from privcore.rounding import down
 from workers.plain_text import plain_text
 from workers.warehouse.commit import insert_rows, shared
+from workers.warehouse.nights_together import with_windows
 from workers.warehouse.schema import AuditRow, NoteKind, NoteRow
 from workers.warehouse.store import Warehouse
-from workers.warehouse.with_windows import with_windows
 
 LONGEST = 28
 """Days after today up to which a violation may be acknowledged."""

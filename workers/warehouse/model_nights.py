@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from privcore.lower_bounds import WINDOW_EPSILONS, Night, standing_length
-from workers.warehouse.night_columns import NAMED, OF_AUDITS, WINDOWS
+from workers.warehouse.night_row import NAMED, OF_AUDITS, WINDOWS
 from workers.warehouse.standings import COLUMNS as OF_STANDINGS
 from workers.warehouse.standings import recurs_from
 from workers.warehouse.store import CONFIGURED, Warehouse

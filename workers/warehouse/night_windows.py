@@ -18,7 +18,7 @@ from privcore.lower_bounds import (
     standing_epsilons,
     window_epsilons,
 )
-from workers.warehouse.declaration_changes import declaration_change
+from workers.warehouse.changes import declaration_change
 from workers.warehouse.drills import DrillNight, drill_nights, drill_refuted_after
 from workers.warehouse.model_nights import (
     ModelNights,
@@ -35,7 +35,7 @@ from workers.warehouse.model_verdict import (
     open_violations,
     verdict_together,
 )
-from workers.warehouse.night_columns import (
+from workers.warehouse.night_row import (
     AVERAGED,
     CONCLUSIVE_ON,
     CONTRADICTORY,
@@ -51,8 +51,9 @@ from workers.warehouse.night_columns import (
     SEES_FROM,
     VERDICT,
     WINDOWS,
+    NightRow,
+    NightsTogether,
 )
-from workers.warehouse.night_row import NightRow, NightsTogether
 from workers.warehouse.standings import COLUMNS as OF_STANDINGS
 from workers.warehouse.standings import Standing, by_recurrence
 from workers.warehouse.standings import standings as model_standings

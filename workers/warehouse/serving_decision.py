@@ -11,9 +11,9 @@ from privcore.exceptions import TerminalError
 from privcore.lower_bounds.question import Secret
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from workers.plain_files import open_plain
-from workers.warehouse.night_columns import REASON_CODE, REFUTED, VERDICT
+from workers.warehouse.night_row import REASON_CODE, REFUTED, VERDICT
+from workers.warehouse.nights_together import with_windows
 from workers.warehouse.store import Warehouse
-from workers.warehouse.with_windows import with_windows
 
 _WORST_FIRST = Verdict.VIOLATED, Verdict.FAILED, Verdict.INCONCLUSIVE, Verdict.UNDECLARED
 

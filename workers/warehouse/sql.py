@@ -15,7 +15,7 @@ from pyarrow import fs
 
 from privcore.exceptions import TerminalError
 from workers.lake.places import check_uri, local_path
-from workers.warehouse.night_columns import OF_COUNTED
+from workers.warehouse.night_row import OF_COUNTED
 from workers.warehouse.nights_together import nights_together
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import (

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import polars as pl
 import pyarrow as pa
 
-from workers.warehouse.exact_statement_row import ExactStatementRow
 from workers.warehouse.night_row import NightRow
 from workers.warehouse.schema import (
     AuditRow,
     BoundRow,
+    ExactStatementRow,
     NoteRow,
     PromiseRow,
     ReliabilityRow,

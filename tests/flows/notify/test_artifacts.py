@@ -11,7 +11,7 @@ from flows.notify import prefect_context
 from flows.notify.prefect_context import counted, summary
 from tests.support.lake import DAY
 from tests.support.warehouse import evaluated, failed
-from workers.warehouse.with_windows import AuditedNight
+from workers.warehouse.nights_together import AuditedNight
 
 
 def refuse(*_: object, **__: object) -> NoReturn:

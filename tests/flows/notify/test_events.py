@@ -16,9 +16,9 @@ from tests.support import warehouse as built
 from tests.support.lake import DAY, write_settings
 from tests.support.warehouse import put_rows
 from workers.audit.declaration import label_column_warning, said_of_labels_in
+from workers.warehouse.nights_together import AuditedNight
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
-from workers.warehouse.with_windows import AuditedNight
 
 MANIFEST = said_of_labels_in("computed", None)
 SETTINGS = said_of_labels_in("supplied", None)

@@ -11,10 +11,10 @@ from tests.support.lake import DAY
 from tests.support.report import everything_beside, record, tables, three_models
 from tests.support.tiers import tiered
 from tests.support.warehouse import failed
+from workers.warehouse.nights_together import AuditedNight
 from workers.warehouse.schema import SliceRow
 from workers.warehouse.store import Warehouse
 from workers.warehouse.table_row import TableRow
-from workers.warehouse.with_windows import AuditedNight
 
 CONTROLS = ["\x00", "\x07", "\x0b", "\x1b[2J", "\x9b", "\ufffe", "\uffff", "\u202e", "\U000e0041"]
 

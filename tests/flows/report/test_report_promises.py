@@ -6,8 +6,8 @@ from flows.report.sentences import promise_sentences
 from flows.report.site import write_pages
 from tests.support.lake import DAY
 from tests.support.report import identity, tables
+from workers.warehouse.nights_together import AuditedNight
 from workers.warehouse.schema import PromiseRow
-from workers.warehouse.with_windows import AuditedNight
 
 
 def night(**changes):

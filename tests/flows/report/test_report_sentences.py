@@ -9,8 +9,8 @@ from flows.report.history import History, history_of
 from flows.report.sentences import assumed, curve_sentence, slices_sentence
 from privcore.lower_bounds.verdicts import Verdict
 from tests.support.report import CODES, everything_beside, identity, record, tables
+from workers.warehouse.nights_together import AuditedNight
 from workers.warehouse.schema import BoundRow, SliceRow
-from workers.warehouse.with_windows import AuditedNight
 
 DAY = dt.date(2013, 2, 14)
 

@@ -27,8 +27,7 @@ from workers.lake.layout import Lake
 from workers.lake.manifest import LabelColumn
 from workers.plan import Plan, TrainingSampling
 from workers.publication.statements import statement_of
-from workers.warehouse.exact_statement_row import ExactStatementRow
-from workers.warehouse.schema import AuditRecord
+from workers.warehouse.schema import AuditRecord, ExactStatementRow
 
 PUBLIC = PLAN.model_copy(update={"epsilon_public": 0.5})
 FIGURES = {"evidence_figure", "premises_figure"}

@@ -13,8 +13,8 @@ from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.plan import Plan
+from workers.warehouse.nights_together import with_windows
 from workers.warehouse.store import Warehouse
-from workers.warehouse.with_windows import with_windows
 
 NIGHTS = [DAY + dt.timedelta(days=number) for number in range(10)]
 LEAK = NIGHTS[8]

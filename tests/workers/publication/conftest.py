@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.lake import DAY
 from tests.support.statements import digest
-from workers.warehouse.exact_statement_row import ExactStatementRow
+from workers.warehouse.schema import ExactStatementRow
 
 
 @pytest.fixture

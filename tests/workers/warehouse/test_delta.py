@@ -19,9 +19,9 @@ from workers.audit.verify import verify_all_stored
 from workers.warehouse import delta
 from workers.warehouse.delta import TornAnswerError, readable, whole
 from workers.warehouse.maintenance import compact
+from workers.warehouse.nights_together import with_windows
 from workers.warehouse.sql import query
 from workers.warehouse.store import Warehouse
-from workers.warehouse.with_windows import with_windows
 
 READINGS: dict[str, Callable[[Warehouse], object]] = {
     "current": lambda warehouse: warehouse.current(),

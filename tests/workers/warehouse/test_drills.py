@@ -12,9 +12,9 @@ from privcore.lower_bounds import WINDOW_EPSILONS
 from tests.support.lake import DAY
 from tests.support.warehouse import evaluated, failed, put_rows
 from workers.warehouse.drills import DrillNight, drill_nights, drill_refuted_after
+from workers.warehouse.nights_together import with_windows
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
-from workers.warehouse.with_windows import with_windows
 
 STORED = {
     "standing_price": 0.0,

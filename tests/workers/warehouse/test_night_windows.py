@@ -23,9 +23,9 @@ from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated, failed, put_rows
 from tests.support.warehouse import night as night_of
 from workers.warehouse.night_windows import epsilon_windows
+from workers.warehouse.nights_together import with_windows
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
-from workers.warehouse.with_windows import with_windows
 
 START = dt.date(2026, 4, 1)
 

@@ -1,4 +1,4 @@
-"""Changed inputs: a later change of an audited input is reported, with when it was seen before."""
+"""Every change of a declaration, of audited inputs and of the listed models is told."""
 
 import datetime as dt
 import json
@@ -12,11 +12,96 @@ from tests.support.lake import DAY as MARCH
 from tests.support.lake import PLAN
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated, night, put_rows
-from workers.warehouse.input_changes import input_changes
+from workers.warehouse.changes import (
+    LATELY,
+    Unlisted,
+    declaration_change,
+    input_changes,
+    unlisted_models,
+)
+from workers.warehouse.nights_together import with_windows
 from workers.warehouse.store import Warehouse
-from workers.warehouse.with_windows import with_windows
 
 EVE, DAY = dt.date(2026, 4, 1), dt.date(2026, 4, 2)
+
+NIGHT: dict[str, Any] = {
+    "day": "2026-04-01",
+    "epsilon_declared": 3.6,
+    "delta_declared": 1e-06,
+    "neighbors": "replace",
+    "mechanism": "gaussian",
+}
+SAME = "3.6 (delta 1e-06) for replacing"
+
+
+@pytest.mark.parametrize(
+    ("change", "now"),
+    [
+        ({"epsilon_declared": 3.600000001}, "3.600000001 (delta 1e-06) for replacing"),
+        ({"delta_declared": 0.0}, "3.6 for replacing"),
+        ({"neighbors": "add_remove"}, "3.6 (delta 1e-06) for adding or removing"),
+        ({"neighbors": "simulate"}, "3.6 (delta 1e-06) for simulating"),
+        ({"epsilon_declared": None, "delta_declared": None, "mechanism": None}, "nothing"),
+    ],
+    ids=lambda change: next(iter(change)) if isinstance(change, dict) else None,
+)
+def test_each_part_of_a_declaration_that_changes_is_told(change: dict[str, Any], now: str) -> None:
+    after = NIGHT | change | {"day": "2026-04-02"}
+    told = declaration_change(NIGHT, after)
+    assert told == f"Declared was {SAME} until 2026-04-01, and is {now} on 2026-04-02."
+    back = declaration_change(after, NIGHT | {"day": "2026-04-03"})
+    assert back == f"Declared was {now} until 2026-04-02, and is {SAME} on 2026-04-03."
+
+
+def test_another_mechanism_is_named() -> None:
+    told = declaration_change(NIGHT, NIGHT | {"mechanism": None, "day": "2026-04-02"})
+    assert told == (
+        f"Declared was {SAME} by gaussian until 2026-04-01, and is {SAME} by no named mechanism on "
+        "2026-04-02."
+    )
+
+
+def test_another_dataset_is_told() -> None:
+    """The model may never have seen its labels, and then remembers none of them."""
+    night = NIGHT | {"dataset": "a"}
+    after = night | {"dataset": "b", "day": "2026-04-02"}
+    assert declaration_change(night, after) == (
+        "Audited were labels of a until 2026-04-01, and are those of b on 2026-04-02: see that "
+        "training saw these."
+    )
+    lax = after | {"epsilon_declared": 9.0}
+    assert str(declaration_change(night, lax)).startswith("Declared was")
+    assert "see that training saw these" in str(declaration_change(night, lax))
+    assert declaration_change(night | {"dataset": None}, after) is None
+
+
+def test_what_stays_is_not_told() -> None:
+    assert declaration_change(None, NIGHT) is None
+    assert declaration_change(NIGHT, NIGHT | {"day": "2026-04-02"}) is None
+    none = NIGHT | {"epsilon_declared": None}
+    assert declaration_change(none, none | {"neighbors": "add_remove"}) is None
+
+
+def test_another_label_column_is_told() -> None:
+    """An owner may name a column of noise in the same classes; its training never saw it."""
+    night = NIGHT | {"label_column": "late"}
+    after = night | {"label_column": "noise", "day": "2026-04-02"}
+    said = declaration_change(night, after)
+    assert said is not None
+    assert said.endswith("see that training used it as its label.")
+    assert "'late' until 2026-04-01, and is 'noise' on 2026-04-02" in said
+    assert declaration_change(NIGHT, after) is None
+
+
+def test_a_class_that_comes_or_goes_is_told() -> None:
+    """Windows hold nights of as many classes: one that no row has began them anew, unsaid."""
+    declared = ("epsilon_declared", "delta_declared", "neighbors", "mechanism")
+    night = dict.fromkeys(declared) | {"day": EVE, "classes": 2}
+    told = declaration_change(night, night | {"day": DAY, "classes": 3})
+    assert told is not None
+    assert told.startswith("The label had 2 classes until 2026-04-01, and has 3 on 2026-04-02")
+
+
 INPUTS = {
     "target_sha256": "a" * 64,
     "target_manifest_sha256": "b" * 64,
@@ -170,3 +255,70 @@ def test_a_file_that_was_audited_long_ago_is_known(
     tonight = warehouse.scan("audits").collect().filter(pl.col("day") == again.audit.day)
     found = input_changes(warehouse, tonight)
     assert f"is the file that was audited for {MARCH}" in found[again.audit.audit_id]
+
+
+START = dt.date(2026, 4, 1)
+
+
+@pytest.fixture
+def audited(tmp_path: pathlib.Path) -> Warehouse:
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    days = {"old": range(3), "new": range(3, 5), "other": range(3, 5), "always": range(5)}
+    put_rows(
+        warehouse,
+        [
+            evaluated(
+                model,
+                START + dt.timedelta(days=number),
+                hour=24 * number,
+                dataset="visits" if model == "other" else "clicks",
+            )
+            for model, numbers in days.items()
+            for number in numbers
+        ],
+    )
+    return warehouse
+
+
+def of_labels(*models: str) -> list[tuple[str, str]]:
+    return [(model, "label") for model in models]
+
+
+def test_a_secret_that_is_no_longer_asked_for_is_missed(tmp_path: pathlib.Path) -> None:
+    """An owner took `membership` out of the settings, and the audit that accused ended unheard."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    later = START + dt.timedelta(days=1)
+    asked = {"secret": "membership", "verdict": "violated"}
+    once = {"secret": "attribute:city", "exploratory": True}
+    put_rows(
+        warehouse,
+        [
+            evaluated("ads", START),
+            evaluated("ads", START, hour=1, **asked),
+            evaluated("ads", START, hour=2, **once),
+            evaluated("ads", later, hour=3),
+        ],
+    )
+    assert unlisted_models(warehouse, [("ads", "label"), ("ads", "membership")], later) == ()
+    (found,) = unlisted_models(warehouse, of_labels("ads"), later)
+    assert found == Unlisted("ads", START, "membership")
+    assert found.sentence() == (
+        "The membership audit of ads was last made for 2026-04-01, and the settings no longer ask "
+        "for it. Ask for it again, or note why it ended."
+    )
+    (found,) = unlisted_models(warehouse, [("ads", "membership")], later + LATELY)
+    assert found == Unlisted("ads", later, "label")
+
+
+def test_a_model_that_disappears_is_missed_for_a_week(audited: Warehouse) -> None:
+    last = START + dt.timedelta(days=4)
+    listed = of_labels("old", "new", "other")
+    assert unlisted_models(audited, [*listed, *of_labels("always")], last + LATELY) == ()
+    for days, missed in ((0, 0), (1, 1), (7, 1), (8, 0)):
+        found = unlisted_models(audited, listed, last + dt.timedelta(days=days))
+        assert len(found) == missed
+    (found_one,) = unlisted_models(audited, listed, last + dt.timedelta(days=1))
+    assert found_one.sentence() == (
+        "always was last audited for 2026-04-05, and the settings no longer list it. List it "
+        "again, or note why it was retired."
+    )
