@@ -44,10 +44,7 @@ _LISTED = {
         "verdicts evidence matched betting windows notebook claims game_evidence fdp kernels"
     ),
     "privcore/attacks": "matching arms odds",
-    "workers/scan": (
-        "fitted_student student_look row_draw row_draw_look players played_arms partial_results "
-        "label_pass"
-    ),
+    "workers/scan": ("fitted before_the_pass work_unit partial_results label_pass"),
     "workers/audit": "declaration",
     "workers/warehouse": "night_windows",
 }
@@ -63,8 +60,9 @@ _WITHOUT_NUMBERS = {
 _OTHERS = {
     "evidence": (f"{_BOUNDS}/test_verdicts.py", f"{_BOUNDS}/test_secrets.py"),
     "matching": (f"{_ATTACKS}/test_matching.py", f"{_ATTACKS}/test_arms.py"),
-    "student_look": (f"{_SCAN}/test_student_look_rows.py", f"{_SCAN}/test_student_look.py"),
-    "played_arms": (f"{_SCAN}/test_played_arms.py", f"{_SCAN}/test_against_student.py"),
+    "before_the_pass": tuple(
+        f"{_SCAN}/test_{name}.py" for name in ("before_the_pass", "row_draw_look")
+    ),
     "claims": tuple(f"{_BOUNDS}/test_{name}.py" for name in ("claims", "verdicts", "secrets")),
     "odds": (f"{_ATTACKS}/test_odds.py", f"{_ATTACKS}/test_matching.py"),
     "kernels": (f"{_BOUNDS}/test_fdp.py",),

@@ -7,14 +7,13 @@ from privcore.exceptions import is_failure
 from privcore.lower_bounds import Secret
 from privcore.publication import exact_statement, exactly
 from workers.audit.declaration import claim_of, held_against, says_nothing_of
-from workers.audit.enough import countable
 from workers.audit.record import Inputs
 from workers.audit.request import Request
 from workers.exceptions import NotEvaluableError
 from workers.looks.held_rows import holdout_sketch
 from workers.looks.rows_alike import RowsAlike
 from workers.plan import Plan
-from workers.scan.partial_results import Game, PartialResult
+from workers.scan.partial_results import PartialResult
 from workers.sources.source import Source
 from workers.warehouse.schema import AuditRecord, ExactStatementRow
 from workers.warehouse.table_row import TableRow
@@ -41,7 +40,8 @@ def with_statement(
       unit is set: honest models look leaky;
     - there are too few records, or too many of them cannot be read for other reasons than labels.
 
-    A record whose label cannot be read plays, and its label counts against a refutation
+    `counted` returns what the public may know of (`PartialResult.in_public`). A record whose label
+    cannot be read plays, and its label counts against a refutation
     (`match_everyone`). The exact record leaves it out instead: its own tests
     read labels, and up to `max_bad_records` records may be missing there.
     """
@@ -71,7 +71,7 @@ def _statement_row(
     if plan.epsilon_public is None or privacy is None or not _allows_one(source, plan, result):
         return None
     result.bad.check(plan.max_bad_records + unread)  # of others, without a word about labels
-    tallies = countable(Game(source, plan), result, day) if unread else counted()
+    tallies = counted()
     claim = claim_of(privacy, plan)
     made = exact_statement(
         tallies,

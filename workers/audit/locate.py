@@ -1,100 +1,28 @@
 """Segments of an audit's rows in which a model leaks: chosen without labels, named with bounds."""
 
 import contextlib
+import datetime as dt
 import functools
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from privcore.attacks import SliceTallies, generator
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds import Secret, name_segments, segment_night
 from workers.audit.declaration import claim_of
-from workers.audit.enough import countable
-from workers.audit.proving import check_result
-from workers.audit.record import Inputs
-from workers.audit.request import Request, stored_request
+from workers.audit.proving import check_result, countable
+from workers.audit.request import stored_request
 from workers.audit.run import find_inputs
 from workers.executors import Executor
-from workers.labels.shards import Partition
 from workers.lake.layout import Lake
 from workers.plain_text import plain_text
 from workers.plan import Plan
 from workers.scan.before_the_pass import with_segments
-from workers.scan.label_pass import Scan, scan_labels
+from workers.scan.fitted import FittedSegments
+from workers.scan.label_pass import scan_labels
 from workers.scan.partial_results import Game, LabelPass, PartialResult
 from workers.sources.join_context import JoinContext
 from workers.sources.source import Source
-from workers.warehouse.schema import AuditRecord, AuditRow, Status
-
-
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """Inputs of a stored audit, the same as it read."""
-
-    audit: AuditRow
-    request: Request
-    inputs: Inputs
-    root: Lake
-    partition: Partition
-    executor: Executor
-
-    def scan(
-        self, games: tuple[Game, ...], prepare: Callable[[LabelPass], LabelPass] | None = None
-    ) -> tuple[Scan, tuple[PartialResult, ...]]:
-        """Return what a pass over the labels comes to, once it read what the audit read.
-
-        The games read the same columns as the audit did.
-
-        Raises:
-            TerminalError: the labels are others now.
-        """
-        shared = LabelPass(self.root, self.partition, games)
-        scan = scan_labels(shared, executor=self.executor, prepare=prepare)
-        results = scan.results().parts
-        for result in results:
-            found = result.content.hexdigest(self.request.digest_key)
-            _check_same("labels", self.audit.labels_digest, found)
-        return scan, results
-
-
-@contextlib.contextmanager
-def replaying(
-    record: AuditRecord, lake: Lake, executor: Executor, digest_key: bytes = b""
-) -> Iterator[Replay]:
-    """Find a stored audit's inputs again; joined tables are kept until the context ends.
-
-    Raises:
-        TerminalError: the audit came to no figures, is of another version, or the lake holds other
-            inputs now.
-    """
-    audit = record.audit
-    if audit.status is not Status.EVALUATED:
-        raise TerminalError(
-            f"The audit of {audit.model} for {audit.day} came to no figures ({audit.detail}): "
-            "there is nothing to ask it."
-        )
-    request = stored_request(audit, digest_key)
-    with contextlib.ExitStack() as made:
-        inputs = find_inputs(lake, audit.day, request)
-        found = inputs.source.digests()
-        _check_same("target", audit.target_sha256, found.target)
-        _check_same("target's manifest", audit.target_manifest_sha256, found.target_manifest)
-        _check_same("proxy", audit.proxy_sha256, found.proxy)
-        _check_same("proxy's manifest", audit.proxy_manifest_sha256, found.proxy_manifest)
-        root, partition = inputs.source.find_partition(
-            joining=JoinContext(executor, made, None, None),
-            also=Game(inputs.source, request.plan).plan_columns,
-        )
-        yield Replay(audit, request, inputs, root, partition, executor)
-
-
-def _check_same(what: str, stored: str | None, found: str | None) -> None:
-    if stored is not None and stored != found:
-        raise TerminalError(
-            f"The lake holds other inputs than were audited: the digest of the {what} is {found}, "
-            f"was {stored}. Audit the day again, and ask that audit."
-        )
-
+from workers.warehouse.schema import AuditRecord, Status
 
 _SMALLEST_SHARE = 1.0 / 32.0
 _WORDS_CHARACTERS = 400
@@ -140,21 +68,41 @@ def locate(record: AuditRecord, lake: Lake, executor: Executor, digest_key: byte
     those that are named. A segment that is not named may leak, too.
 
     Raises:
-        TerminalError: as `replaying`; or no row's label is what was audited.
+        TerminalError: the audit came to no figures, is of another version, or the lake holds other
+            inputs now; or no row's label is what was audited.
     """
-    with replaying(record, lake, executor, digest_key) as replay:
-        source, plan = replay.inputs.source, replay.request.plan
-        _check_rows(source, plan)
-        audit = replay.audit
-        share = max(
-            _SMALLEST_SHARE,
-            _ROOM * plan.minimum_slice_records / max(audit.records or 0, 1),
-            _ROOM * plan.minimum_control_records / max(audit.control_records or 0, 1),
+    audit = record.audit
+    if audit.status is not Status.EVALUATED:
+        raise TerminalError(
+            f"The audit of {audit.model} for {audit.day} came to no figures ({audit.detail}): "
+            "there is nothing to ask it."
         )
-        # Bounds of segments do not rest on the game, and it takes the most time.
-        game = Game(source, plan.model_copy(update={"repetitions": 1}))
-        prepare = functools.partial(with_segments, share=min(share, 1.0), executor=executor)
-        return _located(replay, game, prepare)
+    request = stored_request(audit, digest_key)
+    source, plan = find_inputs(lake, audit.day, request).source, request.plan
+    found = source.digests()
+    _check_same("target", audit.target_sha256, found.target)
+    _check_same("target's manifest", audit.target_manifest_sha256, found.target_manifest)
+    _check_same("proxy", audit.proxy_sha256, found.proxy)
+    _check_same("proxy's manifest", audit.proxy_manifest_sha256, found.proxy_manifest)
+    _check_rows(source, plan)
+    share = max(
+        _SMALLEST_SHARE,
+        _ROOM * plan.minimum_slice_records / max(audit.records or 0, 1),
+        _ROOM * plan.minimum_control_records / max(audit.control_records or 0, 1),
+    )
+    # Bounds of segments do not rest on the game, and it takes the most time.
+    game = Game(source, plan.model_copy(update={"repetitions": 1}))
+    prepare = functools.partial(with_segments, share=min(share, 1.0), executor=executor)
+    with contextlib.ExitStack() as made:  # joined tables are kept until it ends
+        joining = JoinContext(executor, made, None, None)
+        root, partition = source.find_partition(joining=joining, also=game.plan_columns)
+        shared = LabelPass(root, partition, (game,))
+        scan = scan_labels(shared, executor=executor, prepare=prepare)
+        (result,) = scan.results().parts
+        _check_same("labels", audit.labels_digest, result.content.hexdigest(digest_key))
+        fitted = scan.games[0].segments
+        assert fitted is not None  # noqa: S101  # `prepare` fits them
+        return _located(game, result, fitted, audit.day)
 
 
 def _check_rows(source: Source, plan: Plan) -> None:
@@ -172,13 +120,10 @@ def _check_rows(source: Source, plan: Plan) -> None:
             raise TerminalError(f"This audit cannot be divided into segments: {reason}.")
 
 
-def _located(replay: Replay, game: Game, prepare: Callable[[LabelPass], LabelPass]) -> Located:
-    source, plan, day = game.source, game.plan, replay.audit.day
-    scan, (result,) = replay.scan((game,), prepare)
+def _located(game: Game, result: PartialResult, fitted: FittedSegments, day: dt.date) -> Located:
+    source, plan = game.source, game.plan
     counted = functools.partial(countable, game, result, day)
     checked = check_result(game, result, day, counted=counted)
-    fitted = scan.games[0].segments
-    assert fitted is not None  # noqa: S101  # `prepare` fits them
     shown: list[tuple[int, str, tuple[int, int], SliceTallies]] = []
     too_small = 0
     for division, tallies in enumerate(result.slices[len(plan.slices) :]):
@@ -212,3 +157,11 @@ def _located(replay: Replay, game: Game, prepare: Callable[[LabelPass], LabelPas
     ]
     segments.sort(key=lambda one: (not one.named, -one.epsilon_lower, one.qvalue))
     return Located(tuple(segments), too_small, claim.significance)
+
+
+def _check_same(what: str, stored: str | None, found: str | None) -> None:
+    if stored is not None and stored != found:
+        raise TerminalError(
+            f"The lake holds other inputs than were audited: the digest of the {what} is {found}, "
+            f"was {stored}. Audit the day again, and ask that audit."
+        )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from workers.audit.declaration import other_unit
-from workers.audit.enough import check_scanned, countable
+from workers.audit.proving import check_scanned, countable
 from workers.audit.request import Request
 from workers.audit.run import find_inputs, run_batches
 from workers.exceptions import NotEvaluableError, Reason

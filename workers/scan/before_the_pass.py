@@ -33,7 +33,7 @@ from workers.scan.fitted import (
     read_context,
 )
 from workers.scan.partial_results import Game, LabelPass, RowDraw, may_be_large
-from workers.scan.players import check_columns, players, row_folds, row_streams
+from workers.scan.work_unit import check_columns, players, row_folds, row_streams
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.scores.supplied import ScoreSource
 from workers.sources.source import SharedScores, context_features

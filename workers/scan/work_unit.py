@@ -1,4 +1,7 @@
-"""One work unit of a day's labels: read once, scored by all models, folded into tallies."""
+"""One work unit of a day's labels: read once, scored by all models, folded into tallies.
+
+One rule for both arms: what training did to its rows before it took them is done to the holdout.
+"""
 
 import dataclasses
 import os
@@ -38,9 +41,10 @@ from privcore.attacks import (
     unit_records,
     unread_odds,
 )
+from privcore.attacks.hashing import record_streams
 from privcore.lower_bounds import Secret
-from workers.exceptions import NotEvaluableError, refusing_probabilities
-from workers.labels.columns import SPLIT, Batch, committed
+from workers.exceptions import NotEvaluableError, Reason, refusing_probabilities
+from workers.labels.columns import SPLIT, Batch, committed, with_missing
 from workers.labels.parquet import (
     ContentDigest,
     Footer,
@@ -49,6 +53,7 @@ from workers.labels.parquet import (
     read_row_group,
 )
 from workers.labels.shards import Piece, WorkUnit, work_unit_name
+from workers.lake.manifest import class_word
 from workers.looks.listed import look_at
 from workers.looks.look import Opened, Players, Seen, is_inspected
 from workers.scan.partial_results import (
@@ -61,7 +66,7 @@ from workers.scan.partial_results import (
     all_bad,
     of_one_day,
 )
-from workers.scan.players import check_columns, players, row_folds
+from workers.sources.scores.score_tables import read_numbers
 from workers.sources.source import SharedScores, Source, other_labels
 
 
@@ -376,52 +381,6 @@ def _with_content(result: PartialResult, content: ContentDigest) -> PartialResul
     return dataclasses.replace(result, content=result.content + content)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AgainstStudent:
-    """Counts of some rows against the student.
-
-    Attributes:
-        cells: shape (rows,), where each counts in the odds (`odds_cells`).
-        labels: by what the proxy and its student say of each.
-    """
-
-    cells: NDArray[np.int64]
-    labels: LabelCounts
-
-    def tallies(self, day: int, days: int) -> StudentTallies:
-        """Return the tallies of rows of one of several days."""
-        return StudentTallies(of_one_day(OddsTally.of_cells(self.cells), day, days), self.labels)
-
-
-def against_student(
-    game: Game,
-    batch: Batch,
-    scored: tuple[NDArray[np.float64], NDArray[np.float64]],
-    labels: NDArray[np.integer],
-    rows: NDArray[np.int64],
-    *,
-    day: int,
-) -> AgainstStudent | None:
-    """Return what some rows come to against the student; None where there is none.
-
-    Args:
-        game: whose student is asked.
-        batch: that holds the rows.
-        scored: of these rows, shape (rows, classes): what target and proxy say.
-        labels: of these rows, class indices.
-        rows: shape (rows,), their places in the batch.
-        day: number of the batch's day among the game's.
-    """
-    if game.student is None:
-        return None
-    folds = row_folds(game, batch, rows)
-    target, proxy = scored
-    said = game.student.probabilities(batch, rows, folds)
-    days = len(game.source.days)
-    counted = label_counts(proxy, labels, student=said[:, 1], group=day, groups=days)
-    return AgainstStudent(odds_cells(target, said[:, 0], labels), counted)
-
-
 @dataclass(frozen=True, slots=True)
 class ScoredBatch:
     """A batch of a game with what target and proxy say of its rows."""
@@ -429,6 +388,25 @@ class ScoredBatch:
     game: Game
     batch: Batch
     records: ScoredRecords
+
+
+def _against_student(
+    scored: ScoredBatch, some: ScoredRecords, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], StudentTallies] | None:
+    """Return where some rows count in the odds against the student, and their tallies.
+
+    None where there is no student.
+    """
+    game, days = scored.game, len(scored.game.source.days)
+    if game.student is None:
+        return None
+    said = game.student.probabilities(scored.batch, rows, row_folds(game, scored.batch, rows))
+    cells = odds_cells(some.target, said[:, 0], some.labels)
+    odds = of_one_day(OddsTally.of_cells(cells), some.group, days)
+    labels = label_counts(
+        some.proxy, some.labels, student=said[:, 1], group=some.group, groups=days
+    )
+    return cells, StudentTallies(odds, labels)
 
 
 def scored_batch(
@@ -507,7 +485,7 @@ def play_arm(
         groupings: of each division of all rows, the values and each row's index into them.
         control: whether these are the holdout's rows.
     """
-    game, batch, some = scored.game, scored.batch, scored.records.of(rows)
+    game, some = scored.game, scored.records.of(rows)
     target, proxy, labels, day = some.target, some.proxy, some.labels, some.group
     plan = game.plan
     repetitions, score = plan.repetitions, score_named(plan.score, power=plan.power)
@@ -516,12 +494,12 @@ def play_arm(
         # Its game is of pairs, which are made once all records are counted.
         odds = odds_tally(target, proxy, labels)
         return PlayedArm(Tally.zero(repetitions), odds, ScoreTally.zero(), fit, ())
-    student = against_student(game, batch, (target, proxy), labels, rows, day=day)
+    student = _against_student(scored, some, rows)
     dealt = draw_counterfactuals(
         target, proxy, labels, score=score, key=some.key, indices=some.indices
     )
     cells = odds_cells(target, proxy, labels)
-    references = [cells] if student is None else [cells, student.cells]
+    references = [cells] if student is None else [cells, student[0]]
     sliced = tuple(
         None
         if len(values) > MAXIMUM_SLICES
@@ -542,7 +520,7 @@ def play_arm(
         score_distribution(dealt),
         fit,
         sliced,
-        None if student is None else student.tallies(day, days),
+        None if student is None else student[1],
         label_counts(proxy, labels, group=day, groups=days) if many else None,
     )
 
@@ -559,3 +537,120 @@ def _stream(shared: LabelPass, game: Game, batch: Batch) -> int:
     file, row_group, _ = batch.place
     model, day = game.source.model, str(shared.partition.day)
     return stream_key(game.plan.seed, model, day, file, row_group)
+
+
+_UNIFORM = 2.0**-53
+
+
+def check_columns(shared: LabelPass, game: Game, footer: Footer, path: str) -> None:
+    """Raise `NotEvaluableError` unless a file has the columns that the game needs.
+
+    A feature is missing in all rows of a file that lacks it where another of the day's has it.
+    """
+    plan = game.plan
+    features = {*game.source.context} - {game.source.label.column, *game.plan_columns}
+    footer = with_missing(shared.lake, shared.partition, footer, features)
+    game.source.check_columns(footer, path, slices=plan.slices, unit=plan.privacy_unit)
+    weight = None if plan.sampling is None else plan.sampling.weight
+    named = dict.fromkeys(plan.other_labels, "other_labels names")
+    named |= {} if weight is None else {weight: "sampling.weight names"}
+    for column, by in named.items():
+        if column not in footer.names:
+            raise NotEvaluableError(
+                Reason.FEATURE_INVALID,
+                f"{path} has no column {column!r}, which {by}: write it for the rows of both arms, "
+                "or correct the settings.",
+            )
+
+
+def players(game: Game, batch: Batch) -> Players:
+    """Return which rows of the batch play.
+
+    Raises:
+        NotEvaluableError: a column holds what it cannot mean.
+    """
+    source, plan = game.source, game.plan
+    labels, bad = source.labels(batch)
+    train, holdout = source.arms(batch)
+    known = labels >= 0
+    present = source.present(batch)
+    held = np.flatnonzero(holdout & present)
+    unread = present & ~known & (plan.epsilon_public is not None)
+    people = None
+    if plan.privacy_unit is not None:
+        people, without_person = batch.units(plan.privacy_unit, among=known)
+        known &= people != ""
+        unread &= people != ""
+        bad += without_person
+    others = other_labels(source, batch)
+    if others is not None:
+        known &= others < 0  # what a coin chose is no fresh label: it is a decoy alone
+    excluded = int(np.count_nonzero(known & ~(train | holdout)))
+    if game.draw is not None:
+        drawn_from = game.draw.content.hexdigest()
+        lots = _lots(game, batch, f"draw {source.digests().target} {drawn_from}")
+        train, holdout = (
+            arm & (lots < share)
+            for arm, share in zip((train, holdout), game.draw.shares, strict=True)
+        )
+    rates, unsampled = None, int(np.count_nonzero(holdout & known))
+    if plan.sampling is not None:
+        rates = _rates(game, batch, labels)
+        holdout = holdout & _drawn(game, batch, rates)
+    return Players(
+        labels,
+        np.flatnonzero(train & known),
+        np.flatnonzero(holdout & known),
+        held,
+        people,
+        excluded,
+        bad,
+        (np.flatnonzero(train & unread), np.flatnonzero(holdout & unread)),
+        int(np.count_nonzero(unread)),
+        rates,
+        unsampled,
+    )
+
+
+def row_streams(
+    game: Game, batch: Batch, purpose: str, rows: NDArray[np.int64]
+) -> NDArray[np.uint64]:
+    """Return the stream of each of some rows, for one purpose; it depends on no other row."""
+    file, row_group, start = batch.place
+    day = str(game.source.day)
+    key = stream_key(game.plan.seed, game.source.model, day, file, row_group, purpose)
+    return record_streams(rows.size, key=key, indices=rows + start)
+
+
+def row_folds(game: Game, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the fold of each of some rows, where rows play."""
+    return folds_of(row_streams(game, batch, "fold", rows))
+
+
+def _rates(game: Game, batch: Batch, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return with which probability training keeps each row, as settings or weights declare it."""
+    sampling = game.plan.sampling
+    assert sampling is not None  # noqa: S101  # who calls has looked
+    if sampling.weight is None:
+        rates = {class_word(word): rate for word, rate in sampling.label.items()}
+        told = [rates.get(word, 1.0) for word in game.source.label.words]
+        return np.array([*told, 1.0])[labels]
+    weights = read_numbers(batch, sampling.weight, said="sampling.weight")
+    if not np.all(weights[labels >= 0] >= 1.0):
+        raise NotEvaluableError(
+            Reason.LABEL_INVALID,
+            f"{batch.path} holds in {sampling.weight!r} a weight that is missing or below 1: a "
+            "row that training keeps with probability p has the weight 1/p, in both arms.",
+        )
+    return np.asarray(1.0 / np.where(labels >= 0, weights, 1.0))
+
+
+def _drawn(game: Game, batch: Batch, rates: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which rows training would have kept, by these rates and a lot of our own."""
+    return np.asarray(_lots(game, batch, "sampling") < rates)
+
+
+def _lots(game: Game, batch: Batch, purpose: str) -> NDArray[np.float64]:
+    """Return a lot of each row for a purpose, from 0 to 1."""
+    streams = row_streams(game, batch, purpose, np.arange(batch.table.num_rows))
+    return np.asarray((streams >> np.uint64(11)).astype(np.float64) * _UNIFORM)

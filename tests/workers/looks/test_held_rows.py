@@ -11,7 +11,7 @@ from privcore.attacks import HoldoutSketch, hashed_numbers, hashed_words, same_h
 from privcore.lower_bounds import Secret
 from tests.support.lake import DAY, PLAN, label_path, put_labels
 from tests.support.tiers import rest_slow
-from tests.workers.scan.test_student_look import CONTEXT, learner, recorded
+from tests.workers.scan.test_before_the_pass import CONTEXT, learner, recorded
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake

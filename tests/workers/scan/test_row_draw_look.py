@@ -42,7 +42,7 @@ from workers.plan import Plan, TrainingSampling
 from workers.scan import before_the_pass, partial_results, work_unit
 from workers.scan.before_the_pass import with_row_draws
 from workers.scan.partial_results import Game, LabelPass, RowDraw, may_be_large
-from workers.scan.players import players
+from workers.scan.work_unit import players
 from workers.sources.checkpoints.checkpoint_source import find_checkpoints
 from workers.sources.scores.supplied import ScoreSource, SuppliedScores
 from workers.warehouse.record_digest import seal
