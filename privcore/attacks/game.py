@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from privcore.attacks.counts import Counts
 from privcore.attacks.hashing import GOLDEN, REST_BITS, mix, record_streams, rest_of, uniform_of
 from privcore.exceptions import InvalidInputError
-from privcore.mechanisms.parameter_checks import check_labels, check_pair
+from privcore.mechanisms.parameter_checks import check_labels, check_pair, check_prior
 
 # A confidence falls into the bin of its leading bits: 16 to an octave, from 2^-26 up to 2^6. Bin 0
 # holds the ties (score exactly 0, guessed by a coin); the ends take what lies beyond them.
@@ -505,7 +505,7 @@ def _counterfactual_borders(proxy: NDArray[np.float64]) -> NDArray[np.uint64]:
 
 
 def attribute_posterior(
-    prior: NDArray[np.float64], likelihood: NDArray[np.float64], *, name: str = "likelihood"
+    prior: NDArray[np.float64], likelihood: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return the column's distribution given the label, by Bayes' rule; shape (records, values).
 
@@ -530,7 +530,6 @@ def attribute_posterior(
         prior: shape (values,) or (records, values), rows that sum to 1.
         likelihood: shape (records, values), a model's probability of the record's own label with
             the column set to each value in turn.
-        name: what errors call the likelihood.
 
     Raises:
         InvalidInputError: probabilities that are NaN or outside [0, 1], a prior that does not sum
@@ -539,27 +538,22 @@ def attribute_posterior(
     """
     if likelihood.ndim != 2 or likelihood.shape[1] < 2:
         rule = "its shape is (records, values), values >= 2"
-        raise InvalidInputError(name, likelihood.shape, rule)
+        raise InvalidInputError("likelihood", likelihood.shape, rule)
     if prior.shape not in {likelihood.shape, likelihood.shape[1:]}:
         rule = f"its shape is {likelihood.shape} or {likelihood.shape[1:]}"
         raise InvalidInputError("prior", prior.shape, rule)
-    for label, probabilities in (("prior", prior), (name, likelihood)):
-        inside = (probabilities >= 0.0) & (probabilities <= 1.0)
-        if not np.all(inside):
-            worst = float(probabilities[~inside][0])
-            raise InvalidInputError(label, worst, "a probability lies in [0, 1]")
-    totals = np.atleast_1d(prior.sum(axis=-1))
-    far = np.abs(totals - 1.0)
-    if np.any(far > 1e-6):
-        worst = float(totals[np.argmax(far)])
-        raise InvalidInputError("prior", worst, "a prior sums to 1 within 1e-6")
+    check_prior(prior, shape=prior.shape)
+    inside = (likelihood >= 0.0) & (likelihood <= 1.0)
+    if not np.all(inside):
+        worst = float(likelihood[~inside][0])
+        raise InvalidInputError("likelihood", worst, "a probability lies in [0, 1]")
     # The largest factor of a row becomes 1 first, so that tiny likelihoods do not underflow.
     possible = np.where(prior > 0.0, likelihood, 0.0)
     largest = possible.max(axis=1, keepdims=True)
     impossible = largest[:, 0] == 0.0
     if np.any(impossible):
         rule = f"the label of record {int(np.argmax(impossible))} is possible with some value"
-        raise InvalidInputError(name, 0.0, rule)
+        raise InvalidInputError("likelihood", 0.0, rule)
     joint = prior * (possible / largest)
     posterior: NDArray[np.float64] = joint / joint.sum(axis=1, keepdims=True)
     return posterior

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from privcore.exceptions import InvalidInputError
 from privcore.lower_bounds.betting import DELTA_SHARE
@@ -174,37 +173,26 @@ def standing_epsilons(
     Raises:
         InvalidInputError: no or too many nights, a wealth of another grid, a value out of range.
     """
-    wealth, prices = _stacked(nights), [night.price for night in nights]
-    needed, paid = standing_needed(prices, significance=significance, recurring=recurring)
-    if recurring:
-        each = [_rejected_points(night[None], np.ones(1), needed) for night in wealth]
-        points = np.concatenate(each)
-    else:
-        points = _rejected_points(wealth, _standing_parts(prices), needed)
-    risen: NDArray[np.float64] = np.maximum.accumulate(np.where(paid, _epsilon_at(points), 0.0))
+    points = _standing_points(
+        _stacked(nights), [night.price for night in nights], significance, recurring=recurring
+    )
+    risen: NDArray[np.float64] = np.maximum.accumulate(_epsilon_at(points))
     return risen
 
 
-def standing_lead(
-    wealth: NDArray[np.float64],
-    prices: Sequence[float],
-    *,
-    significance: float,
-    recurring: bool,
-) -> NDArray[np.float64]:
-    """Return by how much the log-wealth after each night exceeds what a standing needs.
+def _standing_points(
+    wealth: NDArray[np.float64], prices: Sequence[float], significance: float, *, recurring: bool
+) -> NDArray[np.int64]:
+    """Return how many points a standing rejects after each night; 0 once delta cannot pay.
 
-    From log-wealths of shape (nights, strategies, points) to (nights, points); at least 0 rejects.
-    Minus infinity from the night on whose prices delta cannot pay.
-
-    Raises:
-        InvalidInputError: too many nights for one standing, or a significance out of its range.
+    From log-wealths of shape (nights, strategies, points). Raises as `standing_needed`.
     """
     needed, paid = standing_needed(prices, significance=significance, recurring=recurring)
-    evidence = wealth if recurring else _from_every_start(wealth, _standing_parts(prices))
-    mean = logsumexp(evidence, axis=1) - np.log(evidence.shape[1])
-    lead: NDArray[np.float64] = np.where(paid[:, None], mean - needed, -np.inf)
-    return lead
+    if recurring:
+        each = [_rejected_points(night[None], np.ones(1), needed) for night in wealth]
+        return np.where(paid, np.concatenate(each), 0)
+    parts = _parts(np.arange(standing_length(sum(prices))))[: len(prices)]
+    return np.where(paid, _rejected_points(wealth, parts, needed), 0)
 
 
 def standing_length(price: float) -> int:
@@ -229,11 +217,6 @@ def standing_needed(
     left = significance * ((1.0 - DELTA_SHARE) if total[-1] > 0.0 else 1.0)
     paid = total <= DELTA_SHARE * significance * (1.0 + 1e-9)
     return -math.log(left / most if recurring else left), paid
-
-
-def _standing_parts(prices: Sequence[float]) -> NDArray[np.float64]:
-    """Return the parts of the stake that wait for each night so far of a standing."""
-    return _parts(np.arange(standing_length(sum(prices))))[: len(prices)]
 
 
 @njit(cache=True)
@@ -265,12 +248,12 @@ def _rejected_points(
 ) -> NDArray[np.int64]:
     """Return how many points are rejected after each night before the first that is not.
 
-    The compiled twin of `standing_lead`, for a fraction of the time: later points are looked at
-    only while some night rejects all earlier ones.
+    Later points are looked at only while some night rejects all earlier ones.
 
     Args:
         wealth: log-wealths, shape (nights, strategies, points).
-        parts: of the stake that wait for each night, shape (nights,).
+        parts: of the stake that wait for each night, shape (nights,); where their sum is below 1,
+            the rest waits for nights that are still to come.
         needed: the log-wealth that rejects.
     """
     nights, strategies, points = wealth.shape
@@ -300,25 +283,6 @@ def _epsilon_at(points: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the last of so many rejected points of the grid; 0 where there are none."""
     reached: NDArray[np.float64] = WINDOW_EPSILONS[np.maximum(points - 1, 0)]
     return reached
-
-
-def _from_every_start(
-    wealth: NDArray[np.float64], parts: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the log-wealth after each night, staked on all nights from which a leak may begin.
-
-    From (nights, strategies, points) to the same. `parts` of the stake, shape (nights,), all above
-    0, wait for these nights; where their sum is below 1, the rest waits for nights that are still
-    to come.
-    """
-    with np.errstate(divide="ignore"):  # nothing is left to wait
-        stake, waits = np.log(parts), np.log(np.maximum(1.0 - np.cumsum(parts), 0.0))
-    held = np.full(wealth.shape[1:], -np.inf)
-    together = np.empty(wealth.shape)
-    for night, made in enumerate(wealth):
-        held = np.logaddexp(held, stake[night]) + made
-        np.logaddexp(held, waits[night], out=together[night])
-    return together
 
 
 def _stacked(nights: Sequence[Night]) -> NDArray[np.float64]:
@@ -416,10 +380,9 @@ def declarations_refuted(
     if len(shapes) > 1 or any(len(shape) != 1 for shape in shapes):
         rule = "each night has one e-value for each strategy, and all have the same strategies"
         raise InvalidInputError("shapes of log_wealth", sorted(shapes), rule)
-    lead = standing_lead(
-        _by_level(nights)[:, :, None], prices, significance=significance, recurring=recurring
-    )
-    refuted: NDArray[np.bool_] = np.logical_or.accumulate(lead[:, 0] >= 0.0)
+    wealth = np.ascontiguousarray(_by_level(nights)[:, :, None])
+    points = _standing_points(wealth, prices, significance, recurring=recurring)
+    refuted: NDArray[np.bool_] = np.logical_or.accumulate(points > 0)
     return refuted
 
 

@@ -23,7 +23,7 @@ training set: with it the best adversary, its accuracy and so the algorithm's ow
 
 import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -226,7 +226,6 @@ def reidentification_private(
     generator: np.random.Generator,
     halves: int = 32,
     noise: Noise = anisotropic_noise,
-    mapper: Callable[[Train, list[NDArray[Any]]], Iterable[ArrayLike]] = map,
 ) -> PrivateOutput:
     """Return a training procedure's output on a random half of the records, with noise.
 
@@ -241,11 +240,9 @@ def reidentification_private(
             keep state, and its own randomness is its own affair.
         records: shape (records, ...); indices do if `train` looks the records up itself.
         eta: in (0, 1/2].
-        generator: draws the halves and the noise; with the same seed the same halves, whatever
-            the mapper.
+        generator: draws the halves and the noise.
         halves: B, how many outputs the deviations are estimated from, at least 2.
         noise: called as noise(deviations, eta=..., generator=...).
-        mapper: like the built-in `map`; it may call `train` on halves in parallel, and keeps order.
 
     Raises:
         InvalidInputError: a value out of its range, fewer than 2 records, or an output that is
@@ -257,7 +254,7 @@ def reidentification_private(
     if records.ndim == 0 or len(records) < 2:
         raise InvalidInputError("records", records.shape, "a half needs at least two records")
     drawn = [_half(records, generator) for _ in range(halves + 1)]
-    *others, output = _outputs(mapper(train, drawn), expected=halves + 1)
+    *others, output = _outputs(train, drawn)
     deviations = np.std(others, axis=0, ddof=1)
     added = noise(deviations.ravel(), eta=eta, generator=generator)
     return PrivateOutput(output + added.reshape(output.shape), deviations, eta)
@@ -301,7 +298,7 @@ def printed_reidentification_private(
         raise InvalidInputError("records", records.shape, "a half of a half needs four records")
     training = _half(records, generator)
     drawn = [_half(training, generator) for _ in range(halves)]
-    *others, output = _outputs(map(train, [*drawn, training]), expected=halves + 1)
+    *others, output = _outputs(train, [*drawn, training])
     sigma = np.sqrt(np.var(others, axis=0, ddof=1).sum())
     direction = _direction(output.size, generator).reshape(output.shape)
     noise = generator.laplace(0.0, scale * sigma) * direction
@@ -314,12 +311,12 @@ def _half(records: NDArray[Any], generator: np.random.Generator) -> NDArray[Any]
     return half
 
 
-def _outputs(found: Iterable[ArrayLike], *, expected: int) -> list[Floats]:
-    """Return what training returned: `expected` arrays of one shape, all finite."""
-    outputs = [np.asarray(output, dtype=np.float64) for output in found]
+def _outputs(train: Train, halves: list[NDArray[Any]]) -> list[Floats]:
+    """Return what training returned of each half: arrays of one shape, all finite."""
+    outputs = [np.asarray(train(half), dtype=np.float64) for half in halves]
     shapes = sorted({output.shape for output in outputs})
-    if len(outputs) != expected or len(shapes) != 1:
-        raise InvalidInputError("shapes of outputs", shapes, f"{expected} outputs share one")
+    if len(shapes) != 1:
+        raise InvalidInputError("shapes of outputs", shapes, f"{len(outputs)} outputs share one")
     if not all(np.isfinite(output).all() for output in outputs):
         raise InvalidInputError("output", np.nan, "training returns finite numbers")
     return outputs

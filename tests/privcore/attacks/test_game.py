@@ -335,12 +335,12 @@ def test_a_proxy_without_the_label_would_call_it_a_leak():
     ("change", "message"),
     [
         ({"likelihood": np.full((2, 3), np.nan)}, "likelihood is nan, but a probability lies in"),
-        ({"prior": np.array([0.5, 0.4, 0.0])}, "prior is 0.9, but a prior sums to 1"),
+        ({"prior": np.array([0.5, 0.4, 0.0])}, "prior is 0.9, but a record's prior sums to 1"),
         ({"prior": np.array([0.5, 0.5])}, r"prior is \(2,\), but its shape is \(2, 3\) or \(3,\)"),
         ({"likelihood": np.full((2, 1), 0.5)}, "values >= 2"),
         (
-            {"likelihood": np.array([[0.1, 0.1, 0.1], [0.0, 0.0, 0.0]]), "name": "target"},
-            "target is 0.0, but the label of record 1 is possible with some value",
+            {"likelihood": np.array([[0.1, 0.1, 0.1], [0.0, 0.0, 0.0]])},
+            "likelihood is 0.0, but the label of record 1 is possible with some value",
         ),
     ],
 )

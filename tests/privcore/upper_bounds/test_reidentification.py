@@ -7,7 +7,6 @@ Proposition 9 and Figure 1 of Izzo et al.: against all halves, and against anoth
 
 import functools
 import itertools
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -246,21 +245,6 @@ def test_algorithm_1_refuses_bad_input():
             )
 
 
-def test_wrapper_gives_the_same_answer_with_any_mapper():
-    def run(mapper):
-        return reidentification_private(
-            mean_and_count,
-            np.arange(50.0),
-            eta=0.2,
-            generator=np.random.default_rng(6),
-            mapper=mapper,
-        )
-
-    with ThreadPoolExecutor(2) as pool:
-        parallel = run(pool.map)
-    np.testing.assert_array_equal(parallel.output, run(map).output)
-
-
 def test_wrapper_cannot_see_a_rare_half():
     # One half in comb(20, 10) = 184,756 gives a wild output. 32 halves miss it, so the estimated
     # deviation is 0 while the true one is 2,327: the guarantee is conditional.
@@ -296,7 +280,6 @@ def test_bad_input_is_named(call, name):
         ({"records": [1.0]}, "records is"),
         ({"train": lambda half: half[: int(half[0])]}, "shapes of outputs"),
         ({"train": lambda half: [half.mean() * np.nan]}, "output is nan"),
-        ({"mapper": lambda train, halves: [train(halves[0])]}, "shapes of outputs"),
     ],
 )
 def test_wrapper_refuses_bad_input(changes, name):
