@@ -29,7 +29,6 @@ from .families import (
     Guarantee,
     Laplace,
     PureDP,
-    TradeOffTable,
     check_delta,
 )
 from .relations import Relation, implied, simulated_epsilon
@@ -53,7 +52,6 @@ __all__ = [
     "RandomizedResponseAccount",
     "RandomizedResponseWithPriorAccount",
     "Relation",
-    "TradeOffTable",
     "add_remove_to_replace",
     "check_delta",
     "gaussian_delta",

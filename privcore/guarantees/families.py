@@ -18,9 +18,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike, NDArray
 
 from privcore.exceptions import InvalidInputError
 
@@ -125,35 +123,22 @@ def normal_quantile(probability: float) -> float:
     return math.copysign(size, centred)
 
 
-GAUSSIAN, APPROX_DP, LAPLACE, TABLE = range(4)
+GAUSSIAN, APPROX_DP, LAPLACE = range(3)
 
 
 class Kernel(NamedTuple):
     """One trade-off function as plain numbers, so that one compiled kernel serves all families.
 
-    `parameter` is mu or epsilon, whichever the kind has; `delta` counts for APPROX_DP alone, the
-    knots for TABLE alone.
+    `parameter` is mu or epsilon, whichever the kind has; `delta` counts for APPROX_DP alone.
     """
 
     kind: int
     parameter: float
     delta: float
-    knots_x: NDArray[np.float64]
-    knots_y: NDArray[np.float64]
-
-
-NO_KNOTS = np.zeros(2)
 
 
 @njit(cache=True)
-def inverse(
-    kind: int,
-    parameter: float,
-    delta: float,
-    knots_x: NDArray[np.float64],
-    knots_y: NDArray[np.float64],
-    x: float,
-) -> float:
+def inverse(kind: int, parameter: float, delta: float, x: float) -> float:
     """F(x) for x in [0, 1]: the type-I error at which power `x` is reached at best."""
     if kind == GAUSSIAN:
         return normal_cdf(normal_quantile(x) - parameter)
@@ -161,14 +146,12 @@ def inverse(
         low = (x - delta) * math.exp(-parameter)
         high = 1.0 - delta - (1.0 - x) * math.exp(parameter)
         return max(0.0, low, high)
-    if kind == LAPLACE:
-        shrink = math.exp(-parameter)
-        if x < 0.5:
-            return shrink * x
-        if x <= 1.0 - 0.5 * shrink:
-            return shrink / (4.0 * (1.0 - x))
-        return 1.0 - (1.0 - x) / shrink
-    return np.interp(x, knots_x, knots_y)
+    shrink = math.exp(-parameter)
+    if x < 0.5:
+        return shrink * x
+    if x <= 1.0 - 0.5 * shrink:
+        return shrink / (4.0 * (1.0 - x))
+    return 1.0 - (1.0 - x) / shrink
 
 
 def check_delta(delta: float) -> None:
@@ -222,7 +205,7 @@ class Gaussian:
 
     def kernel(self) -> Kernel:
         """Return the trade-off function as numbers for `privcore.guarantees.families`."""
-        return Kernel(GAUSSIAN, _chosen("mu", self.mu), 0.0, NO_KNOTS, NO_KNOTS)
+        return Kernel(GAUSSIAN, _chosen("mu", self.mu), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +239,7 @@ class ApproxDP:
     def kernel(self) -> Kernel:
         """Return the trade-off function as numbers for `privcore.guarantees.families`."""
         epsilon = _chosen("epsilon", self.epsilon)
-        return Kernel(APPROX_DP, epsilon, self.delta, NO_KNOTS, NO_KNOTS)
+        return Kernel(APPROX_DP, epsilon, self.delta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +270,7 @@ class PureDP:
 
     def kernel(self) -> Kernel:
         """Return the trade-off function as numbers for `privcore.guarantees.families`."""
-        return Kernel(APPROX_DP, _chosen("epsilon", self.epsilon), 0.0, NO_KNOTS, NO_KNOTS)
+        return Kernel(APPROX_DP, _chosen("epsilon", self.epsilon), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,51 +306,12 @@ class Laplace:
 
     def kernel(self) -> Kernel:
         """Return the trade-off function as numbers for `privcore.guarantees.families`."""
-        return Kernel(LAPLACE, _chosen("epsilon", self.epsilon), 0.0, NO_KNOTS, NO_KNOTS)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TradeOffTable:
-    """Any trade-off function, given at points and read as linear between them.
-
-    Args:
-        type_one: shape (points,), from 0 to 1, strictly increasing type-I errors.
-        type_two: shape (points,), the least type-II error at each; decreasing, convex, at most
-            1 - type_one, and 0 at type-I error 1.
-    """
-
-    type_one: NDArray[np.float64]
-    type_two: NDArray[np.float64]
-    name: ClassVar[str] = "table"
-
-    def __init__(self, type_one: ArrayLike, type_two: ArrayLike) -> None:
-        one = np.array(type_one, dtype=np.float64)
-        two = np.array(type_two, dtype=np.float64)
-        if one.ndim != 1 or one.shape != two.shape or one.size < 2:
-            raise InvalidInputError("type_two", two.shape, f"both are 1-d, like {one.shape}")
-        if one[0] != 0.0 or one[-1] != 1.0 or not np.all(np.diff(one) > 0.0):
-            raise InvalidInputError("type_one", one, "it rises strictly from 0 to 1")
-        slopes = np.diff(two) / np.diff(one)
-        if not np.all(two <= 1.0 - one + 1e-12) or not two[-1] == 0.0:
-            raise InvalidInputError("type_two", two, "it is at most 1 - type_one and ends at 0")
-        if not np.all(slopes <= 1e-12) or not np.all(np.diff(slopes) >= -1e-9):
-            raise InvalidInputError("type_two", two, "it is decreasing and convex")
-        object.__setattr__(self, "type_one", one)
-        object.__setattr__(self, "type_two", two)
-
-    def kernel(self) -> Kernel:
-        """Return the trade-off function as numbers for `privcore.guarantees.families`."""
-        power = 1.0 - self.type_two
-        # Where f is flat at 0, 1 - f is 1 for many type-I errors: the least of them is F(1).
-        keep = np.append(True, np.diff(power) > 0.0)
-        knots_x, knots_y = power[keep], self.type_one[keep]
-        if knots_x[0] > 0.0:
-            knots_x, knots_y = np.append(0.0, knots_x), np.append(0.0, knots_y)
-        return Kernel(TABLE, 0.0, 0.0, knots_x, knots_y)
+        return Kernel(LAPLACE, _chosen("epsilon", self.epsilon), 0.0)
 
 
 Family = Gaussian | ApproxDP | PureDP | Laplace
-Guarantee = Gaussian | ApproxDP | PureDP | Laplace | TradeOffTable
+Guarantee = Family
+"""A family whose parameter is given."""
 
 
 @njit(cache=True)

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from privcore.guarantees.families import APPROX_DP, GAUSSIAN, inverse, normal_cdf, normal_quantile
 
-# (kind, parameter, delta, knots_x, knots_y): a `privcore.guarantees.families.Kernel`.
-Numbers = tuple[int, float, float, NDArray[np.float64], NDArray[np.float64]]
+# (kind, parameter, delta): a `privcore.guarantees.families.Kernel`.
+Numbers = tuple[int, float, float]
 
 _WIDEST = 700.0  # e^700 is the largest power of e that a double holds
 _CLOSE = 1e-8  # how near the two ends of a search come; nearer for parameters above 1
@@ -99,7 +99,7 @@ def excess(
     The sign is Algorithm 3's decision. The size is for searches only: where the decision falls
     early, the rest of the way is extrapolated.
     """
-    kind, parameter, delta, knots_x, knots_y = tradeoff
+    kind, parameter, delta = tradeoff
     r = significance * correct / records
     h = significance * (guesses - correct) / records
     limit = guesses / records
@@ -116,7 +116,7 @@ def excess(
             growth = normal_cdf(normal_quantile(r) - parameter) - shift - h
             width = 0.0
         else:
-            growth = inverse(kind, parameter, delta, knots_x, knots_y, r) - shift - h
+            growth = inverse(kind, parameter, delta, r) - shift - h
         if growth <= 0.0:
             break
         h += growth
@@ -131,7 +131,7 @@ def excess(
             x = r + 2.0 * step * rest
             line = h + (x - r) * (guesses - i) / i
             if x + line <= limit:
-                ahead = inverse(kind, parameter, delta, knots_x, knots_y, x) - shift
+                ahead = inverse(kind, parameter, delta, x) - shift
                 if ahead < line:
                     to_come = _yet_to_come(i, guesses, growth / before, step, -1e-3 * over)
                     return min(over + to_come, 0.0)
@@ -192,8 +192,8 @@ def _height(
     parameter: float,
 ) -> float:
     """Logarithm of all that r + h gains over what it needs to; rejected where above 0."""
-    kind, _, delta, knots_x, knots_y = tradeoff
-    numbers = (kind, parameter, delta, knots_x, knots_y)
+    kind, _, delta = tradeoff
+    numbers = (kind, parameter, delta)
     needed = guesses / records * (1.0 - significance)
     gained = needed + excess(records, guesses, correct, significance, shift, numbers)
     return math.log(gained / needed) if gained > 0.0 else -math.inf
@@ -218,7 +218,7 @@ def largest_rejected(
     near the ceiling the first gain, and all that follows from it, is in proportion to that
     distance. Where the two ends do not close in by half in two steps, the interval is halved.
     """
-    kind, _, delta, _, _ = tradeoff
+    kind, _, delta = tradeoff
     top = ceiling(records, guesses, correct, significance, shift, kind, delta)
     if top <= known:
         return known
@@ -281,7 +281,7 @@ def best_rejected(
     The fraction that was best in the last repetition comes first, the others by their ceilings:
     once a ceiling is not above the best so far, nothing that follows is.
     """
-    kind, _, delta, _, _ = tradeoff
+    kind, _, delta = tradeoff
     repetitions, fractions = guesses.shape
     best = np.zeros(repetitions)
     tops = np.empty(fractions)

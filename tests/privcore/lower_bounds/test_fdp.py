@@ -13,7 +13,7 @@ from scipy.special import expit, logit, ndtr, ndtri
 from scipy.stats import beta, binom, binomtest, laplace, norm
 
 from privcore.exceptions import InvalidInputError
-from privcore.guarantees import ApproxDP, Gaussian, Laplace, PureDP, TradeOffTable
+from privcore.guarantees import ApproxDP, Gaussian, Laplace, PureDP
 from privcore.guarantees.families import inverse, normal_cdf, normal_quantile
 from privcore.lower_bounds import (
     best_epsilon,
@@ -248,22 +248,6 @@ def test_the_pvalue_is_the_smallest_significance_that_rejects(c, guarantee):
         assert not rejects(m, guesses, correct, pvalue * (1 - 1e-6), 0.0, tradeoff)
 
 
-def test_a_table_of_any_tradeoff_decides_as_the_function_it_samples():
-    type_one = np.concatenate([[0.0], norm.cdf(np.linspace(-6.0, 4.0, 4_001)), [1.0]])
-    for mu in (0.3, 1.0, 2.5):
-        table = TradeOffTable(type_one, norm.cdf(norm.ppf(1.0 - type_one) - mu))
-        ours = claim_pvalue(2_000, 500, 420, guarantee=table)
-        assert ours == pytest.approx(
-            claim_pvalue(2_000, 500, 420, guarantee=Gaussian(mu)), rel=2e-3
-        )
-    pure = ApproxDP(1.0, 0.01)
-    knee = 0.99 / (1.0 + math.e)
-    table = TradeOffTable([0.0, knee, 0.99, 1.0], [0.99, knee, 0.0, 0.0])
-    assert claim_pvalue(2_000, 500, 420, guarantee=table) == pytest.approx(
-        claim_pvalue(2_000, 500, 420, guarantee=pure), rel=1e-9
-    )
-
-
 @pytest.mark.parametrize("mu", [0.005, 0.3, 3.0])
 @pytest.mark.parametrize("z", [-6.0, -4.0, -2.0, -0.3, 0.0, 0.5, 2.0, 4.0])
 def test_small_steps_by_series_agree_with_256_bit_arithmetic(z, mu):
@@ -377,12 +361,6 @@ def test_other_bad_values_are_named():
         claim_pvalue(9, 2, 1, guarantee=PureDP())
     with pytest.raises(InvalidInputError, match="at least 0"):
         PureDP(-1.0)
-    with pytest.raises(InvalidInputError, match="convex"):
-        TradeOffTable([0.0, 0.5, 1.0], [0.4, 0.4, 0.0])
-    with pytest.raises(InvalidInputError, match="ends at 0"):
-        TradeOffTable([0.0, 1.0], [0.4, 0.4])
-    with pytest.raises(InvalidInputError, match="rises strictly"):
-        TradeOffTable([0.0, 0.0, 1.0], [1.0, 0.4, 0.0])
 
 
 def test_a_significance_lies_below_a_half_and_a_shift_up_to_one():
