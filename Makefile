@@ -7,7 +7,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-soak docs site lint lock audit sbom benchmarks clean
+.PHONY: help setup demo test test-slow test-system statistics-passed test-soak docs site lint lock audit sbom benchmarks clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -31,6 +31,12 @@ test: $(STAMP)  ## Run the quick tests
 
 test-slow: $(STAMP)  ## Run the slow tests: more statistics, faults, nights and browsers
 	$(BIN)/python -m pytest -m "slow and not soak" --numprocesses auto --dist loadfile --durations 30
+
+test-system: $(STAMP)  ## Run the slow tests but the statistics of what makes figures
+	$(BIN)/python -m pytest -m "slow and not statistics and not soak" --numprocesses auto --dist loadfile --durations 30
+
+statistics-passed: $(STAMP)  ## Note that this state of the figures passed test-slow and landed: .ci/run then runs test-system
+	$(BIN)/python -m tests.support.tiers passed
 
 test-soak: $(STAMP)  ## Repeat seeded faults and hostile inputs (hours)
 	$(BIN)/python -m pytest -m soak

@@ -59,6 +59,15 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the slow tests of what makes figures."""
+    from tests.support.tiers import is_statistics  # noqa: PLC0415
+
+    for item in items:
+        if item.get_closest_marker("slow") and is_statistics(item.path):
+            item.add_marker("statistics")
+
+
 @pytest.fixture
 def alerts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return the alerts that are delivered, in place of delivering them."""
