@@ -24,7 +24,7 @@ from tests.support.lake import (
     label_rows,
     put_labels,
 )
-from workers import contained, executors, one_child
+from workers import contained, executors
 from workers.audit.request import Request
 from workers.audit.run import run_audit
 from workers.contained import Contained, ContainedError
@@ -92,8 +92,7 @@ def test_a_child_that_is_stopped_is_given_up_without_a_deadline(
         assert list(child.map(nothing, None, [1])) == [1]
         stop(child._process.pid)
         with monkeypatch.context() as patched:
-            for module in (executors, one_child):
-                patched.setattr(module, "STUCK", 1.0)
+            patched.setattr(executors, "STUCK", 1.0)
             with pytest.raises(TransientError, match="gave no answer for 20 minutes"):
                 list(child.map(nothing, None, [2]))
         assert list(child.map(nothing, None, [3])) == [3]
