@@ -457,7 +457,7 @@ MOST_LINES = {
     "privcore/upper_bounds": 2_350,
     "tests": 72_360,
     "workers": 2_560,
-    "workers/audit": 3_430,
+    "workers/audit": 3_493,
     "workers/datasets": 670,
     "workers/evidence": 500,
     "workers/labels": 1_715,

@@ -9,6 +9,13 @@ from flows.commands.printing import json_text
 
 app = typer.Typer()
 
+ReadsOption = Annotated[
+    str,
+    typer.Option(
+        metavar="COLUMN,...|nothing", help="What the mechanism reads beside label and coin."
+    ),
+]
+
 
 @app.command(rich_help_panel=AUDIT)
 def check_labels(
@@ -27,14 +34,13 @@ def check_labels(
         ),
     ],
     delta: Annotated[float, typer.Option(help="Declared delta.")] = 0.0,
-    reads: Annotated[
-        str,
-        typer.Option(
-            metavar="COLUMN,...|nothing", help="What the mechanism reads beside label and coin."
-        ),
-    ] = "nothing",
+    reads: ReadsOption = "nothing",
     time: Annotated[
         str | None, typer.Option(help="Column that orders the rows, to look for shared coins.")
+    ] = None,
+    days: Annotated[
+        str | None,
+        typer.Option(help="Column of the day: test the newest, and all together at 0.01."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Another draw of the rows that are searched.")] = 0,
     *,
@@ -56,7 +62,6 @@ def check_labels(
     from privcore.lower_bounds.verdicts import Verdict
     from workers.audit.label_check import AskedLabels, fields_of, judge_labels, read_rows
     from workers.plain_text import plain_text
-    from workers.sources.tables.day_tables import TablePlace
 
     columns = [name.strip() for name in reads.split(",") if name.strip()]
     asked = AskedLabels(
@@ -66,9 +71,10 @@ def check_labels(
         record,
         () if columns == ["nothing"] else tuple(columns),
         time,
+        days,
         seed,
     )
-    judged = judge_labels(read_rows(TablePlace(table=table)), asked)
+    judged = judge_labels(read_rows(table), asked)
     if as_json:
         typer.echo(json_text(fields_of(judged, asked)))
     else:

@@ -44,7 +44,7 @@ probably have been seen. Leaks of a few rows, of one value, or by a key are not.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -55,7 +55,7 @@ from scipy.stats import binom
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import check_delta
 from privcore.lower_bounds.question import leak_to_be_seen
-from privcore.lower_bounds.windows import WINDOW_EPSILONS
+from privcore.lower_bounds.windows import WINDOW_EPSILONS, ClaimedNight
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -150,9 +150,9 @@ class Thinning:
     rate: Floats
 
     @classmethod
-    def of(cls, records: Counts, declared: Declared) -> Self:
-        """Choose from counts of true labels, shape (strata, classes)."""
-        grid = declared.grid
+    def of(cls, records: Counts, declared: Declared, *, grid: Floats | None = None) -> Self:
+        """Choose from counts of true labels, shape (strata, classes); at some points alone."""
+        grid = declared.grid if grid is None else grid
         sizes = np.stack([_sizes(records, float(one), declared) for one in grid])
         rates = np.stack(
             [
@@ -180,10 +180,11 @@ class Thinning:
         total = np.zeros(self.sizes.shape, dtype=np.int64)
         for at in order:
             wanted = np.take_along_axis(self.sizes, at[None], axis=0)[0]
-            left = right - found
-            bad = self.records - seen - left
-            found = found + random.hypergeometric(left, bad, wanted - seen)
-            seen = wanted
+            if (wanted > seen).any():
+                left = right - found
+                bad = self.records - seen - left
+                found = found + random.hypergeometric(left, bad, wanted - seen)
+                seen = wanted
             np.put_along_axis(total, at[None], found[None], axis=0)
         counted: Counts = total.sum(axis=(1, 2))
         return counted
@@ -377,7 +378,6 @@ class LabelCheck:
             most 0.05. 0 is silence.
         pvalues: by test, against the declared epsilon; it is rejected at the share of `SHARES`.
         rows, right, rate: of `kept` at the declared epsilon, after thinning.
-        log_wealth: shape (gaps,), of this night against the declared epsilon, by `kept`.
         sees_from: the least randomized response that `kept` would have refuted in 4 of 5.
     """
 
@@ -387,7 +387,6 @@ class LabelCheck:
     rows: int
     right: int
     rate: float
-    log_wealth: Floats = field(repr=False)
     sees_from: float
 
     @property
@@ -444,9 +443,21 @@ def check_counts(
         int(thinning.rows[place]),
         int(right[place]),
         float(thinning.rate[place]),
-        thinning.log_wealth(right)[:, place],
         thinning.sees_from(),
     )
+
+
+def label_night(
+    counts: Counts, *, same: Counts, declared: Declared, random: np.random.Generator
+) -> ClaimedNight:
+    """Return what `kept` says of one night of labels that are new that night (`check_counts`).
+
+    Nights multiply: `declarations_refuted`, at the declared epsilon itself.
+    """
+    kept = kept_guesses(counts, same)
+    thinning = Thinning.of(kept.records, declared, grid=np.array([declared.epsilon]))
+    wealth = thinning.log_wealth(thinning.drawn(kept.right, random))
+    return ClaimedNight(declared.epsilon, wealth[:, 0], 0.0)
 
 
 def kept_guesses(counts: Counts, same: Counts) -> Guesses:

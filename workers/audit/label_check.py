@@ -1,13 +1,14 @@
 """One table of true and released labels, read, checked and judged."""
 
 import datetime as dt
+import functools
 import hashlib
 import math
 import tempfile
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
@@ -20,8 +21,15 @@ from privcore.lower_bounds.released_columns import (
     chosen_guesses,
     reads_more,
 )
-from privcore.lower_bounds.released_labels import SHARES, Declared, LabelCheck, check_counts
+from privcore.lower_bounds.released_labels import (
+    SHARES,
+    Declared,
+    LabelCheck,
+    check_counts,
+    label_night,
+)
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
+from privcore.lower_bounds.windows import STANDING_NIGHTS, declarations_refuted
 from privcore.rounding import at_least, guarantee, percent_up, up
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.parquet import read_footer, read_row_group
@@ -29,8 +37,7 @@ from workers.lake.layout import LabelFile, Lake
 from workers.plain_text import plain_text
 from workers.sources.tables.csv_text import parquet_of
 from workers.sources.tables.day_tables import TablePlace
-from workers.sources.tables.table_files import find_day, is_csv
-from workers.sources.tables.table_rows import of_day
+from workers.sources.tables.table_files import find_day, folder_words, is_csv
 
 EVERY_ROW = "row"
 """In place of a record's column: every row is a record of its own."""
@@ -38,6 +45,7 @@ SEARCHED = 200_000
 """Records among which columns are searched; a leak that a column tells is seen in far fewer."""
 _CLASSES, _CELLS = 1_000, 20_000_000
 _COPIES = 0.01
+_TOGETHER = 0.01
 _TRUTHS = {"true": "1", "false": "0"}
 _WHOLE, _FRACTION = r"^([+-]?[0-9]+)\.0*$", r"^[+-]?[0-9]*\.[0-9]+([eE][+-]?[0-9]+)?$"
 
@@ -53,6 +61,7 @@ class AskedLabels:
         record: column that says whose label it is; `EVERY_ROW` where each row is a record.
         reads: columns that the mechanism reads beside the label and its coin.
         time: column that orders the rows, in which neighbours may share a coin.
+        days: column of the day, where the labels of each are new; None where all are one day's.
         seed: another draw of the halves that are searched.
     """
 
@@ -62,6 +71,7 @@ class AskedLabels:
     record: str
     reads: tuple[str, ...] = ()
     time: str | None = None
+    days: str | None = None
     seed: int = 0
 
 
@@ -73,43 +83,47 @@ class JudgedLabels:
         verdict: in one of five words.
         code: why, in a fixed word; None for `not_refuted`.
         reason: the cause, and then what to do.
-        found: the figures; None where there is only one class.
         records: that were tested.
         classes: that true labels have.
         strata: in which the mechanism's channel may differ.
-        column: that was bet on; "" where none was.
         remarks: sentences beside the verdict.
         digest: of the rows' records, labels and strata.
+        found: the figures; None where there is only one class.
+        column: that was bet on; "" where none was.
+        nights: days that stand together.
+        refuted_since: the first day after which they refute the declaration; None where none.
     """
 
     verdict: Verdict
     code: ReasonCode | None
     reason: str
-    found: LabelCheck | None
     records: int
     classes: int
     strata: int
-    column: str
     remarks: tuple[str, ...]
     digest: str
+    found: LabelCheck | None = None
+    column: str = ""
+    nights: int = 1
+    refuted_since: dt.date | None = None
 
 
-def read_rows(place: TablePlace, day: dt.date | None = None, *, zone: str = "UTC") -> pl.DataFrame:
-    """Return the rows of a table, or of one day of it, as they are stored.
+def read_rows(table: str) -> pl.DataFrame:
+    """Return the rows of Parquet or CSV files, or of a Delta table, as they are stored.
+
+    A column that only folders name, as day=2026-03-02, has their words.
 
     Raises:
-        NotEvaluableError: there is no such table or day, or it cannot be read.
+        NotEvaluableError: there is no such table, or it cannot be read.
         TransientError: storage kept failing.
     """
-    found = find_day(place, day or dt.date.min, zone=zone)
-    parts = [_rows_of(found.root, file) for file in found.files]
-    rows = pl.concat(parts, how="diagonal_relaxed")
-    if day is None or place.day is None or not found.day_in_files:
-        return rows
-    if place.day not in rows.columns:
-        raise _no_column(place.day, rows)
-    keep = of_day(rows[place.day], day, zone, place.table, said="released_labels.day")
-    return rows.filter(pl.Series(keep))
+    found = find_day(TablePlace(table=table), dt.date.min)
+    parts = []
+    for file in found.files:
+        part, words = _rows_of(found.root, file), dict(folder_words(file.name))
+        lacking = {name: pl.lit(word) for name, word in words.items() if name not in part.columns}
+        parts.append(part.with_columns(**lacking))
+    return pl.concat(parts, how="diagonal_relaxed")
 
 
 def _rows_of(root: Lake, file: LabelFile) -> pl.DataFrame:
@@ -133,68 +147,101 @@ def _parquet_rows(root: Lake, path: str) -> pl.DataFrame:
 def judge_labels(rows: pl.DataFrame, asked: AskedLabels) -> JudgedLabels:
     """Return what a table says of the mechanism that released its labels.
 
-    One row of each record is tested. Which one, which half is searched and which rows are thinned
-    depends on names of records and on counts of true labels, never on the rows' place in the file.
+    Where a column of days is asked for, the newest day is tested, and all days up to it together at
+    0.01 of their own (`declarations_refuted`), however often they are looked at. A record counts on
+    the first day that has it, so that labels are new every day. What would void the newest day's
+    verdict voids theirs.
 
     Raises:
-        NotEvaluableError: a column is missing, asked for twice or holds no classes, no row has a
-            true label, or there are more classes or strata than are read.
+        NotEvaluableError: a column is missing, asked for twice or holds no classes or days, no row
+            has a true label, or there are more classes or strata than are read.
+    """
+    if asked.days is None:
+        return _judge_rows(rows, asked)
+    if asked.days not in rows.columns:
+        raise _no_column(asked.days, rows)
+    days = _as_days(rows[asked.days])
+    judged = _judge_rows(rows.filter(days == days.max()), asked)
+    nights, since = _together(rows.with_columns(days.alias(asked.days)), asked)
+    judged = replace(judged, nights=nights, refuted_since=since)
+    doubtful = judged.code in {ReasonCode.READS_MORE, ReasonCode.RECORDS_REPEAT}
+    if since is None or doubtful or judged.verdict is Verdict.VIOLATED:
+        return judged
+    claim = guarantee(asked.declared.epsilon, asked.declared.delta)
+    reason = (
+        f"The {nights} days together refute epsilon {claim}, since {since}{_if_it_reads(asked)}"
+    )
+    return replace(judged, verdict=Verdict.VIOLATED, code=ReasonCode.NIGHTS_TOGETHER, reason=reason)
+
+
+def _as_days(column: pl.Series) -> pl.Series:
+    """Return days of dates, times, or words and numbers like 2026-03-02 and 20260302."""
+    if column.dtype.is_temporal():
+        days = column.cast(pl.Date)
+    else:
+        words = column.cast(pl.String).str.replace_all("-", "")
+        days = words.str.to_date("%Y%m%d", strict=False)
+    if days.null_count() == len(days):
+        raise _refused(f"{column.name!r} holds no days: store dates, or text like 2026-03-02.")
+    return days
+
+
+def _together(rows: pl.DataFrame, asked: AskedLabels) -> tuple[int, dt.date | None]:
+    """Return how many days stand together, and since when they refute.
+
+    They begin with the table's first day, and anew after each `STANDING_NIGHTS`.
+    """
+    day = f"column {asked.days}"
+    table = _prepared(rows, asked).drop_nulls(day).sort(day, maintain_order=True)
+    first = table.unique("record", keep="first", maintain_order=True)
+    coded = _Coded.of(first, asked)
+    days = first[day].unique().sort().to_list()
+    days = days[(len(days) - 1) // STANDING_NIGHTS * STANDING_NIGHTS :]
+    nights = []
+    for one in days:
+        on = coded.counts((first[day] == one).to_numpy())
+        seed = _seed(on.sum(axis=2), asked)
+        random = np.random.default_rng([seed, one.toordinal()])
+        nights.append(label_night(on, same=coded.same, declared=asked.declared, random=random))
+    refuted = declarations_refuted(nights, significance=_TOGETHER)
+    return len(days), days[int(refuted.argmax())] if refuted.any() else None
+
+
+def _judge_rows(rows: pl.DataFrame, asked: AskedLabels) -> JudgedLabels:
+    """Return what rows say by themselves.
+
+    One row of each record is tested. Which one, which half is searched and which rows are thinned
+    depends on names of records and on counts of true labels, never on the rows' place in the file.
     """
     table = _prepared(rows, asked)
     tested = table.unique("record", keep="first", maintain_order=True)
-    classes, values = _by_size(tested["true"]), _by_size(tested["released"])
-    strata = tested["stratum"].n_unique()
-    remarks = [*_repeats(table, asked), *_left_out(rows, table)]
-    codes = _coded(tested, classes, values)
-    digest = _digest(table)
-    if len(classes) < 2:
-        only = f"Every true label in {asked.true!r} is {classes[0]!r}"
+    coded = _Coded.of(tested, asked)
+    judged = functools.partial(
+        JudgedLabels,
+        records=tested.height,
+        classes=len(coded.classes),
+        strata=coded.strata,
+        remarks=(*_repeats(table, asked), *_left_out(rows, table)),
+        digest=_digest(table),
+    )
+    if len(coded.classes) < 2:
+        only = f"Every true label in {asked.true!r} is {coded.classes[0]!r}"
         word = f"{only}, so released ones can tell nothing. Check days with two classes."
-        size = ReasonCode.TOO_SMALL
-        return JudgedLabels(
-            Verdict.INCONCLUSIVE,
-            size,
-            word,
-            None,
-            tested.height,
-            1,
-            strata,
-            "",
-            tuple(remarks),
-            digest,
-        )
-    if len(classes) > _CLASSES or strata * len(classes) * len(values) > _CELLS:
-        raise _refused(
-            f"{len(classes):,} classes in {asked.true!r}, {len(values):,} values in "
-            f"{asked.released!r} and {strata:,} strata are more than are compared: group rare "
-            "classes, and let the mechanism's prior be the set of its top labels."
-        )
-    shape = (strata, len(classes), len(values))
-    cells = (codes[0] * shape[1] + codes[1]) * shape[2] + codes[2]
-    counts = np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
-    same = np.array([values.index(one) if one in values else -1 for one in classes])
+        return judged(Verdict.INCONCLUSIVE, ReasonCode.TOO_SMALL, word)
+    counts = coded.counts(np.ones(tested.height, dtype=np.bool_))
     seed = _seed(counts.sum(axis=2), asked)
-    searched = _searched(tested, codes, classes, values, asked, seed)
+    searched = _searched(tested, coded, asked, seed)
     column, guesses = chosen_guesses(searched, asked.declared)
-    found = check_counts(counts, same=same, declared=asked.declared, column=guesses, seed=seed)
+    found = check_counts(
+        counts, same=coded.same, declared=asked.declared, column=guesses, seed=seed
+    )
     inputs = [one for one in searched.columns if one in rows.columns and one != asked.time]
     unnamed = [one for one in inputs if one not in asked.reads]
     more = reads_more(searched, unnamed, seed=seed)
     if more is None and column in unnamed and found.pvalues["column"] <= SHARES["column"]:
         more = column
     verdict, code, reason = _judged(found, asked, column, more, copies=_copies(tested, asked))
-    return JudgedLabels(
-        verdict,
-        code,
-        reason,
-        found,
-        tested.height,
-        shape[1],
-        strata,
-        column,
-        tuple(remarks),
-        digest,
-    )
+    return judged(verdict, code, reason, found=found, column=column)
 
 
 def _judged(
@@ -224,15 +271,13 @@ def _judged(
         )
     test = found.refuted_by
     if test is not None:
-        beside = "".join(f", {name!r}" for name in asked.reads)
         return (
             Verdict.VIOLATED,
             ReasonCode.THIS_NIGHT,
             (
                 f"{_FOUND[test].format(found=found, column=column, most=percent_up(found.rate))}. "
                 f"So epsilon {claim} is refuted, and more than {at_least(found.epsilon_lower)} is "
-                f"lost, if the mechanism reads nothing but the label{beside} and a coin for each "
-                "record. Hand these labels to nobody, and see how the coins are drawn."
+                f"lost{_if_it_reads(asked)}"
             ),
         )
     needed = leak_to_be_seen(asked.declared.epsilon)
@@ -253,6 +298,15 @@ def _judged(
             f"Nothing refutes epsilon {claim}: randomized response from {up(found.sees_from)} on "
             "would probably have been seen. Leaks of a few records, or by a secret key, would not."
         ),
+    )
+
+
+def _if_it_reads(asked: AskedLabels) -> str:
+    """Return the condition of a violation, and what to do."""
+    beside = "".join(f", {name!r}" for name in asked.reads)
+    return (
+        f", if the mechanism reads nothing but the label{beside} and a coin for each record. Hand "
+        "these labels to nobody, and see how the coins are drawn."
     )
 
 
@@ -355,17 +409,57 @@ def _by_size(words: pl.Series) -> list[str | None]:
     return counted[words.name].to_list()
 
 
-def _coded(
-    tested: pl.DataFrame, classes: Sequence[str | None], values: Sequence[str | None]
-) -> tuple[NDArray[np.int64], ...]:
-    """Return stratum, class and released value of each record, from 0 up."""
+@dataclass(frozen=True, slots=True)
+class _Coded:
+    """Stratum, class and released value of each record, from 0 up."""
 
-    def places(words: pl.Series, known: Sequence[str | None]) -> NDArray[np.int64]:
-        found = words.replace_strict(list(known), list(range(len(known))), return_dtype=pl.Int64)
-        return found.to_numpy()
+    stratum: NDArray[np.int64]
+    true: NDArray[np.int64]
+    released: NDArray[np.int64]
+    classes: Sequence[str | None]
+    values: Sequence[str | None]
+    strata: int
 
-    strata = tested["stratum"].rank("dense").to_numpy().astype(np.int64) - 1
-    return strata, places(tested["true"], classes), places(tested["released"], values)
+    @classmethod
+    def of(cls, tested: pl.DataFrame, asked: AskedLabels) -> Self:
+        """Number what records have; of more than is compared, refuse."""
+        classes, values = _by_size(tested["true"]), _by_size(tested["released"])
+        strata = tested["stratum"].n_unique()
+        if len(classes) > _CLASSES or strata * len(classes) * len(values) > _CELLS:
+            raise _refused(
+                f"{len(classes):,} classes in {asked.true!r}, {len(values):,} values in "
+                f"{asked.released!r} and {strata:,} strata are more than are compared: group rare "
+                "classes, and let the mechanism's prior be the set of its top labels."
+            )
+
+        def places(words: pl.Series, known: Sequence[str | None]) -> NDArray[np.int64]:
+            found = words.replace_strict(list(known), range(len(known)), return_dtype=pl.Int64)
+            return found.to_numpy()
+
+        stratum = tested["stratum"].rank("dense").to_numpy().astype(np.int64) - 1
+        true, released = places(tested["true"], classes), places(tested["released"], values)
+        return cls(stratum, true, released, classes, values, strata)
+
+    @property
+    def same(self) -> NDArray[np.int64]:
+        """The released value that is each class; -1 where none is."""
+        return _places(self.classes, self.values)
+
+    @property
+    def as_class(self) -> NDArray[np.int64]:
+        """The class of each record's released value; -1 where it is none."""
+        return _places(self.values, self.classes)[self.released]
+
+    def counts(self, some: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return how many of some records there are, (strata, classes, released values)."""
+        shape = (self.strata, len(self.classes), len(self.values))
+        cells = np.ravel_multi_index((self.stratum, self.true, self.released), shape)
+        return np.bincount(cells[some], minlength=math.prod(shape)).reshape(shape)
+
+
+def _places(words: Sequence[str | None], known: Sequence[str | None]) -> NDArray[np.int64]:
+    place = {word: number for number, word in enumerate(known)}
+    return np.array([place.get(word, -1) for word in words])
 
 
 def _digest(table: pl.DataFrame) -> str:
@@ -386,25 +480,18 @@ def _seed(true: NDArray[np.int64], asked: AskedLabels) -> int:
     return int.from_bytes(hashlib.blake2b(repr(said).encode(), digest_size=8).digest())
 
 
-def _searched(
-    tested: pl.DataFrame,
-    codes: tuple[NDArray[np.int64], ...],
-    classes: Sequence[str | None],
-    values: Sequence[str | None],
-    asked: AskedLabels,
-    seed: int,
-) -> SearchedRows:
+def _searched(tested: pl.DataFrame, coded: _Coded, asked: AskedLabels, seed: int) -> SearchedRows:
     """Return the records in which columns are searched: the first ones in an order by hash."""
     some = tested.head(SEARCHED)
-    stratum, true, released = (one[: some.height] for one in codes)
-    as_class = np.array([classes.index(one) if one in classes else -1 for one in values])
+    rows = some.height
     given = [name for name in some.columns if name.startswith("column ")]
     columns = {name.removeprefix("column "): _binned(some[name]) for name in given}
     if asked.record != EVERY_ROW:
         columns |= _of_names(some["record"])
     orders = {} if asked.time is None else _orders(some[f"column {asked.time}"], seed)
-    learning = np.random.default_rng([seed, 1]).random(some.height) < 0.5
-    return SearchedRows(stratum, true, as_class[released], columns, orders, learning)
+    learning = np.random.default_rng([seed, 1]).random(rows) < 0.5
+    labels = coded.stratum[:rows], coded.true[:rows], coded.as_class[:rows]
+    return SearchedRows(*labels, columns, orders, learning)
 
 
 def _binned(column: pl.Series) -> NDArray[np.int64]:
@@ -554,6 +641,8 @@ def fields_of(judged: JudgedLabels, asked: AskedLabels) -> dict[str, Any]:
         "reads": list(asked.reads),
         "column": judged.column or None,
         "remarks": list(judged.remarks),
+        "nights": judged.nights,
+        "refuted_since": judged.refuted_since,
         "digest": judged.digest,
         "seed": asked.seed,
     }

@@ -28,7 +28,6 @@ from privcore.mechanisms import (
 )
 from workers.audit.label_check import AskedLabels, JudgedLabels, judge_labels, read_rows
 from workers.exceptions import NotEvaluableError
-from workers.sources.tables.day_tables import TablePlace
 
 Labels = NDArray[np.int64]
 DAY = np.datetime64("2026-03-02")
@@ -149,13 +148,12 @@ def test_every_broken_promise_is_found_ten_times_of_ten(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_keyed_hash_and_ten_minutes_are_mostly_not_seen() -> None:
-    seen = {"key": 0, "minutes": 0}
+def test_a_keyed_hash_is_no_breach_and_is_not_seen() -> None:
+    accused = 0
     for run in range(10):
-        day = honest(np.random.default_rng([run, 7]), 20_000)
-        for name, table in (("key", hashed(day, keyed)), ("minutes", off(day, 10))):
-            seen[name] += verdict(judge_labels(table, asked())) == "violated this_night"
-    assert max(seen.values()) <= 1
+        table = hashed(honest(np.random.default_rng([run, 7]), 20_000), keyed)
+        accused += verdict(judge_labels(table, asked())) == "violated this_night"
+    assert accused <= 1
 
 
 @pytest.mark.slow
@@ -332,16 +330,56 @@ def test_parquet_csv_and_delta_are_read_alike(tmp_path: pathlib.Path) -> None:
     day.write_parquet(tmp_path / "day.parquet", row_group_size=200)
     day.write_csv(tmp_path / "day.csv")
     day.write_delta(tmp_path / "delta")
+    for name in ("day=2026-03-02", "day=2026-03-03"):
+        (tmp_path / "folders" / name).mkdir(parents=True)
+        day.write_parquet(tmp_path / "folders" / name / "part.parquet")
     answers = {
-        judge_labels(read_rows(TablePlace(table=str(tmp_path / name))), asked()).digest
+        judge_labels(read_rows(str(tmp_path / name)), asked()).digest
         for name in ("day.parquet", "day.csv", "delta")
     }
     assert len(answers) == 1
-    place = TablePlace(table=str(tmp_path / "delta"), day="time")
-    assert read_rows(place, dt.date(2026, 3, 2)).height == 500
-    both = pl.concat([day, day.with_columns(pl.col("time") + dt.timedelta(days=1))])
-    both.write_delta(tmp_path / "delta", mode="overwrite")
-    assert read_rows(place, dt.date(2026, 3, 3)).height == 500
+    folders = read_rows(str(tmp_path / "folders"))
+    assert folders["day"].value_counts().rows() in (
+        [("2026-03-02", 500), ("2026-03-03", 500)],
+        [("2026-03-03", 500), ("2026-03-02", 500)],
+    )
+
+
+def series(days: int, epsilon: float, *, rows: int = 3_335) -> pl.DataFrame:
+    """Return days of randomized response on new records."""
+    parts = []
+    for number in range(days):
+        random = np.random.default_rng([number, 7])
+        true = random.integers(0, 2, rows)
+        released = RandomizedResponse(epsilon, 2).sample(true, random)
+        date = dt.date(2026, 3, 2) + dt.timedelta(days=number)
+        part = {"id": np.arange(rows) + rows * number, "y": true, "z": released}
+        parts.append(pl.DataFrame(part).with_columns(day=pl.lit(date)))
+    return pl.concat(parts)
+
+
+def test_days_refute_together_what_no_day_refutes() -> None:
+    question = asked(time=None, days="day")
+    leaking = series(8, 1.12)
+    judged = judge_labels(leaking, question)
+    assert (judged.nights, judged.records) == (8, 3_335)
+    assert judged.refuted_since is not None
+    assert verdict(judged).startswith("violated")
+    assert verdict(judge_labels(series(8, 0.98), question)) == "not_refuted None"
+    # Nothing is proved twice by records that come again.
+    again = pl.concat(
+        [
+            leaking.head(3_335).with_columns(day=pl.lit(one))
+            for one in (dt.date(2026, 3, 2), dt.date(2026, 3, 3), dt.date(2026, 3, 4))
+        ]
+    )
+    assert judge_labels(again, question).nights == 1
+    words = leaking.with_columns(pl.col("day").dt.to_string("%Y%m%d"))
+    assert judge_labels(words, question).refuted_since == judged.refuted_since
+    with pytest.raises(NotEvaluableError, match="holds no days"):
+        judge_labels(leaking, asked(time=None, days="y"))
+    with pytest.raises(NotEvaluableError, match="no column 'w'"):
+        judge_labels(leaking, asked(time=None, days="w"))
 
 
 @pytest.mark.slow
