@@ -278,19 +278,32 @@ def test_who_finds_ray_connected_leaves_it_connected(executor: OnRay) -> None:
 def test_what_ray_kept_of_runs_is_removed_a_week_later(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
-    """Logs, and rows that Ray had put on disk where a run was killed, stayed for good."""
+    """Logs, and rows that Ray had put on disk where a run was killed, stayed for good.
+
+    What a driver that runs has is kept: a clock that jumped a week ahead lost it, and long runs.
+    """
     monkeypatch.setattr(executors, "private_folder", lambda: tmp_path)
     monkeypatch.delenv("RAY_TMPDIR", raising=False)
     old, new = (tmp_path / "ray" / f"session_{number}" for number in (1, 2))
     for session in (old, new):
         (session / "logs").mkdir(parents=True)
-    os.utime(old, (0, 0))
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    kept, lost = (
+        tmp_path / "ray" / f"session_2026-11-01_00-00-00_000000_{process}"
+        for process in (os.getpid(), ended.pid)
+    )
+    for session in (kept, lost):
+        session.mkdir()
+    for session in (old, kept, lost):
+        os.utime(session, (0, 0))
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (tmp_path / "ray" / "session_latest").symlink_to(elsewhere)
     os.utime(elsewhere, (0, 0))
     assert executors._folder_of_ray() == tmp_path / "ray"
-    assert [one.exists() for one in (old, new, elsewhere)] == [False, True, True]
+    found = [one.exists() for one in (old, new, kept, lost, elsewhere)]
+    assert found == [False, True, True, False, True]
 
 
 @pytest.mark.parametrize(("error", "shut_down"), [(ValueError, 1), (KeyboardInterrupt, 0)])
@@ -305,18 +318,6 @@ def test_a_ray_that_threads_may_still_use_after_an_interrupt_is_not_shut_down(
     with pytest.raises(error), on_ray():
         raise error
     assert len(calls) == shut_down
-
-
-def test_a_session_whose_driver_runs_is_kept_however_old_it_looks(tmp_path: pathlib.Path) -> None:
-    """A clock that jumped a week ahead, and each run of over a week, lost the files of its Ray."""
-    ended = subprocess.Popen(["true"])
-    ended.wait()
-    name = "session_2026-11-01_00-00-00_000000_"
-    for process in (os.getpid(), ended.pid):
-        (tmp_path / f"{name}{process}").mkdir()
-        os.utime(tmp_path / f"{name}{process}", (0, 0))
-    executors._remove_old_sessions(tmp_path)
-    assert [session.name for session in tmp_path.iterdir()] == [f"{name}{os.getpid()}"]
 
 
 @pytest.fixture(scope="module", params=["here", pytest.param("ray", marks=pytest.mark.slow)])

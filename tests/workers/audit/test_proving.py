@@ -30,40 +30,23 @@ def audited(lake: Lake, executor: Executor) -> list[AuditRecord]:
 
 
 @pytest.mark.slow
-def test_records_come_in_the_order_of_the_models_whoever_proves_first(
+def test_records_come_in_the_order_of_the_models_and_no_model_file_goes_to_who_proves(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    together = audited(lake, InProcess())
-    monkeypatch.setattr(workers.audit.proving, "_TOGETHER", 1)
-    played, order = workers.audit.proving._prove_some, []
-
-    def watched(counted: Any, some: Any) -> Any:
-        order.extend(number for number, _, _ in some)
-        return played(counted, some)
+    together, seen = audited(lake, InProcess()), []
 
     class Backwards(InProcess):
         def map(self, function: Any, shared: Any, items: Any) -> Any:
-            return super().map(function, shared, reversed(list(items)))
+            for some in (tasks := list(reversed(list(items)))):
+                seen.extend((number, inputs.source.model_bytes) for number, _, inputs in some)
+            return super().map(function, shared, tasks)
 
-    monkeypatch.setattr(workers.audit.proving, "_prove_some", watched)
+    monkeypatch.setattr(workers.audit.proving, "_TOGETHER", 1)
     monkeypatch.setattr("workers.executors.InProcess", Backwards)
     alone = audited(lake, InProcess())
-    assert order == [2, 1, 0]
+    assert seen == [(2, 0), (1, 0), (0, 0)]
     assert [record.audit.model for record in alone] == list(MODELS)
     assert list(map(figures, alone)) == list(map(figures, together))
-
-
-@pytest.mark.slow
-def test_no_model_file_goes_to_who_proves(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    proved, seen = workers.audit.proving._prove_some, []
-
-    def watched(counted: Any, some: Any) -> Any:
-        seen.extend((request.model, inputs.source.model_bytes) for _, request, inputs in some)
-        return proved(counted, some)
-
-    monkeypatch.setattr(workers.audit.proving, "_prove_some", watched)
-    audited(lake, InProcess())
-    assert seen == [(name, 0) for name in MODELS]
 
 
 def test_an_error_in_proving_costs_one_record_and_stands_in_the_log_of_the_run(

@@ -454,12 +454,10 @@ def test_a_group_is_forgotten_before_the_next_one_is_read(
     assert alive == [0, 1, 0, 1, 0, 1]
 
 
-def test_models_with_small_files_share_a_read_up_to_a_number(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = ["good", "second", "third"]
+@pytest.mark.slow
+def test_models_with_small_files_share_a_read_up_to_16(lake: Lake) -> None:
+    names = ["good", *(f"copy-{number}" for number in range(16))]
     clone_on_the_same_labels(lake, names[1:])
-    monkeypatch.setattr(workers.audit.run, "_MOST_MODELS", 2)
     requests = [Request(name, PLAN) for name in names]
     batches = list(run_batches(lake, DAY, requests, executor=InProcess()))
-    assert [len(batch) for batch in batches] == [2, 1]
+    assert [len(batch) for batch in batches] == [16, 1]

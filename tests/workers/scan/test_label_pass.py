@@ -1,12 +1,10 @@
 """Several models in one pass: one read of every shard, deadlines, progress, logs."""
 
-import dataclasses
 import datetime as dt
 import json
 import logging
 from collections import Counter
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -31,11 +29,8 @@ from tests.support.two_models import REQUESTS, audited
 from workers.audit.request import Request
 from workers.audit.run import run_audit
 from workers.executors import InProcess
-from workers.labels.shards import Partition, Piece
 from workers.lake.layout import Lake
-from workers.scan import label_pass
-from workers.scan.partial_results import Game, LabelPass, PartialResults
-from workers.scan.work_unit import Cost, scan_work_unit
+from workers.scan.work_unit import scan_work_unit
 
 
 @pytest.fixture
@@ -261,61 +256,24 @@ def test_the_longest_partition_comes_first(lake: Lake) -> None:
 
 
 @pytest.mark.slow
-def test_a_unit_of_many_files_is_one_task(lake: Lake) -> None:
+def test_a_unit_of_many_files_is_one_task_that_is_told_and_logged_with_its_cost(
+    lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
     told: list[tuple[int, int]] = []
+    caplog.set_level("INFO")
     audited(lake, work_unit_bytes=1 << 30, progress=lambda *of: told.append(of))
     assert told == [(1, 1)]
-
-
-PASS = LabelPass(
-    Lake("/nowhere"), Partition("flights", DAY, "labels", (), ((Piece("a"),), (Piece("b"),))), ()
-)
-COST = Cost("a row group 0", 30, 400, 1.23456, Counter(read=0.12345), worker="here:1")
-
-
-@pytest.fixture
-def total(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each of two work units cost the same, and return which pass was scanned by which code."""
-
-    def add(_: Any, function: Any, shared: Any, units: Any, *, on_done: Any, **more: Any) -> Any:
-        for _ in units:
-            on_done(COST)
-        return function, shared, more["nothing"]
-
-    monkeypatch.setattr(label_pass, "total", add)
-    for name in ("with_row_draws", "with_students"):
-        monkeypatch.setattr(label_pass, name, lambda shared, **_: shared)
-
-
-@pytest.mark.usefixtures("total")
-def test_a_pass_tells_its_progress_and_scans_what_was_prepared() -> None:
-    told: list[tuple[int, int]] = []
-    executor: Any = None
-    prepared = dataclasses.replace(PASS, lake=Lake("/prepared"))
-    nothing = PartialResults(())
-    scan = label_pass.scan_labels(
-        PASS,
-        executor=executor,
-        progress=lambda *of: told.append(of),
-        prepare=lambda _: prepared,
-    )
-    assert told == [(1, 2), (2, 2)]
-    assert scan.total == (scan_work_unit, prepared, nothing)
-    assert label_pass.scan_labels(PASS, executor=executor).total == (scan_work_unit, PASS, nothing)
-
-
-def test_a_log_line_has_the_cost_of_a_unit() -> None:
-    source: Any = SimpleNamespace(model="ads")
-    shared = dataclasses.replace(PASS, games=(Game(source, PLAN),))
-    assert label_pass._fields(shared, COST) == {
-        "bytes_read": 400,
-        "event": "work_unit_done",
-        "models": ["ads"],
+    fields = [vars(one).get("privaudit", {}) for one in caplog.records]
+    (line,) = (one for one in fields if one.get("event") == "work_unit_done")
+    said = {name: line.pop(name) for name in ("models", "dataset", "day", "event")}
+    assert said == {
+        "models": ["first", "second"],
         "dataset": "flights",
         "day": str(DAY),
-        "shards": "a row group 0",
-        "rows": 30,
-        "seconds": 1.235,
-        "cpu_seconds": {"read": 0.123},
-        "worker": "here:1",
+        "event": "work_unit_done",
     }
+    files = label_path(lake, "flights").parent.glob("*.parquet")
+    assert line.pop("rows") == sum(pq.read_metadata(path).num_rows for path in files)
+    assert {"read", "decode", "play"} <= set(line.pop("cpu_seconds"))
+    assert set(line) == {"bytes_read", "shards", "seconds", "worker"}
+    assert min(line["bytes_read"], line["seconds"]) > 0
