@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -22,6 +22,8 @@ from workers.labels.shards import READERS, BadRecords, Partition, Piece, Shard, 
 from workers.lake.formats import format_named
 from workers.lake.layout import LabelFile, Lake, labels_folder
 from workers.lake.manifest import Feature, LabelColumn, Manifest, class_word, looked_up
+
+Made = TypeVar("Made")
 
 SPLIT = "split"
 TRAIN, HOLDOUT = "train", "holdout"
@@ -143,16 +145,24 @@ class Batch:
             NotEvaluableError: it is of a kind, or holds values, that polars does not know, or text
                 that is not UTF-8.
         """
-        if name not in self._made:
+
+        def made() -> pl.Series:
+            # polars panics at these, with words and a trace on the terminal.
+            if pa.types.is_decimal256(self.table[name].type):
+                raise TypeError
+            # Arrow hands on text that is no UTF-8, and a reader of it panics.
+            self.table[name].validate(full=True)
+            return pl.Series(name, pl.from_arrow(self.table[name]))
+
+        return self._once(name, name, made)
+
+    def _once(self, key: Any, name: str, make: Callable[[], Made]) -> Made:
+        """Return what is made of a column, once."""
+        if key not in self._made:
             with self._readable(name):
-                # polars panics at these, with words and a trace on the terminal.
-                if pa.types.is_decimal256(self.table[name].type):
-                    raise TypeError
-                # Arrow hands on text that is no UTF-8, and a reader of it panics.
-                self.table[name].validate(full=True)
-                self._made[name] = pl.Series(name, pl.from_arrow(self.table[name]))
-        series: pl.Series = self._made[name]
-        return series
+                self._made[key] = make()
+        found: Made = self._made[key]
+        return found
 
     @contextmanager
     def _readable(self, name: str) -> Iterator[None]:
@@ -182,17 +192,16 @@ class Batch:
         Raises:
             NotEvaluableError: it is stored as another kind.
         """
-        key = (feature, numbers, as_text)
-        if key not in self._made:
-            with self._readable(feature.name):
-                found = _feature(self.column(feature.name), feature, self.path, numbers)
-                if as_text and feature.kind == "categorical":
-                    if found.dtype.is_float() and (found % 1 != 0).any():
-                        raise _not_taken(self.path, feature, found.dtype)  # no word of a category
-                    found = found.cast(pl.String).fill_null("")
-                self._made[key] = found
-        series: pl.Series = self._made[key]
-        return series
+
+        def made() -> pl.Series:
+            found = _feature(self.column(feature.name), feature, self.path, numbers)
+            if as_text and feature.kind == "categorical":
+                if found.dtype.is_float() and (found % 1 != 0).any():
+                    raise _not_taken(self.path, feature, found.dtype)  # no word of a category
+                found = found.cast(pl.String).fill_null("")
+            return found
+
+        return self._once((feature, numbers, as_text), feature.name, made)
 
     def features(
         self, manifest: Manifest, *, stored: Callable[[Feature], Feature] = lambda same: same
@@ -220,12 +229,8 @@ class Batch:
         Raises:
             NotEvaluableError: the column holds no classes at all.
         """
-        if label not in self._made:
-            with self._readable(label.column):
-                indices = _class_indices(self.column(label.column), label, self)
-            self._made[label] = indices
-        found: tuple[NDArray[np.int64], BadRecords] = self._made[label]
-        return found
+        name = label.column
+        return self._once(label, name, lambda: _class_indices(self.column(name), label, self))
 
     def others(self, label: LabelColumn, column: str) -> NDArray[np.int64]:
         """Return the class index of each decoy's other label, -1 where a record is no decoy.
@@ -234,11 +239,7 @@ class Batch:
             NotEvaluableError: the column holds something else than the label's classes and nulls.
         """
         key = ("others", column)
-        if key not in self._made:
-            with self._readable(column):
-                self._made[key] = _others(self.column(column), label, self)
-        found: NDArray[np.int64] = self._made[key]
-        return found
+        return self._once(key, column, lambda: _others(self.column(column), label, self))
 
     def arms(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether each row was trained on, and whether it was held out.
@@ -246,14 +247,15 @@ class Batch:
         Raises:
             NotEvaluableError: `split` is not stored as text.
         """
-        key = ("arms",)
-        if key not in self._made:
+
+        def made() -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
             split = self.split()
-            with self._readable(SPLIT):
-                arms = ((split == word).fill_null(value=False) for word in (TRAIN, HOLDOUT))
-                self._made[key] = tuple(arm.to_numpy() for arm in arms)
-        found: tuple[NDArray[np.bool_], NDArray[np.bool_]] = self._made[key]
-        return found
+            train, holdout = (
+                (split == word).fill_null(value=False).to_numpy() for word in (TRAIN, HOLDOUT)
+            )
+            return train, holdout
+
+        return self._once(("arms",), SPLIT, made)
 
     def split(self) -> pl.Series:
         """Return each row's part, as text.
@@ -277,21 +279,20 @@ class Batch:
             NotEvaluableError: it is stored as a kind that has no single form as text, or a value
                 is no name.
         """
-        key = ("groups", column)
-        if key not in self._made:
+
+        def made() -> tuple[tuple[str, ...], NDArray[np.int64]]:
             words = self._words(column, "slice", Reason.FEATURE_INVALID)
-            with self._readable(column):
-                values = words.unique().sort()
-                if (values.str.len_chars() > _NAME_CHARACTERS).any():
-                    raise NotEvaluableError(
-                        Reason.FEATURE_INVALID,
-                        f"{self.path} has in the slice column {column!r} a value of over "
-                        f"{_NAME_CHARACTERS} characters: slices are for columns of short names.",
-                    )
-                codes = words.cast(pl.Enum(values)).to_physical().cast(pl.Int64).to_numpy()
-                self._made[key] = tuple(values), codes
-        found: tuple[tuple[str, ...], NDArray[np.int64]] = self._made[key]
-        return found
+            values = words.unique().sort()
+            if (values.str.len_chars() > _NAME_CHARACTERS).any():
+                raise NotEvaluableError(
+                    Reason.FEATURE_INVALID,
+                    f"{self.path} has in the slice column {column!r} a value of over "
+                    f"{_NAME_CHARACTERS} characters: slices are for columns of short names.",
+                )
+            codes = words.cast(pl.Enum(values)).to_physical().cast(pl.Int64).to_numpy()
+            return tuple(values), codes
+
+        return self._once(("groups", column), column, made)
 
     def groups_together(self, columns: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
         """Return the values of some columns together, ascending, and each row's index among them.
@@ -316,16 +317,16 @@ class Batch:
         Raises:
             NotEvaluableError: it is stored as a kind that has no single form as text.
         """
-        key = ("units", column)
-        if key not in self._made:
+
+        def made() -> NDArray[np.str_]:
             words = self._words(column, "privacy unit", Reason.UNIT_INVALID)
             # numpy gives each word the room of the longest, and passes over NULs at the end.
             strange = (words.str.len_chars() > _NAME_CHARACTERS) | words.str.contains(
                 "\0", literal=True
             )
-            named = words.set(strange, "").to_numpy().astype(np.str_)
-            self._made[key] = named
-        people: NDArray[np.str_] = self._made[key]
+            return words.set(strange, "").to_numpy().astype(np.str_)
+
+        people = self._once(("units", column), column, made)
         bad = among & (people == "")
         found = (
             f"no value in {column!r} that names a privacy unit: every record needs one of 1 to "

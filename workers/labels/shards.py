@@ -274,10 +274,7 @@ def find_partition(lake: Lake, dataset: str, day: dt.date) -> Partition:
     refuse_table_format(lake, folder, listed)
     files = list(filter(is_label_file, listed))
     if not files:
-        raise NotEvaluableError(
-            Reason.MISSING_LABELS,
-            f"The labels of {dataset} for {day} hold no rows: write {folder} again.",
-        )
+        raise _no_rows(dataset, day)
     units = divide(lake, folder, files)
     unread = tuple(file for file in listed if not is_label_file(file))
     return Partition(dataset, day, folder, tuple(files), units, unread=unread)
@@ -369,10 +366,7 @@ def list_shards(lake: Lake, dataset: str, day: dt.date) -> list[Shard]:
             Shard(dataset, day, name, index, group.rows) for index, group in enumerate(groups)
         ]
     if not shards:
-        raise NotEvaluableError(
-            Reason.MISSING_LABELS,
-            f"The labels of {dataset} for {day} hold no rows: write {folder} again.",
-        )
+        raise _no_rows(dataset, day)
     return shards
 
 
@@ -395,6 +389,14 @@ def write_labels(
         table, f"{folder}/part-00000.parquet", filesystem=files, row_group_size=row_group_size
     )
     lake.complete(folder)
+
+
+def _no_rows(dataset: str, day: dt.date) -> NotEvaluableError:
+    folder = labels_folder(dataset, day)
+    return NotEvaluableError(
+        Reason.MISSING_LABELS,
+        f"The labels of {dataset} for {day} hold no rows: write {folder} again.",
+    )
 
 
 def _complete_folder(lake: Lake, dataset: str, day: dt.date) -> str:

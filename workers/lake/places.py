@@ -20,8 +20,6 @@ from privcore.exceptions import TerminalError
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _QUERY = {"region", "scheme", "endpoint_override"}
 """Parameters that a URI may have beside the place: none of them is a credential."""
-_LONGEST = 8_192
-"""Characters of a URI: each may be percent-encoded again, and decoding takes their square."""
 _CONTAINERS = {"abfs", "abfss"}
 """Schemes in which the part before @ names a container."""
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs"}
@@ -63,15 +61,10 @@ def check_uri(uri: str) -> str:
     """Return an object store's URI; one that could hold a credential is refused, and not repeated.
 
     Raises:
-        TerminalError: it is overlong, or has a user, a password, parameters, a fragment, or a query
+        TerminalError: it has a user, a password, parameters, a fragment, or a query
             of other names than region, scheme and endpoint_override. Credentials come from the
             environment's usual chain alone.
     """
-    if len(uri) > _LONGEST:
-        raise TerminalError(
-            f"A URI of the settings has {len(uri):,} characters, more than the {_LONGEST:,} that "
-            "are read: write it shorter."
-        )
     parts = urllib.parse.urlsplit(uri)
     host = _decoded(parts.netloc)
     if parts.scheme.lower() in _CONTAINERS:

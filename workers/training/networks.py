@@ -5,6 +5,7 @@ what a mechanism leaves of them). JAX and optax are the extra `networks`, and ar
 when a network is trained. Texts are read as TF-IDF weights (`term_weights`).
 """
 
+import importlib
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -230,24 +231,19 @@ def the_jax() -> Any:
     Raises:
         TerminalError: it is not installed.
     """
-    try:
-        import jax  # noqa: PLC0415  # an extra
-    except ImportError:
-        raise TerminalError(_MISSING) from None
-    return jax
+    return _extra("jax")
 
 
 def the_optax() -> Any:
-    """Return the package optax.
+    """Return the package optax; raises as `the_jax`."""
+    return _extra("optax")
 
-    Raises:
-        TerminalError: it is not installed.
-    """
+
+def _extra(name: str) -> Any:
     try:
-        import optax  # noqa: PLC0415  # an extra
+        return importlib.import_module(name)
     except ImportError:
         raise TerminalError(_MISSING) from None
-    return optax
 
 
 _MISSING = (

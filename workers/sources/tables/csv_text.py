@@ -234,7 +234,7 @@ def _typed(column: pa.ChunkedArray, name: str, kind: str) -> pa.ChunkedArray:
 def _by_content(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a column as the kind that all its values have, for a look at an unknown table."""
     known = _known(column)
-    if not _any(known):
+    if known.null_count == len(known):
         return column
     for pattern, kind in ((_WHOLE, pa.int64()), (_PLAIN, pa.float64()), (_DATE, pa.date32())):
         if _all(known, pattern):
@@ -270,10 +270,6 @@ def _known(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return the values, null where a word says that there is none."""
     absent = pc.is_in(column, value_set=_ABSENT)
     return pc.if_else(absent, pa.scalar(None, pa.string()), column)
-
-
-def _any(column: pa.ChunkedArray) -> bool:
-    return bool(column.null_count < len(column))
 
 
 def _all(column: pa.ChunkedArray, pattern: str) -> bool:

@@ -31,7 +31,7 @@ from pyiceberg.exceptions import (
     UnauthorizedError,
     ValidationError,
 )
-from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
+from pyiceberg.io import FileIO, InputFile, InputStream
 from pyiceberg.types import (
     DateType,
     PrimitiveType,
@@ -219,28 +219,18 @@ class TableFiles(FileIO):
         root, name = place_of(location, self.properties[_WAREHOUSE])
         return TableFile(location, Lake(root), name)
 
-    def new_output(self, location: str) -> OutputFile:
-        """Refuse to write.
+    def _refuse(self, location: Any) -> Any:
+        """Refuse to write or delete.
 
         Raises:
             NotEvaluableError: always.
         """
-        raise _never_written(location)
+        raise NotEvaluableError(
+            Reason.TABLE_UNSUPPORTED,
+            f"Reading an Iceberg table would change {location}: an audit changes no table.",
+        )
 
-    def delete(self, location: str | InputFile | OutputFile) -> None:
-        """Refuse to delete.
-
-        Raises:
-            NotEvaluableError: always.
-        """
-        raise _never_written(str(location))
-
-
-def _never_written(location: str) -> NotEvaluableError:
-    return NotEvaluableError(
-        Reason.TABLE_UNSUPPORTED,
-        f"Reading an Iceberg table would change {location}: an audit changes no table.",
-    )
+    new_output = delete = _refuse
 
 
 def files_of_day(
