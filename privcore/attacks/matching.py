@@ -321,7 +321,9 @@ def match(
         InvalidInputError: numbers of groups that differ.
     """
     strata, everyone, fit = _stratified(training, control, classes=classes)
-    return tuple(_tables(strata, least, random) for least in _sureness_needed(everyone, fit))
+    sureness = np.abs(np.concatenate([fit.moved(cells) for cells in everyone]))
+    needed = sureness_needed(sureness, np.concatenate([cells.made for cells in everyone]))
+    return tuple(_tables(strata, least, random) for least in needed.tolist())
 
 
 def match_everyone(
@@ -417,19 +419,21 @@ def _stratified(
     return strata, everyone, fit
 
 
-def _sureness_needed(arms: Sequence[OddsCells], fit: Recalibration) -> list[float]:
-    """Return the sureness that at least each of `SHARES` of all records reaches."""
-    sureness = np.abs(np.concatenate([fit.moved(cells) for cells in arms]))
-    made = np.concatenate([cells.made for cells in arms])
-    order = np.argsort(-sureness)
+def sureness_needed(
+    sureness: NDArray[np.float64], made: NDArray[np.generic]
+) -> NDArray[np.float64]:
+    """Return the sureness that at least each of `SHARES` of all records reaches, shape (shares,).
+
+    Args:
+        sureness: shape (cells,).
+        made: shape (cells,), records of both arms.
+    """
+    order = np.argsort(-sureness, kind="stable")
     reached = np.cumsum(made[order])
-    total = int(reached[-1]) if reached.size else 0
-    return [
-        0.0
-        if share >= 1.0 or not total
-        else float(sureness[order[np.searchsorted(reached, share * total)]])
-        for share in SHARES
-    ]
+    if not reached.size or not reached[-1]:
+        return np.zeros(len(SHARES))
+    place = np.searchsorted(reached, np.array(SHARES[1:]) * reached[-1])
+    return np.append(0.0, sureness[order[place]])
 
 
 def _strata(training: OddsCells, control: OddsCells) -> list[tuple[OddsCells, OddsCells]]:

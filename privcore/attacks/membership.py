@@ -23,7 +23,7 @@ from scipy.special import logit
 
 from privcore.attacks.game import Deal, Tally, outcome_cells, replay
 from privcore.attacks.hashing import record_streams
-from privcore.attacks.matching import SHARES
+from privcore.attacks.matching import SHARES, sureness_needed
 from privcore.attacks.odds import OddsCells, OddsTally
 from privcore.attacks.tallies import Tallies
 from privcore.exceptions import InvalidInputError
@@ -326,13 +326,9 @@ def pair(
     lead, made = lead[told], made[told]
     if not lead.size:
         return tuple(Paired(np.zeros(0, np.int64), np.zeros(0, np.int64)) for _ in SHARES)
-    sureness, total = np.abs(lead), int(made.sum())
-    order = np.argsort(-sureness, kind="stable")
-    reached = np.cumsum(made[order])
     sets = []
-    for share in SHARES:
-        least = sureness[order[np.searchsorted(reached, share * total)]] if share < 1.0 else 0.0
-        chosen = sureness >= least
+    for least in sureness_needed(np.abs(lead), made):
+        chosen = np.abs(lead) >= least
         right = int(made[chosen & (lead > 0.0)].sum())
         sets.append(Paired(np.array([made[chosen].sum()]), np.array([right])))
     return tuple(sets)

@@ -17,7 +17,14 @@ from scipy.special import bdtrik, expit, logit
 
 from privcore.attacks import Matched, OddsTally, Predictions, Tallies
 from privcore.attacks.arms import LabelCounts
-from privcore.attacks.matching import SHARES, fit_near, recalibrate, spread, stratum_edges
+from privcore.attacks.matching import (
+    SHARES,
+    fit_near,
+    recalibrate,
+    spread,
+    stratum_edges,
+    sureness_needed,
+)
 from privcore.attacks.odds import FLOOR, LARGEST, PROXY_BINS, OddsCells
 from privcore.attacks.unit_records import information_gain
 from privcore.lower_bounds.betting import Stakes, log_wealth, stakes_for
@@ -453,11 +460,8 @@ def cells_at(
     moved = says - expit(fitted)
     if classes > 2:
         told *= _raised_most(moved, told, float(every.sum()) / classes)
-    sureness, made = np.abs(moved).ravel(), told.ravel()
-    order = np.argsort(-sureness, kind="stable")
-    reached = np.cumsum(made[order])
-    least = sureness[order[np.searchsorted(reached, np.array(SHARES[1:]) * reached[-1])]]
-    levels = 1 + (np.abs(moved)[..., None] >= least).sum(axis=-1)
+    least = sureness_needed(np.abs(moved).ravel(), told.ravel())
+    levels = (np.abs(moved)[..., None] >= least).sum(axis=-1)
     levels[told == 0.0] = 0
     return ImaginedCells(
         _strata(rows, told.sum(axis=0)),

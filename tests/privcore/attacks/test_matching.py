@@ -23,8 +23,8 @@ from privcore.attacks.matching import (
     _log_odds_of_mean,
     _Remaining,
     _strata,
-    _sureness_needed,
     recalibrate,
+    sureness_needed,
 )
 from privcore.exceptions import InvalidInputError
 from tests.no_leak_worlds import WRONG
@@ -123,12 +123,15 @@ def test_shares_are_of_the_records_of_both_arms_the_least_sure_among_them():
     fit = Recalibration(0.0, 0.0)
     sureness = np.sort(np.abs(expit(cells.target) - 0.5))[::-1]
     needed = [0.0, sureness[3], *[sureness[0]] * 3]
-    assert _sureness_needed([cells], fit) == pytest.approx(needed)
+    assert sureness_needed(np.abs(fit.moved(cells)), cells.made) == pytest.approx(needed)
     for rows in (np.arange(100) % 2 == 0, np.arange(100) < 45):  # whichever arm they are of
         arms = [odds_tally(*(part[chosen] for part in arm)).cells() for chosen in (rows, ~rows)]
-        assert _sureness_needed(arms, fit) == pytest.approx(needed)
+        moved, made = (
+            np.concatenate(each) for each in ([fit.moved(a) for a in arms], [a.made for a in arms])
+        )
+        assert sureness_needed(np.abs(moved), made) == pytest.approx(needed)
+    assert sureness_needed(np.zeros(0), np.zeros(0, dtype=np.int64)).tolist() == [0.0] * len(SHARES)
     nobody = OddsTally.zero()
-    assert _sureness_needed([nobody.cells()], fit) == [0.0] * len(SHARES)
     assert all(one.records.size == 0 for one in match([nobody], [nobody], random=generator(0)))
 
 
