@@ -346,6 +346,30 @@ def test_the_numbers_in_the_description_are_the_codes() -> None:
     assert f"is {len(STORED)} Delta tables" in text
 
 
+def test_the_page_of_the_house_is_short_and_names_rooms_that_are_there() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert len(text.split()) <= 2_500
+    named = re.findall(r"`((?:privcore|workers|flows)\.[a-z_.]+)`", text)
+    assert len(named) > 40
+    assert [name for name in named if not is_there(name)] == []
+    label, epsilon = re.findall(r"^## The way of.*?(?=^## )", text, re.DOTALL | re.MULTILINE)
+    assert 10 < len(re.findall(r"^- `", label, re.MULTILINE)) <= 14
+    assert 10 < len(re.findall(r"^- `", epsilon, re.MULTILINE)) <= 16
+
+
+def is_there(name: str) -> bool:
+    """Return whether a dotted name is a room, or something in one."""
+    path = ROOT.joinpath(*name.split("."))
+    if (path / "__init__.py").exists() or path.with_suffix(".py").exists():
+        return True
+    room = path.parent.with_suffix(".py")
+    return room.exists() and path.name in room.read_text(encoding="utf-8")
+
+
+def test_there_are_no_more_modules_than_one_engineer_can_carry() -> None:
+    assert 100 < sum(1 for package in PACKAGES for _ in modules(package)) <= 290
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_the_tests_mirror_the_rooms(package: str) -> None:
     tests = ROOT / "tests" / package
