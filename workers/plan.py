@@ -154,56 +154,36 @@ class Plan(StrictModel):
         return self.labels_recur or self.days > 1
 
     @model_validator(mode="after")
-    def _secret_fits(self) -> "Plan":
-        if (self.secret is Secret.ATTRIBUTE) != (self.attribute is not None):
-            raise ValueError("attribute and secret = 'attribute' belong together: set both or none")
-        if self.secret is Secret.MEMBERSHIP and (self.slices or self.privacy_unit is not None):
-            raise ValueError(
-                "a membership audit works on single records: leave out slices and privacy_unit"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _no_label_plays_twice(self) -> "Plan":
-        if self.days > 1 and self.labels_recur and self.privacy_unit is None:
-            raise ValueError(
-                f"labels_recur says that a label comes back on later days, and days = {self.days} "
-                "would count it once a day: leave days out, or set privacy_unit, so that each "
-                "person takes part once"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _days_are_matched_by_day(self) -> "Plan":
-        if self.days > 1 and (self.slices or self.secret is Secret.MEMBERSHIP):
-            raise ValueError(
-                f"days = {self.days} cannot be combined with slices or membership, whose records "
-                "are not matched day by day: remove days, or remove these"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _other_labels_divide_rows(self) -> "Plan":
-        without = {
+    def _fits_together(self) -> "Plan":
+        membership, persons = self.secret is Secret.MEMBERSHIP, self.privacy_unit is not None
+        otherwise = {
             "slices": bool(self.slices),
-            "privacy_unit": self.privacy_unit is not None,
+            "privacy_unit": persons,
             "days": self.days > 1,
             "epsilon_public": self.epsilon_public is not None,
             "secret": self.secret is not Secret.LABEL,
         }
-        if self.other_labels and any(without.values()):
-            named = ", ".join(name for name, holds in without.items() if holds)
-            raise ValueError(
-                f"other_labels are for the labels of one day's rows, and {named} "
-                "matches records otherwise: leave one of them out"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _slices_are_of_records(self) -> "Plan":
-        if self.privacy_unit is not None and self.slices:
-            raise ValueError(
-                f"slices {list(self.slices)} and privacy_unit {self.privacy_unit!r} exclude each "
-                "other, as a person may lie in several slices: leave one of them out"
-            )
+        named = ", ".join(name for name, holds in otherwise.items() if holds)
+        refused = {
+            "attribute and secret = 'attribute' belong together: set both or none":
+                (self.secret is Secret.ATTRIBUTE) != (self.attribute is not None),
+            "a membership audit works on single records: leave out slices and privacy_unit":
+                membership and (bool(self.slices) or persons),
+            f"labels_recur says that a label comes back on later days, and days = {self.days} "
+            "would count it once a day: leave days out, or set privacy_unit, so that each person "
+            "takes part once":
+                self.days > 1 and self.labels_recur and not persons,
+            f"days = {self.days} cannot be combined with slices or membership, whose records are "
+            "not matched day by day: remove days, or remove these":
+                self.days > 1 and (bool(self.slices) or membership),
+            f"other_labels are for the labels of one day's rows, and {named} matches records "
+            "otherwise: leave one of them out":
+                bool(self.other_labels and named),
+            f"slices {list(self.slices)} and privacy_unit {self.privacy_unit!r} exclude each "
+            "other, as a person may lie in several slices: leave one of them out":
+                persons and bool(self.slices),
+        }  # fmt: skip
+        for reason, holds in refused.items():
+            if holds:
+                raise ValueError(reason)
         return self

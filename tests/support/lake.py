@@ -17,7 +17,14 @@ from workers.executors import InProcess
 from workers.labels.shards import write_labels
 from workers.lake.checkpoints import Checkpoint
 from workers.lake.layout import Lake, checkpoint_folder
-from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, Manifest, TrainedOn
+from workers.lake.manifest import (
+    DecoyLabels,
+    Feature,
+    LabelColumn,
+    Manifest,
+    Privacy,
+    TrainedOn,
+)
 from workers.plan import Plan
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.checkpoints.label_places import LakeLabels
@@ -96,13 +103,14 @@ def without_files(
     classes: int = 3,
     features: tuple[str, ...] = ("age",),
     decoys: DecoyLabels | None = None,
+    privacy: Privacy | None = None,
 ) -> CheckpointSource:
     """Return a source of two days whose checkpoints and labels lie nowhere."""
     label = LabelColumn(column="label", classes=tuple(range(classes)))
     manifests = (
         Manifest(
             schema_version=1, model=model, day=day, format="catboost", file="model.cbm",
-            sha256=digit * 64, dataset="flights", label=label, decoys=decoys, privacy=None,
+            sha256=digit * 64, dataset="flights", label=label, decoys=decoys, privacy=privacy,
             features=tuple(Feature(name=name, kind="numeric") for name in features),
             trained_on=TrainedOn(first=day, last=day, split="train"),
         )

@@ -1,12 +1,14 @@
 """Worlds of persons with several rows, audited as score tables: honest models that know persons."""
 
 import pathlib
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import polars as pl
 from scipy.special import expit
 
+from privcore.attacks import ScoredRecords, UnitChoices, unit_records
 from tests.support.lake import DAY, declared
 from workers.audit.run import run_audit
 from workers.executors import InProcess
@@ -119,3 +121,12 @@ def record_of_table(
         executor=InProcess(),
         external_inputs=supplied,
     )
+
+
+def units_of(rows: Iterable[int], arm: str = "training") -> UnitChoices:
+    """Return an arm's persons, each of so many rows, of which the models know nothing."""
+    many = np.array(list(rows), dtype=int)
+    people = np.repeat([f"{arm} {number}" for number in range(many.size)], many).astype(str)
+    chances, places = np.full((people.size, 2), 0.5), np.arange(people.size)
+    records = ScoredRecords(chances, chances, places % 2, key=1, indices=places, group=0)
+    return unit_records(records, people, unit_key=2)

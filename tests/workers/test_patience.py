@@ -1,7 +1,5 @@
 """Transient failures: the number of attempts, the waits in between, and the error at the end."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from workers import patience
@@ -13,7 +11,7 @@ SOME = Patience(attempts=4, first=1.0, longest=3.0, spread=0.5)
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     waits: list[float] = []
-    monkeypatch.setattr(patience, "time", SimpleNamespace(sleep=waits.append))
+    monkeypatch.setattr("workers.patience.time.sleep", waits.append)
     return waits
 
 

@@ -121,9 +121,7 @@ def near_copies(batch: Batch, source: Source, unit: str | None) -> NearCopies:
         if few and (column != SPLIT or rarer < _FEW or len(kinds) < _FEW_ROWS):
             continue
         copies = [
-            feature.name
-            for feature in features
-            if _separates(batch.feature(feature)[chosen], kinds)
+            feature.name for feature in features if separates(batch.feature(feature)[chosen], kinds)
         ]
         found.update((name, column) for name in copies)
         if copies or not few:  # few rows never outvote many
@@ -144,7 +142,7 @@ def _readable(batch: Batch, context: tuple[Feature, ...]) -> tuple[Feature, ...]
     return tuple(found)
 
 
-def _separates(values: pl.Series, kinds: NDArray[np.bool_]) -> bool:
+def separates(values: pl.Series, kinds: NDArray[np.bool_]) -> bool:
     """Return whether the values tell both kinds; of few rows, many words do so by chance."""
     few = np.count_nonzero(kinds) < _LEAST or np.count_nonzero(~kinds) < _LEAST
     if few and values.dtype == pl.String and values.n_unique() * _ROWS_OF_A_WORD > len(values):

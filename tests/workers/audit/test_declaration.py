@@ -1,7 +1,7 @@
 """The epsilon that a bound is compared with: a declaration for the same unit, or the policy."""
 
+import dataclasses
 import pathlib
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,9 @@ from tests.support.lake import (
     put_labels,
     put_model,
     small_lake,
+    without_files,
 )
-from tests.support.persons import audit_table, persons
+from tests.support.persons import audit_table, persons, units_of
 from tests.support.tiers import tiered
 from tests.support.verdicts import nothing_wrong
 from workers.audit.declaration import (
@@ -48,8 +49,10 @@ from workers.audit.run import run_audit
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.lake.layout import Lake
-from workers.lake.manifest import Privacy
+from workers.lake.manifest import DecoyLabels, Privacy
 from workers.plan import Plan
+from workers.scan.partial_results import Game, PartialResult
+from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRecord
 
@@ -217,17 +220,19 @@ def test_the_family_that_fits_a_declaration_is_tested(
     assert none.neighbors is Relation.REPLACE
 
 
-def night(privacy: Privacy | None, *, decoys: object = None) -> Any:
-    return SimpleNamespace(privacy=privacy, decoys=decoys, label_state=None)
+DECOYS = DecoyLabels(column="other", commitment="c" * 64)
 
 
-def rows_of(*rows: int) -> Any:
+def night(privacy: Privacy | None, *, decoys: DecoyLabels | None = None) -> CheckpointSource:
+    return without_files(privacy=privacy, decoys=decoys)
+
+
+WHOLE = PartialResult.zero(Game(without_files(), PLAN))
+
+
+def rows_of(*rows: int) -> PartialResult:
     """Return a result whose units have so many training rows, and many more held out."""
-    arms = [SimpleNamespace(rows=np.array(each, dtype=int)) for each in (rows, (90, 91))]
-    return SimpleNamespace(units=tuple(SimpleNamespace(doubted=arm) for arm in arms))
-
-
-WHOLE: Any = SimpleNamespace(units=None)
+    return dataclasses.replace(WHOLE, units=(units_of(rows), units_of((90, 91), "holdout")))
 
 
 def test_single_rows_are_judged_with_decoys_and_where_units_are_rows() -> None:
@@ -237,7 +242,7 @@ def test_single_rows_are_judged_with_decoys_and_where_units_are_rows() -> None:
     assert held_against(night(owner), by_person, rows_of(2, 2)) is None
     assert held_against(night(owner), by_person, rows_of()) is None
     assert held_against(night(owner), by_person, rows_of(1, 1)) is owner
-    assert held_against(night(owner, decoys=1), by_person, rows_of(1, 2)) is owner
+    assert held_against(night(owner, decoys=DECOYS), by_person, rows_of(1, 2)) is owner
     assert held_against(night(owner), Plan(), WHOLE) is owner
 
 

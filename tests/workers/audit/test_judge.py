@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privcore.attacks import ArmsComparison, ScoredRecords, UnitChoices, fidelity, unit_records
+from privcore.attacks import ArmsComparison, fidelity
 from privcore.lower_bounds import Secret
 from privcore.lower_bounds.verdicts import Judged, ReasonCode, Verdict
 from tests.privcore.lower_bounds.test_verdicts import evidence
 from tests.support.lake import DAY, PLAN, declared
+from tests.support.persons import units_of
 from tests.support.score_tables import tables
 from workers.audit.declaration import held_against
 from workers.audit.judge import (
@@ -168,15 +169,6 @@ def test_rows_of_neither_split_are_told_from_a_fiftieth_on(rows: int, told: bool
     assert bool(excluded(rows, 1_000)) is told
 
 
-def units(rows: list[int], arm: str) -> UnitChoices:
-    """Return an arm's persons, each of so many rows."""
-    people = np.repeat([f"{arm} {number}" for number in range(len(rows))], rows)
-    chances = np.full((people.size, 2), 0.5)
-    places = np.arange(people.size)
-    records = ScoredRecords(chances, chances, places % 2, key=1, indices=places, group=0)
-    return unit_records(records, people, unit_key=2)
-
-
 @pytest.mark.parametrize(
     ("rows", "told"),
     [
@@ -191,7 +183,7 @@ def test_rows_that_do_not_play_beside_their_persons_are_told(rows: list[int], to
 
     Of invented persons of four rows each, 1.7 became 0.1 to 0.5, and nothing was said.
     """
-    arms = units(rows, "training"), units(rows, "holdout")
+    arms = units_of(rows), units_of(rows, "holdout")
     plan = PLAN.model_copy(update={"privacy_unit": "who"})
     found = " ".join(one.sentence for one in persons(arms, plan))
     assert (told in found) if told else found == ""

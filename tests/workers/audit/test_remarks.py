@@ -3,7 +3,6 @@
 import pathlib
 from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -15,16 +14,15 @@ from scipy.special import expit
 from privcore.attacks import Tallies, odds_tally
 from tests.support.audits import audited
 from tests.support.lake import (
-    BINARY,
     DAY,
     EVE,
-    FEATURES,
     PLAN,
     copied,
     declared,
     label_path,
     label_rows,
     put_labels,
+    without_files,
 )
 from tests.support.score_tables import audited_scores, leaking_scores
 from tests.support.tiers import rest_slow
@@ -36,20 +34,18 @@ from workers.executors import InProcess
 from workers.labels.columns import Batch
 from workers.lake.checkpoints import write_checkpoint
 from workers.lake.layout import Lake
-from workers.lake.manifest import Feature
+from workers.lake.manifest import DecoyLabels
 from workers.looks.near_copies import near_copies
-from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.source import other_labels
+
+DECOYS = DecoyLabels(column="other", commitment="c" * 64)
 
 
 @pytest.mark.parametrize(("held", "refused"), [("holdout", True), ("train", False)])
 def test_decoys_that_are_held_out_are_refused(held: str, refused: bool) -> None:
     """Holdout rows that the target predicts wrong were decoys, and did not play: 3.7 was 0.00."""
-    manifest = SimpleNamespace(label=BINARY, decoys=SimpleNamespace(column="other"))
-    checkpoint = SimpleNamespace(manifest=manifest)
-    place = SimpleNamespace(label=None, arms=lambda batch: batch.arms())
-    source = CheckpointSource(*cast("tuple[Any, ...]", (place, checkpoint, checkpoint)))
-    frame = pl.DataFrame({"late": [0, 1], "other": [1, None], "split": [held, "holdout"]})
+    source = without_files(classes=2, decoys=DECOYS)
+    frame = pl.DataFrame({"label": [0, 1], "other": [1, None], "split": [held, "holdout"]})
     batch = Batch(frame.to_arrow(), "part", ("part", 0, 0))
     if refused:
         with pytest.raises(NotEvaluableError, match="has decoys in 'other' that are held out"):
@@ -66,15 +62,9 @@ def test_a_feature_that_tells_decoys_is_told(told: bool) -> None:
     decoy = train & (np.random.default_rng(4).random(800) < 0.3)
     mark = decoy if told else np.random.default_rng(5).random(800) < 0.3
     other = pl.when(pl.Series(decoy)).then("late")
-    frame = rows.with_columns(mark=pl.Series(mark * 1.0), other=other)
-    source = SimpleNamespace(
-        features=(*FEATURES, Feature(name="mark", kind="numeric")),
-        label=BINARY,
-        decoys=SimpleNamespace(column="other"),
-        arms=lambda _: (train, ~train),
-        labels=lambda _: (rows["late"].to_numpy(), None),
-    )
-    found = near_copies(Batch(frame.to_arrow(), "part", ("part", 0, 0)), cast("Any", source), None)
+    frame = rows.with_columns(mark=pl.Series(mark * 1.0), other=other).rename({"late": "label"})
+    source = without_files(classes=2, features=("delay", "hour", "mark"), decoys=DECOYS)
+    found = near_copies(Batch(frame.to_arrow(), "part", ("part", 0, 0)), source, None)
     assert found.sentence().count("'mark' tells 'other'") == told
 
 

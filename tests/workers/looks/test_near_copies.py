@@ -3,8 +3,7 @@
 import pathlib
 from collections import Counter
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -28,9 +27,8 @@ from workers.labels.columns import Batch
 from workers.labels.shards import Partition
 from workers.lake.layout import LabelFile, Lake
 from workers.lake.manifest import Feature, LabelColumn
-from workers.looks.look import is_inspected
-from workers.looks.near_copies import NearCopies, near_copies
-from workers.looks.near_copies import _separates as separates
+from workers.looks.look import Opened, Seen, is_inspected
+from workers.looks.near_copies import NearCopies, near_copies, separates
 from workers.plan import Plan
 
 ROWS = 800
@@ -121,8 +119,9 @@ def test_only_the_begin_of_a_file_with_enough_of_each_kind_is_judged() -> None:
     assert judged(rows).found == {("delay", "split"): 1}
     for *place, inspected in ((1, 0, True), (0, 260, True), (0, 0, False)):
         batch = Batch(rows.to_arrow(), "x", ("x", *place))
-        opened = SimpleNamespace(inspected=inspected)
-        seen: Any = SimpleNamespace(source=Told(), plan=PLAN, batch=batch, opened=opened)
+        nobody: Any = None
+        opened = Opened(nobody, nobody, (), inspected)
+        seen = Seen(cast("Any", Told()), PLAN, batch, nobody, nobody, opened)
         assert NearCopies.see(seen) is None
     assert judged(rows.filter(pl.col("split") == "train")).judged == {"late": 1}
 

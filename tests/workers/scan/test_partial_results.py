@@ -9,15 +9,14 @@ import pytest
 
 from privcore.attacks import (
     OddsTally,
-    ScoredRecords,
     SliceTallies,
     Tallies,
     UnitChoices,
     odds_tally,
-    unit_records,
 )
 from privcore.lower_bounds import Secret
 from tests.support.lake import DAY, PLAN, without_files
+from tests.support.persons import units_of
 from tests.support.score_tables import tables
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake.manifest import DecoyLabels
@@ -229,15 +228,6 @@ def test_what_models_know_is_told_where_they_are_bet_on() -> None:
             assert (tallies.models_known is not None) is bool(earlier)
 
 
-def arm(rows: range, *, label: int = 1) -> UnitChoices:
-    """Return persons of one row each, by number."""
-    chances, places = np.full((len(rows), 2), 0.5), np.arange(len(rows))
-    labels = np.full(len(rows), label)
-    records = ScoredRecords(chances, chances, labels, key=1, indices=places, group=0)
-    people = np.array([f"person {number}" for number in rows])
-    return unit_records(records, people, unit_key=2)
-
-
 def test_pairs_are_made_of_both_arms_odds() -> None:
     asked = game(classes=2, more=MEMBERSHIP)
     counted = dataclasses.replace(
@@ -251,7 +241,8 @@ def test_pairs_are_made_of_both_arms_odds() -> None:
 
 def test_persons_of_both_arms_are_counted() -> None:
     zero = PartialResult.zero(game(classes=2, more=PERSONS))
-    persons = dataclasses.replace(zero, units=(arm(range(10)), arm(range(8, 11))))
+    both, alone = units_of([1] * 2), units_of([1], "holdout")
+    persons = dataclasses.replace(zero, units=(units_of([1] * 10), both + alone))
     rows = dataclasses.replace(zero, units=None)
     assert [game().units_in_both_splits(one) for one in (persons, rows)] == [2, 0]
     assert game().proxy_fits(rows) == (rows.proxy_fits,)
