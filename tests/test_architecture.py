@@ -481,7 +481,7 @@ MOST_LINES = {
     "privcore/upper_bounds": 2_230,
     "tests": 72_360,
     "workers": 2_560,
-    "workers/audit": 3_493,
+    "workers/audit": 3_494,
     "workers/datasets": 670,
     "workers/evidence": 500,
     "workers/labels": 1_715,

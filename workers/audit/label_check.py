@@ -43,7 +43,7 @@ EVERY_ROW = "row"
 """In place of a record's column: every row is a record of its own."""
 SEARCHED = 200_000
 """Records among which columns are searched; a leak that a column tells is seen in far fewer."""
-_CLASSES, _CELLS = 1_000, 20_000_000
+_CLASSES, _STRATA, _CELLS = 1_000, 2_000, 20_000_000
 _COPIES = 0.01
 _TOGETHER = 0.01
 _TRUTHS = {"true": "1", "false": "0"}
@@ -425,7 +425,8 @@ class _Coded:
         """Number what records have; of more than is compared, refuse."""
         classes, values = _by_size(tested["true"]), _by_size(tested["released"])
         strata = tested["stratum"].n_unique()
-        if len(classes) > _CLASSES or strata * len(classes) * len(values) > _CELLS:
+        cells = strata * len(classes) * len(values)
+        if len(classes) > _CLASSES or strata > _STRATA or cells > _CELLS:
             raise _refused(
                 f"{len(classes):,} classes in {asked.true!r}, {len(values):,} values in "
                 f"{asked.released!r} and {strata:,} strata are more than are compared: group rare "

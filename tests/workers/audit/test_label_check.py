@@ -9,6 +9,7 @@ import hmac
 import pathlib
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -314,11 +315,12 @@ def test_few_labels_and_one_class_are_inconclusive() -> None:
         ({"z": pl.lit("0.5")}, {}, "'z' holds fractions"),
         ({"y": pl.lit(None, dtype=pl.Int64)}, {}, "no row has a true label"),
         ({"y": pl.col("id")}, {}, "3,000 classes"),
+        ({}, {"reads": ("x",)}, "3,000 strata"),
         ({"z": pl.concat_list("z")}, {}, "stored as List"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(
-    change: dict[str, pl.Expr], question: dict[str, str], words: str
+    change: dict[str, pl.Expr], question: dict[str, Any], words: str
 ) -> None:
     day = honest(np.random.default_rng([2, 7]), 3_000).with_columns(**change)
     with pytest.raises(NotEvaluableError, match=words):
