@@ -481,7 +481,7 @@ MOST_LINES = {
     "privcore/upper_bounds": 2_230,
     "tests": 72_360,
     "workers": 2_430,
-    "workers/audit": 3_494,
+    "workers/audit": 3_495,
     "workers/datasets": 670,
     "workers/evidence": 490,
     "workers/labels": 1_715,

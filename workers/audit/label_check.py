@@ -238,7 +238,8 @@ def _judge_rows(rows: pl.DataFrame, asked: AskedLabels) -> JudgedLabels:
     inputs = [one for one in searched.columns if one in rows.columns and one != asked.time]
     unnamed = [one for one in inputs if one not in asked.reads]
     more = reads_more(searched, unnamed, seed=seed)
-    if more is None and column in unnamed and found.pvalues["column"] <= SHARES["column"]:
+    refuting = [name for name, pvalue in found.pvalues.items() if pvalue <= SHARES[name]]
+    if more is None and refuting == ["column"] and column in unnamed:
         more = column
     verdict, code, reason = _judged(found, asked, column, more, copies=_copies(tested, asked))
     return judged(verdict, code, reason, found=found, column=column)

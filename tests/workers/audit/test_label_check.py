@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+from flows.learn.demo import recipes
+from privcore.attacks import generator
 from privcore.lower_bounds.released_labels import Declared, check_counts
 from privcore.mechanisms import (
     LaplaceOneHot,
@@ -28,7 +30,10 @@ from privcore.mechanisms import (
     count_votes,
 )
 from workers.audit.label_check import AskedLabels, JudgedLabels, judge_labels, read_rows
+from workers.datasets.flights import read_flights, write_day
 from workers.exceptions import NotEvaluableError
+from workers.lake.layout import Lake
+from workers.training.jobs import read_training_data
 
 Labels = NDArray[np.int64]
 DAY = np.datetime64("2026-03-02")
@@ -217,18 +222,24 @@ def test_mechanisms_of_the_papers_are_said_right() -> None:
     assert verdict(judge_labels(pate, asked(reads=("votes",)))) != "violated this_night"
 
 
-def test_the_last_night_of_the_demo_and_one_without_its_mechanism() -> None:
-    """The demo's `delays-private` declares randomized response at 2; `delays-broken` dropped it."""
-    random = np.random.default_rng([4, 7])
-    day = honest(random, 6_000)
-    kept = RandomizedResponse(2.0, 2).sample(day["y"].to_numpy(), random)
-    question = asked(declared=Declared(2.0))
-    assert (
-        verdict(judge_labels(day.with_columns(z=pl.Series(kept)), question)) == "not_refuted None"
-    )
-    judged = judge_labels(day.with_columns(z="y"), question)
-    assert verdict(judged) == "violated this_night"
-    assert "were released as they are" in judged.reason
+def test_a_day_of_the_demo_and_its_broken_day(tmp_path: pathlib.Path) -> None:
+    lake, date = Lake(str(tmp_path)), dt.date(2013, 2, 5)
+    write_day(lake, read_flights(), date, seed=2013)
+    _, private, broken = recipes(broken=True)
+    for recipe, claim, said in (
+        (private, 2.0, "not_refuted None"),
+        (recipes(broken=False)[2], 0.5, "not_refuted None"),
+        (broken, 0.5, "violated this_night"),
+    ):
+        data = read_training_data(lake, recipe, date)
+        true = released = data.labels
+        if recipe.mechanism is not None:
+            # What its training does, with its stream.
+            random = generator(2013, recipe.model, str(date), "mechanism")
+            released = RandomizedResponse(recipe.mechanism.epsilon, 2).sample(true, random)
+        table = data.features.with_columns(y=pl.Series(true), z=pl.Series(released))
+        question = asked(record="row", time=None, declared=Declared(claim))
+        assert verdict(judge_labels(table, question)) == said
 
 
 @settings(max_examples=5, deadline=None)
