@@ -31,8 +31,7 @@ ELSEWHERE = {
     "workers/looks/test_listed.py": "workers.looks.look",
     "workers/lake/formats/test_onnx.py": "workers.lake.formats.onnx_session",
     "workers/lake/formats/test_formats.py": (
-        "workers.lake.formats.catboost workers.lake.formats.contract workers.lake.formats.lightgbm "
-        "workers.lake.formats.xgboost"
+        "workers.lake.formats.catboost workers.lake.formats.lightgbm workers.lake.formats.xgboost"
     ),
     "workers/lake/test_output_correction.py": "workers.lake.checkpoints",
     "workers/sources/checkpoints/test_in_place.py": "workers.sources.checkpoints.label_places",

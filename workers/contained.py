@@ -4,7 +4,7 @@ C++ readers trust their files, and a declaration's arithmetic may have no end. S
 takes such bytes is called in a child process with an empty environment, without files, network,
 core dumps or a terminal, and with bounds on time and memory (`workers.isolation`). It answers in
 JSON, and bytes where it has some: nothing that the child says is ever run. However the child ends,
-the caller gets a sentence.
+the caller gets a sentence. A child may be held, and asked again about what it was given.
 
 A reader that asks storage itself (a table's log, a catalogue) is given those variables of the
 environment that it needs with each call, because credentials are there. It keeps the network, and
@@ -16,15 +16,23 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from privcore.exceptions import TransientError
-from workers.contained_child import READY, SMALL, WithBytes, ending_of, receive, send
+from workers.contained_child import (
+    CONTENT_BYTES,
+    SMALL,
+    Channel,
+    WithBytes,
+    ending_of,
+    too_much_memory,
+)
 
 _START = (
     "import sys; sys.modules.update(dict.fromkeys({without}));"
@@ -37,8 +45,14 @@ _GRACE, _START_SECONDS = 10.0, 120.0  # until a child that does not end, or star
 _ENDINGS = {"raised", "crashed", "seconds", "memory"}
 _MOST_VALUES = 1 << 23
 """Commas of an answer's JSON: an empty list takes two letters there, and 64 bytes here."""
+_KILLED = -signal.SIGKILL  # by Linux, for want of memory
 _WHY = 300
 """Letters of a child's own words."""
+_NO_ANSWER = {"closed", "late", "strange"}
+_ENDED = {
+    "late": {"kind": "seconds", "why": "took over {} seconds"},
+    "strange": {"kind": "crashed", "why": "gave an answer that is none"},
+}
 
 
 class ContainedError(Exception):
@@ -85,15 +99,12 @@ class Contained:
     ) -> None:
         self._name = function
         self._without = without
-        self._given = {
-            "seconds": seconds,
-            "memory": memory,
-            "fork": fork,
-            "asking": bool(environment),
-        }
+        self._given = {"memory": memory, "fork": fork, "asking": bool(environment)}
+        self._seconds = seconds
         self._variables = environment
         self._process: Any = None
-        self._lock = threading.Lock()
+        self._channel: Any = None
+        self._lock = threading.RLock()
         _all.add(self)
 
     def __call__(
@@ -110,33 +121,50 @@ class Contained:
             ContainedError: the function raised, crashed the process, or met a limit.
             TransientError: the process went away by itself.
         """
-        asked = {"arguments": arguments, "environment": self.environment(), "readable": readable}
-        header = json.dumps(asked).encode()
         with self._lock:
-            new = self._start()
-            answer = self._ask(header, content)
-            kind, late = answer["kind"], answer.get("late", False)
-            left = late or (kind == "crashed" and not self._given["fork"])
-            if kind == "gone" or (left and not new):
-                # It may have ended for what an earlier call left in it, or been stopped before.
-                self._start()
-                answer = self._ask(header, content)
-            if answer["kind"] == "memory":
-                self.stop()
-        if answer["kind"] == "gone":
-            raise self._away("went away")
-        if answer["kind"] != "value":
-            raise ContainedError(answer["why"], answer["kind"])
-        return answer["value"]
+            if not self._given["fork"]:
+                return self._call(content, arguments)
+            try:
+                return self._call_held(content, readable, arguments)
+            except TransientError:  # what it is forked from may have been stopped before
+                return self._call_held(content, readable, arguments)
+
+    def hold(self, *, readable: Sequence[str] = ()) -> "Held":
+        """Return a child that answers call after call until it is ended, where each has its own.
+
+        Raises:
+            TransientError: the process that it is forked from went away.
+        """
+        ours, theirs = socket.socketpair()
+        with self._lock, theirs:
+            self._start()
+            said = self._tell({"readable": list(readable)}, _START_SECONDS, theirs.fileno())
+        if said is None:
+            ours.close()
+            raise self._away()
+        return Held(self, self._process, Channel(ours), **said)
+
+    def end(self, held: "Held", seconds: float) -> int | None:
+        """Return the exit code of a held child, which is killed if it goes on for so long.
+
+        None where the process that it was forked from is gone: the child then is, too.
+        """
+        with self._lock:
+            if held.forked_from is not self._process:
+                return None
+            asked = {"child": held.child, "seconds": seconds}
+            code: int | None = self._tell(asked, seconds + _GRACE)
+            return code
 
     def stop(self) -> None:
-        """End the child; the next call starts another."""
+        """End the child, and all that are held; the next call starts another."""
         process, self._process = self._process, None
         if process is not None:
-            for stream in (process.stdin, process.stdout):
-                with contextlib.suppress(OSError):
-                    stream.close()  # what the process waits for
-            with _ended_after(_GRACE, process):  # one that is stopped (SIGSTOP) sees nothing
+            self._channel.socket.close()  # what the process waits for
+            try:
+                process.wait(_GRACE)
+            except subprocess.TimeoutExpired:  # one that is stopped (SIGSTOP) sees nothing
+                process.kill()
                 process.wait()
 
     def environment(self) -> dict[str, str]:
@@ -148,6 +176,32 @@ class Contained:
             if name.upper() in self._variables or name.upper().startswith(prefixes)
         }
 
+    def question(self, arguments: dict[str, Any], seconds: int | None) -> tuple[bytes, int]:
+        """Return a question's header, and the seconds that it may take."""
+        most = self._seconds if seconds is None else seconds
+        asked = {"arguments": arguments, "environment": self.environment(), "seconds": most}
+        return json.dumps(asked).encode(), most
+
+    def _call_held(self, content: bytes, readable: Sequence[str], arguments: dict[str, Any]) -> Any:
+        held = self.hold(readable=readable)
+        try:
+            return held(content, **arguments)
+        finally:
+            held.end()
+
+    def _call(self, content: bytes, arguments: dict[str, Any]) -> Any:
+        new = self._start()
+        answer = self._ask(content, arguments)
+        if answer["kind"] == "gone" or (answer.get("left") and not new):
+            # It may have ended for what an earlier call left in it, or been stopped before.
+            self._start()
+            answer = self._ask(content, arguments)
+        if answer["kind"] == "memory":
+            self.stop()
+        if answer["kind"] == "gone":
+            raise self._away()
+        return _value(answer)
+
     def _start(self) -> bool:
         """Start a child unless one runs, and return whether it had to be started."""
         if self._process is not None and self._process.poll() is None:
@@ -155,44 +209,155 @@ class Contained:
         self.stop()
         module, name = self._name.split(":")
         start = _START.format(module=module, name=name, without=self._without)
-        self._process = subprocess.Popen(  # noqa: S603  # our own code
-            [sys.executable, "-P", "-c", start],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={
-                "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path),
-                **SMALL,
-                **{name: os.environ[name] for name in _KEPT if name in os.environ},
-            },
-        )
-        with contextlib.suppress(OSError), _ended_after(_START_SECONDS, self._process):
-            send(self._process.stdin, json.dumps(self._given).encode(), b"")
-            if self._process.stdout.readline() == READY:
-                return True
-        self.stop()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603  # our own code
+                [sys.executable, "-P", "-c", start],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+                env={
+                    "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path),
+                    **SMALL,
+                    **{name: os.environ[name] for name in _KEPT if name in os.environ},
+                },
+            )
+        self._channel = Channel(ours)
+        if self._tell(self._given, _START_SECONDS) is not None:
+            return True
         raise self._away("did not start")
 
-    def _ask(self, header: bytes, content: bytes) -> dict[str, Any]:
-        """Return the child's answer; its `kind` is `gone` where nothing says why it went away."""
-        process, said = self._process, None
-        # A process that was taken over may have turned off its own alarm, or it may be stopped.
-        patience = self._given["seconds"] + _GRACE
-        with contextlib.suppress(OSError), _ended_after(patience, process) as late:
-            send(process.stdin, header, content)
-            said = receive(process.stdout)
-        if said is not None and (answer := _read(*said)) is not None:
-            return answer
+    def _tell(self, asked: Any, seconds: float, file: int | None = None) -> Any:
+        """Return what the process itself answers; None, and it is ended, where it gives none."""
+        with contextlib.suppress(OSError, ValueError):
+            self._channel.socket.settimeout(seconds)
+            self._channel.send(json.dumps(asked).encode(), file=file)
+            if (said := self._channel.receive(seconds=seconds)) is not None:
+                return json.loads(said[0])
         self.stop()
-        if said is not None:  # what it read has taken it over
-            return {"kind": "crashed", "why": "gave an answer that is none"}
-        code = -signal.SIGALRM if late.is_set() else process.returncode
-        return ending_of(code, self._given) | {"late": late.is_set()}
+        return None
 
-    def _away(self, what: str) -> TransientError:
-        return TransientError(f"The process that runs {self._name} {what}: try again.")
+    def _ask(self, content: bytes, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return a kept child's answer; `left` says that an earlier call may have ended it."""
+        header, seconds = self.question(arguments, None)
+        answer = _answer_of(self._channel, header, content, seconds=seconds)
+        if answer["kind"] not in _NO_ANSWER:
+            return answer
+        process = self._process
+        if answer["kind"] != "closed":
+            process.kill()
+        self.stop()
+        ended = _ENDED.get(answer["kind"]) or ending_of(process.returncode, seconds)
+        return ended | {"why": ended.get("why", "").format(seconds), "left": True}
+
+    def _away(self, how: str = "went away") -> TransientError:
+        return TransientError(f"The process that runs {self._name} {how}: try again.")
 
 
-def _read(header: bytes, content: bytes) -> dict[str, Any] | None:
+class Held:
+    """A child of its own: what one call leaves in it, the next one finds.
+
+    Attributes:
+        forked_from: the process that made it.
+        child: its number there.
+    """
+
+    def __init__(
+        self, of: Contained, forked_from: Any, channel: Channel, *, child: int, memory: int
+    ) -> None:
+        self.forked_from = forked_from
+        self.child = child
+        self._of = of
+        self._channel: Channel | None = channel
+        self._memory = memory
+
+    def __call__(
+        self,
+        content: bytes = b"",
+        *,
+        seconds: int | None = None,
+        at_most: int = CONTENT_BYTES,
+        file: int | None = None,
+        **arguments: Any,
+    ) -> Any:
+        """Return what the function answers; after one that it did not, the child is ended.
+
+        Args:
+            content: what the function is given.
+            seconds: after which the call is ended, where it is not as for others.
+            at_most: bytes that it may answer.
+            file: an open file, which the function has under this name.
+            arguments: of the function.
+
+        Raises:
+            ContainedError: the function raised, crashed the process, or met a limit; or the child
+                has ended before.
+            TransientError: what it was forked from went away.
+        """
+        channel = self._channel
+        if channel is None:
+            raise ContainedError("has ended", "crashed")
+        header, most = self._of.question(arguments, seconds)
+        answer = _answer_of(channel, header, content, seconds=most, at_most=at_most, file=file)
+        if answer["kind"] == "value":
+            return answer["value"]
+        code = self.end(_GRACE if answer["kind"] == "closed" else 0.0)
+        if answer["kind"] == "closed":
+            if code is None:
+                raise TransientError("A process that reads foreign bytes went away: try again.")
+            answer = too_much_memory(self._memory) if code == _KILLED else ending_of(code, most)
+            if answer["kind"] == "gone":  # by itself, or as it was told to
+                answer = {"kind": "strange"}
+        answer = _ENDED.get(answer["kind"], answer)
+        raise ContainedError(answer["why"].format(most), answer["kind"])
+
+    def end(self, seconds: float = 0.0) -> int | None:
+        """Return its exit code, once: it is killed if it goes on for so long; None where gone."""
+        channel, self._channel = self._channel, None
+        if channel is None:
+            return None
+        channel.socket.close()
+        return self._of.end(self, seconds)
+
+
+def _value(answer: dict[str, Any]) -> Any:
+    """Return an answer's value.
+
+    Raises:
+        ContainedError: it has none.
+    """
+    if answer["kind"] != "value":
+        raise ContainedError(answer["why"], answer["kind"])
+    return answer["value"]
+
+
+def _answer_of(
+    channel: Channel,
+    header: bytes,
+    content: bytes,
+    *,
+    seconds: int,
+    at_most: int = CONTENT_BYTES,
+    file: int | None = None,
+) -> dict[str, Any]:
+    """Return a child's answer; its `kind` is one of `_NO_ANSWER` where there is none."""
+    try:
+        # A process that was taken over may have turned off its own alarm, or it may be stopped.
+        channel.socket.settimeout(seconds + _GRACE)
+        channel.send(header, content, file=file)
+        said = channel.receive(at_most=at_most, seconds=seconds + _GRACE)
+    except TimeoutError:
+        return {"kind": "late"}
+    except ValueError:
+        return {"kind": "strange"}
+    except OSError:
+        return {"kind": "closed"}
+    if said is None:
+        return {"kind": "closed"}
+    return _read(*said) or {"kind": "strange"}
+
+
+def _read(header: bytes | bytearray, content: bytes | bytearray) -> dict[str, Any] | None:
     """Return a child's answer; None of what is none."""
     if header.count(b",") > _MOST_VALUES:
         return None
@@ -207,29 +372,11 @@ def _read(header: bytes, content: bytes) -> dict[str, Any] | None:
         value = said["value"]
         return {
             "kind": kind,
-            "value": WithBytes(value, content) if said.get("with_bytes") else value,
+            "value": WithBytes(value, bytes(content)) if said.get("with_bytes") else value,
         }
     if not (isinstance(kind, str) and kind in _ENDINGS and isinstance(why, str)):
         return None
     return {"kind": kind, "why": why[:_WHY]}
-
-
-@contextlib.contextmanager
-def _ended_after(seconds: float, process: Any) -> Iterator[threading.Event]:
-    """Kill a process that the block waits for too long; the event says whether it was."""
-    late = threading.Event()
-
-    def end() -> None:
-        late.set()
-        process.kill()
-
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield late
-    finally:
-        timer.cancel()
 
 
 def closed_here() -> list[str]:

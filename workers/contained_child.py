@@ -1,24 +1,27 @@
 """Serve calls in the bounded child process that `workers.contained` starts, and end as they do.
 
-A question and an answer are a JSON text and bytes, each with its length before it, on standard
-input and output. Where bytes could take the process over, each call is answered by a child of it.
+A question and an answer are a JSON text and bytes, with their lengths before them, on a pair of
+sockets; with a question may come an open file. Where bytes could take a process over, the process
+that was started serves no call: it forks children that do, each of which has a pair of its own.
 """
 
+import array
 import contextlib
 import gc
 import json
 import os
 import resource
 import signal
+import socket
 import struct
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any
 
 from workers import isolation
 from workers.memory import address_space, bounded_memory
 
-READY = b"ready\n"
 SMALL = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -26,14 +29,20 @@ SMALL = {
     "TOKIO_WORKER_THREADS": "2",
     "MALLOC_ARENA_MAX": "2",
     "RUST_MIN_STACK": "1048576",
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
 }
 """No pools of threads: the process may fork, and each thread takes address space."""
 _LENGTHS = struct.Struct(">QQ")
-_HEADER_BYTES, _CONTENT_BYTES = 1 << 28, 1 << 31
+_HEADER_BYTES, CONTENT_BYTES = 1 << 28, 1 << 31
 """The most bytes that are read of a question or an answer: of its JSON, and of its content."""
+IDLE_SECONDS = 600.0
+"""After which a child that is held and asked nothing ends by itself."""
 _GIB = float(1 << 30)
 _FILES = {False: 256, True: 8192}  # asking storage: a log of many commits is read all at once
 _BY_SOMEBODY_ELSE = {0, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGPIPE}
+Message = tuple[bytes | bytearray, bytes | bytearray]
+"""What is sent: a JSON text, and bytes."""
+_POLL = 0.01  # seconds between looks at whether a child has ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +53,76 @@ class WithBytes:
     content: bytes
 
 
+class Channel:
+    """One end of a pair of sockets.
+
+    Attributes:
+        socket: it.
+        file: the open file that came with the last question; -1 for none.
+    """
+
+    def __init__(self, end: socket.socket) -> None:
+        self.socket = end
+        self.file = -1
+
+    def send(self, header: bytes, content: bytes = b"", *, file: int | None = None) -> None:
+        """Write a question or an answer: its JSON, its content, and an open file."""
+        lengths = _LENGTHS.pack(len(header), len(content))
+        given = [] if file is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _array(file))]
+        self.socket.sendmsg([lengths], given)
+        self.socket.sendall(header)
+        self.socket.sendall(content)
+
+    def receive(
+        self, *, at_most: int = CONTENT_BYTES, seconds: float | None = None, files: bool = False
+    ) -> Message | None:
+        """Return what `send` wrote; None where it was cut off.
+
+        Args:
+            at_most: bytes of content.
+            seconds: until `TimeoutError` is raised, however much has come by then.
+            files: whether an open file may come with it; who may be hostile sends none.
+
+        Raises:
+            ValueError: it is larger than what is read.
+        """
+        until = time.monotonic() + seconds if seconds else None
+        self.file = -1
+        self.socket.settimeout(seconds or None)
+        if files:
+            begin, given, _, _ = socket.recv_fds(self.socket, _LENGTHS.size, 1)
+            self.file = next(iter(given), -1)
+            lengths: bytes | bytearray = (
+                begin + self._exactly(_LENGTHS.size - len(begin), until) if begin else b""
+            )
+        else:
+            lengths = self._exactly(_LENGTHS.size, until)
+        if len(lengths) < _LENGTHS.size:
+            return None
+        header, content = _LENGTHS.unpack(lengths)
+        if header > _HEADER_BYTES or content > at_most:
+            raise ValueError
+        said = self._exactly(header, until), self._exactly(content, until)
+        return said if (len(said[0]), len(said[1])) == (header, content) else None
+
+    def _exactly(self, size: int, until: float | None) -> bytes | bytearray:
+        """Return so many bytes; fewer where the other end is closed."""
+        found, got = bytearray(size), 0
+        while got < size:
+            if until is not None:
+                self.socket.settimeout(max(until - time.monotonic(), 1e-3))
+            more = self.socket.recv_into(memoryview(found)[got:])
+            if not more:
+                break
+            got += more
+        return bytes(found[:got]) if got < size else found
+
+
 def serve(function: Callable[..., Any]) -> None:
     """Answer calls on standard input until it is closed, and end the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's to answer
-    requests, answers = open(os.dup(0), "rb"), open(os.dup(1), "wb")  # noqa: PTH123, SIM115
-    given = json.loads((receive(requests) or (b"{}", b""))[0])
+    caller = Channel(socket.socket(fileno=os.dup(0)))
+    given = json.loads((caller.receive() or (b"{}", b""))[0])
     gc.freeze()  # a collection in a fork would write to all pages, and so copy them
     if not given["asking"]:
         isolation.follow_a_child()  # libraries may have threads, which namespaces do not allow
@@ -58,102 +132,96 @@ def serve(function: Callable[..., Any]) -> None:
         _confine(given)
     elif not given["asking"]:
         isolation.enter_to_fork()
-    answers.write(READY)
-    answers.flush()
-    while request := receive(requests):
-        if given["fork"]:
-            answer = _in_a_child(function, request, given, closed=(requests, answers))
-        else:
-            answer = _answer(function, request, given)
-        send(answers, *answer)
+    caller.send(b"{}")
+    with contextlib.suppress(OSError):  # the caller is gone
+        (_serve_children if given["fork"] else _serve_calls)(function, caller, given)
     # A library may wait at its end for threads of its own, which a forked process does not have.
     os._exit(0)
 
 
-def send(stream: BinaryIO, header: bytes, content: bytes) -> None:
-    """Write a question or an answer: its JSON, and its content."""
-    stream.write(_LENGTHS.pack(len(header), len(content)))
-    stream.write(header)
-    stream.write(content)
-    stream.flush()
+def _serve_calls(function: Callable[..., Any], caller: Channel, given: dict[str, Any]) -> None:
+    while request := caller.receive(files=given["fork"], seconds=IDLE_SECONDS * given["fork"]):
+        answer = _answer(function, request, given, caller.file)
+        if caller.file >= 0:
+            os.close(caller.file)
+        caller.send(*answer)
 
 
-def receive(stream: BinaryIO) -> tuple[bytes, bytes] | None:
-    """Return what `send` wrote; None where it was cut off, or is larger than what is read."""
-    lengths = stream.read(_LENGTHS.size)
-    if len(lengths) < _LENGTHS.size:
-        return None
-    header, content = _LENGTHS.unpack(lengths)
-    if header > _HEADER_BYTES or content > _CONTENT_BYTES:
-        return None
-    said = stream.read(header), stream.read(content)
-    return said if (len(said[0]), len(said[1])) == (header, content) else None
+def _serve_children(function: Callable[..., Any], caller: Channel, given: dict[str, Any]) -> None:
+    """Fork a child that serves calls for each socket that comes, and say how they ended."""
+    while request := caller.receive(files=True):
+        asked = json.loads(request[0])
+        if caller.file < 0:
+            ended = _ended(asked["child"], asked["seconds"])
+            caller.send(json.dumps(ended).encode())
+            continue
+        end = caller.file
+        bound = given | {"memory": bounded_memory(given["memory"])}  # of this child alone
+        child = isolation.fork_alone()
+        if child == 0:
+            os.setsid()  # signals to a group of processes pass the borders of namespaces
+            caller.socket.close()  # it must not answer for another child
+            with contextlib.suppress(BaseException), socket.socket(fileno=end) as own:
+                _confine(bound, asked["readable"])
+                _serve_calls(function, Channel(own), bound)
+            os._exit(0)
+        os.close(end)
+        caller.send(json.dumps({"child": child, "memory": bound["memory"]}).encode())
 
 
-def _in_a_child(
-    function: Callable[..., Any],
-    request: tuple[bytes, bytes],
-    given: dict[str, Any],
-    *,
-    closed: tuple[BinaryIO, ...],
-) -> tuple[bytes, bytes]:
-    """Return the answer of a child, to which `closed` are: it must not answer the next call."""
-    given = given | {"memory": bounded_memory(given["memory"])}  # of this call alone
-    mine, theirs = os.pipe()
-    child = isolation.fork_alone()
-    if child == 0:
-        os.close(mine)
-        for stream in closed:
-            stream.close()
-        with contextlib.suppress(BaseException), os.fdopen(theirs, "wb") as answer:
-            _confine(given, json.loads(request[0])["readable"])
-            seconds = given["seconds"]
-            resource.setrlimit(resource.RLIMIT_CPU, (seconds + 1, seconds + 5))
-            send(answer, *_answer(function, request, given))
-        os._exit(0)
-    os.close(theirs)
-    with os.fdopen(mine, "rb") as answer:
-        said = receive(answer)
-    code = isolation.signalled(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-    if code == 0 and said is not None:
-        return said
-    ended = ending_of(code, given)
-    return json.dumps(_too_much_memory(given) if ended["kind"] == "gone" else ended).encode(), b""
+def _ended(child: int, seconds: float) -> int:
+    """Return the exit code of a child, which is killed if it has not ended after so long."""
+    until = time.monotonic() + seconds
+    ended = os.waitpid(child, os.WNOHANG)
+    while ended[0] == 0 and time.monotonic() < until:
+        time.sleep(_POLL)
+        ended = os.waitpid(child, os.WNOHANG)
+    if ended[0] == 0:
+        os.kill(child, signal.SIGKILL)
+        ended = os.waitpid(child, 0)
+    return isolation.signalled(os.waitstatus_to_exitcode(ended[1]))
 
 
 def _answer(
-    function: Callable[..., Any], request: tuple[bytes, bytes], given: dict[str, Any]
+    function: Callable[..., Any], request: Message, given: dict[str, Any], file: int
 ) -> tuple[bytes, bytes]:
     header, content = request
-    signal.alarm(given["seconds"])
     try:
         asked = json.loads(header)
+        signal.alarm(asked["seconds"])
         os.environ.update(asked["environment"] | SMALL)
-        value, more = function(content, **asked["arguments"]), b""
+        if file >= 0:
+            asked["arguments"]["file"] = file
+        value, more = function(bytes(content), **asked["arguments"]), b""
         if with_bytes := isinstance(value, WithBytes):
             value, more = value.value, value.content
         answer = {"kind": "value", "value": value, "with_bytes": with_bytes}
         return json.dumps(answer).encode(), more
     except MemoryError:
-        return json.dumps(_too_much_memory(given)).encode(), b""
+        return json.dumps(too_much_memory(given["memory"])).encode(), b""
     except BaseException as error:  # noqa: BLE001  # whatever bad bytes make it raise, a panic too
         return json.dumps({"kind": "raised", "why": f"raised {type(error).__name__}"}).encode(), b""
     finally:
         signal.alarm(0)
 
 
-def ending_of(code: int, given: dict[str, Any]) -> dict[str, Any]:
+def ending_of(code: int, seconds: int) -> dict[str, Any]:
     """Return how a child that did not answer ended."""
-    if code in {-signal.SIGALRM, -signal.SIGXCPU}:
-        return {"kind": "seconds", "why": f"took over {given['seconds']} seconds"}
+    if code == -signal.SIGALRM:
+        return {"kind": "seconds", "why": f"took over {seconds} seconds"}
     if code in _BY_SOMEBODY_ELSE:
         return {"kind": "gone"}
     how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
     return {"kind": "crashed", "why": f"crashed ({how})"}
 
 
-def _too_much_memory(given: dict[str, Any]) -> dict[str, Any]:
-    return {"kind": "memory", "why": f"took over {given['memory'] / _GIB:.3g} GiB of memory"}
+def too_much_memory(most: int) -> dict[str, Any]:
+    """Return that a child took more than its bound."""
+    return {"kind": "memory", "why": f"took over {most / _GIB:.3g} GiB of memory"}
+
+
+def _array(file: int) -> "array.array[int]":
+    return array.array("i", [file])
 
 
 def _confine(given: dict[str, Any], readable: Sequence[str] = ()) -> None:

@@ -42,8 +42,8 @@ _NETWORK = (
     "/var/lib/ca-certificates", "/sys/devices/virtual/dmi/id/product_name",
 )  # fmt: skip
 """What finding a host and trusting it needs: names, authorities, and which cloud this is."""
-_PROCESSES = 8
-"""The most of a call; in a namespace of its own no other process of the user is counted."""
+_PROCESSES = 512
+"""The most of a call and of those beside it; in a namespace of its own none outside is counted."""
 _CAPABILITIES, _READ_ALL = 0x20080522, 1 << 2
 """The version of Linux's capabilities, and the one of root's that reads files of other users."""
 _LONGEST = 18

@@ -60,7 +60,7 @@ from workers.datasets.criteo import (
 from workers.executors import InProcess
 from workers.labels.columns import HOLDOUT, TRAIN, read_shard
 from workers.labels.shards import list_shards
-from workers.lake.checkpoints import load, probabilities, read_checkpoint, write_checkpoint
+from workers.lake.checkpoints import probabilities, read_checkpoint, write_checkpoint
 from workers.lake.layout import Lake, checkpoint_folder, labels_folder
 from workers.plan import Plan
 from workers.training.jobs import Recipe, TrainingJob, declaration, read_training_data, write_model
@@ -292,13 +292,11 @@ def _audited(
 def _answers(lake: Lake, recipe: Recipe) -> tuple[float, Answers]:
     """Return the target's log-loss, and both models' answers on its day's training records."""
     checkpoints = [read_checkpoint(lake, recipe.model, day) for day in (TARGET_DAY, PROXY_DAY)]
-    models = [load(checkpoint) for checkpoint in checkpoints]
     losses, parts = [], []
     for shard in list_shards(lake, recipe.dataset, TARGET_DAY):
         rows = read_shard(lake, shard, label=recipe.label, features=recipe.features)
         predicted, expected = (
-            probabilities(model, checkpoint.manifest, rows.features, threads=1)
-            for model, checkpoint in zip(models, checkpoints, strict=True)
+            probabilities(checkpoint, rows.features) for checkpoint in checkpoints
         )
         own = predicted[np.arange(len(rows.labels)), rows.labels][rows.part(HOLDOUT)]
         losses.append(-np.log(np.clip(own, _SMALLEST, 1.0)))

@@ -42,7 +42,7 @@ from tests.support.audits import run_audits
 from workers.audit.request import Request
 from workers.executors import InProcess, on_ray
 from workers.labels.shards import write_labels
-from workers.lake.checkpoints import load, read_checkpoint, write_checkpoint
+from workers.lake.checkpoints import read_checkpoint, write_checkpoint
 from workers.lake.layout import Lake, labels_folder
 from workers.plan import Plan
 from workers.scan.partial_results import Game
@@ -130,7 +130,7 @@ def bare(uri: str, _repetitions: int) -> dict[str, Any]:
     checkpoints = [read_checkpoint(lake, "clicks", day) for day in (DAY, EVE)]
     names = [feature.name for feature in checkpoints[0].manifest.features]
     categorical = [name for name in names if name in WORDS]
-    models = [load(checkpoint).model for checkpoint in checkpoints]
+    models = [catboost.CatBoost().load_model(blob=each.content) for each in checkpoints]
     folder = pathlib.Path(uri) / labels_folder("clicks", DAY)
     with usage() as used:
         for path in sorted(folder.glob("part-*.parquet")):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
+import polars as pl
 import pytest
 from onnx import helper, numpy_helper
 
@@ -17,7 +18,8 @@ from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake import model_sandbox
 from workers.lake.formats import onnx as onnx_format
-from workers.lake.model_sandbox import UnreadableModelError, describe_model
+from workers.lake.formats.inputs import ModelInputs
+from workers.lake.model_sandbox import UnreadableModelError, describe_model, score_rows
 from workers.memorization.language_models import ModelFile, NgramCounts
 from workers.plan import Plan
 
@@ -183,18 +185,17 @@ def words_by_value(doublings: int) -> bytes:
     return onnx_file(nodes, weights=[WEIGHTS, limit], opset=20)
 
 
-def test_an_onnx_model_whose_words_a_value_makes_longer_is_bounded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_onnx_model_whose_words_a_value_makes_longer_is_bounded() -> None:
     """onnxruntime's bound counts no letters: one row of the day asked a worker for 2 TB of text."""
     content = words_by_value(35)
-    assert describe_model(content, format="onnx").class_count == 2
-    monkeypatch.setattr(onnx_format, "most_memory", lambda: 1 << 28)
-    loaded = onnx_format.load(content)
-    rows = {"X": np.full((4, 3), 1.0, np.float32)}
-    assert onnx_format.predict(loaded, rows, threads=1).shape == (4, 2)
-    with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.RuntimeException, match="alloc"):
-        onnx_format.predict(loaded, {"X": rows["X"] + 20.0}, threads=1)
+    described = describe_model(content, format="onnx")
+    few, many = (
+        ModelInputs(pl.DataFrame(np.full((4, 3), each, np.float32)), matrix=True)
+        for each in (1.0, 21.0)
+    )
+    assert score_rows(content, described, few, format="onnx").shape == (4, 2)
+    with pytest.raises(UnreadableModelError, match="cannot score these rows"):
+        score_rows(content, described, many, format="onnx")
 
 
 DESCRIBED = {"kinds": ["numeric"], "names": ["x"], "classes": None, "class_count": 2}
@@ -218,7 +219,7 @@ def test_an_answer_about_a_model_that_is_none_is_that_models_alone(
 ) -> None:
     """A file that took its reader over made an unexpected error of its audit."""
     lake = small_lake(tmp_path, days=(EVE, DAY))
-    monkeypatch.setattr(model_sandbox, "_contained", lambda _: lambda _: answer)
+    monkeypatch.setattr(model_sandbox._Holding, "begin", lambda _: answer)
     found = run_audit(lake, "good", DAY, plan=Plan(repetitions=4), executor=InProcess()).audit
     assert (found.status, found.detail) == ("not_evaluable", "checkpoint_invalid")
     assert "cannot be read: CatBoost's reader gave an answer that is none" in found.reason

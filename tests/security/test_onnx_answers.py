@@ -1,7 +1,7 @@
 """ONNX files whose answers are not those of the model that training made: refused."""
 
 import pathlib
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -22,9 +22,10 @@ from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.checkpoints import write_checkpoint
 from workers.lake.formats import onnx as onnx_format
-from workers.lake.formats.contract import InputsRefusedError
+from workers.lake.formats.inputs import InputsRefusedError, ModelInputs, inputs_of
 from workers.lake.layout import Lake
 from workers.lake.manifest import Manifest
+from workers.lake.model_sandbox import describe_model
 from workers.warehouse.schema import AuditRow
 
 node = helper.make_node
@@ -73,7 +74,7 @@ def audited(folder: pathlib.Path, before: bytes, today: bytes) -> AuditRow:
 @pytest.mark.parametrize(("hour", "refused"), [([1.0, 2.0], False), ([1.5, 2.0], True)])
 def test_numbers_that_a_model_cuts_off_are_refused(hour: list[float], refused: bool) -> None:
     """Its whole numbers hid what it remembers of fractions: 4.25 became 0.18."""
-    model = onnx_format.load(answers(*APART, kind=TensorProto.INT64))
+    described = describe_model(answers(*APART, kind=TensorProto.INT64), format="onnx")
     given = pl.DataFrame({"delay": [1.0, 2.0], "hour": hour, "wind": [0.0, 0.0]})
     said = Manifest.model_validate(
         manifest(DAY)
@@ -81,20 +82,25 @@ def test_numbers_that_a_model_cuts_off_are_refused(hour: list[float], refused: b
     )
     if refused:
         with pytest.raises(InputsRefusedError, match="cuts off"):
-            onnx_format.inputs(model, said, given)
+            inputs_of(described, said, given)
     else:
-        assert onnx_format.inputs(model, said, given)["X"].dtype == np.int64
+        assert set(inputs_of(described, said, given).frame.dtypes) == {pl.Int64}
 
 
 @pytest.mark.parametrize(("below", "kept"), [(-3.6e-7, True), (-1e-3, False)])
 @pytest.mark.parametrize("columns", [1, 2])
 def test_a_forests_share_of_a_little_less_than_nothing_is_none(
-    columns: int, below: float, kept: bool, monkeypatch: pytest.MonkeyPatch
+    columns: int, below: float, kept: bool
 ) -> None:
     """Forests of 10 or 30 trees, as skl2onnx writes them, were not evaluable."""
-    both = np.array([[below, 1.0 - below], [0.25, 0.75]])[:, 2 - columns :]
-    monkeypatch.setattr(onnx_format, "_answers", lambda *_: both)
-    found = onnx_format.predict(cast("Any", None), {}, threads=1)
+    both = np.array([[below, 1.0 - below, 0.0], [0.25, 0.75, 0.0]])[:, 2 - columns :]
+    part = numpy_helper.from_array(np.arange(columns), "part")
+    content = onnx_file([node("Gather", ["X", "part"], ["Y"], axis=1)], weights=[part])
+    rows = pl.DataFrame(dict(zip("abc", np.resize(both.T, (3, 2)), strict=True)))
+    onnx_format.answer(content, verb="load")
+    given = ModelInputs(rows.cast(pl.Float32), matrix=True)
+    said = onnx_format.answer(b"", verb="score", file=given.file())
+    found = np.frombuffer(said.content).reshape(2, 2)
     assert bool(found.min() >= 0.0 and found.max() <= 1.0) is kept
     np.testing.assert_array_equal(found[1], [0.25, 0.75])
 

@@ -16,6 +16,7 @@ import polars as pl
 from workers.executors import InProcess
 from workers.labels.shards import write_labels
 from workers.lake.checkpoints import Checkpoint
+from workers.lake.formats.contract import ModelDescription
 from workers.lake.layout import Lake, checkpoint_folder
 from workers.lake.manifest import (
     DecoyLabels,
@@ -116,7 +117,8 @@ def without_files(
         )
         for day, digit in ((DAY, "a"), (EVE, "b"))
     )  # fmt: skip
-    models = (Checkpoint(manifest, manifest.sha256, b"") for manifest in manifests)
+    nothing = ModelDescription((), None, None, 2)
+    models = (Checkpoint(manifest, manifest.sha256, b"", nothing) for manifest in manifests)
     return CheckpointSource(LakeLabels(Lake("/nowhere"), "flights", (EVE, DAY)), *models)
 
 

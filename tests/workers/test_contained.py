@@ -2,7 +2,9 @@
 
 import json
 import pathlib
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -53,7 +55,7 @@ def test_bytes_are_returned_beside_what_json_holds(tripling: Contained) -> None:
 def test_an_answer_that_is_larger_than_what_is_read_is_none(
     tripling: Contained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contained_child, "_CONTENT_BYTES", 5)
+    monkeypatch.setattr(contained_child, "_HEADER_BYTES", 5)
     with pytest.raises((TransientError, ContainedError)):
         tripling(b"xx")
 
@@ -177,8 +179,65 @@ def test_a_process_whose_caller_is_gone_ends(fork: bool) -> None:
     assert slow.partition(":")[0] not in sys.modules, "this process waits ten minutes at its end"
     made = Contained(slow, seconds=2, memory=1 << 30, fork=fork)
     assert made(b"fine") == "fine"
-    made._process.stdin.close()
+    made._channel.socket.close()
     assert made._process.wait(timeout=20) == 0
+
+
+HOLDS = """
+import sys
+from workers.contained import Contained
+made = Contained("tests.support.contained_calls:behave", seconds=9, memory=1 << 30, fork=True)
+held = made.hold()
+print(held(b"held"), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_held_children_end_with_who_holds_them() -> None:
+    """However it ends; and one that was asked nothing else finds what it had kept before."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=pathlib.Path(__file__).parents[2],
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        below = _below(process.pid)
+        assert len(below) > 1
+        process.kill()
+    deadline = time.monotonic() + 10.0
+    while _alive(below) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _alive(below)
+
+
+def test_a_held_child_keeps_what_it_was_given_until_a_call_fails() -> None:
+    made = calling(fork=True)
+    one, other = made.hold(), made.hold()
+    assert [one(how="count"), one(how="count"), other(how="count")] == [1, 2, 1]
+    with pytest.raises(ContainedError, match=r"crashed \(SIGSEGV\)"):
+        one(how="die")
+    with pytest.raises(ContainedError, match="has ended"):
+        one(how="count")
+    assert other(how="count") == 2
+    made.stop()
+    with pytest.raises(TransientError, match="went away"):
+        other(how="count")
+
+
+def _below(process: int) -> set[int]:
+    """Return the processes below one."""
+    done = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True)
+    parents = {int(pid): int(parent) for pid, parent in map(str.split, done.stdout.splitlines())}
+    found = {process}
+    for _ in parents:
+        found |= {pid for pid, parent in parents.items() if parent in found}
+    return found - {process}
+
+
+def _alive(processes: set[int]) -> set[int]:
+    return {one for one in processes if pathlib.Path(f"/proc/{one}/exe").exists()}
 
 
 def test_a_process_that_goes_away_by_itself_is_a_passing_fault(

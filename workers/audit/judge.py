@@ -168,7 +168,7 @@ def remarks_of(grounds: Grounds) -> Iterator[Remark]:
     yield from grounds.partition.beyond
     yield from remarks_of_looks(looks, after_files=True)
     models = checkpoints_of(source)
-    unserved = _unserved_rounds(0 if models is None else models.target.unserved_rounds)
+    unserved = _unserved_rounds(0 if models is None else models.target.described.unserved_rounds)
     yield from remarked(kinds.SERVED_OTHERWISE, unserved)
     if of_labels:
         yield from _of_answers(grounds)

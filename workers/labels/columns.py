@@ -19,7 +19,7 @@ from privcore.exceptions import is_failure
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.parquet import ContentDigest, Footer, folder_word, read_footer, read_row_group
 from workers.labels.shards import READERS, BadRecords, Partition, Piece, Shard, find_partition
-from workers.lake.formats import format_named
+from workers.lake.formats import NUMBERS
 from workers.lake.layout import LabelFile, Lake, labels_folder
 from workers.lake.manifest import Feature, LabelColumn, Manifest, class_word, looked_up
 
@@ -213,12 +213,10 @@ class Batch:
         Raises:
             NotEvaluableError: one is stored as another kind.
         """
-        form = format_named(manifest.format)
+        numbers = NUMBERS[manifest.format]
         return pl.DataFrame(
             [
-                self.feature(stored(feature), numbers=form.NUMBERS, as_text=False).alias(
-                    feature.name
-                )
+                self.feature(stored(feature), numbers=numbers, as_text=False).alias(feature.name)
                 for feature in manifest.features
             ]
         )

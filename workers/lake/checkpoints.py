@@ -1,4 +1,4 @@
-"""A model and its manifest, loaded and verified; in its framework's own format, never by pickle."""
+"""A model and its manifest, verified; in its framework's own format, never by pickle."""
 
 import datetime as dt
 import hashlib
@@ -13,17 +13,17 @@ from privcore import mechanisms  # loaded where an output is corrected: settings
 from privcore.exceptions import InvalidInputError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
-from workers.lake.formats import FILES, NAMES, format_named
-from workers.lake.formats.contract import (
-    InputsRefusedError,
-    LoadedModel,
-    ModelFormat,
-    ModelRefusedError,
-)
-from workers.lake.formats.counted_rows import CountedRows
+from workers.lake.formats import FILES
+from workers.lake.formats.contract import ModelDescription
+from workers.lake.formats.inputs import InputsRefusedError, ModelInputs, inputs_of
 from workers.lake.layout import Lake, checkpoint_folder
 from workers.lake.manifest import Manifest, looked_up, named_twice, parse_manifest
-from workers.lake.model_sandbox import ModelDescription, UnreadableModelError, describe_model
+from workers.lake.model_sandbox import (
+    UnreadableModelError,
+    describe_model,
+    known_words,
+    score_rows,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,19 +31,16 @@ class Checkpoint:
     """A verified checkpoint: what Ray carries to the workers.
 
     Attributes:
-        manifest: of the model; its digest is of the file in the lake.
+        manifest: of the model; its digest is of the file.
         manifest_sha256: of the manifest's bytes.
-        content: the file to score with (`ModelDescription.content`).
-        rounds: with how many of its rounds of boosting it predicts; None for all that it serves.
-        trained_rows: how many rows trained it, where its file says so.
-        unserved_rounds: of boosting that the file holds and it does not predict with.
+        content: the file.
+        described: what it says of itself.
     """
 
     manifest: Manifest
     manifest_sha256: str
     content: bytes
-    trained_rows: CountedRows | None = None
-    unserved_rounds: int = 0
+    described: ModelDescription
 
     def __hash__(self) -> int:
         """Hash the digests, which stand for the content."""
@@ -109,13 +106,7 @@ def read_checkpoint(
     content = _verified(lake, folder, manifest)
     described = describe_checkpoint(content, model, day, format=manifest.format)
     check_described(described, manifest)
-    return Checkpoint(
-        manifest,
-        declared.sha256,
-        described.content or content,
-        trained_rows=described.rows,
-        unserved_rounds=described.unserved_rounds,
-    )
+    return Checkpoint(manifest, declared.sha256, content, described)
 
 
 def describe_checkpoint(
@@ -138,27 +129,7 @@ def describe_checkpoint(
         ) from None
 
 
-def load(checkpoint: Checkpoint) -> LoadedModel:
-    """Return the model of a checkpoint that `read_checkpoint` has verified.
-
-    Raises:
-        NotEvaluableError: the bytes are no model of its format.
-    """
-    manifest = checkpoint.manifest
-    form = format_named(manifest.format)
-    try:
-        return form.load(checkpoint.content)
-    except form.ERRORS:
-        raise NotEvaluableError(
-            Reason.CHECKPOINT_INVALID,
-            f"The checkpoint of {manifest.model} for {manifest.day} is not in "
-            f"{NAMES[manifest.format]}'s format.",
-        ) from None
-
-
-def probabilities(
-    model: LoadedModel, manifest: Manifest, features: pl.DataFrame, *, threads: int
-) -> NDArray[np.float64]:
+def probabilities(checkpoint: Checkpoint, features: pl.DataFrame) -> NDArray[np.float64]:
     """Return the model's probabilities, shape (records, classes), in the manifest's class order.
 
     `features` are as `Batch.features` gives them.
@@ -166,45 +137,36 @@ def probabilities(
     Raises:
         NotEvaluableError: a probability is NaN, or there would be too many of them.
     """
-    return predict(model, manifest, as_inputs(model, manifest, features), threads=threads)
+    return predict(checkpoint, as_inputs(checkpoint, features))
 
 
-def as_inputs(model: LoadedModel, manifest: Manifest, features: pl.DataFrame) -> Any:
+def as_inputs(checkpoint: Checkpoint, features: pl.DataFrame) -> ModelInputs:
     """Return features as the model's framework takes them; models that share them can share it.
 
     Raises:
         NotEvaluableError: it does not take them, or there would be too many probabilities.
     """
+    manifest = checkpoint.manifest
     if features.height * len(manifest.label.classes) > limits.PROBABILITIES:
         raise NotEvaluableError(
             Reason.TOO_LARGE,
             f"{features.height:,} rows of {len(manifest.label.classes):,} classes are more than "
             f"{limits.PROBABILITIES:,} probabilities: write smaller row groups.",
         )
-    form = format_named(manifest.format)
     try:
-        return form.inputs(model, manifest, features)
+        return inputs_of(checkpoint.described, manifest, features)
     except InputsRefusedError as error:
         raise _inputs_refused(error, manifest) from None
-    except form.ERRORS:
-        raise NotEvaluableError(
-            Reason.FEATURE_INVALID,
-            f"{NAMES[manifest.format]} refuses the features of {manifest.model} for "
-            f"{manifest.day}: the label files hold them in another form than training had. Write "
-            "them as at training.",
-        ) from None
 
 
-def predict(
-    model: LoadedModel, manifest: Manifest, inputs: Any, *, threads: int
-) -> NDArray[np.float64]:
+def predict(checkpoint: Checkpoint, inputs: ModelInputs) -> NDArray[np.float64]:
     """Return the model's probabilities, after its output correction if it has one.
 
     Raises:
-        NotEvaluableError: as `probabilities`.
+        NotEvaluableError: as `probabilities`; or the model ends the process that it is asked in.
     """
-    form = format_named(manifest.format)
-    predicted = _predicted(form, model, manifest, inputs, threads)
+    manifest = checkpoint.manifest
+    predicted = _predicted(checkpoint, inputs)
     if not np.all(np.isfinite(predicted)):
         raise NotEvaluableError(
             Reason.PROBABILITIES_INVALID,
@@ -214,27 +176,24 @@ def predict(
     return predicted if manifest.output_correction is None else _corrected(predicted, manifest)
 
 
-def _predicted(
-    form: ModelFormat, model: LoadedModel, manifest: Manifest, inputs: Any, threads: int
-) -> NDArray[np.float64]:
+def _predicted(checkpoint: Checkpoint, inputs: ModelInputs) -> NDArray[np.float64]:
+    manifest, described = checkpoint.manifest, checkpoint.described
     try:
-        found = form.predict(model, inputs, threads=threads)
-    except InputsRefusedError as error:
-        raise _inputs_refused(error, manifest) from None
-    except ModelRefusedError as error:
+        for guess in inputs.guessed:
+            words = (*guess.words, *guess.others)
+            known = known_words(checkpoint.content, guess.place, words, about=guess.said)
+            if instead := known.isdisjoint(guess.words) and sorted(known):
+                told = f"{guess.said}{' or '.join(map(repr, instead))}: write it so"
+                raise _inputs_refused(InputsRefusedError(told), manifest)
+        found = score_rows(checkpoint.content, described, inputs, format=manifest.format)
+    except UnreadableModelError as error:
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID,
             f"The model {manifest.model} of {manifest.day} {error.why}.",
         ) from None
-    except form.ERRORS:
-        raise NotEvaluableError(
-            Reason.CHECKPOINT_INVALID,
-            f"{NAMES[manifest.format]} cannot score with the model {manifest.model} of "
-            f"{manifest.day}: export it again.",
-        ) from None
-    if model.classes is None:
+    if described.classes is None:
         return found
-    return aligned(found, tuple(looked_up(model.classes)), manifest.label.words)
+    return aligned(found, tuple(looked_up(described.classes)), manifest.label.words)
 
 
 def _inputs_refused(error: InputsRefusedError, manifest: Manifest) -> NotEvaluableError:

@@ -38,12 +38,12 @@ class TrainingRows(Look):
         expected.
         """
         models = checkpoints_of(found.source)
-        if models is None or models.target.trained_rows is None:
+        if models is None or models.target.described.rows is None:
             return ()
         mechanism = None if models.privacy is None else models.privacy.mechanism
         if mechanism is not None and mechanism.name in _OF_TEACHERS:
             return ()
-        counted, rows = models.target.trained_rows, self.rows
+        counted, rows = models.target.described.rows, self.rows
         all_days_play = models.days[0] == models.target.manifest.trained_on.first
         more = all_days_play and (1 - _DIFFERENCE) * counted.count >= rows + found.bad_records
         few = counted.exact and counted.count <= (1 - _DIFFERENCE) * rows

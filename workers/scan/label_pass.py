@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from workers.exceptions import NotEvaluableError, Reason
-from workers.executors import DeadlinePassedError, Executor, Total, total
+from workers.executors import DeadlinePassedError, Executor, OnRay, Total, total
 from workers.labels.shards import BadRecords
+from workers.lake.model_sandbox import let_go
 from workers.scan.before_the_pass import with_row_draws, with_students
 from workers.scan.partial_results import Game, LabelPass, PartialResults
 from workers.scan.work_unit import Cost, scan_work_unit
@@ -45,6 +46,8 @@ def scan_labels(
         if progress is not None:
             progress(done, len(units))
 
+    if isinstance(executor, OnRay):
+        let_go()  # models are asked there
     try:
         shared = with_row_draws(shared, executor=executor, deadline=deadline)
         shared = with_students(shared, executor=executor, deadline=deadline)

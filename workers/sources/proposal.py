@@ -25,9 +25,10 @@ from workers.labels.columns import distinct_values
 from workers.labels.parquet import read_footer
 from workers.lake import limits
 from workers.lake.formats import ENDINGS
+from workers.lake.formats.contract import ModelDescription
 from workers.lake.layout import Lake, read_named
 from workers.lake.manifest import SCHEMA_VERSION, Manifest, class_word, looked_up
-from workers.lake.model_sandbox import ModelDescription, UnreadableModelError, describe_model
+from workers.lake.model_sandbox import UnreadableModelError, describe_model
 from workers.sources.tables.table_days import as_day
 from workers.sources.tables.table_files import TableLook
 

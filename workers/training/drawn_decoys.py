@@ -15,11 +15,9 @@ from workers.labels.parquet import Footer, read_footer, read_row_group
 from workers.labels.shards import find_partition
 from workers.lake.checkpoints import (
     Checkpoint,
-    load,
     probabilities,
     read_checkpoint,
 )
-from workers.lake.formats.contract import LoadedModel
 from workers.lake.layout import LabelFile, Lake, check_name, labels_folder
 from workers.lake.manifest import DecoyLabels, LabelColumn, Manifest
 
@@ -86,7 +84,7 @@ def write_decoys(
             Reason.DECOYS_CHANGED,
             f"{folder} holds files already, and may be committed to: name another dataset.",
         )
-    label, loaded = proxy.manifest.label, load(proxy)
+    label = proxy.manifest.label
     partition = find_partition(lake, proxy.manifest.dataset, day)
     counts = np.zeros(3, dtype=np.int64)
     for file in partition.files:
@@ -98,7 +96,7 @@ def write_decoys(
                 path = partition.path(file.name)
                 table = read_row_group(lake, path, footer, index, columns).table(columns)
                 batch = Batch(table, path, (file.name, index, 0))
-                drawn, train = _drawn(batch, proxy, loaded, share=share, random=random)
+                drawn, train = _drawn(batch, proxy, share=share, random=random)
                 writer.write_table(_with_decoys(table, label, drawn).cast(writer.schema))
                 chosen = drawn.others >= 0
                 telling = chosen & (drawn.labels != drawn.others)
@@ -147,7 +145,6 @@ def _schema(footer: Footer, label: LabelColumn) -> pa.Schema:
 def _drawn(
     batch: Batch,
     proxy: Checkpoint,
-    loaded: LoadedModel,
     *,
     share: float,
     random: np.random.Generator,
@@ -157,7 +154,7 @@ def _drawn(
     labels, bad = batch.labels(manifest.label)
     bad.check(0)
     train, _ = batch.arms()
-    believed = probabilities(loaded, manifest, batch.features(manifest), threads=1)
+    believed = probabilities(proxy, batch.features(manifest))
     drawn = draw_decoys(labels, believed, share=share, random=random)
     unseen = ~train
     return (

@@ -23,7 +23,7 @@ from tests.support.lake import (
 )
 from workers.labels.columns import Batch, commitment, other_words
 from workers.labels.shards import find_partition
-from workers.lake.checkpoints import load, probabilities, read_checkpoint
+from workers.lake.checkpoints import probabilities, read_checkpoint
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn
 
@@ -239,7 +239,7 @@ def test_decoys_that_follow_the_proxy_in_place_of_a_coin_are_refused(lake: Lake)
     yesterday = read_checkpoint(lake, "good", EVE)
     batch = Batch(frame.to_arrow(), "part", ("part", 0, 0))
     features = batch.features(yesterday.manifest)
-    believed = probabilities(load(yesterday), yesterday.manifest, features, threads=1)
+    believed = probabilities(yesterday, features)
     drawn = (frame["split"] == "train").to_numpy() & (np.arange(frame.height) % 2 == 0)
     likely = believed.argmax(axis=1)
     late = np.where(drawn, likely, frame["late"].to_numpy())

@@ -1,10 +1,8 @@
-import hashlib
 import os
 import pathlib
 import random
 import resource
 import shutil
-from typing import Any
 
 import catboost
 import lightgbm
@@ -15,15 +13,11 @@ import xgboost
 
 from tests.support.call_imports import imported_by_a_call
 from tests.support.frameworks import rows_with_gaps, train_xgboost
-from tests.support.lake import DAY, PLAN, clone_model, label_rows, model_path, replace_model
+from tests.support.lake import DAY, PLAN, clone_model, model_path, replace_model
 from tests.support.onnx_files import onnx_file
 from workers.audit.run import run_audit
-from workers.contained_child import WithBytes
 from workers.executors import InProcess
-from workers.lake import limits, model_sandbox
-from workers.lake.checkpoints import read_checkpoint
-from workers.lake.formats import catboost as reader
-from workers.lake.formats.counted_rows import CountedRows
+from workers.lake.formats.contract import CountedRows
 from workers.lake.layout import Lake
 from workers.lake.model_sandbox import ModelDescription, UnreadableModelError, describe_model
 
@@ -124,48 +118,6 @@ def test_a_file_of_another_form_is_named_with_what_to_do(
     assert "Error" not in raised.value.why
 
 
-def test_nobody_else_reads_what_catboost_was_given_but_what_it_wrote(
-    model: bytes, template: Lake
-) -> None:
-    """Probabilities are the same to the bit, and the digest is the lake's own."""
-    described = describe_model(model)
-    assert described.content is not None
-    checkpoint = read_checkpoint(template, "good", DAY)
-    assert checkpoint.content == described.content
-    assert checkpoint.manifest.sha256 == hashlib.sha256(model).hexdigest()
-    rows = label_rows(200, seed=3).select("delay", "hour", "city")
-    found = []
-    for content in (model, described.content):
-        read = catboost.CatBoost()
-        read.load_model(blob=content, format="cbm")
-        found.append(read.predict(catboost.Pool(rows, cat_features=["city"])))
-    np.testing.assert_array_equal(*found)
-
-
-@pytest.mark.parametrize(("grow", "forms"), [("SymmetricTree", "c"), ("Lossguide", "cj")])
-def test_every_table_of_a_catboost_file_is_walked(
-    monkeypatch: pytest.MonkeyPatch, grow: str, forms: str
-) -> None:
-    """By the fast export where it takes the model, else by the slow one, which takes more kinds."""
-    rows = np.random.default_rng(0).normal(size=(200, 3))
-    trained = catboost.CatBoostClassifier(
-        iterations=2, grow_policy=grow, verbose=False, allow_writing_files=False, thread_count=1
-    ).fit(rows, rows[:, 0] > 0)
-    content = trained._serialize_model()
-    tried: list[tuple[str, bool]] = []
-    save = catboost.CatBoost.save_model
-
-    def watched(self: Any, place: str, *, format: str) -> None:  # noqa: A002
-        tried.append((format, False))
-        save(self, place, format=format)
-        tried[-1] = (format, True)
-
-    monkeypatch.setattr(catboost.CatBoost, "save_model", watched)
-    reader.describe(content)
-    assert "".join(name[0] for name, _ in tried) == forms
-    assert [done for _, done in tried] == [False] * (len(forms) - 1) + [True]
-
-
 def small_models() -> dict[str, bytes]:
     """Return a file of each framework whose reader reserves what the file says it needs."""
     random = np.random.default_rng(0)
@@ -215,7 +167,9 @@ def test_a_small_file_that_asks_for_much_is_refused(
 @pytest.mark.slow
 def test_reading_a_model_imports_nothing() -> None:
     model = train_xgboost(rows_with_gaps(100, seed=1)).content
-    assert imported_by_a_call("workers.lake.formats.xgboost", "describe(content)", model) == []
+    assert (
+        imported_by_a_call("workers.lake.formats.xgboost", "describe(load(content))", model) == []
+    )
 
 
 def test_who_has_a_model_read_does_not_load_its_framework() -> None:
@@ -241,14 +195,3 @@ def test_a_classifier_of_several_labels_is_refused() -> None:
     model.fit(rows, labels)
     with pytest.raises(UnreadableModelError, match="do not add up to one"):
         describe_model(model._serialize_model())
-
-
-def test_a_reader_makes_no_more_of_a_file_than_a_model_may_have(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    answer = {"kinds": ["numeric"], "names": None, "classes": None, "class_count": 2}
-    monkeypatch.setattr(model_sandbox, "_contained", lambda _: lambda _: WithBytes(answer, b"123"))
-    assert model_sandbox.describe_model(b"a model").content == b"123"
-    monkeypatch.setattr(limits, "CHECKPOINT_BYTES", 2)
-    with pytest.raises(model_sandbox.UnreadableModelError, match="reader made more than the 2 "):
-        model_sandbox.describe_model(b"a model")

@@ -1,5 +1,6 @@
 """A model that is answered for by its manifest's correction: what every reader of it sees."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -12,7 +13,7 @@ from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
 from workers.labels.columns import read_shard
 from workers.labels.shards import list_shards
-from workers.lake.checkpoints import load, probabilities, read_checkpoint
+from workers.lake.checkpoints import probabilities, read_checkpoint
 from workers.lake.layout import Lake, checkpoint_folder
 from workers.lake.manifest import parse_manifest
 from workers.training.jobs import Recipe, TrainingJob, train
@@ -52,10 +53,10 @@ def rewritten(lake, change):
 @pytest.mark.paper("observational", "Table 2")
 def test_who_asks_a_corrected_model_gets_what_the_inverse_gives(lake):
     checkpoint = read_checkpoint(lake, "corrected-true", DAY)
-    model, features = load(checkpoint), rows(lake)
+    features = rows(lake)
     plain = checkpoint.manifest.model_copy(update={"output_correction": None})
-    before = probabilities(model, plain, features, threads=1)
-    after = probabilities(model, checkpoint.manifest, features, threads=1)
+    before = probabilities(dataclasses.replace(checkpoint, manifest=plain), features)
+    after = probabilities(checkpoint, features)
     flip = RandomizedResponse(2.0, 2).distribution()
     expected = np.clip(uncorrected_inverse(before, flip), 0.01, 1.0)
     expected /= expected.sum(axis=1, keepdims=True)
@@ -107,6 +108,6 @@ def test_a_correction_that_no_model_can_have_ends_as_a_record(lake):
     rewritten(lake, lambda manifest: manifest.update(output_correction=tiny))
     checkpoint = read_checkpoint(lake, "corrected-true", DAY)
     with pytest.raises(NotEvaluableError, match="output_correction of corrected-true"):
-        probabilities(load(checkpoint), checkpoint.manifest, rows(lake), threads=1)
+        probabilities(checkpoint, rows(lake))
     audit = run_audit(lake, "corrected-true", DAY, plan=PLAN, executor=InProcess()).audit
     assert (audit.status, audit.verdict) == ("not_evaluable", "failed")

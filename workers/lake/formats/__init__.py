@@ -1,15 +1,15 @@
 """Model files of each framework: what they say of themselves, and what they predict.
 
-One module for each framework, with the functions of `ModelFormat`; its library is imported where a
-model asks for it. None of these formats can hold code. Those that can (pickle, joblib, skops,
-TorchScript, MLflow's pyfunc) are never read.
+One module for each framework, whose `answer` runs in a child that has the file and nothing else;
+its library is imported there alone. None of these formats can hold code. Those that can (pickle,
+joblib, skops, TorchScript, MLflow's pyfunc) are never read.
 """
 
 import importlib.util
-from typing import cast
+
+import polars as pl
 
 from privcore.exceptions import TerminalError
-from workers.lake.formats.contract import ModelFormat
 
 FILES = {
     "catboost": "model.cbm",
@@ -26,31 +26,20 @@ ENDINGS = {".cbm": "catboost", ".ubj": "xgboost", ".json": "xgboost", ".txt": "l
            ".lgb": "lightgbm", ".onnx": "onnx"}  # fmt: skip
 """The formats by how frameworks' own files are called."""
 
+NUMBERS: dict[str, type[pl.DataType]] = {
+    "catboost": pl.Float32,
+    "xgboost": pl.Float32,
+    "lightgbm": pl.Float64,
+    "onnx": pl.Float64,
+}
+"""Types that numeric features are read as: 32 bits where the framework itself keeps no more."""
+
 _LIBRARIES = {
     "catboost": ("catboost",),
     "xgboost": ("xgboost",),
     "lightgbm": ("lightgbm",),
     "onnx": ("onnx", "onnxruntime"),
 }
-
-
-def format_named(name: str) -> ModelFormat:
-    """Return the format that a manifest names.
-
-    Raises:
-        TerminalError: its library is not installed.
-    """
-    check_installed(name)
-    # An extra each: who audits LightGBM needs no XGBoost.
-    if name == "xgboost":
-        from workers.lake.formats import xgboost as found  # noqa: PLC0415
-    elif name == "lightgbm":
-        from workers.lake.formats import lightgbm as found  # type: ignore[no-redef]  # noqa: PLC0415
-    elif name == "onnx":
-        from workers.lake.formats import onnx as found  # type: ignore[no-redef]  # noqa: PLC0415
-    else:
-        from workers.lake.formats import catboost as found  # type: ignore[no-redef]  # noqa: PLC0415
-    return cast("ModelFormat", found)
 
 
 def check_installed(name: str) -> None:

@@ -1,41 +1,42 @@
-"""Contract for a framework's module, and the sentences about a model file that is refused."""
+"""Contract for a framework's module, and the sentences about a model file that is refused.
 
-import contextlib
-import functools
+A framework's module runs in a child that holds one model file: `answering` makes its answers.
+"""
+
+import mmap
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from workers.contained_child import WithBytes
 from workers.lake import limits
-from workers.lake.manifest import Manifest
 
 Category = str | bool | int | float
 Categories = tuple[tuple[tuple[Category, int], ...] | None, ...]
 
-WRITTEN_MISSING = ("nan", "NaN", "None", "<NA>", "NaT")
-"""Words as which pandas and Python write a missing value as text."""
-MISSING_WORDS = (*WRITTEN_MISSING, "none", "NA", "N/A", "NULL", "null", "missing", "Missing",
-                 "MISSING", "unknown", "Unknown", "UNKNOWN", "-1", "-999", "")  # fmt: skip
-"""Words by which training often stands in for a missing category."""
+TENSORS: dict[str, type[np.generic]] = {
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(bool)": np.bool_,
+}
+"""Types of numbers that an ONNX model may take."""
+_MOST = 2**53
+_ROUNDED = 1e-6
+_NEAR = 1e-3
+"""Distances to a whole number, of a count and beside it, that sums of 32 bits come to."""
 
 
 class ModelRefusedError(Exception):
     """A model file is well-formed, and still not one to score with; `why` completes "it ..."."""
-
-    def __init__(self, why: str) -> None:
-        self.why = why
-        super().__init__(why)
-
-
-class InputsRefusedError(Exception):
-    """The features are not what the model takes; `why` completes "the feature ..."."""
 
     def __init__(self, why: str) -> None:
         self.why = why
@@ -49,19 +50,11 @@ class LoadedModel:
     Attributes:
         model: what the framework's library made of the file.
         categories: for each feature, the categories as the framework wrote them, and the model's
-            codes of them; None for a numeric feature, and where the file names none. Models of the
-            same features, the same categories and the same `takes` take the same inputs.
-        classes: as text, in the order of the probabilities; None where the file names none.
-        takes: what a file itself calls its inputs, and their types; empty where all models of the
-            framework take the same.
-        known: which words a model was found to know as categories, by what was asked.
+            codes of them; None for a numeric feature, and where the file names none.
     """
 
     model: Any
     categories: Categories = ()
-    classes: tuple[str, ...] | None = None
-    takes: tuple[tuple[str, str], ...] = ()
-    known: dict[str, set[str]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse a category of two codes, as pandas makes them of 1 and "1" in one column."""
@@ -74,76 +67,125 @@ class LoadedModel:
                 )
 
 
-class ModelFormat(Protocol):
-    """One framework's model files."""
+@dataclass(frozen=True, slots=True)
+class CountedRows:
+    """The number of rows that trained a model, as a framework's trees keep it.
 
-    NUMBERS: type[pl.DataType]
-    """Type that numeric features are read as: 32 bits where the framework itself keeps no more."""
-    ERRORS: tuple[type[Exception], ...]
-    """Errors that its library raises."""
+    A file that was changed on purpose may say anything: no accusation rests on it.
 
-    def describe(self, content: bytes) -> dict[str, Any] | WithBytes:
-        """Return what a file says of itself, as JSON holds it; runs in a contained process.
+    Attributes:
+        count: as the trees say it.
+        exact: False where training may have drawn a sample of its rows for the trees: then there
+            were at least as many.
+    """
 
-        The keys are those of `ModelDescription`, whose `content`, if any, is the answer's bytes
-        (`rows`, where it is there, holds a `CountedRows`); or one key, `refused`, with the reason.
-        """
-
-    def load(self, content: bytes) -> LoadedModel:
-        """Return the model of a file that `describe` was content with."""
-
-    def inputs(self, loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> Any:
-        """Return features as the model takes them; models that share them can share it.
-
-        Raises:
-            InputsRefusedError: a feature holds what the model cannot take.
-        """
-
-    def predict(self, loaded: LoadedModel, inputs: Any, *, threads: int) -> NDArray[np.float64]:
-        """Return probabilities, shape (records, classes); they may be NaN.
-
-        Raises:
-            ModelRefusedError: it does not answer each row.
-            InputsRefusedError: the model, as `inputs` cannot know of it, knows other categories.
-        """
+    count: int
+    exact: bool
 
 
-Describe = Callable[[bytes], dict[str, Any] | WithBytes]
+@dataclass(frozen=True, slots=True)
+class ModelDescription:
+    """Description of a model file by itself.
+
+    Attributes:
+        kinds: of each feature, in the model's order: `numeric`, `categorical`, or None where the
+            file does not say.
+        names: of the features; None where the file has none.
+        classes: as text, in the order of the probabilities; None where the file names none.
+        class_count: how many there are.
+        rows: how many rows trained it; None where the file does not say.
+        unserved_rounds: of boosting that it holds and does not predict with.
+        categories: of each feature, as the framework wrote them, and the model's codes of them;
+            None for a numeric feature, and where the file names none. Models of the same features,
+            the same categories and the same `takes` take the same inputs.
+        takes: what a file itself calls its inputs, and their types; empty where all models of the
+            framework take the same.
+        row_seconds: processor time that a trial row took.
+    """
+
+    kinds: tuple[str | None, ...]
+    names: tuple[str, ...] | None
+    classes: tuple[str, ...] | None
+    class_count: int
+    rows: CountedRows | None = None
+    unserved_rounds: int = 0
+    categories: Categories = field(default=(), compare=False, repr=False)
+    takes: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
+    row_seconds: float = field(default=0.0, compare=False, repr=False)
 
 
-def answering(describe: Describe) -> Describe:
-    """Return `describe`, answering a refusal where it raised one: the child says what it means."""
+Load = Callable[[bytes], LoadedModel]
+Describe = Callable[[LoadedModel], dict[str, Any]]
+"""What a file says of itself, as JSON holds it; the keys are those of `ModelDescription`."""
+Predict = Callable[[LoadedModel, mmap.mmap], NDArray[np.float64]]
+"""Probabilities of rows, shape (records, classes), which may be NaN; given the features as
+`workers.lake.formats.inputs` makes them for the framework: see `frame_in` and `matrix_in`."""
 
-    @functools.wraps(describe)
-    def answer(content: bytes) -> dict[str, Any] | WithBytes:
+
+def answering(
+    load: Load, describe: Describe, predict: Predict, **others: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Return what a child answers about the one model file that it holds; it is asked one verb.
+
+    `load` reads the file, `describe` also says what it says of itself, after a trial; `score` gives
+    probabilities, as bytes. A refusal is an answer, with one key, `refused`. `others` are verbs
+    that one framework has alone.
+    """
+    held: list[LoadedModel] = []
+
+    def answer(content: bytes, *, verb: str, file: int = -1, **about: Any) -> Any:
         try:
-            return describe(content)
+            if verb in {"load", "describe"}:
+                held[:] = [load(content)]
+                return describe(held[0]) if verb == "describe" else None
+            if verb == "score":
+                # Of a sealed file, Linux before 6.7 shares no mapping, though it is only read.
+                given = mmap.mmap(file, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
+                found = np.ascontiguousarray(predict(held[0], given), dtype=np.float64)
+                return WithBytes(None, found.tobytes())
+            return others[verb](held[0], **about)
         except ModelRefusedError as error:
             return {"refused": error.why}
 
     return answer
 
 
-@contextlib.contextmanager
-def timed(rows: int) -> Iterator[None]:
-    """Refuse a model that takes too much processor time for the trial rows scored in the block."""
+def matrix_in(given: mmap.mmap, kind: Any, width: int) -> NDArray[Any]:
+    """Return the rows of a matrix of numbers, of a kind and a width."""
+    return np.frombuffer(given, dtype=kind).reshape(-1, width)
+
+
+def frame_in(given: mmap.mmap) -> pl.DataFrame:
+    """Return the columns of a stream of Arrow's, without a copy where that can be."""
+    stream = pa.ipc.open_stream(pa.py_buffer(given))
+    if pa.string_view() in stream.schema.types:
+        # CatBoost misreads text that does not lie at multiples of 16, and Arrow may write it so.
+        aligned = pa.ipc.IpcReadOptions(ensure_alignment=pa.ipc.Alignment.At64Byte)
+        stream = pa.ipc.open_stream(pa.py_buffer(given), options=aligned)
+    table = stream.read_all()
+    frame = pl.from_arrow(table, rechunk=False)
+    assert isinstance(frame, pl.DataFrame)  # noqa: S101  # a table is one
+    return frame
+
+
+def tried(
+    loaded: LoadedModel, predict: Callable[[LoadedModel, Any], Any], rows: Any, count: int
+) -> tuple[Any, float]:
+    """Return what a model says of trial rows, and the processor time that it took for each.
+
+    Raises:
+        ModelRefusedError: it takes too much.
+    """
     begin = time.process_time()
-    yield
-    seconds = (time.process_time() - begin) / rows
+    found = predict(loaded, rows)
+    seconds = (time.process_time() - begin) / count
     if seconds > limits.MODEL_ROW_SECONDS:
         raise ModelRefusedError(
             f"takes {seconds:.2g} seconds of processor time to score a row, and "
             f"{limits.MODEL_ROW_SECONDS:g} are the most: export a smaller model, or give its "
             "probabilities as a table ([models.scores])"
         )
-
-
-def written_otherwise(column: pl.Series, known: str) -> str:
-    """Say of a category's column that training had it in another form, which the file tells."""
-    return (
-        f"{column.name!r} is stored as {column.dtype}, and the model takes {known}: write the "
-        "column as training had it, or give the model's probabilities as a table ([models.scores])"
-    )
+    return found, seconds
 
 
 def two_columns(second: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -182,3 +224,39 @@ def check_lengths(lengths: set[int], expected: int) -> None:
     """
     if lengths != {expected}:
         raise ModelRefusedError("has a tree whose arrays are of different lengths")
+
+
+def whole_sum(leaves: NDArray[np.float64]) -> int | None:
+    """Return the sum of one tree's counts of rows by leaf, or None if these are no counts.
+
+    Weights of rows show as leaves that are not whole, but for weights that are whole themselves.
+    """
+    return shared_sum(leaves, np.array([leaves.size]))
+
+
+def shared_sum(leaves: NDArray[np.float64], sizes: NDArray[np.integer]) -> int | None:
+    """Return the sum of counts by leaf that all trees share, or None if there is none.
+
+    Trees that differ are of samples, or of other days' rows, where training was resumed.
+
+    Args:
+        leaves: counts of all trees, one tree after another.
+        sizes: how many leaves each tree has; the last one has all that are left.
+    """
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    if np.any(np.diff(starts, append=leaves.size) <= 0):
+        return None  # a tree without leaves
+    if not np.all(np.isfinite(leaves)) or leaves.min() < 0:
+        return None
+    counts = np.rint(leaves)
+    if np.any(np.abs(leaves - counts) > _NEAR + _ROUNDED * leaves):
+        return None
+    totals = np.add.reduceat(counts, starts)
+    total = float(totals[0])
+    return int(total) if 0 < total < _MOST and np.all(totals == total) else None
+
+
+def same_count(counts: Iterable[int | None]) -> int | None:
+    """Return the count that all trees share, or None; see `shared_sum`."""
+    found = set(counts)
+    return found.pop() if len(found) == 1 else None

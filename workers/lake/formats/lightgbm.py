@@ -5,13 +5,13 @@ lead: what it made of the file is checked before it scores anything.
 """
 
 import logging
+import mmap
 import re
 from collections.abc import Mapping
 from typing import Any
 
 import lightgbm
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from workers.lake.formats.contract import (
@@ -22,15 +22,11 @@ from workers.lake.formats.contract import (
     check_children,
     check_lengths,
     check_places,
-    timed,
+    matrix_in,
+    same_count,
+    tried,
     two_columns,
 )
-from workers.lake.formats.counted_rows import same_count
-from workers.lake.formats.matrix import as_matrix
-from workers.lake.manifest import Manifest
-
-NUMBERS = pl.Float64
-ERRORS = (lightgbm.basic.LightGBMError, ValueError)
 
 _TRIAL = 64  # rows
 _UNNAMED = re.compile(r"Column_\d+")
@@ -43,10 +39,8 @@ _silent.propagate = False
 lightgbm.register_logger(_silent)
 
 
-@answering
-def describe(content: bytes) -> dict[str, Any]:
-    """Return what a file says of itself; see `ModelFormat`."""
-    loaded = load(content)
+def describe(loaded: LoadedModel) -> dict[str, Any]:
+    """Return what a model says of itself; see `answering`."""
     text = loaded.model.model_to_string()
     header, trees = _parts(text)
     width = int(header["max_feature_idx"]) + 1
@@ -57,8 +51,7 @@ def describe(content: bytes) -> dict[str, Any]:
     for tree in trees:
         _check_tree(tree, width)
     rows = np.repeat(np.array([[0.0] * width, [np.nan] * width]), _TRIAL // 2, axis=0)
-    with timed(_TRIAL):
-        predict(loaded, rows, threads=1)
+    _, seconds = tried(loaded, _asked, rows, _TRIAL)
     names = header["feature_names"].split()
     return {
         "kinds": [_kind(each) for each in header["feature_infos"].split()],
@@ -66,6 +59,8 @@ def describe(content: bytes) -> dict[str, Any]:
         "classes": None,
         "class_count": classes,
         "rows": None if _draws_rows(text) else _rows(trees),
+        "categories": loaded.categories,
+        "row_seconds": seconds,
     }
 
 
@@ -99,17 +94,13 @@ def load(content: bytes) -> LoadedModel:
     return LoadedModel(model, tuple(categories))
 
 
-def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> NDArray[np.float64]:
-    """Return one matrix of 64 bits: LightGBM compares with thresholds of as many."""
-    return as_matrix(manifest, frame, loaded.categories, np.float64)
-
-
-def predict(
-    loaded: LoadedModel, inputs: NDArray[np.float64], *, threads: int
-) -> NDArray[np.float64]:
+def predict(loaded: LoadedModel, given: mmap.mmap) -> NDArray[np.float64]:
     """Return probabilities, shape (records, classes)."""
-    scored = loaded.model.predict(inputs, num_threads=threads)
-    found = np.asarray(scored, dtype=np.float64)
+    return _asked(loaded, matrix_in(given, np.float64, len(loaded.categories)))
+
+
+def _asked(loaded: LoadedModel, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    found = np.asarray(loaded.model.predict(rows, num_threads=1), dtype=np.float64)
     return two_columns(found) if found.ndim == 1 else found
 
 
@@ -188,3 +179,6 @@ def _check_tree(tree: Mapping[str, str], width: int) -> None:
         check_places("categories", bounds, len(tree["cat_threshold"].split()) + 1)
         if (np.diff(bounds) < 0).any():
             raise ModelRefusedError("has a tree whose categories overlap")
+
+
+answer = answering(load, describe, predict)

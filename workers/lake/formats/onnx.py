@@ -4,43 +4,26 @@ The model takes a matrix of all features, or one column for each feature, by its
 outputs holds the probabilities.
 """
 
-from collections.abc import Iterable
+import mmap
 from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from workers.lake.formats.contract import (
-    MISSING_WORDS,
-    Category,
-    InputsRefusedError,
+    TENSORS,
     LoadedModel,
     ModelRefusedError,
     answering,
-    timed,
+    frame_in,
+    matrix_in,
+    tried,
     two_columns,
-    written_otherwise,
 )
-from workers.lake.formats.matrix import as_matrix
 from workers.lake.formats.onnx_session import check_graphs, graph_words, most_memory, open_session
-from workers.lake.manifest import Manifest
-from workers.memory import at_most_more
 
-NUMBERS = pl.Float64
-ERRORS = (Exception,)  # onnxruntime has a dozen of its own, and no class above them
-
-_TYPES = {
-    "tensor(float)": np.float32,
-    "tensor(double)": np.float64,
-    "tensor(int64)": np.int64,
-    "tensor(int32)": np.int32,
-    "tensor(bool)": np.bool_,
-}
 _TEXT = "tensor(string)"
-_REAL, _WHOLE = {"tensor(float)", "tensor(double)"}, {"tensor(int64)", "tensor(int32)"}
-_EXACT = 2.0**53
-"""The largest number up to which doubles are all whole numbers."""
+_REAL = {"tensor(float)", "tensor(double)"}
 _OF_LABELS = {"tensor(int64)", "tensor(int32)", _TEXT}
 _ADD_UP = 1e-3
 _ADDED = 1e-6
@@ -52,19 +35,16 @@ _SAME = 1e-3
 _WORDS = ("", "a", "b", "unknown", "0", "1")
 
 
-@answering
-def describe(content: bytes) -> dict[str, Any]:
-    """Return what a file says of itself; see `ModelFormat`."""
-    check_graphs(content)
-    loaded = load(content)
+def describe(loaded: LoadedModel) -> dict[str, Any]:
+    """Return what a model says of itself; see `answering`."""
     given = loaded.model.get_inputs()
     names = None if _is_matrix(given) else [each.name for each in given]
     width = given[0].shape[1] if names is None else len(names)
     try:
-        found = _tried(loaded, given)
+        found, seconds = _tried(loaded, given)
     except ModelRefusedError:
         raise
-    except ERRORS:
+    except Exception:  # noqa: BLE001  # onnxruntime has a dozen of its own, and no class above them
         raise ModelRefusedError(
             f"fails as it scores trial rows, in {most_memory() / 2**30:.3g} GiB of memory: see "
             "that onnxruntime scores rows of small numbers and unknown words with it"
@@ -81,14 +61,18 @@ def describe(content: bytes) -> dict[str, Any]:
         "names": names,
         "classes": None,
         "class_count": found.shape[1],
+        "categories": loaded.categories,
+        "takes": [(each.name, each.type) for each in given],
+        "row_seconds": seconds,
     }
 
 
 def load(content: bytes) -> LoadedModel:
     """Return a session that takes any number of rows."""
+    check_graphs(content)
     session = open_session(content)
     given = session.get_inputs()
-    strange = [each.type for each in given if each.type not in {*_TYPES, _TEXT}]
+    strange = [each.type for each in given if each.type not in {*TENSORS, _TEXT}]
     if strange:
         raise ModelRefusedError(f"takes {strange[0]}: export it for numbers and text")
     if any(each.shape and isinstance(each.shape[0], int) for each in given):
@@ -100,33 +84,26 @@ def load(content: bytes) -> LoadedModel:
     return LoadedModel(
         session,
         categories=tuple(words if each.type == _TEXT else None for each in given),
-        takes=tuple((each.name, each.type) for each in given),
     )
 
 
-def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> dict[str, NDArray[Any]]:
-    """Return what the session is fed, by name."""
-    given = loaded.model.get_inputs()
-    if _is_matrix(given):
-        nothing = (None,) * len(manifest.features)
-        matrix = as_matrix(manifest, frame, nothing, np.float64)
-        return {given[0].name: _cast(matrix, given[0])}
-    return {
-        each.name: _column(frame[each.name], each)
-        if known is None
-        else _text(frame[each.name], each, known)
-        for each, known in zip(given, loaded.categories, strict=True)
-    }
-
-
-def predict(
-    loaded: LoadedModel,
-    inputs: dict[str, NDArray[Any]],
-    *,
-    threads: int,  # noqa: ARG001  # a session has one
-) -> NDArray[np.float64]:
+def predict(loaded: LoadedModel, given: mmap.mmap) -> NDArray[np.float64]:
     """Return probabilities, shape (records, classes)."""
-    found = _answers(loaded, inputs)
+    asked = loaded.model.get_inputs()
+    if _is_matrix(asked):
+        matrix = matrix_in(given, TENSORS[asked[0].type], asked[0].shape[1])
+        return _asked(loaded, {asked[0].name: matrix})
+    rows, frame = {}, frame_in(given)
+    for each in asked:
+        values = frame[each.name].to_numpy()
+        values = values.astype(object) if each.type == _TEXT else values
+        rows[each.name] = values.reshape(frame.height, *(1 for _ in each.shape[1:]))
+    return _asked(loaded, rows)
+
+
+def _asked(loaded: LoadedModel, rows: dict[str, NDArray[Any]]) -> NDArray[np.float64]:
+    """Return probabilities of what the session is fed, by name."""
+    found = _answers(loaded, rows)
     if found.shape[1] == 1:
         chance = found[:, 0]
         over = (chance > 1.0) & (chance <= 1.0 + _ADDED)
@@ -135,11 +112,13 @@ def predict(
     return np.asarray(found / found.sum(axis=1, keepdims=True)) if _adds_up(found) else found
 
 
-def _tried(loaded: LoadedModel, given: list[Any]) -> NDArray[np.float64]:
-    """Return the probabilities of a row of nothing, after scoring trial rows in two orders."""
+def _tried(loaded: LoadedModel, given: list[Any]) -> tuple[NDArray[np.float64], float]:
+    """Return the probabilities of a row of nothing, after scoring trial rows in two orders.
+
+    Beside it stands the processor time of a trial row.
+    """
     rows = _trial_rows(given)
-    with timed(_TRIAL):
-        found = _answers(loaded, rows)
+    found, seconds = tried(loaded, _answers, rows, _TRIAL)
     order = np.random.default_rng(1).permutation(_TRIAL)
     for some, how in ((order, "in another order"), (order[:1], "alone")):
         again = _answers(loaded, {name: values[some] for name, values in rows.items()})
@@ -150,13 +129,12 @@ def _tried(loaded: LoadedModel, given: list[Any]) -> NDArray[np.float64]:
                 f"scores a row differently {how} than in a batch, and an audit scores in batches: "
                 "export a model that scores each row by itself"
             )
-    return predict(loaded, _empty_row(given), threads=1)
+    return _asked(loaded, _empty_row(given)), seconds
 
 
 def _answers(loaded: LoadedModel, inputs: dict[str, NDArray[Any]]) -> NDArray[np.float64]:
     """Return what the model says of each row, shape (records, values)."""
-    with at_most_more(most_memory()):  # of text, onnxruntime's own bound counts no letters
-        (found,) = loaded.model.run([_probabilities(loaded.model)], inputs)
+    (found,) = loaded.model.run([_probabilities(loaded.model)], inputs)
     rows = len(next(iter(inputs.values())))
     if len(found) != rows:
         raise ModelRefusedError(f"gives {len(found)} answers for {rows} rows: export it per row")
@@ -214,7 +192,7 @@ def _empty_row(given: list[Any]) -> dict[str, NDArray[Any]]:
     return {
         each.name: np.full(
             [1, *each.shape[1:]], "" if each.type == _TEXT else 0,
-            dtype=object if each.type == _TEXT else _TYPES[each.type],
+            dtype=object if each.type == _TEXT else TENSORS[each.type],
         )
         for each in given
     }  # fmt: skip
@@ -229,74 +207,10 @@ def _trial_rows(given: list[Any]) -> dict[str, NDArray[Any]]:
         if each.type == _TEXT:
             rows[each.name] = random.choice(np.array(_WORDS, dtype=object), shape)
         elif each.type in _REAL:
-            rows[each.name] = random.normal(size=shape).astype(_TYPES[each.type])
+            rows[each.name] = random.normal(size=shape).astype(TENSORS[each.type])
         else:
-            rows[each.name] = random.integers(0, 2, shape).astype(_TYPES[each.type])
+            rows[each.name] = random.integers(0, 2, shape).astype(TENSORS[each.type])
     return rows
 
 
-def _text(column: pl.Series, given: Any, known: Iterable[tuple[Category, int]]) -> NDArray[Any]:
-    """Return a column as the words that the graph knows, "" for a missing value.
-
-    ONNX has no missing text, and the graph says how training wrote what is stored as no text.
-    """
-    words = {word for word, _ in known}
-    values = column.unique().drop_nulls().to_list()
-    ways = [values] if column.dtype == pl.String else _written(values, column)
-    if len(ways) > 1:
-        ways = [way for way in ways if not words.isdisjoint(way)]
-    if len(ways) != 1:
-        raise InputsRefusedError(written_otherwise(column, "text"))
-    others = [word for word in MISSING_WORDS if word in words]
-    if column.null_count() and others and "" not in words:
-        raise InputsRefusedError(
-            f"{column.name!r} has missing values, which training may have written as "
-            f"{others[0]!r}: write in their place what training had"
-        )
-    text = column.replace_strict(values, ways[0], default=None, return_dtype=pl.String)
-    return (
-        text.fill_null("")
-        .to_numpy()
-        .astype(object)
-        .reshape(len(column), *(1 for _ in given.shape[1:]))
-    )
-
-
-def _written(values: list[Any], column: pl.Series) -> list[list[str]]:
-    """Return the ways in which pandas or Spark may have written booleans or numbers as text."""
-    if column.dtype == pl.Boolean:
-        return [[str(v) for v in values], [str(v).lower() for v in values],
-                [str(int(v)) for v in values]]  # fmt: skip
-    if column.dtype.is_integer() or (column.dtype.is_float() and all(v == v // 1 for v in values)):
-        return [[str(int(v)) for v in values], [f"{int(v)}.0" for v in values]]
-    return []
-
-
-def _column(column: pl.Series, given: Any) -> NDArray[Any]:
-    if not (column.dtype.is_numeric() or column.dtype == pl.Boolean):
-        raise InputsRefusedError(written_otherwise(column, "numbers"))
-    if given.type in _WHOLE and column.dtype.is_integer() and not column.null_count():
-        values: NDArray[Any] = column.to_numpy().astype(_TYPES[given.type])
-    else:
-        values = _cast(column.cast(pl.Float64).fill_null(float("nan")).to_numpy(), given)
-    return values.reshape(len(values), *(1 for _ in given.shape[1:]))
-
-
-def _cast(values: NDArray[np.float64], given: Any) -> NDArray[Any]:
-    if given.type not in _REAL and np.isnan(values).any():
-        raise InputsRefusedError(
-            f"{given.name!r} holds missing values, which the model's {given.type} cannot: export "
-            "it for floats"
-        )
-    if given.type in _WHOLE and values.size and np.abs(values).max() > _EXACT:
-        raise InputsRefusedError(
-            f"{given.name!r} holds whole numbers above 2^53, whose last digits a matrix of all "
-            "features does not keep: export the model with an input for each feature"
-        )
-    taken: NDArray[Any] = values.astype(_TYPES[given.type])
-    if given.type not in _REAL and (taken != values).any():
-        raise InputsRefusedError(
-            f"{given.name!r} holds numbers that the model's {given.type} cuts off, and another "
-            "model would be audited than the one that training made: export it for floats"
-        )
-    return taken
+answer = answering(load, describe, predict)

@@ -1,10 +1,10 @@
 """XGBoost: UBJSON and JSON, of boosters of trees that predict classes."""
 
 import json
+import mmap
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import xgboost
 from numpy.typing import NDArray
@@ -12,22 +12,17 @@ from scipy.special import expit, softmax
 
 from workers.lake.formats.contract import (
     Categories,
-    InputsRefusedError,
     LoadedModel,
     ModelRefusedError,
     answering,
     check_children,
     check_lengths,
     check_places,
-    timed,
+    matrix_in,
+    tried,
     two_columns,
+    whole_sum,
 )
-from workers.lake.formats.counted_rows import whole_sum
-from workers.lake.formats.matrix import as_matrix
-from workers.lake.manifest import Manifest
-
-NUMBERS = pl.Float32
-ERRORS = (xgboost.core.XGBoostError, ValueError)
 
 _TRIAL = 64  # rows
 _BINARY = {"binary:logistic", "binary:logitraw", "reg:logistic"}
@@ -39,10 +34,8 @@ _MULTICLASS = {"multi:softprob", "multi:softmax"}
 pa.array(np.empty(0))
 
 
-@answering
-def describe(content: bytes) -> dict[str, Any]:
-    """Return what a file says of itself; see `ModelFormat`."""
-    loaded = load(content)
+def describe(loaded: LoadedModel) -> dict[str, Any]:
+    """Return what a model says of itself; see `answering`."""
     # As XGBoost itself understood the file, whichever of its formats it is in.
     learner = json.loads(bytes(loaded.model.save_raw("json")))["learner"]
     width = int(learner["learner_model_param"]["num_feature"])
@@ -52,8 +45,7 @@ def describe(content: bytes) -> dict[str, Any]:
     rows = np.repeat(
         np.array([[0.0] * width, [np.nan] * width], dtype=np.float32), _TRIAL // 2, axis=0
     )
-    with timed(_TRIAL):
-        predict(loaded, rows, threads=1)
+    _, seconds = tried(loaded, _asked, rows, _TRIAL)
     types = learner["feature_types"] or [None] * width
     return {
         "kinds": [
@@ -64,6 +56,8 @@ def describe(content: bytes) -> dict[str, Any]:
         "class_count": classes,
         "rows": _rows(learner),
         "unserved": _unserved_rounds(loaded.model),
+        "categories": loaded.categories,
+        "row_seconds": seconds,
     }
 
 
@@ -74,32 +68,19 @@ def load(content: bytes) -> LoadedModel:
     return LoadedModel(model, _categories(model) or (None,) * model.num_features())
 
 
-def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> NDArray[np.float32]:
-    """Return one matrix of 32 bits, as XGBoost keeps features itself."""
-    matrix = as_matrix(manifest, frame, loaded.categories, np.float32)
-    for place, known in enumerate(loaded.categories):
-        column = frame[manifest.features[place].name]
-        if all(str(value).isascii() for value, _ in known or ()):
-            continue
-        if int(np.isnan(matrix[:, place]).sum()) > column.null_count():
-            raise InputsRefusedError(
-                f"{column.name!r} holds words that the model's file does not list, and XGBoost may "
-                "have cut off those that it lists: it does so with letters outside of ASCII in "
-                "pandas' columns; train it on a polars or a pyarrow table"
-            )
-    return matrix
+def predict(loaded: LoadedModel, given: mmap.mmap) -> NDArray[np.float64]:
+    """Return probabilities, shape (records, classes)."""
+    return _asked(loaded, matrix_in(given, np.float32, len(loaded.categories)))
 
 
-def predict(
-    loaded: LoadedModel, inputs: NDArray[np.float32], *, threads: int
-) -> NDArray[np.float64]:
-    """Return probabilities, shape (records, classes), from scores before the last step.
+def _asked(loaded: LoadedModel, rows: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return probabilities from scores before the last step.
 
     XGBoost takes that step in 32 bits, where a probability near one is one.
     """
-    loaded.model.set_param({"nthread": threads})
+    loaded.model.set_param({"nthread": 1})
     scores = loaded.model.inplace_predict(
-        inputs,
+        rows,
         iteration_range=(0, _served_rounds(loaded.model)),
         predict_type="margin",
         validate_features=False,
@@ -247,3 +228,6 @@ def _check_trees(learner: dict[str, Any], width: int, *, groups: int) -> None:
         inner = left != -1
         check_children(np.concatenate([left[inner], right[inner]]), nodes)
         check_places("a feature", features[inner], width)
+
+
+answer = answering(load, describe, predict)

@@ -1,7 +1,6 @@
-"""Checkpoints: both models are loaded, and score the day's labelled rows here."""
+"""Checkpoints: both models score the day's labelled rows."""
 
 import datetime as dt
-import functools
 import hashlib
 import json
 from dataclasses import dataclass, replace
@@ -20,11 +19,9 @@ from workers.lake.checkpoints import (
     DeclaredManifest,
     aligned,
     as_inputs,
-    load,
     predict,
     read_checkpoint,
 )
-from workers.lake.formats.contract import LoadedModel
 from workers.lake.layout import Lake, check_name
 from workers.lake.manifest import (
     DecoyLabels,
@@ -458,16 +455,15 @@ def _scored(
     manifest, made = checkpoint.manifest, shared.made
     if not today.any():
         return np.empty((0, len(manifest.label.classes)))
-    model = _loaded(checkpoint)
-    reads = (model.categories, model.takes)
+    reads = (checkpoint.described.categories, checkpoint.described.takes)
     features = (manifest.format, manifest.features, reads, instead, place.reading)
     with shared.stage("pool"):
         if features not in made:
             frame = batch.features(manifest, stored=place.stored)
             frame = _instead(frame if today.all() else frame.filter(today), instead)
-            made[features] = as_inputs(model, manifest, frame)
+            made[features] = as_inputs(checkpoint, frame)
     with shared.stage("predict"):
-        return predict(model, manifest, made[features], threads=1)
+        return predict(checkpoint, made[features])
 
 
 def _instead(frame: pl.DataFrame, instead: tuple[str, str] | None) -> pl.DataFrame:
@@ -485,8 +481,3 @@ def _among_others(scored: NDArray[np.float64], today: NDArray[np.bool_]) -> NDAr
     every = np.full((today.size, scored.shape[1]), 1.0 / scored.shape[1])
     every[today] = scored
     return every
-
-
-@functools.lru_cache(maxsize=32)
-def _loaded(checkpoint: Checkpoint) -> LoadedModel:
-    return load(checkpoint)

@@ -15,10 +15,10 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.lake.checkpoints import Checkpoint, check_described, describe_checkpoint
 from workers.lake.formats import FILES
+from workers.lake.formats.contract import ModelDescription
 from workers.lake.layout import Lake, check_name
 from workers.lake.manifest import SCHEMA_VERSION, Manifest, Privacy
 from workers.lake.mlflow_registry import find_registered, read_artifact
-from workers.lake.model_sandbox import ModelDescription
 from workers.lake.places import day_path, split_day_path
 from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
 from workers.sources.checkpoints.label_tables import LabelTable
@@ -151,13 +151,7 @@ def read_model_file(
     # Not where the labels lie: the same model of the same rows in another place is the same audit.
     plain = manifest.model_dump(mode="json", exclude={"dataset", "file"})
     digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
-    return Checkpoint(
-        manifest,
-        digest,
-        described.content or content,
-        trained_rows=described.rows,
-        unserved_rounds=described.unserved_rounds,
-    )
+    return Checkpoint(manifest, digest, content, described)
 
 
 def _names(

@@ -46,7 +46,7 @@ from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
 from workers.labels.columns import Batch
 from workers.lake import formats
-from workers.lake.checkpoints import load, probabilities, read_checkpoint
+from workers.lake.checkpoints import probabilities, read_checkpoint
 from workers.lake.formats import FILES
 from workers.lake.formats.contract import LoadedModel, ModelRefusedError, check_places
 from workers.lake.layout import Lake
@@ -70,8 +70,7 @@ def batch_of(frame: pl.DataFrame) -> Batch:
 
 def scored(lake: Lake, frame: pl.DataFrame) -> np.ndarray:
     checkpoint = read_checkpoint(lake, "good", DAY)
-    manifest = checkpoint.manifest
-    return probabilities(load(checkpoint), manifest, batch_of(frame).features(manifest), threads=1)
+    return probabilities(checkpoint, batch_of(frame).features(checkpoint.manifest))
 
 
 @pytest.mark.parametrize("classes", [2, 3])

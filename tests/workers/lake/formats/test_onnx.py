@@ -4,7 +4,6 @@ import contextlib
 import functools
 import pathlib
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,11 +29,10 @@ from tests.support.onnx_files import WEIGHTS as ONES
 from workers.lake import limits
 from workers.lake.checkpoints import write_checkpoint
 from workers.lake.formats import onnx as onnx_format
-from workers.lake.formats.contract import InputsRefusedError
-from workers.lake.formats.onnx import _cast
+from workers.lake.formats.inputs import InputsRefusedError, inputs_of
 from workers.lake.layout import Lake
-from workers.lake.manifest import Feature
-from workers.lake.model_sandbox import UnreadableModelError, describe_model
+from workers.lake.manifest import Feature, Manifest
+from workers.lake.model_sandbox import ModelDescription, UnreadableModelError, describe_model
 from workers.memorization.onnx_model import load_onnx
 
 node = onnx.helper.make_node
@@ -229,12 +227,22 @@ def test_whole_numbers_of_64_bits_are_scored_with_all_their_digits(tmp_path: pat
 def test_a_matrix_of_whole_numbers_is_scored_where_doubles_hold_them(
     number: float, refused: bool
 ) -> None:
-    given = SimpleNamespace(name="X", type="tensor(int64)")
+    described = ModelDescription((None,), None, None, 2, takes=(("X", "tensor(int64)"),))
+    manifest = Manifest.model_validate(
+        {
+            "schema_version": 1, "model": "m", "day": DAY, "format": "onnx", "file": "m",
+            "sha256": "0" * 64, "dataset": "d", "label": BINARY.model_dump(), "privacy": None,
+            "features": [FEATURES[0].model_dump()],
+            "trained_on": {"first": DAY, "last": DAY, "split": "train"},
+        }
+    )  # fmt: skip
+    frame = pl.DataFrame({FEATURES[0].name: [number]})
     if refused:
         with pytest.raises(InputsRefusedError, match="above 2\\^53"):
-            _cast(np.array([[number]]), given)
+            inputs_of(described, manifest, frame)
     else:
-        assert _cast(np.array([[number]]), given).tolist() == [[int(number)]]
+        found = inputs_of(described, manifest, frame).frame
+        assert found.rows() == [(int(number),)]
 
 
 @pytest.mark.parametrize(

@@ -210,9 +210,9 @@ def test_only_the_days_rows_are_scored(
     both.write_parquet(tmp_path / "t" / "all.parquet", row_group_size=600)
     asked, inputs = [], checkpoint_source.as_inputs
 
-    def counting(model: Any, manifest: Any, frame: pl.DataFrame) -> Any:
+    def counting(checkpoint: Any, frame: pl.DataFrame) -> Any:
         asked.append(frame.height)
-        return inputs(model, manifest, frame)
+        return inputs(checkpoint, frame)
 
     monkeypatch.setattr(checkpoint_source, "as_inputs", counting)
     audit(InPlace(labels(tmp_path / "t"), paths(models), PRIVACY))

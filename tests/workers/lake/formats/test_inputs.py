@@ -29,10 +29,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from workers.exceptions import NotEvaluableError
 from workers.labels.columns import Batch
-from workers.lake.checkpoints import probabilities
-from workers.lake.formats import format_named
-from workers.lake.formats.contract import ModelRefusedError
+from workers.lake.checkpoints import Checkpoint, probabilities
 from workers.lake.manifest import Manifest
+from workers.lake.model_sandbox import UnreadableModelError, describe_model
 
 ROWS = 240
 Says = Callable[[pd.DataFrame], Any]
@@ -230,8 +229,8 @@ def as_audited(form: str, content: bytes, frame: pd.DataFrame, folder: pathlib.P
     """Return an audit's probabilities of what pandas writes to Parquet."""
     frame.to_parquet(folder / "rows.parquet")
     batch = Batch(pq.read_table(folder / "rows.parquet"), "rows.parquet", ("rows.parquet", 0, 0))
-    manifest, loaded = manifest_of(form), format_named(form).load(content)
-    return probabilities(loaded, manifest, batch.features(manifest), threads=1)
+    checkpoint = Checkpoint(manifest_of(form), "", content, describe_model(content, format=form))
+    return probabilities(checkpoint, batch.features(checkpoint.manifest))
 
 
 @pytest.mark.slow
@@ -256,7 +255,7 @@ def test_a_column_gives_the_frameworks_own_probabilities_or_a_refusal(
                 continue
             try:
                 found = as_audited(form, content, asked, tmp_path)
-            except (NotEvaluableError, ModelRefusedError):
+            except (NotEvaluableError, UnreadableModelError):
                 refused |= {name} if asked is frame else set()
                 continue
             np.testing.assert_allclose(found, expected, atol=1e-6, rtol=0, err_msg=name)

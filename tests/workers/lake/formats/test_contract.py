@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import xgboost
 
-from workers.contained_child import WithBytes
-from workers.lake.formats import format_named
-from workers.lake.formats.counted_rows import CountedRows, same_count, whole_sum
+from workers.lake.formats.contract import CountedRows, same_count, whole_sum
+from workers.lake.model_sandbox import describe_model
 
 ROWS = 600
 RANDOM = np.random.default_rng(3)
@@ -64,10 +63,8 @@ def of_xgboost(*, many: bool = False, weight: Any = None, **more: Any) -> bytes:
 
 
 def rows_of(content: bytes, name: str) -> CountedRows | None:
-    """Return the rows that a file says of itself, read in this process."""
-    said = format_named(name).describe(content)
-    found = said.value if isinstance(said, WithBytes) else said
-    return found["rows"] and CountedRows(*found["rows"])
+    """Return the rows that a file says of itself."""
+    return describe_model(content, format=name).rows
 
 
 @pytest.mark.parametrize(
