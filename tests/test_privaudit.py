@@ -100,7 +100,7 @@ def test_kernels_of_other_sources_are_kept_apart(
     shutil.copytree(ROOT / "privcore" / "guarantees", tmp_path / "privcore" / "guarantees")
     before = privaudit.kernel_cache()
     assert before == privaudit.kernel_cache()
-    called = tmp_path / "privcore" / "guarantees" / "normal.py"
+    called = tmp_path / "privcore" / "guarantees" / "families.py"
     called.write_text(called.read_text() + "\n")
     after = privaudit.kernel_cache()
     assert before != after

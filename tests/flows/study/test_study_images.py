@@ -17,7 +17,6 @@ from flows.study.tables import (
 )
 from tests.support.image_files import digits, write_cifar, write_wheel
 from tests.support.published import printed
-from workers.datasets import labelled_images
 from workers.plan import Plan
 from workers.training.fixmatch import FixMatch
 from workers.training.networks import Schedule
@@ -89,7 +88,6 @@ def test_cifar_10_as_it_is_published_goes_in_by_input_and_only_resnet18_is_judge
     monkeypatch.setattr(
         runner, "run_study", lambda made, _: studies.append(made) or runner.Written((), (), ())
     )
-    smaller(labelled_images, _CIFAR_ROWS=60)
     smaller(images, PLAN=Plan(power=2.0, repetitions=2, seed=1))
     monkeypatch.setattr(images, "_fitted", lambda *_: Reads())
     random, batches = np.random.default_rng(5), {}
