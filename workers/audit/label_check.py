@@ -30,7 +30,7 @@ from privcore.lower_bounds.released_labels import (
 )
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from privcore.lower_bounds.windows import STANDING_NIGHTS, declarations_refuted
-from privcore.rounding import at_least, guarantee, percent_up, up
+from privcore.rounding import at_least, down, guarantee, percent_up, up
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.parquet import read_footer, read_row_group
 from workers.lake.layout import LabelFile, Lake
@@ -277,8 +277,9 @@ def _judged(
             ReasonCode.THIS_NIGHT,
             (
                 f"{_FOUND[test].format(found=found, column=column, most=percent_up(found.rate))}. "
-                f"So epsilon {claim} is refuted, and more than {at_least(found.epsilon_lower)} is "
-                f"lost{_if_it_reads(asked)}"
+                f"So epsilon {claim} is refuted, and more than "
+                f"{at_least(found.epsilon_lower, beyond=asked.declared.epsilon)} is lost"
+                f"{_if_it_reads(asked)}"
             ),
         )
     needed = leak_to_be_seen(asked.declared.epsilon)
@@ -296,8 +297,9 @@ def _judged(
         Verdict.NOT_REFUTED,
         None,
         (
-            f"Nothing refutes epsilon {claim}: randomized response from {up(found.sees_from)} on "
-            "would probably have been seen. Leaks of a few records, or by a secret key, would not."
+            f"Nothing refutes epsilon {claim}. At least {down(found.epsilon_lower)} is lost, and "
+            f"randomized response from {up(found.sees_from)} on would probably have been seen. "
+            "Leaks of a few records, or by a secret key, would not."
         ),
     )
 

@@ -31,7 +31,7 @@ def _table(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("table", "more", "code", "words"),
     [
-        ("day.parquet", (), 0, "not_refuted. Nothing refutes epsilon 1: randomized response from"),
+        ("day.parquet", (), 0, "not_refuted. Nothing refutes epsilon 1. At least 0."),
         ("dropped.csv", (), 1, "violated: this_night. 3,000 of 3,000 compared labels"),
         ("prior.parquet", (), 2, "inconclusive: reads_more. Released labels of one true label"),
         ("few.csv", (), 0, "inconclusive: too_small. 30 labels can be compared"),
