@@ -66,7 +66,7 @@ def test_compaction_changes_the_files_and_no_answer(warehouse: Warehouse) -> Non
     before = answers(warehouse)
     done = {table.table: table for table in compact(warehouse)}
     assert (done["audits"].files_before, done["audits"].files_after) == (7, 1)
-    assert "audit_notes" not in done  # nothing was ever written there
+    assert "audit_nights" not in done  # nothing was ever written there
     assert_same(answers(warehouse), before)
     assert {one.finding for one in verify_all_stored(warehouse)} == {Finding.INTACT}
     # What was replaced stays for readers, as long as is kept.
