@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from privcore.lower_bounds.claims import Grid
-from privcore.lower_bounds.question import MINIMUM_CONTROL_RECORDS, MINIMUM_RECORDS, Secret
+from privcore.lower_bounds.question import MINIMUM_CONTROL_RECORDS, MINIMUM_RECORDS, Grid, Secret
 from workers.lake.manifest import LARGEST_EPSILON
 from workers.strict_model import StrictModel
 

@@ -1,6 +1,7 @@
 from .betting import Stakes, bets_epsilon_lower, stakes_for
-from .claims import Choice, Claim, Fixed, Grid
+from .claims import Claim
 from .evidence import MISLED, Evidence, misled_pvalue, read_evidence, segment_night
+from .false_discovery import false_discovery_qvalues
 from .fdp import (
     Steinke,
     best_epsilon,
@@ -23,8 +24,17 @@ from .matched import (
 from .notebook import AuditAnswer, audit_models, audit_probabilities
 from .notebook_input import Arm
 from .power import OFFSETS, ImaginedNight, Power, nights_until_conclusive, sees_from_together
-from .question import MINIMUM_CONTROL_RECORDS, MINIMUM_RECORDS, Secret, conclusive, leak_to_be_seen
-from .segment_bounds import SegmentBound, false_discovery_qvalues, name_segments
+from .question import (
+    MINIMUM_CONTROL_RECORDS,
+    MINIMUM_RECORDS,
+    Choice,
+    Fixed,
+    Grid,
+    Secret,
+    conclusive,
+    leak_to_be_seen,
+)
+from .segment_bounds import SegmentBound, name_segments
 from .verdicts import (
     Doubt,
     Judged,

@@ -13,13 +13,13 @@ from privcore.attacks import Matched, OddsTally, Tallies, holdout_sides, match, 
 from privcore.attacks.arms import MODELS_KNOWN, REMEDY_OF_HELD_BACK
 from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds.betting import Stakes, bets_epsilon_lower, stakes_for
-from privcore.lower_bounds.claims import Claim, Grid
+from privcore.lower_bounds.claims import Claim
 from privcore.lower_bounds.designs import DecoyRecords, Design, MatchedRecords, PairedRecords
 from privcore.lower_bounds.game_evidence import GameEvidence, game_evidence
 from privcore.lower_bounds.imagined import imagine
 from privcore.lower_bounds.matched import log_mean, tables_log_wealth
 from privcore.lower_bounds.power import Power, power_of
-from privcore.lower_bounds.question import Secret
+from privcore.lower_bounds.question import Grid, Secret
 from privcore.lower_bounds.windows import (
     WINDOW_EPSILONS,
     WINDOW_NIGHTS,

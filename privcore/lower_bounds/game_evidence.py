@@ -10,13 +10,14 @@ from scipy.special import expit
 
 from privcore.attacks import Tally
 from privcore.guarantees import ApproxDP, Family, Gaussian, PureDP
-from privcore.lower_bounds.claims import Choice, Claim, guess_counts
+from privcore.lower_bounds.claims import Claim, guess_counts
 from privcore.lower_bounds.fdp import (
     best_epsilon,
     check_significance,
     claim_pvalue,
     epsilon_lower,
 )
+from privcore.lower_bounds.question import Choice
 
 PAPER_FRACTIONS = tuple(percent / 100.0 for percent in range(1, 101))
 

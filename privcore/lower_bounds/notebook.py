@@ -26,7 +26,7 @@ from privcore.attacks import (
 )
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, PureDP
-from privcore.lower_bounds.claims import Claim, Grid
+from privcore.lower_bounds.claims import Claim
 from privcore.lower_bounds.evidence import Evidence, read_evidence
 from privcore.lower_bounds.notebook_input import (
     Arm,
@@ -43,7 +43,12 @@ from privcore.lower_bounds.notebook_input import (
     twice_sentence,
     value_groups,
 )
-from privcore.lower_bounds.question import MINIMUM_CONTROL_RECORDS, MINIMUM_RECORDS, leak_to_be_seen
+from privcore.lower_bounds.question import (
+    MINIMUM_CONTROL_RECORDS,
+    MINIMUM_RECORDS,
+    Grid,
+    leak_to_be_seen,
+)
 from privcore.lower_bounds.verdicts import Doubt, Judged, ReasonCode, Verdict, judge, says_nothing
 from privcore.rounding import ABSENT, down, up
 

@@ -1,9 +1,15 @@
 """What an audit asks, and what it needs to conclude anything: records, and a leak that it sees.
 
-Without numpy: settings and the command line name secrets, too.
+A choice of the number of guesses is a value, fixed before today's game is played.
+
+Without numpy: settings and the command line name secrets and guesses, too.
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
+
+from privcore.exceptions import InvalidInputError
 
 
 class Secret(StrEnum):
@@ -62,3 +68,52 @@ def conclusive(epsilon: float, *, epsilon_ceiling: float | None, sees_from: floa
     if epsilon_ceiling is None or sees_from is None:
         return False
     return epsilon_ceiling > epsilon and sees_from <= leak_to_be_seen(epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The best of K fractions, each tested at significance/K.
+
+    Valid by the union bound: the chance that any of K tests is wrong is at most the sum of their
+    significances, so the best of them may be reported, whichever it is.
+
+    >>> Grid(fractions=(0.1, 1.0)).fractions
+    (0.1, 1.0)
+    """
+
+    fractions: tuple[float, ...] = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+    name: ClassVar[str] = "grid"
+
+    def __post_init__(self) -> None:
+        check_fractions(self.fractions)
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """One fraction, agreed beforehand, tested at the whole significance.
+
+    Valid because there is one test: nothing was chosen by its outcome.
+
+    >>> Fixed(0.1)
+    Fixed(fraction=0.1)
+    """
+
+    fraction: float
+    name: ClassVar[str] = "fixed"
+
+    def __post_init__(self) -> None:
+        check_fractions(self.fractions)
+
+    @property
+    def fractions(self) -> tuple[float, ...]:
+        """The one fraction."""
+        return (self.fraction,)
+
+
+Choice = Grid | Fixed
+
+
+def check_fractions(fractions: tuple[float, ...]) -> None:
+    """Raise `InvalidInputError` unless there is a fraction and each lies in (0, 1]."""
+    if not fractions or not all(0.0 < fraction <= 1.0 for fraction in fractions):
+        raise InvalidInputError("fractions", fractions, "each lies in (0, 1] and there is one")

@@ -8,37 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from privcore.exceptions import InvalidInputError
+from privcore.lower_bounds.false_discovery import false_discovery_qvalues
 from privcore.lower_bounds.fdp import check_significance
 from privcore.lower_bounds.windows import WINDOW_EPSILONS, Night
-
-
-def false_discovery_qvalues(evalues: ArrayLike) -> NDArray[np.float64]:
-    """Return the q-values of one night's claim tests by e-BH; shape of `evalues`, 1-d.
-
-    Calling every model with q at most x a violation makes, on average, at most a share x of the
-    calls wrong, *however the tests depend on each other* (Wang and Ramdas 2022, "False discovery
-    rate control with e-values"): models that share labels share their chance. With e-values sorted
-    downwards, q of the k-th is the least of n/(j e_j) over j >= k, at most 1.
-
-    Raises:
-        InvalidInputError: an e-value that is negative or NaN.
-
-    >>> false_discovery_qvalues([1_000.0, 2.0, 0.5]).tolist()
-    [0.003, 0.75, 1.0]
-    """
-    e = np.asarray(evalues, dtype=np.float64)
-    if not np.all(e >= 0.0):
-        raise InvalidInputError("evalues", evalues, "an e-value is at least 0")
-    order = np.argsort(-e, kind="stable")
-    with np.errstate(divide="ignore"):
-        ratio = e.size / (np.arange(1, e.size + 1) * e[order])
-    qvalues = np.empty(e.size)
-    qvalues[order] = np.minimum(np.minimum.accumulate(ratio[::-1])[::-1], 1.0)
-    return qvalues
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ what a mechanism leaves of them). JAX and optax are the extra `networks`, and ar
 when a network is trained. Texts are read as TF-IDF weights (`term_weights`).
 """
 
-import importlib
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -231,19 +230,20 @@ def the_jax() -> Any:
     Raises:
         TerminalError: it is not installed.
     """
-    return _extra("jax")
+    try:
+        import jax  # noqa: PLC0415  # an extra
+    except ImportError:
+        raise TerminalError(_MISSING) from None
+    return jax
 
 
 def the_optax() -> Any:
     """Return the package optax; raises as `the_jax`."""
-    return _extra("optax")
-
-
-def _extra(name: str) -> Any:
     try:
-        return importlib.import_module(name)
+        import optax  # noqa: PLC0415  # an extra
     except ImportError:
         raise TerminalError(_MISSING) from None
+    return optax
 
 
 _MISSING = (
