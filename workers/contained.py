@@ -185,7 +185,7 @@ class Contained:
     def _call_held(self, content: bytes, readable: Sequence[str], arguments: dict[str, Any]) -> Any:
         held = self.hold(readable=readable)
         try:
-            return held(content, **arguments)
+            return held.ask(content, arguments)
         finally:
             held.end()
 
@@ -271,23 +271,23 @@ class Held:
         self._channel: Channel | None = channel
         self._memory = memory
 
-    def __call__(
+    def ask(
         self,
-        content: bytes = b"",
+        content: bytes,
+        arguments: dict[str, Any],
         *,
         seconds: int | None = None,
         at_most: int = CONTENT_BYTES,
         file: int | None = None,
-        **arguments: Any,
     ) -> Any:
         """Return what the function answers; after one that it did not, the child is ended.
 
         Args:
             content: what the function is given.
+            arguments: of the function.
             seconds: after which the call is ended, where it is not as for others.
             at_most: bytes that it may answer.
             file: an open file, which the function has under this name.
-            arguments: of the function.
 
         Raises:
             ContainedError: the function raised, crashed the process, or met a limit; or the child

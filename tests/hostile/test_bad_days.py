@@ -71,7 +71,7 @@ def test_a_reader_that_is_stopped_in_the_middle_of_a_call_is_given_up(
 
     monkeypatch.setattr(call, "_start", start_and_stop_later)
     with pytest.raises(ContainedError, match="took over 2 seconds"):
-        call(b"second", pause=1.9)
+        call(b"second", seconds=1.9)
     started[0].join()
     assert call(b"third") == "third"
 

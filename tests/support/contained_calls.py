@@ -71,9 +71,9 @@ def triple(content: bytes) -> WithBytes:
     return WithBytes({"length": len(content)}, content * 3)
 
 
-def wait(content: bytes, pause: float = 0.0) -> str:
+def wait(content: bytes, seconds: float = 0.0) -> str:
     """Answer after a while; runs in the contained process."""
-    time.sleep(pause)
+    time.sleep(seconds)
     return content.decode()
 
 

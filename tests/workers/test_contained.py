@@ -188,7 +188,7 @@ import sys
 from workers.contained import Contained
 made = Contained("tests.support.contained_calls:behave", seconds=9, memory=1 << 30, fork=True)
 held = made.hold()
-print(held(b"held"), flush=True)
+print(held.ask(b"held", {}), flush=True)
 sys.stdin.read()
 """
 
@@ -215,15 +215,19 @@ def test_held_children_end_with_who_holds_them() -> None:
 def test_a_held_child_keeps_what_it_was_given_until_a_call_fails() -> None:
     made = calling(fork=True)
     one, other = made.hold(), made.hold()
-    assert [one(how="count"), one(how="count"), other(how="count")] == [1, 2, 1]
+    assert [
+        one.ask(b"", {"how": "count"}),
+        one.ask(b"", {"how": "count"}),
+        other.ask(b"", {"how": "count"}),
+    ] == [1, 2, 1]
     with pytest.raises(ContainedError, match=r"crashed \(SIGSEGV\)"):
-        one(how="die")
+        one.ask(b"", {"how": "die"})
     with pytest.raises(ContainedError, match="has ended"):
-        one(how="count")
-    assert other(how="count") == 2
+        one.ask(b"", {"how": "count"})
+    assert other.ask(b"", {"how": "count"}) == 2
     made.stop()
     with pytest.raises(TransientError, match="went away"):
-        other(how="count")
+        other.ask(b"", {"how": "count"})
 
 
 def _below(process: int) -> set[int]:

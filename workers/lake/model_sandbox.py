@@ -123,8 +123,8 @@ def score_rows(
     if not most:
         return np.empty((rows, classes))
     seconds = limits.MODEL_SECONDS + int(_SLOWER * described.row_seconds * rows)
-    about = {"verb": "score", "file": inputs.file(), "seconds": seconds, "at_most": most}
-    found = _asked(content, format, **about)
+    bounds = {"file": inputs.file(), "seconds": seconds, "at_most": most}
+    found = _asked(content, format, {"verb": "score"}, **bounds)
     if not isinstance(found, WithBytes) or len(found.content) != most:
         raise UnreadableModelError(f"gives no answer of {classes} classes for each of {rows} rows")
     return np.frombuffer(found.content).reshape(rows, classes)
@@ -140,15 +140,16 @@ def known_words(content: bytes, place: int, words: tuple[str, ...], *, about: st
     """
     known = _holding(content, "catboost").known
     if about not in known:
-        found = _asked(content, "catboost", verb="known", place=place, words=words)
+        asked = {"verb": "known", "place": place, "words": words}
+        found = _asked(content, "catboost", asked)
         known[about] = {word for word in words if isinstance(found, list) and word in found}
     return known[about]
 
 
-def _asked(content: bytes, format: str, **about: Any) -> Any:  # noqa: A002
+def _asked(content: bytes, format: str, about: dict[str, Any], **bounds: int) -> Any:  # noqa: A002
     """Return what a model's child answers."""
     try:
-        found = _holding(content, format).ask(**about)
+        found = _holding(content, format).ask(about, **bounds)
     except ContainedError as error:
         raise UnreadableModelError(why_unscored(error, NAMES[format])) from None
     if isinstance(found, dict) and isinstance(refused := found.get("refused"), str):
@@ -177,25 +178,25 @@ class _Holding:
         with self._lock:
             self._end()
             self._ended = None
-            return self._patiently(verb="describe")
+            return self._patiently({"verb": "describe"})
 
-    def ask(self, **about: Any) -> Any:
+    def ask(self, about: dict[str, Any], **bounds: int) -> Any:
         """Return an answer of the model."""
         with self._lock:
             if self._ended is not None:
                 raise self._ended
-            return self._patiently(**about)
+            return self._patiently(about, **bounds)
 
     def let_go(self) -> None:
         """End the child."""
         with self._lock:
             self._end()
 
-    def _patiently(self, **about: Any) -> Any:
+    def _patiently(self, about: dict[str, Any], **bounds: int) -> Any:
         """Return an answer; a file beside it may have ended what both were forked from, once."""
         for _ in range(2):
             try:
-                return self._ask(_contained(self._format).hold, **about)
+                return self._ask(_contained(self._format).hold, about, **bounds)
             except ContainedError as error:
                 ended = error
                 break
@@ -206,7 +207,7 @@ class _Holding:
         self._ended = ended
         raise ended
 
-    def _ask(self, hold: Callable[[], Held], **about: Any) -> Any:
+    def _ask(self, hold: Callable[[], Held], about: dict[str, Any], **bounds: int) -> Any:
         begin, now = about["verb"] == "describe", time.monotonic()
         if now - self._asked > IDLE_SECONDS / 2:
             self._end()
@@ -215,8 +216,8 @@ class _Holding:
         held = self._held = self._held or hold()
         try:
             if new and not begin:
-                held(self._content, verb="load", at_most=0)
-            return held(self._content if begin else b"", **about)
+                held.ask(self._content, {"verb": "load"}, at_most=0)
+            return held.ask(self._content if begin else b"", about, **bounds)
         except TransientError:
             raise _GoneError from None
 
