@@ -152,12 +152,9 @@ def step_of(code: ReasonCode | None, row: AuditRow, conclusive_on: dt.date | Non
 
 
 def _hold_out(row: AuditRow) -> str:
-    """Say how many more rows, or decoys, the next audit needs."""
-    decoys = row.decoy_records is not None
-    there = (row.decoy_records if decoys else row.control_records) or 0
+    """Say how many more rows the next audit needs."""
+    there = row.control_records or 0
     more = "" if row.holdout_needed is None else f"about {_rounded_up(row.holdout_needed - there)} "
-    if decoys:
-        return f"Draw {more}more decoys with two different labels (privaudit decoys)."
     return f"Hold out {more}more rows of a day like this one, at random, before training."
 
 

@@ -17,7 +17,6 @@ from privcore.attacks import (
     PaperScore,
     ScoredRecords,
     Tallies,
-    decoy_tally,
     generator,
     label_counts,
     odds_tally,
@@ -182,27 +181,6 @@ def _answered(prior, leak, random, *, trained):
     shown = labels if trained else fresh
     answer = np.where(random.random(prior.size) < expit(leak), shown, ~shown)
     return labels.astype(np.int64), answer
-
-
-def decoyed(number, classes=2):
-    """Decoys whose trained-on label the target remembers by randomized response."""
-
-    def draw(leak, random):
-        pair = np.stack([random.permutation(classes)[:2] for _ in range(number)])
-        kept = np.exp(leak) / (np.exp(leak) + classes - 1.0)
-        other = (pair[:, 0] + random.integers(1, classes, number)) % classes
-        answer = np.where(random.random(number) < kept, pair[:, 0], other)
-        target = np.ones((number, classes))
-        target[np.arange(number), answer] = np.exp(leak)
-        chance = np.full((number, classes), 1.0 / classes)
-        tally = decoy_tally(
-            target / target.sum(axis=1, keepdims=True), chance, pair[:, 0], pair[:, 1]
-        )
-        none = np.zeros((0, BINS), dtype=np.int64)
-        others = Tally(5_000, none, none)
-        return replace(tallied(*nobody(classes), classes, decoys=tally), game=others)
-
-    return draw
 
 
 def nobody(classes=2):

@@ -11,7 +11,6 @@ TESTS = ROOT / "tests"
 # A test file, and the modules without a test file of their name whose tests are in it.
 ELSEWHERE = {
     "workers/sources/tables/test_day_tables.py": "workers.looks.hashed_kinds",
-    "privcore/attacks/test_decoy_labels.py": "privcore.lower_bounds.designs",
     "privcore/attacks/test_tallies.py": "privcore.attacks.counts",
     "privcore/attacks/test_query_reconstruction.py": "privcore.attacks.query_adversary",
     "privcore/lower_bounds/test_fdp.py": (
@@ -20,7 +19,9 @@ ELSEWHERE = {
     "privcore/lower_bounds/test_betting.py": "privcore.lower_bounds.question",
     "privcore/lower_bounds/test_imagined.py": "privcore.lower_bounds.imagined_tables",
     "privcore/lower_bounds/test_segment_bounds.py": "privcore.lower_bounds.false_discovery",
-    "privcore/lower_bounds/test_verdicts.py": "privcore.lower_bounds.evidence",
+    "privcore/lower_bounds/test_verdicts.py": (
+        "privcore.lower_bounds.evidence privcore.lower_bounds.designs"
+    ),
     "privcore/mechanisms/test_noisy_max.py": "privcore.mechanisms.parameter_checks",
     "privcore/mechanisms/test_protected_table.py": "privcore.mechanisms.threshold_queries",
     "privcore/upper_bounds/test_attack_success.py": "privcore.guarantees.relations",

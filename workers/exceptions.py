@@ -58,7 +58,6 @@ class Reason(StrEnum):
     RECORD_REPEATED = "record_repeated", ReasonCode.SCORES_WRONG
     RECORD_UNJOINED = "record_unjoined", ReasonCode.SCORES_WRONG
     PROXY_IS_TARGET = "proxy_is_target", ReasonCode.PROXY_UNUSABLE
-    DECOYS_CHANGED = "decoys_changed", ReasonCode.MANIFEST_WRONG
     ARMS_DIFFER = "arms_differ", ReasonCode.ARMS_UNLIKE
     HELD_OUT_TOGETHER = "held_out_together", ReasonCode.PERSONS_SPLIT
 

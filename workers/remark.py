@@ -56,7 +56,7 @@ class RemarkKind(StrEnum):
     )
     FEATURE_COPIES = (
         "feature_copies",
-        "A feature tells the label, the split, the decoys or the person.",
+        "A feature tells the label, the split or the person.",
         ReasonCode.ANSWERS_DOUBTFUL,
     )
     HOLDOUT_RESEMBLES_TRAINING = (

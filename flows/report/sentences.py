@@ -323,8 +323,6 @@ def slices_sentence(night: AuditRow, slices: Sequence[SliceRow]) -> str:
 
 def assumed(night: AuditRow) -> str:
     """Return what the bound of a night assumes."""
-    if night.method == "decoys":
-        return "It holds if the coins of the decoys were fair, and fixed before training."
     if night.secret == "membership":  # noqa: S105
         return "It holds if the rows were split into training and holdout at random."
     return (

@@ -1,5 +1,4 @@
 from .arms import ArmsComparison, LabelCounts, compare_arms, label_counts
-from .decoy_labels import Decoys, coin_predictions, decoy_tally, draw_decoys
 from .fidelity import FidelityTally, ScoreTally, fidelity, score_distribution
 from .game import (
     Deal,
@@ -147,7 +146,6 @@ __all__ = [
     "CellCounts",
     "Context",
     "Deal",
-    "Decoys",
     "Disagreement",
     "EveryCell",
     "FidelityTally",
@@ -189,13 +187,10 @@ __all__ = [
     "any_record",
     "attribute_posterior",
     "calibrated_loss",
-    "coin_predictions",
     "compare_arms",
     "confirm_unique",
-    "decoy_tally",
     "distinct_sentence",
     "draw_counterfactuals",
-    "draw_decoys",
     "exposure_bits",
     "fidelity",
     "find_bounds",

@@ -55,8 +55,6 @@ class Tallies:
         odds: of the training records, in the groups within which they are matched.
         control_odds: of the control's, in the same groups.
         classes: number of classes.
-        decoys: of records whose label a coin chose (`decoy_tally`), which are in no other tally;
-            None where there is no such design.
         student: of the training records, with a student in the proxy's place
             (`privcore.attacks.student`); None where there is none.
         control_student: of the control's.
@@ -78,7 +76,6 @@ class Tallies:
     odds: tuple[OddsTally, ...]
     control_odds: tuple[OddsTally, ...]
     classes: int
-    decoys: OddsTally | None = None
     student: StudentTallies | None = None
     control_student: StudentTallies | None = None
     labels: LabelCounts | None = None
@@ -95,16 +92,13 @@ class Tallies:
         repetitions: int,
         classes: int,
         groups: int = 1,
-        decoys: bool = False,
         student: bool = False,
     ) -> "Tallies":
         """Return the tallies of no records in this many groups, the identity of addition."""
-        game, odds = Tally.zero(repetitions), OddsTally.zero()
-        empty = (odds,) * groups
+        game, empty = Tally.zero(repetitions), (OddsTally.zero(),) * groups
         second = StudentTallies.zero(groups=groups, classes=classes) if student else None
         labels = LabelCounts.zero(groups=groups, classes=classes) if classes > 2 else None
-        both = (game, game, empty, empty, classes, odds if decoys else None)
-        return cls(*both, second, second, labels, labels)
+        return cls(game, game, empty, empty, classes, second, second, labels, labels)
 
     def label_counts(self) -> tuple[LabelCounts, LabelCounts]:
         """Return both arms' labels by what the proxy says of them."""
@@ -174,7 +168,6 @@ class Tallies:
             _added(self.odds, other.odds),
             _added(self.control_odds, other.control_odds),
             self.classes,
-            _both(self.decoys, other.decoys),
             _both(self.student, other.student),
             _both(self.control_student, other.control_student),
             _both(self.labels, other.labels),

@@ -14,7 +14,7 @@ from privcore.attacks.arms import MODELS_KNOWN, REMEDY_OF_HELD_BACK
 from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds.betting import Stakes, bets_epsilon_lower, stakes_for
 from privcore.lower_bounds.claims import Claim
-from privcore.lower_bounds.designs import DecoyRecords, Design, MatchedRecords, PairedRecords
+from privcore.lower_bounds.designs import MatchedRecords, PairedRecords
 from privcore.lower_bounds.game_evidence import GameEvidence, game_evidence
 from privcore.lower_bounds.imagined import imagine
 from privcore.lower_bounds.matched import log_mean, tables_log_wealth
@@ -34,14 +34,12 @@ class Evidence:
 
     Attributes:
         claim: what was tested.
-        method: of the headline, its ceiling and its p-value: `matched`, or `decoys` where a coin
-            chose labels before training, or `paired` for membership
+        method: of the headline, its ceiling and its p-value: `matched`, or `paired` for membership
             (`privcore.lower_bounds.designs`).
         records: training records that played.
         control_records: holdout records that could be matched with them.
-        decoy_records: decoys with two different labels; None where there is no such design.
         epsilon_lower: the headline; valid at the claim's significance, `matched` under assumption
-            E (`privcore.lower_bounds.matched`), `decoys` without; neither needs a good proxy.
+            E (`privcore.lower_bounds.matched`), which needs no good proxy.
         epsilon_if_proxy_right: bets that take the proxy at its word; valid at the claim's
             significance if it is right about labels that it has not seen, and no accusation. None
             for membership, of which a proxy says nothing.
@@ -62,7 +60,7 @@ class Evidence:
             where nothing is declared.
         misled_pvalue: probability that a target that is at worst useless on the holdout looks as
             bad there (`misled_pvalue`): at 0.001 or less bets against the proxy did not win. None
-            for decoys and membership, which compare with no holdout.
+            for membership, which compares with no holdout.
         power: how large a leak the audit could have seen; None where it was not asked for.
         game: the label-inference game on training records, with the paper's figure.
         control_game: the same game on control records.
@@ -72,7 +70,6 @@ class Evidence:
     method: str
     records: int
     control_records: int
-    decoy_records: int | None
     epsilon_lower: float
     epsilon_if_proxy_right: float | None
     epsilon_ceiling: float
@@ -137,7 +134,7 @@ def read_evidence(
     members, bets = claim.secret is Secret.MEMBERSHIP, tallies.bet_on
     records = _sum(tallies.odds).records if members else tallies.game.records
     held = sum(odds.records for odds in tallies.control_odds)
-    misled = None if members or tallies.decoys is not None else misled_pvalue(bets)
+    misled = None if members else misled_pvalue(bets)
     doubtful = proxy_doubtful or (misled is not None and misled <= MISLED)
     design = _design(tallies, members=members, held=held, random=random, proxy_doubtful=doubtful)
     stakes = design.stakes(claim)
@@ -160,7 +157,6 @@ def read_evidence(
         method=design.method,
         records=records,
         control_records=held,
-        decoy_records=None if tallies.decoys is None else tallies.decoys.records,
         epsilon_lower=stakes.in_claim(design.epsilon_lower(stakes)),
         epsilon_if_proxy_right=if_proxy_right(bets.odds, records, tallies.choices),
         epsilon_ceiling=stakes.in_claim(design.epsilon_ceiling(stakes)),
@@ -208,7 +204,7 @@ def segment_night(
     return _night(design, design.stakes(each))
 
 
-def _night(design: Design, stakes: Stakes) -> Night:
+def _night(design: MatchedRecords, stakes: Stakes) -> Night:
     """Return the evidence that a test leaves for windows, at every point of their grid."""
     grid = np.array([stakes.replacement(float(epsilon)) for epsilon in WINDOW_EPSILONS])
     return Night(design.night_log_wealth(grid, stakes), float(stakes.prices.max()))
@@ -221,15 +217,13 @@ def _design(
     held: int,
     random: np.random.Generator,
     proxy_doubtful: bool,
-) -> Design:
-    """Return what is bet on: pairs for membership, decoys where there are, else matched records."""
+) -> MatchedRecords:
+    """Return what is bet on: pairs for membership, else matched records."""
     if members:
         training, control = _sum(tallies.odds), _sum(tallies.control_odds)
         # A pair pays for delta once, and there are no more than records of the smaller arm.
         paying = min(training.records, held)
         return PairedRecords(pair(training, control, random=random), records=paying)
-    if tallies.decoys is not None:
-        return DecoyRecords(tallies.decoys)
 
     def how(arm: tuple[OddsTally, ...], other: tuple[OddsTally, ...]) -> tuple[Matched, ...]:
         found = match(arm, other, random=random, classes=tallies.classes)
@@ -252,7 +246,9 @@ def _design(
     )
 
 
-def _power(design: Design, tallies: Tallies, claim: Claim, random: np.random.Generator) -> Power:
+def _power(
+    design: MatchedRecords, tallies: Tallies, claim: Claim, random: np.random.Generator
+) -> Power:
     """Return what the audit could have seen; nothing where its records cannot be imagined."""
     nights = imagine(design, tallies)
     return (
@@ -260,7 +256,7 @@ def _power(design: Design, tallies: Tallies, claim: Claim, random: np.random.Gen
     )
 
 
-def _without_delta(design: Design, claim: Claim) -> float | None:
+def _without_delta(design: MatchedRecords, claim: Claim) -> float | None:
     """Return the bound at delta 0; None where that is the claim's, or the claim's is of a curve."""
     if claim.delta == 0.0 or not isinstance(claim.family, ApproxDP):
         return None
@@ -268,7 +264,7 @@ def _without_delta(design: Design, claim: Claim) -> float | None:
     return stakes.in_claim(design.epsilon_lower(stakes))
 
 
-def _claim_tested(design: Design, stakes: Stakes) -> tuple[float | None, float | None]:
+def _claim_tested(design: MatchedRecords, stakes: Stakes) -> tuple[float | None, float | None]:
     """Return p-value and e-value of what was declared; nothing where nothing was."""
     if stakes.claim.epsilon is None:
         return None, None
@@ -276,7 +272,7 @@ def _claim_tested(design: Design, stakes: Stakes) -> tuple[float | None, float |
     return _tested(design.log_wealth(replaced, stakes), stakes.price(replaced))
 
 
-def _claimed_night(design: Design, lasting: Stakes) -> ClaimedNight | None:
+def _claimed_night(design: MatchedRecords, lasting: Stakes) -> ClaimedNight | None:
     """Return the night's e-values against what was declared, exactly: the grid may not hold it."""
     epsilon = lasting.claim.epsilon
     if epsilon is None:

@@ -13,9 +13,9 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtrik, expit, logit
+from scipy.special import expit, logit
 
-from privcore.attacks import Matched, OddsTally, Predictions, Tallies
+from privcore.attacks import Matched, OddsTally, Tallies
 from privcore.attacks.arms import LabelCounts
 from privcore.attacks.matching import (
     SHARES,
@@ -27,9 +27,9 @@ from privcore.attacks.matching import (
 )
 from privcore.attacks.odds import FLOOR, LARGEST, PROXY_BINS, OddsCells
 from privcore.attacks.unit_records import information_gain
-from privcore.lower_bounds.betting import Stakes, log_wealth, stakes_for
+from privcore.lower_bounds.betting import Stakes
 from privcore.lower_bounds.claims import Claim
-from privcore.lower_bounds.designs import DecoyRecords, Design, MatchedRecords, PairedRecords
+from privcore.lower_bounds.designs import MatchedRecords, PairedRecords
 from privcore.lower_bounds.imagined_tables import DRAWS, ImaginedCells, imagined_log_wealth
 from privcore.lower_bounds.matched import (
     GAP_WEIGHTS,
@@ -47,8 +47,6 @@ _QUANTILES = 32
 _NORMAL = np.array([-1.42, -0.54, 0.0, 0.54, 1.42])
 """Means of a normal distribution's fifths, of unit variance."""
 _LITTLE = 0.1
-_IN_BINS = np.array([-0.0625, -0.02, 0.02, 0.0625])
-"""By what the tally's bins move a decoy's log-odds."""
 _STRATEGIES = len(NIGHT_GAPS) + 1
 _WEIGHTS = np.outer(SHARE_WEIGHTS, GAP_WEIGHTS)
 _BETS = np.array(NIGHT_GAPS), np.array(GAPS), _WEIGHTS / _WEIGHTS.sum()
@@ -59,7 +57,7 @@ class Imagined(Protocol):
 
     @property
     def held(self) -> int:
-        """Number of holdout records, or of decoys: with more of them a night proves more."""
+        """Number of holdout records: with more of them a night proves more."""
 
     @property
     def most(self) -> int:
@@ -228,71 +226,16 @@ class ImaginedPairs:
         return np.concatenate([bets(0, NIGHT_GAPS), mean[:, None]], axis=1)[:, None]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ImaginedDecoys:
-    """See `Imagined`; of decoys.
-
-    Args:
-        held: how many decoys there are.
-        most: how many records can be decoys.
-        classes: among which the answer lies; one that is of neither label tells nothing.
-    """
-
-    held: int
-    most: int
-    classes: int
-
-    def resized(self, held: int) -> "ImaginedDecoys":
-        """See `Imagined`; a training record more is a decoy."""
-        return replace(self, held=held)
-
-    def stakes(self, claim: Claim, *, nights: int = 1) -> Stakes:
-        """See `Imagined`."""
-        return stakes_for(claim, records=self.held, classes=2, nights=nights)
-
-    def log_wealth(
-        self,
-        leak: float,
-        epsilon: float,
-        stakes: Stakes,
-        random: np.random.Generator,  # noqa: ARG002  # quantiles need none
-    ) -> NDArray[np.float64]:
-        """See `Imagined`; the nights are the quantiles of how many are right."""
-        quantiles = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
-        told = 1.0 - (self.classes - 2) / (math.exp(min(leak, 700.0)) + self.classes - 1)
-        answers = round(self.held * told)
-        right = np.ceil(bdtrik(quantiles, answers, expit(leak)))
-        made = [
-            log_wealth(
-                Predictions(
-                    np.zeros(4),
-                    leak + _IN_BINS,
-                    np.full(4, answers - one) / 4.0,
-                    np.full(4, one) / 4.0,
-                ),
-                epsilons=np.array([epsilon]),
-                stakes=stakes,
-            )
-            for one in right
-        ]
-        return np.tile(np.array(made)[:, None], (1, 1, _STRATEGIES))
-
-
-def imagine(design: Design, tallies: Tallies) -> Imagined | None:
+def imagine(design: MatchedRecords, tallies: Tallies) -> Imagined | None:
     """Return nights like that of a design; None where its records are not known by class.
 
     Args:
         design: of the audit.
         tallies: from which it was made.
     """
-    if isinstance(design, DecoyRecords):
-        records = tallies.game.records + tallies.control_game.records
-        return ImaginedDecoys(design.held, records + design.held, tallies.classes)
     if isinstance(design, PairedRecords):
         pairs = np.array([int(one.records.sum()) for one in design.tables])
         return ImaginedPairs(design, pairs)
-    if not isinstance(design, MatchedRecords):
-        return None
     bets = tallies.bet_on
     students = [one for one in (bets.student, bets.control_student) if one is not None]
     odds = [[bets.odds, bets.control_odds], [one.odds for one in students]]

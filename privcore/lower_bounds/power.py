@@ -66,9 +66,9 @@ class Power:
         sees_from: the least leak, shown by every label, with which this night alone refutes the
             declaration (or, where nothing is declared, proves any loss) in four of five audits.
             None where no leak up to 4 above the declaration would.
-        holdout_needed: about how many holdout records (decoys, where there are some) the night
-            needs to see `leak_to_be_seen`, of as many records in all; None where it does, where
-            nothing is declared, and where no number of them suffices.
+        holdout_needed: about how many holdout records the night needs to see `leak_to_be_seen`, of
+            as many records in all; None where it does, where nothing is declared, and where no
+            number of them suffices.
         imagined: what the night adds to `sees_from_together`; None where no night can be imagined.
     """
 

@@ -227,7 +227,7 @@ def judge(
     - `violated`: the headline exceeds the declaration. The sentence states the conditions: the
       holdout was drawn at random from the rows trained on, after any sampling, no earlier model saw
       it (assumption E1), and training read no other label of these rows. It also assumes E2
-      (docs/evidence/statistics.md). With decoys it assumes neither. No doubt takes it back.
+      (docs/evidence/statistics.md). No doubt takes it back.
     - `inconclusive`, since the declaration says nothing: no bound can refute it, so that it is not
       refuted is no news. So it is where the owner's delta alone prevents a refutation: at delta 0
       the same records would refute the declared epsilon. A mechanism that keeps its declaration
@@ -326,24 +326,20 @@ def _unable(evidence: "Evidence", declared: str, held_back: str, *, larger: bool
 
     And, where that would do, to hold out more.
     """
-    ceiling, decoys = evidence.epsilon_ceiling, evidence.decoy_records
+    ceiling = evidence.epsilon_ceiling
     if held_back and ceiling == 0.0:
         return f"{held_back} So nothing could refute {declared}."
-    enough, more = (
-        (f"{evidence.control_records} holdout records", "hold out more")
-        if decoys is None
-        else (f"{decoys} decoys", "draw more")
-    )
+    most = f"at most {down(ceiling)}" if ceiling else "nothing"
     return (
-        f"With {enough} {f'at most {down(ceiling)}' if ceiling else 'nothing'} can be proved, "
-        f"so no attack could refute {declared}{f': {more}' if larger else ''}."
+        f"With {evidence.control_records} holdout records {most} can be proved, "
+        f"so no attack could refute {declared}{': hold out more' if larger else ''}."
     )
 
 
 def _proxy_wrong(evidence: "Evidence", epsilon: float) -> str:
-    """Say that the proxy is wrong, where only believing it would refute; never with decoys."""
+    """Say that the proxy is wrong, where only believing it would refute."""
     believed, control = evidence.epsilon_if_proxy_right, evidence.control_epsilon_if_proxy_right
-    if evidence.decoy_records is not None or evidence.epsilon_ceiling > epsilon:
+    if evidence.epsilon_ceiling > epsilon:
         return ""
     if believed is None or control is None or believed <= epsilon or control <= 0.0:
         return ""
@@ -422,12 +418,10 @@ def _proved(epsilon_lower: float) -> str:
 
 
 def _grounds(evidence: "Evidence") -> str:
-    if evidence.decoy_records is None:
-        drawn = "if the holdout was drawn at random from the rows trained on, after any sampling, "
-        if evidence.claim.secret is not Secret.LABEL:
-            return f"{drawn}and no earlier model saw it"
-        return f"{drawn}no earlier model saw it, and training read no other label of these rows"
-    return f"by {evidence.decoy_records} labels that a coin chose before training"
+    drawn = "if the holdout was drawn at random from the rows trained on, after any sampling, "
+    if evidence.claim.secret is not Secret.LABEL:
+        return f"{drawn}and no earlier model saw it"
+    return f"{drawn}no earlier model saw it, and training read no other label of these rows"
 
 
 def privatised(evidence: "Evidence", mechanism: str) -> Judged:

@@ -142,8 +142,8 @@ def exact_statement(
         unread_allowed: number of unreadable labels that casts no doubt on the comparison.
 
     Raises:
-        InvalidInputError: nothing was declared; a loss that is not positive; decoys or membership,
-            of which labels decide more than whether a prediction was right; so many tables that
+        InvalidInputError: nothing was declared; a loss that is not positive; membership, of which
+            labels decide more than whether a prediction was right; so many tables that
             rounding could move a figure by a unit.
 
     *Assumes* what `matched_epsilon_lower` assumes. The second figure tests a part of that; it sees
@@ -172,14 +172,13 @@ def _tested(tallies: Tallies, claim: Claim) -> tuple[float, Matched, Stakes]:
     """Return the declared epsilon, the tables and the stakes of the bet against a claim.
 
     Raises:
-        InvalidInputError: nothing was declared; decoys or membership, of which labels decide more
-            than whether a prediction was right.
+        InvalidInputError: nothing was declared; membership, of which labels decide more than
+            whether a prediction was right.
     """
     if claim.epsilon is None:
         raise InvalidInputError("claim", claim.epsilon, "a statement tests a declared epsilon")
-    if tallies.decoys is not None or claim.secret is not Secret.LABEL:
-        design = "decoys" if tallies.decoys is not None else str(claim.secret)
-        raise InvalidInputError("design", design, "a statement is about labels, without decoys")
+    if claim.secret is not Secret.LABEL:
+        raise InvalidInputError("secret", str(claim.secret), "a statement is about labels")
     bets = tallies.bet_on
     tables = match_everyone(
         bets.odds,

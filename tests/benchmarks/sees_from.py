@@ -29,7 +29,6 @@ from tests.leaking_worlds import (
     World,
     binary,
     claimed,
-    decoyed,
     grouped,
     members,
     people,
@@ -81,8 +80,6 @@ def cells() -> list[Cell]:
         Cell("800 persons of 4 rows", people(800, 200), claimed(1.0)),
         Cell("800 persons of 20 rows", people(800, 200, rows=20), claimed(1.0)),
         Cell("5 groups of 877 rows", grouped(small, 5), claimed(1.0)),
-        Cell("300 decoys", decoyed(300), claimed(1.0)),
-        Cell("300 decoys, 4 classes", decoyed(300, 4), claimed(1.0)),
         Cell("membership of 1200", members(900, 300), claimed(0.5, secret=Secret.MEMBERSHIP)),
     ]
 

@@ -77,12 +77,6 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
-def test_decoys_are_drawn_as_the_page_says(lake: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    (command,) = commands(page("how-to/decoys.md"))
-    type_command(command, lake, tmp_path)
-    assert list(lake.glob("lake/labels/clicks-decoys/day=2026-03-02/*.parquet"))
-
-
 def test_a_model_is_asked_about_before_its_release(
     lake: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

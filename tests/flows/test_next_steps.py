@@ -104,8 +104,6 @@ def test_it_says_how_many_more_rows_to_hold_out_rounded_up() -> None:
     assert more.text.startswith("Hold out about 1,900 more rows")
     assert more.role is Role.OWNER
     assert card_of(together(few)).step.text.startswith("Hold out more rows of a day")
-    decoys = card_of(together(few, decoy_records=40, holdout_needed=141))
-    assert decoys.step.text.startswith("Draw about 110 more decoys")
 
 
 def test_it_says_from_which_day_on_nights_are_conclusive() -> None:

@@ -11,7 +11,6 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -47,7 +46,6 @@ from workers.lake import limits
 from workers.lake.layout import Lake, labels_folder
 from workers.release.release_attack import read_frame
 from workers.sources.proposal import proposed_manifest
-from workers.training.drawn_decoys import write_decoys
 from workers.training.jobs import Recipe, describe_partition, read_training_data
 from workers.warehouse.schema import AuditRow
 
@@ -239,11 +237,6 @@ def test_a_footer_of_more_rows_than_any_file_has_is_refused(lake: Lake, rows: in
 MIB = 1 << 20
 
 
-def drawn(lake: Lake, into: str = "decoys") -> str:
-    random = np.random.default_rng(0)
-    return write_decoys(lake, "good", DAY, share=0.3, into=into, random=random).dataset
-
-
 def packed(path: pathlib.Path, rows: int = 20_000) -> None:
     """A label file whose text stands there once: 100 MB where it is spelled out."""
     words = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), ["x" * 5_000])
@@ -255,14 +248,12 @@ def packed(path: pathlib.Path, rows: int = 20_000) -> None:
 def test_what_trains_reads_label_files_within_bounds(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Decoys, a trial's description and a manifest unpacked the whole text in their own process."""
+    """A trial's description and a manifest unpacked the whole text in their own process."""
     lake = small_lake(tmp_path)
     path = label_path(lake, "flights")
     packed(path)
     monkeypatch.setattr(limits, "SHARD_BYTES", 50 * MIB)
     with counted_memory() as pool:
-        with pytest.raises(NotEvaluableError, match="unpacks to 100,"):
-            drawn(lake)
         with pytest.raises(InvalidInputError, match="this column has 1 values"):
             describe_partition(lake, "flights", DAY, "city")
         assert distinct_values(lake, f"{labels_folder('flights', DAY)}/{path.name}", "city", most=9)

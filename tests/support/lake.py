@@ -19,7 +19,6 @@ from workers.lake.checkpoints import Checkpoint
 from workers.lake.formats.contract import ModelDescription
 from workers.lake.layout import Lake, checkpoint_folder
 from workers.lake.manifest import (
-    DecoyLabels,
     Feature,
     LabelColumn,
     Manifest,
@@ -103,7 +102,6 @@ def without_files(
     model: str = "ads",
     classes: int = 3,
     features: tuple[str, ...] = ("age",),
-    decoys: DecoyLabels | None = None,
     privacy: Privacy | None = None,
 ) -> CheckpointSource:
     """Return a source of two days whose checkpoints and labels lie nowhere."""
@@ -111,7 +109,7 @@ def without_files(
     manifests = (
         Manifest(
             schema_version=1, model=model, day=day, format="catboost", file="model.cbm",
-            sha256=digit * 64, dataset="flights", label=label, decoys=decoys, privacy=privacy,
+            sha256=digit * 64, dataset="flights", label=label, privacy=privacy,
             features=tuple(Feature(name=name, kind="numeric") for name in features),
             trained_on=TrainedOn(first=day, last=day, split="train"),
         )

@@ -158,7 +158,6 @@ def _reason(code: ReasonCode) -> str:
         day=dt.date(2026, 3, 2),
         holdout_needed=None,
         control_records=None,
-        decoy_records=None,
     )
     step = step_of(code, row)
     finer = ", ".join(f"`{word}`" for word in (*Reason, *RemarkKind) if word.code is code)

@@ -79,10 +79,10 @@ def judged_by(
 def held_against(source: Source, plan: Plan, result: PartialResult) -> Privacy | None:
     """Return the guarantee that the bound of a model's night is held against (`judged_by`).
 
-    The bound is for single rows where training was given decoys, and where no unit of the training
-    rows has two of them: a unit is then a row.
+    The bound is for single rows where no unit of the training rows has two of them: a unit is then
+    a row.
     """
-    by_row = source.decoys is not None or _most_rows(result) == 1
+    by_row = _most_rows(result) == 1
     return judged_by(source.privacy, plan, state=source.label_state, by_row=by_row)
 
 

@@ -35,7 +35,7 @@ def with_statement(
 
     - the plan asks for none, or the secret is no label;
     - nothing is declared that the bound is held against (`held_against`);
-    - training was given decoys, or sampled rows: their presence depends on labels;
+    - training was given sampled rows: their presence depends on labels;
     - a column's values, or rows with nearly the same features, never cross the arms, and no privacy
       unit is set: honest models look leaky;
     - there are too few records, or too many of them cannot be read for other reasons than labels.
@@ -117,7 +117,7 @@ def _statement_row(
 
 def _allows_one(source: Source, plan: Plan, result: PartialResult) -> bool:
     """Return whether a statement about labels may be made of single rows, or of units."""
-    if plan.secret is not Secret.LABEL or source.decoys is not None or plan.sampling is not None:
+    if plan.secret is not Secret.LABEL or plan.sampling is not None:
         return False
     alike, classes = RowsAlike.among(result.looks), len(source.label.classes)
     return alike is None or not (alike.divided_whole() or alike.made_distinct(classes) is not None)

@@ -202,8 +202,7 @@ def _of_the_declaration(grounds: Grounds) -> Iterator[Remark]:
         )
         yield from remarked(RemarkKind.LABEL_COLUMN_ASKED, asked)
     if grounds.plan.privacy_unit is None and names_holder(privacy.unit):
-        decoys = source.decoys is not None
-        of_rows = _by_row(privacy.unit, violated=grounds.refuted, decoys=decoys)
+        of_rows = _by_row(privacy.unit, violated=grounds.refuted)
         yield from remarked(RemarkKind.ROWS_OF_A_HOLDER, of_rows)
 
 
@@ -215,7 +214,7 @@ def _untested(source: Source, result: PartialResult) -> str:
     """
     student = result.student
     tested = student is not None and student.suspicion is not None
-    if tested or source.decoys is not None:
+    if tested:
         return ""
     advice = "" if source.context else "scores.context"
     return untested_sentence(result.tallies.odds, result.tallies.control_odds, advice)
@@ -384,7 +383,7 @@ def _classes_without_labels(listed: int, tallies: Tallies) -> str:
     )
 
 
-def _by_row(unit: str, *, violated: bool, decoys: bool) -> str:
+def _by_row(unit: str, *, violated: bool) -> str:
     """Return what a bound for single rows says of a declaration for a holder of several rows."""
     advice = f"To test all rows of one {unit!r}, set plan.privacy_unit to the column that names it."
     if not violated:
@@ -392,8 +391,6 @@ def _by_row(unit: str, *, violated: bool, decoys: bool) -> str:
             f"The declaration is for one {unit!r}, and single rows were tested: all rows of one "
             f"{unit!r} together may lose more. {advice}"
         )
-    if decoys:  # coins are independent, whatever the rows are
-        return ""
     return (
         f"The declaration is for one {unit!r}, which implies the same for each of its rows. The "
         f"test of rows assumes that the labels of one {unit!r} are independent given the "

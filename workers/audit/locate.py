@@ -113,7 +113,6 @@ def _check_rows(source: Source, plan: Plan) -> None:
         f"it audits the {plan.secret}, and segments need labels": plan.secret is not Secret.LABEL,
         f"it audits {plan.days} days together, and segments are of one": len(source.days) > 1,
         "it matches rows within other_labels, and segments do not": bool(plan.other_labels),
-        "it rests on decoys alone, which are too few to divide": source.decoys is not None,
     }  # fmt: skip
     for reason, holds in reasons.items():
         if holds:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from privcore.attacks import ArmsComparison, LabelFit, Tallies, generator
-from privcore.attacks.decoy_labels import coin_pvalue
 from privcore.attacks.known_labels import proxy_sentence
 from privcore.exceptions import TransientError, is_failure
 from privcore.lower_bounds import Evidence, Grid, Secret, read_evidence
@@ -311,8 +310,8 @@ def check_result(
     """Return what was counted of one model, once it may be read.
 
     Raises:
-        NotEvaluableError: too few records, a proxy that knows the labels, other decoys than were
-            committed, or arms that chance did not divide.
+        NotEvaluableError: too few records, a proxy that knows the labels, or arms that
+            chance did not divide.
     """
     source, plan = game.source, game.plan
     tallies = check_scanned(game, result, counted, words=words)
@@ -320,7 +319,6 @@ def check_result(
     # Sampling by labels looks like a proxy that knows those of training: base rates come first.
     if not source.proxy_is_earlier and not (arms is not None and arms.differ and not arms.leans):
         _check_proxy(game.proxy_fits(result), day)
-    _check_decoys(source, tallies, result, plan)
     if arms is not None and arms.differ:
         place = arms.place if tallies.labels is not None else 1
         raise NotEvaluableError(
@@ -337,44 +335,6 @@ def _check_proxy(fits: Sequence[tuple[LabelFit, LabelFit]], day: dt.date) -> Non
 
 def _compare_arms(source: Source, tallies: Tallies, plan: Plan) -> ArmsComparison | None:
     """Return how the arms compare (E1); None where nothing rests on it."""
-    if tallies.decoys is not None or plan.secret is Secret.MEMBERSHIP:
+    if plan.secret is Secret.MEMBERSHIP:
         return None
     return tallies.compare_arms(generator(plan.seed, source.model, str(source.day), "arms"))
-
-
-def _check_decoys(source: Source, tallies: Tallies, result: PartialResult, plan: Plan) -> None:
-    """Refuse decoys that are not those of the commitment, or too few.
-
-    Where there are decoys no other record decides: a single one would end every other test.
-    """
-    if source.decoys is None or tallies.decoys is None:
-        return
-    if result.committed.hexdigest() != source.decoys.commitment:
-        raise NotEvaluableError(
-            Reason.DECOYS_CHANGED,
-            f"The decoys that {source.model} was trained with for {source.day} are not those of "
-            f"the manifest's commitment: labels, {source.decoys.column!r} and {SPLIT!r} must stay "
-            "as privaudit decoys wrote them.",
-        )
-    if not tallies.decoys.records:
-        raise NotEvaluableError(
-            Reason.TOO_FEW_HELD_OUT,
-            f"No training record has two different labels in {source.label.column!r} and "
-            f"{source.decoys.column!r}: draw more decoys.",
-        )
-    if tallies.decoys.records < plan.minimum_control_records:
-        raise NotEvaluableError(
-            Reason.TOO_FEW_HELD_OUT,
-            f"{tallies.decoys.records} decoys with two different labels are fewer than "
-            f"minimum_control_records, {plan.minimum_control_records}: draw more decoys, or leave "
-            "them out of the manifest.",
-        )
-    pvalue = coin_pvalue(tallies.decoys)
-    if pvalue <= _UNFAIR:
-        raise NotEvaluableError(
-            Reason.DECOYS_CHANGED,
-            f"No fair coin chose between the labels of {tallies.decoys.records:,} decoys in "
-            f"{source.label.column!r} and {source.decoys.column!r} (p = {pvalue:.0e}): one class, "
-            "or what the earlier model holds more probable, was trained on too often or too "
-            "seldom. Such a rule hides or feigns a leak: let an operator run privaudit decoys.",
-        )

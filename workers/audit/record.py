@@ -78,12 +78,6 @@ OF_OTHER_LABELS = (
 )
 """Further assumption where training read other labels of the same rows."""
 
-ASSUMPTION_OF_DECOYS = (
-    "epsilon_lower is valid if the coins that chose the decoys' labels were fair, unknown to "
-    "training and fixed before it; of the proxy and the holdout nothing is assumed. "
-    "epsilon_if_proxy_right is valid if the proxy is right about labels that it has not seen."
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
@@ -201,25 +195,22 @@ def _assumed(
 def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
     """Return the audited label, the method of the headline, its assumption and its power."""
     power = evidence.power
-    assumption = ASSUMPTIONS[plan.secret] if source.decoys is None else ASSUMPTION_OF_DECOYS
     return _said(source, plan) | {
         "method": evidence.method,
-        "assumption": assumption
+        "assumption": ASSUMPTIONS[plan.secret]
         + SUPPLIED * (source.facts["scores"] == "supplied")
         + OF_DAYS * (plan.days > 1)
         + OF_OTHER_LABELS * bool(plan.other_labels),
-        "decoy_records": evidence.decoy_records,
         "sees_from": power.sees_from if power else None,
         "holdout_needed": power.holdout_needed if power else None,
     }
 
 
 def _said(source: Source, plan: Plan) -> dict[str, Any]:
-    """Return what manifests or settings say of the label, of decoys and of a correction."""
-    decoys, correction = source.decoys, correction_of(source)
+    """Return what manifests or settings say of the label and of a correction."""
+    correction = correction_of(source)
     return {
         "label_column": source.label.column if plan.secret is Secret.LABEL else None,
-        "decoy_commitment": decoys.commitment if decoys else None,
         "output_correction": correction.model_dump_json() if correction else None,
     }
 

@@ -1,10 +1,9 @@
-"""The columns of labels, batch by batch, validated: features, classes, arms, groups, decoys."""
+"""The columns of labels, batch by batch, validated: features, classes, arms, groups."""
 
 import dataclasses
-import datetime as dt
 import functools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,8 +16,8 @@ from numpy.typing import NDArray
 
 from privcore.exceptions import is_failure
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.parquet import ContentDigest, Footer, folder_word, read_footer, read_row_group
-from workers.labels.shards import READERS, BadRecords, Partition, Piece, Shard, find_partition
+from workers.labels.parquet import Footer, folder_word, read_footer, read_row_group
+from workers.labels.shards import READERS, BadRecords, Partition, Piece, Shard
 from workers.lake.formats import NUMBERS
 from workers.lake.layout import LabelFile, Lake, labels_folder
 from workers.lake.manifest import Feature, LabelColumn, Manifest, class_word, looked_up
@@ -84,24 +83,23 @@ class NeededColumns:
     features: tuple[Feature, ...]
     slices: tuple[str, ...] = ()
     unit: str | None = None
-    decoy: str | None = None
 
 
 def check_columns(footer: Footer, path: str, needed: NeededColumns) -> None:
     """Raise `NotEvaluableError` unless a file has the columns."""
     available = Counter(footer.names)
-    label, decoy = needed.label.column, needed.decoy
+    label = needed.label.column
     features = [feature.name for feature in needed.features]
     units = () if needed.unit is None else (needed.unit,)
-    read = (label, SPLIT, *features, *needed.slices, *units, decoy)
-    twice = [name for name in read if name is not None and available[name] > 1]
+    read = (label, SPLIT, *features, *needed.slices, *units)
+    twice = [name for name in read if available[name] > 1]
     if twice:
         raise NotEvaluableError(
             Reason.FEATURE_INVALID,
             f"{path} has {available[twice[0]]} columns of the name {twice[0]!r}: write one.",
         )
-    for column in (label, SPLIT, decoy):
-        if column is not None and column not in available:
+    for column in (label, SPLIT):
+        if column not in available:
             raise NotEvaluableError(
                 Reason.LABEL_INVALID,
                 f"{path} has no column {column!r}: write it, or correct the manifest.",
@@ -229,15 +227,6 @@ class Batch:
         """
         name = label.column
         return self._once(label, name, lambda: _class_indices(self.column(name), label, self))
-
-    def others(self, label: LabelColumn, column: str) -> NDArray[np.int64]:
-        """Return the class index of each decoy's other label, -1 where a record is no decoy.
-
-        Raises:
-            NotEvaluableError: the column holds something else than the label's classes and nulls.
-        """
-        key = ("others", column)
-        return self._once(key, column, lambda: _others(self.column(column), label, self))
 
     def arms(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether each row was trained on, and whether it was held out.
@@ -398,22 +387,6 @@ def _class_indices(
         return labels, BadRecords.none()
     found = unknown_label(column, label, labels, int(np.argmax(bad)), said="the manifest")
     return labels, batch.bad_rows(bad, Reason.LABEL_INVALID, found)
-
-
-def _others(column: pl.Series, label: LabelColumn, batch: Batch) -> NDArray[np.int64]:
-    """Return class indices where there are values, and -1 where there are none."""
-    others = np.full(column.len(), -1, dtype=np.int64)
-    rows = np.flatnonzero(column.is_not_null().to_numpy())
-    if rows.size:
-        told = LabelColumn(column=column.name, classes=label.classes)
-        others[rows], bad = _class_indices(column.gather(rows), told, batch)
-        if bad.total:
-            raise NotEvaluableError(
-                Reason.LABEL_INVALID,
-                f"{batch.path} holds a decoy in {column.name!r} that is none of the model's "
-                f"{len(label.classes)} classes: write the pair's other label, or null.",
-            )
-    return others
 
 
 def _places(column: pl.Series, known: list[str]) -> NDArray[np.int64]:
@@ -582,25 +555,3 @@ def _some_has(lake: Lake, folder: str, files: tuple[LabelFile, ...], column: str
             any(pool.map(has, newest[start : start + READERS]))
             for start in range(0, len(newest), READERS)
         )
-
-
-def committed(
-    file: str, row_group: int, digests: Mapping[str, bytes], *, label: str, column: str
-) -> ContentDigest:
-    """Return what one row group adds to a commitment: label, other label and split, as stored."""
-    parts = [digests.get(name, b"") for name in (label, column, SPLIT)]
-    return ContentDigest.of("decoys", file, row_group, *parts)
-
-
-def commitment(lake: Lake, dataset: str, day: dt.date, *, label: LabelColumn, column: str) -> str:
-    """Return the digest that a manifest commits to: of a partition as it lies in the lake."""
-    wanted = (label.column, column, SPLIT)
-    partition = find_partition(lake, dataset, day)
-    total = ContentDigest()
-    for name in (file.name for file in partition.files):
-        path = partition.path(name)
-        footer = read_footer(lake, path, wanted)
-        for index in range(len(footer.groups)):
-            digests = read_row_group(lake, path, footer, index, wanted).digests
-            total += committed(name, index, digests, label=label.column, column=column)
-    return total.hexdigest()

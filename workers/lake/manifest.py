@@ -186,17 +186,6 @@ class OutputCorrection(StrictModel):
     floor: Annotated[float, Field(ge=0.0, lt=0.5)]
 
 
-class DecoyLabels(StrictModel):
-    """Records whose label a coin chose before training (`privaudit decoys`).
-
-    The label's column holds what was trained on, `column` the other label of the pair, null where
-    the record is no decoy. `commitment` digests both, and `split`, as they were before training.
-    """
-
-    column: Name
-    commitment: str = Field(pattern=r"^[0-9a-f]{64}$")
-
-
 def _of_the_calendar(moment: dt.datetime) -> dt.datetime:
     """Refuse a moment that has no UTC: a record keeps moments in UTC."""
     try:
@@ -260,9 +249,8 @@ class Manifest(StrictModel):
     label: LabelColumn
     features: tuple[Feature, ...] = Field(min_length=1)
     trained_on: TrainedOn
-    # The fields that may be missing: manifests from before them have none.
+    # May be missing: manifests from before it have none.
     output_correction: OutputCorrection | None = None
-    decoys: DecoyLabels | None = None
     privacy: Privacy | None
 
     @model_validator(mode="after")

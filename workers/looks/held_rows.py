@@ -28,11 +28,10 @@ class HeldRows(Look):
         bits, as models take them.
 
         There is none where the source has no column that tells rows apart, or one that cannot be
-        read; and beside decoys, which are compared with no holdout: their coin is a new one every
-        night, so those nights are independent.
+        read.
         """
         source, batch, rows = seen.source, seen.batch, seen.playing.held
-        columns = source.recognised_by(batch) if source.decoys is None else ()
+        columns = source.recognised_by(batch)
         if not (columns and rows.size):
             return None
         if not source.context:  # nothing else reads these columns, so other rows are not converted

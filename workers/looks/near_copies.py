@@ -19,7 +19,7 @@ from workers.labels.columns import SPLIT, Batch
 from workers.lake.manifest import Feature
 from workers.looks.look import Findings, Look, Seen
 from workers.remark import Remark, RemarkKind, remarked
-from workers.sources.source import Source, context_features, other_labels
+from workers.sources.source import Source, context_features
 
 _ROWS = 4096
 _LOOKED_AT = 1024
@@ -85,13 +85,12 @@ class NearCopies(Look):
 
 
 def near_copies(batch: Batch, source: Source, unit: str | None) -> NearCopies:
-    """Return which features nearly copy the label, split, decoys or privacy unit in a file's start.
+    """Return which features nearly copy the label, split or privacy unit in a file's start.
 
     A feature separates two kinds of rows if ordering the rows by it puts 99% of all pairs of both
     kinds in one order (the area under the ROC curve). Of several classes, the most frequent is
     compared with all others. A missing number is less than any other. A split is judged from 10
-    rows of each kind on. Of training rows, decoys are compared with the others: a model that knows
-    them can learn all but these by heart. A feature copies a privacy unit if 99% of its values are
+    rows of each kind on. A feature copies a privacy unit if 99% of its values are
     the same text. A copy that is hidden better (by a function of several features) is not found.
 
     Args:
@@ -110,8 +109,6 @@ def near_copies(batch: Batch, source: Source, unit: str | None) -> NearCopies:
         SPLIT: (rows[played], train[played]),
         source.label.column: (rows[known], classes[known] == most),
     }
-    if source.decoys is not None and (others := other_labels(source, batch)) is not None:
-        told[source.decoys.column] = (rows[train], others[rows][train] >= 0)
     judged: Counter[str] = Counter()
     found: Counter[tuple[str, str]] = Counter()
     features = source.features or _readable(batch, context_features(source, batch))

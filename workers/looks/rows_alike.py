@@ -107,14 +107,11 @@ class RowsAlike(Look):
     def check(self, found: Findings) -> None:
         """Refuse to compare single rows where rows that belong together lie in one arm.
 
-        Decoys need no comparison.
-
         Raises:
             NotEvaluableError: they do.
         """
-        if found.source.decoys is None:
-            self._check_held_together(found)
-            self._check_made_distinct(found)
+        self._check_held_together(found)
+        self._check_made_distinct(found)
 
     def _check_held_together(self, found: Findings) -> None:
         """Refuse to compare single rows of values that were held out whole and are alike, or near.

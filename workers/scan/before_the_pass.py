@@ -327,7 +327,7 @@ def with_row_draws(
 ) -> LabelPass:
     """Return the pass with the draw of each game of which lots decide what plays.
 
-    All rows play of sampled rows, persons, decoys, slices and other secrets than labels, since
+    All rows play of sampled rows, persons, slices and other secrets than labels, since
     these ask about few rows, and of score tables, where a row that plays costs little more than one
     that does not. Files are read a second time for it, so footers say first whether there is need.
     """
@@ -356,7 +356,6 @@ def _may_draw(game: Game) -> bool:
         and plan.privacy_unit is None
         and plan.sampling is None
         and not plan.slices
-        and source.decoys is None
     )
 
 

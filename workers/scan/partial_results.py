@@ -134,7 +134,6 @@ class Game:
         classes = len(self.source.label.classes)
         return (
             self.plan.secret is Secret.LABEL
-            and self.source.decoys is None
             and classes <= MOST_CLASSES
             and bool(self.source.context)
         )
@@ -171,7 +170,6 @@ class Game:
             key=self.unit_key(day),
             groups=len(self.source.days),
         )
-        tallies = dataclasses.replace(tallies, decoys=result.tallies.decoys)
         return tallies.with_mean_of_models() if self.bets_on_models else tallies
 
     def _within_other_labels(self, result: "PartialResult") -> Tallies:
@@ -254,7 +252,6 @@ class PartialResult:
             of none where privacy units play, and where a manifest says that the proxy is earlier.
         units: of training and of control, the records of each privacy unit that play once all
             shards are added; None where each record is its own unit.
-        committed: digest of what decoys commit to; of nothing where there are none.
         unread_labels: number of bad records whose label alone cannot be read (`Players`).
         unread_units: candidates of each privacy unit among training and holdout rows with
             unreadable labels, which play in public alone; None where each record is its own unit.
@@ -272,7 +269,6 @@ class PartialResult:
     content: ContentDigest
     proxy_fits: tuple[LabelFit, LabelFit] = (LabelFit(), LabelFit())
     units: tuple[UnitChoices, UnitChoices] | None = None
-    committed: ContentDigest = field(default_factory=ContentDigest)
     unread_labels: int = 0
     unread_units: tuple[UnitChoices, UnitChoices] | None = None
     looks: Looks = field(default_factory=dict)
@@ -290,7 +286,6 @@ class PartialResult:
                 repetitions=repetitions,
                 classes=classes,
                 groups=len(game.source.days),
-                decoys=game.source.decoys is not None,
                 student=game.student is not None,
             ),
             FidelityTally.zero(),
@@ -320,7 +315,6 @@ class PartialResult:
             self.content + other.content,
             (self.proxy_fits[0] + other.proxy_fits[0], self.proxy_fits[1] + other.proxy_fits[1]),
             add_units(self.units, other.units),
-            self.committed + other.committed,
             self.unread_labels + other.unread_labels,
             add_units(self.unread_units, other.unread_units),
             added(self.looks, other.looks),

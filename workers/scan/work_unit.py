@@ -25,7 +25,6 @@ from privcore.attacks import (
     StudentTallies,
     Tally,
     UnitChoices,
-    decoy_tally,
     draw_counterfactuals,
     fidelity,
     folds_of,
@@ -44,7 +43,7 @@ from privcore.attacks import (
 from privcore.attacks.hashing import record_streams
 from privcore.lower_bounds import Secret
 from workers.exceptions import NotEvaluableError, Reason, refusing_probabilities
-from workers.labels.columns import SPLIT, Batch, committed, with_missing
+from workers.labels.columns import SPLIT, Batch, with_missing
 from workers.labels.parquet import (
     ContentDigest,
     Footer,
@@ -67,7 +66,7 @@ from workers.scan.partial_results import (
     of_one_day,
 )
 from workers.sources.scores.score_tables import read_numbers
-from workers.sources.source import SharedScores, Source, other_labels
+from workers.sources.source import SharedScores
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +182,6 @@ def _scan_row_group(
     for number, result in _scan_decoded(shared, able, group, file, meter).items():
         content = group.content(file, shared.games[number].columns)
         parts[number] = _with_content(result, content)
-        source = shared.games[number].source
-        if source.decoys is not None:
-            names = {"label": source.label.column, "column": source.decoys.column}
-            entry = committed(file, index, group.digests, **names)
-            parts[number] = dataclasses.replace(parts[number], committed=entry)
     return PartialResults(tuple(parts))
 
 
@@ -258,9 +252,7 @@ def _scan_batches(
                 with scores.stage("look"):
                     seen = Seen(game.source, game.plan, batch, asked, playing, opened)
                     looks = look_at(seen)
-                decoys = _decoys(game.source, batch, scores)
-                tallies = dataclasses.replace(result.tallies, decoys=decoys)
-                results[number] += dataclasses.replace(result, tallies=tallies, looks=looks)
+                results[number] += dataclasses.replace(result, looks=looks)
             except NotEvaluableError as error:
                 rows = group.footer.groups[group.index].rows
                 failed[number] = all_bad(game, (file, group.index, 0), rows, error)
@@ -362,19 +354,6 @@ def _with_unread(
         control_unread=of_one_day(control, day, days),
     )
     return dataclasses.replace(result, tallies=tallies)
-
-
-def _decoys(source: Source, batch: Batch, scores: SharedScores) -> OddsTally | None:
-    """Return the tally of the batch's decoys; None where training was given none."""
-    others = other_labels(source, batch)
-    if others is None:
-        return None
-    labels, _ = source.labels(batch)
-    train, _ = source.arms(batch)
-    rows = np.flatnonzero(train & (labels >= 0) & (others >= 0))
-    target, proxy = source.probabilities(batch, scores)
-    with scores.stage("play"), refusing_probabilities():
-        return decoy_tally(target[rows], proxy[rows], labels[rows], others[rows])
 
 
 def _with_content(result: PartialResult, content: ContentDigest) -> PartialResult:
@@ -582,9 +561,6 @@ def players(game: Game, batch: Batch) -> Players:
         known &= people != ""
         unread &= people != ""
         bad += without_person
-    others = other_labels(source, batch)
-    if others is not None:
-        known &= others < 0  # what a coin chose is no fresh label: it is a decoy alone
     excluded = int(np.count_nonzero(known & ~(train | holdout)))
     if game.draw is not None:
         drawn_from = game.draw.content.hexdigest()

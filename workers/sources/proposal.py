@@ -595,7 +595,6 @@ def proposed_manifest(
         "features": _features(described, kinds, label, table),
         "trained_on": {"first": day.isoformat(), "last": day.isoformat(), "split": "train"},
         "output_correction": None,
-        "decoys": None,
         "privacy": declaration and declaration.as_manifest(),
     }
     try:

@@ -18,7 +18,6 @@ from workers.exceptions import NotEvaluableError, Reason, refusing_probabilities
 from workers.labels.columns import Batch
 from workers.labels.shards import BadRecords
 from workers.lake.manifest import (
-    DecoyLabels,
     Feature,
     LabelColumn,
     LabelState,
@@ -119,8 +118,6 @@ class _Whole:
     arms = _Same()
     hashed_kind = _Same()
     recognised_by = _Same()
-
-    decoys: ClassVar[DecoyLabels | None] = None  # the coin chose labels, which are another secret
 
     @property
     def privacy(self) -> Privacy | None:

@@ -15,12 +15,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import Batch
 from workers.labels.parquet import Footer
 from workers.labels.shards import BadRecords, Partition
 from workers.lake.layout import Lake
-from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, LabelState, Privacy
+from workers.lake.manifest import Feature, LabelColumn, LabelState, Privacy
 from workers.sources.join_context import JoinContext
 
 Stage = Callable[[str], AbstractContextManager[None]]
@@ -95,10 +94,6 @@ class Source(Protocol):
         No label is among them, nor what a model predicts. Where there is a `context`, they are its
         columns, of the kinds that the batch stores.
         """
-
-    @property
-    def decoys(self) -> DecoyLabels | None:
-        """The decoys that training was given; None where there are none."""
 
     @property
     def privacy(self) -> Privacy | None:
@@ -180,22 +175,3 @@ class Source(Protocol):
 def context_features(source: Source, batch: Batch) -> tuple[Feature, ...]:
     """Return the columns that a student may look at, of the kinds that the batch stores."""
     return source.recognised_by(batch) if source.context else ()
-
-
-def other_labels(source: Source, batch: Batch) -> NDArray[np.int64] | None:
-    """Return the other label of each decoy, -1 for other records; None without decoys.
-
-    Raises:
-        NotEvaluableError: a holdout row is a decoy; as it would not play, an owner could choose
-            which rows are held out.
-    """
-    if source.decoys is None:
-        return None
-    others = batch.others(source.label, source.decoys.column)
-    if (others[source.arms(batch)[1]] >= 0).any():
-        raise NotEvaluableError(
-            Reason.DECOYS_CHANGED,
-            f"{batch.path} has decoys in {source.decoys.column!r} that are held out, which "
-            "training never takes: privaudit decoys draws them among training rows alone.",
-        )
-    return others

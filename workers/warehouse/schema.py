@@ -150,11 +150,10 @@ class AuditRow(TableRow):
     """Probability that chance divides the labels between training and holdout at least as unevenly,
     given what proxy and student predict. Below 0.0001 the audit is not evaluable. Below 0.01 bets
     against the proxy could not win, and neither where the proxy seems to know the holdout alone,
-    which the reason says. Null for decoys and membership."""
+    which the reason says. Null for membership."""
     misled_pvalue: float | None = None
     """Probability that a target which is no worse than useless on the holdout looks at least as bad
-    there. At 0.001 or less, bets against the proxy could not win. Null for decoys and
-    membership."""
+    there. At 0.001 or less, bets against the proxy could not win. Null for membership."""
     student_records: int | None = None
     """Number of holdout records from which a student learned the target's predictions for unseen
     records. The student is the headline's second reference. Null without one."""
@@ -175,11 +174,6 @@ class AuditRow(TableRow):
     """The day's training rows, of which lots chose `records`. Null where all play."""
     holdout_rows: int | None = None
     """The day's holdout rows, of which lots chose `control_records`. Null where all play."""
-    decoy_records: int | None = None
-    """Decoys with two different labels, which are in none of the other counts. Null where training
-    was given none."""
-    decoy_commitment: str | None = None
-    """Digest of the decoys from before training, as the manifest says."""
     output_correction: str | None = None
     """Correction of the target's probabilities before the audit, as JSON of the manifest's
     output_correction. Null where it has none."""
@@ -187,7 +181,7 @@ class AuditRow(TableRow):
     """Number of repetitions of the game."""
     method: str | None = None
     """Method of headline, ceiling and p-value: matched (training records matched with holdout
-    records) or decoys (labels that a coin chose before training)."""
+    records) or, for membership, paired (pairs of a training and a holdout record)."""
     family: str | None = None
     """Family of guarantees that was tested."""
     delta: float | None = None
@@ -214,8 +208,8 @@ class AuditRow(TableRow):
     would not have been seen."""
     holdout_needed: int | None = None
     """About how many holdout records, if the number of all records stays the same, make a night
-    conclusive by itself. Number of decoys with the method decoys. Null where it is, where nothing
-    is declared, and where no number suffices."""
+    conclusive by itself. Null where it is, where nothing is declared, and where no number
+    suffices."""
     epsilon_game: float | None = None
     """Bound from the label-inference game, corrected for its many guess fractions and
     repetitions."""
@@ -329,8 +323,8 @@ class WealthRow(TableRow):
     """Sketch of all holdout rows' features, 32 bytes in hexadecimal, without labels; in score
     tables without context, of records' names. Where 12 of the bytes are those of an earlier night,
     the holdout comes again, and nights are averaged. Someone who knows a whole row of a small
-    holdout may recognise it. Null where a table has neither, where fewer than ten rows differ, and
-    beside decoys."""
+    holdout may recognise it. Null where a table has neither, and where fewer than ten rows
+    differ."""
     window_log_wealth: tuple[float, ...] | None = None
     """Logarithms of each strategy's e-values against the claim at each epsilon of the grid, for
     windows of up to 28 nights. Strategies of a reference are bets on all records at two stakes and,

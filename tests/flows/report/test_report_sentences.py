@@ -229,7 +229,6 @@ def test_what_nothing_means_is_said_in_words(hold_sentences):
     ("change", "words"),
     [
         ({}, "holdout was drawn at random"),
-        ({"method": "decoys"}, "coins of the decoys"),
         ({"secret": "membership"}, "split into"),
     ],
 )

@@ -52,14 +52,13 @@ def arm(records: int, classes: int, seed: int) -> tuple[Tally, tuple[OddsTally, 
 def tallies(seed: int, classes: int = 2) -> Tallies:
     """Return tallies in whose every field there are other records."""
     one, other = arm(90, classes, seed), arm(60, classes, seed + 100)
-    few = [arm(30, classes, seed + more)[1] for more in (200, 300, 400)]
+    few = [arm(30, classes, seed + more)[1] for more in (200, 300)]
     return Tallies(
         game=one[0],
         control_game=other[0],
         odds=one[1],
         control_odds=other[1],
         classes=classes,
-        decoys=few[2][1],
         student=one[2],
         control_student=other[2],
         labels=one[3],
@@ -89,7 +88,7 @@ def test_every_field_is_the_sum_of_both(classes: int) -> None:
     for name in ADDED:
         expected = added(getattr(one, name), getattr(other, name))
         assert getattr(one + other, name) == getattr(other + one, name) == expected
-    nothing = Tallies.zero(repetitions=1, classes=classes, groups=2, decoys=True, student=True)
+    nothing = Tallies.zero(repetitions=1, classes=classes, groups=2, student=True)
     assert nothing + one == one == one + nothing
     assert (one.labels is None) == (classes == 2)
 
@@ -98,11 +97,10 @@ def test_no_records_of_each_design_have_its_fields_and_no_others() -> None:
     plain = Tallies.zero(repetitions=2, classes=2)
     assert plain.game == plain.control_game == Tally.zero(2)
     assert plain.odds == plain.control_odds == (OddsTally.zero(),)
-    assert (plain.classes, plain.decoys, plain.student) == (2, None, None)
+    assert (plain.classes, plain.student) == (2, None)
     assert (plain.labels, plain.unread, plain.models_known) == (None, (), None)
-    full = Tallies.zero(repetitions=1, classes=3, groups=2, decoys=True, student=True)
+    full = Tallies.zero(repetitions=1, classes=3, groups=2, student=True)
     assert full.odds == full.control_odds == (OddsTally.zero(),) * 2
-    assert full.decoys == OddsTally.zero()
     assert full.labels == full.control_labels == LabelCounts.zero(groups=2, classes=3)
     beside = LabelCounts.zero(groups=2, classes=3, student=True)
     assert full.student == full.control_student == StudentTallies((OddsTally.zero(),) * 2, beside)
@@ -111,11 +109,11 @@ def test_no_records_of_each_design_have_its_fields_and_no_others() -> None:
 def test_what_one_part_did_not_count_the_sum_does_not_have() -> None:
     whole = tallies(1, 3)
     bare = replace(
-        tallies(2, 3), decoys=None, student=None, control_student=None, labels=None,
+        tallies(2, 3), student=None, control_student=None, labels=None,
         control_labels=None, unread=(), control_unread=(),
     )  # fmt: skip
     for found in (whole + bare, bare + whole):
-        assert (found.decoys, found.student, found.control_student) == (None, None, None)
+        assert (found.student, found.control_student) == (None, None)
         assert (found.labels, found.control_labels) == (None, None)
         assert (found.unread, found.control_unread) == (whole.unread, whole.control_unread)
 

@@ -16,7 +16,7 @@ from privcore.lower_bounds.betting import stakes_for
 from privcore.lower_bounds.imagined import ReferenceRows, cells_at
 from privcore.lower_bounds.matched import NIGHT_GAPS, log_wealth_of_tables, night_log_wealth
 from privcore.lower_bounds.power import OFFSETS
-from tests.leaking_worlds import binary, claimed, decoyed, members, read, several
+from tests.leaking_worlds import binary, claimed, members, read, several
 from tests.simulate import PURE
 
 
@@ -60,7 +60,6 @@ def test_the_moments_are_those_of_real_nights():
         (binary(3_000, 750), claimed(1.0, delta=1e-5)),
         (binary(3_000, 750, base=-4.2), claimed(1.0)),
         (several(2_000, 500, 4), claimed(1.0)),
-        (decoyed(300), claimed(1.0)),
     ],
 )
 def test_the_moments_are_those_of_real_nights_of_all_kinds(world, claim, offset):

@@ -21,7 +21,6 @@ from privcore.lower_bounds.power import OFFSETS, ImaginedNight
 from tests.leaking_worlds import (
     binary,
     claimed,
-    decoyed,
     grouped,
     people,
     read,
@@ -124,7 +123,6 @@ def test_nights_together_refute_what_they_see_and_seldom_less(world, claim, nigh
         taught(2_000, 500),
         people(800, 200),
         grouped(binary(877, 219), 3),
-        decoyed(300, 4),
     ],
 )
 def test_what_a_night_is_said_to_see_is_seldom_too_small(world):
@@ -221,10 +219,9 @@ def test_bets_that_may_not_win_see_no_leak_whatever_is_held_out():
 
 
 @pytest.mark.parametrize("epsilon", [28.0, 50.0, 1e300])
-@pytest.mark.parametrize("world", [binary(400, 100), decoyed(50)])
-def test_above_the_last_point_of_the_grid_no_leak_is_seen(world, epsilon):
+def test_above_the_last_point_of_the_grid_no_leak_is_seen(epsilon):
     """A declared epsilon of 50 ended an audit with an IndexError."""
-    power = power_at(world, claimed(epsilon))
+    power = power_at(binary(400, 100), claimed(epsilon))
     assert (power.sees_from, power.holdout_needed) == (None, None)
     assert sees_from_together([power.imagined]) is None
 
@@ -233,13 +230,6 @@ def test_nothing_held_out_sees_nothing():
     power = power_at(binary(100, 0), claimed(1.0))
     assert (power.sees_from, power.holdout_needed) == (None, None)
     assert not power.imagined.mean.any()
-
-
-def test_decoys_are_asked_for_by_their_number():
-    claim = claimed(1.0)
-    power = power_at(decoyed(60), claim)
-    assert 60 < power.holdout_needed < 4_000
-    assert power_at(decoyed(4_000), claim).holdout_needed is None
 
 
 def test_the_first_point_beyond_a_claim_proves_more_than_it_and_the_one_before_does_not():

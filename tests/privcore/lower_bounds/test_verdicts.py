@@ -135,7 +135,6 @@ BLIND = {"ceiling": 1.0, "sees": None}
         ({**BLIND, **BELIEVED}, ReasonCode.PROXY_WRONG),
         ({**BLIND, **BELIEVED, "epsilon_if_proxy_right": 1.0}, ReasonCode.TOO_SMALL),
         ({**BLIND, **BELIEVED, "control_epsilon_if_proxy_right": 0.0}, ReasonCode.TOO_SMALL),
-        ({**BLIND, **BELIEVED, "decoy_records": 8}, ReasonCode.TOO_SMALL),
         ({**BLIND, **BELIEVED, "epsilon_if_proxy_right": None}, ReasonCode.TOO_SMALL),
         # Whatever believes the proxy accuses nobody.
         (BELIEVED, None),
@@ -200,8 +199,6 @@ UNABLE = "so no attack could refute the declared 1"
         ({"ceiling": 0.0}, f"With 1000 holdout records nothing can be proved, {UNABLE}."),
         ({"ceiling": 0.3, "needed": 1_200},
          f"With 1000 holdout records at most 0.30 can be proved, {UNABLE}: hold out more."),
-        ({"ceiling": 0.3, "needed": 12, "decoy_records": 8},
-         f"With 8 decoys at most 0.30 can be proved, {UNABLE}: draw more."),
         ({**BLIND, **BELIEVED},
          (f"With 1000 holdout records at most 1.00 can be proved, {UNABLE}. If the proxy were "
           "right the loss would be at least 9.00; but by the same reckoning it would be at least "
@@ -235,8 +232,6 @@ def test_a_violation_states_what_it_assumes_and_rounds_down() -> None:
     assert "at least 1.004, more than the declared 1" in judged(1.0049).reason
     whole = dataclasses.replace(read().claim, secret=Secret.MEMBERSHIP)
     assert judged(1.2, claim=whole).reason.endswith(f"{drawn}and no earlier model saw it.")
-    decoys = judged(1.2, decoy_records=8).reason
-    assert decoys.endswith("the declared 1, by 8 labels that a coin chose before training.")
 
 
 def test_what_was_seen_beside_a_verdict_that_it_does_not_change_is_said() -> None:

@@ -333,8 +333,6 @@ def test_what_makes_no_statement_is_refused() -> None:
         exact_statement(tallies, **given | {"claim": claim(None)})
     with pytest.raises(InvalidInputError, match="positive"):
         exact_statement(tallies, **given | {"epsilon_public": Fraction(0)})
-    with pytest.raises(InvalidInputError, match="decoys"):
-        exact_statement(replace(tallies, decoys=tallies.odds[0]), **given)
     with pytest.raises(InvalidInputError, match="membership"):
         exact_statement(tallies, **given | {"claim": claim(1.0, secret=Secret.MEMBERSHIP)})
     exact = exact_statement(tallies, **given)

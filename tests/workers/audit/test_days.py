@@ -237,14 +237,6 @@ def test_what_is_not_matched_by_day_is_refused(more: dict[str, Any]) -> None:
         Plan(days=7, **more)
 
 
-def test_decoys_are_of_one_day(lake: Lake) -> None:
-    decoys = {"column": "other", "commitment": "0" * 64}
-    edit_manifest(lake, "good", DAY, decoys=decoys)
-    row = audited(lake).audit
-    assert row.detail == "decoys_changed", row.reason
-    assert "commits to decoys of that day alone" in row.reason
-
-
 def test_a_table_plays_its_day_alone(lake: Lake) -> None:
     table = LabelTable(table="rows", day="day", label=BINARY.column)
     row = run_audit(

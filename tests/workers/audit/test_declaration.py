@@ -49,7 +49,7 @@ from workers.audit.run import run_audit
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.lake.layout import Lake
-from workers.lake.manifest import DecoyLabels, Privacy
+from workers.lake.manifest import Privacy
 from workers.plan import Plan
 from workers.scan.partial_results import Game, PartialResult
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
@@ -220,11 +220,8 @@ def test_the_family_that_fits_a_declaration_is_tested(
     assert none.neighbors is Relation.REPLACE
 
 
-DECOYS = DecoyLabels(column="other", commitment="c" * 64)
-
-
-def night(privacy: Privacy | None, *, decoys: DecoyLabels | None = None) -> CheckpointSource:
-    return without_files(privacy=privacy, decoys=decoys)
+def night(privacy: Privacy | None) -> CheckpointSource:
+    return without_files(privacy=privacy)
 
 
 WHOLE = PartialResult.zero(Game(without_files(), PLAN))
@@ -235,14 +232,13 @@ def rows_of(*rows: int) -> PartialResult:
     return dataclasses.replace(WHOLE, units=(units_of(rows), units_of((90, 91), "holdout")))
 
 
-def test_single_rows_are_judged_with_decoys_and_where_units_are_rows() -> None:
+def test_single_rows_are_judged_where_units_are_rows() -> None:
     owner = Privacy.model_validate(declared(3.0))
     by_person = Plan(privacy_unit="person")
     assert held_against(night(owner), by_person, rows_of(1, 2)) is None
     assert held_against(night(owner), by_person, rows_of(2, 2)) is None
     assert held_against(night(owner), by_person, rows_of()) is None
     assert held_against(night(owner), by_person, rows_of(1, 1)) is owner
-    assert held_against(night(owner, decoys=DECOYS), by_person, rows_of(1, 2)) is owner
     assert held_against(night(owner), Plan(), WHOLE) is owner
 
 

@@ -3,7 +3,6 @@
 import pathlib
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -22,50 +21,15 @@ from tests.support.lake import (
     label_path,
     label_rows,
     put_labels,
-    without_files,
 )
 from tests.support.score_tables import audited_scores, leaking_scores
 from tests.support.tiers import rest_slow
 from tests.support.verdicts import nothing_wrong
 from workers.audit.judge import worse_than_shares
 from workers.audit.run import run_audit
-from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
-from workers.labels.columns import Batch
 from workers.lake.checkpoints import write_checkpoint
 from workers.lake.layout import Lake
-from workers.lake.manifest import DecoyLabels
-from workers.looks.near_copies import near_copies
-from workers.sources.source import other_labels
-
-DECOYS = DecoyLabels(column="other", commitment="c" * 64)
-
-
-@pytest.mark.parametrize(("held", "refused"), [("holdout", True), ("train", False)])
-def test_decoys_that_are_held_out_are_refused(held: str, refused: bool) -> None:
-    """Holdout rows that the target predicts wrong were decoys, and did not play: 3.7 was 0.00."""
-    source = without_files(classes=2, decoys=DECOYS)
-    frame = pl.DataFrame({"label": [0, 1], "other": [1, None], "split": [held, "holdout"]})
-    batch = Batch(frame.to_arrow(), "part", ("part", 0, 0))
-    if refused:
-        with pytest.raises(NotEvaluableError, match="has decoys in 'other' that are held out"):
-            other_labels(source, batch)
-    else:
-        assert cast("Any", other_labels(source, batch)).tolist() == [1, -1]
-
-
-@pytest.mark.parametrize("told", [True, False])
-def test_a_feature_that_tells_decoys_is_told(told: bool) -> None:
-    """A model that knows decoys can remember all other rows, and no figure shows it."""
-    rows = label_rows(800, seed=3)
-    train = (rows["split"] == "train").to_numpy()
-    decoy = train & (np.random.default_rng(4).random(800) < 0.3)
-    mark = decoy if told else np.random.default_rng(5).random(800) < 0.3
-    other = pl.when(pl.Series(decoy)).then("late")
-    frame = rows.with_columns(mark=pl.Series(mark * 1.0), other=other).rename({"late": "label"})
-    source = without_files(classes=2, features=("delay", "hour", "mark"), decoys=DECOYS)
-    found = near_copies(Batch(frame.to_arrow(), "part", ("part", 0, 0)), source, None)
-    assert found.sentence().count("'mark' tells 'other'") == told
 
 
 def rounds(first: int, more: int, frame: pl.DataFrame) -> bytes:

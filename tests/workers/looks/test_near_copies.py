@@ -75,7 +75,6 @@ class Told:
 
     features: tuple[Feature, ...] = FEATURES
     label: LabelColumn = BINARY
-    decoys: None = None
 
     def labels(self, batch: Batch) -> Any:
         """Return the class indices, and what is bad."""

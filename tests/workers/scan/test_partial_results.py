@@ -19,7 +19,6 @@ from tests.support.lake import DAY, PLAN, without_files
 from tests.support.persons import units_of
 from tests.support.score_tables import tables
 from workers.exceptions import NotEvaluableError, Reason
-from workers.lake.manifest import DecoyLabels
 from workers.looks.look import Findings
 from workers.looks.training_rows import TrainingRows
 from workers.plan import TrainingSampling
@@ -47,7 +46,6 @@ def scores(**changes: Any) -> ScoreSource:
     return ScoreSource("ads", DAY, SuppliedScores(tables("scores", **changes)), nowhere)
 
 
-DECOYS = DecoyLabels(column="other", commitment="c" * 64)
 TAUGHT = Taught(5, 0.5)
 
 
@@ -122,10 +120,8 @@ def test_a_column_of_more_than_1000_values_has_no_slices() -> None:
 def test_of_no_records_nothing_is_counted(persons: bool, taught: bool) -> None:
     more = {"segments": segments(2), "student": student() if taught else None}
     plan = planned(privacy_unit="person" if persons else None, slices=("city",))
-    zero = PartialResult.zero(game(decoys=DECOYS, more=more | plan))
-    assert zero.tallies == Tallies.zero(
-        repetitions=4, classes=3, groups=2, decoys=True, student=taught
-    )
+    zero = PartialResult.zero(game(more=more | plan))
+    assert zero.tallies == Tallies.zero(repetitions=4, classes=3, groups=2, student=taught)
     assert zero.slices == (SliceTallies.zero(4, student=taught),) * 3
     assert (zero.excluded_records, zero.unread_labels, zero.bad.total) == (0, 0, 0)
     known, unread = UnitChoices.zero(3, student=taught), UnitChoices.zero(3)
@@ -160,7 +156,6 @@ PERSONS = planned(privacy_unit="person")
         (game(classes=20), True),
         (game(classes=21), False),
         (game(more=MEMBERSHIP), False),
-        (game(decoys=DECOYS), False),
         (Game(scores(), PLAN), False),
     ],
 )

@@ -123,14 +123,12 @@ def test_a_day_of_fewer_rows_plays_whole(lake: Lake, monkeypatch: pytest.MonkeyP
     assert "Lots" not in row.reason
 
 
-def counted(template: Lake, *, size: int = 16 << 20, decoys: Any = None, **asked: Any) -> bool:
+def counted(template: Lake, *, size: int = 16 << 20, **asked: Any) -> bool:
     """Return whether rows are counted of a model whose day has files of so many bytes."""
     checkpoints = find_checkpoints(template, "good", DAY, plan=PLAN)
     root, partition = checkpoints.find_partition(joining=NO_JOIN_NEEDED)
     large = dataclasses.replace(partition, files=(partition.files[0]._replace(size=size),))
-    manifest = checkpoints.target.manifest.model_copy(update={"decoys": decoys})
-    target = dataclasses.replace(checkpoints.target, manifest=manifest)
-    source: Any = asked.pop("source", dataclasses.replace(checkpoints, target=target))
+    source: Any = asked.pop("source", checkpoints)
     calls = []
 
     class Counting(InProcess):
@@ -154,7 +152,6 @@ def test_files_are_counted_from_16_mib_on(template: Lake) -> None:
         {"privacy_unit": "hour"},
         {"sampling": TrainingSampling(label={"0": 0.5})},
         {"secret": Secret.MEMBERSHIP},
-        {"decoys": "some"},
         {"source": ScoreSource("ads", DAY, SuppliedScores(tables("scores")), cast("Any", None))},
     ],
 )

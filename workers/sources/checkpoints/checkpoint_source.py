@@ -24,7 +24,6 @@ from workers.lake.checkpoints import (
 )
 from workers.lake.layout import Lake, check_name
 from workers.lake.manifest import (
-    DecoyLabels,
     Feature,
     Label,
     LabelColumn,
@@ -93,11 +92,6 @@ class CheckpointSource:
         return self.target.manifest.label.state
 
     @property
-    def decoys(self) -> DecoyLabels | None:
-        """The decoys of the target's manifest."""
-        return self.target.manifest.decoys
-
-    @property
     def privacy(self) -> Privacy | None:
         """The declaration of the target's manifest."""
         return self.target.manifest.privacy
@@ -142,10 +136,9 @@ class CheckpointSource:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The label, what says the arm, the features of both models, and the decoys."""
-        decoys = () if self.decoys is None else (self.decoys.column,)
+        """The label, what says the arm, the and the features of both models."""
         features = (feature.name for feature in self.features)
-        return (self.label.column, *self.place.columns, *features, *decoys)
+        return (self.label.column, *self.place.columns, *features)
 
     @property
     def version(self) -> int | None:
@@ -203,8 +196,7 @@ class CheckpointSource:
         self, footer: Footer, path: str, *, slices: tuple[str, ...], unit: str | None
     ) -> None:
         """Raise `NotEvaluableError` unless a file has the columns."""
-        decoy = self.decoys.column if self.decoys else None
-        needed = NeededColumns(self.label, self.features, slices, unit, decoy)
+        needed = NeededColumns(self.label, self.features, slices, unit)
         self.place.check_columns(footer, path, needed)
 
     def labels(self, batch: Batch) -> tuple[NDArray[np.int64], BadRecords]:
@@ -267,12 +259,6 @@ def find_checkpoints(
     target, proxy = lake_checkpoints(
         lake, model, day, plan=plan, declared=declared, dataset=dataset
     )
-    if plan.days > 1 and target.manifest.decoys is not None:
-        raise NotEvaluableError(
-            Reason.DECOYS_CHANGED,
-            f"The manifest of {model} for {day} commits to decoys of that day alone, and the plan "
-            f"has days {plan.days}: leave days out.",
-        )
     found = days or _label_days(lake, target.manifest, proxy.manifest, day, plan)
     place = LakeLabels(lake, target.manifest.dataset, found)
     return fitting(CheckpointSource(place, target, proxy), plan)
@@ -372,8 +358,6 @@ def _check_features(manifest: Manifest, place: LabelPlace, plan: Plan, *, label:
         label: "is the label itself",
         plan.privacy_unit: "is the privacy unit, by which records are held out",
     }
-    if manifest.decoys:
-        revealing[manifest.decoys.column] = "holds the other label of each decoy"
     for column in (place.stored(feature).name for feature in manifest.features):
         if column in revealing:
             raise NotEvaluableError(

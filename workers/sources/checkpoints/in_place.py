@@ -149,7 +149,7 @@ def find_in_place(
     place = TableLabels(given.labels, day, found, given.pinned or "")
     if given.checkpoints is None:
         target, proxy = lake_checkpoints(lake, model, day, plan=plan, declared=declared)
-        _check_manifest_alone(given, target.manifest.decoys is not None, model, day)
+        _check_manifest_alone(given, model, day)
         return fitting(CheckpointSource(place, target, proxy, given.to_json()), plan)
     paths = given.checkpoints
     earlier = given.proxy or find_earlier(paths, model, day, within_days=plan.proxy_within_days)
@@ -171,14 +171,8 @@ def find_in_place(
     return fitting(CheckpointSource(place, target, proxy, given.to_json(), declared=True), plan)
 
 
-def _check_manifest_alone(given: InPlace, has_decoys: bool, model: str, day: dt.date) -> None:  # noqa: FBT001
+def _check_manifest_alone(given: InPlace, model: str, day: dt.date) -> None:
     """Refuse what a manifest says of its labels and an owner's table cannot keep."""
-    if has_decoys:
-        raise NotEvaluableError(
-            Reason.DECOYS_CHANGED,
-            f"The manifest of {model} for {day} commits to decoys in the lake's labels: take "
-            "[models.labels] out of its settings.",
-        )
     for key in ("classes", "label_state"):
         if getattr(given.labels, key) is not None:
             raise NotEvaluableError(

@@ -173,7 +173,6 @@ class TableLabels:
         named += [(feature.name, "labels.columns") for feature in needed.features]
         named += [(name, "plan.slices") for name in needed.slices]
         named += [] if needed.unit is None else [(needed.unit, "plan.privacy_unit")]
-        # Decoys are of labels in the lake alone.
         check_table_columns(footer, path, named, arm=self.arm_column)
 
     def today(self, batch: Batch) -> NDArray[np.bool_]:

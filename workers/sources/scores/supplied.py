@@ -23,7 +23,6 @@ from workers.labels.parquet import Footer
 from workers.labels.shards import BadRecords, Partition, divide
 from workers.lake.layout import LabelFile, Lake
 from workers.lake.manifest import (
-    DecoyLabels,
     Feature,
     LabelColumn,
     LabelState,
@@ -159,9 +158,6 @@ class ScoreSource:
     def privacy(self) -> Privacy | None:
         """The declaration of the settings."""
         return self.supplied.privacy
-
-    decoys: ClassVar[DecoyLabels | None] = None
-    """None: decoys are a manifest's."""
 
     @property
     def label_state(self) -> LabelState:
