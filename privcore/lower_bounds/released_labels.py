@@ -1,15 +1,14 @@
 """True labels held against released ones: what a mechanism on labels gives away, at least.
 
-No model is asked. The table says of every record which label it has and which one was released, so
-the mechanism itself is tested, and the answer holds whatever anyone trains on the released labels.
+No model is asked: the mechanism itself is tested, whatever anyone trains on the released labels.
 
-*Theorem.* Assume that in a stratum s every row meets one channel W_s(released | true) and a coin of
-its own, and that W_s is (epsilon, delta)-DP. Let g map released values, in each stratum in its own
-way, to classes. Let rows be chosen by anything but their own coins: true labels, strata, columns
-that were known before the coins, and other records with all their coins. Given that, n_si chosen
-rows of class i in s have right guesses, g(released) = true, that are independent and at most
+*Theorem.* Assume that in a stratum s every row meets one (epsilon, delta)-DP channel W_s(released |
+true) and a coin of its own. Let g map released values, in each stratum in its own way, to classes.
+Let rows be chosen by anything but their own coins: true labels, strata, columns known before the
+coins, other records with their coins. Then the right guesses, g(released) = true, of n_si chosen
+rows of class i in s are independent, with a mean of at most
 
-    n B = sum over s of n_s B(n_s1/n_s, n_s2/n_s, ...)  on average, where
+    n B = sum over s of n_s B(n_s1/n_s, n_s2/n_s, ...), where
     B(pi) = delta + (1 - delta) max over k of e^epsilon/(e^epsilon + k - 1) (mass of k commonest).
 
 *Proof.* Let d_i be the chance that g is right of class i. For j in a set T of classes the events
@@ -27,19 +26,16 @@ attains the bound. ∎
 Independent coins with the mean n p have P(right >= c) <= P(Bin(n, p) >= c) for c >= n p + 1
 (Hoeffding 1956, Theorem 5), and the right side grows in p. So P(Bin(n, B) >= c), and 1 where
 c < n B + 1, is a p-value, exact for any number of rows, classes and strata. And
-e^(g right)/(1 - B + B e^g)^n is an e-value for every g >= 0 that was fixed from n, because a
-product of means is at most the power of their mean, so nights multiply (`declarations_refuted`).
+e^(g right)/(1 - B + B e^g)^n is an e-value for every g >= 0 fixed from n, because a product of
+means is at most the power of their mean, so nights multiply (`declarations_refuted`).
 
-Four tests share the significance (`SHARES`). Each looks at one fixed choice of rows and guesses at
-every epsilon of a grid, of which the declared epsilon is a point. A test rejects an epsilon where
-it rejects every point up to it. B grows in epsilon, so its bound exceeds the truth only if the
-first point at or above the truth is rejected.
+Four tests share the significance (`SHARES`). Each holds one fixed choice of rows and guesses
+against every epsilon of a grid, and rejects an epsilon where it rejects every point up to it. B
+grows in epsilon, so a bound exceeds the truth only if the first point at or above it is rejected.
 
 *Fails* where channel and labels vary together within a stratum (Simpson: a mechanism that reads a
-feature keeps epsilon in each channel and breaks it pooled), and where rows are copies.
-
-*Does not say* that the declaration is kept: `sees_from` is the least randomized response that would
-probably have been seen. Leaks of a few rows, of one value, or by a key are not.
+feature keeps epsilon in each channel and breaks it pooled), and where rows are copies. *Does not
+say* that the declaration is kept: leaks of a few rows, of one value, or by a key are not seen.
 """
 
 import math

@@ -4,6 +4,7 @@ import datetime as dt
 import functools
 import hashlib
 import math
+import re
 import tempfile
 import zlib
 from collections.abc import Sequence
@@ -32,6 +33,7 @@ from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from privcore.lower_bounds.windows import STANDING_NIGHTS, declarations_refuted
 from privcore.rounding import at_least, down, guarantee, percent_up, up
 from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.columns import class_words
 from workers.labels.parquet import read_footer, read_row_group
 from workers.lake.layout import LabelFile, Lake
 from workers.plain_text import plain_text
@@ -46,8 +48,7 @@ SEARCHED = 200_000
 _CLASSES, _STRATA, _CELLS = 1_000, 2_000, 20_000_000
 _COPIES = 0.01
 _TOGETHER = 0.01
-_TRUTHS = {"true": "1", "false": "0"}
-_WHOLE, _FRACTION = r"^([+-]?[0-9]+)\.0*$", r"^[+-]?[0-9]*\.[0-9]+([eE][+-]?[0-9]+)?$"
+_FRACTION = re.compile(r"[+-]?[0-9]*\.[0-9]+([eE][+-]?[0-9]+)?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +364,7 @@ def _hashable(column: pl.Series) -> pl.Series:
 
 
 def _words(column: pl.Series) -> pl.Series:
-    """Return classes as text: 1, 1.0, True, "true" and " 1 " are one class; null where none.
+    """Return classes as an audit spells them, and " 1 " as 1; null where there is none.
 
     Raises:
         NotEvaluableError: the column holds fractions, lists or bytes, which are no classes.
@@ -371,30 +372,16 @@ def _words(column: pl.Series) -> pl.Series:
     kind = column.dtype
     if kind.is_nested() or kind in {pl.Binary, pl.Object, pl.Null}:
         raise _refused(f"{column.name!r} is stored as {kind}: name a column of classes.")
-    if kind == pl.Boolean:
-        column = column.cast(pl.Int8)
-    if kind.is_decimal() or kind.is_float():
-        column = column.cast(pl.Float64).fill_nan(None)
-        if not (column.drop_nulls() == column.drop_nulls().round()).all():
-            raise _fractions(column.name)
-        column = column.cast(pl.Int64, strict=False)
-    words = column.cast(pl.String).str.strip_chars()
-    known = words.unique().drop_nulls()
-    plain = known.str.replace(_WHOLE, "$1").to_list()
-    spelled = [_TRUTHS.get(word.lower(), word) or None for word in plain]
-    if any(
-        word is not None
-        for word in known.filter(known.str.contains(_FRACTION) & ~known.str.contains(_WHOLE))
-    ):
-        raise _fractions(column.name)
-    return words.replace_strict(known.to_list(), spelled, return_dtype=pl.String, default=None)
-
-
-def _fractions(name: str) -> NotEvaluableError:
-    return _refused(
-        f"{name!r} holds fractions, which are scores or noisy numbers and no classes: name the "
-        "column of classes."
-    )
+    if not (kind.is_numeric() or kind == pl.Boolean):
+        column = column.cast(pl.String).str.strip_chars()
+    column, spelled = class_words(column)
+    if any(map(_FRACTION.match, spelled.values())):
+        raise _refused(
+            f"{column.name!r} holds fractions, which are scores or noisy numbers and no classes: "
+            "name the column of classes."
+        )
+    words = [word or None for word in spelled.values()]
+    return column.replace_strict(list(spelled), words, return_dtype=pl.String, default=None)
 
 
 def _strata(rows: pl.DataFrame, reads: Sequence[str]) -> pl.Series:

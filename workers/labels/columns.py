@@ -401,14 +401,22 @@ def _places(column: pl.Series, known: list[str]) -> NDArray[np.int64]:
             table = [places.get(str(value), -1) for value in range(least, greatest + 1)]
             rows = np.asarray(column.cast(pl.Int64).to_numpy(), dtype=np.int64) - least
             return np.array(table, dtype=np.int64)[rows]
+    column, words = class_words(column)
+    places = {word: one for one, word in enumerate(known)}
+    told = [places.get(word, -1) for word in words.values()]
+    found = column.replace_strict(list(words), told, default=-1, return_dtype=pl.Int64)
+    return np.asarray(found.fill_null(-1), dtype=np.int64)
+
+
+def class_words(column: pl.Series) -> tuple[pl.Series, dict[Any, str]]:
+    """Return a column of classes as numbers or text, null where none is, and each value's word."""
+    if column.dtype == pl.Boolean:
+        column = column.cast(pl.Int8)
     if not column.dtype.is_numeric():
         column = column.cast(pl.String)
     elif column.dtype.is_float():
         column = column.fill_nan(None)
-    values, places = column.unique().drop_nulls(), {word: one for one, word in enumerate(known)}
-    told = [places.get(class_word(one), -1) for one in values]
-    found = column.replace_strict(values, told, default=-1, return_dtype=pl.Int64)
-    return np.asarray(found.fill_null(-1), dtype=np.int64)
+    return column, {value: class_word(value) for value in column.unique().drop_nulls()}
 
 
 def _feature(
