@@ -484,7 +484,7 @@ MOST_LINES = {
     "workers/audit": 3_450,
     "workers/datasets": 670,
     "workers/evidence": 490,
-    "workers/labels": 1_670,
+    "workers/labels": 1_672,
     "workers/lake": 3_930,
     "workers/looks": 1_070,
     "workers/memorization": 770,
