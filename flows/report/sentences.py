@@ -10,6 +10,7 @@ from flows.report.history import History, worst_first
 from flows.report.plots import FAMILIES
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from privcore.rounding import ABSENT, at_least, down, guarantee, percent_up
+from workers.plan import Plan
 from workers.warehouse.schema import AuditRow, BoundRow, PromiseRow, SliceRow
 
 _VIOLATED_NAMED = 10
@@ -330,6 +331,12 @@ def assumed(night: AuditRow) -> str:
         "saw it, and fresh labels would have been predicted no better than those of matched "
         "holdout records."
     )
+
+
+def played(night: AuditRow) -> str:
+    """Return how often the game was played, and from which seed."""
+    plan = Plan.model_validate_json(night.plan)
+    return f"{count(plan.repetitions)} repetitions, seed {plan.seed}"
 
 
 def promise_sentences(night: AuditRow, promises: Iterable[PromiseRow]) -> list[str]:

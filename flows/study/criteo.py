@@ -107,7 +107,7 @@ _SMALLEST = 1e-15
 _PREFIX = "study-criteo-"
 _OF_AUDIT = (
     "control_epsilon_paper", "epsilon_lower", "epsilon_ceiling", "epsilon_accounted",
-    "control_epsilon_lower", "control_epsilon_if_proxy_right", "method", "verdict", "records",
+    "control_epsilon_lower", "control_epsilon_if_proxy_right", "verdict", "records",
     "control_records",
 )  # fmt: skip
 
@@ -341,11 +341,10 @@ def _models_table(models: pl.DataFrame, title: str) -> StudyTable:
             "lower": "{epsilon_lower:.2f}",
             "control": "{control_epsilon_lower:.2f}",
             "ceiling": "{epsilon_ceiling:.2f}",
-            "method": "{method}",
             "verdict": "{verdict}",
         },
-        text=("mechanism", "method", "verdict"),
-        wide=("at 1%", "ceiling", "method"),
+        text=("mechanism", "verdict"),
+        wide=("at 1%", "ceiling"),
     )
 
 

@@ -80,7 +80,6 @@ def row(text: str) -> AuditRow:
         audit_id="0",
         method_version="1",
         code_version="1",
-        seed=0,
         target_sha256=None,
         proxy_sha256=None,
         labels_digest=None,

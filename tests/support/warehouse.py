@@ -57,7 +57,6 @@ def _identity(*parts: object) -> dict[str, Any]:
         "audit_id": hashlib.sha256(repr(parts).encode()).hexdigest()[:32],
         "method_version": "1",
         "code_version": "0.1.0",
-        "seed": 0,
         "target_sha256": None,
         "proxy_sha256": None,
         "labels_digest": None,
@@ -99,7 +98,6 @@ def evaluated(model: str, day: dt.date, *, hour: int = 0, **changes: Any) -> Aud
         "epsilon_declared": 0.5,
         "epsilon_ceiling": 3.0,
         "sees_from": 0.9,
-        "best_fraction": 0.1,
         "claim_pvalue": 0.25,
         "plan": PLAN.model_dump_json(),
     } | changes

@@ -99,7 +99,7 @@ def evaluated_record(inputs: Inputs, grounds: Grounds) -> AuditRecord:
     """Return the record of an audit that came to figures."""
     source, plan, evidence, result = inputs.source, grounds.plan, grounds.evidence, grounds.result
     audit_id = _digest(source.model, source.day, plan, inputs.digests())
-    identity = _identity(audit_id, plan, inputs)
+    identity = _identity(audit_id, inputs)
     slices, suppressed = slice_rows(grounds, identity)
     return AuditRecord(
         audit=_audit_row(inputs, grounds, identity | {"suppressed_slices": suppressed}),
@@ -150,17 +150,14 @@ def _audit_row(inputs: Inputs, grounds: Grounds, known: dict[str, Any]) -> Audit
         excluded_records=result.excluded_records + result.bad.total,
         training_rows=None if result.draw is None else result.draw.training,
         holdout_rows=None if result.draw is None else result.draw.holdout,
-        repetitions=plan.repetitions,
         family=evidence.claim.family.name,
         delta=evidence.claim.delta,
         significance=evidence.claim.significance,
-        shift=evidence.claim.shift,
         epsilon_lower=evidence.epsilon_lower,
         epsilon_ceiling=evidence.epsilon_ceiling,
         **_method(source, evidence, plan),
         epsilon_if_proxy_right=evidence.epsilon_if_proxy_right,
         epsilon_game=game.epsilon_lower,
-        best_fraction=game.best_fraction,
         claim_pvalue=evidence.claim_pvalue,
         claim_evalue=evidence.claim_evalue,
         epsilon_paper=game.epsilon_paper,
@@ -168,7 +165,6 @@ def _audit_row(inputs: Inputs, grounds: Grounds, known: dict[str, Any]) -> Audit
         control_epsilon_if_proxy_right=evidence.control_epsilon_if_proxy_right,
         control_epsilon_lower=control.epsilon_lower,
         control_epsilon_paper=control.epsilon_paper,
-        control_epsilon_ceiling=control.epsilon_ceiling,
         target_log_loss=losses[0],
         proxy_log_loss=losses[1],
         **_declaration(inputs, grounds.privacy),
@@ -193,10 +189,9 @@ def _assumed(
 
 
 def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
-    """Return the audited label, the method of the headline, its assumption and its power."""
+    """Return the audited label, the assumption of the headline and its power."""
     power = evidence.power
     return _said(source, plan) | {
-        "method": evidence.method,
         "assumption": ASSUMPTIONS[plan.secret]
         + SUPPLIED * (source.facts["scores"] == "supplied")
         + OF_DAYS * (plan.days > 1)
@@ -267,7 +262,7 @@ def failed_record(
         reason = f"{reason[: limits.REASON_CHARACTERS]}..."
     audit_id = _digest(model, day, plan, {"status": status, "reason": reason})
     row = AuditRow(
-        **_identity(audit_id, plan, None),
+        **_identity(audit_id, None),
         model=model,
         day=day,
         secret=plan.secret_name,
@@ -311,13 +306,12 @@ def _digest(model: str, day: dt.date, plan: Plan, inputs: Mapping[str, str | flo
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _identity(audit_id: str, plan: Plan, inputs: Inputs | None) -> dict[str, Any]:
+def _identity(audit_id: str, inputs: Inputs | None) -> dict[str, Any]:
     digests = inputs.source.digests() if inputs else None
     return {
         "audit_id": audit_id,
         "method_version": METHOD_VERSION,
         "code_version": CODE_VERSION,
-        "seed": plan.seed,
         "target_sha256": digests.target if digests else None,
         "proxy_sha256": digests.proxy if digests else None,
         "labels_digest": inputs.labels_digest if inputs else None,

@@ -177,19 +177,12 @@ class AuditRow(TableRow):
     output_correction: str | None = None
     """Correction of the target's probabilities before the audit, as JSON of the manifest's
     output_correction. Null where it has none."""
-    repetitions: int | None = None
-    """Number of repetitions of the game."""
-    method: str | None = None
-    """Method of headline, ceiling and p-value: matched (training records matched with holdout
-    records) or, for membership, paired (pairs of a training and a holdout record)."""
     family: str | None = None
     """Family of guarantees that was tested."""
     delta: float | None = None
     """Delta at which epsilon is stated."""
     significance: float | None = None
     """Allowed probability that epsilon_lower is wrong."""
-    shift: float | None = None
-    """Assumed total-variation distance between true labels and proxy."""
     epsilon_lower: float | None = None
     """The headline: the audited lower bound on epsilon. It holds at its significance under the
     assumption that `assumption` states."""
@@ -213,8 +206,6 @@ class AuditRow(TableRow):
     epsilon_game: float | None = None
     """Bound from the label-inference game, corrected for its many guess fractions and
     repetitions."""
-    best_fraction: float | None = None
-    """Guess fraction whose bound in the game is the largest. Null where none proves anything."""
     claim_pvalue: float | None = None
     """Smallest significance at which the declared guarantee is rejected. Null where nothing is
     declared."""
@@ -232,8 +223,6 @@ class AuditRow(TableRow):
     """The game's bound from the holdout records, which training never saw."""
     control_epsilon_paper: float | None = None
     """The paper's figure from the holdout records, which training never saw."""
-    control_epsilon_ceiling: float | None = None
-    """Largest bound that a perfect attack could prove in the control game."""
     target_log_loss: float | None = None
     """The target's mean log-loss on holdout records, in nats."""
     proxy_log_loss: float | None = None

@@ -51,7 +51,6 @@ class TableRow(PlainRow):
         description="Version of the method; raised when a figure's meaning changes."
     )
     code_version: str = Field(description="Version of privaudit that wrote the row.")
-    seed: int = Field(description="Seed of the game's random streams.")
     target_sha256: str | None = Field(description="Digest of the audited checkpoint's model file.")
     proxy_sha256: str | None = Field(description="Digest of the proxy checkpoint's model file.")
     labels_digest: str | None = Field(

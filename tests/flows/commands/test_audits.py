@@ -82,7 +82,7 @@ def test_a_run_takes_a_seed_and_its_record_says_which(
     asked = [*ASKED["run"], "--model", "good", "--json"]
     (first,) = json.loads(privaudit(*asked).out)
     (second,) = json.loads(privaudit(*asked, "--seed", "7").out)
-    assert (first["seed"], second["seed"]) == (0, 7)
+    assert [json.loads(made["plan"])["seed"] for made in (first, second)] == [0, 7]
     assert first["audit_id"] != second["audit_id"]
     assert Warehouse(str(folder / "warehouse")).scan("audits").collect().height == 2
 

@@ -19,7 +19,6 @@ IDENTITY: dict[str, Any] = {
     "audit_id": "a",
     "method_version": "1",
     "code_version": "0",
-    "seed": 0,
     "target_sha256": None,
     "proxy_sha256": None,
     "labels_digest": None,

@@ -1,6 +1,7 @@
 import dataclasses
 import datetime as dt
 import gc
+import json
 import pathlib
 import shutil
 from collections.abc import Callable, Iterator
@@ -85,10 +86,10 @@ def test_every_row_says_what_made_it(lake: Lake) -> None:
         assert row.audit_id == record.audit.audit_id
         assert row.method_version == METHOD_VERSION
         assert row.code_version == "0.1.0"
-        assert row.seed == 11
         assert [row.target_sha256, row.proxy_sha256] == digests
         assert row.labels_digest == record.audit.labels_digest
     assert len(record.audit.labels_digest) == 64
+    assert json.loads(record.audit.plan)["seed"] == 11
 
 
 def test_the_record_counts_both_arms_and_what_it_left_out(lake: Lake) -> None:

@@ -64,7 +64,7 @@ def test_what_is_left_out_is_as_if_it_had_never_been_there(lake: Lake) -> None:
     add_file(lake, good.vstack(good.head(7).with_columns(late=pl.lit(None, pl.Int64))))
     after = audited(lake, max_bad_records=7)
     for figure in ("records", "control_records", "epsilon_lower", "epsilon_paper",
-                   "target_log_loss", "best_fraction", "control_epsilon_paper"):  # fmt: skip
+                   "target_log_loss", "epsilon_game", "control_epsilon_paper"):  # fmt: skip
         assert getattr(after, figure) == getattr(before, figure)
 
 

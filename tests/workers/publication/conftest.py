@@ -18,7 +18,7 @@ def exact() -> Callable[..., ExactStatementRow]:
     def make(**changes: Any) -> ExactStatementRow:
         day: dt.date = changes.get("day", DAY)
         given: dict[str, Any] = {
-            "audit_id": "a" * 32, "method_version": "9", "code_version": "0.1.0", "seed": 0,
+            "audit_id": "a" * 32, "method_version": "9", "code_version": "0.1.0",
             "target_sha256": "b" * 64, "proxy_sha256": "c" * 64, "labels_digest": "d" * 64,
             "model": "ads", "day": day, "dataset": "clicks", "label_days": (day,),
             "labels_recur": False, "holdout_sketch": digest(f"holdout of {day}"),

@@ -137,7 +137,7 @@ def test_one_failing_audit_is_enough_and_replacing_the_checkpoint_hides_none(
 
 def test_asking_again_does_not_open_the_gate(warehouse: Warehouse) -> None:
     put(warehouse, "violated")
-    put(warehouse, "not_refuted", seed=9, hour=1)
+    put(warehouse, "not_refuted", hour=1)
     assert serving_verdict(audits_of(warehouse, FILE))[0] is Verdict.VIOLATED
 
 

@@ -149,7 +149,7 @@ def test_current_of_a_day_or_of_models_is_a_part_of_all(tmp_path: pathlib.Path) 
     put_rows(
         warehouse,
         [
-            evaluated(model, DAY + dt.timedelta(days=offset), hour=hour, seed=hour)
+            evaluated(model, DAY + dt.timedelta(days=offset), hour=hour)
             for model in ("one", "two")
             for offset in range(3)
             for hour in range(1 + offset)

@@ -160,7 +160,7 @@ def test_promises_are_those_of_the_current_records(warehouse: Warehouse) -> None
     twin = (
         warehouse.current()
         .select("model", "day", "audit_id")
-        .join(warehouse.scan("audit_promises").drop("seed").collect(), on="audit_id")
+        .join(warehouse.scan("audit_promises").collect(), on="audit_id")
         .with_columns(
             share=pl.when(pl.col("value") != 0.0).then(pl.col("achieved") / pl.col("value"))
         )

@@ -17,7 +17,6 @@ select
     epsilon_declared,
     delta_declared,
     epsilon_accounted,
-    method,
     family,
     delta,
     records,
