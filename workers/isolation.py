@@ -138,6 +138,7 @@ def enter_to_fork() -> None:
     It keeps the rights that it has in its namespaces, which it needs to make others.
     """
     global _own_processes  # noqa: PLW0603  # what a process is in, there is once
+    _installed()
     if _enter_first():
         _own_processes = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
 
@@ -288,13 +289,14 @@ def _allow(rules: int, path: str, rights: int) -> None:
     os.close(place)
 
 
-def _installed() -> set[str]:
+@functools.cache  # before a fork, for all children
+def _installed() -> frozenset[str]:
     """Return where Python and its packages lie; of a checkout, the packages alone."""
     here = pathlib.Path(__file__).resolve().parents[1]
     searched = {path for path in sys.path if path and pathlib.Path(path).resolve() != here}
     packages = {str(here / package) for package in ("privcore", "workers")}
     installed = {sys.prefix, sys.base_prefix, sysconfig.get_path("purelib")}
-    return {*_SYSTEM, *searched, *packages, *installed}
+    return frozenset({*_SYSTEM, *searched, *packages, *installed})
 
 
 @functools.cache  # made anew for each rule, it took 15 ms of a call

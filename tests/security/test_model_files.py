@@ -219,7 +219,7 @@ def test_an_answer_about_a_model_that_is_none_is_that_models_alone(
 ) -> None:
     """A file that took its reader over made an unexpected error of its audit."""
     lake = small_lake(tmp_path, days=(EVE, DAY))
-    monkeypatch.setattr(model_sandbox._Holding, "begin", lambda _: answer)
+    monkeypatch.setattr(model_sandbox._Holding, "ask", lambda *_, **__: answer)
     found = run_audit(lake, "good", DAY, plan=Plan(repetitions=4), executor=InProcess()).audit
     assert (found.status, found.detail) == ("not_evaluable", "checkpoint_invalid")
     assert "cannot be read: CatBoost's reader gave an answer that is none" in found.reason

@@ -18,7 +18,7 @@ from workers.lake.formats import catboost
 
 TREES = 3
 PLANTED = "planted-secret-of-the-worker"
-_hostile: list[bool] = []
+_hostile: dict[int, bool] = {}
 
 
 def _opens_a_socket(_: int) -> None:
@@ -71,12 +71,12 @@ def _kills_its_parent(_: int) -> None:
 
 
 def _answering(attempt: Callable[[int], None] | None) -> Callable[..., Any]:
-    def answer(content: bytes, *, verb: str, file: int = -1, **about: Any) -> Any:
+    def answer(content: bytes, *, verb: str, number: int, file: int = -1, **about: Any) -> Any:
         if verb in {"load", "describe"}:
             model = catboost.load(content).model
-            _hostile[:] = [model.tree_count_ == TREES]
-        honest = catboost.answer(content, verb=verb, file=file, **about)
-        if verb == "score" and _hostile[0]:
+            _hostile[number] = model.tree_count_ == TREES
+        honest = catboost.answer(content, verb=verb, number=number, file=file, **about)
+        if verb == "score" and _hostile[number]:
             if attempt is None:
                 return WithBytes(None, honest.content[:-8])
             attempt(file)

@@ -122,7 +122,7 @@ def describe_checkpoint(
         NotEvaluableError: it is no model of the format, or none to score with.
     """
     try:
-        return describe_model(content, format=format)
+        return describe_model(content, format=format, model=model)
     except UnreadableModelError as error:
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID, f"The checkpoint of {model} for {day} {error.why}."
@@ -177,15 +177,16 @@ def predict(checkpoint: Checkpoint, inputs: ModelInputs) -> NDArray[np.float64]:
 
 
 def _predicted(checkpoint: Checkpoint, inputs: ModelInputs) -> NDArray[np.float64]:
-    manifest, described = checkpoint.manifest, checkpoint.described
+    manifest, described, content = checkpoint.manifest, checkpoint.described, checkpoint.content
+    model = manifest.model
     try:
         for guess in inputs.guessed:
             words = (*guess.words, *guess.others)
-            known = known_words(checkpoint.content, guess.place, words, about=guess.said)
+            known = known_words(content, guess.place, words, about=guess.said, model=model)
             if instead := known.isdisjoint(guess.words) and sorted(known):
                 told = f"{guess.said}{' or '.join(map(repr, instead))}: write it so"
                 raise _inputs_refused(InputsRefusedError(told), manifest)
-        found = score_rows(checkpoint.content, described, inputs, format=manifest.format)
+        found = score_rows(content, described, inputs, format=manifest.format, model=model)
     except UnreadableModelError as error:
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID,

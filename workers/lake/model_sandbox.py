@@ -1,8 +1,8 @@
 """A model file is read, and scores rows, in a process that has nothing to lose.
 
 The frameworks' readers are C++ and trust the file: about 4% of CatBoost's files with a few bytes
-changed end the process that loads them, a third of LightGBM's, a tenth of XGBoost's. A child of its
-own holds each file (`workers.contained`), so that no file meets what another has left. It gets
+changed end the process that loads them, a third of LightGBM's, a tenth of XGBoost's. A child holds
+the files of one model (`workers.contained`), so that no model meets what another has left. It gets
 features that it cannot change, and answers numbers, which are checked here.
 """
 
@@ -10,7 +10,6 @@ import functools
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -49,8 +48,8 @@ _NOT_NEEDED = {"xgboost": ("sklearn",), "lightgbm": ("pandas", "sklearn")}
 _MOST, _MOST_ROWS = 1 << 20, 1 << 53
 """Features, classes and rounds that a model has at most, and rows that trained it."""
 _FEW = Field(max_length=_MOST)
-_MOST_HELD = 32
-"""Model files that are held at once: both of each model of a pass."""
+_MOST_HELD, _MOST_FILES = 16, 4
+"""Models whose files are held at once, and files of one: both of each audit of a pass."""
 _SLOWER = 10
 """How much longer than a trial row a row may take."""
 _WAY_OUT = (
@@ -67,8 +66,15 @@ class UnreadableModelError(Exception):
         super().__init__(why)
 
 
-def describe_model(content: bytes, *, format: str = "catboost") -> ModelDescription:  # noqa: A002
+def describe_model(
+    content: bytes,
+    *,
+    format: str = "catboost",  # noqa: A002
+    model: str = "",
+) -> ModelDescription:
     """Return what the model file `content` says of itself.
+
+    Files of one `model` share a child; a file of none has a child of its own.
 
     Raises:
         UnreadableModelError: it is not in its format, or reading it or scoring a row with it
@@ -81,7 +87,7 @@ def describe_model(content: bytes, *, format: str = "catboost") -> ModelDescript
         if content.startswith(begin):
             raise UnreadableModelError(f"is not in {name}'s format: it is {what}, {_WAY_OUT}")
     try:
-        found = _holding(content, format).begin()
+        found = _holding(format, model or content).ask(content, {"verb": "describe"})
     except ContainedError as error:
         other = _other_file(content, format) if error.kind == "raised" else ""
         why = f"cannot be read: it is {other}" if other else why_unread(error, name)
@@ -106,6 +112,7 @@ def score_rows(
     inputs: ModelInputs,
     *,
     format: str,  # noqa: A002
+    model: str = "",
 ) -> NDArray[np.float64]:
     """Return what a model that `describe_model` was content with says of rows.
 
@@ -124,13 +131,15 @@ def score_rows(
         return np.empty((rows, classes))
     seconds = limits.MODEL_SECONDS + int(_SLOWER * described.row_seconds * rows)
     bounds = {"file": inputs.file(), "seconds": seconds, "at_most": most}
-    found = _asked(content, format, {"verb": "score"}, **bounds)
+    found = _asked(_holding(format, model or content), content, {"verb": "score"}, **bounds)
     if not isinstance(found, WithBytes) or len(found.content) != most:
         raise UnreadableModelError(f"gives no answer of {classes} classes for each of {rows} rows")
     return np.frombuffer(found.content).reshape(rows, classes)
 
 
-def known_words(content: bytes, place: int, words: tuple[str, ...], *, about: str) -> set[str]:
+def known_words(
+    content: bytes, place: int, words: tuple[str, ...], *, about: str, model: str = ""
+) -> set[str]:
     """Return which of the words a CatBoost model knows as a category of the feature at a place.
 
     It is asked once about each thing that `about` says: later rows hold other whole numbers.
@@ -138,105 +147,105 @@ def known_words(content: bytes, place: int, words: tuple[str, ...], *, about: st
     Raises:
         UnreadableModelError: as `score_rows`.
     """
-    known = _holding(content, "catboost").known
-    if about not in known:
-        asked = {"verb": "known", "place": place, "words": words}
-        found = _asked(content, "catboost", asked)
-        known[about] = {word for word in words if isinstance(found, list) and word in found}
-    return known[about]
-
-
-def _asked(content: bytes, format: str, about: dict[str, Any], **bounds: int) -> Any:  # noqa: A002
-    """Return what a model's child answers."""
-    try:
-        found = _holding(content, format).ask(about, **bounds)
-    except ContainedError as error:
-        raise UnreadableModelError(why_unscored(error, NAMES[format])) from None
-    if isinstance(found, dict) and isinstance(refused := found.get("refused"), str):
-        raise UnreadableModelError(refused[: limits.REASON_CHARACTERS])
-    return found
-
-
-class _GoneError(Exception):
-    """What a child was forked from went away as it was asked."""
+    holding = _holding("catboost", model or content)
+    if (content, about) not in holding.known:
+        found = _asked(holding, content, {"verb": "known", "place": place, "words": words})
+        known = {word for word in words if isinstance(found, list) and word in found}
+        holding.known[content, about] = known
+    return holding.known[content, about]
 
 
 class _Holding:
-    """A model file in a child that is held, begun anew where it was let go."""
+    """Files of one model in a child that is held, begun anew where it was let go.
 
-    def __init__(self, content: bytes, format: str) -> None:  # noqa: A002
-        self.known: dict[str, set[str]] = {}
-        self._content = content
-        self._format = format
+    Attributes:
+        format: of the files.
+        known: words that a file knows, as `known_words`.
+    """
+
+    def __init__(self, format: str) -> None:  # noqa: A002
+        self.format = format
+        self.known: dict[tuple[bytes, str], set[str]] = {}
+        self._numbers: dict[bytes, int] = {}
+        self._ended: dict[bytes, ContainedError] = {}
         self._held: Held | None = None
         self._asked = 0.0
-        self._ended: ContainedError | None = None
         self._lock = threading.Lock()
 
-    def begin(self) -> Any:
-        """Return what the file says of itself, in a new child."""
-        with self._lock:
-            self._end()
-            self._ended = None
-            return self._patiently({"verb": "describe"})
+    def ask(self, content: bytes, about: dict[str, Any], **bounds: int) -> Any:
+        """Return an answer about a file; how it ended its child is kept until it is described.
 
-    def ask(self, about: dict[str, Any], **bounds: int) -> Any:
-        """Return an answer of the model."""
+        It is asked again where a file beside it, or what their child was forked from, may be why.
+        """
         with self._lock:
-            if self._ended is not None:
-                raise self._ended
-            return self._patiently(about, **bounds)
+            if about["verb"] == "describe":
+                self._ended.pop(content, None)
+            elif content in self._ended:
+                raise self._ended[content]
+            for _ in range(3):
+                held = self._begun(content)
+                try:
+                    return self._ask(held, content, about, **bounds)
+                except TransientError:
+                    ended, sure = ContainedError("ended what it was read in", "crashed"), False
+                except ContainedError as error:
+                    ended, sure = error, len(self._numbers) == 1 or error.kind == "seconds"
+                self._end()
+                if sure:
+                    break
+            self._ended = {content: ended} | dict(list(self._ended.items())[: _MOST_FILES - 1])
+            raise ended
 
     def let_go(self) -> None:
         """End the child."""
         with self._lock:
             self._end()
 
-    def _patiently(self, about: dict[str, Any], **bounds: int) -> Any:
-        """Return an answer; a file beside it may have ended what both were forked from, once."""
-        for _ in range(2):
-            try:
-                return self._ask(_contained(self._format).hold, about, **bounds)
-            except ContainedError as error:
-                ended = error
-                break
-            except _GoneError:
-                ended = ContainedError("ended what it was read in", "crashed")
-                self._end()
-        self._end()
-        self._ended = ended
-        raise ended
-
-    def _ask(self, hold: Callable[[], Held], about: dict[str, Any], **bounds: int) -> Any:
-        begin, now = about["verb"] == "describe", time.monotonic()
-        if now - self._asked > IDLE_SECONDS / 2:
+    def _begun(self, content: bytes) -> Held:
+        """Return a child that holds a file, or has room for it."""
+        full = content not in self._numbers and len(self._numbers) == _MOST_FILES
+        if full or time.monotonic() - self._asked > IDLE_SECONDS / 2:
             self._end()
-        self._asked = now
-        new = self._held is None
-        held = self._held = self._held or hold()
-        try:
-            if new and not begin:
-                held.ask(self._content, {"verb": "load"}, at_most=0)
-            return held.ask(self._content if begin else b"", about, **bounds)
-        except TransientError:
-            raise _GoneError from None
+        if full:
+            self.known.clear()  # with the files that they are of
+        self._asked = time.monotonic()
+        self._held = self._held or _contained(self.format).hold()
+        return self._held
+
+    def _ask(self, held: Held, content: bytes, about: dict[str, Any], **bounds: int) -> Any:
+        begin, new = about["verb"] == "describe", content not in self._numbers
+        about = about | {"number": self._numbers.setdefault(content, len(self._numbers))}
+        if new and not begin:
+            held.ask(content, about | {"verb": "load"}, at_most=0)
+        return held.ask(content if begin else b"", about, **bounds)
 
     def _end(self) -> None:
+        self._numbers.clear()
         if self._held is not None:
             self._held.end()
             self._held = None
 
 
-_held: OrderedDict[tuple[str, bytes], _Holding] = OrderedDict()
+_held: OrderedDict[tuple[str, str | bytes], _Holding] = OrderedDict()
 _holders = threading.Lock()
 
 
-def _holding(content: bytes, format: str) -> _Holding:  # noqa: A002
-    """Return the holder of a file; the one that was asked longest ago may be let go for it."""
-    key = format, content
+def _asked(holding: _Holding, content: bytes, about: dict[str, Any], **bounds: int) -> Any:
+    """Return what a model's child answers about a file."""
+    try:
+        found = holding.ask(content, about, **bounds)
+    except ContainedError as error:
+        raise UnreadableModelError(why_unscored(error, NAMES[holding.format])) from None
+    if isinstance(found, dict) and isinstance(refused := found.get("refused"), str):
+        raise UnreadableModelError(refused[: limits.REASON_CHARACTERS])
+    return found
+
+
+def _holding(format: str, model: str | bytes) -> _Holding:  # noqa: A002
+    """Return the holder of a model's files; that asked longest ago may be let go for it."""
     with _holders:
-        found = _held.setdefault(key, _Holding(content, format))
-        _held.move_to_end(key)
+        found = _held.setdefault((format, model), _Holding(format))
+        _held.move_to_end((format, model))
         last = _held.popitem(last=False)[1] if len(_held) > _MOST_HELD else None
     if last is not None:
         last.let_go()

@@ -8,6 +8,7 @@ import catboost
 import lightgbm
 import numpy as np
 import onnx
+import polars as pl
 import pytest
 import xgboost
 
@@ -18,8 +19,14 @@ from tests.support.onnx_files import onnx_file
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.formats.contract import CountedRows
+from workers.lake.formats.inputs import ModelInputs
 from workers.lake.layout import Lake
-from workers.lake.model_sandbox import ModelDescription, UnreadableModelError, describe_model
+from workers.lake.model_sandbox import (
+    ModelDescription,
+    UnreadableModelError,
+    describe_model,
+    score_rows,
+)
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +169,19 @@ def test_a_small_file_that_asks_for_much_is_refused(
     with pytest.raises(UnreadableModelError):
         describe_model(bomb, format=kind)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10  # kB
+
+
+def test_a_file_that_ends_a_models_child_leaves_the_files_beside_it(
+    files: dict[str, bytes],
+) -> None:
+    (_, said, asked), good = BOMBS[2], files["lightgbm"]
+    both = {"format": "lightgbm", "model": "both of a model share a child"}
+    described = describe_model(good, **both)
+    rows = ModelInputs(pl.DataFrame(np.zeros((4, 3))), matrix=True)
+    answers = score_rows(good, described, rows, **both)
+    with pytest.raises(UnreadableModelError):
+        describe_model(good.replace(said, asked), **both)
+    assert (score_rows(good, described, rows, **both) == answers).all()
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
 """Contract for a framework's module, and the sentences about a model file that is refused.
 
-A framework's module runs in a child that holds one model file: `answering` makes its answers.
+A framework's module runs in a child that holds one model's files: `answering` makes its answers.
 """
 
 import mmap
@@ -125,25 +125,25 @@ Predict = Callable[[LoadedModel, mmap.mmap], NDArray[np.float64]]
 def answering(
     load: Load, describe: Describe, predict: Predict, **others: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Return what a child answers about the one model file that it holds; it is asked one verb.
+    """Return what a child answers about the model files that it holds, which have numbers.
 
     `load` reads the file, `describe` also says what it says of itself, after a trial; `score` gives
     probabilities, as bytes. A refusal is an answer, with one key, `refused`. `others` are verbs
     that one framework has alone.
     """
-    held: list[LoadedModel] = []
+    held: dict[int, LoadedModel] = {}
 
-    def answer(content: bytes, *, verb: str, file: int = -1, **about: Any) -> Any:
+    def answer(content: bytes, *, verb: str, number: int, file: int = -1, **about: Any) -> Any:
         try:
             if verb in {"load", "describe"}:
-                held[:] = [load(content)]
-                return describe(held[0]) if verb == "describe" else None
+                held[number] = load(content)
+                return describe(held[number]) if verb == "describe" else None
             if verb == "score":
                 # Of a sealed file, Linux before 6.7 shares no mapping, though it is only read.
                 given = mmap.mmap(file, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
-                found = np.ascontiguousarray(predict(held[0], given), dtype=np.float64)
+                found = np.ascontiguousarray(predict(held[number], given), dtype=np.float64)
                 return WithBytes(None, found.tobytes())
-            return others[verb](held[0], **about)
+            return others[verb](held[number], **about)
         except ModelRefusedError as error:
             return {"refused": error.why}
 
