@@ -35,7 +35,6 @@ from .guarantees import (
 from .lower_bounds import (
     Arm,
     AuditAnswer,
-    Fixed,
     Grid,
     Steinke,
     Verdict,
@@ -78,7 +77,6 @@ __all__ = [
     "AuditAnswer",
     "Composition",
     "DpSgd",
-    "Fixed",
     "Gaussian",
     "GaussianMechanism",
     "Grid",

@@ -17,7 +17,7 @@ from privcore.lower_bounds.fdp import (
     claim_pvalue,
     epsilon_lower,
 )
-from privcore.lower_bounds.question import Choice
+from privcore.lower_bounds.question import Grid
 
 PAPER_FRACTIONS = tuple(percent / 100.0 for percent in range(1, 101))
 
@@ -67,7 +67,7 @@ class GameEvidence:
 
 
 def game_evidence(
-    tally: Tally, *, claim: Claim, choice: Choice, paper_delta: float, random: np.random.Generator
+    tally: Tally, *, claim: Claim, choice: Grid, paper_delta: float, random: np.random.Generator
 ) -> GameEvidence:
     """Read a tally as evidence against `claim`.
 
@@ -108,7 +108,7 @@ def game_evidence(
 
 
 def choice_epsilon_lower(
-    tally: Tally, *, claim: Claim, choice: Choice, random: np.random.Generator
+    tally: Tally, *, claim: Claim, choice: Grid, random: np.random.Generator
 ) -> float:
     """Return the game's bound under a choice of fractions, corrected for fractions and replays.
 
@@ -128,7 +128,7 @@ def choice_epsilons(
     significances: Sequence[float],
     *,
     claim: Claim,
-    choice: Choice,
+    choice: Grid,
     random: np.random.Generator,
 ) -> NDArray[np.float64]:
     """Return `choice_epsilon_lower` at each significance, shape (significances,), of one draw.
@@ -213,7 +213,7 @@ def _claim_pvalue(
     return float(min(1.0, halves * guesses.size * upper_median))
 
 
-def _each_significance(significance: float, choice: Choice, tally: Tally) -> float:
+def _each_significance(significance: float, choice: Grid, tally: Tally) -> float:
     halves = 2 if tally.repetitions > 1 else 1
     return significance / (halves * len(choice.fractions))
 

@@ -7,7 +7,6 @@ Without numpy: settings and the command line name secrets and guesses, too.
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
 
 from privcore.exceptions import InvalidInputError
 
@@ -75,45 +74,17 @@ class Grid:
     """The best of K fractions, each tested at significance/K.
 
     Valid by the union bound: the chance that any of K tests is wrong is at most the sum of their
-    significances, so the best of them may be reported, whichever it is.
+    significances, so the best of them may be reported, whichever it is. One fraction, agreed
+    beforehand, is tested at the whole significance.
 
     >>> Grid(fractions=(0.1, 1.0)).fractions
     (0.1, 1.0)
     """
 
     fractions: tuple[float, ...] = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-    name: ClassVar[str] = "grid"
 
     def __post_init__(self) -> None:
-        check_fractions(self.fractions)
-
-
-@dataclass(frozen=True, slots=True)
-class Fixed:
-    """One fraction, agreed beforehand, tested at the whole significance.
-
-    Valid because there is one test: nothing was chosen by its outcome.
-
-    >>> Fixed(0.1)
-    Fixed(fraction=0.1)
-    """
-
-    fraction: float
-    name: ClassVar[str] = "fixed"
-
-    def __post_init__(self) -> None:
-        check_fractions(self.fractions)
-
-    @property
-    def fractions(self) -> tuple[float, ...]:
-        """The one fraction."""
-        return (self.fraction,)
-
-
-Choice = Grid | Fixed
-
-
-def check_fractions(fractions: tuple[float, ...]) -> None:
-    """Raise `InvalidInputError` unless there is a fraction and each lies in (0, 1]."""
-    if not fractions or not all(0.0 < fraction <= 1.0 for fraction in fractions):
-        raise InvalidInputError("fractions", fractions, "each lies in (0, 1] and there is one")
+        if not self.fractions or not all(0.0 < one <= 1.0 for one in self.fractions):
+            raise InvalidInputError(
+                "fractions", self.fractions, "each lies in (0, 1] and there is one"
+            )

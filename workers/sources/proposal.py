@@ -11,14 +11,12 @@ import hashlib
 import pathlib
 import re
 import zoneinfo
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from privcore.exceptions import TerminalError
 from workers.labels.columns import distinct_values
@@ -185,23 +183,15 @@ def _propose_label(draft: _Draft, *, scored: bool) -> None:
         values = _classes(sample[settings["label"]])
         few |= {settings["label"]: values} if 0 < len(values) <= _CLASSES else {}
     if "label" not in settings:
-        scores = () if scored else _judging(sample, settings)
-        named = _named(few, "label", settings)
-        found: str | None
-        if len(few) == 1:
-            found = next(iter(few))
-            reason = f"no other column has as few as its {len(few[found])} values"
-        elif scores:
-            found = predicted_label(sample, few, scores)
-            reason = f"{' and '.join(scores)} predict it, and no other column of few values"
-        else:
-            found = named[0] if len(named) == 1 else None
-            others = ", ".join(name for name in few if name != found)
-            reason = f"its name is a label's; other columns of few values are {others}"
-        if found is None:
+        named = tuple(few) if len(few) == 1 else _named(few, "label", settings)
+        if len(named) != 1:
             draft.missing["label"] = _which("which column is the label", tuple(few))
             return
-        draft.say("label", found, reason)
+        others = ", ".join(name for name in few if name != named[0])
+        reason = f"no other column has as few as its {len(few[named[0]])} values"
+        if others:
+            reason = f"its name is a label's; other columns of few values are {others}"
+        draft.say("label", named[0], reason)
     label = settings["label"]
     if scored or "classes" in settings:
         return
@@ -232,14 +222,6 @@ def _classes(column: pl.Series) -> list[Any]:
         column = values.cast(pl.Int64, strict=False)
     plain = column.dtype == pl.Boolean or column.dtype.is_integer() or column.dtype == pl.String
     return sorted(column.drop_nulls().unique().to_list()) if plain else []
-
-
-def _judging(sample: pl.DataFrame, settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the columns of probabilities that may show which column is the label."""
-    columns = _score_columns(sample, settings)
-    given = [settings.get(role) for role in ("target", "proxy")]
-    named = {name for role in ("target", "proxy") for name in _named(columns, role, settings)}
-    return tuple(name for name in columns if name in given or name in named) or columns
 
 
 def _propose_scores(draft: _Draft) -> None:
@@ -469,66 +451,6 @@ def _newest(seen: TableLook, settings: Mapping[str, Any]) -> dt.date | None:
         if newest is not None and abs(newest - last.date()) <= dt.timedelta(days=1):
             return last.date()  # statistics say it in UTC
     return newest or as_day(last)
-
-
-_CLEAR = 4.0
-"""Standard errors of the mean gain from which a gain, or a loss, is clear."""
-
-
-def predicted_label(
-    sample: pl.DataFrame, candidates: Iterable[str], scores: Iterable[str]
-) -> str | None:
-    """Return the one candidate that all columns of probabilities clearly predict; None if unclear.
-
-    Probabilities predict a candidate if their squared error (Brier score) is clearly below that of
-    the candidate's own shares. Every other candidate has to be clearly not predicted, in either
-    order of two classes: a model often predicts one of its own features better than the label.
-    The answer is no proof: probabilities that are far from the label's shares can mislead it.
-
-    Args:
-        sample: rows of the table.
-        candidates: columns of few values; their classes are in sorted order.
-        scores: columns of probabilities: of the second of two classes, or lists with one a class.
-    """
-    scores = list(scores)
-    gains = {name: [_gains(sample, name, score) for score in scores] for name in candidates}
-    predicted = [name for name, of in gains.items() if of and all(gain > _CLEAR for gain, _ in of)]
-    unclear = [name for name, of in gains.items() if not all(max(both) < -_CLEAR for both in of)]
-    return predicted[0] if len(predicted) == 1 and predicted == unclear else None
-
-
-def _gains(sample: pl.DataFrame, label: str, score: str) -> tuple[float, float]:
-    """Return the gain over the label's shares, with its classes in order and reversed.
-
-    A gain is in standard errors; minus infinity where the numbers of classes differ.
-    """
-    rows = sample.select(label, score).drop_nulls()
-    probabilities = _probabilities(rows[score])
-    classes, codes = np.unique(rows[label].to_numpy(), return_inverse=True)
-    if probabilities is None or probabilities.shape[1] != len(classes):
-        return -np.inf, -np.inf
-    truth = np.eye(len(classes))[codes]
-    return _gain(truth, probabilities), _gain(truth, probabilities[:, ::-1])
-
-
-def _gain(truth: NDArray[np.float64], probabilities: NDArray[np.float64]) -> float:
-    """Return the mean gain in squared error over the classes' shares, in standard errors."""
-    gains = ((truth - truth.mean(axis=0)) ** 2 - (truth - probabilities) ** 2).sum(axis=1)
-    return float(gains.mean() / max(gains.std() / len(gains) ** 0.5, 1e-12))
-
-
-def _probabilities(scores: pl.Series) -> NDArray[np.float64] | None:
-    """Return probabilities of shape (rows, classes); None where they are no such thing."""
-    if scores.dtype.is_float():
-        second = scores.to_numpy().astype(np.float64)
-        return np.column_stack([1.0 - second, second])
-    if not isinstance(scores.dtype, pl.List | pl.Array) or scores.is_empty():
-        return None
-    try:
-        listed = np.array(scores.to_list(), dtype=np.float64)
-    except (TypeError, ValueError):
-        return None
-    return listed if listed.ndim == 2 else None
 
 
 _MOST_CLASSES = 1_000

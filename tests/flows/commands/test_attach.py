@@ -60,7 +60,7 @@ def test_a_table_becomes_settings_that_check_and_only_its_copy_is_written(
     before = sorted(table.rglob("*"))
     said = attached(table, "--holdout", "fold = 0", "--epsilon", "4", "--only-settings")
     assert f"{DAY} of {table}, declares epsilon 4; 320 training and 80 holdout records" in said
-    assert 'label = "clicked"  # p_today and p_served predict' in said
+    assert 'label = "clicked"  # ' in said
     assert sorted(table.rglob("*")) == before
     settings = load_settings(table.parent / "privaudit.toml")
     (model,) = settings.models

@@ -27,7 +27,6 @@ from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, Gaussian, PureDP, Relation
 from privcore.lower_bounds import (
     Claim,
-    Fixed,
     Grid,
     Steinke,
     best_epsilon,
@@ -67,16 +66,16 @@ def lower_median(values: list[float] | np.ndarray) -> float:
     return float(np.sort(values)[(len(values) - 1) // 2])
 
 
-def right(game: Tally, choice: Grid | Fixed) -> tuple[np.ndarray, np.ndarray]:
+def right(game: Tally, choice: Grid) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of guesses, and how many of them are right in each repetition."""
     guesses = guess_counts(game.records, choice.fractions)
     return guesses, game.most_confident(guesses, generator(7))
 
 
 @pytest.mark.parametrize("repetitions", [1, 2, 5])
-@pytest.mark.parametrize("choice", [CHOICE, Grid((0.05, 0.4)), Fixed(0.4)])
+@pytest.mark.parametrize("choice", [CHOICE, Grid((0.05, 0.4)), Grid((0.4,))])
 def test_a_corrected_bound_is_the_lower_median_of_the_best_fraction(
-    repetitions: int, choice: Grid | Fixed
+    repetitions: int, choice: Grid
 ) -> None:
     game = tally(repetitions)
     guesses, correct = right(game, choice)
@@ -179,7 +178,7 @@ def test_each_family_at_each_fraction_is_bounded_at_its_share() -> None:
 def test_a_gaussian_claim_is_bounded_at_its_own_delta() -> None:
     claim = Claim(Gaussian(), 1e-3, significance=0.06)
     evidence = game_evidence(
-        tally(1), claim=claim, choice=Fixed(0.4), paper_delta=1e-5, random=generator(7)
+        tally(1), claim=claim, choice=Grid((0.4,)), paper_delta=1e-5, random=generator(7)
     )
     (bound,) = [one for one in evidence.bounds if one.family == "gaussian"]
     assert bound.epsilon_lower == pytest.approx(evidence.epsilon_lower, abs=1e-7)
@@ -209,13 +208,13 @@ def test_the_papers_figure_is_the_best_of_a_hundred_fractions_uncorrected() -> N
         ]
         assert value == pytest.approx(max(each), abs=1e-6)
     evidence = game_evidence(
-        game, claim=CLAIM, choice=Fixed(0.4), paper_delta=1e-4, random=np.random.default_rng(2)
+        game, claim=CLAIM, choice=Grid((0.4,)), paper_delta=1e-4, random=np.random.default_rng(2)
     )
     assert 0.5 * found.mean() < evidence.epsilon_paper < 2.0 * found.mean()
     assert evidence.epsilon_paper_deviation == pytest.approx(found.std(), abs=0.2)
 
 
-CHOICES = {"grid": Grid(), "fixed": Fixed(0.2)}
+CHOICES = {"grid": Grid(), "fixed": Grid((0.2,))}
 SLOW = pytest.mark.slow
 GAUSSIAN = Claim(family=Gaussian(), delta=1e-5)
 

@@ -20,20 +20,6 @@ from workers.sources.tables.table_files import look
 FOLDER = pathlib.Path("/srv/settings")
 
 
-def scored(**more: object) -> pl.DataFrame:
-    """Rows whose probabilities predict `clicked`, in a table with other columns of few values."""
-    random = np.random.default_rng(3)
-    today = random.beta(1.0, 4.0, 2000)
-    chance = {"p_today": today, "p_served": np.clip(today + random.normal(0, 0.05, 2000), 0, 1)}
-    clicked = random.random(2000) < today
-    housing = np.where(random.random(2000) < 0.55, "yes", "no")
-    default = np.where(random.random(2000) < 0.02, "yes", "no")
-    split = random.choice(["train", "holdout"], 2000)
-    return pl.DataFrame(
-        {**chance, "housing": housing, "default": default, "clicked": clicked, "split": split}
-    ).with_columns(**more)
-
-
 def rows(**more: object) -> pl.DataFrame:
     random = np.random.default_rng(0)
     return pl.DataFrame(
@@ -365,45 +351,15 @@ def test_scores_outside_of_0_to_1_are_log_odds(tmp_path: pathlib.Path) -> None:
     assert mixed.missing["target"].endswith(": p_served")
 
 
-def test_the_label_is_the_one_column_that_the_probabilities_predict(tmp_path: pathlib.Path) -> None:
-    """A name does not choose: `default` and `clicked` may both be features."""
-    found = propose(look(put(tmp_path / "scores", scored())), {})
-    assert found.settings["label"] == "clicked"
-    assert found.why["label"].startswith("p_today and p_served predict it, and no other column of")
-    named = propose(look(str(tmp_path / "scores")), {}, checkpoints="m-{day}.json")
-    assert named.why["label"].endswith("other columns of few values are housing, default")
-    frame = scored().rename({"clicked": "subscribed"})
-    asked = propose(look(put(tmp_path / "rows", frame)), {}, checkpoints="m-{day}.json")
-    assert asked.missing["label"] == "which column is the label: housing, default, subscribed"
-    assert propose(look(str(tmp_path / "rows")), {}).settings["label"] == "subscribed"
-
-
-def test_lists_of_probabilities_show_the_label_of_several_classes(tmp_path: pathlib.Path) -> None:
-    random = np.random.default_rng(4)
-    shares = random.dirichlet([0.5] * 3, 2000)
-    kind = pl.Series(["abc"[random.choice(3, p=share)] for share in shares])
-    lists = pl.Series(shares.tolist())
-    frame = scored(kind=kind, p_today=lists, p_served=lists, other=kind.shuffle(seed=1))
-    found = propose(look(put(tmp_path / "scores", frame)), {})
-    assert (found.settings["label"], found.settings["classes"]) == ("kind", ["a", "b", "c"])
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"member": pl.col("p_today") > 0.5},  # a feature that the model follows
-        {"p_today": 1 - pl.col("p_today")},  # probabilities of the first class
-        {"copied": pl.col("clicked")},
-        {"p_today": pl.lit(0.5), "p_served": pl.lit(0.5)},
-    ],
-)
-def test_a_label_that_is_not_clear_is_asked_with_all_candidates(
-    tmp_path: pathlib.Path, more: dict[str, pl.Expr]
+def test_of_several_columns_of_few_values_a_name_chooses_the_label_or_it_is_asked(
+    tmp_path: pathlib.Path,
 ) -> None:
-    frame = scored(**more)
-    found = propose(look(put(tmp_path / "scores", frame)), {})
-    few = [name for name in frame.columns if name not in {"p_today", "p_served", "split"}]
-    assert found.missing["label"] == f"which column is the label: {', '.join(few)}"
+    frame = rows(housing=pl.col("amount") > 0, default=pl.col("amount") > 200)
+    found = propose(look(put(tmp_path / "named", frame)), {})
+    assert found.settings["label"] == "clicked"
+    assert found.why["label"].endswith("other columns of few values are housing, default")
+    asked = propose(look(put(tmp_path / "not", frame.rename({"clicked": "subscribed"}))), {})
+    assert asked.missing["label"] == "which column is the label: subscribed, housing, default"
 
 
 def test_a_column_named_like_a_day_is_one_only_if_its_values_are_days(
