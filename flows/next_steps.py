@@ -43,6 +43,10 @@ _STEPS = {
         Role.AUDITOR,
         "Do not serve it; repeat the audit from its inputs: privaudit verify {audit_id}.",
     ),
+    ReasonCode.MECHANISM_NOT_APPLIED: Step(
+        Role.ENGINEER,
+        "Do not serve it; find the job that should have randomized the labels, and its log.",
+    ),
     ReasonCode.NIGHTS_TOGETHER: Step(
         Role.OWNER,
         "Do not serve it; find the first night of the leak on its page of the report.",

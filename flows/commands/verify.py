@@ -1,4 +1,4 @@
-"""A stored audit computed again: `privaudit verify` and `locate`."""
+"""A stored audit computed again: `privaudit verify`, `locate` and `read-labels`."""
 
 import contextlib
 import dataclasses
@@ -319,6 +319,40 @@ def locate(
         rows = pl.DataFrame([dataclasses.asdict(one) for one in found.segments], schema=_COLUMNS)
         print_rows(rows, form, table=_groups_table)
     typer.echo(_groups_sentence(found), err=form is not Form.TABLE)
+
+
+@app.command(rich_help_panel=LOOK)
+def read_labels(
+    audit_id: Annotated[str, typer.Argument(help="The audit's id, or how it begins.")],
+    config: ConfigOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Read training labels from the audited model's file, as whoever downloads it can.
+
+    An audit asks the model. A boosted tree's file, with the training features, also gives exact
+    sums of labels. Beside a declared randomized response, they say whether it was applied.
+
+    Exit code: 0 the declaration is not refuted, 1 the declared mechanism was not applied, 3 error.
+    The exit code depends on the labels: only people who may read the labels may see it.
+
+    Example: privaudit read-labels 0f3c2a91
+    """
+    from workers.audit.file_labels import read_stored
+
+    with working("Reading"), stored_audit(audit_id, config) as (record, lake, executor, key):
+        found = read_stored(record, lake, executor, key)
+    answers = record.audit.epsilon_lower
+    if as_json:
+        content = {"epsilon_lower_by_answers": answers, "sentence": found.sentence}
+        typer.echo(json_text({"code": found.code} | dataclasses.asdict(found) | content))
+    else:
+        proved = "nothing is proved" if answers is None else f"epsilon at least {answers:.2f}"
+        typer.echo(f"With the model's answers: {proved}.")
+        verdict = "" if found.code is None else f"{found.code.verdict}: {found.code}. "
+        typer.echo(plain_text(f"With the model's file: {verdict}{found.sentence}"))
+    if found.code is not None:
+        raise typer.Exit(1)
 
 
 def _groups_sentence(found: "Located") -> str:

@@ -95,6 +95,8 @@ class ReasonCode(StrEnum):
     # fmt: off
     THIS_NIGHT = ("this_night", Verdict.VIOLATED, Cause.OTHER,
         "This night alone refutes the declaration.")
+    MECHANISM_NOT_APPLIED = ("mechanism_not_applied", Verdict.VIOLATED, Cause.OTHER,
+        "The model's file holds labels that the declared mechanism did not change enough.")
     NIGHTS_TOGETHER = ("nights_together", Verdict.VIOLATED, Cause.OTHER,
         "The nights together refute what was declared for them.")
     EARLIER_NIGHT = ("earlier_night", Verdict.VIOLATED, Cause.OTHER,

@@ -10,12 +10,14 @@ import functools
 import threading
 import time
 from collections import OrderedDict
+from itertools import starmap
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
+from privcore.attacks.label_sums import Ensemble, Tree
 from privcore.exceptions import TransientError
 from workers.contained import Contained, ContainedError, Held
 from workers.contained_child import IDLE_SECONDS, WithBytes
@@ -48,6 +50,8 @@ _NOT_NEEDED = {"xgboost": ("sklearn",), "lightgbm": ("pandas", "sklearn")}
 _MOST, _MOST_ROWS = 1 << 20, 1 << 53
 """Features, classes and rounds that a model has at most, and rows that trained it."""
 _FEW = Field(max_length=_MOST)
+_TREE_BYTES = 256 << 20
+"""Nodes of the trees whose leaves are read."""
 _MOST_HELD, _MOST_FILES = 16, 4
 """Models whose files are held at once, and files of one: both of each audit of a pass."""
 _SLOWER = 10
@@ -135,6 +139,50 @@ def score_rows(
     if not isinstance(found, WithBytes) or len(found.content) != most:
         raise UnreadableModelError(f"gives no answer of {classes} classes for each of {rows} rows")
     return np.frombuffer(found.content).reshape(rows, classes)
+
+
+def read_leaves(
+    content: bytes,
+    inputs: ModelInputs,
+    *,
+    format: str,  # noqa: A002
+    model: str = "",
+    most: int,
+) -> tuple[Ensemble, NDArray[np.int32]]:
+    """Return a model's first trees, and the leaf of each row in each of them.
+
+    Args:
+        content: of a model that `describe_model` was content with.
+        inputs: the rows.
+        format: of the model.
+        model: whose files share a child.
+        most: trees that are read.
+
+    Raises:
+        UnreadableModelError: as `score_rows`; or the model is not boosted for one binary label.
+    """
+    rows = inputs.frame.height
+    at_most = 4 * rows * most + _TREE_BYTES
+    bounds = {"file": inputs.file(), "at_most": at_most}
+    found = _asked(
+        _holding(format, model or content), content, {"verb": "leaves", "most": most}, **bounds
+    )
+    try:
+        said = _Leaves.model_validate(found.value)
+        trees, nodes = len(said.nodes), sum(said.nodes)
+        numbers = np.frombuffer(found.content, dtype=np.int32, count=rows * trees + nodes)
+        values = np.frombuffer(found.content, dtype=np.float64, offset=numbers.nbytes, count=nodes)
+    except (ValueError, AttributeError):
+        why = f"cannot be read: {NAMES[format]}'s reader gave leaves that are none"
+        raise UnreadableModelError(why) from None
+    ends = np.cumsum(said.nodes)[:-1]
+    parents = np.split(numbers[rows * trees :].astype(np.int64), ends)
+    ensemble = Ensemble(
+        tuple(starmap(Tree, zip(parents, np.split(values, ends), said.rates, strict=True))),
+        said.penalty,
+        said.start,
+    )
+    return ensemble, numbers[: rows * trees].reshape(rows, trees)
 
 
 def known_words(
@@ -259,6 +307,15 @@ def let_go() -> None:
         _held.clear()
     for each in last:
         each.let_go()
+
+
+class _Leaves(StrictModel):
+    """What a reader says of leaves, which lie beside it."""
+
+    nodes: Annotated[tuple[Annotated[int, Field(ge=1, le=_MOST)], ...], Field(min_length=1)]
+    rates: tuple[Annotated[float, Field(gt=0.0)], ...]
+    penalty: float = Field(ge=0.0)
+    start: float | None
 
 
 class _Answer(StrictModel):

@@ -1,4 +1,4 @@
-"""`privaudit locate`, as it is typed."""
+"""`privaudit locate` and `read-labels`, as they are typed."""
 
 import json
 import pathlib
@@ -7,7 +7,16 @@ import pytest
 
 from flows.commands.verify import not_the_days
 from tests.flows.conftest import Command
-from tests.support.lake import DAY, EVE, label_rows, put_labels, put_model, write_settings
+from tests.support.lake import (
+    DAY,
+    EVE,
+    FEATURES,
+    declared,
+    label_rows,
+    put_labels,
+    put_model,
+    write_settings,
+)
 from tests.support.warehouse import commit_night
 from workers.lake.layout import Lake
 from workers.warehouse.store import Warehouse
@@ -81,3 +90,33 @@ def test_an_audit_that_is_not_the_days_says_so(
     warehouse.withdraw(first, "Damaged labels.")
     assert not_the_days(warehouse, first) == "This audit was withdrawn: Damaged labels."
     assert not_the_days(warehouse, kinder) == ""
+
+
+def test_labels_are_read_from_the_file_beside_the_answers(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, privaudit: Command
+) -> None:
+    lake, coins = Lake(str(tmp_path / "lake")), {"epsilon": 1.0, "classes": 2}
+    response = {"name": "randomized_response", "parameters": coins}
+    for seed, day in enumerate((EVE, DAY)):
+        put_labels(lake, day, label_rows(1_200, seed=seed, chances=(0.8, 0.2)))
+        put_model(
+            lake,
+            day,
+            features=FEATURES[:2],
+            privacy=declared(1.0, mechanism=response),
+            parameters={"iterations": 20, "leaf_estimation_iterations": 1},
+        )
+    write_settings(tmp_path, ["good"])
+    monkeypatch.chdir(tmp_path)
+    found = privaudit("run", "--model", "good", "--day", str(DAY), "--json")
+    audit_id = json.loads(found.out)[0]["audit_id"]
+    shown = privaudit("read-labels", audit_id[:10])
+    assert shown.code == 1, shown.err
+    first, second = shown.out.splitlines()
+    assert first.startswith("With the model's answers: epsilon at least 0")
+    assert second.startswith("With the model's file: violated: mechanism_not_applied. The file ")
+    listed = privaudit("read-labels", audit_id, "--json")
+    assert listed.code == 1
+    content = json.loads(listed.out)
+    assert (content["code"], content["refuted"]) == ("mechanism_not_applied", 1.0)
+    assert content["response"]["same"] == content["response"]["read"]

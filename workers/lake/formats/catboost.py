@@ -7,11 +7,13 @@ import catboost
 import numpy as np
 from numpy.typing import NDArray
 
+from workers.contained_child import WithBytes
 from workers.lake.formats.contract import (
     LoadedModel,
     ModelRefusedError,
     answering,
     frame_in,
+    leaves_answer,
     shared_sum,
     tried,
 )
@@ -86,6 +88,49 @@ def known(loaded: LoadedModel, place: int, words: list[str]) -> list[str]:
     return [word for word, one in zip(words, told, strict=True) if (one != unseen).any()]
 
 
+def leaves(loaded: LoadedModel, given: mmap.mmap, most: int) -> WithBytes:
+    """Return the leaves of rows in the first trees, and these trees; see `leaves_answer`.
+
+    Oblivious trees alone: all nodes of one depth ask one question, and a leaf's bits answer it.
+    """
+    model = loaded.model
+    told = model.get_all_params() or {}
+    counts = np.asarray(model.get_tree_leaf_counts(), dtype=np.int64)[:most]
+    scale, start = model.get_scale_and_bias()
+    ways = (
+        told.get("loss_function") == "Logloss",
+        told.get("leaf_estimation_method") == "Newton",
+        told.get("leaf_estimation_iterations") == 1,
+        told.get("grow_policy", "SymmetricTree") == "SymmetricTree",
+        scale == 1.0 and isinstance(start, float) and bool(counts.size),
+        not (counts & (counts - 1)).any(),
+    )
+    if not all(ways):
+        raise ModelRefusedError("was not trained for one binary label, by symmetric trees whose "
+                                "leaves are one Newton step")  # fmt: skip
+    found = np.asarray(
+        model.calc_leaf_indexes(
+            catboost.Pool(frame_in(given), cat_features=_categorical(model)),
+            ntree_end=len(counts),
+            thread_count=1,
+        )
+    )
+    values, trees, begin = np.asarray(model.get_leaf_values(), dtype=np.float64), [], 0
+    for count in counts:
+        of_leaves = values[begin : begin + count]
+        begin += count
+        parents = (np.arange(2 * count - 1) - 1) // 2  # a heap, whose last nodes are the leaves
+        trees.append(
+            (parents, np.concatenate([np.zeros(count - 1), of_leaves]), told["learning_rate"])
+        )
+    return leaves_answer(
+        found.reshape(-1, len(counts)) + counts - 1,
+        trees,
+        penalty=float(told["l2_leaf_reg"]),
+        start=start,
+    )
+
+
 def _asked(loaded: LoadedModel, pool: Any) -> NDArray[np.float64]:
     found = loaded.model.predict(pool, prediction_type="Probability", thread_count=1)
     return np.asarray(found, dtype=np.float64)
@@ -131,4 +176,4 @@ def _rows(model: Any) -> tuple[int, bool] | None:
     return None if count is None else (count, True)
 
 
-answer = answering(load, describe, predict, known=known)
+answer = answering(load, describe, predict, known=known, leaves=leaves)

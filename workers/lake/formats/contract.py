@@ -6,7 +6,7 @@ A framework's module runs in a child that holds one model's files: `answering` m
 import mmap
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -138,16 +138,37 @@ def answering(
             if verb in {"load", "describe"}:
                 held[number] = load(content)
                 return describe(held[number]) if verb == "describe" else None
-            if verb == "score":
+            if file >= 0:
                 # Of a sealed file, Linux before 6.7 shares no mapping, though it is only read.
-                given = mmap.mmap(file, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
-                found = np.ascontiguousarray(predict(held[number], given), dtype=np.float64)
+                about["given"] = mmap.mmap(file, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
+            if verb == "score":
+                found = np.ascontiguousarray(
+                    predict(held[number], about["given"]), dtype=np.float64
+                )
                 return WithBytes(None, found.tobytes())
             return others[verb](held[number], **about)
         except ModelRefusedError as error:
             return {"refused": error.why}
 
     return answer
+
+
+def leaves_answer(
+    leaves: NDArray[Any], trees: Sequence[tuple[NDArray[Any], NDArray[Any], float]], **said: Any
+) -> WithBytes:
+    """Return the leaves of rows, and their trees, as `model_sandbox.read_leaves` reads them.
+
+    Args:
+        leaves: shape (records, trees), the node of each record's leaf.
+        trees: of each tree the parent of each node (-1 at the root), leaf values by node, and the
+            learning rate.
+        said: the penalty and the start of an `Ensemble`.
+    """
+    said |= {"nodes": [len(parents) for parents, _, _ in trees], "rates": [one[2] for one in trees]}
+    parts = [np.ascontiguousarray(leaves, dtype=np.int32)]
+    parts += [np.asarray(parents, dtype=np.int32) for parents, _, _ in trees]
+    parts += [np.asarray(values, dtype=np.float64) for _, values, _ in trees]
+    return WithBytes(said, b"".join(part.tobytes() for part in parts))
 
 
 def matrix_in(given: mmap.mmap, kind: Any, width: int) -> NDArray[Any]:

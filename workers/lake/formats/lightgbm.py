@@ -14,6 +14,7 @@ import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 
+from workers.contained_child import WithBytes
 from workers.lake.formats.contract import (
     Category,
     LoadedModel,
@@ -22,6 +23,7 @@ from workers.lake.formats.contract import (
     check_children,
     check_lengths,
     check_places,
+    leaves_answer,
     matrix_in,
     same_count,
     tried,
@@ -137,10 +139,15 @@ def _classes(header: Mapping[str, str]) -> int:
 
 def _draws_rows(text: str) -> bool:
     """Return whether the file's parameters say that each tree was grown from a sample of rows."""
-    given = dict(re.findall(r"^\[(\w+): ([^]\n]*)\]$", text, re.MULTILINE))
+    given = _parameters(text)
     fractions = [given.get(f"{kind}bagging_fraction", "1") for kind in ("", "pos_", "neg_")]
     drawn = given.get("bagging_freq", "0") != "0" and set(fractions) != {"1"}
     return drawn or "goss" in {given.get("boosting"), given.get("data_sample_strategy")}
+
+
+def _parameters(text: str) -> dict[str, str]:
+    """Return the training parameters that a file lists."""
+    return dict(re.findall(r"^\[(\w+): ([^]\n]*)\]$", text, re.MULTILINE))
 
 
 def _rows(trees: list[dict[str, str]]) -> tuple[int, bool] | None:
@@ -181,4 +188,37 @@ def _check_tree(tree: Mapping[str, str], width: int) -> None:
             raise ModelRefusedError("has a tree whose categories overlap")
 
 
-answer = answering(load, describe, predict)
+def leaves(loaded: LoadedModel, given: mmap.mmap, most: int) -> WithBytes:
+    """Return the leaves of rows in the first trees, and these trees; see `leaves_answer`.
+
+    A first tree that holds the start has the rate 1 in the file, whatever it was grown with.
+    """
+    text = loaded.model.model_to_string(num_iteration=most)
+    header, parts = _parts(text)
+    told = _parameters(text)
+    if header["objective"].split() != ["binary", "sigmoid:1"] or not parts:
+        raise ModelRefusedError("was not trained for one binary label of sigmoid 1")
+    rate = float(told.get("learning_rate", "0.1"))
+    rates = [float(part["shrinkage"]) for part in parts]
+    trees, inner = [], []
+    for part, own in zip(parts, rates, strict=True):
+        below = int(part["num_leaves"]) - 1
+        parents = np.full(2 * below + 1, -1)
+        for side in ("left_child", "right_child") if below else ():
+            children = np.array(part[side].split(), dtype=np.int64)
+            parents[np.where(children < 0, below - 1 - children, children)] = np.arange(below)
+        values = np.zeros(len(parents))
+        values[below:] = np.array(part["leaf_value"].split(), dtype=np.float64)
+        trees.append((parents, values, rate if own == 1.0 else own))
+        inner.append(below)
+    rows = matrix_in(given, np.float64, len(loaded.categories))
+    found = loaded.model.predict(rows, pred_leaf=True, num_iteration=most, num_threads=1)
+    return leaves_answer(
+        np.asarray(found).reshape(len(rows), -1) + np.array(inner),
+        trees,
+        penalty=float(told.get("lambda_l2", "0")),
+        start=None if rates[0] == 1.0 else 0.0,
+    )
+
+
+answer = answering(load, describe, predict, leaves=leaves)

@@ -1,6 +1,7 @@
 """XGBoost: UBJSON and JSON, of boosters of trees that predict classes."""
 
 import json
+import math
 import mmap
 from typing import Any
 
@@ -10,6 +11,7 @@ import xgboost
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
+from workers.contained_child import WithBytes
 from workers.lake.formats.contract import (
     Categories,
     LoadedModel,
@@ -18,6 +20,7 @@ from workers.lake.formats.contract import (
     check_children,
     check_lengths,
     check_places,
+    leaves_answer,
     matrix_in,
     tried,
     two_columns,
@@ -230,4 +233,63 @@ def _check_trees(learner: dict[str, Any], width: int, *, groups: int) -> None:
         check_places("a feature", features[inner], width)
 
 
-answer = answering(load, describe, predict)
+def leaves(loaded: LoadedModel, given: mmap.mmap, most: int) -> WithBytes:
+    """Return the leaves of rows in the first trees, and these trees; see `leaves_answer`."""
+    learner = json.loads(bytes(loaded.model.save_raw("json")))["learner"]
+    booster, name = learner["gradient_booster"], learner["objective"]["name"]
+    begin = float(learner["learner_model_param"]["base_score"].strip("[]").split(",")[0])
+    trees = _trees(learner)["trees"]
+    alone = booster["name"] == "gbtree" and len(trees) == loaded.model.num_boosted_rounds()
+    if name != "binary:logistic" or not alone or not trees or not 0.0 < begin < 1.0:
+        raise ModelRefusedError("was not trained for one binary label, with one tree a round")
+    trees = trees[:most]
+    rate, penalty = _rate_and_penalty(trees)
+    rows = matrix_in(given, np.float32, len(loaded.categories))
+    found = loaded.model.predict(
+        xgboost.DMatrix(rows, nthread=1),
+        pred_leaf=True,
+        iteration_range=(0, len(trees)),
+        validate_features=False,
+    )
+    parents = (np.array(tree["parents"], dtype=np.int64) for tree in trees)
+    return leaves_answer(
+        np.asarray(found).reshape(len(rows), -1),
+        [
+            (np.where(above < 0x7FFFFFFF, above, -1), np.array(tree["split_conditions"]), rate)
+            for above, tree in zip(parents, trees, strict=True)
+        ],
+        penalty=penalty,
+        start=math.log(begin) - math.log1p(-begin),
+    )
+
+
+def _rate_and_penalty(trees: list[dict[str, Any]]) -> tuple[float, float]:
+    """Return eta and lambda, which the file does not say: gradients of a node's children add up.
+
+    The weight w of a node with the second derivative H stands for the gradient -w (H + lambda); a
+    leaf has eta w instead. That is linear in 1/eta, lambda/eta and lambda.
+    """
+    rows, sums = list[list[float]](), list[float]()
+    for tree in trees:
+        left, right = np.array(tree["left_children"]), np.array(tree["right_children"])
+        weights, hessian = np.array(tree["base_weights"]), np.array(tree["sum_hessian"])
+        weights = np.where(left == -1, tree["split_conditions"], weights)
+        for node in np.flatnonzero(left != -1):
+            both = np.array([left[node], right[node]])
+            leaf = left[both] == -1
+            leaves, others = weights[both] * leaf, weights[both] * ~leaf
+            rows.append([
+                float(leaves @ hessian[both]), float(leaves.sum()),
+                float(others.sum() - weights[node]),
+            ])  # fmt: skip
+            sums.append(float(weights[node] * hessian[node] - others @ hessian[both]))
+    if not rows:
+        raise ModelRefusedError("has trees that ask for no feature")
+    (inverse, ratio, _), *_ = np.linalg.lstsq(np.array(rows), np.array(sums), rcond=None)
+    if not inverse > 0.0:
+        raise ModelRefusedError("has trees from which its learning rate does not follow")
+    # Settings have few digits, and 32 bits keep the sums to six.
+    return float(f"{1.0 / inverse:.4g}"), max(float(f"{ratio / inverse:.3g}"), 0.0)
+
+
+answer = answering(load, describe, predict, leaves=leaves)

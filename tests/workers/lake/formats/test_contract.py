@@ -1,16 +1,21 @@
 """Rows counted in model files: as many as trained them, or nothing where the file cannot tell."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import catboost
 import lightgbm
 import numpy as np
+import polars as pl
 import pytest
 import xgboost
 
+from privcore.attacks.label_sums import LabelSums, label_sums
+from workers.lake.formats import NUMBERS
 from workers.lake.formats.contract import CountedRows, same_count, whole_sum
-from workers.lake.model_sandbox import describe_model
+from workers.lake.formats.inputs import ModelInputs
+from workers.lake.model_sandbox import UnreadableModelError, describe_model, read_leaves
 
 ROWS = 600
 RANDOM = np.random.default_rng(3)
@@ -138,3 +143,92 @@ def test_leaves_that_are_whole_are_counts(leaves: list[float], expected: int | N
 def test_trees_that_differ_have_no_count() -> None:
     assert same_count([5, 5]) == 5
     assert same_count([5, 6]) is same_count([]) is same_count([None]) is None
+
+
+def sums_of(content: bytes, name: str) -> LabelSums:
+    """Return the label sums of a file, by the rows of this module."""
+    describe_model(content, format=name)
+    frame = pl.DataFrame(X, schema=["0", "1", "2"]).cast(NUMBERS[name])
+    inputs = ModelInputs(frame, matrix=name != "catboost")
+    return label_sums(*read_leaves(content, inputs, format=name, most=100), LATE)
+
+
+@pytest.mark.parametrize(
+    ("name", "made", "more"),
+    [
+        ("lightgbm", of_lightgbm, {}),
+        ("lightgbm", of_lightgbm, {"feature_fraction": 0.5}),
+        ("lightgbm", of_lightgbm, {"lambda_l2": 3.0}),
+        ("lightgbm", of_lightgbm, {"extra_trees": True}),
+        ("lightgbm", of_lightgbm, {"min_data_in_leaf": 1}),
+        ("lightgbm", of_lightgbm, {"boost_from_average": False}),
+        ("lightgbm", of_lightgbm, {"learning_rate": 1.0}),
+        ("lightgbm", of_lightgbm, {"data_sample_strategy": "goss"}),
+        ("xgboost", of_xgboost, {}),
+        ("xgboost", of_xgboost, {"eta": 0.07, "lambda": 2.5}),
+        ("xgboost", of_xgboost, {"colsample_bytree": 0.5}),
+        ("xgboost", of_xgboost, {"tree_method": "approx"}),
+        ("xgboost", of_xgboost, {"tree_method": "exact"}),
+        ("xgboost", of_xgboost, {"base_score": 0.5}),
+        ("catboost", of_catboost, {}),
+        ("catboost", of_catboost, {"boosting_type": "Ordered"}),
+        ("catboost", of_catboost, {"bootstrap_type": "MVS"}),
+        ("catboost", of_catboost, {"bootstrap_type": "Bernoulli", "subsample": 0.5}),
+        ("catboost", of_catboost, {"boost_from_average": True}),
+        ("lightgbm", of_lightgbm, {"resumed": True}),
+    ],
+)
+def test_a_file_holds_the_exact_sums_of_labels(
+    name: str, made: Callable[..., bytes], more: dict[str, Any]
+) -> None:
+    found = sums_of(made(**more), name)
+    resumed = "resumed" in more  # its last trees are of other rows
+    assert (found.why, found.are_the_tables, found.trees > 5) == ("", True, name == "lightgbm")
+    assert not resumed or found.trees == 6
+
+
+@pytest.mark.parametrize(
+    ("name", "made", "more"),
+    [
+        ("lightgbm", of_lightgbm, {"bagging_fraction": 0.5, "bagging_freq": 1}),
+        ("lightgbm", of_lightgbm, {"boosting": "dart", "drop_rate": 1.0, "skip_drop": 0.0}),
+        ("lightgbm", of_lightgbm, {"weight": WEIGHTS}),
+        ("lightgbm", of_lightgbm, {"scale_pos_weight": 2}),
+        ("lightgbm", of_lightgbm, {"is_unbalance": True}),
+        ("lightgbm", of_lightgbm, {"lambda_l1": 1.0}),
+        ("lightgbm", of_lightgbm, {"path_smooth": 2.0}),
+        ("lightgbm", of_lightgbm, {"use_quantized_grad": True}),
+        ("lightgbm", of_lightgbm, {"max_delta_step": 0.5}),
+        ("xgboost", of_xgboost, {"subsample": 0.5}),
+        ("xgboost", of_xgboost, {"scale_pos_weight": 2}),
+        ("xgboost", of_xgboost, {"max_delta_step": 0.3}),
+        ("xgboost", of_xgboost, {"alpha": 1.0}),
+        ("xgboost", of_xgboost, {"weight": WEIGHTS}),
+        ("catboost", of_catboost, {"weight": WEIGHTS}),
+        ("catboost", of_catboost, {"auto_class_weights": "Balanced"}),
+    ],
+)
+def test_where_a_leaf_is_another_step_nothing_is_read(
+    name: str, made: Callable[..., bytes], more: dict[str, Any]
+) -> None:
+    assert sums_of(made(**more), name).why == "its first tree's sums are not whole"
+
+
+@pytest.mark.parametrize(
+    ("name", "made", "more"),
+    [
+        ("lightgbm", of_lightgbm, {"many": True}),
+        ("xgboost", of_xgboost, {"many": True}),
+        ("xgboost", of_xgboost, {"booster": "dart"}),
+        ("xgboost", of_xgboost, {"num_parallel_tree": 2}),
+        ("catboost", of_catboost, {"many": True}),
+        ("catboost", of_catboost, {"grow_policy": "Lossguide"}),
+        ("catboost", of_catboost, {"leaf_estimation_method": "Gradient"}),
+        ("catboost", of_catboost, {"leaf_estimation_iterations": 10}),
+    ],
+)
+def test_models_of_other_leaves_are_refused(
+    name: str, made: Callable[..., bytes], more: dict[str, Any]
+) -> None:
+    with pytest.raises(UnreadableModelError, match="was not trained for one binary label"):
+        sums_of(made(**more), name)
