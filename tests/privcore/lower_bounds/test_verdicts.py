@@ -264,7 +264,7 @@ def test_the_first_doubt_is_the_cause_and_its_word_the_detail() -> None:
 def test_every_reason_has_one_verdict_a_kind_and_a_meaning() -> None:
     verdicts = {word: {code for code in ReasonCode if code.verdict is word} for word in Verdict}
     assert {word: len(codes) for word, codes in verdicts.items()} == {
-        Verdict.VIOLATED: 3,
+        Verdict.VIOLATED: 4,
         Verdict.FAILED: 8,
         Verdict.INCONCLUSIVE: 17,
         Verdict.NOT_REFUTED: 0,
