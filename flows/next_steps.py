@@ -247,7 +247,8 @@ def _figures(
     bound, declared = row.epsilon_lower, row.epsilon_declared
     beyond = declared is not None and bound > declared
     told = at_least(bound, beyond=declared or 0.0) if beyond else down(bound)
-    proved = f"proved at least {told}" if bound else "nothing proved"
+    more = "more than" if bound == declared else "at least"
+    proved = f"proved {more} {told}" if bound else "nothing proved"
     if declared is None:
         return f"Nothing declared, {proved}. {_seen(row, night)}"
     word = _STANDS_IN.get(row.declared_by or "", "Declared")

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from privcore.exceptions import TerminalError
 
-METHOD_VERSION = "21"
+METHOD_VERSION = "22"
 """Raised with every change of what a number means; part of `audit_id`."""
 
 CODE_VERSION = importlib.metadata.version("privaudit")

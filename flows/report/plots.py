@@ -36,6 +36,7 @@ from flows.report.canvas import (
     var,
 )
 from flows.report.history import Figure, History, control_leaks, last_value, values
+from privcore.lower_bounds.question import refutes
 from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import down, exact, up
 from workers.warehouse.nights_together import AuditedNight
@@ -309,9 +310,9 @@ def _verdict_color(night: AuditedNight) -> str:
 
 
 def _exceeds(night: AuditedNight) -> bool:
-    """Return whether the bound stands above the declaration."""
+    """Return whether the bound refutes the declaration."""
     lower, declared = night.epsilon_lower, night.epsilon_declared
-    return lower is not None and declared is not None and lower > declared
+    return lower is not None and declared is not None and refutes(lower, declared)
 
 
 def _can_be_drawn(value: float | None) -> bool:

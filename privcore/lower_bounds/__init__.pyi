@@ -31,6 +31,7 @@ from .question import (
     Secret,
     conclusive,
     leak_to_be_seen,
+    refutes,
 )
 from .segment_bounds import SegmentBound, name_segments
 from .verdicts import (
@@ -106,6 +107,7 @@ __all__ = [
     "not_a_guarantee",
     "privatised",
     "read_evidence",
+    "refutes",
     "says_nothing",
     "sees_from_together",
     "segment_night",

@@ -10,7 +10,6 @@ all other labels, are at most e^epsilon times the odds without them.
 number of records.
 """
 
-import bisect
 import math
 from dataclasses import dataclass
 
@@ -24,8 +23,9 @@ from privcore.guarantees import Gaussian, add_remove_to_replace, gaussian_mu
 from privcore.lower_bounds.claims import Claim
 from privcore.lower_bounds.fdp import check_significance
 
-EPSILONS: NDArray[np.float64] = np.linspace(0.0, 27.99, 2800)
-"""The points at which a bound on replacing a label is looked for: 0 to 27.99 in steps of 0.01."""
+EPSILONS: NDArray[np.float64] = np.arange(2800) / 100.0
+"""The points at which a bound on replacing a label is looked for: 0 to 27.99 in steps of 0.01. What
+is claimed is a point of its own beside them (`Stakes.points`)."""
 
 DELTA_SHARE = 0.75
 """Share of the significance for delta. Where it limits the stakes, little is left to wait for
@@ -118,17 +118,28 @@ class Stakes:
     def in_claim(self, replacement: float) -> float:
         """Return the claim's epsilon that follows from a bound on replacing; its inverse.
 
-        A bound of 0 is silence, and stays 0.
+        A bound of 0 is silence, and stays 0. That on what is claimed is the claim's epsilon, to the
+        last digit.
         """
-        steps = self.claim.neighbors.replacements
+        steps, claimed = self.claim.neighbors.replacements, self.claim.epsilon
+        if claimed is not None and replacement == self.replacement(claimed):
+            return claimed
         if replacement == 0.0 or not isinstance(self.claim.family, Gaussian):
             return replacement / steps
         mu = float(gaussian_mu(replacement, delta=self.delta)) / steps
         return Gaussian(mu).epsilon_at(delta=self.claim.delta)
 
-    def first_beyond(self, epsilon: float) -> int:
-        """Return the first point of `EPSILONS` that, as a bound, proves more than the claim's."""
-        return bisect.bisect_right(EPSILONS, epsilon, key=lambda at: self.in_claim(float(at)))
+    def points(self) -> NDArray[np.float64]:
+        """Return the points at which a bound on replacing a label is looked for, in order.
+
+        They are `EPSILONS` and what is claimed itself, so that a claim that is rejected at its own
+        point is refuted, and not only one that is rejected at the next of the grid. A claim beyond
+        the grid cannot be refuted.
+        """
+        if self.claim.epsilon is None:
+            return EPSILONS
+        claimed = self.replacement(self.claim.epsilon)
+        return EPSILONS if claimed > EPSILONS[-1] else np.union1d(EPSILONS, [claimed])
 
 
 def stakes_for(
@@ -192,13 +203,15 @@ def _block(epsilon: float) -> int:
 
 def _dearest(claim: Claim, delta: float, choices: float, classes: int) -> NDArray[np.float64]:
     """Return the largest price of one record at full stakes on each block of epsilons."""
-    deltas: NDArray[np.float64] = np.full(EPSILONS.shape, delta)
+    # A claim may lie between the last point of a block and its end.
+    points = np.append(EPSILONS, _BLOCKS * BLOCK)
+    deltas: NDArray[np.float64] = np.full(points.shape, delta)
     if claim.neighbors.replacements == 2 and not isinstance(claim.family, Gaussian):
         # Two steps at epsilon/2 each: (epsilon, (1 + e^(epsilon/2)) delta).
-        _, deltas = add_remove_to_replace(EPSILONS / 2.0, delta=delta)
-    prices = np.minimum(deltas, 1.0) * _price(EPSILONS, choices, classes)
-    dearest: NDArray[np.float64] = prices.reshape(_BLOCKS, -1).max(axis=1)
-    return dearest
+        _, deltas = add_remove_to_replace(points / 2.0, delta=delta)
+    prices = np.minimum(deltas, 1.0) * _price(points, choices, classes)
+    within: NDArray[np.float64] = prices[:-1].reshape(_BLOCKS, -1).max(axis=1)
+    return np.maximum(within, prices[EPSILONS.size // _BLOCKS :: EPSILONS.size // _BLOCKS])
 
 
 def _price(epsilons: NDArray[np.float64], choices: float, classes: int) -> NDArray[np.float64]:
@@ -218,7 +231,7 @@ _AT_ONCE = 50
 def bets_epsilon_lower(predictions: Predictions, *, stakes: Stakes) -> float:
     """Return the largest epsilon for replacing a label up to which every point is rejected.
 
-    For each epsilon of a fixed grid (steps of 0.01) the adversary's wealth is
+    For each epsilon of a fixed grid (`Stakes.points`) the adversary's wealth is
     E = mean over beliefs of the product over records with belief pi > beta of
     pi/beta if the prediction was right, (1 - pi)/(1 - beta) if not, where
     beta = e^epsilon / (e^epsilon - 1 + 1/prior), and pi is cut where right over wrong would exceed
@@ -242,15 +255,16 @@ def bets_epsilon_lower(predictions: Predictions, *, stakes: Stakes) -> float:
     `matched_epsilon_lower` needs no proxy to be right. The answer does not say that the loss is
     small: 0 is silence.
     """
-    reached = EPSILONS.size
-    for start in range(0, EPSILONS.size, _AT_ONCE):
-        points = EPSILONS[start : start + _AT_ONCE]
-        needed = np.array([stakes.log_needed(float(epsilon)) for epsilon in points])
-        silent = np.flatnonzero(log_wealth(predictions, epsilons=points, stakes=stakes) < needed)
+    points = stakes.points()
+    reached = points.size
+    for start in range(0, points.size, _AT_ONCE):
+        some = points[start : start + _AT_ONCE]
+        needed = np.array([stakes.log_needed(float(epsilon)) for epsilon in some])
+        silent = np.flatnonzero(log_wealth(predictions, epsilons=some, stakes=stakes) < needed)
         if silent.size:
             reached = start + int(silent[0])
             break
-    return float(EPSILONS[reached - 1]) if reached > 0 else 0.0
+    return float(points[reached - 1]) if reached > 0 else 0.0
 
 
 def log_wealth(

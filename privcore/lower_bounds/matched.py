@@ -14,6 +14,7 @@ the first arm, given that t are right in both, have probability proportional to
 C(n1, k) C(n0, t - k) e^(a k) (Fisher 1935; Fog 2008). Z(a), bounded here, is the sum of these.
 """
 
+import bisect
 import itertools
 import math
 from collections.abc import Sequence
@@ -207,8 +208,8 @@ NIGHT_STRATEGIES = (len(NIGHT_GAPS) + 1) * REFERENCES
 """Strategies that nights multiply, each by itself (`night_log_wealth`)."""
 LARGEST_GAP = 6.0
 
-# The last point of each block of epsilons on which stakes are constant.
-_BLOCK_ENDS = np.searchsorted(EPSILONS, np.arange(BLOCK, EPSILONS[-1] + BLOCK, BLOCK) - 1e-9) - 1
+# The end of each block of epsilons on which stakes are constant.
+_BLOCK_ENDS = np.arange(BLOCK, EPSILONS[-1] + BLOCK, BLOCK) - 1e-9
 
 
 def matched_epsilon_lower(
@@ -252,19 +253,25 @@ def matched_epsilon_lower(
     that the holdout is drawn like the training records. *Does not say* that the loss is small when
     it is small: the ceiling says what as many holdout records could show.
     """
+    points = [float(point) for point in stakes.points()]
+
+    def rejected(place: int) -> bool:
+        epsilon = points[place]
+        wealth = matched_log_wealth(tables, epsilon, stakes=stakes, proxy_doubtful=proxy_doubtful)
+        return wealth >= stakes.log_needed(epsilon)
+
     low = -1
-    for last in _BLOCK_ENDS:
-        high = int(last)
-        if not _rejected(tables, high, stakes, proxy_doubtful=proxy_doubtful):
+    for end in _BLOCK_ENDS:
+        high = bisect.bisect_left(points, end) - 1
+        if not rejected(high):
             break
         low = high
     else:
-        return float(EPSILONS[-1])
+        return points[-1]
     while high - low > 1:
         middle = (low + high) // 2
-        rejects = _rejected(tables, middle, stakes, proxy_doubtful=proxy_doubtful)
-        low, high = (middle, high) if rejects else (low, middle)
-    return float(EPSILONS[low]) if low >= 0 else 0.0
+        low, high = (middle, high) if rejected(middle) else (low, middle)
+    return points[low] if low >= 0 else 0.0
 
 
 def matched_epsilon_ceiling(
@@ -346,14 +353,6 @@ def log_mean(logarithms: NDArray[np.float64], weights: NDArray[np.float64]) -> N
         weights @ np.expm1(logarithms - best) / weights.sum()
     )
     return mean
-
-
-def _rejected(
-    tables: Sequence[Tables], point: int, stakes: Stakes, *, proxy_doubtful: bool
-) -> bool:
-    epsilon = float(EPSILONS[point])
-    wealth = matched_log_wealth(tables, epsilon, stakes=stakes, proxy_doubtful=proxy_doubtful)
-    return wealth >= stakes.log_needed(epsilon)
 
 
 def _gaps(one: Tables, units: tuple[float, ...], log_cap: float) -> NDArray[np.float64]:

@@ -48,6 +48,7 @@ from privcore.lower_bounds.question import (
     MINIMUM_RECORDS,
     Grid,
     leak_to_be_seen,
+    refutes,
 )
 from privcore.lower_bounds.verdicts import Doubt, Judged, ReasonCode, Verdict, judge, says_nothing
 from privcore.rounding import ABSENT, down, up
@@ -272,7 +273,7 @@ def _signs(
 ) -> list[Doubt]:
     """Return doubts, the likeliest cause of others first, and a note."""
     declared = evidence.claim.epsilon
-    violated = declared is not None and evidence.epsilon_lower > declared
+    violated = declared is not None and refutes(evidence.epsilon_lower, declared)
     exchanged = "" if violated else exchanged_sentence(training, control)
     untested = suspicion is None and declared is not None and not violated
     note = untested_sentence(tallies.odds, tallies.control_odds, "context") if untested else ""

@@ -94,7 +94,7 @@ def power_of(imagined: Imagined, claim: Claim, random: np.random.Generator) -> P
     lasting = replace(claim, significance=claim.standing_significance)
     alone, standing = imagined.stakes(claim), imagined.stakes(lasting, nights=WINDOW_NIGHTS)
     price = float(standing.prices.max())
-    if not imagined.held or alone.first_beyond(epsilon) == EPSILONS.size:
+    if not imagined.held or alone.replacement(epsilon) > EPSILONS[-1]:
         nothing = np.zeros((NIGHT_STRATEGIES, len(OFFSETS)))
         return Power(None, None, ImaginedNight(epsilon, nothing, nothing, price))
     seed = int(random.integers(2**63))

@@ -48,10 +48,23 @@ def leak_to_be_seen(epsilon: float) -> float:
     return max(min(2.0 * epsilon, epsilon + 1.0), epsilon + 0.5)
 
 
+def refutes(epsilon_lower: float, epsilon: float) -> bool:
+    """Return whether a bound refutes a declared epsilon.
+
+    A bound above 0 rejects every loss up to its own value, this one included, and what is declared
+    is one of the points that it is looked for at (`Stakes.points`): so a bound that equals the
+    declaration refutes it. A bound of 0 is silence.
+
+    >>> refutes(1.0, 1.0), refutes(0.99, 1.0), refutes(0.0, 0.0)
+    (True, False, False)
+    """
+    return epsilon_lower > 0.0 and epsilon_lower >= epsilon
+
+
 def conclusive(epsilon: float, *, epsilon_ceiling: float | None, sees_from: float | None) -> bool:
     """Return whether evidence that refutes nothing of a claim would probably have refuted it.
 
-    A perfect attack could have proved more than the claim (the ceiling), and a leak of
+    A perfect attack could have refuted the claim (the ceiling), and a leak of
     `leak_to_be_seen` would probably have refuted it. A holdout of a few records fails the second.
 
     Args:
@@ -66,7 +79,7 @@ def conclusive(epsilon: float, *, epsilon_ceiling: float | None, sees_from: floa
     """
     if epsilon_ceiling is None or sees_from is None:
         return False
-    return epsilon_ceiling > epsilon and sees_from <= leak_to_be_seen(epsilon)
+    return refutes(epsilon_ceiling, epsilon) and sees_from <= leak_to_be_seen(epsilon)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
-from privcore.lower_bounds.question import Secret, conclusive, leak_to_be_seen
+from privcore.lower_bounds.question import Secret, conclusive, leak_to_be_seen, refutes
 from privcore.rounding import at_least, down, exact, guarantee, up
 
 if TYPE_CHECKING:  # the words of verdicts are also read where no evidence is
@@ -226,10 +226,10 @@ def judge(
 
     The verdicts:
 
-    - `violated`: the headline exceeds the declaration. The sentence states the conditions: the
-      holdout was drawn at random from the rows trained on, after any sampling, no earlier model saw
-      it (assumption E1), and training read no other label of these rows. It also assumes E2
-      (docs/evidence/statistics.md). No doubt takes it back.
+    - `violated`: the headline refutes the declaration (`refutes`). The sentence states the
+      conditions: the holdout was drawn at random from the rows trained on, after any sampling, no
+      earlier model saw it (assumption E1), and training read no other label of these rows. It also
+      assumes E2 (docs/evidence/statistics.md). No doubt takes it back.
     - `inconclusive`, since the declaration says nothing: no bound can refute it, so that it is not
       refuted is no news. So it is where the owner's delta alone prevents a refutation: at delta 0
       the same records would refute the declared epsilon. A mechanism that keeps its declaration
@@ -269,10 +269,11 @@ def _by_figures(
         what = undeclared or _UNDECLARED[evidence.claim.secret]
         told = f"{_proved(lower)}; {what}."
         return Judged(Verdict.UNDECLARED, ReasonCode.NOTHING_DECLARED, told)
-    if lower > epsilon_declared:
+    if refutes(lower, epsilon_declared):
         proved = at_least(lower, beyond=epsilon_declared)
         declared = _declared(evidence, epsilon_declared, by_policy=by_policy)
-        told = f"The privacy loss is at least {proved}, more than {declared}, {_grounds(evidence)}."
+        least = f"at least {proved}, " if lower > epsilon_declared else ""
+        told = f"The privacy loss is {least}more than {declared}, {_grounds(evidence)}."
         return Judged(Verdict.VIOLATED, ReasonCode.THIS_NIGHT, told)
     if empty is None and not by_policy and (told := _kept_by_delta(evidence, epsilon_declared)):
         empty = ReasonCode.DELTA_DECIDES, told
@@ -307,11 +308,11 @@ def _by_size(evidence: "Evidence", epsilon: float, *, by_policy: bool, held_back
             "seen. This does not prove that it is kept.",
         )
     larger = power is not None and power.holdout_needed is not None
-    if ceiling <= epsilon:
+    if not refutes(ceiling, epsilon):
         proved = _unable(evidence, declared, held_back, larger=larger)
     if said := _proxy_wrong(evidence, epsilon):
         return Judged(Verdict.INCONCLUSIVE, ReasonCode.PROXY_WRONG, f"{proved} {said}")
-    if ceiling > epsilon:
+    if refutes(ceiling, epsilon):
         seen = "no leak" if sees_from is None else f"a leak from {up(sees_from)} on"
         proved += (
             f"; {seen}, shown by every label, would probably have been seen, and a conclusive "
@@ -341,9 +342,9 @@ def _unable(evidence: "Evidence", declared: str, held_back: str, *, larger: bool
 def _proxy_wrong(evidence: "Evidence", epsilon: float) -> str:
     """Say that the proxy is wrong, where only believing it would refute."""
     believed, control = evidence.epsilon_if_proxy_right, evidence.control_epsilon_if_proxy_right
-    if evidence.epsilon_ceiling > epsilon:
+    if refutes(evidence.epsilon_ceiling, epsilon):
         return ""
-    if believed is None or control is None or believed <= epsilon or control <= 0.0:
+    if believed is None or control is None or not refutes(believed, epsilon) or control <= 0.0:
         return ""
     return (
         f"If the proxy were right the loss would be at least {down(believed)}; but by the same "
@@ -398,7 +399,7 @@ def says_nothing(
 def _kept_by_delta(evidence: "Evidence", epsilon: float) -> str:
     """Return that the declared delta alone prevents a refutation, in one sentence, or ""."""
     pure, delta = evidence.epsilon_lower_without_delta, evidence.claim.delta
-    if pure is None or pure <= epsilon:
+    if pure is None or not refutes(pure, epsilon):
         return ""
     return (
         f"The declared epsilon of {epsilon:g} stands by its delta of {delta:g} alone: at delta 0 "

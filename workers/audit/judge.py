@@ -31,6 +31,7 @@ from privcore.lower_bounds import (
     judge,
     not_a_guarantee,
     privatised,
+    refutes,
 )
 from workers.audit.declaration import (
     label_column_holds,
@@ -99,8 +100,11 @@ class Grounds:
 
     @property
     def refuted(self) -> bool:
-        """True if the bound is above the guarantee that it is held against."""
-        return self.privacy is not None and self.evidence.epsilon_lower > self.privacy.epsilon
+        """True if the bound refutes the guarantee that it is held against."""
+        held_against = self.privacy
+        return held_against is not None and refutes(
+            self.evidence.epsilon_lower, held_against.epsilon
+        )
 
     @property
     def rows(self) -> int:

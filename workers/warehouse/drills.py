@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from privcore.guarantees import Relation
-from privcore.lower_bounds import WINDOW_EPSILONS
+from privcore.lower_bounds import WINDOW_EPSILONS, refutes
 from workers.warehouse.standings import standings
 from workers.warehouse.store import COUNTED_WITH_OTHERS, Warehouse
 
@@ -63,7 +63,7 @@ class DrillNight:
             **self.stored,
             "epsilon_declared": epsilon,
             "claimed_log_wealth": self.log_wealth[:, place],
-            "alone": self.epsilon_lower > epsilon,
+            "alone": refutes(self.epsilon_lower, epsilon),
         }
 
 

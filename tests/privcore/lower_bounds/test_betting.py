@@ -276,12 +276,13 @@ def test_prices_are_those_of_each_blocks_dearest_point_and_never_above_the_share
         points = EPSILONS[
             (block * BLOCK - 1e-9 < EPSILONS) & ((block + 1) * BLOCK - 1e-9 > EPSILONS)
         ]
+        points = np.append(points, (block + 1) * BLOCK)  # a claim may lie just below the end
         deltas = np.full(points.size, 1e-4)
         if neighbors is not Relation.REPLACE:
             _, deltas = add_remove_to_replace(points / 2.0, delta=1e-4)
         each = np.minimum(deltas, 1.0) * np.minimum(1.0, sets / (1.0 + np.exp(points / 2.0)) ** 2)
         full = 5_000 * each.max()
-        for epsilon in points[[0, -1]]:
+        for epsilon in points[[0, -2]]:
             cap, price = stakes.log_cap(float(epsilon)), stakes.price(float(epsilon))
             assert price == pytest.approx(full * -math.expm1(-cap), rel=1e-9)
             assert price <= budget * (1.0 + 1e-9)

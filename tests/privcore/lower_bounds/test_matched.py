@@ -3,6 +3,7 @@
 Sums over one two-by-two table, against scipy's and against sums in many digits.
 """
 
+import dataclasses
 import math
 from fractions import Fraction
 
@@ -15,7 +16,7 @@ from scipy.special import expit, logit
 from scipy.stats import nchypergeom_fisher
 
 from privcore.attacks.matching import SHARES, Matched
-from privcore.guarantees import ApproxDP, PureDP
+from privcore.guarantees import ApproxDP, Gaussian, PureDP, Relation
 from privcore.lower_bounds import (
     Claim,
     matched_epsilon_ceiling,
@@ -23,7 +24,7 @@ from privcore.lower_bounds import (
     matched_log_wealth,
     stakes_for,
 )
-from privcore.lower_bounds.betting import EPSILONS, Stakes
+from privcore.lower_bounds.betting import BLOCK, EPSILONS, Stakes
 from privcore.lower_bounds.matched import (
     NIGHT_GAPS,
     NIGHT_STRATEGIES,
@@ -257,6 +258,30 @@ def test_the_bound_is_the_last_point_before_the_first_that_is_not_rejected(stake
         assert matched_epsilon_lower(tables, stakes=stakes) == reached
     assert matched_epsilon_lower(example(right=760), stakes=stakes) > 0.0
     assert matched_epsilon_lower(silent, stakes=stakes) == 0.0
+
+
+@pytest.mark.parametrize("neighbors", list(Relation))
+@pytest.mark.parametrize("family", [PureDP(), ApproxDP(), Gaussian(1.0)], ids=str)
+def test_what_is_claimed_is_a_point_of_its_own(family, neighbors):
+    """Rejected, it is the bound or lies below it; not rejected, the bound lies below it."""
+    delta, equal = 0.0 if isinstance(family, PureDP) else 1e-5, 0
+    claim = Claim(family=family, delta=delta, neighbors=neighbors)
+    free = stakes_for(claim, records=1_000, classes=2, control=200)
+    for right in range(700, 780, 10):
+        tables = example(right)
+        reached = free.in_claim(matched_epsilon_lower(tables, stakes=free))
+        assert reached > 0.1
+        for step in (-0.004, 0.0, 0.001, 0.003, 0.007, 0.012):
+            epsilon = reached + step
+            stakes = dataclasses.replace(free, claim=dataclasses.replace(claim, epsilon=epsilon))
+            bound = stakes.in_claim(matched_epsilon_lower(tables, stakes=stakes))
+            at = stakes.replacement(epsilon)
+            wealth = matched_log_wealth(tables, at, stakes=stakes)
+            assert (bound >= epsilon) is (wealth >= stakes.log_needed(at))
+            assert bound <= max(reached, epsilon)
+            assert bound >= reached or at % BLOCK > BLOCK - 0.01  # one more point of its block
+            equal += bound == epsilon > reached
+    assert equal > 3  # the grid alone would not have refuted these claims
 
 
 def made_stakes(caps, prices):

@@ -62,7 +62,8 @@ def test_a_drill_is_refuted_by_its_nights_together_by_one_alone_or_never() -> No
     assert 5 < together < 10
     alone = [drilled(number, 0.0, epsilon_lower=0.6 * (number == 2)) for number in range(5)]
     assert after(alone) == 3
-    assert after([drilled(number, 0.0, epsilon_lower=0.5) for number in range(5)]) == 0
+    assert after([drilled(number, 0.0, epsilon_lower=0.49) for number in range(5)]) == 0
+    assert after([drilled(number, 0.0, epsilon_lower=0.5) for number in range(5)]) == 1
     assert after([]) is None
 
 
@@ -112,7 +113,7 @@ def test_evidence_says_something_of_claims_that_are_no_weaker(
 def test_a_claim_under_another_relation_is_held_against_its_own(
     own: Relation, other: str, epsilon: float
 ) -> None:
-    for lower, alone in ((epsilon, False), (epsilon + 1e-6, True)):
+    for lower, alone in ((epsilon - 1e-6, False), (epsilon, True)):
         night = drilled(0, relation=own, epsilon_lower=lower)
         found = night.against(claim(neighbors=other))
         assert found is not None
