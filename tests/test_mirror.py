@@ -67,8 +67,7 @@ ELSEWHERE = {
     "workers/test_executors.py": "flows.run.night_plan",
     "flows/test_memorization.py": "flows.commands.memorization",
     "flows/study/test_studies.py": (
-        "flows.commands.study flows.study.comparison flows.study.criteo "
-        "flows.study.randomized_response"
+        "flows.commands.study flows.study.criteo flows.study.randomized_response"
     ),
     "flows/study/test_study_bounds.py": "flows.study.bounds flows.study.tables flows.study.runner",
     "flows/study/test_study_marginals.py": "flows.study.marginals",

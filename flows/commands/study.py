@@ -109,11 +109,11 @@ def criteo(
         float,
         typer.Option(
             help="Share of the paper's million clicks a day that are drawn or made up: 0.005 is a "
-            "glance, 0.02 takes under half an hour, 1 is the paper's size and takes hours."
+            "glance, 0.1 takes a quarter of an hour, 1 is the paper's size and takes hours."
         ),
-    ] = 0.02,
+    ] = 0.1,
 ) -> "Study":
-    """Train with every mechanism and epsilon, and audit: tables 2 and 5 of the game's paper.
+    """Train with every mechanism and epsilon, and attack: tables 2, 5 of the game's paper.
 
     Example: privaudit study criteo --output criteo --scale 1 --input day_0.gz day_1.gz
     """
@@ -121,18 +121,6 @@ def criteo(
 
     paths = [*([first] if first else []), *(files or [])]
     return criteo.study(output, scale=scale, files=paths)
-
-
-@app.command()
-@study_command
-def comparison(scale: ScaleOption = 1.0) -> "Study":
-    """Hold label inference against membership inference on the same models.
-
-    Example: privaudit study comparison --scale 0.02 --output comparison
-    """
-    from flows.study import comparison
-
-    return comparison.study(scale=scale)
 
 
 @app.command()

@@ -93,7 +93,6 @@ def study(*, scale: float) -> Study:
         compute,
         SEED,
         lambda found: shown(found.rows, scale),
-        scale,
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from flows.report.study_page import StudyTable
+from flows.study.printed import RELAXATIONS, Ours, Setting, printed_values
 from flows.study.runner import Cell, Computed, Shown, Study, blocks
 from flows.study.tables import (
     Axis,
@@ -56,25 +57,14 @@ from privcore.mechanisms import (
     RoundedToInteger,
     Unprotected,
 )
-from privcore.upper_bounds import Published
 from workers.release.release_attack import Table, as_table, read_frame
 
-PAPER = "Reconstruction Attacks on Aggressive Relaxations of Differential Privacy"
 RECORDS, EPSILON, SEED = 45_211, 1e-10, 3
-# Tables 1 to 4 and section 6.4.1.
-_ACCURACY = {10: 0.8030245, 100: 0.9882165, 1000: 1.0}
-_PUBLISHED_SIMULATIONS = 2_000_000
-_MEMBERSHIP = {1: 2, 0: 1}
-_BALANCE, _FULL_RECORD, _PERSONS = 29.9, 131.2, 1_815
-_TOTALS = {1: 5_418_936, 0: 5_200_591}
-_BALANCE_ALONE, _BALANCE_DISTINCT = 238_462, 7_168
 _COLUMNS = 17
-_STANDARD_ERRORS = 5.0
 _PROTECTION = {1: "IDP", 0: "no protection"}
 _SEARCH = {"published": "published", "halving": "ours"}
 COLUMN, LEAST_EPSILON, MOST_QUERIES = "age", 0.01, 100.0
 """What countermeasures are tried on, and two of their limits."""
-_COUNTED = "a count has no error: the search, the order of columns or the table is another"
 BOUNDS: dict[str, tuple[float, float]] = {
     "balance": (-1e5, 1e6),
     "duration": (0, 1e4),
@@ -180,8 +170,15 @@ def study(uri: str, *, scale: float) -> Study:
         for first, last in blocks(simulations, _BLOCK)
     ]
     title = "Reading a table that individual differential privacy protects"
+    played = ("simulations of each m", f"{SIMULATIONS:,}", f"{simulations:,}", "accuracy")
     return Study(
-        "Relaxations", title, cells, compute, table, lambda found: shown(found, scale), scale
+        *("Relaxations", title, cells, compute, table),
+        lambda found: shown(found, scale),
+        [
+            Setting("table", "bank-full, 45,211 x 17", "bank-full, 45,211 x 17"),
+            Setting("epsilon of each query", "1e-10", f"{EPSILON:g}"),
+            Setting(*played),
+        ],
     )
 
 
@@ -349,66 +346,49 @@ def shown(found: Computed, scale: float) -> Shown:
             _columns(data["columns"]),
             _countermeasures(data["countermeasures"]),
         ],
-        published(data),
-        data,
-        {"columns": _chart(data["columns"])},
+        ours=beside(data),
+        data=data,
+        figures={"figure_2": _chart(data["columns"])},
     )
 
 
-def published(data: dict[str, pl.DataFrame]) -> list[Published]:
-    """Return Tables 1 to 4 and Figure 2's printed number beside ours.
+def beside(data: dict[str, pl.DataFrame]) -> list[Ours]:
+    """Return Tables 1 to 4 and Figure 2's printed numbers beside ours.
 
     Table 1 is simulated. All else are counts on the paper's own table, the same at any scale.
     """
-    return [_simulated(row) for row in data["variance"].to_dicts()] + [
-        Published(
-            PAPER, place, quantity, printed, ours, agrees, "" if agrees else _COUNTED, exact=True
-        )
-        for place, quantity, printed, ours, agrees in _counted(data)
+    found = []
+    for row in data["variance"].to_dicts():
+        share = row["right"] / row["simulations"]
+        about = (RELAXATIONS, "Table 1", f"accuracy at m = {row['m']}", 100.0 * share)
+        error = 100.0 * binomial_error(share, row["simulations"])
+        found.append(Ours(*about, error=error, form=".5f"))
+    return found + [
+        Ours(RELAXATIONS, place, quantity, value, form=",.10g", exact=True)
+        for place, quantity, value in _counted(data)
     ]
 
 
-def _simulated(row: CellRow) -> Published:
-    """Table 1: how often the variance rule is right."""
-    accuracy, printed = row["right"] / row["simulations"], _ACCURACY[row["m"]]
-    # Two shares differ by no more than their standard errors allow.
-    spread = max(printed * (1.0 - printed), 1.0 / row["simulations"])
-    error = math.sqrt(spread * (1.0 / row["simulations"] + 1.0 / _PUBLISHED_SIMULATIONS))
-    agrees = abs(accuracy - printed) <= _STANDARD_ERRORS * error
-    quantity = f"noise of scale 2 or 1, told by psi_m < 5, m = {row['m']}"
-    ours = f"{accuracy:.5%} ± {binomial_error(accuracy, row['simulations']):.5%}"
-    remark = "" if agrees else f"it is further off than {_STANDARD_ERRORS:g} standard errors"
-    return Published(PAPER, "Table 1", quantity, f"{printed:.5%}", ours, agrees, remark)
-
-
-def _counted(data: dict[str, pl.DataFrame]) -> Iterator[tuple[str, str, str, str, bool]]:
-    """Yield place and quantity of what is printed, itself, ours and whether both are the same."""
+def _counted(data: dict[str, pl.DataFrame]) -> Iterator[tuple[str, str, float]]:
+    """Yield place, quantity and ours of what is a count; NaN where an answer is wrong."""
     for row in data["membership"].sort("k", descending=True).to_dicts():
-        each, right = row["queries"] / row["persons"], row["right"] == row["persons"]
-        quantity, told = f"queries for membership, {_PROTECTION[row['k']]}", _MEMBERSHIP[row["k"]]
-        ours = f"{each:g}; {row['right']:,} of {row['persons']:,} persons told right"
-        yield "Table 2", quantity, f"{told}", ours, each == told and right
-    linked = (("balance", _BALANCE), ("full record", _FULL_RECORD))
-    for (target, mean), k in itertools.product(linked, _PROTECTION):
+        right = row["right"] == row["persons"]
+        queries = row["queries"] / row["persons"] if right else math.nan
+        yield "Table 2", f"queries for membership, {_PROTECTION[row['k']]}", queries
+    for target, k in itertools.product(("balance", "full record"), _PROTECTION):
         rows = data["attributes"].filter(k=k)
         rows = rows if target == "full record" else rows.filter(name=target)
-        persons, queries = int(rows["persons"][0]), rows["queries"].sum()
-        all_right = bool((rows["right"] == rows["persons"]).all())
-        protected = f"a person unique on five attributes, {_PROTECTION[k]}"
-        ours = (
-            f"{queries / persons:.4f}; {persons:,} persons{'' if all_right else ', NOT ALL RIGHT'}"
-        )
-        agrees = round(queries / persons, 1) == mean and persons == _PERSONS and all_right
-        yield "Table 3", f"queries for {target} of {protected}", f"{mean}", ours, agrees
+        right = bool((rows["right"] == rows["persons"]).all())
+        queries = rows["queries"].sum() / rows["persons"][0] if right else math.nan
+        yield "Table 3", f"queries for {target}, {_PROTECTION[k]}", queries
+    persons = float(data["attributes"]["persons"][0])
+    yield "Table 3", "persons unique on five attributes", persons
     for row in data["tables"].filter(search="published").to_dicts():
-        quantity = f"queries for the whole table, {_PROTECTION[row['k']]}"
-        printed, ours = f"{_TOTALS[row['k']]:,}", f"{row['queries']:,}"
-        yield "Table 4", quantity, printed, ours, printed == ours
+        queries = row["queries"] if row["share_of_cells"] == 1.0 else math.nan
+        yield "Table 4", f"queries for the whole table, {_PROTECTION[row['k']]}", queries
     for row in data["columns"].filter(search="published", k=1, name="balance").to_dicts():
-        printed = f"{_BALANCE_ALONE:,}; {_BALANCE_DISTINCT:,}"
-        ours = f"{row['queries']:,}; {row['distinct']:,}"
-        quantity = "balance alone: queries, and its distinct values"
-        yield "Fig 2", quantity, printed, ours, printed == ours
+        yield "Fig 2", "queries for balance alone", row["queries"] if row["right"] else math.nan
+        yield "Fig 2", "distinct values of balance", row["distinct"]
 
 
 def _reconstruction(found: pl.DataFrame) -> StudyTable:
@@ -469,13 +449,13 @@ def _countermeasures(found: pl.DataFrame) -> StudyTable:
 def sentences(data: dict[str, pl.DataFrame], scale: float) -> list[str]:
     """Return what the study says in words."""
     ours = data["tables"].filter(search="halving", k=1)["queries"][0]
+    whole = data["tables"].filter(search="published", k=1)["queries"][0]
     simulations = data["variance"]["simulations"][0]
     return paragraphs(f"""
-    Scale {scale:g}, seed {SEED}; Table 1 from {simulations:,} simulations for each m (published:
-    {_PUBLISHED_SIMULATIONS:,}), judged within {_STANDARD_ERRORS:g} standard errors; all other
-    figures are counts of queries that were asked and answered, judged to the digit.
+    Scale {scale:g}, seed {SEED}; Table 1 from {simulations:,} simulations for each m; all other
+    figures are counts of queries that were asked and answered.
 
-    Our search reads the same table with {ours:,} queries, {ours / _TOTALS[1]:.0%} of the published:
+    Our search reads the same table with {ours:,} queries, {ours / whole:.0%} of the published:
     it counts each column alone first, then halves what exists; protection costs it not one query
     more than none.
 
@@ -488,17 +468,19 @@ def sentences(data: dict[str, pl.DataFrame], scale: float) -> list[str]:
     and where neighbors depend on the table, a mechanism may name the table by its hint, at any
     epsilon and without a query (Lemma 5.3).
 
-    All queries together claim {_TOTALS[1] * EPSILON:.5f} of individual differential privacy's
+    All queries together claim {whole * EPSILON:.5f} of individual differential privacy's
     epsilon, and every cell is known: the definition is no guarantee.
     """)
 
 
 def _chart(found: pl.DataFrame) -> Any:
     rows = found.filter(k=1).with_columns(pl.col("search").replace_strict(_SEARCH)).to_dicts()
-    printed = printed_at(_BALANCE_DISTINCT, _BALANCE_ALONE, "published")
+    said = printed_values(RELAXATIONS, "Fig 2")
+    balance = (said["distinct values of balance"], said["queries for balance alone"])
+    printed = printed_at(balance[0].middle, balance[1].middle, "published")
     return chart(
         [*points_of(rows, "distinct", {"queries": "{search}"}), printed],
-        "Queries to read one column of the Bank data",
+        "Figure 2: queries to read one column of the Bank data",
         x=Axis("distinct values", powers=range(5)),
         y=Axis("queries", powers=range(7)),
         colors={"published": "blue", "ours": "red"},

@@ -13,14 +13,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from flows.files import replace_file
 from flows.progress import announce
 from flows.report.study_page import STUDIES, StudyTable, study_page
-from flows.study.tables import CellRow, published_rows, published_table, write_svg
+from flows.study.printed import (
+    RULE,
+    Ours,
+    Setting,
+    judged_rows,
+    judged_tables,
+    settings_table,
+)
+from flows.study.tables import CellRow, write_svg
 from privcore.exceptions import InvalidInputError
-from privcore.upper_bounds import Published
 from workers.executors import Executor, on_ray
 from workers.versions import METHOD_VERSION
 
@@ -93,15 +102,15 @@ class Shown:
 
     Attributes:
         sentences: what was found, in words.
-        tables: besides that of printed values, which the runner makes.
-        published: what papers print, beside ours.
+        tables: besides those of printed values, which the runner makes.
+        ours: our values of what papers print; the runner draws up their tables and judges them.
         data: the names of CSV files and their rows.
         figures: the names of SVG files and their drawings.
     """
 
     sentences: Sequence[str]
     tables: Sequence[StudyTable] = ()
-    published: Sequence[Published] = ()
+    ours: Sequence[Ours] = ()
     data: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     figures: Mapping[str, Any] = field(default_factory=dict)
 
@@ -117,8 +126,7 @@ class Study:
         compute: a function of a module, so that it can travel to other processes.
         shared: what all cells need.
         show: what is shown of the cells' rows.
-        scale: share of the paper's size; 1 is the paper's.
-        data: in what the data differ from the paper's, in words; empty where they do not.
+        settings: what the paper, or the code that it cites, fixes, beside what it is here.
     """
 
     name: str
@@ -127,14 +135,7 @@ class Study:
     compute: Callable[[Any, Cell], list[CellRow]]
     shared: Any
     show: Callable[[Computed], Shown]
-    scale: float = 1.0
-    data: str = ""
-
-    @property
-    def unjudged(self) -> str:
-        """Differences of this run from the paper's, for which printed values are not judged."""
-        scale = "" if self.scale == 1.0 else f"scale {self.scale:g}"
-        return ", ".join(reason for reason in (scale, self.data) if reason)
+    settings: Sequence[Setting] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +197,23 @@ def compute_study(study: Study, output: pathlib.Path, executor: Executor) -> Com
     return Computed([row for name in paths for row in known[name]], found, len(paths))
 
 
+def kept_arrays(
+    output: pathlib.Path, cell: Cell, compute: Callable[[], Sequence[NDArray[Any]]]
+) -> list[NDArray[Any]]:
+    """Return arrays that all cells share, computed once and kept in the study's folder."""
+    make_folder(output)
+    path = output / f"{cell.name}-{cell.identity}.npz"
+    if not path.exists():
+        part = path.with_suffix(".part")
+        announce(cell.name.capitalize(), 0, 1)
+        with part.open("wb") as file:
+            np.savez(file, *compute())
+        part.replace(path)
+        announce(cell.name.capitalize(), 1, 1)
+    with np.load(path) as found:
+        return [found[name] for name in found.files]
+
+
 def _compute(
     work: tuple[Callable[[Any, Cell], list[CellRow]], Any], cell: Cell
 ) -> tuple[str, list[CellRow]]:
@@ -207,10 +225,14 @@ def write_study(study: Study, found: Computed, output: pathlib.Path) -> Written:
     """Write what a study shows of its cells' rows."""
     shown = study.show(found)
     data, tables = dict(shown.data), list(shown.tables)
-    if shown.published:
-        data["published"] = published_rows(shown.published, unjudged=study.unjudged)
-        tables.insert(1, published_table(data["published"]))
-    said = [*found.resumed, *shown.sentences]
+    said = [*found.resumed, f"Method version {METHOD_VERSION}.", *shown.sentences]
+    if shown.ours:
+        rows = judged_rows(shown.ours, study.settings)
+        version = pl.lit(METHOD_VERSION).alias("method_version")
+        data["published"] = pl.DataFrame(rows).with_columns(version)
+        tables = [*judged_tables(rows), *tables]
+        tables += [settings_table(study.settings)] if study.settings else []
+        said.append(RULE)
     whole = dataclasses.replace(shown, sentences=said, tables=tables, data=data)
     return write_shown(whole, output, title=study.title)
 

@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
+from flows.study.printed import RENYI, WORST_CASE, Ours, Setting, printed_values
 from flows.study.runner import Cell, Shown, Study
 from flows.study.tables import (
     Axis,
@@ -24,7 +25,6 @@ from flows.study.tables import (
     paragraphs,
     points_of,
     printed_at,
-    same_share,
     table_of,
 )
 from privcore.attacks import (
@@ -39,7 +39,6 @@ from privcore.exceptions import InvalidInputError
 from privcore.guarantees import Gaussian, Neighbors
 from privcore.mechanisms import NoisySgd, train_secrets
 from privcore.upper_bounds import (
-    Published,
     curve_leakage,
     success_bound,
     tradeoff_success_bound,
@@ -52,22 +51,13 @@ SEED, DIGITS, DELTA, SIGNIFICANCE = 2202, 10, 1e-5, 0.05
 LOG_PRIOR = -DIGITS * math.log(10.0)
 UNIFORM, PASSWORD, NAME, NAME_STAND_IN = "uniform", "password", "name", "name (stand-in)"
 SHARE_OF_MODEL, SHARE_FROM_PRIOR, SHARE_OF_POSTERIOR = "model", "model from prior", "posterior"
-RENYI = "Defending against Reconstruction Attacks with Renyi DP"
-WORST_CASE = "Beyond the Worst Case"
 _FEW_MODELS = 30.0  # fewer decide a mean that is not to be trusted
 _LEVEL = 1e-6
-_ABOUT = 0.1  # nats, for a printed "about"
-_PRINTED_MODELS = 2_000
-_PRINTED = {PASSWORD: 0.380, NAME: 0.525}  # success at epsilon 1
-_UNNAMED = Published(
-    WORST_CASE,
-    "Fig 3",
-    "attack success, PII (scaled to 10 values), epsilon 1",
-    "0.525",
-    computed="",
-    agrees=None,
-    remark="the names' prior needs GPT-2 and the Enron e-mails; the stand-in shows the shape. "
-    "With their probabilities: privaudit study secrets --names names.csv",
+_TWO_SIDED = 1.96
+_UNNAMED = Ours(
+    *(WORST_CASE, "Fig 3", "attack success, name", None),
+    remark="the names' prior needs GPT-2 and the Enron e-mails. With their probabilities: "
+    "privaudit study secrets --names names.csv",
 )
 _RELATION = {Neighbors.REPLACE: "replacing", Neighbors.ADD_REMOVE: "adding"}
 MODELS = 10_000
@@ -158,7 +148,7 @@ def study(*, scale: float, names: str | None = None) -> Study:
         compute,
         SEED,
         lambda found: shown(found.part("leakage"), found.part("guesses"), scale),
-        scale,
+        settings_of(models, attacked),
     )
 
 
@@ -292,82 +282,73 @@ def shown(leakage: pl.DataFrame, guesses: pl.DataFrame, scale: float) -> Shown:
                 text=("prior", "attack"),
             ),
         ],
-        published(leakage, guesses),
-        {"leakage": leakage.with_columns(**setting), "guesses": guesses.with_columns(**setting)},
-        {"leakage": _leakage_chart(leakage), "guesses": _guesses_chart(replacing)},
+        ours=beside(leakage, guesses),
+        data={
+            "leakage": leakage.with_columns(**setting),
+            "guesses": guesses.with_columns(**setting),
+        },
+        figures={"leakage": _leakage_chart(leakage), "guesses": _guesses_chart(replacing)},
     )
 
 
-def published(leakage: pl.DataFrame, guesses: pl.DataFrame) -> list[Published]:
+def beside(leakage: pl.DataFrame, guesses: pl.DataFrame) -> list[Ours]:
     """Return what the two papers print of these experiments, beside ours."""
     at = leakage.filter(noise=2.875, norm=1.0)
     one, two = (at.filter(steps=steps).row(0, named=True) for steps in (1, 2))
-    log_mean = one["leaked"] + LOG_PRIOR
     below = [row for row in leakage.filter(norm=1.0).to_dicts() if _sure(row)]
-    shares = [row["leaked"] / row["bound"] for row in below]
     blind = guesses.filter(prior=UNIFORM)["blind"][0]
+    about = f"after one step, as log of p1's mean; the mean of log p1 is {one['mean_log']:.1f}"
+    steps = f"after one step; the number is not printed, two give {two['deviation']:.1f}"
+    log_p1 = "log p1 at sigma 2.875"
     return [
-        Published(
-            RENYI,
-            "3.2",
-            "log p1 at sigma 2.875: mean (about)",
-            "-22.5",
-            f"{log_mean:.1f} ({one['lower'] + LOG_PRIOR:.1f} to {one['upper'] + LOG_PRIOR:.1f})",
-            agrees=abs(log_mean + 22.5) <= _ABOUT,
-            remark="after one step, as log of p1's mean; the mean of log p1 is "
-            f"{one['mean_log']:.1f}",
+        Ours(
+            *(RENYI, "Section 3.2", f"{log_p1}: mean", one["leaked"] + LOG_PRIOR),
+            error=(one["upper"] - one["lower"]) / (2.0 * _TWO_SIDED),
+            remark=about,
         ),
-        Published(
-            RENYI,
-            "3.2",
-            "log p1 at sigma 2.875: standard deviation (about)",
-            "1.5",
-            f"{one['deviation']:.1f}",
-            agrees=round(one["deviation"], 1) == 1.5,
-            remark="after one step; the number of steps is not printed, two give "
-            f"{two['deviation']:.1f}",
+        Ours(
+            *(RENYI, "Section 3.2", f"{log_p1}: standard deviation", one["deviation"]),
+            error=one["deviation"] / math.sqrt(2.0 * one["models"]),
+            remark=steps,
         ),
-        Published(
-            RENYI,
-            "Fig 3 left",
-            "leakage of 10,000 models below L(p0), and close to it",
-            "below, tight",
-            f"{min(shares):.0%} to {max(shares):.0%} of it",
-            agrees=all(row["lower"] < row["bound"] for row in below) and max(shares) >= 0.5,
-            remark="closest with little noise and several steps; sampling from the model is not "
-            "the attack that the bound fears",
+        Ours(
+            *(RENYI, "Fig 3 left", "leakage over the Renyi bound, at most"),
+            max(row["leaked"] / row["bound"] for row in below),
         ),
-        Published(
-            WORST_CASE,
-            "Fig 3",
-            "baseline, uniform canary",
-            "0.10",
-            f"{blind:.2f}",
-            agrees=abs(blind - 0.10) < 1e-9,
-            exact=True,
-        ),
-        *_guessed(guesses, PASSWORD, "password (scaled to 10 digits)"),
-        *(_guessed(guesses, NAME, "PII (scaled to 10 values)") or [_UNNAMED]),
+        Ours(WORST_CASE, "Fig 3", "baseline, uniform canary", float(blind), exact=True),
+        *_guessed(guesses, PASSWORD, "attack success, password"),
+        *(_guessed(guesses, NAME, "attack success, name") or [_UNNAMED]),
     ]
 
 
-def _guessed(guesses: pl.DataFrame, prior: str, secret: str) -> list[Published]:
-    """Return the printed success at epsilon 1 beside ours, of models with and without a prior."""
+def _guessed(guesses: pl.DataFrame, prior: str, quantity: str) -> list[Ours]:
+    """Return our success at epsilon 1, of models with and without a prior."""
     rows = guesses.filter(pl.col("attack") != SHARE_OF_POSTERIOR, prior=prior, epsilon=1.0)
     return [
-        Published(
-            WORST_CASE,
-            "Fig 3",
-            f"attack success, {secret}, epsilon 1: {row['attack']}, noise for "
-            f"{_RELATION[Neighbors(row['neighbors'])]}",
-            f"{_PRINTED[prior]:.3f}",
-            f"{row['success']:.3f} ± {_error(row):.3f}",
-            agrees=same_share(row["success"], row["models"], _PRINTED[prior], _PRINTED_MODELS),
+        Ours(
+            *(WORST_CASE, "Fig 3", quantity, row["success"]),
+            error=_error(row),
+            of=f"{row['attack']}, noise for {_RELATION[Neighbors(row['neighbors'])]}",
+            control=f"{row['blind']:.3f}",
+            form=".3f",
             remark="a model that starts without the prior does not know what is common"
             if row["attack"] == SHARE_OF_MODEL
-            else f"a blind guess is right with {row['blind']:.3f}",
+            else "",
         )
         for row in rows.to_dicts()
+    ]
+
+
+def settings_of(models: int, attacked: int) -> list[Setting]:
+    """Return what the papers fix, beside what it is here."""
+    leaked, guessed = "log p1", "attack success"
+    return [
+        Setting("digits of the canary", "10", f"{DIGITS}", leaked),
+        Setting("models for each leakage", "10,000", f"{models:,}", leaked),
+        Setting("learning rate, clipping norm", "0.5/sigma, 1", "0.5/sigma, 1", leaked),
+        Setting("models for each success", "2,000", f"{attacked:,}", guessed),
+        Setting("delta", "1e-05", f"{DELTA:g}", guessed),
+        Setting("password's prior", "Zipf 1.1 over 10 digits", "Zipf 1.1 over 10 digits", guessed),
     ]
 
 
@@ -419,14 +400,15 @@ def _leakage_chart(found: pl.DataFrame) -> Any:
     usual = [row for row in rows if row["norm"] == 1.0]
     bound, leaked = "Renyi bound", "leaked, norm {norm:g}"
     interval = {"leaked": ("lower", "upper")}
+    mean = printed_values(RENYI, "Section 3.2")["log p1 at sigma 2.875: mean"].middle
     norms = [leaked.format(norm=norm) for norm in found["norm"].unique(maintain_order=True)]
     return chart(
         [
             *points_of(rows, "noise", {"leaked": leaked}, error=interval, panel="{panel}"),
             *points_of(usual, "noise", {"bound": bound}, panel="{panel}"),
-            printed_at(2.875, -22.5 - LOG_PRIOR, leaked.format(norm=1.0), _steps(1)),
+            printed_at(2.875, mean - LOG_PRIOR, leaked.format(norm=1.0), _steps(1)),
         ],
-        "What sampling gives away of ten digits",
+        "Figure 3 (Renyi DP), left: what sampling gives away of ten digits",
         x=Axis("noise", powers=(0, 1)),
         y=Axis("log(p1 / p0)"),
         colors=colored((bound, *norms), "red green blue orange"),
@@ -441,13 +423,17 @@ def _guesses_chart(found: pl.DataFrame) -> Any:
     limits = {"blind": "blind guess", "bound": "bound, any attack", "bound_tradeoff": "bound, f-DP"}
     attacks = (SHARE_OF_POSTERIOR, SHARE_FROM_PRIOR, SHARE_OF_MODEL)
     blind, any_attack, tradeoff = limits.values()
+    said = printed_values(WORST_CASE, "Fig 3")
     return chart(
         [
             *points_of(rows, "epsilon", guessed, error={"success": "error"}, panel="{prior}"),
             *points_of(once, "epsilon", limits, panel="{prior}"),
-            *(printed_at(1.0, value, SHARE_FROM_PRIOR, name) for name, value in _PRINTED.items()),
+            *(
+                printed_at(1.0, said[f"attack success, {name}"].middle, SHARE_FROM_PRIOR, name)
+                for name in (PASSWORD, NAME)
+            ),
         ],
-        "The last digit of a secret, guessed",
+        "Figure 3 (Beyond the Worst Case): the last digit of a secret, guessed",
         x=Axis("epsilon", powers=(0, 1)),
         y=Axis("guessed right", domain=(0.0, 1.0)),
         colors=colored((any_attack, tradeoff, *attacks, blind), "red orange blue green pink grey"),

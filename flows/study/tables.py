@@ -3,32 +3,14 @@
 import math
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import altair as alt
-import numpy as np
-import polars as pl
 import vl_convert
-from numpy.typing import NDArray
 
 from flows.report.study_page import StudyTable
-from privcore.attacks import (
-    CalibratedLossScore,
-    PaperScore,
-    RmiaScore,
-    Tally,
-    generator,
-    label_inference,
-    membership_inference,
-    stream_key,
-)
-from privcore.guarantees import ApproxDP, Gaussian
-from privcore.lower_bounds import Claim, Grid, best_epsilon, choice_epsilon_lower
-from privcore.lower_bounds.claims import guess_counts
-from privcore.lower_bounds.game_evidence import PAPER_FRACTIONS, paper_epsilons
-from privcore.upper_bounds import Published
-from workers.plan import Plan
+from flows.study.printed import printed_values
 
 # Colours that people with any colour vision tell apart (Okabe and Ito).
 COLORS = {
@@ -255,41 +237,9 @@ def value_of(name: str, form: str = "{}") -> Show:
     return lambda row: form.format(row[name])
 
 
-def published_rows(published: Sequence[Published], *, unjudged: str = "") -> pl.DataFrame:
-    """Return every printed value beside ours, with a verdict on it.
-
-    The one rule for verdicts: a value is judged only at the scale and on the data of the paper.
-    """
-    names = ("paper", "place", "quantity", "printed", "computed", "verdict")
-    judged = [
-        replace(each, agrees=None, remark=unjudged)
-        if unjudged and each.agrees is not None and not each.exact
-        else each
-        for each in published
-    ]
-    rows = [{name: getattr(each, name) for name in names} for each in judged]
-    return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String))
-
-
-def published_table(rows: pl.DataFrame) -> StudyTable:
-    """Return the same as a table."""
-    columns = {"place": "{place}", "quantity": "{quantity}", "printed": "{printed}"}
-    columns |= {"here": "{computed}", "verdict": "{verdict}"}
-    if rows["paper"].n_unique() > 1:
-        columns = {"paper": "{paper}", **columns}
-    text = ("paper", "place", "quantity", "verdict")
-    return table_of("Printed values and ours", rows.to_dicts(), columns, text=text)
-
-
 def binomial_error(share: float, trials: int) -> float:
     """Return the standard error of a share of a number of trials."""
     return math.sqrt(share * (1.0 - share) / trials)
-
-
-def same_share(ours: float, trials: int, printed: float, printed_trials: int) -> bool:
-    """Return whether two shares differ by at most two standard errors of their difference."""
-    error = math.sqrt(printed * (1.0 - printed) * (1.0 / trials + 1.0 / printed_trials))
-    return abs(ours - printed) <= 2.0 * error
 
 
 def paragraphs(text: str) -> list[str]:
@@ -297,275 +247,11 @@ def paragraphs(text: str) -> list[str]:
     return [" ".join(part.split()) for part in text.strip().split("\n\n")]
 
 
-TITLE = "Observational Auditing of Privacy"
-
-EPSILONS = ("inf", "8", "4", "2", "1", "0.1")
-
-TABLE_2 = {
-    "lp-1st": "1.37±.14 1.29±.12 1.22±.17 0.59±.05 0.34±.02 0.06±.01",
-    "lp-1st-domain-prior": "1.47±.22 1.37±.10 1.28±.21 - - -",
-    "lp-1st-noise-correction": "1.31±.12 1.26±.11 1.04±.16 0.52±.07 0.40±.08 0.06±.01",
-    "lp-2st": "1.52±.14 1.46±.11 1.24±.15 0.75±.05 0.61±.07 0.06±.01",
-    "pate": "1.60±.15 1.48±.14 1.28±.12 0.71±.07 0.59±.05 0.06±.01",
-}
-"""Criteo: the figure of the paper's protocol, the best of 1..100% guesses, by `EPSILONS`."""
-
-TABLE_5 = {
-    "lp-1st": "0.130 0.130 0.136 0.206 0.362 0.653",
-    "lp-1st-domain-prior": "0.130 0.130 0.136 - - -",
-    "lp-1st-noise-correction": "0.130 0.130 0.131 0.156 0.171 0.645",
-    "lp-2st": "0.130 0.130 0.123 0.207 0.342 0.527",
-    "pate": "0.130 0.151 0.156 0.188 0.255 0.680",
-}
-"""Criteo: log-loss on the test records, in nats, by `EPSILONS`."""
-
-IMAGE_EPSILONS = ("inf", "10", "1")
-
-TABLE_1 = {
-    "lp-1st": "2.13±.22 2.02±.33 0.43±.05",
-    "lp-1st-out-of-domain-prior": "2.26±.22 1.86±.25 0.90±.07",
-    "pate-fm": "2.42±.32 2.22±.24 0.79±.09",
-    "alibi": "2.53±.33 2.18±.27 0.67±.07",
-}
-"""CIFAR-10: the figure of the paper's protocol, the best of 1..100% guesses, by epsilon."""
-
-TABLE_4 = {
-    "lp-1st": "91.3 91.07 60.4",
-    "lp-1st-out-of-domain-prior": "92.1 91.5 87.9",
-    "pate-fm": "92.5 92.3 91.3",
-    "alibi": "90.1 87.1 66.9",
-}
-"""CIFAR-10: test accuracy in percent, by epsilon."""
-
-TABLE_6 = {
-    "lp-1st": "1.98±.21 1.99±.32 0.41±.03",
-    "lp-1st-out-of-domain-prior": "2.08±.21 1.78±.23 0.81±.05",
-    "pate-fm": "2.26±.31 2.16±.22 0.74±.08",
-    "alibi": "2.43±.31 2.1±.26 0.65±.05",
-}
-"""CIFAR-10: as Table 1, at a fixed 1% of guesses."""
-
-TABLE_7 = {
-    "label inference": "2.34±.25",
-    "calibrated loss": "0.72±.15",
-    "RMIA": "2.52±.32",
-}
-"""Twitter, without any noise: each attack's figure."""
-
-FIGURE_1 = "label inference and calibrated loss come to similar figures"
-FIGURE_5 = "RMIA slightly above both others at large epsilon"
-
-
-def printed_cells(
-    table: Mapping[str, str], epsilons: tuple[str, ...] = EPSILONS
-) -> dict[tuple[str, str], tuple[float, float | None] | None]:
-    """Return (mechanism, epsilon) -> mean and deviation; None where a dash is printed."""
-    cells = {}
-    for mechanism, row in table.items():
-        for epsilon, cell in zip(epsilons, row.split(), strict=True):
-            mean, _, deviation = cell.partition("±")
-            found = (float(mean), float(deviation) if deviation else None) if cell != "-" else None
-            cells[mechanism, epsilon] = found
-    return cells
-
-
-def figure_beside(
-    row: Mapping[str, Any],
-    printed: tuple[float, float | None],
-    kind: str = "epsilon_paper",
-    more: str = "",
-) -> tuple[str, str, bool]:
-    """Return a printed figure, ours beside its control's, and whether they agree.
-
-    The one rule for figures: they agree within two printed standard deviations.
-    """
-    mean, deviation = printed[0], printed[1] or 0.0
-    ours = f"{row[kind]:.2f} ± {row[f'{kind}_deviation']:.2f}"
-    control = f"control {row[f'control_{kind}']:.2f}{more}"
-    agrees = abs(row[kind] - mean) <= 2.0 * deviation
-    return f"{mean:.2f} ± {deviation:.2f}", f"{ours} ({control})", agrees
-
-
-def printed_points(
-    table: Mapping[str, str],
-    panel: str,
-    epsilons: tuple[str, ...] = EPSILONS,
-    *,
-    unit: float = 1.0,
-) -> list[Point]:
-    """Return the means of a table as points of a drawing, in a unit of ours."""
-    return [
-        printed_at(epsilon, cell[0] * unit, name, panel)
-        for (name, epsilon), cell in printed_cells(table, epsilons).items()
-        if cell is not None
-    ]
-
-
-REPETITIONS, DELTA, SIGNIFICANCE, SEED = 100, 1e-5, 0.05, 715
-LABELS, PAIRS = "label inference, all records", "label inference, as many as pairs"
-MEMBERSHIP = ("calibrated loss", "RMIA")
-ATTACK_COLORS = colored((LABELS, PAIRS, *MEMBERSHIP), "red orange blue green")
-FIGURE = "{epsilon_paper:.2f} ± {epsilon_paper_deviation:.2f}"
-"""A row's figure as the paper writes it."""
-FIXED = 0.01
-"""The guess fraction of the paper's Table 6, which is not chosen by its outcome."""
-_SMALLEST = 1e-12
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Answers:
-    """Both models' answers on some records.
-
-    Attributes:
-        target: shape (records, classes).
-        proxy: shape (records, classes).
-        labels: shape (records,), class indices.
-    """
-
-    target: NDArray[np.float64]
-    proxy: NDArray[np.float64]
-    labels: NDArray[np.int64]
-
-    @property
-    def records(self) -> int:
-        """Number of records."""
-        return len(self.labels)
-
-    @property
-    def accuracy(self) -> float:
-        """Share of records whose label the target finds most probable."""
-        return float((self.target.argmax(axis=1) == self.labels).mean())
-
-    def take(self, rows: NDArray[np.int64]) -> "Answers":
-        """Return the answers on some of the records."""
-        return Answers(self.target[rows], self.proxy[rows], self.labels[rows])
-
-    def own(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return both models' probability of each record's own label, shape (records,)."""
-        rows = np.arange(self.records)
-        target, proxy = self.target[rows, self.labels], self.proxy[rows, self.labels]
-        return np.clip(target, _SMALLEST, 1.0), np.clip(proxy, _SMALLEST, 1.0)
-
-
-def play_all(train: Answers, holdout: Answers) -> dict[str, Tally]:
-    """Return each attack's tally: of all training records, and of as many as there are pairs."""
-    members, outsiders, population = pairs_of(train, holdout)
-    target, reference = population.own()
-    # What the target does better on all records, members or not, is no membership.
-    threshold = float(np.median(np.log(target) - np.log(reference)))
-
-    def calibrated(part: Answers) -> NDArray[np.float64]:
-        return CalibratedLossScore(threshold)(*(-np.log(chances) for chances in part.own()))
-
-    def outdone(part: Answers) -> NDArray[np.float64]:
-        return RmiaScore()(*part.own(), population_target=target, population_reference=reference)
-
-    def pairs(name: str, score: Callable[[Answers], NDArray[np.float64]]) -> Tally:
-        key = stream_key(SEED, "members", name)
-        scores = (score(members), score(outsiders))
-        return membership_inference(*scores, repetitions=REPETITIONS, key=key)
-
-    loss_name, rmia_name = MEMBERSHIP
-    return {
-        LABELS: play_label_inference(train),
-        PAIRS: play_label_inference(members),
-        loss_name: pairs("loss", calibrated),
-        rmia_name: pairs("rmia", outdone),
-    }
-
-
-def play_label_inference(answers: Answers) -> Tally:
-    """Return label inference's tally of some records."""
-    return label_inference(
-        answers.target,
-        answers.proxy,
-        answers.labels,
-        score=PaperScore(),
-        repetitions=REPETITIONS,
-        key=stream_key(SEED, "labels", answers.records),
-    )
-
-
-def pairs_of(train: Answers, holdout: Answers) -> tuple[Answers, Answers, Answers]:
-    """Return members, as many non-members, and the population: the rest of the holdout."""
-    random = generator(SEED, "pairs", train.records)
-    many = min(holdout.records // 2, train.records)
-    shuffled = random.permutation(holdout.records)
-    members = train.take(random.permutation(train.records)[:many])
-    return members, holdout.take(shuffled[:many]), holdout.take(shuffled[many:])
-
-
-def attack_figures(tally: Tally) -> CellRow:
-    """Return the paper's figure (uncorrected) and the corrected bound, both at delta 1e-5."""
-    random = generator(SEED, "border")
-    claim = Claim(family=ApproxDP(), delta=DELTA, significance=SIGNIFICANCE)
-    paper = paper_epsilons(tally, claim=claim, delta=DELTA, random=random)
-    return {
-        "epsilon_paper": float(paper.mean()),
-        "epsilon_paper_deviation": float(paper.std()),
-        "epsilon_lower": choice_epsilon_lower(tally, claim=claim, choice=Grid(), random=random),
-        "accuracy": float(tally.correct.sum() / tally.guesses.sum()),
-    }
-
-
-def paper_figures(answers: Answers, *, plan: Plan, canaries: int, name: str) -> CellRow:
-    """Return mean and deviation of the best of 1..100% guesses, and of a fixed 1%.
-
-    Sections 6.2 and E: Gaussian family, not corrected for the choice among 100 fractions. Which
-    records play is drawn once; coins and counterfactuals are drawn again in each repetition.
-
-    Args:
-        answers: of both models on the audited model's training records.
-        plan: its power, repetitions, significance, delta and seed.
-        canaries: how many records play; all where there are fewer.
-        name: of the random stream.
-    """
-    random = generator(plan.seed, name, "canaries")
-    chosen = np.sort(random.permutation(answers.records)[:canaries])
-    played = answers.take(chosen)
-    tally = label_inference(
-        played.target,
-        played.proxy,
-        played.labels,
-        score=PaperScore(power=plan.power),
-        repetitions=plan.repetitions,
-        key=stream_key(plan.seed, name, "paper's protocol"),
-        indices=chosen,
-    )
-    shares = np.arange(1, 101) / 100.0
-    guesses = np.maximum(1, np.round(shares * tally.records)).astype(np.int64)
-    correct = tally.most_confident(guesses, random)
-    guesses = np.broadcast_to(guesses, correct.shape)
-    best, fixed = (
-        best_epsilon(
-            tally.records,
-            guesses[:, part],
-            correct[:, part],
-            family=Gaussian(),
-            delta=plan.delta,
-            significance=plan.significance,
-        )
-        for part in (slice(None), shares == FIXED)
-    )
-    return {
-        "canaries": len(chosen),
-        "epsilon_paper": float(best.mean()),
-        "epsilon_paper_deviation": float(best.std()),
-        "epsilon_fixed": float(fixed.mean()),
-        "epsilon_fixed_deviation": float(fixed.std()),
-    }
-
-
-def figure_points(rows: Sequence[CellRow], x: str, series: str, panel: str) -> list[Point]:
-    """Return the paper's figure of each row, with its deviation; see `points_of`."""
-    error = {"epsilon_paper": "epsilon_paper_deviation"}
-    return points_of(rows, x, {"epsilon_paper": series}, error=error, panel=panel)
-
-
-def figure_ceiling(records: int, fractions: tuple[float, ...] = PAPER_FRACTIONS) -> float:
-    """Return the paper's figure of an attack on so many records that is always right."""
-    guesses = guess_counts(records, fractions)[np.newaxis]
-    best = best_epsilon(
-        *(records, guesses, guesses), family=Gaussian(), delta=DELTA, significance=SIGNIFICANCE
-    )
-    return float(best[0])
+def printed_points(paper: str, place: str, panel: str, *, unit: float = 1.0) -> list[Point]:
+    """Return what a table prints of models ("mechanism at epsilon"), in a unit of ours."""
+    points = []
+    for quantity, value in printed_values(paper, place).items():
+        model, at, epsilon = quantity.partition(" at ")
+        if at:
+            points.append(printed_at(epsilon, value.middle * unit, model, panel))
+    return points

@@ -2,16 +2,16 @@
 
 "Observational Auditing of Privacy" (arXiv:2511.14084), appendix E: neutral texts are left out, the
 others balanced, a random tenth is the test set, the rest is halved at random for proxy and target,
-and all of the target's half plays. Nothing is private: epsilon is infinite.
+and as many of the target's half play as there are test texts. Nothing is private: epsilon is
+infinite.
 
-A figure above 0 may also come from a proxy that is wrong. So the same attacks are played on
-networks that never saw the labels in question: the target's half falls into folds, and of each fold
-a network is asked that was trained on the others. And they are played with the proxy's
-probabilities calibrated on test records, which play in no game.
+A figure above 0 may also come from a proxy that is too sure. So the same attacks are played with
+its probabilities calibrated on half of the test texts, which then play in no game.
 """
 
 import hashlib
 import pathlib
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -19,33 +19,30 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from flows.report.study_page import StudyTable
+from flows.study.attacks import (
+    ATTACKS,
+    GAME_SETTINGS,
+    LABELS,
+    LOSS,
+    PROTOCOL,
+    RMIAS,
+    Answers,
+    attacked,
+    attacks_table,
+)
+from flows.study.printed import GAME, Ours, PrintedValue, Setting, printed_values
 from flows.study.runner import Cell, Shown, Study
 from flows.study.tables import (
-    ATTACK_COLORS,
-    DELTA,
-    FIGURE,
-    LABELS,
-    REPETITIONS,
-    SIGNIFICANCE,
-    TABLE_7,
-    TITLE,
-    Answers,
     Axis,
     CellRow,
-    attack_figures,
+    binomial_error,
     chart,
-    figure_beside,
-    figure_ceiling,
-    figure_points,
-    pairs_of,
+    colored,
     paragraphs,
-    play_all,
-    printed_cells,
-    table_of,
+    points_of,
+    printed_at,
 )
 from privcore.attacks import generator
-from privcore.upper_bounds import Published
 from workers.datasets.rated_texts import RatedTexts, read_texts
 from workers.training.networks import (
     FittedNetwork,
@@ -57,8 +54,7 @@ from workers.training.networks import (
     text_network,
 )
 
-SEED, TEST_SHARE, FOLDS = 1126, 0.1, 4
-TARGET, CONTROL = "target", "control"
+SEED, TEST_SHARE, CANARIES = 1126, 0.1, 300_000
 PLAIN, CALIBRATED = "as trained", "calibrated"
 SCHEDULE = Schedule(epochs=5, batch=256, rate=1e-3)
 HIDDEN = 128
@@ -67,7 +63,7 @@ _TEMPERATURES = (0.05, 20.0)
 
 
 def study(path: pathlib.Path, *, scale: float) -> Study:
-    """Return the study: three networks, and all attacks on two of them."""
+    """Return the study: two networks, and all attacks on one of them."""
     texts = read_texts(path)
     content = hashlib.sha256("\0".join(texts.texts.to_list()).encode())
     content.update(texts.sentiments.tobytes())
@@ -76,10 +72,10 @@ def study(path: pathlib.Path, *, scale: float) -> Study:
         "scale": scale,
         "seed": SEED,
         "test_share": TEST_SHARE,
+        "canaries": CANARIES,
         "hidden": HIDDEN,
-        "folds": FOLDS,
         "schedule": asdict(SCHEDULE),
-        "game": [REPETITIONS, DELTA, SIGNIFICANCE],
+        "game": GAME_SETTINGS,
     }
     return Study(
         "Text",
@@ -87,14 +83,13 @@ def study(path: pathlib.Path, *, scale: float) -> Study:
         [Cell("text", parameters)],
         compute,
         texts,
-        lambda found: shown(found.rows, texts.source, scale),
-        scale,
-        data="other texts",
+        lambda found: shown(found.rows, texts.source),
+        settings_of(texts, scale),
     )
 
 
 def compute(texts: RatedTexts, cell: Cell) -> list[CellRow]:
-    """Return a row for each attack on target and control, with either proxy."""
+    """Return a row for each attack, with either proxy."""
     words, labels = texts.balanced(generator(SEED, "texts"), cell.parameters["scale"])
     terms = term_weights(words.to_list())
     network = text_network(terms.vocabulary, HIDDEN)
@@ -110,42 +105,31 @@ def compute(texts: RatedTexts, cell: Cell) -> list[CellRow]:
         model: FittedNetwork = fit_network(network, terms.of(part), known, SCHEDULE, seed=seed)
         return [model.probabilities(terms.of(asked)) for asked in (own, test)]
 
-    proxy, target = answers(before, SEED), answers(own, SEED + 1)
-    folds = np.arange(len(own)) % FOLDS
-    others = [answers(own[folds != fold], SEED + 2 + fold) for fold in range(FOLDS)]
-    control = [
-        np.stack(said)[np.arange(len(said[0])) % FOLDS, np.arange(len(said[0]))]
-        for said in zip(*others, strict=True)
+    target, proxy = answers(own, SEED + 1), answers(before, SEED)
+    train, held = (
+        Answers(*arm) for arm in zip(target, proxy, (labels[own], labels[test]), strict=True)
+    )
+    chooses, plays = np.array_split(np.arange(held.records), 2)
+    chosen = held.take(chooses)
+    heat = fitted_temperature(chosen.proxy, chosen.labels)
+    calibrated = tempered_proxy(train, heat), tempered_proxy(held.take(plays), heat)
+    games = ((PLAIN, 1.0, (train, held)), (CALIBRATED, heat, calibrated))
+    about = {
+        "test_accuracy": held.accuracy,
+        "test_records": held.records,
+        "trained_on": train.records,
+        "terms": terms.vocabulary,
+    }
+    return [
+        {"proxy": name, "temperature": temperature, **row, **about}
+        for name, temperature, arms in games
+        for row in attacked(*arms, canaries=CANARIES, stream=name)
     ]
-    rows = []
-    for name, said in ((TARGET, target), (CONTROL, control)):
-        arms = zip(said, proxy, (labels[own], labels[test]), strict=True)
-        rows += _played(name, *(Answers(*arm) for arm in arms))
-    return [{**row, "terms": terms.vocabulary} for row in rows]
 
 
-def _played(name: str, train: Answers, test: Answers) -> list[CellRow]:
-    """Return the rows of one model, with the proxy as it was trained and calibrated."""
-    population = pairs_of(train, test)[2]
-    temperature = fitted_temperature(population.proxy, population.labels)
-    rows = []
-    for proxy, heat in ((PLAIN, 1.0), (CALIBRATED, temperature)):
-        arms = [replace(arm, proxy=tempered(arm.proxy, heat)) for arm in (train, test)]
-        rows += [
-            {
-                "model": name,
-                "proxy": proxy,
-                "temperature": heat,
-                "attack": attack,
-                "records": tally.records,
-                **attack_figures(tally),
-                "epsilon_ceiling": figure_ceiling(tally.records),
-                "test_accuracy": test.accuracy,
-                "test_records": test.records,
-            }
-            for attack, tally in play_all(*arms).items()
-        ]
-    return rows
+def tempered_proxy(answers: Answers, temperature: float) -> Answers:
+    """Return the answers with the proxy's logits divided by a temperature."""
+    return replace(answers, proxy=tempered(answers.proxy, temperature))
 
 
 def tempered(chances: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
@@ -163,96 +147,90 @@ def fitted_temperature(chances: NDArray[np.float64], labels: NDArray[np.int64]) 
     return float(minimize_scalar(loss, bounds=_TEMPERATURES, method="bounded").x)
 
 
-def shown(attacks: pl.DataFrame, source: str, scale: float) -> Shown:
+def settings_of(texts: RatedTexts, scale: float) -> list[Setting]:
+    """Return what the paper fixes, beside what it is here."""
+    many = float(f"{scale * len(texts.texts):.1g}")
+    return [
+        Setting("texts", "tweets of Awasthi 2023", texts.source),
+        Setting("number of texts, to a digit", "3,000,000", f"{many:,.0f}"),
+        Setting("test share", "0.1", f"{TEST_SHARE:g}"),
+        Setting("canaries", "as many as test texts", "as many as test texts"),
+        Setting("features, network", "TF-IDF, fully connected", "TF-IDF, fully connected"),
+    ]
+
+
+def shown(attacks: pl.DataFrame, source: str) -> Shown:
     """Return what there is to show of all attacks on texts from a source."""
+    rows = attacks.to_dicts()
     drawing = chart(
-        figure_points(attacks.to_dicts(), "attack", "{attack}", "{model}, proxy {proxy}"),
-        "Three attacks on a network that reads texts",
-        x=Axis(None, order=list(ATTACK_COLORS)),
-        y=Axis("paper's figure ± deviation"),
-        colors=ATTACK_COLORS,
+        points_of(
+            rows,
+            "attack",
+            {"epsilon_paper": "{attack}"},
+            error={"epsilon_paper": "epsilon_paper_deviation"},
+            panel="proxy {proxy}",
+        )
+        + [
+            {**printed_at(name, value.middle, name, "proxy as trained")}
+            for name, value in _printed().items()
+        ],
+        "Table 7: three attacks on a network that reads texts",
+        x=Axis(None, order=list(ATTACKS)),
+        y=Axis("figure ± deviation"),
+        colors=colored(ATTACKS, "red orange blue green pink"),
         size=(240, 220),
         marks="points",
     )
     return Shown(
-        sentences(attacks, source, scale),
-        [_table(attacks)],
-        published(attacks),
-        {"text": attacks.with_columns(source=pl.lit(source), seed=pl.lit(SEED))},
-        {"text": drawing},
+        sentences(rows, source),
+        [attacks_table(rows, model="proxy {proxy}")],
+        ours=beside(rows),
+        data={"text": attacks.with_columns(source=pl.lit(source), seed=pl.lit(SEED))},
+        figures={"table_7": drawing},
     )
 
 
-def _table(attacks: pl.DataFrame) -> StudyTable:
-    return table_of(
-        "Three attacks, epsilon infinite",
-        beside_control(attacks),
-        {
-            "attack": "{attack}",
-            "proxy": "{proxy}",
-            "records": "{records:,}",
-            "right": "{accuracy:.1%}",
-            "paper's": FIGURE,
-            "its control": "{control_epsilon_paper:.2f} ± {control_epsilon_paper_deviation:.2f}",
-            "lower": "{epsilon_lower:.2f}",
-            "control": "{control_epsilon_lower:.2f}",
-            "ceiling": "{epsilon_ceiling:.2f}",
-        },
-        text=("attack", "proxy"),
-        wide=("right", "ceiling"),
-    )
+def _printed() -> dict[str, PrintedValue]:
+    """Return Table 7's figures by our names; RMIA's gamma is not printed, and stands for 1."""
+    names = {"RMIA": RMIAS[0]}
+    table = printed_values(GAME, "Table 7")
+    return {names.get(name, name): table[name] for name in (LABELS, LOSS, "RMIA")}
 
 
-def beside_control(attacks: pl.DataFrame) -> list[CellRow]:
-    """Return the target's rows, each with the control's figures of the same attack and proxy."""
-    controls = {
-        (row["proxy"], row["attack"]): row for row in attacks.filter(model=CONTROL).to_dicts()
-    }
-    return [
-        row | {f"control_{name}": value for name, value in control.items()}
-        for row in attacks.filter(model=TARGET).to_dicts()
-        for control in [controls[row["proxy"], row["attack"]]]
+def beside(rows: Sequence[CellRow]) -> list[Ours]:
+    """Return Table 7 beside ours, with the proxy as it was trained."""
+    plain = {row["attack"]: row for row in rows if row["proxy"] == PLAIN}
+    named = [(LABELS, LABELS, ""), (LOSS, LOSS, "")]
+    named += [(name, "RMIA", name.split(", ")[1]) for name in RMIAS]
+    found = [
+        Ours(
+            *(GAME, "Table 7", quantity, plain[name]["epsilon_paper"]),
+            error=plain[name]["epsilon_paper_deviation"],
+            of=of,
+            control=f"{plain[name]['control_epsilon_paper']:.2f}",
+        )
+        for name, quantity, of in named
     ]
+    first = rows[0]
+    error = binomial_error(first["test_accuracy"], first["test_records"])
+    about = (GAME, "Table 7", "test accuracy", first["test_accuracy"])
+    return [*found, Ours(*about, error=error, form=".1%")]
 
 
-def published(attacks: pl.DataFrame) -> list[Published]:
-    """Return Table 7 beside ours, with the proxy as it was trained.
-
-    A figure agrees within two printed standard deviations; on other texts it is not judged.
-    """
-    ours = {row["attack"]: row for row in beside_control(attacks) if row["proxy"] == PLAIN}
-    ours["label inference"] = ours[LABELS]
-    return [
-        Published(TITLE, "Table 7", attack, *figure_beside(ours[attack], cell))
-        for (attack, _), cell in printed_cells(TABLE_7, ("inf",)).items()
-        if cell is not None
-    ]
-
-
-def sentences(attacks: pl.DataFrame, source: str, scale: float) -> list[str]:
+def sentences(rows: Sequence[CellRow], source: str) -> list[str]:
     """Return what the study says in words, with its seeds and its terms."""
-    first = attacks.filter(model=TARGET, attack=LABELS, proxy=CALIBRATED).row(0, named=True)
-    highest = max(row["control_epsilon_paper"] for row in beside_control(attacks))
-    return paragraphs(f"""
-    {source[:1].upper()}{source[1:]}, scale {scale:g}, seed {SEED}. Neutral texts are left out, and
-    as many positive as negative ones are drawn; a random {TEST_SHARE:.0%},
-    {first["test_records"]:,} texts, is the test set. Proxy and target are trained on
-    {first["records"]:,} texts each, and all of the target's play. TF-IDF with {first["terms"]:,}
-    terms, weighed over all texts without their labels, and a fully connected network. The target is
-    right on {first["test_accuracy"]:.1%} of the test texts.
+    first, calibrated = rows[0], next(row for row in rows if row["proxy"] == CALIBRATED)
+    return [
+        *paragraphs(f"""
+        {source[:1].upper()}{source[1:]}, seed {SEED}. Neutral texts are left out, and as many
+        positive as negative ones are drawn; a random {TEST_SHARE:.0%}, {first["test_records"]:,}
+        texts, is the test set. Proxy and target are trained on {first["trained_on"]:,} texts each.
+        TF-IDF with {first["terms"]:,} terms, weighed over all texts without their labels, and a
+        fully connected network. The target is right on {first["test_accuracy"]:.1%} of the test
+        texts.
 
-    Figures at delta {DELTA:g} over {REPETITIONS} repetitions: the paper's (Gaussian, best of
-    1..100%, not corrected) and the corrected lower bound at significance {SIGNIFICANCE:g}, which
-    takes the proxy's probabilities as true.
-
-    The control never saw the labels that the attacks ask about: the target's texts fall into
-    {FOLDS} folds, and of each a network is asked that was trained on the others. What it reads is
-    how wrong the proxy is, and no leak.
-    The highest paper's figure of a control is {highest:.2f}.
-
-    The calibrated proxy has its logits divided by {first["temperature"]:.2f}, which makes half of
-    the test labels the least surprising. The other half are the non-members of both membership
-    attacks.
-
-    Column ceiling: the paper's figure of an attack on as many records that is always right.
-    """)
+        The calibrated proxy has its logits divided by {calibrated["temperature"]:.2f}, which makes
+        half of the test labels the least surprising. The other half play in its games.
+        """),
+        *PROTOCOL,
+    ]

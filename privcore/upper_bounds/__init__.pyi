@@ -19,17 +19,12 @@ from .priors import (
 )
 from .promised import Promised
 from .published import (
-    NAME_PRIOR,
     AdvantageCurve,
     LeakageCurve,
-    Published,
     StepsCurve,
     SuccessCurve,
     advantage_curves,
     leakage_curves,
-    published_leakage,
-    published_noise,
-    published_success,
     secret_priors,
     steps_curves,
     success_curves,
@@ -73,13 +68,11 @@ from .success_counts import (
 )
 
 __all__ = [
-    "NAME_PRIOR",
     "AdvantageCurve",
     "LeakageCurve",
     "NoiseNeeded",
     "PrivateOutput",
     "Promised",
-    "Published",
     "Runs",
     "StepsCurve",
     "SuccessCount",
@@ -110,9 +103,6 @@ __all__ = [
     "optimised_noise_scale",
     "poisson_binomial_tail",
     "printed_reidentification_private",
-    "published_leakage",
-    "published_noise",
-    "published_success",
     "reciprocal_sum_deviation",
     "reciprocal_sum_sensitivity",
     "reconstruction_prior",

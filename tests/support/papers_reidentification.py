@@ -1,5 +1,6 @@
 """Statements of "Provable Re-identification Privacy"."""
 
+from tests.support.papers_errata import REIDENTIFICATION_ERRATA
 from tests.support.papers_types import Entry, Paper
 
 REIDENTIFICATION = Paper(
@@ -50,4 +51,5 @@ REIDENTIFICATION = Paper(
         ),
         Entry("Figure 1", "noise for RIP and for DP", "upper_bounds.noise_needed"),
     ),
+    REIDENTIFICATION_ERRATA,
 )

@@ -1,5 +1,6 @@
 """Statements of "Reconstruction Attacks on Aggressive Relaxations of Differential Privacy"."""
 
+from tests.support.papers_errata import RELAXATIONS_ERRATA
 from tests.support.papers_types import Entry, Paper
 
 _SENSITIVITY = "tests/privcore/mechanisms/test_local_sensitivity.py::"
@@ -220,4 +221,5 @@ RELAXATIONS = Paper(
             f"its one printed number, balance, agrees: {_STUDY}",
         ),
     ),
+    RELAXATIONS_ERRATA,
 )

@@ -102,7 +102,7 @@ RENYI = Paper(
         Entry(
             "Figure 7",
             "share leaked against epsilon",
-            "upper_bounds.published_leakage",
+            "flows.study.bounds.study upper_bounds.leakage_curves",
             "agrees: below 10, and around 50",
         ),
         Entry(

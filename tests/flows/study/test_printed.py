@@ -1,69 +1,182 @@
-"""What papers print: their figures and settings are the studies', and what they say is asked for.
+"""What papers print: one file, one rule, and settings from which it follows what is judged.
 
 And why the game paper's protocol cannot give its deviations.
 """
 
-import inspect
+import csv
 import math
+import re
 
 import numpy as np
-import polars as pl
 import pytest
 
-from flows.study import comparison, criteo, marginals, randomized_response, secrets, tables
-from flows.study.comparison import DATA, PAIRS
-from flows.study.randomized_response import dimension_of, published
-from flows.study.tables import TABLE_2, TABLE_5, TABLE_7, Answers, paper_figures, printed_cells
+from flows.study import attacks, criteo, images, marginals, printed, randomized_response, secrets
+from flows.study.printed import GAME, RELAXATIONS, WORST_CASE, Ours, Setting, printed_values
+from flows.study.randomized_response import dimension_of
 from privcore.attacks import PaperScore
 from privcore.guarantees import Gaussian
 from privcore.lower_bounds import epsilon_lower
+from privcore.lower_bounds.game_evidence import PAPER_FRACTIONS
 from privcore.upper_bounds import success_curves
-from tests.support.published import printed
+from tests.support.published import printed as transcript
 from workers.datasets import criteo as clicks
-from workers.plan import Plan
+from workers.datasets.labelled_images import CIFAR_10, DIGITS
 
 NAMES = {
     "LP-1ST": "lp-1st",
     "LP-1ST (domain prior)": "lp-1st-domain-prior",
     "LP-1ST (noise correction)": "lp-1st-noise-correction",
+    "LP-1ST (out-of-domain prior)": "lp-1st-out-of-domain-prior",
     "LP-2ST": "lp-2st",
     "PATE": "pate",
-}
-ATTACKS = {
+    "PATE-FM": "pate-fm",
+    "ALIBI": "alibi",
     "Observational LIA (ours)": "label inference",
     "Calibration-based MIA (Watson et al. 2022)": "calibrated loss",
     "RMIA (Zarifzadeh et al. 2024)": "RMIA",
 }
+TABLES = {
+    "Table 1": "004_table1_cifar10_audit",
+    "Table 2": "004_table2_criteo_audit",
+    "Table 4": "004_table4_cifar10_accuracy",
+    "Table 5": "004_table5_criteo_log_loss",
+    "Table 6": "004_table6_cifar10_audit_fixed_1_percent",
+    "Table 7": "004_table7_twitter",
+}
 
 
-@pytest.mark.paper("observational", "Table 2", "Table 5")
+@pytest.mark.paper(
+    "observational", "Table 1", "Table 2", "Table 4", "Table 5", "Table 6", "Table 7"
+)
+@pytest.mark.parametrize("place", TABLES)
+def test_the_game_papers_tables_are_printed_to_the_digit(place):
+    stated = {}
+    for row in transcript(TABLES[place]):
+        name = NAMES[row.get("mechanism") or row["attack"]]
+        at = f" at {row['theoretical_epsilon'].removesuffix('.0')}" if "mechanism" in row else ""
+        numbers = [value for key, value in row.items() if key.startswith(("emp", "test"))]
+        if numbers[0]:
+            stated[name + at] = " ± ".join(numbers)
+    words = {name: value.words for name, value in printed_values(GAME, place).items()}
+    if place == "Table 7":
+        assert words.pop("test accuracy") == "80%"
+    assert words == stated
+
+
+@pytest.mark.paper("relaxations", "Table 1", "Table 2", "Table 3", "Table 4", "Figure 2")
+def test_counts_are_printed_to_the_digit():
+    def numbers(place):
+        return {name: value.words for name, value in printed_values(RELAXATIONS, place).items()}
+
+    (membership,) = transcript("003_table2_membership_queries")
+    assert list(numbers("Table 2").values()) == list(membership.values())
+    of_persons = numbers("Table 3")
+    text = {row["quantity"]: row["value"] for row in transcript("003_text_values")}
+    people = "people unique on linking attributes"
+    assert of_persons.pop("persons unique on five attributes") == text[people]
+    table = transcript("003_table3_attribute_queries")
+    assert list(of_persons.values()) == [
+        row[column] for row in table for column in ("protected_by_idp", "no_protection")
+    ]
+    total = transcript("003_table4_full_reconstruction")[0]
+    assert list(numbers("Table 4").values()) == [total["idp_protection"], total["no_protection"]]
+    names = ("balance: queries alone", "balance: distinct values")
+    assert list(numbers("Fig 2").values()) == [text[name] for name in names]
+    for row in transcript("003_table1_variance_rule"):
+        value = printed_values(RELAXATIONS, "Table 1")[f"accuracy at m = {row['m']}"]
+        right, trials = int(row["correct"]) / int(row["simulations"]), int(row["simulations"])
+        assert value.middle == pytest.approx(100.0 * right, abs=1e-5)
+        error = 100.0 * math.sqrt(max(right * (1.0 - right), 1.0 / trials) / trials)
+        assert value.error == pytest.approx(error, rel=1e-3)
+
+
+def test_every_other_printed_word_is_in_the_transcript():
+    files = ("000_text_values", "002_text_values", "004_figure_statements")
+    rows = [row for file in files for row in transcript(file)]
+    said = " ".join(value for row in rows for value in row.values())
+    with printed._FILE.open(encoding="utf-8", newline="") as file:
+        lines = [row for row in csv.DictReader(file) if row["paper"] != printed.REIDENTIFICATION]
+    for row in lines:
+        if row["place"] in TABLES or row["paper"] == RELAXATIONS or row["place"] == "Fig 4 to 7":
+            continue
+        for word in re.findall(r"[0-9.]+|[a-z]{5,}", row["printed"].replace("-", " ")):
+            assert word.rstrip(".") in said or word in ("similar", "slightly", "tight"), row
+
+
 @pytest.mark.parametrize(
-    ("table", "file", "columns"),
+    ("place", "quantity", "value", "error", "agrees"),
     [
-        (
-            TABLE_2,
-            "004_table2_criteo_audit",
-            ("empirical_epsilon_mean", "empirical_epsilon_standard_deviation"),
-        ),
-        (TABLE_5, "004_table5_criteo_log_loss", ("test_log_loss",)),
+        ("Table 2", "lp-1st at inf", 1.37, 0.0, True),
+        ("Table 2", "lp-1st at inf", 1.37 + 0.28 + 0.004, 0.0, True),  # two deviations, a digit
+        ("Table 2", "lp-1st at inf", 1.37 + 0.28 + 0.006, 0.0, False),
+        ("Table 2", "lp-1st at inf", 1.37 + 0.28 + 0.006, 0.05, True),
+        ("Table 5", "lp-1st at inf", 0.1304, 0.0, True),
+        ("Table 5", "lp-1st at inf", 0.1306, 0.0, False),
+        ("Table 5", "lp-1st at inf", 0.1306, 0.002, True),
+        ("Fig 2", "K = 2, epsilon 1 to 4", 0.84, 0.0, False),
+        ("Fig 2", "K = 2, epsilon 1 to 4", 0.84, 0.01, True),
+        ("Fig 3", "K = 2, epsilon 1 to 4", -5.0, 0.0, True),  # "not as tight"
+        ("Fig 4", "shifts from 0.01 on", 0.11, 0.0, False),
+        ("Fig 1", "label inference less calibrated loss", 0.3, 0.1, False),
+        ("Fig 5", "RMIA less the larger of both others", 0.3, 0.1, True),
     ],
 )
-def test_the_studies_print_the_paper_s_tables_to_the_digit(table, file, columns):
-    cells = printed_cells(table)
-    rows = printed(file)
-    assert len(cells) == len(rows) == 30
-    for row in rows:
-        found = cells[NAMES[row["mechanism"]], row["theoretical_epsilon"]]
-        stated = [float(row[column]) for column in columns if row[column]]
-        assert stated == ([] if found is None else [each for each in found if each is not None])
+def test_one_rule_of_agreement(place, quantity, value, error, agrees):
+    found = Ours(GAME, place, quantity, value, error=error).verdict([])
+    assert found == ("agrees" if agrees else "differs")
 
 
-@pytest.mark.paper("observational", "Table 7")
-def test_table_7_is_printed_to_the_digit():
-    for row in printed("004_table7_twitter"):
-        mean, deviation = TABLE_7[ATTACKS[row["attack"]]].split("±")
-        assert float(mean) == float(row["empirical_epsilon_mean"])
-        assert float(deviation) == float(row["empirical_epsilon_standard_deviation"])
+def test_it_follows_from_the_settings_whether_a_value_is_judged():
+    figure = Ours(GAME, "Table 2", "lp-1st at inf", 1.37, remark="of the moon")
+    assert figure.verdict([Setting("rows", "1", "1")]) == "agrees"
+    other = [Setting("rows", "1", "2"), Setting("trees", "3", "4"), Setting("x", "5", "6", "pate")]
+    assert figure.verdict(other) == "not judged: rows and 1 more"
+    exact = Ours(WORST_CASE, "Fig 3", "baseline, uniform canary", 0.2, exact=True)
+    assert exact.verdict(other) == "differs"
+    wrong = Ours(GAME, "Table 2", "lp-1st at inf", 5.0, remark="of the moon")
+    assert wrong.verdict([]) == "differs: of the moon"
+    nothing = Ours(WORST_CASE, "Fig 4 to 7", "FIRE", None, remark="needs the calls")
+    assert nothing.verdict([]) == "not computed: needs the calls"
+
+
+def judged(settings, quantities):
+    """Return which of these no setting keeps from being judged."""
+    return {q for q in quantities if not any(each.differs_for(q) for each in settings)}
+
+
+def test_images_of_cifar_10_are_judged_mechanism_by_mechanism(smaller):
+    cells = printed_values(GAME, "Table 1")
+    own = images.settings_of(CIFAR_10, "resnet18", images.PATE, 25_000)
+    assert judged(own, cells) == set()  # 60 epochs for 200, and 25 teachers for 800
+    schedules = {
+        name: images.replace(schedule, epochs=200) for name, schedule in images.SCHEDULES.items()
+    }
+    smaller(images, SCHEDULES=schedules)
+    own = images.settings_of(CIFAR_10, "resnet18", images.PATE, 25_000)
+    # PATE-FM has too few teachers, and the prior's clusters are not DINO's.
+    named = {f"{name} at {epsilon}" for name in ("lp-1st", "alibi") for epsilon in (1, 10, "inf")}
+    assert judged(own, cells) == named
+    for source, network in ((DIGITS, "resnet18"), (CIFAR_10, "small")):
+        assert judged(images.settings_of(source, network, images.PATE, 25_000), cells) == set()
+
+
+def test_clicks_are_judged_at_the_paper_s_size_on_its_files():
+    cells = printed_values(GAME, "Table 2")
+    whole = judged(criteo.settings_of(files=True, rows=999_000), cells)
+    assert {name.partition(" at ")[0] for name in whole} == {
+        "lp-1st",
+        "lp-1st-noise-correction",
+        "lp-2st",
+    }
+    for files, rows in ((False, 1_000_000), (True, 20_000)):
+        assert judged(criteo.settings_of(files=files, rows=rows), cells) == set()
+
+
+def test_ten_unit_vectors_do_not_fit_into_five_dimensions():
+    own = randomized_response.settings_of(randomized_response.RECORDS, 100)
+    cells = printed_values(GAME, "Fig 2")
+    assert judged(own, cells) == {name for name in cells if "K = 10" not in name}
+    assert judged(randomized_response.settings_of(20_000, 100), cells) == set()
 
 
 def deviation_of(mean, records, guesses):
@@ -89,7 +202,7 @@ def deviation_of(mean, records, guesses):
     "row",
     [
         row
-        for row in printed("004_table2_criteo_audit")
+        for row in transcript("004_table2_criteo_audit")
         if row["theoretical_epsilon"] in {"inf", "8", "4"}
     ],
     ids=lambda row: f"{row['mechanism']} {row['theoretical_epsilon']}",
@@ -109,7 +222,7 @@ def test_the_paper_s_deviations_on_criteo_need_fewer_guesses_than_it_makes(row):
 )
 def test_its_deviations_on_cifar_10_are_those_of_its_guesses(file):
     # There 1% of 10,000 are 100 guesses, and at epsilon 10 and above that is what is printed.
-    rows = [row for row in printed(file) if row["theoretical_epsilon"] != "1.0"]
+    rows = [row for row in transcript(file) if row["theoretical_epsilon"] != "1.0"]
     ratios = [
         float(row["empirical_epsilon_standard_deviation"])
         / deviation_of(float(row["empirical_epsilon_mean"]), 10_000, 100)
@@ -119,92 +232,11 @@ def test_its_deviations_on_cifar_10_are_those_of_its_guesses(file):
     assert 0.7 < np.median(ratios) < 1.3
 
 
-@pytest.mark.slow
-@pytest.mark.paper("observational", "Section 6.2", "Table 6")
-def test_the_paper_s_protocol_on_a_model_that_is_known():
-    # 20,000 records whose label the target knows for certain and the proxy not at all: half of all
-    # counterfactuals are the label, so 2/3 of the guesses "label" are right, 1 of "counterfactual".
-    random = np.random.default_rng(3)
-    labels = random.integers(0, 2, 20_000)
-    proxy = np.full((20_000, 2), 0.5)
-    known = Answers(np.eye(2)[labels], proxy, labels)
-    plan = Plan(repetitions=20, delta=1e-5)
-    all_play = paper_figures(known, plan=plan, canaries=50_000, name="a")
-    fewer = paper_figures(known, plan=plan, canaries=5_000, name="a")
-    assert (all_play["canaries"], fewer["canaries"]) == (20_000, 5_000)
-    for found in (all_play, fewer):
-        assert found["epsilon_fixed"] <= found["epsilon_paper"]
-        assert found["epsilon_paper_deviation"] > 0.0
-    assert fewer["epsilon_fixed_deviation"] > 1.3 * all_play["epsilon_fixed_deviation"]
-    # Nobody knows anything: the best of 100 fractions is above 0 all the same.
-    blind = paper_figures(Answers(proxy, proxy, labels), plan=plan, canaries=50_000, name="a")
-    assert blind["epsilon_fixed"] < 0.2
-    assert 0.0 < blind["epsilon_paper"] < 0.2
-
-
-@pytest.mark.paper("observational", "Table 2", "Table 5")
-def test_every_printed_cell_has_a_verdict():
-    def models(figure, loss):
-        return pl.DataFrame(
-            {
-                "mechanism": ["lp-1st", "lp-1st-domain-prior", "pate-laplace", "pate-gaussian"],
-                "epsilon": ["8", "1", "8", "8"],
-                "epsilon_paper": figure,
-                "epsilon_paper_deviation": 0.05,
-                "control_epsilon_paper": 0.21,
-                "test_log_loss": loss,
-            }
-        )
-
-    def verdicts(figure, loss):
-        rows = criteo.published(models(figure, loss))
-        return {(row.place, row.quantity): row.verdict for row in rows}
-
-    good, bad = verdicts(1.35, 0.132), verdicts(0.2, 0.48)
-    assert len(good) == 6  # two tables, three of the paper's rows; no alibi, one PATE
-    assert good["Table 2", "epsilon of lp-1st at 8"] == "agrees"
-    assert good["Table 5", "log-loss of lp-1st at 8"] == "agrees"
-    ruled_out = ("Table 2", "epsilon of lp-1st-domain-prior at 1")
-    assert good[ruled_out] == "differs, because training came to something"
-    assert bad[ruled_out] == "agrees"
-    pate = bad["Table 2", "epsilon of pate at 8"]
-    assert pate.startswith("differs, because the rows, the seeds and the training on a GPU")
-    assert "a Laplace scale of 20 at epsilon 8.07" in pate
-    rows = criteo.published(models(1.35, 0.132))
-    assert all("(control 0.21)" in row.computed for row in rows if "±" in row.printed)
-
-
-@pytest.mark.paper("observational", "Figure 1", "Figure 5")
-def test_attacks_are_compared_as_the_paper_compares_them():
-    def attacks(labels, loss, rmia):
-        figures = {PAIRS: labels, "calibrated loss": loss, "RMIA": rmia}
-        return pl.DataFrame(
-            [
-                {
-                    "data": data,
-                    "epsilon": "inf",
-                    "attack": attack,
-                    "epsilon_paper": figure,
-                    "epsilon_paper_deviation": 0.1,
-                }
-                for data in DATA.values()
-                for attack, figure in figures.items()
-            ]
-        )
-
-    rows = comparison.published(attacks(1.0, 0.7, 0.8))
-    assert [row.place for row in rows] == ["Fig 1", "Fig 5"] * 2
-    assert [row.verdict for row in rows] == (
-        ["not judged: synthetic data"] * 2 + ["not judged: other data"] * 2
-    )
-    assert rows[1].computed == "0.80 ± 0.10; 1.00 ± 0.10, 0.70 ± 0.10"
-
-
 NOT_HERE = ("cifar10", "twitter")
 
 
 def settings(name):
-    return {row["setting"]: row["value"] for row in printed(name)}
+    return {row["setting"]: row["value"] for row in transcript(name)}
 
 
 def numbers(text):
@@ -225,19 +257,20 @@ def test_the_game_is_played_as_the_paper_sets_it():
         np.array([[(0.1 - 0.4) * (1.0 - 0.4) ** 2, (0.9 - 0.6) * (1.0 - 0.6) ** 2]])
     )
     assert stated.pop("guess_fractions_percent") == "1..100 step 1 (tables 1, 2); 1 (table 6)"
-    assert tables.FIXED == 0.01
-    assert "np.arange(1, 101) / 100.0" in inspect.getsource(tables)
+    assert score == PaperScore(power=attacks.POWER)
+    assert attacks.FIXED == 0.01
+    assert pytest.approx(np.arange(1, 101) / 100.0) == PAPER_FRACTIONS
     repetitions = int(stated.pop("repetitions"))
-    assert criteo.PLAN.repetitions == randomized_response.REPETITIONS == repetitions
+    assert attacks.REPETITIONS == randomized_response.REPETITIONS == repetitions
     significance = 1.0 - float(stated.pop("confidence"))
-    assert criteo.PLAN.significance == pytest.approx(significance)
+    assert pytest.approx(significance) == attacks.SIGNIFICANCE
     assert pytest.approx(significance) == randomized_response.SIGNIFICANCE
     delta = float(stated.pop("delta"))
-    assert criteo.PLAN.delta == randomized_response.DELTA == delta
+    assert attacks.DELTA == randomized_response.DELTA == delta
 
     assert int(stated.pop("criteo_rows_per_day")) == criteo.ROWS
     shares = [float(share) for share in stated.pop("criteo_split_train_validation_test").split("/")]
-    assert shares == list(clicks._SHARES.values())
+    assert shares == list(clicks.SHARES.values())
     assert int(stated.pop("criteo_canaries")) == criteo.CANARIES
     assert (
         stated.pop("criteo_days") == "0 (proxy), 1 (target); text says both 24 and 28 days in all"
@@ -288,39 +321,3 @@ def test_secrets_and_tables_are_attacked_as_the_paper_sets_it():
     assert stated.pop("confidence_levels")
     assert confidences == pytest.approx(marginals.CONFIDENCES)
     assert not stated
-
-
-@pytest.mark.paper("observational", "Figure 2", "Figure 3", "Figure 4")
-def test_what_is_said_of_drawings_is_what_ours_is_held_against():
-    said = {row["figure"]: row["statement"] for row in printed("004_figure_statements")}
-    means = pl.DataFrame(
-        [
-            {
-                "classes": 2,
-                "epsilon": epsilon,
-                "proxy": "posterior",
-                "score": score,
-                "fraction": fraction,
-                "family": "gaussian",
-                "mean": epsilon,
-            }
-            for epsilon in (0.5, 1.0, 4.0)
-            for fraction in randomized_response.FRACTIONS
-            for score in ("power", "log_ratio")
-        ]
-    )
-    shifts = pl.DataFrame(
-        {"epsilon": 4.0, "fraction": 0.01, "family": "gaussian", "shift": [0.0, 0.01], "mean": 0.0}
-    )
-    rows = {(row.place, row.quantity.partition(",")[0]): row for row in published(means, shifts)}
-    assert "tight lower bounds for epsilon in [1,4]" in said["2"]
-    assert "at lower epsilons privacy loss is overestimated" in said["2"]
-    assert rows["Fig 2", "epsilon 1 to 4"].printed == "tight"
-    assert rows["Fig 2", "epsilon below 1"].printed == "overestimated"
-    assert said["3"] == "tight in the low-epsilon regime; not as tight in [1,4]"
-    assert rows["Fig 3", "epsilon below 1"].printed == "tight"
-    assert rows["Fig 3", "epsilon 1 to 4"].printed == "not as tight"
-    assert "near 0 at tau >= 1e-2" in said["4"]
-    assert rows["Fig 4", "shifts from 0.01 on"].printed == "near 0"
-    # Figures 1 and 5: `study comparison`, whose rows are held above.
-    assert set(said) == {"1", "2", "3", "4", "5"}

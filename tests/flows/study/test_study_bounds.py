@@ -1,16 +1,14 @@
 """`privaudit study bounds`: the same files every time, that show what the papers show."""
 
 import json
-import re
 import xml.etree.ElementTree as ET
 
 import polars as pl
 import pytest
 
 from flows.study import bounds
-from flows.study.runner import Study, run_study
-from flows.study.tables import published_rows, published_table
-from privcore.upper_bounds import Published
+from flows.study.printed import REIDENTIFICATION, RENYI, WORST_CASE, printed_values
+from flows.study.runner import run_study
 
 
 @pytest.fixture
@@ -67,7 +65,7 @@ def test_the_figures_are_written_twice_the_same_and_resumed(few, tmp_path):  # n
     for one, two in zip(found.files[:-2], resumed.files[:-2], strict=True):
         assert one.read_bytes() == two.read_bytes()
     page = (folders[0] / "index.html").read_text(encoding="utf-8")
-    assert "differs, because" in page
+    assert "differs: " in page
     assert page.count("data:image/svg+xml") == len(NAMES)
 
 
@@ -80,7 +78,7 @@ def test_the_command_prints_table_and_paths(few, tmp_path, privaudit):  # noqa: 
         "17.8",
         "2.37",
         "agrees",
-        "differs, because",
+        "differs: ",
         "not computed",
         str(output / "noise.svg"),
     ):
@@ -88,19 +86,34 @@ def test_the_command_prints_table_and_paths(few, tmp_path, privaudit):  # noqa: 
 
 
 @pytest.mark.slow
+@pytest.mark.paper("worst_case", "Section 3.2", "Figure 2")
+@pytest.mark.paper("renyi", "Figure 7")
+@pytest.mark.paper("reidentification", "Figure 1", "Proposition 9")
 def test_programs_get_every_printed_number_as_rows(few, tmp_path, privaudit):  # noqa: ARG001
     output = str(tmp_path / "figures")
     code, told, _ = privaudit("study", "bounds", "--json", "--output", output)
     assert code == 0
-    (table,) = json.loads(told)["tables"]
-    rows = table["rows"]
-    names = ["paper", "place", "quantity", "printed", "here", "verdict"]
-    assert [list(row) for row in rows] == [names] * len(rows)
-    assert {re.split("[,:;]", row["verdict"])[0] for row in rows} == {
-        "agrees",
-        "differs",
-        "not computed",
+    tables = {table["title"].removesuffix(": printed, and ours"): table["rows"]
+              for table in json.loads(told)["tables"]}  # fmt: skip
+    places = {
+        WORST_CASE: ("Section 3.2", "Fig 2b", "Fig 2a"),
+        RENYI: ("Fig 7",),
+        REIDENTIFICATION: ("Proposition 9", "Fig 1"),
     }
+    assert set(tables) == {f"{place} of {paper}" for paper in places for place in places[paper]}
+    for paper, own in places.items():
+        for place in own:
+            rows = {row["quantity"]: row for row in tables[f"{place} of {paper}"]}
+            assert set(rows) == set(printed_values(paper, place))  # none is left out
+            for row in rows.values():
+                assert list(row) == ["quantity", "printed", "here", "verdict"]
+                if row["printed"] in ("0.25", "0.24"):  # the most probable password
+                    assert row["here"] in ("0.40", "0.16")
+                    assert row["verdict"].startswith("differs: Zipf's law with 1.2")
+                elif row["here"]:
+                    assert row["verdict"] == "agrees", row
+                else:
+                    assert row["verdict"].startswith("not computed: the names' priors need GPT-2")
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path, privaudit):
@@ -109,26 +122,3 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path, privaudit):
     code, _, told = privaudit("study", "bounds", "--output", output)
     assert code == 3
     assert output in told
-
-
-def test_a_verdict_is_given_only_at_the_scale_and_on_the_data_of_the_paper():
-    published = [
-        Published("A", "Table 1", "one", "1.0", "1.0", agrees=True),
-        Published("A", "Table 1", "two", "2.0", "3.0", agrees=False, remark="of the moon"),
-        Published("B", "Table 2", "three", "4.0", "", agrees=None, remark="needs the sun"),
-        Published("B", "Table 2", "four", "5", "5", agrees=True, exact=True),
-        Published("B", "Table 2", "five", "6", "5", agrees=None, remark="other data"),
-    ]
-
-    def verdicts(**terms):
-        study = Study("S", "S", [], bounds.compute, None, bounds.shown, **terms)
-        table = published_table(published_rows(published, unjudged=study.unjudged))
-        assert table.columns[0] == ("paper", False)
-        return [row[-1] for row in table.rows]
-
-    others = ["not computed: needs the sun", "agrees", "not judged: other data"]
-    assert verdicts() == ["agrees", "differs, because of the moon", *others]
-    assert verdicts(scale=0.005) == ["not judged: scale 0.005"] * 2 + others
-    assert verdicts(data="synthetic data") == ["not judged: synthetic data"] * 2 + others
-    both = "not judged: scale 0.1, synthetic data"
-    assert verdicts(scale=0.1, data="synthetic data") == [both] * 2 + others

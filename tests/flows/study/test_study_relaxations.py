@@ -6,9 +6,9 @@ import xml.etree.ElementTree as ET
 import polars as pl
 import pytest
 
-from flows.study import relaxations, runner
-from flows.study.relaxations import BOUNDS, EPSILON, ORDER, RECORDS, published, read_bank, study
-from flows.study.tables import published_rows
+from flows.study import runner
+from flows.study.printed import RELAXATIONS, judged_rows, printed_values
+from flows.study.relaxations import BOUNDS, EPSILON, ORDER, RECORDS, beside, read_bank, study
 from privcore.attacks import Disagreement
 from privcore.exceptions import InvalidInputError
 from tests.support.published import printed
@@ -24,38 +24,26 @@ def found(tmp_path_factory):
 
 def verdicts(data, *place):
     """Return the verdicts on some tables of the paper, as if the scale were the paper's."""
-    rows = [row for row in published(data) if row.place in place]
-    return {row.verdict.partition(",")[0] for row in rows}
+    return {row.verdict([]) for row in beside(data) if row.place in place}
 
 
-@pytest.mark.paper("relaxations", "Table 1", "Table 2", "Table 3", "Table 4", "Figure 2")
-def test_what_is_called_published_is_what_the_paper_prints():
-    """Every row of the paper's four tables and of the numbers in its text."""
-    for row in printed("003_table1_variance_rule"):
-        accuracy = int(row["correct"]) / int(row["simulations"])
-        assert relaxations._ACCURACY[int(row["m"])] == pytest.approx(accuracy, abs=1e-7)
-        assert 100.0 * accuracy == pytest.approx(float(row["accuracy_percent"]), abs=1e-5)
-        assert int(row["simulations"]) == relaxations._PUBLISHED_SIMULATIONS
-    (membership,) = printed("003_table2_membership_queries")
-    columns = {"protected_by_idp": 1, "no_protection": 0}
-    for column, k in columns.items():
-        assert relaxations._MEMBERSHIP[k] == int(membership[column])
-        attributes = {row["target"]: row[column] for row in printed("003_table3_attribute_queries")}
-        assert attributes == {
-            "balance": str(relaxations._BALANCE),
-            "full record": str(relaxations._FULL_RECORD),
-        }
+def number(place, quantity):
+    return printed_values(RELAXATIONS, place)[quantity].middle
+
+
+@pytest.mark.paper("relaxations", "Table 4")
+def test_what_follows_from_the_printed_totals():
     table = {row["quantity"]: row for row in printed("003_table4_full_reconstruction")}
-    totals = table.pop("total queries")
+    del table["total queries"]
     budget = table.pop("total privacy budget spent")
-    for column, k in {"idp_protection": 1, "no_protection": 0}.items():
-        total = relaxations._TOTALS[k]
-        assert total == int(totals[column])
-        assert {name: row[column] for name, row in table.items()} == {
+    for column, name in {"idp_protection": "IDP", "no_protection": "no protection"}.items():
+        total = number("Table 4", f"queries for the whole table, {name}")
+        assert {quantity: row[column] for quantity, row in table.items()} == {
             "queries per person (about)": f"{total / RECORDS:.1f}",
             "queries per data element (about)": f"{total / RECORDS / len(ORDER):.1f}",
         }
-    assert float(budget["idp_protection"]) == pytest.approx(relaxations._TOTALS[1] * EPSILON)
+    total = number("Table 4", "queries for the whole table, IDP")
+    assert float(budget["idp_protection"]) == pytest.approx(total * EPSILON)
 
 
 @pytest.mark.paper("relaxations", "Section 6")
@@ -63,16 +51,24 @@ def test_every_number_of_the_text_is_ours_or_follows_from_ours():
     stated = {row["quantity"]: row["value"] for row in printed("003_text_values")}
     for name, (low, high) in BOUNDS.items():
         assert [float(end) for end in stated.pop(f"bounds {name}").split("..")] == [low, high]
-    distinct, alone = relaxations._BALANCE_DISTINCT, relaxations._BALANCE_ALONE
+    distinct, alone = (
+        number("Fig 2", name)
+        for name in ("distinct values of balance", "queries for balance alone")
+    )
+    balance, record = (
+        number("Table 3", f"queries for {name}, IDP") for name in ("balance", "full record")
+    )
     assert int(stated.pop("balance: distinct values")) == distinct
     assert int(stated.pop("balance: queries alone")) == alone
     assert stated.pop("queries per distinct value (about)") == f"{alone / distinct:.0f}"
     assert stated.pop("queries per person for balance (about)") == f"{alone / RECORDS:.0f}"
     bits = math.ceil(math.log2(BOUNDS["balance"][1] - BOUNDS["balance"][0] + 1))
-    assert stated.pop("queries per bit for balance (about)") == f"{relaxations._BALANCE / bits:.1f}"
-    rest = relaxations._FULL_RECORD - relaxations._BALANCE
+    assert stated.pop("queries per bit for balance (about)") == f"{balance / bits:.1f}"
+    rest = record - balance
     assert float(stated.pop("non-linking attributes: additional queries")) == pytest.approx(rest)
-    assert int(stated.pop("people unique on linking attributes")) == relaxations._PERSONS
+    assert int(stated.pop("people unique on linking attributes")) == number(
+        "Table 3", "persons unique on five attributes"
+    )
     # Rounded to an integer, noise of scale 1/epsilon is 0 or 1 with at most 1 - e^(-2 epsilon).
     failure = float(stated.pop("noise-detection failure after rounding to integer (at most)"))
     assert -math.expm1(-2.0 * EPSILON) <= failure
@@ -83,18 +79,16 @@ def test_every_number_of_the_text_is_ours_or_follows_from_ours():
 @pytest.mark.slow  # half a minute: single queries, 540,000 one after the other
 def test_everything_published_is_reproduced(found):
     _, shown, folder = found
-    assert {row.verdict for row in shown.published} == {"agrees"}
-    assert {row.place for row in shown.published} == {
-        "Table 1", "Table 2", "Table 3", "Table 4", "Fig 2",
-    }  # fmt: skip
+    rows = judged_rows(shown.ours, [])
+    assert {row["verdict"] for row in rows} == {"agrees"}
+    assert {row["place"] for row in rows} == {"Table 1", "Table 2", "Table 3", "Table 4", "Fig 2"}
     smaller = study(str(bank_file()), scale=0.02)
-    rows = published_rows(shown.published, unjudged=smaller.unjudged)
-    simulated = rows["place"] == "Table 1"
-    assert set(rows.filter(simulated)["verdict"]) == {"not judged: scale 0.02"}
-    assert set(rows.filter(~simulated)["verdict"]) == {"agrees"}
+    for row in judged_rows(shown.ours, smaller.settings):
+        simulated = row["place"] == "Table 1"
+        assert row["verdict"] == ("not judged: simulations of each m" if simulated else "agrees")
     assert shown.data["tables"]["share_of_cells"].to_list() == [1.0] * 4
     assert shown.data["columns"]["right"].all()
-    assert {row.computed for row in shown.published if row.place == "Fig 2"} == {"238,462; 7,168"}
+    assert [row.written for row in shown.ours if row.place == "Fig 2"] == ["238,462", "7,168"]
     again, _ = played(smaller, folder)
     assert "read, not computed again" in again.resumed[0]
     assert again.part("column").equals(shown.data["columns"])
@@ -141,7 +135,7 @@ def test_the_command_prints_tables_and_writes_files(found, tmp_path, monkeypatch
     assert "differs" not in printed
     for name in ("variance", "membership", "attributes", "tables", "columns", "countermeasures"):
         assert pl.read_csv(tmp_path / f"{name}.csv").height > 0
-    assert ET.parse(tmp_path / "columns.svg").getroot().tag.endswith("svg")  # noqa: S314
+    assert ET.parse(tmp_path / "figure_2.svg").getroot().tag.endswith("svg")  # noqa: S314
 
 
 def test_another_table_is_refused(tmp_path):

@@ -7,11 +7,10 @@ import pytest
 
 from flows.commands.printing import Form, print_study
 from flows.study import secrets
+from flows.study.printed import RENYI, WORST_CASE, judged_rows, printed_values
 from flows.study.runner import write_study
 from flows.study.secrets import NAME, NAME_STAND_IN, read_names, sentences, study
-from flows.study.tables import published_rows
 from privcore.exceptions import InvalidInputError
-from tests.support.published import printed
 from tests.support.studies import played
 
 
@@ -36,32 +35,25 @@ def test_it_is_resumed_and_the_same_twice(few, tmp_path):  # noqa: ARG001
 @pytest.mark.slow
 def test_what_is_printed_stands_beside_ours(few, tmp_path, capsys):  # noqa: ARG001
     found, shown = played(study(scale=0.2), tmp_path)
-    rows = shown.published
-    ours = {row.quantity: row for row in rows}
-    renyi = {row["quantity"]: row["value"] for row in printed("002_text_values")}
-    mean, deviation = (ours[quantity] for quantity in ours if quantity.startswith("log p1 at"))
-    for row in (mean, deviation):
-        assert row.printed == renyi[row.quantity]
-    assert deviation.agrees
-    worst = {
-        (row["quantity"]): float(row["value"])
-        for row in printed("000_text_values")
-        if row["place"] == "Fig 3"
-    }
-    unjudged = published_rows(rows, unjudged=study(scale=0.2).unjudged)["verdict"].to_list()
-    assert unjudged[3:] == ["agrees"] + ["not judged: scale 0.2"] * 4 + [rows[-1].verdict]
-    assert unjudged[:3] == ["not judged: scale 0.2"] * 3
-    assert study(scale=1.0).unjudged == ""
-    password = [row for row in rows if "password" in row.quantity]
-    assert {float(row.printed) for row in password} == {
-        worst["attack success, password (scaled to 10 digits)"]
-    }
-    from_prior = [row for row in password if "from prior" in row.quantity]
-    assert [row.agrees for row in from_prior] == [True, True]
-    assert [row.agrees for row in password if row not in from_prior] == [False, False]
+    for paper, place in ((RENYI, "Section 3.2"), (RENYI, "Fig 3 left"), (WORST_CASE, "Fig 3")):
+        own = {row.quantity for row in shown.ours if (row.paper, row.place) == (paper, place)}
+        assert own == set(printed_values(paper, place))
+    verdicts = [row["verdict"] for row in judged_rows(shown.ours, study(scale=0.2).settings)]
+    leaked, guessed = "models for each leakage", "models for each success"
+    assert verdicts[:2] == [f"not judged: {leaked}"] * 2
+    assert verdicts[3:8] == ["agrees"] + [f"not judged: {guessed}"] * 4
+    assert verdicts[8].startswith("not computed: the names' prior needs GPT-2")
+    as_whole = judged_rows(shown.ours, study(scale=1.0).settings)
+    judged = {row["quantity"]: row["verdict"] for row in as_whole}
+    assert judged["log p1 at sigma 2.875: standard deviation"] == "agrees"
+    password = {name: verdict for name, verdict in judged.items() if "password" in name}
+    assert len(password) == 4
+    for name, verdict in password.items():
+        expected = "agrees" if "from prior" in name else "differs: a model that starts without"
+        assert verdict.startswith(expected), name
     assert any("No attack exceeds its bound" in sentence for sentence in shown.sentences)
     print_study(write_study(study(scale=0.2), found, tmp_path), Form.TABLE)
-    assert "not judged: scale 0.2" in capsys.readouterr().out
+    assert "not judged: models for each success" in " ".join(capsys.readouterr().out.split())
     for name in ("leakage", "guesses"):
         assert pl.read_csv(tmp_path / f"{name}.csv").height > 3
         assert ET.parse(tmp_path / f"{name}.svg").getroot().tag.endswith("svg")  # noqa: S314
@@ -92,16 +84,17 @@ def test_a_prior_of_names_replaces_the_stand_in(few, tmp_path):  # noqa: ARG001
     assert found.resumed[0].startswith("8 of 10 parts were finished")
     assert set(guesses["prior"]) ^ set(before.part("guesses")["prior"]) == {NAME, NAME_STAND_IN}
     assert guesses.filter(prior=NAME)["blind"].to_list() == [float(names[0])] * 6
-    rows = [row for row in shown.published if "PII" in row.quantity]
+    rows = [row for row in shown.ours if row.quantity == "attack success, name"]
     assert len(rows) == 4
-    (row,) = [row for row in rows if "from prior" in row.quantity and "for adding" in row.quantity]
-    (without,) = [row for row in shown_before.published if "PII" in row.quantity]
-    assert without.agrees is None
+    (row,) = [row for row in rows if row.of == "model from prior, noise for adding"]
+    (without,) = [row for row in shown_before.ours if row.quantity == "attack success, name"]
+    assert without.value is None
     assert "--names names.csv" in without.remark
     at = guesses.filter(prior=NAME, neighbors="add_remove", attack="model from prior")
-    assert row.computed.startswith(f"{at['success'][0]:.3f} ± ")
-    spread = (0.525 * 0.475 * (1 / 200 + 1 / 2_000)) ** 0.5
-    assert row.agrees == (abs(at["success"][0] - 0.525) <= 2.0 * spread)
+    assert row.value == at["success"][0]
+    spread = (0.525 * 0.475 / 2_000 + row.value * (1 - row.value) / 200) ** 0.5
+    agrees = abs(row.value - 0.525) <= 2.0 * spread + 0.0005
+    assert row.verdict([]) == ("agrees" if agrees else "differs")
 
 
 @pytest.mark.parametrize(

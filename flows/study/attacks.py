@@ -1,0 +1,345 @@
+"""Attacks of "Observational Auditing of Privacy" on one target, each beside its control.
+
+Label inference, calibrated loss and RMIA read the same target and the same reference, the proxy.
+As many records play as the test set has at most ("the number of canaries is set to the size of the
+test sets", section 6.2). The control is the same attack on as many records that the target never
+saw: what it reads is how wrong the proxy is, or chance, and no leak.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flows.report.study_page import StudyTable
+from flows.study.printed import GAME, Ours, printed_values
+from flows.study.tables import (
+    Axis,
+    CellRow,
+    Point,
+    Show,
+    chart,
+    colored,
+    paragraphs,
+    points_of,
+    table_of,
+    value_of,
+)
+from privcore.attacks import (
+    CalibratedLossScore,
+    PaperScore,
+    RmiaScore,
+    Tally,
+    generator,
+    label_inference,
+    membership_inference,
+    stream_key,
+)
+from privcore.guarantees import ApproxDP, Gaussian
+from privcore.lower_bounds import Claim, Grid, best_epsilon, choice_epsilon_lower
+from privcore.lower_bounds.claims import guess_counts
+from privcore.lower_bounds.game_evidence import PAPER_FRACTIONS
+
+SEED, POWER, REPETITIONS, DELTA, SIGNIFICANCE = 715, 2.0, 100, 1e-5, 0.05
+FIXED = 0.01
+"""The guess fraction of the paper's Table 6, which is not chosen by its outcome."""
+RMIA_SLOPE = 0.3
+"""RMIA's slope a: with a = 1 and gamma 1 it has the order of calibrated loss."""
+RMIA_GAMMAS = (1.0, 2.0)
+LABELS, PAIRS, LOSS = "label inference", "label inference, on as many as pairs", "calibrated loss"
+RMIAS = tuple(f"RMIA, gamma {gamma:g}" for gamma in RMIA_GAMMAS)
+ATTACKS = (LABELS, PAIRS, LOSS, *RMIAS)
+GAME_SETTINGS = [SEED, POWER, REPETITIONS, DELTA, SIGNIFICANCE, RMIA_SLOPE, RMIA_GAMMAS]
+"""What a cell's identity has of the attacks."""
+_PAIRED = 0.4
+"""Share of the records that play in pairs; two of these shares and a population are the test set.
+"""
+_SMALLEST = 1e-15
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """Both models' answers on some records.
+
+    Attributes:
+        target: shape (records, classes).
+        proxy: shape (records, classes).
+        labels: shape (records,), class indices.
+    """
+
+    target: NDArray[np.float64]
+    proxy: NDArray[np.float64]
+    labels: NDArray[np.int64]
+
+    @property
+    def records(self) -> int:
+        """Number of records."""
+        return len(self.labels)
+
+    @property
+    def accuracy(self) -> float:
+        """Share of records whose label the target finds most probable."""
+        return float((self.target.argmax(axis=1) == self.labels).mean())
+
+    @property
+    def log_loss(self) -> tuple[float, float]:
+        """Mean log-loss of the target, in nats, and its standard error."""
+        losses = -np.log(self._own(self.target))
+        return float(losses.mean()), float(losses.std() / math.sqrt(self.records))
+
+    def take(self, rows: NDArray[np.int64]) -> "Answers":
+        """Return the answers on some of the records."""
+        return Answers(self.target[rows], self.proxy[rows], self.labels[rows])
+
+    def own(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return both models' probability of each record's own label, shape (records,)."""
+        return self._own(self.target), self._own(self.proxy)
+
+    def _own(self, chances: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.clip(chances[np.arange(self.records), self.labels], _SMALLEST, 1.0)
+
+
+Arms = tuple[Tally, Tally]
+"""An attack's tally, and its control's."""
+
+
+def attacked(train: Answers, test: Answers, *, canaries: int, stream: str) -> list[CellRow]:
+    """Return a row for each attack, with its figures and those of its control.
+
+    Args:
+        train: answers on the target's training records.
+        test: on records that neither model saw.
+        canaries: how many of `train` play at most, and as many of `test`.
+        stream: names the random draws of who plays.
+
+    Columns, and the same with `control_` before them: `epsilon_paper`, mean of the best of 1..100%
+    guesses (Gaussian family, not corrected), `epsilon_fixed`, mean at 1%, both with `_deviation`
+    over the repetitions; `epsilon_lower`, the corrected bound. `ceiling` and `ceiling_fixed` are
+    the figures of an attack that is always right.
+    """
+    return [
+        {
+            "attack": name,
+            "records": tally.records,
+            **_figures(tally),
+            **{f"control_{key}": value for key, value in _figures(control).items()},
+            "ceiling": figure_ceiling(tally.records),
+            "ceiling_fixed": figure_ceiling(tally.records, (FIXED,)),
+        }
+        for name, (tally, control) in _played(train, test, canaries, stream)
+    ]
+
+
+def _played(
+    train: Answers, test: Answers, canaries: int, stream: str
+) -> Iterator[tuple[str, Arms]]:
+    """Yield each attack's two tallies, of equally many records or pairs."""
+    random = generator(SEED, stream, "who plays")
+    many = min(canaries, train.records, test.records)
+    members, fresh = (part.take(random.permutation(part.records)[:many]) for part in (train, test))
+    pairs = round(_PAIRED * many)
+    few = members.take(np.arange(pairs))
+    stand_ins, outsiders, population = (
+        fresh.take(rows) for rows in np.split(np.arange(many), [pairs, 2 * pairs])
+    )
+    for name, arms in ((LABELS, (members, fresh)), (PAIRS, (few, stand_ins))):
+        yield name, (_labels(arms[0]), _labels(arms[1]))
+    for name, score in _membership_scores(population):
+        key, others = stream_key(SEED, "members", name), score(outsiders)
+        own, control = (
+            membership_inference(score(part), others, repetitions=REPETITIONS, key=key)
+            for part in (few, stand_ins)
+        )
+        yield name, (own, control)
+
+
+def _labels(answers: Answers) -> Tally:
+    return label_inference(
+        answers.target,
+        answers.proxy,
+        answers.labels,
+        score=PaperScore(power=POWER),
+        repetitions=REPETITIONS,
+        key=stream_key(SEED, "labels", answers.records),
+    )
+
+
+Scored = Callable[[Answers], NDArray[np.float64]]
+
+
+def _membership_scores(population: Answers) -> Iterator[tuple[str, Scored]]:
+    """Yield each membership attack's score, less its median on the population.
+
+    What the target does better or worse on all records, members or not, is no membership.
+    """
+    target, reference = population.own()
+
+    def loss(part: Answers) -> NDArray[np.float64]:
+        return CalibratedLossScore()(*(-np.log(chances) for chances in part.own()))
+
+    def outdone(gamma: float) -> Scored:
+        score = RmiaScore(dominance=gamma, slope=RMIA_SLOPE)
+        return lambda part: score(
+            *part.own(), population_target=target, population_reference=reference
+        )
+
+    scores = {LOSS: loss} | {
+        name: outdone(gamma) for name, gamma in zip(RMIAS, RMIA_GAMMAS, strict=True)
+    }
+    for name, score in scores.items():
+        yield name, _centred(score, float(np.median(score(population))))
+
+
+def _centred(score: Scored, middle: float) -> Scored:
+    return lambda part: score(part) - middle
+
+
+def _figures(tally: Tally) -> CellRow:
+    """Return the paper's figures (Gaussian, not corrected) and the corrected bound."""
+    random = generator(SEED, "border")
+    guesses = guess_counts(tally.records, PAPER_FRACTIONS)
+    correct = tally.most_confident(guesses, random)
+    guesses = np.broadcast_to(guesses, correct.shape)
+    fixed = PAPER_FRACTIONS.index(FIXED)
+    best, at_one = (
+        best_epsilon(
+            tally.records,
+            guesses[:, part],
+            correct[:, part],
+            family=Gaussian(),
+            delta=DELTA,
+            significance=SIGNIFICANCE,
+        )
+        for part in (slice(None), slice(fixed, fixed + 1))
+    )
+    claim = Claim(family=ApproxDP(), delta=DELTA, significance=SIGNIFICANCE)
+    return {
+        "epsilon_paper": float(best.mean()),
+        "epsilon_paper_deviation": float(best.std()),
+        "epsilon_fixed": float(at_one.mean()),
+        "epsilon_fixed_deviation": float(at_one.std()),
+        "epsilon_lower": choice_epsilon_lower(tally, claim=claim, choice=Grid(), random=random),
+    }
+
+
+def figure_ceiling(records: int, fractions: tuple[float, ...] = PAPER_FRACTIONS) -> float:
+    """Return the paper's figure of an attack on so many records that is always right."""
+    guesses = guess_counts(records, fractions)[np.newaxis]
+    best = best_epsilon(
+        *(records, guesses, guesses), family=Gaussian(), delta=DELTA, significance=SIGNIFICANCE
+    )
+    return float(best[0])
+
+
+def beside_print(rows: Sequence[CellRow], *kinds: tuple[str, str, str, float, str]) -> list[Ours]:
+    """Return printed tables of models beside ours, and what the paper says of its attacks.
+
+    Args:
+        rows: of all models and attacks.
+        kinds: each printed table's place, the column of our values, that of their error, a unit of
+            the paper's in ours, and the form of a value.
+    """
+    models = {_model(row): row for row in rows if row["attack"] == LABELS}
+    found = []
+    for place, value, error, unit, form in kinds:
+        for quantity in printed_values(GAME, place):
+            row = models.get(quantity)
+            if row is None:
+                found.append(Ours(GAME, place, quantity, None, remark="this model is not trained"))
+                continue
+            control = f"control_{value}" in row
+            found.append(
+                Ours(
+                    *(GAME, place, quantity, unit * row[value]),
+                    error=unit * row[error],
+                    control=f"{row[f'control_{value}']:{form}}" if control else "",
+                    form=form,
+                )
+            )
+    return found + [each for model in models for each in _attacks_beside(model, rows)]
+
+
+def _model(row: CellRow) -> str:
+    return f"{row['mechanism']} at {row['epsilon']}"
+
+
+def _attacks_beside(model: str, rows: Sequence[CellRow]) -> Iterator[Ours]:
+    """Yield Figure 1 of one model and, without noise, Figure 5: differences of two figures."""
+    own = {row["attack"]: row for row in rows if _model(row) == model}
+    (labels, loss), rmias = (own[PAIRS], own[LOSS]), [own[name] for name in RMIAS]
+    yield _difference("Fig 1", "label inference less calibrated loss", labels, loss, model)
+    if model.endswith(" at inf"):
+        for rmia in rmias:
+            other = max(labels, loss, key=lambda row: float(row["epsilon_paper"]))
+            quantity = "RMIA less the larger of both others"
+            yield _difference(
+                "Fig 5", quantity, rmia, other, f"{model}, {rmia['attack'].split(', ')[1]}"
+            )
+
+
+def _difference(place: str, quantity: str, one: CellRow, other: CellRow, of: str) -> Ours:
+    def less(arm: str) -> float:
+        return float(one[f"{arm}epsilon_paper"] - other[f"{arm}epsilon_paper"])
+
+    error = math.hypot(one["epsilon_paper_deviation"], other["epsilon_paper_deviation"])
+    return Ours(
+        *(GAME, place, quantity, less("")), error=error, of=of, control=f"{less('control_'):.2f}"
+    )
+
+
+def attacks_table(
+    rows: Sequence[CellRow], *, model: str = "{mechanism} at {epsilon}"
+) -> StudyTable:
+    """Return every attack on every model: figure, its control's, and the corrected bounds."""
+    shown: dict[str, CellRow] = {}
+    for row in rows:
+        name = model.format(**row)
+        cells = shown.setdefault(name, {"model": name, "records": "0", "pairs": "0"})
+        cells["records" if row["attack"] == LABELS else "pairs"] = f"{row['records']:,}"
+        cells[row["attack"]] = (
+            f"{row['epsilon_paper']:.2f} ± {row['epsilon_paper_deviation']:.2f} "
+            f"({row['control_epsilon_paper']:.2f}) / "
+            f"{row['epsilon_lower']:.2f} ({row['control_epsilon_lower']:.2f})"
+        )
+    title = "Attacks: figure ± deviation (control) / corrected bound (control)"
+    columns: dict[str, Show] = {
+        name: value_of(name) for name in ("model", "records", "pairs", *ATTACKS)
+    }
+    return table_of(title, shown.values(), columns, text=("model",), wide=("records", "pairs"))
+
+
+def attacks_chart(rows: Sequence[CellRow], title: str, order: Sequence[str]) -> Any:
+    """Return Figures 1 and 5: the attacks' figures by epsilon, a panel for each mechanism."""
+    compared = [row for row in rows if row["attack"] != LABELS]
+    return chart(
+        figure_points(compared, "{attack}", "{mechanism}"),
+        title,
+        x=Axis("declared epsilon", order=order),
+        y=Axis("figure ± deviation"),
+        colors=colored(ATTACKS[1:], "orange blue green pink"),
+        size=(220, 180),
+    )
+
+
+def figure_points(rows: Iterable[CellRow], series: str, panel: str) -> list[Point]:
+    """Return the paper's figure of each row by epsilon, with its deviation; see `points_of`."""
+    error = {"epsilon_paper": "epsilon_paper_deviation"}
+    return points_of(rows, "epsilon", {"epsilon_paper": series}, error=error, panel=panel)
+
+
+PROTOCOL = paragraphs(f"""
+    Figures are the paper's (section 6.2): score exponent {POWER:g}, Gaussian family, delta
+    {DELTA:g}, 95%, the mean of the best of 1..100% guesses over {REPETITIONS} repetitions ±
+    standard deviation, not corrected for the choice among 100. Bounds are corrected, and take the
+    proxy's probabilities as true. The control is the same attack on as
+    many records that the target never saw. A figure near its control says nothing of a leak.
+
+    RMIA has slope a = {RMIA_SLOPE:g} and gamma 1 or 2, offline, with the proxy as its one reference
+    model; the paper states neither. (With a = 1 and gamma 1 it orders records as calibrated loss
+    does.) Membership speaks of a whole record, which no mechanism for labels promises to hide. It
+    plays pairs of a training and a test record; other test records are its population.
+""")
+"""What the figures of all three studies are."""
