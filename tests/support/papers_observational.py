@@ -129,7 +129,7 @@ OBSERVATIONAL = Paper(
             "label inference beside calibrated loss",
             "flows.study.criteo.study flows.study.images.study",
             "in small: on 666 digits LP-1ST's are 0.80 and 0.51 without noise, beside controls of "
-            "0.11 and 0.10, ALIBI's 2.02 and 2.07: the same within two deviations; `study criteo` on clicks",
+            "0.11 and 0.10, ALIBI's 2.02 and 2.07: the same within two deviations",
         ),
         Entry(
             "Figure 2",
