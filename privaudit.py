@@ -134,7 +134,7 @@ def main() -> None:
         sys.exit(
             _failed(
                 f"The command needs {error.name}, which is not installed: install "
-                "privaudit[service] (privcore alone needs no more than privaudit)."
+                "privaudit[tables] for one's own tables, or privaudit[service] for all commands."
             )
         )
     command()

@@ -6,7 +6,7 @@ have seen stands in the row. The first step of a reason is the same wherever it 
 
 import datetime as dt
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -370,3 +370,21 @@ def cards_of(audits: pl.DataFrame) -> Iterator[tuple[dict[str, Any], Card]]:
             if name in AuditedNight.model_fields
         }
         yield row, card_of(AuditedNight.model_validate(given))
+
+
+def exit_code(words: Iterable[tuple[Verdict, ReasonCode | None]], *, strict: bool = False) -> int:
+    """Return 1 violated, 3 failed, 2 a doubt or an empty declaration, 0 else: the first of them.
+
+    Args:
+        words: verdict and reason of each audited model, of its nights together.
+        strict: whether an audit that is inconclusive by size ends with 2, too.
+    """
+
+    def one(verdict: Verdict, code: ReasonCode | None) -> int:
+        if verdict is Verdict.INCONCLUSIVE:
+            return 0 if code is not None and code.by_size and not strict else 2
+        return {Verdict.VIOLATED: 1, Verdict.FAILED: 3}.get(verdict, 0)
+
+    codes = {one(*word) for word in words}
+    # A violation must not hide behind a model that could not be evaluated.
+    return next((code for code in (1, 3, 2) if code in codes), 0)

@@ -464,13 +464,13 @@ def test_no_file_names_a_package_index() -> None:
 # The most lines of each room with all below it, of the modules beside the rooms, and of the tests.
 # A commit that raises one says why.
 MOST_LINES = {
-    "flows": 1_734,
-    "flows/commands": 4_510,
+    "flows": 1_751,
+    "flows/commands": 4_521,
     "flows/learn": 692,
     "flows/notify": 1_263,
     "flows/publication": 204,
     "flows/report": 2_713,
-    "flows/run": 1_642,
+    "flows/run": 1_646,
     "flows/study": 4_440,
     "privcore": 250,
     "privcore/attacks": 7_650,

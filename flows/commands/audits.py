@@ -1,6 +1,7 @@
 """Audit: `privaudit run`, `night`, `backfill`."""
 
 import datetime as dt
+import importlib.util
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Annotated, Any
@@ -71,6 +72,8 @@ def run(
     settings = _settings(config, [model])
     overrides = {} if seed is None else {"seed": seed}
     settings.plan_of(model, overrides)  # refuses a seed that is none
+    if importlib.util.find_spec("prefect") is None:
+        raise typer.Exit(_audit_here(model, day, overrides, settings, form, strict=strict))
     begin_prefect()
     from flows.run.nightly import PlanOverrides, audit_model
 
@@ -215,6 +218,25 @@ def _audit(
     raise typer.Exit(code if rows else nothing)
 
 
+def _audit_here(
+    model: str,
+    day: dt.date,
+    overrides: Mapping[str, Any],
+    settings: "Settings",
+    form: Form,
+    *,
+    strict: bool,
+) -> int:
+    """Audit a model in this process, print what was committed, and return the exit code."""
+    from flows.run.night_plan import Job, audit_here
+    from workers.warehouse.store import Warehouse
+
+    Warehouse(settings.warehouse).check_place()
+    with shown_progress():
+        rows = audit_here(Job(model, day, overrides or None), settings)
+    return _print_committed(rows, settings, form, strict=strict, one=True)
+
+
 def _print_committed(
     rows: "Sequence[AuditRow]", settings: "Settings", form: Form, *, strict: bool, one: bool
 ) -> int:
@@ -222,8 +244,7 @@ def _print_committed(
     import polars as pl
 
     from flows.commands.verify import not_the_days
-    from flows.next_steps import cards_of, with_next_steps
-    from flows.run.conclusion import exit_code
+    from flows.next_steps import cards_of, exit_code, with_next_steps
     from workers.warehouse.nights_together import with_windows
     from workers.warehouse.store import Warehouse
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.commands.options import LOOK, ConfigOption, JsonOption, open_warehouse
-from flows.commands.printing import Form, begin_prefect, form_of, print_audits, working
+from flows.commands.printing import Form, form_of, print_audits, working
 from privcore.lower_bounds.verdicts import ReasonCode
 
 if TYPE_CHECKING:
@@ -184,7 +184,6 @@ def gate(
         raise typer.BadParameter(
             "--mlflow-model and --mlflow-version go together, --alias with them."
         )
-    begin_prefect()
     from flows.commands.gate_files import Columns, FileGate, Outputs
 
     raise typer.Exit(

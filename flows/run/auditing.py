@@ -25,19 +25,14 @@ from flows.notify.alerts import deliver_all, emit
 from flows.notify.events import Event, at_commit, evaluated
 from flows.notify.incidents import Incident, incidents_before
 from flows.notify.prefect_context import best_effort, log_failure, run_log
-from flows.progress import announce as announce_progress
 from flows.run import runs
-from flows.run.night_plan import Job, Planned
+from flows.run.night_plan import Job, Planned, as_asked, batches
 from flows.run.runs import asked_by
 from flows.settings import Settings
 from privcore.exceptions import AuditError, TerminalError, TransientError, is_failure
-from privcore.lower_bounds.question import Secret
 from privcore.lower_bounds.verdicts import Verdict
 from workers.audit.record import error_record
-from workers.audit.request import Request
-from workers.audit.run import run_batches
 from workers.executors import Executor, LostWorkerError
-from workers.lake.layout import Lake
 from workers.memory import return_freed_memory
 from workers.plan import Plan
 from workers.warehouse.nights_together import commit_nights
@@ -188,7 +183,7 @@ def _audited(
     done: Counter[str] = Counter()
     jobs = {each.job.model: each.job for each in planned}
     try:
-        for records in _batches(planned, settings, executor, title):
+        for records in batches(planned, settings, executor, title):
             runs.go_on()  # what ends with this process may have come to a record
             for audited in _commit(records, jobs, settings):
                 yield audited
@@ -213,33 +208,6 @@ def _audited(
             yield from _commit_errors(each.job, settings, error)
 
 
-def _batches(
-    planned: tuple[Planned, ...], settings: Settings, executor: Executor, title: str
-) -> Iterator[list[AuditRecord]]:
-    first, key = planned[0].job, Warehouse(settings.warehouse).digest_key()
-    requests = [
-        Request(
-            each.job.model,
-            plan,
-            settings.model_named(each.job.model).dataset,
-            each.declared,
-            each.external_inputs,
-            digest_key=key,
-        )
-        for each in planned
-        for plan in settings.plans_of(each.job.model, each.job.overrides)
-    ]
-    yield from run_batches(
-        Lake(settings.lake),
-        first.day,
-        requests,
-        executor=executor,
-        staging=f"{settings.warehouse}/_staging",
-        progress=functools.partial(announce_progress, title),
-        deadline=first.deadline,
-    )
-
-
 def _commit(
     records: Sequence[AuditRecord], jobs: Mapping[str, Job], settings: Settings
 ) -> Iterator[Audited]:
@@ -250,7 +218,7 @@ def _commit(
     Raises:
         TerminalError: the only record cannot be stored.
     """
-    told = [as_asked(record, jobs[record.audit.model], settings) for record in records]
+    told = [as_asked(record, jobs[record.audit.model], settings, asked_by()) for record in records]
     outcomes = commit_nights(Warehouse(settings.warehouse), told)
     stored = [
         record
@@ -279,17 +247,6 @@ def _tell(stored: Sequence[AuditRecord], settings: Settings) -> Iterator[Audited
         audited = announce(record, settings, withdrawn=record.audit.audit_id in withdrawn)
         _announced[_identity(record.audit)] = audited
         yield audited
-
-
-def as_asked(record: AuditRecord, job: Job, settings: Settings) -> AuditRecord:
-    """Return a record with who asked for it, under which settings, and if its plan is their own."""
-    of_labels = record.audit.secret == str(Secret.LABEL)
-    asked = {
-        "drill": settings.model_named(job.model).drill if of_labels else None,
-        "exploratory": settings.plan_of(job.model, job.overrides) != settings.plan_of(job.model),
-        "asked_by": asked_by(),
-    }
-    return record.model_copy(update={"audit": record.audit.model_copy(update=asked)})
 
 
 def _identity(row: AuditRow) -> tuple[str, str, str]:

@@ -1,7 +1,7 @@
 """End of a flow of audits: report, summary, and the state in which Prefect shows it."""
 
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import prefect
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
@@ -26,7 +26,7 @@ from flows.run.auditing import Audited
 from flows.settings import Settings, load_settings
 from privcore.exceptions import AuditError, TransientError, is_failure
 from privcore.lower_bounds.question import named
-from privcore.lower_bounds.verdicts import ReasonCode, Verdict
+from privcore.lower_bounds.verdicts import Verdict
 from workers.warehouse.maintenance import compact_crowded
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
@@ -131,24 +131,6 @@ def _compact(settings: Settings) -> None:
         if not is_failure(error):
             raise
         log_failure(error, "The warehouse was not compacted.")
-
-
-def exit_code(words: Iterable[tuple[Verdict, ReasonCode | None]], *, strict: bool = False) -> int:
-    """Return 1 violated, 3 failed, 2 a doubt or an empty declaration, 0 else: the first of them.
-
-    Args:
-        words: verdict and reason of each audited model, of its nights together.
-        strict: whether an audit that is inconclusive by size ends with 2, too.
-    """
-
-    def one(verdict: Verdict, code: ReasonCode | None) -> int:
-        if verdict is Verdict.INCONCLUSIVE:
-            return 0 if code is not None and code.by_size and not strict else 2
-        return {Verdict.VIOLATED: 1, Verdict.FAILED: 3}.get(verdict, 0)
-
-    codes = {one(*word) for word in words}
-    # A violation must not hide behind a model that could not be evaluated.
-    return next((code for code in (1, 3, 2) if code in codes), 0)
 
 
 def conclude(

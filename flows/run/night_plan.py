@@ -6,7 +6,11 @@ a record of it, so looking for inputs fails for no model.
 """
 
 import datetime as dt
+import functools
+import importlib.util
 import logging
+import os
+import pwd
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,8 +20,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from flows.progress import announce
 from flows.settings import ModelSettings, RaySettings, Settings
-from privcore.exceptions import TransientError, is_failure
+from privcore.exceptions import TerminalError, TransientError, is_failure
+from privcore.lower_bounds.question import Secret
+from workers.audit.request import Request
+from workers.audit.run import run_batches
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor, OneChild, connected, on_ray
 from workers.labels.shards import WORK_UNIT_BYTES
@@ -25,6 +33,9 @@ from workers.lake.checkpoints import DeclaredManifest, read_manifest
 from workers.lake.layout import Lake, checkpoint_folder, labels_folder
 from workers.sources.checkpoints.in_place import InPlace, find_ready
 from workers.sources.scores.supplied import ExternalInputs, SuppliedScores, find_scores
+from workers.warehouse.nights_together import commit_nights
+from workers.warehouse.schema import AuditRecord, AuditRow
+from workers.warehouse.store import Warehouse
 
 _PATIENCE = 60.0
 """Seconds that one look at all jobs may take."""
@@ -193,14 +204,83 @@ def _look(lake: Lake, job: Job, allowed: str | None) -> Planned:
 
 @contextmanager
 def choose_executor(planned: Sequence[Planned], ray: RaySettings) -> Iterator[Executor]:
-    """Yield the executor: Ray, or a child process where there is one work unit at most.
+    """Yield the executor: Ray, or a child process where Ray is not installed.
 
-    There is nothing to share out then, and starting a Ray would take longer than the audit.
+    So is where there is one work unit at most: starting a Ray would take longer than the audit.
     """
     small = sum(each.label_bytes for each in planned) <= WORK_UNIT_BYTES
+    small = small or importlib.util.find_spec("ray") is None
     if small and ray.address == "local" and not connected():
         with OneChild() as child:
             yield child
     else:
         with on_ray(ray.address, ray.cpus, ray.task_cpus, ray.task_memory) as executor:
             yield executor
+
+
+def batches(
+    planned: tuple[Planned, ...], settings: Settings, executor: Executor, title: str
+) -> Iterator[list[AuditRecord]]:
+    """Audit models of one day and deadline, and yield their records as they come."""
+    first, key = planned[0].job, Warehouse(settings.warehouse).digest_key()
+    requests = [
+        Request(
+            each.job.model,
+            plan,
+            settings.model_named(each.job.model).dataset,
+            each.declared,
+            each.external_inputs,
+            digest_key=key,
+        )
+        for each in planned
+        for plan in settings.plans_of(each.job.model, each.job.overrides)
+    ]
+    yield from run_batches(
+        Lake(settings.lake),
+        first.day,
+        requests,
+        executor=executor,
+        staging=f"{settings.warehouse}/_staging",
+        progress=functools.partial(announce, title),
+        deadline=first.deadline,
+    )
+
+
+def as_asked(record: AuditRecord, job: Job, settings: Settings, by: str | None) -> AuditRecord:
+    """Return a record with who asked for it, under which settings, and if its plan is their own."""
+    of_labels = record.audit.secret == str(Secret.LABEL)
+    asked = {
+        "drill": settings.model_named(job.model).drill if of_labels else None,
+        "exploratory": settings.plan_of(job.model, job.overrides) != settings.plan_of(job.model),
+        "asked_by": by,
+    }
+    return record.model_copy(update={"audit": record.audit.model_copy(update=asked)})
+
+
+def this_user() -> str:
+    """Return the operating system's user, whatever `LOGNAME` says."""
+    user = os.getuid()
+    try:
+        return f"user {pwd.getpwuid(user).pw_name}"
+    except KeyError:  # a container's user may have no name
+        return f"user {user}"
+
+
+def audit_here(job: Job, settings: Settings) -> list[AuditRow]:
+    """Audit one model on one day without Prefect, and commit its records; nobody is notified.
+
+    Raises:
+        TerminalError: a record cannot be stored.
+    """
+    warehouse = Warehouse(settings.warehouse)
+    planned = tuple(plan_night(Lake(settings.lake), [job], settings))
+    with choose_executor(planned, settings.ray) as executor:
+        found = [
+            as_asked(record, job, settings, this_user())
+            for records in batches(planned, settings, executor, f"{job.model} {job.day}")
+            for record in records
+        ]
+    for outcome in commit_nights(warehouse, found):
+        if isinstance(outcome, TerminalError):
+            raise outcome
+    return [record.audit for record in found]

@@ -13,8 +13,6 @@ import datetime as dt
 import functools
 import itertools
 import logging
-import os
-import pwd
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -32,6 +30,7 @@ from prefect.runtime import deployment, flow_run, task_run
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.notify.prefect_context import VIOLATED, best_effort, in_prefect, run_log
+from flows.run.night_plan import this_user
 from privcore.exceptions import TransientError, is_failure
 from workers.patience import Patience
 
@@ -202,11 +201,7 @@ def asked_by() -> str | None:
         known = _ask_server(str(run))
         if known is None or known.deployment is not None:
             return None if known is None else known.deployment
-    user = os.getuid()
-    try:
-        return f"user {pwd.getpwuid(user).pw_name}"
-    except KeyError:  # a container's user may have no name
-        return f"user {user}"
+    return this_user()
 
 
 def first_start() -> dt.datetime | None:

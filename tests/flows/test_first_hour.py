@@ -10,9 +10,12 @@ import sys
 import termios
 import zipfile
 
+import lightgbm
+import numpy as np
 import pytest
 
 from tests.support.own_files import write_own_files
+from tests.support.score_tables import score_rows
 from tests.test_architecture import ROOT
 
 pytestmark = pytest.mark.slow
@@ -50,8 +53,11 @@ def _check_description(wheel: pathlib.Path) -> None:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return installed(tmp_path_factory.mktemp("installed"), "service")
+
+
+def installed(place: pathlib.Path, extras: str) -> dict[str, str]:
     """Return the environment of somebody who has just installed the wheel, and nothing else."""
-    place = tmp_path_factory.mktemp("installed")
     uv = str(pathlib.Path(sys.executable).with_name("uv"))
     # What the lock names, so that the test is of our code and not of the day's releases.
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
@@ -64,7 +70,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     _check_description(wheel)
     subprocess.run(
         [
-            uv, "pip", "install", "--quiet", "--python", python, f"{wheel}[service]",
+            uv, "pip", "install", "--quiet", "--python", python, f"{wheel}[{extras}]",
             "--constraint", place / "constraints.txt",
         ],
         check=True, cwd=place,
@@ -110,6 +116,37 @@ def on_a_terminal(
     os.close(mine)
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
     return process.wait(timeout=900), text
+
+
+def test_the_light_door_audits_ones_own_tables_in_few_packages(tmp_path: pathlib.Path) -> None:
+    """Of its 865 MB, numba, polars, pyarrow, scipy and deltalake are 800."""
+    light = installed(tmp_path, "tables,lightgbm")
+    listed = typed("ls -d venv/lib/*/site-packages/*.dist-info", tmp_path, light).stdout.split()
+    packages = {pathlib.Path(one).name.partition("-")[0].lower() for one in listed}
+    assert len(packages) <= 40
+    assert packages.isdisjoint({"ray", "prefect", "catboost", "duckdb", "sqlalchemy", "altair"})
+    assert int(typed("du -sm venv", tmp_path, light).stdout.split()[0]) <= 900
+    rows = score_rows(np.random.default_rng(0), 4_000, leak=3.0)
+    rows.write_parquet(tmp_path / "rows.parquet")
+    rows.with_columns(released="clicked").write_csv(tmp_path / "rows.csv")
+    rows.write_delta(tmp_path / "delta")
+    for number, table in enumerate(("rows.parquet", "rows.csv", "delta")):
+        columns = "--target p_today --proxy p_yesterday --split split --day-column day"
+        asked = f"privaudit attach {table} --name m{number} --label clicked {columns} --epsilon 1"
+        done = typed(asked, tmp_path, light)
+        assert (done.returncode, "violated" in done.stdout) == (1, True), done
+    label, odds = rows["clicked"].to_numpy(), rows["p_yesterday"].to_numpy()[:, np.newaxis]
+    for name, first in (("target.txt", 0), ("proxy.txt", 2_000)):
+        part = slice(first, first + 2_000)
+        data = lightgbm.Dataset(odds[part], label[part], feature_name=["p_yesterday"])
+        quiet = {"objective": "binary", "verbosity": -1, "num_threads": 1}
+        lightgbm.train(quiet, data, 5).save_model(tmp_path / name)
+    asked = "privaudit gate --target target.txt --proxy proxy.txt --table rows.parquet"
+    done = typed(f"{asked} --label clicked --split split --max-epsilon 8", tmp_path, light)
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False), done
+    asked = "privaudit check-labels rows.csv --true clicked --released released --record row"
+    done = typed(f"{asked} --epsilon 1", tmp_path, light)
+    assert (done.returncode, "violated" in done.stdout) == (1, True), done
 
 
 def test_the_hour(hour: pathlib.Path, environment: dict[str, str]) -> None:

@@ -10,7 +10,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flows.run.conclusion import AuditsFailedError, exit_code
+from flows.next_steps import exit_code
+from flows.run.conclusion import AuditsFailedError
 from flows.run.nightly import nightly_audit
 from flows.run.runs import start
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict

@@ -18,8 +18,7 @@ import typer.main
 import privcore
 from flows.cli import app
 from flows.commands.operate import TEMPLATE, _plan_lines
-from flows.next_steps import CODES, step_of
-from flows.run.conclusion import exit_code
+from flows.next_steps import CODES, exit_code, step_of
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from workers.exceptions import Reason
 from workers.remark import RemarkKind

@@ -9,9 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.commands.audits import app
+from flows.next_steps import exit_code
 from flows.notify.events import Kind, events, nights_of
 from flows.run.auditing import Audited, announce
-from flows.run.conclusion import ReportUnpublishedError, conclude, exit_code
+from flows.run.conclusion import ReportUnpublishedError, conclude
 from flows.run.nightly import nightly_audit
 from flows.run.runs import start
 from flows.settings import Settings, load_settings

@@ -11,7 +11,8 @@ import pytest
 
 import flows.run.auditing
 import flows.run.nightly
-from flows.run.conclusion import AlertsUndeliveredError, AuditsFailedError, exit_code
+from flows.next_steps import exit_code
+from flows.run.conclusion import AlertsUndeliveredError, AuditsFailedError
 from flows.run.nightly import nightly_audit
 from flows.run.runs import start
 from flows.settings import SettingsError
