@@ -8,7 +8,6 @@ from .fdp import (
     claim_pvalue,
     epsilon_lower,
     epsilon_lower_at_prior,
-    epsilon_lower_from_rates,
     success_rate_lower,
 )
 from .game_evidence import (
@@ -93,7 +92,6 @@ __all__ = [
     "declarations_refuted",
     "epsilon_lower",
     "epsilon_lower_at_prior",
-    "epsilon_lower_from_rates",
     "false_discovery_qvalues",
     "game_evidence",
     "judge",

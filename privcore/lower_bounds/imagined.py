@@ -43,7 +43,6 @@ from privcore.lower_bounds.matched import (
 _FEWEST, _MOST = 8, 64
 _WORTH = 6_000.0
 """Imagined nights times what a night's comparison is worth: less is needed of more records."""
-_QUANTILES = 32
 _NORMAL = np.array([-1.42, -0.54, 0.0, 0.54, 1.42])
 """Means of a normal distribution's fifths, of unit variance."""
 _LITTLE = 0.1

@@ -44,8 +44,6 @@ from workers.warehouse.schema import AuditRecord, Status
 
 _TOGETHER = 4
 """Audits of one task: fewer cost more for tasks, more leave workers idle at the end."""
-_UNFAIR = 1e-6
-"""Probability of calling a fair coin unfair."""
 
 
 @dataclass(frozen=True, slots=True)
