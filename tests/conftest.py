@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import gc
 import io
 import os
 import pathlib
 import shutil
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
@@ -127,6 +128,18 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
 def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out metrics and report at the end of a flow: more work than a small audit's."""
     monkeypatch.setattr("flows.run.conclusion.publish", lambda settings: settings.report)
+
+
+Limit = Callable[..., None]
+"""Sets a bound of `workers.lake.limits` by its name."""
+
+
+@pytest.fixture
+def limit(monkeypatch: pytest.MonkeyPatch) -> Limit:
+    """Return what sets one of the bounds of foreign bytes until the test ends."""
+    from workers.lake import limits  # noqa: PLC0415
+
+    return functools.partial(monkeypatch.setattr, limits)
 
 
 @pytest.fixture(scope="session")

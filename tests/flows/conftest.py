@@ -1,6 +1,7 @@
 """The command line, called in this process, and a folder with settings and a lake to call it in."""
 
 import functools
+import logging
 import pathlib
 import shutil
 import sys
@@ -60,6 +61,15 @@ def privaudit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
 def instead_of_audits(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], None]:
     """Return what replaces the pass over a day's labels, as one that fails, in all flows."""
     return functools.partial(monkeypatch.setattr, "flows.run.auditing.run_batches")
+
+
+@pytest.fixture
+def in_a_run(monkeypatch: pytest.MonkeyPatch) -> logging.Logger:
+    """Have Prefect carry what is done, and return the run's log."""
+    log = logging.getLogger("test of a run's log")
+    for name, answer in (("in_prefect", True), ("run_log", log)):
+        monkeypatch.setattr(f"flows.notify.prefect_context.{name}", lambda answer=answer: answer)
+    return log
 
 
 @pytest.fixture(scope="session")

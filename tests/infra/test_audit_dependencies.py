@@ -37,31 +37,42 @@ def services(canary, lock):
     return ask
 
 
-def test_a_mirror_that_knows_nothing_is_not_taken_for_a_clean_bill(audit, monkeypatch, capsys):
-    nothing = {"pypi": [package("urllib3", skip_reason="not found")], "osv": []}
-    monkeypatch.setattr(audit, "ask", services(nothing, {"pypi": [package("numpy")]}))
-    assert audit.main() == 0
-    assert capsys.readouterr().out.startswith("SKIPPED: dependency audit.")
+KNOWN = {"pypi": [package("urllib3", WEAK)]}
 
 
-def test_the_first_service_that_answers_is_asked(audit, monkeypatch, capsys):
-    known = {"osv": [package("urllib3", WEAK)]}
-    monkeypatch.setattr(audit, "ask", services(known, {"osv": [package("numpy"), package("x")]}))
-    assert audit.main() == 0
-    assert "2 packages asked of osv, 0 findings not accepted" in capsys.readouterr().out
-
-
-def test_a_finding_fails_and_names_package_and_cure(audit, monkeypatch, capsys):
-    known = {"pypi": [package("urllib3", WEAK)]}
-    monkeypatch.setattr(audit, "ask", services(known, {"pypi": [package("numpy", WEAK)]}))
-    assert audit.main() == 1
-    said = capsys.readouterr().out
-    assert "numpy 1.0: CVE-2099-1, PYSEC-1, mended in 2.0. NOT ACCEPTED" in said
-
-
-def test_a_service_that_falls_silent_after_the_canary_fails(audit, monkeypatch):
-    monkeypatch.setattr(audit, "ask", services({"pypi": [package("urllib3", WEAK)]}, {}))
-    assert audit.main() == 1
+@pytest.mark.parametrize(
+    ("canary", "lock", "code", "said"),
+    [
+        # A mirror that knows nothing is not taken for a clean bill.
+        (
+            {"pypi": [package("urllib3", skip_reason="not found")], "osv": []},
+            {"pypi": [package("numpy")]},
+            0,
+            "SKIPPED: dependency audit.",
+        ),
+        # The first service that answers is asked.
+        (
+            {"osv": [package("urllib3", WEAK)]},
+            {"osv": [package("numpy"), package("x")]},
+            0,
+            "2 packages asked of osv, 0 findings not accepted",
+        ),
+        (
+            KNOWN,
+            {"pypi": [package("numpy", WEAK)]},
+            1,
+            "numpy 1.0: CVE-2099-1, PYSEC-1, mended in 2.0. NOT ACCEPTED",
+        ),
+        # A service that falls silent after the canary fails.
+        (KNOWN, {}, 1, ""),
+    ],
+)
+def test_an_audit_passes_only_where_a_service_knows_and_finds_nothing(
+    audit, monkeypatch, capsys, canary, lock, code, said
+):
+    monkeypatch.setattr(audit, "ask", services(canary, lock))
+    assert audit.main() == code
+    assert said in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("until", "code"), [("2999-01-01", 0), ("2020-01-01", 1)])
@@ -69,8 +80,7 @@ def test_an_accepted_finding_passes_until_its_day(audit, monkeypatch, tmp_path, 
     path = tmp_path / "accepted.toml"
     path.write_text(f'[[accepted]]\nname = "CVE-2099-1"\nreason = "Unused."\nuntil = {until}\n')
     monkeypatch.setattr(audit, "ACCEPTED", path)
-    known = {"pypi": [package("urllib3", WEAK)]}
-    monkeypatch.setattr(audit, "ask", services(known, {"pypi": [package("numpy", WEAK)]}))
+    monkeypatch.setattr(audit, "ask", services(KNOWN, {"pypi": [package("numpy", WEAK)]}))
     assert audit.main() == code
 
 

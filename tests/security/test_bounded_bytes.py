@@ -19,6 +19,7 @@ import pytest
 import workers.release.release_attack
 from flows.failures import in_one_sentence
 from privcore.exceptions import InvalidInputError, TerminalError
+from tests.conftest import Limit
 from tests.support.lake import (
     BINARY,
     DAY,
@@ -76,13 +77,13 @@ def test_a_huge_manifest_is_not_read(lake: Lake) -> None:
     assert (row.detail, f"{limits.MANIFEST_BYTES:,}" in row.reason) == ("too_large", True)
 
 
-def test_a_huge_model_is_not_read(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_huge_model_is_not_read(lake: Lake, limit: Limit) -> None:
     sizes = [(model_path(lake, "bad", day) / "model.cbm").stat().st_size for day in (EVE, DAY)]
     size = max(sizes)
-    monkeypatch.setattr(limits, "CHECKPOINT_BYTES", size - 1)
+    limit("CHECKPOINT_BYTES", size - 1)
     row = audit(lake)
     assert (row.detail, f"{size - 1:,} bytes" in row.reason) == ("too_large", True)
-    monkeypatch.setattr(limits, "CHECKPOINT_BYTES", size)
+    limit("CHECKPOINT_BYTES", size)
     read = run_audit(lake, "bad", DAY, plan=PLAN, executor=InProcess()).audit
     assert read.status == "evaluated"
 
@@ -129,10 +130,8 @@ def varint(number: int) -> bytes:
     return bytes([*content, zigzag])
 
 
-def test_too_many_classes_for_the_rows_are_refused(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "PROBABILITIES", 2 * 200 - 1)
+def test_too_many_classes_for_the_rows_are_refused(lake: Lake, limit: Limit) -> None:
+    limit("PROBABILITIES", 2 * 200 - 1)
     row = audit(lake)
     assert (row.detail, "200 rows of 2 classes" in row.reason) == ("too_large", True)
 
@@ -196,11 +195,9 @@ def test_a_digest_of_fixed_size_is_read(lake: Lake) -> None:
 
 
 @pytest.mark.slow
-def test_a_file_of_too_many_row_groups_is_refused(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_of_too_many_row_groups_is_refused(lake: Lake, limit: Limit) -> None:
     """Each costs 15 ms: 40,000 of one row each were read for minutes."""
-    monkeypatch.setattr(limits, "ROW_GROUPS", 20)
+    limit("ROW_GROUPS", 20)
     found = []
     for size in (20, 19):  # 400 rows in 20 row groups, and in 22
         put_labels(lake, DAY, label_rows(400, seed=1), dataset="bad-labels", row_group_size=size)
@@ -245,14 +242,12 @@ def packed(path: pathlib.Path, rows: int = 20_000) -> None:
     assert path.stat().st_size < MIB
 
 
-def test_what_trains_reads_label_files_within_bounds(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_trains_reads_label_files_within_bounds(tmp_path: pathlib.Path, limit: Limit) -> None:
     """A trial's description and a manifest unpacked the whole text in their own process."""
     lake = small_lake(tmp_path)
     path = label_path(lake, "flights")
     packed(path)
-    monkeypatch.setattr(limits, "SHARD_BYTES", 50 * MIB)
+    limit("SHARD_BYTES", 50 * MIB)
     with counted_memory() as pool:
         with pytest.raises(InvalidInputError, match="this column has 1 values"):
             describe_partition(lake, "flights", DAY, "city")
@@ -267,13 +262,11 @@ def test_what_trains_reads_label_files_within_bounds(
     assert proposed_manifest(model, path, label="late", **given)["label"]["classes"] == [0, 1]
 
 
-def test_training_data_is_bounded_as_a_whole(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_training_data_is_bounded_as_a_whole(tmp_path: pathlib.Path, limit: Limit) -> None:
     lake = small_lake(tmp_path)
     recipe = Recipe("good", "flights", BINARY, FEATURES)
     assert read_training_data(lake, recipe, DAY).records > 250
-    monkeypatch.setattr(limits, "TRAINING_BYTES", 5_000)
+    limit("TRAINING_BYTES", 5_000)
     with pytest.raises(NotEvaluableError, match="5,000 bytes that are trained on"):
         read_training_data(lake, recipe, DAY)
 
@@ -306,7 +299,7 @@ def test_datasets_of_studies_are_read_within_bounds(
     ],
 )
 def test_pages_are_believed_before_the_footer(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, column: object, bound: str, said: str
+    tmp_path: pathlib.Path, limit: Limit, column: object, bound: str, said: str
 ) -> None:
     """A list of a thousand million numbers was 5 kB, and pages of GiB were what a footer said."""
     rows = 1 if isinstance(column, list) else 100_000
@@ -315,7 +308,7 @@ def test_pages_are_believed_before_the_footer(
     lake = Lake(str(tmp_path))
     footer = read_footer(lake, "x.parquet", ["p"])
     footer = replace(footer, groups=(replace(footer.groups[0], unpacked=1),))
-    monkeypatch.setattr(limits, bound, 90_000)
+    limit(bound, 90_000)
     with pytest.raises(NotEvaluableError, match=said):
         read_row_group(lake, "x.parquet", footer, 0, ["p"])
 
@@ -332,7 +325,7 @@ def test_a_footer_that_says_it_has_gigabytes_is_not_read(lake: Lake) -> None:
 
 
 def test_a_table_to_attack_is_read_within_bounds(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: pathlib.Path, limit: Limit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """7 kB took 4.9 GB of the command's own memory, and a pipe was waited for."""
     small = Contained(
@@ -345,6 +338,6 @@ def test_a_table_to_attack_is_read_within_bounds(
     for name, refusal in (("bomb.parquet", "its reader"), ("pipe.csv", "no plain file")):
         with pytest.raises(InvalidInputError, match=refusal):
             read_frame(str(tmp_path / name))
-    monkeypatch.setattr(limits, "RELEASE_TABLE_BYTES", 10)
+    limit("RELEASE_TABLE_BYTES", 10)
     with pytest.raises(InvalidInputError, match="more than the 10 bytes"):
         read_frame(str(tmp_path / "bomb.parquet"))

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 import catboost
 import pytest
 
+from tests.conftest import Limit
 from tests.support import hostile_models
 from tests.support.audits import run_audits
 from tests.support.lake import DAY, PLAN, clone_model, label_rows, replace_model
 from workers.audit.request import Request
 from workers.contained import Contained, closed_here
 from workers.executors import InProcess
-from workers.lake import limits, model_sandbox
+from workers.lake import model_sandbox
 from workers.lake.layout import Lake
 
 CLOSED = len(closed_here()) >= 3
@@ -55,12 +56,14 @@ def lake(template: Lake, tmp_path: pathlib.Path, small_model: bytes) -> Lake:
 
 
 @pytest.fixture(params=SAID)
-def attempt(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def attempt(
+    request: pytest.FixtureRequest, limit: Limit, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
     made = Contained(
         f"{hostile_models.__name__}:{request.param}", seconds=20, memory=4 << 30, fork=True
     )
     monkeypatch.setattr(model_sandbox, "_contained", lambda _: made)
-    monkeypatch.setattr(limits, "MODEL_SECONDS", 3 if request.param == "loops" else 120)
+    limit("MODEL_SECONDS", 3 if request.param == "loops" else 120)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", hostile_models.PLANTED)
     model_sandbox.let_go()
     yield request.param

@@ -15,9 +15,8 @@ def machine(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.
     """Return a machine with 6 GiB left, on which nothing limits this process."""
     (tmp_path / "meminfo").write_text("MemTotal: 16777216 kB\nMemAvailable: 6291456 kB\n")
     (tmp_path / "own").write_text("4:memory:/pods/ours\n1:cpu:/\n0::/pods/ours\n")
-    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr(memory, "_OWN_GROUPS", tmp_path / "own")
-    monkeypatch.setattr(memory, "_GROUPS", tmp_path)
+    for name, file in (("_MEMINFO", "meminfo"), ("_OWN_GROUPS", "own"), ("_GROUPS", "")):
+        monkeypatch.setattr(memory, name, tmp_path / file)
     return tmp_path
 
 

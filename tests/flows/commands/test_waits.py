@@ -32,8 +32,8 @@ def test_a_night_says_at_once_what_it_waits_for_and_again_when_that_changes(
     success = pathlib.Path(lake.uri) / f"models/late/day={DAY}/_SUCCESS"
     success.unlink()
     write_settings(tmp_path, ["good", "late"])
-    monkeypatch.setattr(flows.run.nightly, "_now", before_the_deadline)
-    monkeypatch.setattr(workers.executors, "_now", before_the_deadline)
+    for module in (flows.run.nightly, workers.executors):
+        monkeypatch.setattr(module, "_now", before_the_deadline)
     slept: list[float] = []
 
     def arrives(seconds: float) -> None:

@@ -323,12 +323,21 @@ class TestBlocks:
         ((_, body),) = server.taken
         assert "alerts arrive here too" in json.loads(body)["text"]
 
+    @pytest.fixture
+    def only_block(self, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+        """Return what makes one block the only one that is told."""
+
+        def only(*block: Any) -> None:
+            monkeypatch.setattr(alerts, "_blocks", lambda: iter([block]))
+
+        return only
+
     @pytest.mark.parametrize(("status", "ok"), [(200, True), (403, False)])
     def test_a_webhook_block_is_asked_and_its_secret_never_shown(
         self,
         settings: Settings,
         receiver: Any,
-        monkeypatch: pytest.MonkeyPatch,
+        only_block: Callable[..., None],
         status: int,
         ok: bool,
     ) -> None:
@@ -337,7 +346,7 @@ class TestBlocks:
             name="hook", url=f"{server.url}/{{{{token}}}}", secrets={"token": "hidden"},
             json_data={"text": "{{subject}}: {{body}}"},
         ).save("hook", overwrite=True)  # fmt: skip
-        monkeypatch.setattr(alerts, "_blocks", lambda: iter([(identity, "hook")]))
+        only_block(identity, "hook")
         (sent,) = send_tests(settings)
         assert sent.ok is ok
         assert "hidden" not in sent.sentence
@@ -346,9 +355,9 @@ class TestBlocks:
         assert json.loads(body)["text"].startswith("privaudit: a test message: A person sent")
 
     def test_a_block_that_cannot_notify_is_named(
-        self, settings: Settings, monkeypatch: pytest.MonkeyPatch
+        self, settings: Settings, only_block: Callable[..., None]
     ) -> None:
         identity = Secret(value="x").save("mute", overwrite=True)
-        monkeypatch.setattr(alerts, "_blocks", lambda: iter([(identity, "mute")]))
+        only_block(identity, "mute")
         (sent,) = send_tests(settings)
         assert (sent.ok, "cannot send notifications" in sent.sentence) == (False, True)

@@ -1,6 +1,5 @@
 """Pages of Prefect: what a summary says, and that one that is not taken costs no audit."""
 
-import logging
 from typing import NoReturn
 
 import httpx
@@ -20,16 +19,13 @@ def refuse(*_: object, **__: object) -> NoReturn:
     raise PrefectHTTPStatusError("500", request=request, response=httpx.Response(500))
 
 
-@pytest.fixture(autouse=True)
-def _in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefect_context, "in_prefect", lambda: True)
+pytestmark = pytest.mark.usefixtures("in_a_run")
 
 
 def test_a_summary_that_the_server_does_not_take_fails_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(prefect_context, "create_markdown_artifact", refuse)
-    monkeypatch.setattr(prefect_context, "run_log", logging.getLogger)
     prefect_context.leave_summary("key", "text", "what")
     assert "did not take the summary: 500" in caplog.text
 

@@ -2,12 +2,14 @@
 
 import concurrent.futures
 import contextlib
+import functools
 import os
 import pathlib
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -67,18 +69,26 @@ with slot(4):
 """
 
 
-def test_a_server_that_is_away_is_asked_again_by_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def in_place_of_slots(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+    """Return what replaces the server's slots, where a server stands."""
+    monkeypatch.setattr(auditing, "_stands", lambda: True)
+    return functools.partial(monkeypatch.setattr, auditing, "concurrency")
+
+
+def test_a_server_that_is_away_is_asked_again_by_the_task(
+    in_place_of_slots: Callable[[Any], None],
+) -> None:
     def away(*_: object, **__: object) -> None:
         raise ConcurrencySlotAcquisitionError("All connection attempts failed")
 
-    monkeypatch.setattr(auditing, "_stands", lambda: True)
-    monkeypatch.setattr(auditing, "concurrency", away)
+    in_place_of_slots(away)
     with pytest.raises(TransientError, match="All connection attempts failed"), slot(2):
         pytest.fail("there is no slot")
 
 
 def test_an_audit_does_not_fail_where_its_slot_is_not_taken_back(
-    monkeypatch: pytest.MonkeyPatch,
+    in_place_of_slots: Callable[[Any], None],
 ) -> None:
     @contextlib.contextmanager
     def restarting(*_: object, **__: object) -> Iterator[None]:
@@ -86,8 +96,7 @@ def test_an_audit_does_not_fail_where_its_slot_is_not_taken_back(
         answer = httpx.Response(500, request=httpx.Request("POST", "http://server/api"))
         raise PrefectHTTPStatusError("500", request=answer.request, response=answer)
 
-    monkeypatch.setattr(auditing, "_stands", lambda: True)
-    monkeypatch.setattr(auditing, "concurrency", restarting)
+    in_place_of_slots(restarting)
     with slot(2):
         done = True
     assert done

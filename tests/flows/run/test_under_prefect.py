@@ -147,17 +147,14 @@ def test_a_standing_server_counts_over_all_runs() -> None:
 
 
 def test_prefects_pages_quote_no_label(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    in_a_run: logging.Logger, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A library's words about a label stood in Prefect's log, with the trace, and in its states."""
-    shown = logging.getLogger("test of a run's log")
-    monkeypatch.setattr(prefect_context, "in_prefect", lambda: True)
-    monkeypatch.setattr(prefect_context, "run_log", lambda: shown)
     error = ValueError("cannot convert 'HIV+'")
     log_failure(error, "The audit of %s failed.", "good")
     assert "HIV+" not in without_data(error)
     (told, _) = caplog.records
-    assert (told.name, told.exc_info) == (shown.name, None)
+    assert (told.name, told.exc_info) == (in_a_run.name, None)
     assert told.getMessage() == (
         "The audit of good failed. ValueError: see the worker's standard error."
     )

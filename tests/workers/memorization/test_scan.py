@@ -15,12 +15,12 @@ import pytest
 
 from privcore.attacks import PLAIN, Sampling
 from privcore.exceptions import InvalidInputError
+from tests.conftest import Limit
 from tests.support.lake import put_labels
 from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
 from workers.labels.columns import Batch
 from workers.labels.shards import find_partition, write_labels
-from workers.lake import limits
 from workers.lake.layout import Lake, labels_folder
 from workers.memorization.language_models import ModelFile, NgramCounts, read_model
 from workers.memorization.scan import (
@@ -214,7 +214,7 @@ def test_sequences_become_tokens_one_after_the_other() -> None:
 
 
 def test_a_row_group_of_huge_sequences_is_refused_before_it_is_read(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: pathlib.Path, limit: Limit
 ) -> None:
     """A file of 43 kB took 5 GB."""
     lake = Lake(str(tmp_path))
@@ -230,7 +230,7 @@ def test_a_row_group_of_huge_sequences_is_refused_before_it_is_read(
         )
 
     assert counted() > 0
-    monkeypatch.setattr(limits, "SEQUENCE_BYTES", 500)
+    limit("SEQUENCE_BYTES", 500)
     with pytest.raises(NotEvaluableError, match="write smaller row groups"):
         counted()
 

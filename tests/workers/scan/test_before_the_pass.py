@@ -328,8 +328,8 @@ def test_few_holdout_rows_teach_nobody(tmp_path: pathlib.Path) -> None:
 def test_no_more_rows_are_kept_than_said(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
-    monkeypatch.setattr("workers.scan.fitted.MOST_RECORDS", 300)
-    monkeypatch.setattr(before_the_pass, "MOST_RECORDS", 300)
+    for module in ("fitted", "before_the_pass"):
+        monkeypatch.setattr(f"workers.scan.{module}.MOST_RECORDS", 300)
     row = audit(tmp_path / "table", learner(), context=CONTEXT)
     assert row.student_records == 300
 

@@ -53,11 +53,16 @@ TRAINING, HOLDOUT = 600, 200
 
 
 @pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make 600 training rows and 200 holdout rows many."""
-    monkeypatch.setattr(partial_results, "MOST_TRAINING", TRAINING)
-    monkeypatch.setattr(partial_results, "MOST_HOLDOUT", HOLDOUT)
+def counted_days(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have rows counted of days of few bytes, too."""
     monkeypatch.setattr(before_the_pass, "_LEAST_BYTES", 0)
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch, counted_days: None) -> None:  # noqa: ARG001
+    """Make 600 training rows and 200 holdout rows many."""
+    for name, rows in (("MOST_TRAINING", TRAINING), ("MOST_HOLDOUT", HOLDOUT)):
+        monkeypatch.setattr(partial_results, name, rows)
 
 
 @pytest.fixture(scope="module")
@@ -115,8 +120,8 @@ def test_lots_choose_about_as_many_of_each_arm(lake: Lake) -> None:
     assert f"of the {training:,} training rows" in row.reason
 
 
-def test_a_day_of_fewer_rows_plays_whole(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(before_the_pass, "_LEAST_BYTES", 0)
+@pytest.mark.usefixtures("counted_days")
+def test_a_day_of_fewer_rows_plays_whole(lake: Lake) -> None:
     row = audit(lake)
     assert (row.training_rows, row.holdout_rows) == (None, None)
     assert (row.records or 0) + (row.control_records or 0) == ROWS

@@ -70,9 +70,11 @@ def script(monkeypatch):
     def noisy_max(self, votes, _):
         return box.now.answer([self.distribution(row) for row in votes])
 
-    monkeypatch.setattr(RandomizedResponse, "sample", plain)
-    monkeypatch.setattr(RandomizedResponseWithPrior, "sample", with_prior)
-    monkeypatch.setattr(NoisyMax, "sample", noisy_max)
+    scripted = {
+        RandomizedResponse: plain, RandomizedResponseWithPrior: with_prior, NoisyMax: noisy_max,
+    }  # fmt: skip
+    for kind, sample in scripted.items():
+        monkeypatch.setattr(kind, "sample", sample)
     return box
 
 

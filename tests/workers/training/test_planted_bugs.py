@@ -63,27 +63,22 @@ def verdicts(method, keys, declared):
     return ["kept" if nothing_wrong(answer) else str(answer.verdict) for answer in answers]
 
 
-def test_a_keep_probability_off_by_a_tenth_is_found(monkeypatch):
-    """4,000 records, declared 2: kept with 0.97 instead of 0.88, which is 3.4."""
-    method, keys = MultiStage(2.0), np.arange(4_000)
-    assert set(verdicts(method, keys, 2.0)) == {"kept"}
+def _keeps_too_often():
+    """Labels are kept with 0.97 instead of 0.88, which is 3.4."""
     sample = RandomizedResponse.sample
 
-    def keeps_too_often(self, labels, random):
+    def planted(self, labels, random):
         kept = 1.1 * self.distribution()[0, 0]
         return sample(RandomizedResponse(float(np.log(kept / (1.0 - kept))), 2), labels, random)
 
-    monkeypatch.setattr(RandomizedResponse, "sample", keeps_too_often)
-    assert set(verdicts(method, keys, 2.0)) == {"violated"}
+    return RandomizedResponse, "sample", planted
 
 
-def test_an_augmentation_that_sees_labels_is_found(monkeypatch):
-    """4,000 records, declared 1: each comes a second time, with its own label."""
-    method, keys = MultiStage(1.0), np.arange(4_000)
-    assert set(verdicts(method, keys, 1.0)) == {"kept"}
+def _augments_with_labels():
+    """Each record comes a second time, with its own label."""
     fit = MultiStage.fit
 
-    def augmented(self, data, _, *, random, executor):
+    def planted(self, data, _, *, random, executor):
         class Sees(Remembers):
             def fit(self, features, labels, weights=None):
                 both = np.concatenate([labels, data.labels])
@@ -91,38 +86,52 @@ def test_an_augmentation_that_sees_labels_is_found(monkeypatch):
 
         return fit(self, data, Sees(), random=random, executor=executor)
 
-    monkeypatch.setattr(MultiStage, "fit", augmented)
-    assert set(verdicts(method, keys, 1.0)) == {"violated"}
+    return MultiStage, "fit", planted
 
 
-def test_votes_without_noise_are_found(monkeypatch):
-    """2,000 queries, 4,000 records in pairs of a key; one teacher, declared 0.2.
+def _votes_without_noise():
+    """The one teacher votes for the label of a query's other record 20 times in 21."""
+    return NoisyMax, "sample_in_proportion", lambda _, votes, __: votes.argmax(axis=1)
 
-    The teacher votes for the label of a query's other record 20 times in 21.
+
+def _teachers_share_records():
+    """One vote moves an answer by at most 1/150; where every teacher has all records, one label
+    moves all votes on its own query.
     """
-    method = Pate(0.2, noise="laplace", delta=0.0, teachers=1, queries=2_000, answers="sample")
-    keys = np.repeat(np.arange(2_000), 2)
-    assert set(verdicts(method, keys, 0.2)) == {"kept"}
-    monkeypatch.setattr(NoisyMax, "sample_in_proportion", lambda _, votes, __: votes.argmax(axis=1))
-    assert set(verdicts(method, keys, 0.2)) == {"violated"}
-
-
-@pytest.mark.slow
-def test_teachers_that_share_records_are_found(monkeypatch):
-    """150 queries, 1,300 teachers, declared 1: one vote moves an answer by at most 1/150.
-
-    Where every teacher has all records, one label moves all votes on its own query.
-    """
-    method = Pate(1.0, noise="laplace", delta=0.0, teachers=1_300, queries=150)
-    keys = np.arange(1_500)
-    assert set(verdicts(method, keys, 1.0)) == {"kept"}
     teach = workers.training.methods.teach
-    monkeypatch.setattr(
-        workers.training.methods,
-        "teach",
-        lambda classroom, _: teach(classroom, np.arange(classroom.data.records)),
-    )
-    assert set(verdicts(method, keys, 1.0)) == {"violated"}
+
+    def planted(classroom, _):
+        return teach(classroom, np.arange(classroom.data.records))
+
+    return workers.training.methods, "teach", planted
+
+
+_PATE = {"noise": "laplace", "delta": 0.0}
+ONE_TEACHER = Pate(0.2, teachers=1, queries=2_000, answers="sample", **_PATE)
+
+
+@pytest.mark.parametrize(
+    ("method", "keys", "declared", "bug"),
+    [
+        (MultiStage(2.0), np.arange(4_000), 2.0, _keeps_too_often),
+        (MultiStage(1.0), np.arange(4_000), 1.0, _augments_with_labels),
+        # Records in pairs of a key.
+        (ONE_TEACHER, np.repeat(np.arange(2_000), 2), 0.2, _votes_without_noise),
+        pytest.param(
+            Pate(1.0, teachers=1_300, queries=150, **_PATE),
+            np.arange(1_500),
+            1.0,
+            _teachers_share_records,
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_a_planted_bug_is_found_and_without_it_nobody_is_accused(
+    monkeypatch, method, keys, declared, bug
+):
+    assert set(verdicts(method, keys, declared)) == {"kept"}
+    monkeypatch.setattr(*bug())
+    assert set(verdicts(method, keys, declared)) == {"violated"}
 
 
 @pytest.mark.parametrize("declared", [0.2, 1.0])

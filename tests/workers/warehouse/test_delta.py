@@ -4,7 +4,6 @@ import json
 import os
 import pathlib
 from collections.abc import Callable
-from types import SimpleNamespace
 
 import deltalake
 import polars as pl
@@ -14,7 +13,6 @@ from privcore.exceptions import TerminalError, TransientError
 from tests.support.lake import DAY
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import failed
-from workers import patience
 from workers.audit.verify import verify_all_stored
 from workers.warehouse import delta
 from workers.warehouse.delta import TornAnswerError, readable, whole
@@ -113,11 +111,7 @@ def test_what_is_no_fault_of_the_files_passes() -> None:
 
 
 @pytest.mark.parametrize(("torn", "tries"), [(0, 1), (3, 4), (9, 10)])
-def test_a_torn_answer_is_asked_for_again(
-    monkeypatch: pytest.MonkeyPatch, torn: int, tries: int
-) -> None:
-    waits: list[float] = []
-    monkeypatch.setattr(patience, "time", SimpleNamespace(sleep=waits.append))
+def test_a_torn_answer_is_asked_for_again(waits: list[float], torn: int, tries: int) -> None:
     asked = []
 
     def ask() -> str:
@@ -138,10 +132,10 @@ def test_a_torn_answer_is_asked_for_again(
         ("timeout", TransientError, 1),
     ],
 )
+@pytest.mark.usefixtures("waits")
 def test_what_stays_torn_or_fails_otherwise_is_told(
-    monkeypatch: pytest.MonkeyPatch, said: str, kind: type[Exception], tries: int
+    said: str, kind: type[Exception], tries: int
 ) -> None:
-    monkeypatch.setattr(patience, "time", SimpleNamespace(sleep=lambda _: None))
     asked = []
 
     def ask() -> None:

@@ -15,6 +15,7 @@ from pyarrow import fs
 import workers.sources.scores.joined
 import workers.sources.scores.supplied
 from privcore.exceptions import TransientError
+from tests.conftest import Limit
 from tests.support.audits import run_audits
 from tests.support.joined_tables import IN_PROCESS, ROWS, Tables, audited, world
 from tests.support.lake import DAY, EVE, declared
@@ -25,7 +26,6 @@ from workers.audit.request import Request
 from workers.audit.verify import Finding, verify
 from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess, on_ray
-from workers.lake import limits
 from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
@@ -247,9 +247,14 @@ def test_records_named_by_numbers_of_different_sizes_are_joined(tables: Tables) 
     [(1 << 17, 1 << 40, False), (1 << 40, 1 << 19, False), (1 << 20, None, True)],
 )
 def test_tables_that_the_memory_does_not_hold_are_refused(
-    tables: Tables, monkeypatch: pytest.MonkeyPatch, most: int, left: int | None, fits: bool
+    tables: Tables,
+    limit: Limit,
+    monkeypatch: pytest.MonkeyPatch,
+    most: int,
+    left: int | None,
+    fits: bool,
 ) -> None:
-    monkeypatch.setattr(limits, "JOIN_BYTES", most)
+    limit("JOIN_BYTES", most)
     monkeypatch.setattr(workers.sources.scores.joined, "memory_left", lambda: left)
     row = audited(tables.put())
     assert (row.detail == "too_large", row.status == "evaluated") == (not fits, fits)

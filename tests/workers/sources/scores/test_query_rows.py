@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 import workers.sources.scores.query_rows
 from privcore.exceptions import AuditError, TerminalError, TransientError
+from tests.conftest import Limit
 from tests.support.audits import run_audits
 from tests.support.lake import DAY, EVE, declared
 from tests.support.postgresql import Server, postgresql
@@ -29,7 +30,6 @@ from workers.audit.run import run_audit
 from workers.audit.verify import Finding, verify
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
-from workers.lake import limits
 from workers.lake.manifest import Privacy
 from workers.sources.join_context import JoinContext
 from workers.sources.scores.query_rows import _INFINITY, QueryDay
@@ -124,10 +124,10 @@ def test_rows_of_a_query_are_audited_as_the_same_rows_of_a_file(tmp_path: pathli
 @pytest.mark.slow
 @pytest.mark.usefixtures("bank")
 def test_the_order_in_which_a_server_returns_rows_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch,
+    limit: Limit,
 ) -> None:
     first = audit(settings())
-    monkeypatch.setattr(limits, "DATABASE_BATCH_ROWS", 170)  # twelve batches and another order
+    limit("DATABASE_BATCH_ROWS", 170)  # twelve batches and another order
     second = audit(settings())
     assert first.audit.audit_id == second.audit.audit_id
     assert first.audit.epsilon_lower == second.audit.epsilon_lower
@@ -213,10 +213,10 @@ def test_a_query_that_does_not_fit_gets_a_sentence() -> None:
 
 @pytest.mark.usefixtures("bank")
 def test_disk_does_not_depend_on_who_writes_the_rows(
-    monkeypatch: pytest.MonkeyPatch,
+    limit: Limit,
 ) -> None:
     """Rows without end filled the disk."""
-    monkeypatch.setattr(limits, "QUERY_BYTES", 1_000)
+    limit("QUERY_BYTES", 1_000)
     assert "returns more than 1,000 bytes" in refused(QUERY)
 
 
@@ -235,16 +235,16 @@ def test_a_query_can_write_nothing(bank: Server) -> None:
 
 
 @pytest.mark.usefixtures("bank")
-def test_a_slow_query_is_ended_by_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "DATABASE_SECONDS", 0.3)
+def test_a_slow_query_is_ended_by_the_server(limit: Limit) -> None:
+    limit("DATABASE_SECONDS", 0.3)
     told = refused("select pg_sleep(20) as slow,")
     assert "ended the query after 0.3 seconds" in told
 
 
 def test_a_server_that_stops_answering_does_not_hold_the_audit(
-    bank: Server, monkeypatch: pytest.MonkeyPatch
+    bank: Server, limit: Limit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "DATABASE_SECONDS", 1.0)
+    limit("DATABASE_SECONDS", 1.0)
     monkeypatch.setattr(workers.sources.scores.query_rows, "_GRACE", 0.5)
     with workers.sources.scores.query_rows.connected("bank") as opened:
         bank.send(signal.SIGSTOP)
@@ -267,7 +267,7 @@ def test_a_deadline_ends_the_reading() -> None:
 
 @pytest.mark.slow
 def test_a_database_that_goes_away_in_the_middle_may_come_again(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+    limit: Limit, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
     with postgresql() as server:
         monkeypatch.setenv("PRIVAUDIT_DATABASE_BANK", server.uri(ENCODED))
@@ -275,7 +275,7 @@ def test_a_database_that_goes_away_in_the_middle_may_come_again(
                     "g::text as application_id, 0 as defaulted, 0.5::float8 as pd_today, "
                     "0.4::float8 as pd_yesterday, 'train' as split "
                     "from generate_series(1, 500000) g")  # fmt: skip
-        monkeypatch.setattr(limits, "DATABASE_BATCH_ROWS", 2_000)
+        limit("DATABASE_BATCH_ROWS", 2_000)
         query = QUERY.replace("order by random()", "")
         killer = threading.Timer(1.0, server.kill)
         killer.start()

@@ -7,6 +7,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from tests.conftest import Limit
 from tests.support.call_imports import imported_by_a_call
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
@@ -100,13 +101,13 @@ def test_what_unpacks_to_too_much_is_refused(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_file_beyond_the_bound_and_one_that_was_replaced_are_refused(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: pathlib.Path, limit: Limit
 ) -> None:
     (tmp_path / "scores.csv").write_bytes(HEAD + b"1,1,1,1\n")
     lake, file = Lake(str(tmp_path)), Lake(str(tmp_path)).label_file("scores.csv")
     with pytest.raises(NotEvaluableError, match="was replaced while it was read"):
         parquet_of(lake, file._replace(size=1), KINDS)
-    monkeypatch.setattr(limits, "CSV_BYTES", 3)
+    limit("CSV_BYTES", 3)
     with pytest.raises(NotEvaluableError, match="larger than the 3 bytes"):
         parquet_of(lake, file, KINDS)
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.conftest import Limit
 from tests.support.lake import DAY
 from workers.exceptions import NotEvaluableError, Reason
-from workers.lake import limits
 from workers.sources.tables import table_child
 from workers.sources.tables.day_tables import TablePlace
 from workers.sources.tables.table_files import find_day, look
@@ -85,11 +85,9 @@ def test_a_damaged_commit_is_said(table: pathlib.Path, content: bytes) -> None:
     assert str(table) in error.sentence
 
 
-def test_a_log_without_end_is_given_up(
-    table: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_without_end_is_given_up(table: pathlib.Path, limit: Limit) -> None:
     """A pipe that nobody writes to."""
-    monkeypatch.setattr(limits, "TABLE_SECONDS", 2)
+    limit("TABLE_SECONDS", 2)
     table_child._contained.cache_clear()
     log = table / "_delta_log" / "00000000000000000000.json"
     log.unlink()

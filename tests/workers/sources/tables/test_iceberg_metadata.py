@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from tests.conftest import Limit
 from tests.support.lake import DAY, EVE
 from tests.support.object_store import empty_bucket, object_store
 from workers.exceptions import NotEvaluableError, Reason
@@ -168,7 +169,7 @@ def test_a_damaged_metadata_file_is_said(metadata: pathlib.Path, content: bytes)
 
 @pytest.mark.slow
 def test_metadata_that_unpacks_to_gigabytes_is_not_unpacked(
-    catalog: SqlCatalog, metadata: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    catalog: SqlCatalog, metadata: pathlib.Path, limit: Limit
 ) -> None:
     """4 MB that unpack to 4 GB; nobody but the contained child takes memory for them."""
     packed = metadata.with_name("00002-bomb.gz.metadata.json")
@@ -177,7 +178,7 @@ def test_metadata_that_unpacks_to_gigabytes_is_not_unpacked(
         connection.exec_driver_sql(
             "update iceberg_tables set metadata_location = ?", (f"file://{packed}",)
         )
-    monkeypatch.setattr(limits, "TABLE_MEMORY_BYTES", 1 << 30)
+    limit("TABLE_MEMORY_BYTES", 1 << 30)
     table_child._contained.cache_clear()
     assert "and 1 GiB of memory" in refused(Reason.TOO_LARGE)
     table_child._contained.cache_clear()

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from privcore.exceptions import TerminalError, TransientError
+from tests.conftest import Limit
 from tests.workers.test_isolation import CLOSED
 from workers.exceptions import NotEvaluableError, Reason
-from workers.lake import limits
 from workers.sources.tables import table_child
 from workers.sources.tables.table_child import answering, ask, place_of, properties_of, warehouse_of
 
@@ -64,8 +64,8 @@ answer = answering(behave)
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(limits, "TABLE_SECONDS", 2)
+def small(limit: Limit, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    limit("TABLE_SECONDS", 2)
     monkeypatch.setitem(table_child._VARIABLES, __name__, table_child._VARIABLES[DELTA])
     table_child._contained.cache_clear()
     yield
