@@ -33,6 +33,7 @@ from workers.plain_files import open_plain
 from workers.plan import Attribute, Plan, TrainingSampling
 from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
 from workers.sources.checkpoints.label_tables import LabelTable
+from workers.sources.label_releases import ReleasedLabels
 from workers.sources.scores.score_tables import DeclaredPrivacy, ScoreTables
 from workers.sources.tables.day_tables import TablePlace
 from workers.strict_model import StrictModel, known_zone
@@ -173,6 +174,9 @@ class ModelSettings(StrictModel):
     """Where model files lie, instead of the lake and its manifests."""
     labels: LabelTable | None = None
     """A table of labelled rows, instead of a dataset of the lake."""
+    released_labels: ReleasedLabels | None = None
+    """A table of true labels beside those that a mechanism released for training: compared every
+    night, whatever the model is, by the model's declaration."""
     privacy: DeclaredPrivacy | None = None
     """What is declared, where no manifest in the lake declares."""
 
@@ -217,6 +221,9 @@ def with_absolute_paths(model: ModelSettings, folder: pathlib.Path, *, lake: str
             model.labels, folder
         )
         changes["labels"] = model.labels.model_copy(update=changed)
+    if model.released_labels is not None:
+        changed = _table_with_absolute_paths(model.released_labels, folder)
+        changes["released_labels"] = model.released_labels.model_copy(update=changed)
     if model.checkpoints is not None:
         changed = _paths_with_absolute_paths(model.checkpoints, folder)
         if model.checkpoints.registered:
@@ -450,6 +457,9 @@ class Settings(BaseSettings):
                 plans.append(Plan(**given, secret=Secret.ATTRIBUTE, attribute=model.attribute))
             if model.membership:
                 plans.append(Plan(**given | {"slices": (), "days": 1}, secret=Secret.MEMBERSHIP))
+            if model.released_labels is not None:
+                alone = {"slices": (), "days": 1, "privacy_unit": None, "sampling": None}
+                plans.append(Plan(**given | alone, secret=Secret.RELEASED))
         except ValidationError as error:
             found = problems(error, Plan)
             raise SettingsError(f"The plan of {name} is not valid: {found[0]}.") from None

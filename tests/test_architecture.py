@@ -464,24 +464,24 @@ def test_no_file_names_a_package_index() -> None:
 # The most lines of each room with all below it, of the modules beside the rooms, and of the tests.
 # A commit that raises one says why.
 MOST_LINES = {
-    "flows": 1_751,
+    "flows": 1_761,
     "flows/commands": 4_521,
     "flows/learn": 692,
     "flows/notify": 1_263,
     "flows/publication": 204,
     "flows/report": 2_713,
-    "flows/run": 1_646,
+    "flows/run": 1_662,
     "flows/study": 4_440,
     "privcore": 250,
     "privcore/attacks": 7_650,
     "privcore/guarantees": 1_390,
-    "privcore/lower_bounds": 6_150,
+    "privcore/lower_bounds": 6_213,
     "privcore/mechanisms": 1_750,
     "privcore/publication": 710,
     "privcore/upper_bounds": 1_920,
-    "tests": 71_390,
-    "workers": 2_640,
-    "workers/audit": 3_620,
+    "tests": 71_457,
+    "workers": 2_641,
+    "workers/audit": 3_827,
     "workers/datasets": 670,
     "workers/evidence": 490,
     "workers/labels": 1_672,
@@ -491,9 +491,9 @@ MOST_LINES = {
     "workers/publication": 560,
     "workers/release": 630,
     "workers/scan": 1_940,
-    "workers/sources": 6_200,
+    "workers/sources": 6_244,
     "workers/training": 1_720,
-    "workers/warehouse": 4_340,
+    "workers/warehouse": 4_342,
 }
 MOST_WORDS_OF_PAGES = 79_400
 

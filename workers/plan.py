@@ -128,13 +128,14 @@ class Plan(StrictModel):
     made."""
 
     secret: Secret = Secret.LABEL
-    """What of a record is told: its label, an attribute, or its membership."""
+    """What of a record is told: its label, an attribute, its membership, or what a mechanism
+    released of its label."""
     attribute: Attribute | None = None
     """Which attribute, where that is the secret."""
 
     @property
     def secret_name(self) -> str:
-        """The secret as records name it: label, membership, or attribute:<column>."""
+        """The secret as records name it (`schema.SecretName`)."""
         return str(self.secret) if self.attribute is None else f"attribute:{self.attribute.column}"
 
     @property

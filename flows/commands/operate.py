@@ -62,6 +62,11 @@ name = "ads-ctr"
 # [models.attribute]                  # audit a categorical feature too, by a claim of its own
 # column = "country"
 # values = ["DE", "FR", "NL"]
+# [models.released_labels]            # compare true labels with those released for training
+# table = "s3://bucket/released"      # by days, as in privaudit check-labels
+# true = "clicked"
+# released = "noisy"
+# record = "event_id"
 
 # A model of any framework, by a table of probabilities: privaudit attach proposes this.
 # [[models]]

@@ -324,6 +324,8 @@ def slices_sentence(night: AuditRow, slices: Sequence[SliceRow]) -> str:
 
 def assumed(night: AuditRow) -> str:
     """Return what the bound of a night assumes."""
+    if night.secret == "released_labels":  # noqa: S105
+        return "It holds if the mechanism reads nothing but the label and a coin for each record."
     if night.secret == "membership":  # noqa: S105
         return "It holds if the rows were split into training and holdout at random."
     return (

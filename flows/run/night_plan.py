@@ -32,6 +32,7 @@ from workers.labels.shards import WORK_UNIT_BYTES
 from workers.lake.checkpoints import DeclaredManifest, read_manifest
 from workers.lake.layout import Lake, checkpoint_folder, labels_folder
 from workers.sources.checkpoints.in_place import InPlace, find_ready
+from workers.sources.label_releases import ReleasedNight
 from workers.sources.scores.supplied import ExternalInputs, SuppliedScores, find_scores
 from workers.warehouse.nights_together import commit_nights
 from workers.warehouse.schema import AuditRecord, AuditRow
@@ -168,6 +169,19 @@ def external_inputs_of(settings: ModelSettings) -> ExternalInputs | None:
     return None
 
 
+def released_night_of(planned: Planned, settings: ModelSettings) -> ReleasedNight | None:
+    """Return where a model's released labels lie, and what is declared of them; None without."""
+    if settings.released_labels is None:
+        return None
+    manifest = None if planned.declared is None else planned.declared.manifest
+    privacy = None if manifest is None else manifest.privacy
+    return ReleasedNight(
+        released_labels=settings.released_labels,
+        privacy=privacy if settings.privacy is None else settings.privacy.as_privacy(),
+        target=None if manifest is None else manifest.sha256,
+    )
+
+
 def _find_external_inputs(lake: Lake, job: Job, external_inputs: ExternalInputs) -> Planned:
     declared = None
     try:
@@ -229,7 +243,9 @@ def batches(
             plan,
             settings.model_named(each.job.model).dataset,
             each.declared,
-            each.external_inputs,
+            each.external_inputs
+            if plan.secret is not Secret.RELEASED
+            else released_night_of(each, settings.model_named(each.job.model)),
             digest_key=key,
         )
         for each in planned

@@ -19,11 +19,13 @@ class Secret(StrEnum):
         promises nothing; one for whole records promises at least as much as for the record.
     MEMBERSHIP: whether the record was trained on at all: the whole record is replaced by another of
         the same source. Only a guarantee for whole records speaks of it.
+    RELEASED: the label, of the mechanism that privatises it before training: no model is asked.
     """
 
     LABEL = "label"
     ATTRIBUTE = "attribute"
     MEMBERSHIP = "membership"
+    RELEASED = "released_labels"
 
 
 def named(model: str, secret: str) -> str:

@@ -50,14 +50,18 @@ from scipy.stats import binom
 
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import check_delta
+from privcore.lower_bounds.fdp import check_significance
+from privcore.lower_bounds.power import OFFSETS, ImaginedNight
 from privcore.lower_bounds.question import leak_to_be_seen
-from privcore.lower_bounds.windows import WINDOW_EPSILONS, ClaimedNight
+from privcore.lower_bounds.windows import WINDOW_EPSILONS, ClaimedNight, Night
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+SIGNIFICANCE = 0.05
+"""Of all four tests together, where nobody chooses another."""
 SHARES = {"kept": 0.035, "key": 0.005, "column": 0.005, "ratio": 0.005}
-"""Of the significance 0.05, by test."""
+"""Of that significance, by test."""
 GAPS = (2.5, 10.0)
 """Bets of a night, over the root of its rows; fixed here, before any night."""
 PAIRS = 8
@@ -102,15 +106,23 @@ class Declared:
     Attributes:
         epsilon: at which one label may be replaced; above 0.
         delta: beside it.
+        significance: at which all tests together may be wrong.
     """
 
     epsilon: float
     delta: float = 0.0
+    significance: float = SIGNIFICANCE
 
     def __post_init__(self) -> None:
         if not 0.0 < self.epsilon < math.inf:
             raise InvalidInputError("epsilon", self.epsilon, "it is above 0 and finite")
         check_delta(self.delta)
+        check_significance(self.significance)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Each test's share of the significance."""
+        return {name: share * (self.significance / SIGNIFICANCE) for name, share in SHARES.items()}
 
     @property
     def grid(self) -> Floats:
@@ -210,7 +222,8 @@ class Thinning:
         rows, rate = int(self.rows[self.declared.place]), float(self.rate[self.declared.place])
         if rows == 0 or rate >= 1.0:
             return math.inf
-        needed = max(math.ceil(rows * rate + 1.0), int(binom.isf(SHARES["kept"], rows, rate)) + 1)
+        share = self.declared.shares["kept"]
+        needed = max(math.ceil(rows * rate + 1.0), int(binom.isf(share, rows, rate)) + 1)
         if needed > rows:
             return math.inf
         kept = float(betaincinv(needed, rows - needed + 1, often))
@@ -371,8 +384,8 @@ class LabelCheck:
     Attributes:
         epsilon_lower: the largest epsilon of the grid that is rejected with all below; a lower
             bound on the mechanism's loss at the declared delta that is wrong with a chance of at
-            most 0.05. 0 is silence.
-        pvalues: by test, against the declared epsilon; it is rejected at the share of `SHARES`.
+            most the significance. 0 is silence.
+        pvalues: by test, against the declared epsilon; it is rejected at the share of the test.
         rows, right, rate: of `kept` at the declared epsilon, after thinning.
         sees_from: the least randomized response that `kept` would have refuted in 4 of 5.
     """
@@ -388,9 +401,15 @@ class LabelCheck:
     @property
     def refuted_by(self) -> str | None:
         """The test that refutes the declaration by most; None where none does."""
-        beyond = {name: p / SHARES[name] for name, p in self.pvalues.items()}
+        beyond = {name: p / self.declared.shares[name] for name, p in self.pvalues.items()}
         name = min(beyond, key=lambda one: beyond[one])
         return name if beyond[name] <= 1.0 else None
+
+    @property
+    def pvalue(self) -> float:
+        """The smallest significance at which the tests together reject the declared epsilon."""
+        beyond = min(p / self.declared.shares[name] for name, p in self.pvalues.items())
+        return min(1.0, self.declared.significance * beyond)
 
 
 def check_counts(
@@ -430,7 +449,8 @@ def check_counts(
         curves["column"] = column.pvalues(declared, random)
     # Rejected is what every point up to it rejects.
     upwards = {name: np.maximum.accumulate(curve) for name, curve in curves.items()}
-    reached = max(int((curve <= SHARES[name]).sum()) for name, curve in upwards.items())
+    shares = declared.shares
+    reached = max(int((curve <= shares[name]).sum()) for name, curve in upwards.items())
     place = declared.place
     return LabelCheck(
         declared,
@@ -454,6 +474,56 @@ def label_night(
     thinning = Thinning.of(kept.records, declared, grid=np.array([declared.epsilon]))
     wealth = thinning.log_wealth(thinning.drawn(kept.right, random))
     return ClaimedNight(declared.epsilon, wealth[:, 0], 0.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelNight:
+    """One night of labels that are new that night, beside the other nights of its mechanism.
+
+    Attributes:
+        window: log e-values on `WINDOW_EPSILONS`, shape (gaps, points); delta has no price, since B
+            holds it.
+        ceiling: shape (points,), the largest that they could have been.
+        claimed: log e-values against the declared epsilon itself.
+        imagined: what these would be, if all labels showed a leak.
+        epsilon_ceiling: the bound, if every label had been released as it is.
+    """
+
+    window: Night
+    ceiling: Floats
+    claimed: ClaimedNight
+    imagined: ImaginedNight
+    epsilon_ceiling: float
+
+
+def night_of_labels(
+    counts: Counts, *, same: Counts, declared: Declared, random: np.random.Generator
+) -> LabelNight:
+    """Return what `kept` says of one night, on all points of the grid (`check_counts`)."""
+    kept, place = kept_guesses(counts, same), declared.place
+    thinning = Thinning.of(kept.records, declared)
+    wealth, most = (
+        thinning.log_wealth(right) for right in (thinning.drawn(kept.right, random), thinning.rows)
+    )
+    on_grid = np.isin(declared.grid, WINDOW_EPSILONS)
+    rejected = np.maximum.accumulate(thinning.pvalues(thinning.rows)) <= declared.shares["kept"]
+    rows, classes = int(thinning.rows[place]), _classes(kept.records)
+    keeps = 1.0 / (1.0 + (classes - 1) * np.exp(-declared.epsilon - np.array(OFFSETS)))
+    gap = np.array(GAPS)[:, None] / math.sqrt(max(rows, 1))
+    at_no_right = thinning.log_wealth(np.zeros_like(thinning.rows))[:, [place]]
+    imagined = ImaginedNight(
+        declared.epsilon,
+        at_no_right + gap * rows * keeps,
+        gap**2 * rows * keeps * (1.0 - keeps),
+        0.0,
+    )
+    return LabelNight(
+        Night(wealth[:, on_grid], 0.0),
+        most[:, on_grid].max(axis=0),
+        ClaimedNight(declared.epsilon, wealth[:, place], 0.0),
+        imagined,
+        float(declared.grid[rejected.sum() - 1]) if rejected.any() else 0.0,
+    )
 
 
 def kept_guesses(counts: Counts, same: Counts) -> Guesses:

@@ -196,6 +196,7 @@ _UNDECLARED = {
     Secret.LABEL: "nothing was declared",
     Secret.ATTRIBUTE: "nothing was declared of features",
     Secret.MEMBERSHIP: "nothing was declared of whole records",
+    Secret.RELEASED: "nothing was declared",
 }
 
 

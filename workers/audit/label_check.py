@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from privcore.attacks import HoldoutSketch
 from privcore.lower_bounds.question import leak_to_be_seen
 from privcore.lower_bounds.released_columns import (
     BINS,
@@ -23,11 +24,12 @@ from privcore.lower_bounds.released_columns import (
     reads_more,
 )
 from privcore.lower_bounds.released_labels import (
-    SHARES,
     Declared,
     LabelCheck,
+    LabelNight,
     check_counts,
     label_night,
+    night_of_labels,
 )
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from privcore.lower_bounds.windows import STANDING_NIGHTS, declarations_refuted
@@ -37,12 +39,11 @@ from workers.labels.columns import class_words
 from workers.labels.parquet import read_footer, read_row_group
 from workers.lake.layout import LabelFile, Lake
 from workers.plain_text import plain_text
+from workers.sources.label_releases import EVERY_ROW
 from workers.sources.tables.csv_text import parquet_of
 from workers.sources.tables.day_tables import TablePlace
-from workers.sources.tables.table_files import find_day, folder_words, is_csv
+from workers.sources.tables.table_files import TableDay, find_day, folder_words, is_csv
 
-EVERY_ROW = "row"
-"""In place of a record's column: every row is a record of its own."""
 SEARCHED = 200_000
 """Records among which columns are searched; a leak that a column tells is seen in far fewer."""
 _CLASSES, _STRATA, _CELLS = 1_000, 2_000, 20_000_000
@@ -90,6 +91,8 @@ class JudgedLabels:
         remarks: sentences beside the verdict.
         digest: of the rows' records, labels and strata.
         found: the figures; None where there is only one class.
+        night: what these rows add to other nights; None likewise.
+        sketch: of records with both labels, by which a table that comes again is recognised.
         column: that was bet on; "" where none was.
         nights: days that stand together.
         refuted_since: the first day after which they refute the declaration; None where none.
@@ -104,9 +107,16 @@ class JudgedLabels:
     remarks: tuple[str, ...]
     digest: str
     found: LabelCheck | None = None
+    night: LabelNight | None = None
+    sketch: str | None = None
     column: str = ""
     nights: int = 1
     refuted_since: dt.date | None = None
+
+    @property
+    def doubtful(self) -> bool:
+        """True where something would void what these rows prove, alone or with others."""
+        return self.code in {ReasonCode.READS_MORE, ReasonCode.RECORDS_REPEAT}
 
 
 def read_rows(table: str) -> pl.DataFrame:
@@ -118,7 +128,16 @@ def read_rows(table: str) -> pl.DataFrame:
         NotEvaluableError: there is no such table, or it cannot be read.
         TransientError: storage kept failing.
     """
-    found = find_day(TablePlace(table=table), dt.date.min)
+    return rows_of(find_day(TablePlace(table=table), dt.date.min))
+
+
+def rows_of(found: TableDay) -> pl.DataFrame:
+    """Return all rows of the files of a table that were found.
+
+    Raises:
+        NotEvaluableError: one cannot be read.
+        TransientError: storage kept failing.
+    """
     parts = []
     for file in found.files:
         part, words = _rows_of(found.root, file), dict(folder_words(file.name))
@@ -161,12 +180,11 @@ def judge_labels(rows: pl.DataFrame, asked: AskedLabels) -> JudgedLabels:
         return _judge_rows(rows, asked)
     if asked.days not in rows.columns:
         raise _no_column(asked.days, rows)
-    days = _as_days(rows[asked.days])
+    days = as_days(rows[asked.days])
     judged = _judge_rows(rows.filter(days == days.max()), asked)
     nights, since = _together(rows.with_columns(days.alias(asked.days)), asked)
     judged = replace(judged, nights=nights, refuted_since=since)
-    doubtful = judged.code in {ReasonCode.READS_MORE, ReasonCode.RECORDS_REPEAT}
-    if since is None or doubtful or judged.verdict is Verdict.VIOLATED:
+    if since is None or judged.doubtful or judged.verdict is Verdict.VIOLATED:
         return judged
     claim = guarantee(asked.declared.epsilon, asked.declared.delta)
     reason = (
@@ -175,7 +193,7 @@ def judge_labels(rows: pl.DataFrame, asked: AskedLabels) -> JudgedLabels:
     return replace(judged, verdict=Verdict.VIOLATED, code=ReasonCode.NIGHTS_TOGETHER, reason=reason)
 
 
-def _as_days(column: pl.Series) -> pl.Series:
+def as_days(column: pl.Series) -> pl.Series:
     """Return days of dates, times, or words and numbers like 2026-03-02 and 20260302."""
     if column.dtype.is_temporal():
         days = column.cast(pl.Date)
@@ -239,11 +257,24 @@ def _judge_rows(rows: pl.DataFrame, asked: AskedLabels) -> JudgedLabels:
     inputs = [one for one in searched.columns if one in rows.columns and one != asked.time]
     unnamed = [one for one in inputs if one not in asked.reads]
     more = reads_more(searched, unnamed, seed=seed)
-    refuting = [name for name, pvalue in found.pvalues.items() if pvalue <= SHARES[name]]
+    shares = asked.declared.shares
+    refuting = [name for name, pvalue in found.pvalues.items() if pvalue <= shares[name]]
     if more is None and refuting == ["column"] and column in unnamed:
         more = column
     verdict, code, reason = _judged(found, asked, column, more, copies=_copies(tested, asked))
-    return judged(verdict, code, reason, found=found, column=column)
+    night = night_of_labels(
+        counts, same=coded.same, declared=asked.declared, random=np.random.default_rng([seed, 3])
+    )
+    hashes = tested.select("key", "true", "released").hash_rows(0).to_numpy()
+    return judged(
+        verdict,
+        code,
+        reason,
+        found=found,
+        night=night,
+        sketch=HoldoutSketch.of([hashes]).text(),
+        column=column,
+    )
 
 
 def _judged(

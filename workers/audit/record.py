@@ -98,8 +98,8 @@ class Inputs:
 def evaluated_record(inputs: Inputs, grounds: Grounds) -> AuditRecord:
     """Return the record of an audit that came to figures."""
     source, plan, evidence, result = inputs.source, grounds.plan, grounds.evidence, grounds.result
-    audit_id = _digest(source.model, source.day, plan, inputs.digests())
-    identity = _identity(audit_id, inputs)
+    audit_id = digest_of(source.model, source.day, plan, inputs.digests())
+    identity = identity_of(audit_id, inputs)
     slices, suppressed = slice_rows(grounds, identity)
     return AuditRecord(
         audit=_audit_row(inputs, grounds, identity | {"suppressed_slices": suppressed}),
@@ -236,7 +236,7 @@ def known_without_labels(
     source, digests = inputs.source, inputs.source.digests()
     declared = _declaration(inputs, held_against(source, plan, result.in_public()))
     identity = {
-        "audit_id": _digest(
+        "audit_id": digest_of(
             source.model, source.day, plan, {"failed": audit_id, **dataclasses.asdict(digests)}
         ),
         "target_sha256": digests.target,
@@ -260,9 +260,9 @@ def failed_record(
         status, code = Status.NOT_EVALUABLE, why.code
     if len(reason) > limits.REASON_CHARACTERS:
         reason = f"{reason[: limits.REASON_CHARACTERS]}..."
-    audit_id = _digest(model, day, plan, {"status": status, "reason": reason})
+    audit_id = digest_of(model, day, plan, {"status": status, "reason": reason})
     row = AuditRow(
-        **_identity(audit_id, None),
+        **identity_of(audit_id, None),
         model=model,
         day=day,
         secret=plan.secret_name,
@@ -294,7 +294,9 @@ def error_record(model: str, day: dt.date, *, plan: Plan, error: BaseException) 
     )
 
 
-def _digest(model: str, day: dt.date, plan: Plan, inputs: Mapping[str, str | float | None]) -> str:
+def digest_of(
+    model: str, day: dt.date, plan: Plan, inputs: Mapping[str, str | float | None]
+) -> str:
     """Digest of everything that changes the numbers; never of who computed them."""
     content = {
         "method_version": METHOD_VERSION,
@@ -306,7 +308,8 @@ def _digest(model: str, day: dt.date, plan: Plan, inputs: Mapping[str, str | flo
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _identity(audit_id: str, inputs: Inputs | None) -> dict[str, Any]:
+def identity_of(audit_id: str, inputs: Inputs | None) -> dict[str, Any]:
+    """Return the columns that every row of a record has, and what was read for it."""
     digests = inputs.source.digests() if inputs else None
     return {
         "audit_id": audit_id,
@@ -357,18 +360,19 @@ def wealth_row(grounds: Grounds, identity: dict[str, Any]) -> WealthRow:
         epsilon_declared=privacy.epsilon if privacy else None,
         labels_recur=grounds.plan.nights_share_labels,
         holdout_sketch=holdout_sketch(grounds.result.looks),
-        window_log_wealth=_flat(evidence.window_night.log_wealth),
+        window_log_wealth=flat(evidence.window_night.log_wealth),
         window_price=evidence.window_night.price,
         ceiling_log_wealth=tuple(evidence.window_ceiling.tolist()),
-        standing_log_wealth=None if same else _flat(evidence.standing_night.log_wealth),
+        standing_log_wealth=None if same else flat(evidence.standing_night.log_wealth),
         standing_price=evidence.standing_night.price,
         claimed_log_wealth=None if claimed is None else tuple(claimed.log_wealth.tolist()),
-        imagined_mean=None if imagined is None else _flat(imagined.mean),
-        imagined_variance=None if imagined is None else _flat(imagined.variance),
+        imagined_mean=None if imagined is None else flat(imagined.mean),
+        imagined_variance=None if imagined is None else flat(imagined.variance),
     )
 
 
-def _flat(values: NDArray[np.float64]) -> tuple[float, ...]:
+def flat(values: NDArray[np.float64]) -> tuple[float, ...]:
+    """Return an array as a column holds it."""
     return tuple(values.ravel().tolist())
 
 

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from privcore.exceptions import TerminalError
 from workers.lake.checkpoints import DeclaredManifest
 from workers.plan import Plan
+from workers.sources.label_releases import ReleasedNight
 from workers.sources.scores.supplied import ExternalInputs, external_inputs_from_json
 from workers.versions import METHOD_VERSION
 from workers.warehouse.schema import AuditRow
@@ -31,7 +32,7 @@ class Request:
     plan: Plan
     dataset: str | None = None
     declared: DeclaredManifest | None = None
-    external_inputs: ExternalInputs | None = None
+    external_inputs: ExternalInputs | ReleasedNight | None = None
     days: tuple[dt.date, ...] | None = None
     digest_key: bytes = field(default=b"", repr=False)
 

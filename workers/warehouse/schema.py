@@ -92,7 +92,9 @@ class LabelColumnHolds(StrEnum):
     PRIVATISED = "privatised"
 
 
-SecretName = Annotated[str, StringConstraints(pattern=r"^(label|membership|attribute:(?s:.+))$")]
+SecretName = Annotated[
+    str, StringConstraints(pattern=r"^(label|membership|released_labels|attribute:(?s:.+))$")
+]
 """A secret as records name it; `workers.plan.Plan.secret_name` makes it."""
 
 
@@ -137,7 +139,8 @@ class AuditRow(TableRow):
     """First day whose labels training read, where the manifest names an earlier one than the
     audited day. Null elsewhere."""
     secret: SecretName
-    """The secret that the attack tried to infer: label, membership, or attribute:<column>."""
+    """The secret that the attack tried to infer: label, membership, or attribute:<column>; or
+    released_labels, where released labels were compared with true ones."""
     privacy_unit: str | None = None
     """Column that says whose record each is; each person enters the game with one record. Null
     where every record enters."""

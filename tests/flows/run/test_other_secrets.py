@@ -12,6 +12,7 @@ from flows.run.runs import start
 from flows.settings import SettingsError, load_settings
 from tests.flows.conftest import Command
 from tests.support.lake import DAY
+from tests.workers.audit.test_released_night import night
 from tests.workers.audit.test_secrets import lake_of
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.sql import query
@@ -89,6 +90,38 @@ def test_each_secret_has_a_record_windows_and_a_place_in_the_report(
     assert shown.code == 0
     for name in ("good (attribute:city)", "good (membership)"):
         assert name in shown.out
+
+
+RELEASED = """
+[[models]]
+name = "good"
+[models.released_labels]
+table = "released"
+true = "y"
+released = "z"
+record = "id"
+"""
+
+
+@pytest.mark.slow
+def test_released_labels_are_a_record_beside_the_audit_by_the_manifests_declaration(
+    lake: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, privaudit: Command
+) -> None:
+    """Released at 3 where the manifest declares 1: page, terminal and gate say so."""
+    shutil.copytree(lake, tmp_path / "lake")
+    night(tmp_path / "released", DAY, 3.0)
+    settings = str(write(tmp_path, RELEASED))
+    rows = {row.secret: row for row in start(audit_model, model="good", day=DAY, settings=settings)}
+    assert set(rows) == {"label", "released_labels"}
+    found = rows["released_labels"]
+    assert (found.verdict, found.epsilon_declared) == ("violated", rows["label"].epsilon_declared)
+    assert found.target_sha256 == rows["label"].target_sha256
+    for page in ("index.html", "models/good.html"):
+        assert "released_labels" in text_of(tmp_path / "report" / page)
+    monkeypatch.chdir(tmp_path)
+    assert "good (released_labels)" in privaudit("show").out
+    file = tmp_path / "lake" / "models" / "good" / f"day={DAY}" / "model.cbm"
+    assert privaudit("gate", "--sha256", str(file)).code == 1
 
 
 @pytest.mark.slow

@@ -31,6 +31,7 @@ from workers.lake.manifest import (
 from workers.remark import RemarkKind, remarked
 from workers.sources.checkpoints.in_place import InPlace
 from workers.sources.join_context import JoinContext
+from workers.sources.label_releases import ReleasedNight
 from workers.sources.scores.joined import first_columns, flattened, join
 from workers.sources.scores.query_rows import QueryDay
 from workers.sources.scores.score_tables import (
@@ -474,8 +475,11 @@ def _written(
 ExternalInputs = SuppliedScores | InPlace
 
 
-def external_inputs_from_json(text: str) -> ExternalInputs:
+def external_inputs_from_json(text: str) -> ExternalInputs | ReleasedNight:
     """Return what a record keeps in its column `source`."""
-    if "tables" in json.loads(text):
+    content = json.loads(text)
+    if "tables" in content:
         return SuppliedScores.from_json(text)
+    if "released_labels" in content:
+        return ReleasedNight.from_json(text)
     return InPlace.from_json(text)

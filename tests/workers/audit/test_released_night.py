@@ -1,0 +1,168 @@
+"""Nights of released labels as records: their columns, how they stand together, and what fails."""
+
+import datetime as dt
+import math
+import pathlib
+
+import numpy as np
+import polars as pl
+import pytest
+
+from privcore.mechanisms import RandomizedResponse
+from tests.support.lake import DAY
+from workers.audit.request import Request
+from workers.audit.run import run_batches
+from workers.audit.verify import Finding, verify
+from workers.executors import InProcess
+from workers.lake.layout import Lake
+from workers.lake.manifest import Privacy
+from workers.plan import Plan
+from workers.sources.label_releases import ReleasedLabels, ReleasedNight
+from workers.warehouse.nights_together import commit_nights, with_windows
+from workers.warehouse.schema import AuditRecord
+from workers.warehouse.store import Warehouse
+
+PLAN = Plan(secret="released_labels")  # type: ignore[arg-type]  # noqa: S106
+DECLARED = Privacy(
+    definition="label_dp",
+    neighbors="replace",
+    unit="record",
+    epsilon=1.0,
+    delta=0.0,
+    mechanism=None,
+    declared_by="platform",
+    declared_at=None,
+)
+
+
+def night(folder: pathlib.Path, day: dt.date, truth: float, *, rows: int = 3_335) -> pl.DataFrame:
+    """Write one day of randomized response at `truth` below a folder of days, and return it."""
+    random = np.random.default_rng([day.toordinal(), 7])
+    true = random.integers(0, 2, rows)
+    table = pl.DataFrame(
+        {
+            "id": np.arange(rows) + day.toordinal() * rows,
+            "age": random.integers(18, 90, rows),
+            "y": true,
+            "z": RandomizedResponse(truth, 2).sample(true, random),
+        }
+    )
+    place = folder / f"day={day}"
+    place.mkdir(parents=True)
+    table.write_parquet(place / "rows.parquet")
+    return table
+
+
+def request(
+    folder: pathlib.Path, *, privacy: Privacy | None = DECLARED, **changes: object
+) -> Request:
+    """Return a request for the labels of a folder."""
+    told = {"table": str(folder), "true": "y", "released": "z", "record": "id", **changes}
+    labels = ReleasedLabels.model_validate(told)
+    given = ReleasedNight(released_labels=labels, privacy=privacy, target="a" * 64)
+    return Request("platform", PLAN, external_inputs=given)
+
+
+def audited(asked: Request, day: dt.date = DAY) -> AuditRecord:
+    ((record,),) = run_batches(Lake("/nowhere"), day, [asked], executor=InProcess())
+    return record
+
+
+def test_an_honest_night_is_a_record_with_figures_and_is_verified(tmp_path: pathlib.Path) -> None:
+    night(tmp_path / "labels", DAY, 1.0)
+    asked = request(tmp_path / "labels")
+    record = audited(asked)
+    row = record.audit
+    assert (row.verdict, row.secret) == ("not_refuted", "released_labels")
+    assert (row.epsilon_declared, row.records, row.target_sha256) == (1.0, 3_335, "a" * 64)
+    assert row.significance == PLAN.night_significance
+    assert row.epsilon_lower is not None
+    assert row.epsilon_lower <= 1.0 < (row.sees_from or 0.0) < (row.epsilon_ceiling or 0.0)
+    assert row.claim_pvalue is not None
+    assert row.claim_pvalue > 0.04
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    commit_nights(warehouse, [record])
+    stored = warehouse.record(record.audit.audit_id)
+    assert verify(stored, Lake("/nowhere"), InProcess()).finding is Finding.REPRODUCED
+
+
+def test_nights_together_refute_what_one_night_does_not(tmp_path: pathlib.Path) -> None:
+    """Truth 1.1, declared 1, 3,335 labels a night: the nights together refute it."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    words = []
+    for number in range(6):
+        day = DAY + dt.timedelta(days=number)
+        night(tmp_path / "labels", day, 1.1)
+        commit_nights(warehouse, [audited(request(tmp_path / "labels"), day)])
+        current = with_windows(warehouse, warehouse.current(every_secret=True))
+        last = current.filter(pl.col("day") == day).row(0, named=True)
+        words.append((last["verdict_together"], last["reason_code_together"]))
+    assert ("violated", "nights_together") in words
+    assert words[-1][0] == "violated"
+
+
+def test_a_table_that_comes_again_adds_nothing_to_its_first_night(tmp_path: pathlib.Path) -> None:
+    """The same lucky coins, seen on ten nights, are one night's."""
+    first = night(tmp_path / "labels", DAY, 1.04)
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    for number in range(10):
+        day = DAY + dt.timedelta(days=number)
+        if number:
+            (tmp_path / "labels" / f"day={day}").mkdir()
+            first.write_parquet(tmp_path / "labels" / f"day={day}" / "rows.parquet")
+        commit_nights(warehouse, [audited(request(tmp_path / "labels"), day)])
+    last = (
+        with_windows(warehouse, warehouse.current(every_secret=True))
+        .sort("day")
+        .row(-1, named=True)
+    )
+    assert last["nights_averaged"]
+    assert last["verdict_together"] != "violated"
+
+
+def test_a_night_in_doubt_adds_nothing(tmp_path: pathlib.Path) -> None:
+    """Labels of people above 80 stay as they are, and nobody said that the mechanism reads ages."""
+    table = night(tmp_path / "labels", DAY, 1.0, rows=20_000)
+    shown = table.with_columns(z=pl.when(pl.col("age") > 80).then("y").otherwise("z"))
+    shown.write_parquet(tmp_path / "labels" / f"day={DAY}" / "rows.parquet")
+    record = audited(request(tmp_path / "labels"))
+    assert record.audit.reason_code == "reads_more"
+    assert (record.audit.epsilon_lower, record.audit.claim_evalue) == (0.0, 1.0)
+    assert set(record.wealth[0].claimed_log_wealth or ()) == {0.0}
+    named = audited(request(tmp_path / "labels", reads=("age",)))
+    assert (named.audit.verdict, named.audit.reason_code) == ("violated", "this_night")
+    assert named.audit.epsilon_lower is not None
+    assert named.audit.epsilon_lower > 1.0
+    assert named.audit.audit_id != record.audit.audit_id
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict", "word"),
+    [
+        ({"privacy": None}, "failed", "declare one"),
+        ({"privacy": DECLARED.model_copy(update={"neighbors": "add_remove"})}, "failed", "replace"),
+        ({"released": "nowhere"}, "failed", "no column 'nowhere'"),
+        ({"table": "/nowhere/at/all"}, "failed", "nowhere"),
+    ],
+)
+def test_what_cannot_be_compared_is_a_record_that_says_so(
+    tmp_path: pathlib.Path, change: dict[str, object], verdict: str, word: str
+) -> None:
+    night(tmp_path / "labels", DAY, 1.0, rows=300)
+    record = audited(request(tmp_path / "labels", **change))  # type: ignore[arg-type]
+    assert record.audit.verdict == verdict
+    assert word in record.audit.reason
+
+
+def test_one_class_is_too_small_and_a_day_is_read_by_its_column(tmp_path: pathlib.Path) -> None:
+    table = night(tmp_path / "labels", DAY, 1.0, rows=2_000).with_columns(on=pl.lit(DAY))
+    later = table.with_columns(
+        on=pl.lit(DAY + dt.timedelta(days=1)), y=0 * pl.col("y"), z=0 * pl.col("z")
+    )
+    path = tmp_path / "all.parquet"
+    pl.concat([table, later]).write_parquet(path)
+    asked = request(path, day="on")
+    assert audited(asked).audit.records == 2_000
+    alone = audited(asked, DAY + dt.timedelta(days=1))
+    assert alone.audit.reason_code == "too_small"
+    assert math.isfinite(audited(asked).audit.sees_from or math.inf)

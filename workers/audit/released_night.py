@@ -1,0 +1,180 @@
+"""One night of released labels held against true ones, as a record beside the model's audits.
+
+It is a record of the secret `released_labels`, so that nights add up, and are read and told of, as
+those of all other records. No model is asked.
+"""
+
+import datetime as dt
+import hashlib
+import hmac
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from privcore.guarantees import ApproxDP, PureDP
+from privcore.lower_bounds.released_labels import Declared, LabelNight
+from privcore.lower_bounds.windows import Night
+from workers.audit.label_check import AskedLabels, JudgedLabels, as_days, judge_labels, rows_of
+from workers.audit.proving import failure_record
+from workers.audit.record import digest_of, flat, identity_of
+from workers.audit.request import Request
+from workers.exceptions import NotEvaluableError, Reason
+from workers.lake.manifest import Privacy, guarantee_of
+from workers.sources.label_releases import ReleasedLabels, ReleasedNight
+from workers.sources.tables.table_files import find_day
+from workers.warehouse.schema import AuditRecord, AuditRow, Status, WealthRow
+
+ASSUMPTION = (
+    "epsilon_lower is valid if the mechanism reads nothing but the true label, the columns that "
+    "are named and a coin for each record, and each night's labels are new. No model is asked, so "
+    "it holds whatever is trained on the released labels."
+)
+
+
+def released_night(day: dt.date, request: Request) -> AuditRecord:
+    """Return the record of a day's released labels, also where there are no figures.
+
+    Raises:
+        TransientError: storage kept failing.
+    """
+    try:
+        return _evaluated(day, request)
+    except BaseException as error:  # noqa: BLE001  # a failed audit is a record too
+        return failure_record(request, day, error)
+
+
+def _evaluated(day: dt.date, request: Request) -> AuditRecord:
+    given, plan = request.external_inputs, request.plan
+    assert isinstance(given, ReleasedNight)  # noqa: S101  # by its caller
+    privacy, table = _declared(given, request.model, day), given.released_labels
+    declared = Declared(privacy.epsilon, privacy.delta, plan.night_significance)
+    judged, version = _judged(table, day, declared, seed=plan.seed)
+    if judged.night is None:
+        raise NotEvaluableError(Reason.TOO_FEW_RECORDS, judged.reason)
+    pinned = table.model_copy(update={"version": version})
+    read = given.model_copy(update={"released_labels": pinned})
+    digest = _keyed(judged.digest, request.digest_key)
+    meaning = read.model_dump_json(exclude={"released_labels": {"table", "catalog", "version"}})
+    identity = identity_of(
+        digest_of(request.model, day, plan, {"labels": digest, "meaning": meaning}), None
+    )
+    identity |= {"target_sha256": read.target, "labels_digest": digest}
+    claim: dict[str, Any] = {
+        "model": request.model,
+        "day": day,
+        "family": PureDP().name if privacy.delta == 0.0 else ApproxDP().name,
+        "delta": privacy.delta,
+        "neighbors": privacy.neighbors,
+        "epsilon_declared": privacy.epsilon,
+    }
+    night = _silent(judged.night) if judged.doubtful else judged.night
+    audit = AuditRow(
+        **identity,
+        **claim,
+        **_figures(judged, night),
+        recorded_at=dt.datetime.now(dt.UTC),
+        status=Status.EVALUATED,
+        source=read.to_json(),
+        secret=plan.secret_name,
+        label_column=table.true,
+        assumption=ASSUMPTION,
+        significance=plan.night_significance,
+        delta_declared=privacy.delta,
+        mechanism=privacy.mechanism.name if privacy.mechanism else None,
+        declared_by=privacy.declared_by,
+        declared_at=privacy.declared_at,
+        plan=plan.model_dump_json(),
+    )
+    wealth = WealthRow(
+        **identity,
+        **claim,
+        records=judged.records,
+        classes=judged.classes,
+        labels_recur=plan.labels_recur,
+        holdout_sketch=judged.sketch,
+        window_log_wealth=flat(night.window.log_wealth),
+        window_price=0.0,
+        standing_price=0.0,
+        ceiling_log_wealth=flat(night.ceiling),
+        claimed_log_wealth=flat(night.claimed.log_wealth),
+        imagined_mean=flat(night.imagined.mean),
+        imagined_variance=flat(night.imagined.variance),
+    )
+    return AuditRecord(audit=audit, wealth=(wealth,))
+
+
+def _judged(
+    table: ReleasedLabels, day: dt.date, declared: Declared, *, seed: int
+) -> tuple[JudgedLabels, int | None]:
+    """Return what a day's rows say, and the table's version that holds them."""
+    found = find_day(table, day)
+    rows = rows_of(found)
+    if found.day_in_files and table.day is not None:
+        rows = rows.filter(as_days(rows[table.day]) == day)
+    asked = AskedLabels(
+        table.true,
+        table.released,
+        declared,
+        table.record,
+        reads=table.reads,
+        time=table.time,
+        seed=seed,
+    )
+    return judge_labels(rows, asked), found.version
+
+
+def _keyed(digest: str, key: bytes) -> str:
+    """Return a digest of labels under the warehouse's key, by which no reader can try a label."""
+    return hmac.new(key, digest.encode(), hashlib.sha256).hexdigest() if key else digest
+
+
+def _declared(given: ReleasedNight, model: str, day: dt.date) -> Privacy:
+    """Return what is declared of one label.
+
+    Raises:
+        NotEvaluableError: nothing is, or nothing that one mechanism on labels can be held against.
+    """
+    privacy = guarantee_of(given.privacy)
+    if privacy is None or privacy.epsilon == 0.0 or privacy.neighbors != "replace":
+        raise NotEvaluableError(
+            Reason.MANIFEST_INVALID,
+            f"The released labels of {model} for {day} are held against the model's declaration, "
+            "and there is none with neighbors = 'replace' and an epsilon above 0: declare one, in "
+            "its manifest or in [models.privacy].",
+        )
+    return privacy
+
+
+def _silent(night: LabelNight) -> LabelNight:
+    """Return a night that adds nothing to others: what voids its verdict voids theirs."""
+    claimed, imagined = night.claimed, night.imagined
+    return LabelNight(
+        Night(np.zeros_like(night.window.log_wealth), 0.0),
+        np.zeros_like(night.ceiling),
+        replace(claimed, log_wealth=np.zeros_like(claimed.log_wealth)),
+        replace(
+            imagined,
+            mean=np.zeros_like(imagined.mean),
+            variance=np.zeros_like(imagined.variance),
+        ),
+        0.0,
+    )
+
+
+def _figures(judged: JudgedLabels, night: LabelNight) -> dict[str, Any]:
+    """Return the columns of what was found; silence where a doubt voids it."""
+    found, doubtful = judged.found, judged.doubtful
+    assert found is not None  # noqa: S101  # beside every night
+    return {
+        "verdict": str(judged.verdict),
+        "reason_code": judged.code,
+        "reason": " ".join([judged.reason, *judged.remarks]),
+        "records": judged.records,
+        "epsilon_lower": 0.0 if doubtful else found.epsilon_lower,
+        "epsilon_ceiling": night.epsilon_ceiling,
+        "sees_from": found.sees_from if math.isfinite(found.sees_from) else None,
+        "claim_pvalue": 1.0 if doubtful else found.pvalue,
+        "claim_evalue": float(np.exp(night.claimed.log_wealth).mean()),
+    }
