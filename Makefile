@@ -7,7 +7,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-system statistics-passed test-soak docs site lint lock audit sbom clean
+.PHONY: help setup demo test test-slow test-system statistics-passed test-soak docs site lint lock audit sbom benchmarks clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -75,5 +75,15 @@ sbom: .venv-image/installed  ## Write sbom.json (CycloneDX) and licences.csv of 
 	$(BIN)/uv pip install --quiet --python .venv-image --require-hashes -r infra/requirements.lock --build-constraints infra/build.lock
 	@touch $@
 
+benchmarks: .venv-peers/installed  ## Measure beside jax-privacy and PrivacyGuard (20 minutes)
+	.venv-peers/bin/python -m tests.benchmarks.lower_bounds
+	.venv-peers/bin/python -m tests.benchmarks.audit
+	.venv-peers/bin/python -m tests.benchmarks.tally
+
+.venv-peers/installed: pyproject.toml $(STAMP)
+	$(PYTHON) -m venv --clear .venv-peers
+	$(BIN)/uv pip install --quiet --python .venv-peers --editable '.[demo]' --group peers
+	@touch $@
+
 clean:  ## Remove the environments and what the demo made
-	rm -rf .venv .venv-image .kernels demo site sbom.json licences.csv
+	rm -rf .venv .venv-image .venv-peers .kernels demo site sbom.json licences.csv

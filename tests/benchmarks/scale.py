@@ -20,7 +20,6 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
@@ -38,6 +37,7 @@ from privcore.attacks import (
     score_distribution,
 )
 from privcore.lower_bounds import Claim, Grid, read_evidence
+from tests.benchmarks.measure import usage
 from tests.support.audits import run_audits
 from workers.audit.request import Request
 from workers.executors import InProcess, on_ray
@@ -54,44 +54,6 @@ NUMERIC = [f"number_{place}" for place in range(13)]
 WORDS = [f"word_{place}" for place in range(26)]
 CARDINALITIES = (10, 100, 1_000, 10_000, 100_000)
 MODEL = {"iterations": 200, "depth": 6, "learning_rate": 0.1, "thread_count": 2, "verbose": False}
-
-
-_STATUS = pathlib.Path("/proc/self/status")
-_FORGET_PEAK = pathlib.Path("/proc/self/clear_refs")
-
-
-def _resident(name: str) -> float:
-    fields = dict(line.split(":", 1) for line in _STATUS.read_text(encoding="ascii").splitlines())
-    return int(fields[name].split()[0]) / 1024.0
-
-
-class Usage:
-    """The time and memory that a block of code used, for a process that does nothing else."""
-
-    def __init__(self) -> None:
-        self.seconds = self.cpu_seconds = 0.0
-        self.peak_bytes = 0
-
-    def figures(self) -> dict[str, float]:
-        """Return the figures by name."""
-        return {
-            "seconds": self.seconds,
-            "cpu_seconds": self.cpu_seconds,
-            "peak_bytes": self.peak_bytes,
-        }
-
-
-@contextlib.contextmanager
-def usage() -> Iterator[Usage]:
-    """Measure a block: seconds, processor seconds, and the process's peak resident memory.
-
-    The peak is the operating system's (`VmHWM`), of the block alone, all that is resident included.
-    """
-    _FORGET_PEAK.write_text("5", encoding="ascii")
-    used, start, cpu = Usage(), time.perf_counter(), time.process_time()
-    yield used
-    used.seconds, used.cpu_seconds = time.perf_counter() - start, time.process_time() - cpu
-    used.peak_bytes = int(_resident("VmHWM") * (1 << 20))
 
 
 def block(place: int, *, words: bool) -> pl.DataFrame:
