@@ -108,7 +108,8 @@ _STEPS = {
         Role.OWNER, "Declare an epsilon for the audited unit{below}."
     ),
     ReasonCode.LABELS_PRIVATISED: Step(
-        Role.AUDITOR, "Ask for evidence that labels were privatised before training."
+        Role.AUDITOR,
+        "Compare true labels with released ones: [models.released_labels], privaudit check-labels.",
     ),
     ReasonCode.MODEL_MISSING: Step(
         Role.OWNER, "See whether the day's training ended, and where its model lies."

@@ -75,19 +75,23 @@ def serving_verdict(
     It is the worst of all audits that know the file: violated, failed, inconclusive, undeclared;
     of an attribute or of membership only a violation counts. It is `not_refuted`, and may be
     served, where at least one audit of labels is, and no other says otherwise. Labels that were
-    privatised before training are judged by what was released of them, where that is audited.
+    privatised before training are judged by the same day's released ones, where these are audited:
+    that training read no others is not checked.
 
     Args:
         audits: of the file, as `audits_of` returns them.
         accepted: reasons of inconclusive audits that are taken for not_refuted.
     """
     of_labels = {Secret.LABEL, Secret.RELEASED}
-    released = Secret.RELEASED in audits["secret"].to_list()
+    released = set(
+        audits.filter(pl.col("secret") == Secret.RELEASED).select("model", "day").iter_rows()
+    )
     rows = [
         (_counts(Verdict(row[VERDICT]), row, accepted), row)
         for row in audits.iter_rows(named=True)
         if row["secret"] in of_labels or row[VERDICT] == Verdict.VIOLATED
-        if not (released and row[REASON_CODE] == ReasonCode.LABELS_PRIVATISED)
+        if row[REASON_CODE] != ReasonCode.LABELS_PRIVATISED
+        or (row["model"], row["day"]) not in released
     ]
     if not rows:
         kind = " of labels" if audits.height else ""

@@ -35,6 +35,20 @@ def put(warehouse: Warehouse, verdict: str, **changes: Any) -> None:
     warehouse.commit(audit_of(verdict, **changes))
 
 
+@pytest.mark.parametrize("word", ["not_refuted", "violated"])
+def test_a_model_of_privatised_labels_is_judged_by_the_same_days_released_ones(
+    warehouse: Warehouse, word: str
+) -> None:
+    privatised = {"reason_code": "labels_privatised", "epsilon_declared": None}
+    put(warehouse, "undeclared", **privatised)
+    later = DAY + dt.timedelta(days=1)
+    put(warehouse, word, secret="released_labels", day=later, hour=1)  # noqa: S106
+    other_day = "violated" if word == "violated" else "undeclared"
+    assert serving_verdict(audits_of(warehouse, FILE))[0] == other_day
+    put(warehouse, word, secret="released_labels", hour=2)  # noqa: S106
+    assert serving_verdict(audits_of(warehouse, FILE))[0] == word
+
+
 @pytest.mark.slow
 def test_no_rival_has_a_file_refuted_that_is_asked_for_by_its_models_name(
     tmp_path: pathlib.Path,
