@@ -464,7 +464,7 @@ def test_no_file_names_a_package_index() -> None:
 # The most lines of each room with all below it, of the modules beside the rooms, and of the tests.
 # A commit that raises one says why.
 MOST_LINES = {
-    "flows": 1_761,
+    "flows": 1_762,
     "flows/commands": 4_521,
     "flows/learn": 692,
     "flows/notify": 1_263,
@@ -493,7 +493,7 @@ MOST_LINES = {
     "workers/scan": 1_940,
     "workers/sources": 6_244,
     "workers/training": 1_720,
-    "workers/warehouse": 4_342,
+    "workers/warehouse": 4_346,
 }
 MOST_WORDS_OF_PAGES = 79_400
 
