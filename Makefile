@@ -1,7 +1,10 @@
 # Everything runs from .venv, which is made from the lock file on first use.
 PYTHON ?= python3
 BIN := .venv/bin
+DEMO := .venv/demo-installed
 STAMP := .venv/installed
+# As pip does: behind a company's TLS proxy its certificate is in the system's store alone.
+export UV_SYSTEM_CERTS ?= true
 UPGRADE ?= --upgrade
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header
@@ -14,16 +17,21 @@ help:  ## List the targets
 
 setup: $(STAMP)  ## Make .venv with the pinned dependencies
 
-$(STAMP): requirements.lock infra/build.lock pyproject.toml
+$(DEMO): infra/demo.lock infra/build.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(v < (3, 11) and "privaudit needs Python 3.11 or newer, this is %d.%d: give make PYTHON=..." % v)'
-	@echo "Installing $$(grep -c '^[a-z].*==' requirements.lock) pinned packages into .venv, once: 3.3 GB on disk."
+	@echo "Installing the $$(grep -c '^[a-z].*==' infra/demo.lock) pinned packages of the demo into .venv, once: 1.7 GB on disk."
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r infra/build.lock
-	$(BIN)/uv pip install --python .venv --require-hashes --no-build-isolation -r requirements.lock
+	$(BIN)/uv pip install --python .venv --require-hashes --no-deps --no-build-isolation -r infra/demo.lock
 	$(BIN)/uv pip install --quiet --python .venv --no-deps --no-build-isolation --editable .
-	@touch $(STAMP)
+	@touch $@
 
-demo: $(STAMP)  ## Audit three models on 14 real days: table and report in demo/
+$(STAMP): requirements.lock $(DEMO)
+	@echo "Installing what tests and checks need besides, $$(grep -c '^[a-z].*==' requirements.lock) pinned packages in all: 3.3 GB on disk."
+	$(BIN)/uv pip install --python .venv --require-hashes --no-build-isolation -r requirements.lock
+	@touch $@
+
+demo: $(DEMO)  ## Audit three models on 14 real days: table and report in demo/
 	$(BIN)/privaudit demo
 
 test: $(STAMP)  ## Run the quick tests
@@ -56,9 +64,11 @@ site: docs  ## Build docs/ as a site in site/, offline; a broken link fails
 	@echo "Open site/index.html in a browser."
 
 lock: $(STAMP)  ## Resolve the dependencies anew into the lock files (UPGRADE= keeps what is locked)
-	$(COMPILE) $(UPGRADE) --extra demo --group dev pyproject.toml --output-file requirements.lock
-	$(COMPILE) $(UPGRADE) --no-annotate --extra cluster --extra demo --constraint requirements.lock pyproject.toml \
+	$(COMPILE) $(UPGRADE) --extra demo --extra studies --group dev pyproject.toml --output-file requirements.lock
+	$(COMPILE) $(UPGRADE) --no-annotate --extra cluster --extra demo --extra studies --constraint requirements.lock pyproject.toml \
 		--output-file infra/requirements.lock
+	$(COMPILE) $(UPGRADE) --no-annotate --extra demo --override infra/demo.in --constraint requirements.lock pyproject.toml \
+		--output-file infra/demo.lock
 	$(COMPILE) $(UPGRADE) --no-annotate infra/build.in --output-file infra/build.lock
 
 audit: $(STAMP)  ## Look the locked packages up in a database of vulnerabilities, if one answers
@@ -82,7 +92,7 @@ benchmarks: .venv-peers/installed  ## Measure beside jax-privacy and PrivacyGuar
 
 .venv-peers/installed: pyproject.toml $(STAMP)
 	$(PYTHON) -m venv --clear .venv-peers
-	$(BIN)/uv pip install --quiet --python .venv-peers --editable '.[demo]' --group peers
+	$(BIN)/uv pip install --quiet --python .venv-peers --editable '.[demo,studies]' --group peers
 	@touch $@
 
 clean:  ## Remove the environments and what the demo made

@@ -29,6 +29,9 @@ def in_one_sentence(error: BaseException) -> str:
     if full is not None:
         return full
     said = str(error)
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        extra = "studies" if error.name in {"altair", "vl_convert"} else "service"
+        return f"This needs {error.name}, which is not installed: install privaudit[{extra}]."
     if not isinstance(error, AuditError):
         what = " ".join(said[: limits.REASON_CHARACTERS].split()) or "no message"
         said = f"{type(error).__name__}: {what}"

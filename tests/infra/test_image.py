@@ -117,6 +117,7 @@ def test_the_images_lock_agrees_with_the_tested_one_and_holds_no_tools():
     image, tested = pins(INFRA / "requirements.lock"), pins(ROOT / "requirements.lock")
     differing = {name for name in image.keys() & tested.keys() if image[name] != tested[name]}
     assert differing == set(), "make lock UPGRADE= locks both"
+    assert pins(INFRA / "demo.lock").items() <= tested.items(), "make lock UPGRADE= locks both"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     names = {re.match(r"[\w.-]+", d)[0].lower() for d in project["dependencies"]}
     assert names - image.keys() == set(), "make lock UPGRADE= locks both"
@@ -132,7 +133,7 @@ def test_setup_installs_nothing_that_an_index_may_have_replaced():
     """uv, which checks the hashes of all else, was itself installed without; so were builders."""
     lines = (ROOT / "Makefile").read_text("utf-8").splitlines()
     installs = [line for line in lines if "pip install" in line and ".venv-peers" not in line]
-    assert len(installs) == 4
+    assert len(installs) == 5  # the demo, and what tests need besides
     for line in installs:
         if "--editable" in line:
             assert "--no-deps --no-build-isolation" in line
