@@ -190,8 +190,15 @@ def frame_table(frame: pl.DataFrame) -> Table:
     """Return any frame as a table."""
     table = Table(*map(_shown, frame.columns), header_style="bold", box=None, pad_edge=False)
     for row in frame.iter_rows():
-        table.add_row(*("" if value is None else _shown(str(value)) for value in row))
+        table.add_row(*map(_cell, row))
     return table
+
+
+def _cell(value: object) -> str:
+    """Return a value as text; of a float the digits that it was written with, as 6.6."""
+    if isinstance(value, float):
+        value = float(f"{value:.15g}")
+    return "" if value is None else _shown(str(value))
 
 
 def _shown(text: str) -> str:

@@ -122,6 +122,12 @@ def test_a_refused_name_is_printed_as_it_was_given() -> None:
     assert "[bold]/../x" in shown(audit(model="[bold]/../x"), width=100)
 
 
+def test_a_sum_of_floats_is_shown_in_the_digits_that_it_has() -> None:
+    console = Console(width=40, record=True)
+    console.print(frame_table(pl.DataFrame({"total": [2.2 * 3, 2.0, 1e-9, float("inf")]})))
+    assert console.export_text().split() == ["total", "6.6", "2.0", "1e-09", "inf"]
+
+
 def test_any_frame_is_a_table_with_empty_nulls() -> None:
     console = Console(file=io.StringIO(), width=80)
     console.print(frame_table(pl.DataFrame({"a": [1, None], "b": ["x", "[red]y"]})))
