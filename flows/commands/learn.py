@@ -50,13 +50,13 @@ def demo(
     result = run_demo(folder=folder, start=start, days=days)
     print_audits(result.audits, form)
     aside = form is not Form.TABLE
-    for sentence in sentences(result):
-        typer.echo(sentence, err=aside)
     typer.echo(
         f"{result.rows:,} labelled flights; {result.dropped:,} without an arrival delay dropped.",
         err=aside,
     )
     typer.echo(f"Report: {result.report}", err=aside)
+    for sentence in sentences(result):
+        typer.echo(sentence, err=aside)
 
 
 @app.command(rich_help_panel=LEARN)

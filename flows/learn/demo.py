@@ -221,7 +221,7 @@ def _train(
 
 
 def sentences(result: DemoResult) -> list[str]:
-    """Return what to see in the table: the leak's first night, the drift, the private model."""
+    """Return what was found (the leak's first night), what was not proved, and what to type."""
     models, audits = result.found_before
     said = []
     if models:
@@ -231,9 +231,13 @@ def sentences(result: DemoResult) -> list[str]:
         for name in ("delays-broken", "delays-private")
     )
     if broken.height:
-        said.append(_leak(broken, result.broken))
+        said.append(f"Found: {_leak(broken, result.broken)}")
     if private.height:
-        said.append(_drift(private))
+        said.append(f"Not proved: that delays-private keeps its epsilon. {_drift(private)}")
+    settings = result.report.parent.parent / "privaudit.toml"
+    said.append(
+        f"Type next: privaudit show --config {settings}, or privaudit attach TABLE for your own."
+    )
     return said
 
 
@@ -272,4 +276,4 @@ def _drift(nights: pl.DataFrame) -> str:
             f"its nights together would probably have refuted the declared {exact(declared)} from "  # type: ignore[arg-type]
             f"night {(first or 0) + 1} on, had it been dropped"
         )
-    return f"delays-private: {drift}; accused on {accused}; {seen}."
+    return f"{drift.capitalize()}; accused on {accused}; {seen}."

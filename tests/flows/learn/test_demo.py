@@ -87,7 +87,7 @@ def test_the_command_prints_the_table_and_the_reports_path(
     for word in ("as_of", "model", "proved", "declared", "verdict", *MODELS, *map(str, DAYS)):
         assert word in printed_demo
     assert re.search(r"\d labelled flights; 110 without an arrival delay", printed_demo)
-    page = pathlib.Path(printed_demo.rpartition("Report: ")[2].strip())
+    page = pathlib.Path(printed_demo.rpartition("Report: ")[2].splitlines()[0])
     assert page.is_relative_to(small_demo / "report")
     assert page.exists()
 
@@ -189,14 +189,15 @@ def made(**changes: object) -> DemoResult:
         )
     )
     given = {
-        "audits": audits, "report": pathlib.Path("r"), "rows": 1, "dropped": 0, "broken": DAYS[1],
-        "found_before": (0, 0),
+        "audits": audits, "report": pathlib.Path("demo/report/index.html"), "rows": 1,
+        "dropped": 0, "broken": DAYS[1], "found_before": (0, 0),
     }  # fmt: skip
     return DemoResult(**given | changes)
 
 
 PRIVATE = (
-    "delays-private: on 2 of 3 nights the world had moved on from its proxy, which, if believed, "
+    "Not proved: that delays-private keeps its epsilon. On 2 of 3 nights the world had "
+    "moved on from its proxy, which, if believed, "
     "would prove up to 5.0; accused on 0; its nights together would probably have refuted the "
     "declared 2 from night 3 on, had it been dropped."
 )
@@ -204,8 +205,13 @@ PRIVATE = (
 
 def test_sentences_say_what_to_see() -> None:
     found = "that very night; on the one night before, nothing was held against it."
-    dropped = "delays-broken dropped its privatisation on"
-    assert sentences(made()) == [f"{dropped} {DAYS[1]}: found {found}", PRIVATE]
+    dropped = "Found: delays-broken dropped its privatisation on"
+    typed = "Type next: privaudit show --config demo/privaudit.toml, or privaudit attach TABLE for"
+    assert sentences(made()) == [
+        f"{dropped} {DAYS[1]}: found {found}",
+        PRIVATE,
+        f"{typed} your own.",
+    ]
     assert sentences(made(found_before=(7, 3)))[0] == (
         "Went on with 7 models and 3 audits of an earlier run."
     )
