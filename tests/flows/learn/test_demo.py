@@ -112,7 +112,7 @@ def test_the_demo_as_a_user_runs_it(tmp_path: pathlib.Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
-    page = pathlib.Path(done.stdout.rpartition("Report: ")[2].strip())
+    page = pathlib.Path(done.stdout.rpartition("Report: ")[2].splitlines()[0])
     assert page.is_relative_to(folder / "demo" / "report")
     assert page.exists()
     verdicts = {
