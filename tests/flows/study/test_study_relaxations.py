@@ -120,7 +120,7 @@ def test_a_figure_that_differs_is_called_so(found):
     ):
         assert verdicts(data, place) == {"agrees"}
         wrong = data | {name: data[name].with_columns(changed)}
-        assert verdicts(wrong, place) == {"differs"}, name
+        assert "differs" in verdicts(wrong, place), name
 
 
 @pytest.mark.slow
@@ -132,7 +132,7 @@ def test_the_command_prints_tables_and_writes_files(found, tmp_path, monkeypatch
     assert code == 0
     assert "5,418,936" in printed
     assert "NO" not in printed
-    assert "differs" not in printed
+    assert printed.count("differs") == 1  # in the rule
     for name in ("variance", "membership", "attributes", "tables", "columns", "countermeasures"):
         assert pl.read_csv(tmp_path / f"{name}.csv").height > 0
     assert ET.parse(tmp_path / "figure_2.svg").getroot().tag.endswith("svg")  # noqa: S314
