@@ -97,9 +97,9 @@ def test_a_forests_share_of_a_little_less_than_nothing_is_none(
     part = numpy_helper.from_array(np.arange(columns), "part")
     content = onnx_file([node("Gather", ["X", "part"], ["Y"], axis=1)], weights=[part])
     rows = pl.DataFrame(dict(zip("abc", np.resize(both.T, (3, 2)), strict=True)))
-    onnx_format.answer(content, verb="load")
+    onnx_format.answer(content, verb="load", number=0)
     given = ModelInputs(rows.cast(pl.Float32), matrix=True)
-    said = onnx_format.answer(b"", verb="score", file=given.file())
+    said = onnx_format.answer(b"", verb="score", number=0, file=given.file())
     found = np.frombuffer(said.content).reshape(2, 2)
     assert bool(found.min() >= 0.0 and found.max() <= 1.0) is kept
     np.testing.assert_array_equal(found[1], [0.25, 0.75])
