@@ -17,8 +17,9 @@ from flows.run.nightly import BACKFILL, backfill
 from flows.run.runs import start as start_flow
 from flows.settings import FILE, load_settings
 from privcore.exceptions import InvalidInputError
+from privcore.lower_bounds.question import leak_to_be_seen
 from privcore.lower_bounds.verdicts import Verdict
-from privcore.rounding import at_least, exact
+from privcore.rounding import exact, up
 from workers.datasets.flights import DATASET, FEATURES, FIRST, LABEL, LAST, read_flights, write_day
 from workers.executors import OnRay, on_ray
 from workers.lake.layout import Lake, checkpoint_folder
@@ -233,7 +234,7 @@ def sentences(result: DemoResult) -> list[str]:
     if broken.height:
         said.append(f"Found: {_leak(broken, result.broken)}")
     if private.height:
-        said.append(f"Not proved: that delays-private keeps its epsilon. {_drift(private)}")
+        said.append(f"Not proved: {_unproved(private)}")
     settings = result.report.parent.parent / "privaudit.toml"
     said.append(
         f"Type next: privaudit show --config {settings}, or privaudit attach TABLE for your own."
@@ -259,21 +260,13 @@ def _leak(nights: pl.DataFrame, dropped_on: dt.date) -> str:
     return f"{dropped}: found {when}; on {before} before, nothing was held against it."
 
 
-def _drift(nights: pl.DataFrame) -> str:
-    """Say on how many nights the proxy was wrong, and from which on nights are conclusive."""
-    drifted = nights.filter(pl.col("control_epsilon_if_proxy_right") > 0.0)
-    accused = nights.filter(pl.col("verdict") == Verdict.VIOLATED).height
-    declared = nights["epsilon_declared"].max()
-    able = nights.filter(pl.col("verdict_together") == Verdict.NOT_REFUTED)
-    most = float(drifted["epsilon_if_proxy_right"].max() or 0.0) if drifted.height else 0.0  # type: ignore[arg-type]
-    drift = f"on {drifted.height} of {nights.height} nights the world had moved on from its proxy"
-    if most > 0.0:
-        drift += f", which, if believed, would prove up to {at_least(most)}"
-    seen = f"its nights together could not have refuted the declared {exact(declared)} yet"  # type: ignore[arg-type]
-    if able.height:
-        first = nights["day"].index_of(able["day"].min())
-        seen = (
-            f"its nights together would probably have refuted the declared {exact(declared)} from "  # type: ignore[arg-type]
-            f"night {(first or 0) + 1} on, had it been dropped"
-        )
-    return f"{drift.capitalize()}; accused on {accused}; {seen}."
+def _unproved(nights: pl.DataFrame) -> str:
+    """Say what the nights together would have shown, and what they have to show."""
+    last = nights.row(-1, named=True)
+    declared, sees = last["epsilon_declared"], last["sees_from_together"]
+    seen = "no leak" if sees is None else f"a leak from {up(sees)} on"
+    return (
+        f"that delays-private keeps its epsilon of {exact(declared)}; no audit proves that. Its "
+        f"nights together would probably have shown {seen}; to be conclusive they have to show "
+        f"one of {exact(leak_to_be_seen(declared))}."
+    )

@@ -170,7 +170,7 @@ def made(**changes: object) -> DemoResult:
         {
             "model": model, "day": DAYS[0] + dt.timedelta(days=night), "verdict": "not_refuted",
             "verdict_together": word, "epsilon_declared": declared,
-            "epsilon_if_proxy_right": 5.04, "control_epsilon_if_proxy_right": float(night > 0),
+            "sees_from_together": 3.0713,
         }
         for model, declared in (("delays-broken", 0.5), ("delays-private", 2.0))
         for night, word in enumerate(("inconclusive", "inconclusive", "not_refuted"))
@@ -196,10 +196,8 @@ def made(**changes: object) -> DemoResult:
 
 
 PRIVATE = (
-    "Not proved: that delays-private keeps its epsilon. On 2 of 3 nights the world had "
-    "moved on from its proxy, which, if believed, "
-    "would prove up to 5.0; accused on 0; its nights together would probably have refuted the "
-    "declared 2 from night 3 on, had it been dropped."
+    "Not proved: that delays-private keeps its epsilon of 2; no audit proves that. Its nights "
+    "together would probably have shown {seen}; to be conclusive they have to show one of 3."
 )
 
 
@@ -209,7 +207,7 @@ def test_sentences_say_what_to_see() -> None:
     typed = "Type next: privaudit show --config demo/privaudit.toml, or privaudit attach TABLE for"
     assert sentences(made()) == [
         f"{dropped} {DAYS[1]}: found {found}",
-        PRIVATE,
+        PRIVATE.format(seen="a leak from 3.08 on"),
         f"{typed} your own.",
     ]
     assert sentences(made(found_before=(7, 3)))[0] == (
@@ -221,9 +219,11 @@ def test_sentences_say_what_to_see() -> None:
     accused = sentences(made(broken=DAYS[1] + dt.timedelta(days=1)))[0]
     assert accused.endswith("and was accused on 1 of 2 nights before.")
     calm = made().audits.with_columns(
-        verdict=pl.lit("inconclusive"), verdict_together=pl.lit("inconclusive")
+        verdict=pl.lit("inconclusive"),
+        verdict_together=pl.lit("inconclusive"),
+        sees_from_together=pl.lit(None, pl.Float64),
     )
-    assert sentences(made(audits=calm))[1].endswith("could not have refuted the declared 2 yet.")
+    assert sentences(made(audits=calm))[1] == PRIVATE.format(seen="no leak")
     assert sentences(made(audits=calm))[0] == f"{dropped} {DAYS[1]}, which no night shows yet."
 
 
