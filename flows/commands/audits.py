@@ -191,8 +191,9 @@ def _audit(
 ) -> None:
     """Run a flow of audits, print what it committed, and exit with the worst verdict's code.
 
-    What could not be committed is not begun. The sentence of `one` audit alone is printed. Where
-    nothing was audited, the exit code is `nothing`.
+    What could not be committed is not begun. Of several audits only the first with each fault has
+    its sentence printed, of `one` in any case. Where nothing was audited, the exit code is
+    `nothing`.
     """
     from flows.run.conclusion import (
         AlertsUndeliveredError,
@@ -261,7 +262,8 @@ def _print_committed(
             for sentence in (card.figures, card.odds, f"Next ({card.step.role}): {card.step.text}"):
                 if sentence:
                     typer.echo(plain_text(sentence), err=form is not Form.TABLE)
-        for row in rows if one else ():
+        faults = {row.detail: row for row in reversed(rows) if row.verdict == Verdict.FAILED}
+        for row in rows if one else reversed(faults.values()):
             typer.echo(row.reason, err=form is not Form.TABLE)
         others = (not_the_days(warehouse, audit_id) for audit_id in asked["audit_id"])
         for sentence in filter(None, (*audits["inputs_changed"], *others)):

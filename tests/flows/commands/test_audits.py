@@ -98,3 +98,21 @@ def test_a_run_under_another_plan_is_not_taken_for_the_nights(
     assert _print_committed([asked.audit], settings, Form.TABLE, strict=False, one=True) == 1
     said = capsys.readouterr().out
     assert f"another audit counts, and not this one: {counts.audit.audit_id[:8]}." in said
+
+
+def test_several_audits_say_once_why_there_is_no_figure(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`backfill` named the fault of a first day, which has no earlier model, by its code alone."""
+    settings = load_settings(write_settings(tmp_path, ["ads"]))
+    fault = {"verdict": "failed", "epsilon_lower": None, "reason_code": "proxy_unusable"}
+    made = [
+        night(at, detail=detail, reason=f"Nothing of day {at}.", **fault)
+        for at, detail in enumerate(("missing_proxy", "missing_proxy", "proxy_is_target"))
+    ]
+    made.append(night(3, reason="All is well."))
+    put_rows(Warehouse(str(tmp_path / "warehouse")), made)
+    rows = [one.audit for one in made]
+    assert _print_committed(rows, settings, Form.TABLE, strict=False, one=False) == 3
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Nothing")]
+    assert said == ["Nothing of day 0.", "Nothing of day 2."]
