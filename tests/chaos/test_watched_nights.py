@@ -135,7 +135,7 @@ def test_a_stopped_night_goes_on_when_it_is_started_again(
 
 
 def test_a_full_warehouse_is_said_with_its_path(folder: pathlib.Path) -> None:
-    with small_disk(folder / "warehouse", "200k"):
+    with small_disk(folder / "warehouse", "100k"):
         night = Watched(folder)
         assert night.end() == 3, night.all_said()
     assert "no space left on" in night.all_said().lower()

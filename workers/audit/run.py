@@ -73,7 +73,7 @@ def run_batches(
     requests = list(requests)
     released = [one for one in requests if one.plan.secret is Secret.RELEASED]
     requests = [one for one in requests if one.plan.secret is not Secret.RELEASED]
-    for record in executor.map(released_night, day, released):
+    for record in executor.map(released_night, day, released) if released else ():
         yield list(_logged([record]))
     for unread, group in _groups(lake, day, requests, deadline):
         if unread:
