@@ -12,6 +12,7 @@ import typer
 from flows.commands.options import LOOK, ConfigOption, JsonOption, open_warehouse
 from flows.commands.printing import Form, console, form_of, json_text, print_rows, working
 from privcore.exceptions import TerminalError
+from privcore.rounding import down
 from workers.plain_files import open_plain
 from workers.plain_text import plain_text
 
@@ -347,7 +348,7 @@ def read_labels(
         content = {"epsilon_lower_by_answers": answers, "sentence": found.sentence}
         typer.echo(json_text({"code": found.code} | dataclasses.asdict(found) | content))
     else:
-        proved = "nothing is proved" if answers is None else f"epsilon at least {answers:.2f}"
+        proved = f"epsilon at least {down(answers)}" if answers else "nothing is proved"
         typer.echo(f"With the model's answers: {proved}.")
         verdict = "" if found.code is None else f"{found.code.verdict}: {found.code}. "
         typer.echo(plain_text(f"With the model's file: {verdict}{found.sentence}"))

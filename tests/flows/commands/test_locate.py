@@ -113,7 +113,7 @@ def test_labels_are_read_from_the_file_beside_the_answers(
     shown = privaudit("read-labels", audit_id[:10])
     assert shown.code == 1, shown.err
     first, second = shown.out.splitlines()
-    assert first.startswith("With the model's answers: epsilon at least 0")
+    assert first == "With the model's answers: nothing is proved."
     assert second.startswith("With the model's file: violated: mechanism_not_applied. The file ")
     listed = privaudit("read-labels", audit_id, "--json")
     assert listed.code == 1
