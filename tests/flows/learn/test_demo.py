@@ -129,7 +129,7 @@ def test_the_demo_as_a_user_runs_it(tmp_path: pathlib.Path) -> None:
         "found that very night; on the one night before, nothing was held against it."
         in done.stdout
     )
-    assert "could not have refuted the declared 2 yet" in done.stdout
+    assert "Its nights together would probably have shown" in done.stdout
     assert {path.name for path in folder.iterdir()} == {"home", "demo"}
 
 
@@ -160,7 +160,9 @@ def test_a_demo_that_is_interrupted_goes_on(tmp_path: pathlib.Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)) == 6
-    assert f"Went on with {len(kept)} models and 0 audits of an earlier run." in done.stderr
+    went_on = re.search(r"Went on with (\d) models and 0 audits of an earlier run.", done.stderr)
+    assert went_on, done.stderr
+    assert len(kept) <= int(went_on[1]) <= 9  # Ray's workers may end a model after its driver
     assert {file: file.stat().st_mtime_ns for file in kept} == kept
 
 
