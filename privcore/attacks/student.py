@@ -71,12 +71,10 @@ class Student:
     """A fitted student, one part for each fold.
 
     Attributes:
-        records: holdout records that it was fitted to.
         outputs: numbers that it predicts of a record.
         parts: shape (FOLDS,): each was fitted to the records of the other folds.
     """
 
-    records: int
     outputs: int
     parts: tuple[_Pupil, ...]
 
@@ -142,7 +140,7 @@ def fit_student(
     size = _TREES_OF_PROXY if of_proxy else _TREES
     parts = [_fit(context.some(rows), outputs[rows], size) for rows in others]
     fitted = tuple(part for part in parts if part is not None)
-    return Student(records, outputs.shape[1], fitted) if len(fitted) == FOLDS else None
+    return Student(outputs.shape[1], fitted) if len(fitted) == FOLDS else None
 
 
 def learned(target: NDArray[np.float64]) -> NDArray[np.float64]:

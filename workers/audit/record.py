@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privcore.attacks import ArmsComparison, SliceTallies, generator
+from privcore.attacks import SliceTallies, generator
 from privcore.exceptions import AuditError
 from privcore.lower_bounds import (
     Evidence,
@@ -29,7 +29,6 @@ from workers.lake.manifest import Privacy
 from workers.looks.held_rows import holdout_sketch
 from workers.plan import Plan
 from workers.scan.partial_results import MAXIMUM_SLICES, PartialResult
-from workers.sources.secrets import correction_of
 from workers.sources.source import Source
 from workers.versions import CODE_VERSION, METHOD_VERSION
 from workers.warehouse.schema import (
@@ -144,12 +143,9 @@ def _audit_row(inputs: Inputs, grounds: Grounds, known: dict[str, Any]) -> Audit
         label_column_holds=label_column_holds(source),
         label_days=source.days if plan.days > 1 else None,
         privacy_unit=plan.privacy_unit,
-        **_assumed(grounds.arms, evidence, result),
         records=evidence.records,
         control_records=evidence.control_records if paired else control.records,
         excluded_records=result.excluded_records + result.bad.total,
-        training_rows=None if result.draw is None else result.draw.training,
-        holdout_rows=None if result.draw is None else result.draw.holdout,
         family=evidence.claim.family.name,
         delta=evidence.claim.delta,
         significance=evidence.claim.significance,
@@ -174,24 +170,11 @@ def _audit_row(inputs: Inputs, grounds: Grounds, known: dict[str, Any]) -> Audit
     )
 
 
-def _assumed(
-    arms: ArmsComparison | None, evidence: Evidence, result: PartialResult
-) -> dict[str, Any]:
-    """Return the comparison of the arms and the student's training data, as columns."""
-    student = result.student
-    return {
-        "arms_pvalue": None if arms is None else arms.pvalue,
-        "misled_pvalue": evidence.misled_pvalue,
-        "student_records": None if student is None else student.records,
-        "earlier_models": None if student is None else student.earlier_models or None,
-        "holdout_suspicion": None if student is None else student.suspicion,
-    }
-
-
 def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
     """Return the audited label, the assumption of the headline and its power."""
     power = evidence.power
-    return _said(source, plan) | {
+    return {
+        "label_column": _label_column(source, plan),
         "assumption": ASSUMPTIONS[plan.secret]
         + SUPPLIED * (source.facts["scores"] == "supplied")
         + OF_DAYS * (plan.days > 1)
@@ -201,13 +184,9 @@ def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _said(source: Source, plan: Plan) -> dict[str, Any]:
-    """Return what manifests or settings say of the label and of a correction."""
-    correction = correction_of(source)
-    return {
-        "label_column": source.label.column if plan.secret is Secret.LABEL else None,
-        "output_correction": correction.model_dump_json() if correction else None,
-    }
+def _label_column(source: Source, plan: Plan) -> str | None:
+    """Return the column whose values were audited as labels."""
+    return source.label.column if plan.secret is Secret.LABEL else None
 
 
 def _declaration(inputs: Inputs, privacy: Privacy | None) -> dict[str, Any]:
@@ -242,7 +221,8 @@ def known_without_labels(
         "target_sha256": digests.target,
         "proxy_sha256": digests.proxy,
     }
-    return source.facts | _said(source, plan) | declared | identity
+    said = {"label_column": _label_column(source, plan)}
+    return source.facts | said | declared | identity
 
 
 def failed_record(

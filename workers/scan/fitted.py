@@ -103,16 +103,14 @@ class StudentSample:
 
 @dataclass(frozen=True, slots=True)
 class Taught:
-    """Training data of a student, for the record.
+    """What the night's judgement needs to know of a student.
 
     Attributes:
-        records: holdout records; None where nothing is learned of them.
         suspicion: by how many standard errors the target knows labels of the holdout that neither
             student nor proxy does (`holdout_suspicion`); None of models.
         earlier_models: models before the proxy of whose mean the reference is made.
     """
 
-    records: int | None
     suspicion: float | None
     earlier_models: int = 0
 
@@ -163,7 +161,7 @@ class MeanOfModels:
     @property
     def taught(self) -> Taught:
         """The number of models: nothing was learned."""
-        return Taught(None, None, self.source.earlier_models)
+        return Taught(None, self.source.earlier_models)
 
     def probabilities(
         self, batch: Batch, rows: NDArray[np.int64], folds: NDArray[np.int64]
@@ -197,8 +195,7 @@ def fitted(sample: StudentSample) -> FittedStudent | None:
     said = student.predict(context, sample.folds)
     suspicion = holdout_suspicion(sample.target, said, sample.proxy, sample.labels)
     of_proxy = fit_student(context, sample.proxy, sample.folds, of_proxy=True)
-    taught = Taught(student.records, suspicion)
-    return FittedStudent(student, of_proxy, sample.features, known, taught)
+    return FittedStudent(student, of_proxy, sample.features, known, Taught(suspicion))
 
 
 def as_objects(words: tuple[pl.Series, ...], rows: int) -> NDArray[np.object_]:

@@ -149,23 +149,6 @@ class AuditRow(TableRow):
     label_column_holds: LabelColumnHolds | None = None
     """What the label column holds: secret (the labels from before any mechanism) or privatised, as
     the manifest or the settings say. Null where neither does, and for other secrets."""
-    arms_pvalue: float | None = None
-    """Probability that chance divides the labels between training and holdout at least as unevenly,
-    given what proxy and student predict. Below 0.0001 the audit is not evaluable. Below 0.01 bets
-    against the proxy could not win, and neither where the proxy seems to know the holdout alone,
-    which the reason says. Null for membership."""
-    misled_pvalue: float | None = None
-    """Probability that a target which is no worse than useless on the holdout looks at least as bad
-    there. At 0.001 or less, bets against the proxy could not win. Null for membership."""
-    student_records: int | None = None
-    """Number of holdout records from which a student learned the target's predictions for unseen
-    records. The student is the headline's second reference. Null without one."""
-    earlier_models: int | None = None
-    """Number of models before the proxy whose scores were supplied. The mean of these and the proxy
-    in log-odds is the headline's second reference. Null without such."""
-    holdout_suspicion: float | None = None
-    """Standard errors by which the target knows labels of the holdout better than student and proxy
-    explain. Above 10, training may have seen the holdout. Null without a student."""
     records: int | None = None
     """Training records in the game; one per person where a privacy unit is set."""
     control_records: int | None = None
@@ -173,13 +156,6 @@ class AuditRow(TableRow):
     unit is set."""
     excluded_records: int | None = None
     """Rows left out: those of neither split or of no day, and bad rows within max_bad_records."""
-    training_rows: int | None = None
-    """The day's training rows, of which lots chose `records`. Null where all play."""
-    holdout_rows: int | None = None
-    """The day's holdout rows, of which lots chose `control_records`. Null where all play."""
-    output_correction: str | None = None
-    """Correction of the target's probabilities before the audit, as JSON of the manifest's
-    output_correction. Null where it has none."""
     family: str | None = None
     """Family of guarantees that was tested."""
     delta: float | None = None

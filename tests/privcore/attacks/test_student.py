@@ -89,7 +89,7 @@ def test_there_is_none_where_nothing_can_be_learned():
     assert fit_student(seen, np.ones((2_000, 1)), folds) is None
     assert fit_student(seen, outputs, np.zeros(2_000, dtype=np.int64)) is None
     enough = np.arange(FEWEST)
-    assert fit_student(seen.some(enough), outputs[enough], folds[enough]).records == FEWEST
+    assert fit_student(seen.some(enough), outputs[enough], folds[enough]) is not None
 
 
 def test_an_empty_batch_is_asked_about_nothing():
@@ -216,7 +216,7 @@ def test_a_part_is_these_trees_fitted_to_the_other_folds(records, outputs, of_pr
     """The first fold's part has 1,999 of the others' 2,499 records, and the last one's 2,000."""
     seen, said, folds = taught_numbers(records, outputs)
     student = fit_student(seen, said, folds, **({"of_proxy": True} if of_proxy else {}))
-    assert (student.records, student.outputs) == (records, outputs)
+    assert student.outputs == outputs
     for fold, chosen in ((0, trees[0]), (4, trees[1])):
         rows, asked = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)[:40]
         expected = fitted(seen, said, rows, asked, chosen)

@@ -159,7 +159,7 @@ def test_a_student_that_knew_the_holdout_by_heart_would_accuse(
         student = fit_student(context, outputs, *rest, **of_proxy)
         if student is None or of_proxy:
             return student
-        made = ByHeart(student.records, student.outputs, student.parts)
+        made = ByHeart(student.outputs, student.parts)
         object.__setattr__(made, "heard", outputs)
         return made
 

@@ -59,7 +59,7 @@ def grounds(
     nowhere: Any = None
     given = SuppliedScores(tables("scores", context=["x"], label_state=state), owner)
     source = ScoreSource("ads", DAY, given, nowhere)
-    counted = {"student": Taught(100, 0.0)} | changes
+    counted = {"student": Taught(0.0)} | changes
     result = dataclasses.replace(PartialResult.zero(Game(source, plan)), **counted)
     return Grounds(
         source,

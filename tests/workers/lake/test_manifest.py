@@ -1,6 +1,5 @@
 """A manifest that contradicts itself is refused, and what weakens its audit is told."""
 
-import json
 import pathlib
 from typing import Any
 
@@ -67,7 +66,6 @@ def test_a_correction_of_the_outputs_is_told(lake: Lake) -> None:
     row = audited(lake)
     assert nothing_wrong(row)
     assert "after the output_correction of its manifest (epsilon 0.01, floor 0)" in row.reason
-    assert json.loads(row.output_correction or "null")["epsilon"] == 0.01  # a change is an alert
 
 
 def test_invented_classes_are_told(lake: Lake) -> None:

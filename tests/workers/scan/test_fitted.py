@@ -129,7 +129,6 @@ def test_frequent_words_are_known_and_rare_ones_are_one() -> None:
 def test_what_it_was_taught_with_is_said() -> None:
     student = fitted(sample())
     assert student is not None
-    assert student.taught.records == 400
     assert student.taught.earlier_models == 0
     assert abs(student.taught.suspicion) < 5.0
 
@@ -258,8 +257,6 @@ def test_power_the_mean_of_several_days_proves_more_than_yesterday_alone(
 ) -> None:
     place = put_folder(tmp_path, days(8_000, seed=1, leak=0.3))
     alone, beside = (audit(tables(place, earlier=names)).audit for names in ((), EARLIER))
-    assert (alone.earlier_models, beside.earlier_models) == (None, 2)
-    assert (beside.student_records, beside.holdout_suspicion) == (None, None)
     assert beside.epsilon_lower > alone.epsilon_lower + 0.05
 
 
@@ -323,8 +320,12 @@ def test_a_row_without_an_earlier_score_is_bad(tmp_path: pathlib.Path) -> None:
 def test_membership_asks_no_earlier_model(tmp_path: pathlib.Path) -> None:
     plan = PLAN.model_copy(update={"secret": Secret.MEMBERSHIP})
     place = put_folder(tmp_path, days(2_000))
-    row = audit(tables(place, earlier=EARLIER), plan=plan, privacy=declared(1.0)).audit
-    assert (row.status, row.earlier_models) == ("evaluated", None)
+    without, beside = (
+        audit(tables(place, earlier=names), plan=plan, privacy=declared(1.0)).audit
+        for names in ((), EARLIER)
+    )
+    assert beside.status == "evaluated"
+    assert beside.epsilon_lower == without.epsilon_lower
 
 
 ROWS = 2_000

@@ -46,7 +46,7 @@ def scores(**changes: Any) -> ScoreSource:
     return ScoreSource("ads", DAY, SuppliedScores(tables("scores", **changes)), nowhere)
 
 
-TAUGHT = Taught(5, 0.5)
+TAUGHT = Taught(0.5)
 
 
 def student() -> FittedStudent:

@@ -148,7 +148,7 @@ def scored(lake: Lake, classes: int, *, taught: bool = False, **plan: Any) -> Sc
     )
     models = (read_checkpoint(lake, "good", day) for day in (DAY, EVE))
     source = CheckpointSource(LakeLabels(lake, "flights", (DAY,) * 3), *models, declared=True)
-    student = Says(cast("Any", classes), nobody, (), (), Taught(5, None)) if taught else None
+    student = Says(cast("Any", classes), nobody, (), (), Taught(None)) if taught else None
     return ScoredBatch(Game(source, PLAN.model_copy(update=plan), student), BATCH, records)
 
 

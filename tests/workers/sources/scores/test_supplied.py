@@ -104,7 +104,6 @@ def test_without_features_it_is_said_that_a_holdout_seen_in_part_is_not_noticed(
             assert (row.verdict == "violated", nothing_wrong(row)) == (refuted, not refuted)
         assert (said in without.reason) is not refuted
         assert "would not notice" not in tested.reason
-        assert tested.holdout_suspicion is not None
         assert "would not notice" not in audit(tables(place)).audit.reason
 
 
