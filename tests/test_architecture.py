@@ -465,15 +465,15 @@ def test_no_file_names_a_package_index() -> None:
 # A commit that raises one says why.
 MOST_LINES = {
     "flows": 1_765,
-    "flows/commands": 4_521,
+    "flows/commands": 4_541,
     "flows/learn": 692,
     "flows/notify": 1_263,
     "flows/publication": 204,
     "flows/report": 2_713,
-    "flows/run": 1_662,
+    "flows/run": 1_650,
     "flows/study": 4_440,
     "privcore": 250,
-    "privcore/attacks": 7_650,
+    "privcore/attacks": 7_632,
     "privcore/guarantees": 1_390,
     "privcore/lower_bounds": 6_213,
     "privcore/mechanisms": 1_750,
@@ -481,7 +481,7 @@ MOST_LINES = {
     "privcore/upper_bounds": 1_920,
     "tests": 71_980,
     "workers": 2_641,
-    "workers/audit": 3_827,
+    "workers/audit": 3_807,
     "workers/datasets": 670,
     "workers/evidence": 490,
     "workers/labels": 1_672,
@@ -490,10 +490,10 @@ MOST_LINES = {
     "workers/memorization": 770,
     "workers/publication": 560,
     "workers/release": 630,
-    "workers/scan": 1_940,
+    "workers/scan": 1_934,
     "workers/sources": 6_244,
     "workers/training": 1_720,
-    "workers/warehouse": 4_346,
+    "workers/warehouse": 4_322,
 }
 MOST_WORDS_OF_PAGES = 79_400
 

@@ -26,6 +26,7 @@ from flows.commands.printing import (
     print_rows,
     shown_progress,
 )
+from privcore.exceptions import TerminalError
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from workers.plain_text import plain_text
 
@@ -228,13 +229,34 @@ def _audit_here(
     *,
     strict: bool,
 ) -> int:
-    """Audit a model in this process, print what was committed, and return the exit code."""
-    from flows.run.night_plan import Job, audit_here
+    """Audit a model in this process without Prefect, and commit its records; nobody is notified.
+
+    What was committed is printed, and the exit code returned.
+
+    Raises:
+        TerminalError: a record cannot be stored.
+    """
+    from flows.run.audit_requests import as_asked, batches, this_user
+    from flows.run.night_plan import Job, choose_executor, plan_night
+    from workers.lake.layout import Lake
+    from workers.warehouse.nights_together import commit_nights
     from workers.warehouse.store import Warehouse
 
-    Warehouse(settings.warehouse).check_place()
+    warehouse = Warehouse(settings.warehouse)
+    warehouse.check_place()
+    job = Job(model, day, overrides or None)
     with shown_progress():
-        rows = audit_here(Job(model, day, overrides or None), settings)
+        planned = tuple(plan_night(Lake(settings.lake), [job], settings))
+        with choose_executor(planned, settings.ray) as executor:
+            found = [
+                as_asked(record, job, settings, this_user())
+                for records in batches(planned, settings, executor, f"{model} {day}")
+                for record in records
+            ]
+        for outcome in commit_nights(warehouse, found):
+            if isinstance(outcome, TerminalError):
+                raise outcome
+    rows = [record.audit for record in found]
     return _print_committed(rows, settings, form, strict=strict, one=True)
 
 

@@ -26,7 +26,8 @@ from flows.notify.events import Event, at_commit, evaluated
 from flows.notify.incidents import Incident, incidents_before
 from flows.notify.prefect_context import best_effort, log_failure, run_log
 from flows.run import runs
-from flows.run.night_plan import Job, Planned, as_asked, batches
+from flows.run.audit_requests import as_asked, batches
+from flows.run.night_plan import Job, Planned
 from flows.run.runs import asked_by
 from flows.settings import Settings
 from privcore.exceptions import AuditError, TerminalError, TransientError, is_failure

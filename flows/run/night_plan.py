@@ -6,11 +6,8 @@ a record of it, so looking for inputs fails for no model.
 """
 
 import datetime as dt
-import functools
 import importlib.util
 import logging
-import os
-import pwd
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,23 +17,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from flows.progress import announce
 from flows.settings import ModelSettings, RaySettings, Settings
-from privcore.exceptions import TerminalError, TransientError, is_failure
-from privcore.lower_bounds.question import Secret
-from workers.audit.request import Request
-from workers.audit.run import run_batches
+from privcore.exceptions import TransientError, is_failure
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor, OneChild, connected, on_ray
 from workers.labels.shards import WORK_UNIT_BYTES
 from workers.lake.checkpoints import DeclaredManifest, read_manifest
 from workers.lake.layout import Lake, checkpoint_folder, labels_folder
 from workers.sources.checkpoints.in_place import InPlace, find_ready
-from workers.sources.label_releases import ReleasedNight
 from workers.sources.scores.supplied import ExternalInputs, SuppliedScores, find_scores
-from workers.warehouse.nights_together import commit_nights
-from workers.warehouse.schema import AuditRecord, AuditRow
-from workers.warehouse.store import Warehouse
 
 _PATIENCE = 60.0
 """Seconds that one look at all jobs may take."""
@@ -169,19 +158,6 @@ def external_inputs_of(settings: ModelSettings) -> ExternalInputs | None:
     return None
 
 
-def released_night_of(planned: Planned, settings: ModelSettings) -> ReleasedNight | None:
-    """Return where a model's released labels lie, and what is declared of them; None without."""
-    if settings.released_labels is None:
-        return None
-    manifest = None if planned.declared is None else planned.declared.manifest
-    privacy = None if manifest is None else manifest.privacy
-    return ReleasedNight(
-        released_labels=settings.released_labels,
-        privacy=privacy if settings.privacy is None else settings.privacy.as_privacy(),
-        target=None if manifest is None else manifest.sha256,
-    )
-
-
 def _find_external_inputs(lake: Lake, job: Job, external_inputs: ExternalInputs) -> Planned:
     declared = None
     try:
@@ -230,73 +206,3 @@ def choose_executor(planned: Sequence[Planned], ray: RaySettings) -> Iterator[Ex
     else:
         with on_ray(ray.address, ray.cpus, ray.task_cpus, ray.task_memory) as executor:
             yield executor
-
-
-def batches(
-    planned: tuple[Planned, ...], settings: Settings, executor: Executor, title: str
-) -> Iterator[list[AuditRecord]]:
-    """Audit models of one day and deadline, and yield their records as they come."""
-    first, key = planned[0].job, Warehouse(settings.warehouse).digest_key()
-    requests = [
-        Request(
-            each.job.model,
-            plan,
-            settings.model_named(each.job.model).dataset,
-            each.declared,
-            each.external_inputs
-            if plan.secret is not Secret.RELEASED
-            else released_night_of(each, settings.model_named(each.job.model)),
-            digest_key=key,
-        )
-        for each in planned
-        for plan in settings.plans_of(each.job.model, each.job.overrides)
-    ]
-    yield from run_batches(
-        Lake(settings.lake),
-        first.day,
-        requests,
-        executor=executor,
-        staging=f"{settings.warehouse}/_staging",
-        progress=functools.partial(announce, title),
-        deadline=first.deadline,
-    )
-
-
-def as_asked(record: AuditRecord, job: Job, settings: Settings, by: str | None) -> AuditRecord:
-    """Return a record with who asked for it, under which settings, and if its plan is their own."""
-    of_labels = record.audit.secret == str(Secret.LABEL)
-    asked = {
-        "drill": settings.model_named(job.model).drill if of_labels else None,
-        "exploratory": settings.plan_of(job.model, job.overrides) != settings.plan_of(job.model),
-        "asked_by": by,
-    }
-    return record.model_copy(update={"audit": record.audit.model_copy(update=asked)})
-
-
-def this_user() -> str:
-    """Return the operating system's user, whatever `LOGNAME` says."""
-    user = os.getuid()
-    try:
-        return f"user {pwd.getpwuid(user).pw_name}"
-    except KeyError:  # a container's user may have no name
-        return f"user {user}"
-
-
-def audit_here(job: Job, settings: Settings) -> list[AuditRow]:
-    """Audit one model on one day without Prefect, and commit its records; nobody is notified.
-
-    Raises:
-        TerminalError: a record cannot be stored.
-    """
-    warehouse = Warehouse(settings.warehouse)
-    planned = tuple(plan_night(Lake(settings.lake), [job], settings))
-    with choose_executor(planned, settings.ray) as executor:
-        found = [
-            as_asked(record, job, settings, this_user())
-            for records in batches(planned, settings, executor, f"{job.model} {job.day}")
-            for record in records
-        ]
-    for outcome in commit_nights(warehouse, found):
-        if isinstance(outcome, TerminalError):
-            raise outcome
-    return [record.audit for record in found]

@@ -30,7 +30,7 @@ from prefect.runtime import deployment, flow_run, task_run
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.notify.prefect_context import VIOLATED, best_effort, in_prefect, run_log
-from flows.run.night_plan import this_user
+from flows.run.audit_requests import this_user
 from privcore.exceptions import TransientError, is_failure
 from workers.patience import Patience
 

@@ -60,7 +60,7 @@ def privaudit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
 @pytest.fixture
 def instead_of_audits(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], None]:
     """Return what replaces the pass over a day's labels, as one that fails, in all flows."""
-    return functools.partial(monkeypatch.setattr, "flows.run.night_plan.run_batches")
+    return functools.partial(monkeypatch.setattr, "flows.run.audit_requests.run_batches")
 
 
 @pytest.fixture

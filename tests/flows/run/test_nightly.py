@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 import pytest
 
+import flows.run.audit_requests
 import flows.run.auditing
-import flows.run.night_plan
 import flows.run.nightly
 from flows.next_steps import exit_code
 from flows.run.conclusion import AlertsUndeliveredError, AuditsFailedError
@@ -124,7 +124,7 @@ def test_the_plan_of_the_settings_is_the_one_that_is_played(folder: pathlib.Path
 def test_a_transient_error_is_tried_again(
     folder: pathlib.Path, instead_of_audits: Callable[..., None]
 ) -> None:
-    run, attempts = flows.run.night_plan.run_batches, []
+    run, attempts = flows.run.audit_requests.run_batches, []
 
     def away_twice(lake: Lake, day: Any, requests: Any, **more: Any) -> Any:
         attempts.append(requests[0].model)
@@ -163,7 +163,7 @@ def test_an_unexpected_error_is_committed_once_while_other_models_go_on(
 ) -> None:
     clone_model(Lake(str(folder / "lake")), "broken")
     write_settings(folder, ["broken", "good"])
-    run, attempts = flows.run.night_plan.run_batches, []
+    run, attempts = flows.run.audit_requests.run_batches, []
 
     def breaks(lake: Lake, day: Any, requests: Any, **more: Any) -> Any:
         attempts.append(requests[0].model)
@@ -219,7 +219,7 @@ def test_a_record_that_cannot_be_stored_is_an_error_and_costs_no_other_its_own(
     for day in (EVE, DAY):
         edit_manifest(lake, "broken", day, dataset="flights")  # one task, one batch
     write_settings(folder, ["broken", "good"])
-    run, reads = flows.run.night_plan.run_batches, []
+    run, reads = flows.run.audit_requests.run_batches, []
 
     def spoiled(*given: Any, **more: Any) -> Any:
         reads.append(1)

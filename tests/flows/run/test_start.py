@@ -10,8 +10,8 @@ import pytest
 from prefect import flow, get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+import flows.run.audit_requests
 import flows.run.auditing
-import flows.run.night_plan
 import flows.run.nightly
 from flows.notify.prefect_context import in_prefect
 from flows.run import runs
@@ -122,7 +122,7 @@ def test_audits_on_other_labels_run_at_once_and_no_more_than_the_settings_say(
     settings: pathlib.Path, instead_of_audits: Callable[..., None]
 ) -> None:
     met, held, most = threading.Barrier(2, timeout=60), [0], [0]
-    played = flows.run.night_plan.run_batches
+    played = flows.run.audit_requests.run_batches
 
     def together(*given: Any, **more: Any) -> Any:
         held[0] += 1

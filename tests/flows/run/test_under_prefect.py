@@ -12,8 +12,8 @@ from prefect.client.schemas.sorting import FlowRunSort
 from prefect.exceptions import ParameterTypeError
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+import flows.run.audit_requests
 import flows.run.auditing
-import flows.run.night_plan
 from flows.failures import without_data
 from flows.notify import prefect_context
 from flows.notify.prefect_context import in_prefect, log_failure
@@ -53,7 +53,7 @@ def test_the_record_is_the_one_without_prefect(
 ) -> None:
     given = {"day": DAY, "models": ["good"], "settings": str(settings)}
     carried: list[bool] = []
-    played = flows.run.night_plan.run_batches
+    played = flows.run.audit_requests.run_batches
 
     def watched(*some: Any, **more: Any) -> Any:
         carried.append(in_prefect())
@@ -97,7 +97,7 @@ def test_a_run_is_named_and_a_new_violation_fails_it_as_teams_expect(
 def test_what_may_go_away_is_tried_four_times(
     settings: pathlib.Path, instead_of_audits: Callable[..., None], failures: int
 ) -> None:
-    run, tries = flows.run.night_plan.run_batches, []
+    run, tries = flows.run.audit_requests.run_batches, []
 
     def away(*given: Any, **more: Any) -> Any:
         tries.append(1)
