@@ -3,7 +3,6 @@ from .claims import Claim
 from .evidence import MISLED, Evidence, misled_pvalue, read_evidence, segment_night
 from .false_discovery import false_discovery_qvalues
 from .fdp import (
-    Steinke,
     best_epsilon,
     claim_pvalue,
     epsilon_lower,
@@ -80,7 +79,6 @@ __all__ = [
     "Secret",
     "SegmentBound",
     "Stakes",
-    "Steinke",
     "Verdict",
     "audit_models",
     "audit_probabilities",

@@ -1,122 +1,15 @@
 """Lower bound on the privacy loss from a guessing adversary's success.
 
-For comparison: the bound of "Privacy Auditing with One (1) Training Run", and exact binomial bounds
-of success rates and pure DP at any prior.
+For comparison: exact binomial bounds of success rates and pure DP at any prior.
 """
 
-import math
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import Family, Gaussian, Guarantee, check_delta
 from privcore.lower_bounds.kernels import best_rejected, largest_rejected, rejects
-
-_SMALLEST = -700.0  # logarithm of a probability that a double still holds
-_WIDEST = 700.0
-_CLOSE = 1e-10
-
-
-@dataclass(frozen=True, slots=True)
-class Steinke:
-    """(epsilon, delta)-DP, tested by the number of correct guesses alone.
-
-    Steinke, Nasr and Jagielski 2023 (arXiv:2305.08846), Theorem 5.2: under (epsilon, delta)-DP the
-    number of correct guesses exceeds v with probability at most beta + 2 m delta alpha, where W is
-    binomial with success rate e^epsilon/(1 + e^epsilon), beta = P(W >= v) and
-    alpha = max over i >= 1 of P(v - i <= W < v)/i.
-
-    It stands beside the families for comparison: `ApproxDP` tests the same guarantee, and with
-    many records of which few are guessed it proves more, as here delta is paid for every record.
-
-    >>> from privcore.lower_bounds import Steinke, epsilon_lower
-    >>> round(epsilon_lower(1_000, 100, 90, family=Steinke(), delta=1e-5), 2)
-    1.63
-    """
-
-    name: ClassVar[str] = "steinke"
-
-    def epsilon_lower(
-        self,
-        records: int,
-        guesses: int,
-        correct: int,
-        *,
-        delta: float,
-        significance: float,
-        shift: float = 0.0,
-    ) -> float:
-        """Return the largest epsilon that is rejected at `delta`; for counts already checked.
-
-        Rounded towards zero: the rejected end of a bisection to 1e-10.
-
-        Raises:
-            InvalidInputError: a shift above 0, which the theorem does not know.
-        """
-        if shift != 0.0:
-            raise InvalidInputError("shift", shift, "Steinke's theorem holds without a shift alone")
-        return float(_largest_rejected(records, guesses, correct, delta, significance))
-
-
-@njit(cache=True)
-def _pvalue(records: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
-    """Return beta + 2 records delta alpha, where correct/guesses exceeds the success rate."""
-    log_right = -math.log1p(math.exp(-epsilon))
-    log_term = (
-        math.lgamma(guesses + 1.0)
-        - math.lgamma(correct + 1.0)
-        - math.lgamma(guesses - correct + 1.0)
-        + guesses * log_right
-        - (guesses - correct) * epsilon
-    )
-    odds = math.exp(epsilon)
-    term = math.exp(log_term)
-    beta = 0.0
-    for k in range(correct, guesses + 1):
-        beta += term
-        term *= (guesses - k) / (k + 1) * odds
-        if term <= 1e-18 * beta:
-            break
-    # Below `correct` the probabilities rise to the mode and then fall, so the mean of the last i
-    # rises until it meets a probability below itself, and falls from there on.
-    term, total, alpha = math.exp(log_term), 0.0, 0.0
-    for k in range(correct - 1, -1, -1):
-        factor = (k + 1) / (guesses - k) / odds
-        if log_term < _SMALLEST:
-            log_term += math.log(factor)
-            term = math.exp(log_term)
-            continue
-        term *= factor
-        if term < alpha:
-            break
-        total += term
-        alpha = total / (correct - k)
-    return beta + 2.0 * records * delta * alpha
-
-
-@njit(cache=True)
-def _largest_rejected(
-    records: int, guesses: int, correct: int, delta: float, significance: float
-) -> float:
-    """Bisect epsilon between 0 and the log-odds of correct/guesses, where beta is about a half."""
-    if 2 * correct <= guesses or _pvalue(records, guesses, correct, 0.0, delta) > significance:
-        return 0.0
-    low, high = 0.0, _WIDEST
-    if correct < guesses:
-        high = math.log(correct / (guesses - correct))
-    while high - low > _CLOSE * max(1.0, high):
-        middle = 0.5 * (low + high)
-        if _pvalue(records, guesses, correct, middle, delta) <= significance:
-            low = middle
-        else:
-            high = middle
-    return low
-
 
 _SMALLEST_SIGNIFICANCE = 1e-300
 
@@ -126,7 +19,7 @@ def epsilon_lower(
     guesses: int,
     correct: int,
     *,
-    family: Family | Steinke,
+    family: Family,
     delta: float,
     significance: float = 0.05,
     shift: float = 0.0,
@@ -140,8 +33,7 @@ def epsilon_lower(
         records: records that took part in the game, m.
         guesses: records on which the adversary did not abstain, c'.
         correct: guesses that were right, c.
-        family: which guarantees to test; it must fit the claim. `Steinke()` tests the
-            (epsilon, delta) guarantees by another theorem, its own, for comparison.
+        family: which guarantees to test; it must fit the claim.
         delta: the delta at which epsilon is stated; also that of `ApproxDP()`.
         significance: allowed probability that the bound is wrong, in (0, 0.5).
         shift: bound on the total-variation distance between labels and proxy, tau.
@@ -163,10 +55,6 @@ def epsilon_lower(
     """
     check_counts(records, guesses, correct)
     check_claim(family, delta, significance, shift)
-    if isinstance(family, Steinke):
-        return family.epsilon_lower(
-            records, guesses, correct, delta=delta, significance=significance, shift=shift
-        )
     if guesses == 0:
         return 0.0
     tradeoff = family.member(0.0, delta=delta).kernel()
@@ -179,7 +67,7 @@ def best_epsilon(
     guesses: ArrayLike,
     correct: ArrayLike,
     *,
-    family: Family | Steinke,
+    family: Family,
     delta: float,
     significance: float = 0.05,
     shift: float = 0.0,
@@ -222,14 +110,6 @@ def best_epsilon(
         )
     check_counts(count, guessed, right)
     check_claim(family, delta, significance, shift)
-    if isinstance(family, Steinke):
-        pairs = zip(guessed.ravel().tolist(), right.ravel().tolist(), strict=True)
-        each = [
-            family.epsilon_lower(count, *pair, delta=delta, significance=significance, shift=shift)
-            for pair in pairs
-        ]
-        best: NDArray[np.float64] = np.array(each).reshape(guessed.shape).max(axis=1)
-        return best
     tradeoff = family.member(0.0, delta=delta).kernel()
     parameters = best_rejected(count, guessed, right, significance, shift, tradeoff)
     values = [family.member(value, delta=delta).epsilon_at(delta=delta) for value in parameters]
@@ -306,7 +186,7 @@ def check_shift(shift: float) -> None:
         raise InvalidInputError("shift", shift, "a total-variation distance lies in [0, 1]")
 
 
-def check_claim(family: Family | Steinke, delta: float, significance: float, shift: float) -> None:
+def check_claim(family: Family, delta: float, significance: float, shift: float) -> None:
     """Raise `InvalidInputError` unless the values can be those of one test."""
     check_delta(delta)
     check_significance(significance)

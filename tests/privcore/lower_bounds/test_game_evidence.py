@@ -28,8 +28,6 @@ from privcore.guarantees import ApproxDP, Gaussian, PureDP, Relation
 from privcore.lower_bounds import (
     Claim,
     Grid,
-    Steinke,
-    best_epsilon,
     choice_epsilon_lower,
     claim_pvalue,
     epsilon_lower,
@@ -276,41 +274,6 @@ def test_every_choice_covers_the_truth_and_finds_much_of_it(
     ]
     assert_rate_at_most(int(np.sum(np.array(bounds) > truth)), 60, claim.significance)
     assert np.mean(bounds) > floor * truth
-
-
-def steinke(tally, seed):
-    """Steinke's bound at one fraction, as `choice_epsilon_lower` corrects for replays."""
-    guesses = guess_counts(tally.records, (0.2,))
-    correct = tally.most_confident(guesses, generator(seed))
-    return lower_median(
-        best_epsilon(
-            tally.records,
-            np.broadcast_to(guesses, correct.shape),
-            correct,
-            family=Steinke(),
-            delta=1e-5,
-            significance=0.05 / (2.0 if tally.repetitions > 1 else 1.0),
-        )
-    )
-
-
-@pytest.mark.parametrize("repetitions", [1, 20])
-def test_steinkes_bound_is_silent_without_a_leak_and_covers_with_one(repetitions):
-    """Randomized response at 1 and nothing, 1,000 records, N = 100 each, seed 52."""
-    random = np.random.default_rng(52)
-    bounds = {}
-    for name, world in (
-        ("nothing", lambda: unrelated(1_000, random)),
-        ("response", lambda: randomized_response(1_000, 1.0, random)),
-    ):
-        tallies = (
-            play(*world(), random, repetitions=repetitions, score=LogRatioScore())
-            for _ in range(100)
-        )
-        bounds[name] = np.array([steinke(tally, seed) for seed, tally in enumerate(tallies)])
-    assert_rate_at_most(int(np.sum(bounds["nothing"] > 0.0)), 100, 0.05)
-    assert_rate_at_most(int(np.sum(bounds["response"] > 1.0)), 100, 0.05)
-    assert bounds["response"].mean() > 0.15
 
 
 @pytest.mark.parametrize(("epsilon", "repetitions"), [(0.0, 1), (2.0, 100)])
