@@ -261,7 +261,7 @@ def _drawings(history: History, details: Details) -> Drawings:
             _inline(
                 partial(plots.draw_trend, history, size, top=plots.top_of_trend(history)),
                 f"trend-{size.name}",
-                "Every night: proved, seen by the nights together, declared, and control",
+                "Every night: proved, seen by the nights together, declared, and holdout",
                 seen,
                 size.name,
             )
@@ -278,7 +278,7 @@ def _drawings(history: History, details: Details) -> Drawings:
             partial(draw_slices, details.slices),
             "slices",
             "Audited lower bound by slice",
-            "One bar per slice, with its ceiling and its control.",
+            "One bar per slice, with its ceiling and the holdout's bound.",
             "half",
         )
         if details.slices
@@ -303,7 +303,7 @@ def _comparison(night: AuditedNight) -> tuple[Markup, ...]:
 
 
 def _curves(details: Details) -> dict[str, Markup]:
-    """Draw the game's bounds on training and on control records, on one scale."""
+    """Draw the game's bounds on training and on holdout records, on one scale."""
     top = max([0.5, *(row.epsilon_lower for row in details.bounds)])
     return {
         arm: _inline(
@@ -313,7 +313,7 @@ def _curves(details: Details) -> dict[str, Markup]:
             f"The largest is {down(max(row.epsilon_lower for row in rows))}.",
             "half",
         )
-        for arm, words in (("audit", "training records"), ("control", "control records"))
+        for arm, words in (("audit", "training records"), ("control", "holdout records"))
         if (rows := [row for row in details.bounds if row.arm == arm])
     }
 
@@ -344,7 +344,7 @@ def _scores(details: Details) -> dict[str, Markup]:
             "One distribution where the label was shown, one where another label was.",
             "half",
         )
-        for arm, words in (("audit", "training records"), ("control", "control records"))
+        for arm, words in (("audit", "training records"), ("control", "holdout records"))
         if (rows := [row for row in details.scores if row.arm == arm])
     }
 

@@ -149,7 +149,7 @@ NIGHTS_NAMED: tuple[tuple[str, str, Figure], ...] = (
     ("declared", "ink", lambda night: night.epsilon_declared),
     ("28 nights", "window", lambda night: night.epsilon_lower_28_days),
     ("proved", "bound", lambda night: night.epsilon_lower),
-    ("control", "control", lambda night: night.control_epsilon_lower),
+    ("holdout", "control", lambda night: night.control_epsilon_lower),
 )
 """Entries beside the plot: words, colour, figure."""
 
@@ -333,7 +333,7 @@ BARS = (
     ("all nights", "window", "epsilon_standing"),
     ("28 nights", "window", "epsilon_lower_28_days"),
     ("the game alone", "bound", "epsilon_game"),
-    ("control", "control", "control_epsilon_lower"),
+    ("holdout", "control", "control_epsilon_lower"),
 )
 """Bars that are drawn: name, colour, column."""
 

@@ -150,11 +150,11 @@ def control_sentence(history: History) -> str:
     leaks = history.control_leaks
     if not leaks:
         return (
-            "The control, played on records that training never saw, proved no leak on any night."
+            "The same attack on the holdout, which training never saw, proved no leak on any night."
         )
     most = max(night.control_epsilon_lower or 0.0 for night in leaks)
     return (
-        f"The control, played on records that training never saw, leaked on {len(leaks)} of "
+        f"The same attack on the holdout, which training never saw, leaked on {len(leaks)} of "
         f"{_nights(len(played))}{_which(leaks)}, up to "
         f"{at_least(most)}: there, the earlier checkpoint does not know the day\u2019s labels, and "
         "figures that rely on it are no evidence. The bound does not rely on it."
@@ -215,7 +215,7 @@ def _paper_on_control(nights: Sequence[AuditRow]) -> str:
     if not values:
         return ""
     return (
-        f"On the control\u2019s records, where nothing can have been memorised, it reads "
+        f"On the holdout, where nothing can have been memorised, it reads "
         f"{down(statistics.median(values), decimals=1)} in the median."
     )
 
@@ -284,8 +284,8 @@ def curve_sentence(night: AuditRow, bounds: Sequence[BoundRow]) -> str:
     if control is None:
         return f"{found}."
     if control.epsilon_lower > 0.0:
-        return f"{found}; on the control it proves {down(control.epsilon_lower)}."
-    return f"{found}{', nor' if audit.epsilon_lower == 0.0 else '; it proves none'} on the control."
+        return f"{found}; on the holdout it proves {down(control.epsilon_lower)}."
+    return f"{found}{', nor' if audit.epsilon_lower == 0.0 else '; it proves none'} on the holdout."
 
 
 def fidelity_sentence(night: AuditRow) -> str:

@@ -396,7 +396,7 @@ def _refused(
     causes = (
         (ReasonCode.PROXY_UNUSABLE, one_model_sentence(training, control)),
         (ReasonCode.TOO_SMALL, _too_few("training", training, MINIMUM_RECORDS)),
-        (ReasonCode.FEW_HELD_OUT, _too_few("control", control, MINIMUM_CONTROL_RECORDS)),
+        (ReasonCode.FEW_HELD_OUT, _too_few("holdout", control, MINIMUM_CONTROL_RECORDS)),
         (ReasonCode.PERSONS_SPLIT, together),
         (ReasonCode.ARMS_UNLIKE, made_distinct_sentence(training, control)),
         # Sampling by labels looks like a proxy that knows those of training: base rates come first.

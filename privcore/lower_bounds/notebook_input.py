@@ -321,7 +321,7 @@ def held_together_sentence(training: CheckedArm, control: CheckedArm) -> str:
             return (
                 f"All records of one value of column {place} of the context are in one arm, and "
                 "their labels agree more than the proxy expects. The target knows training records "
-                "by other records of their value, and control records by none, so a comparison of "
+                "by other records of their value, and holdout records by none, so a comparison of "
                 "single records would accuse it falsely. Hold out single records at random."
             )
     if any(separation(column, sums[:, 0] > 0) >= NEARLY for column in both.T):
@@ -331,9 +331,9 @@ def held_together_sentence(training: CheckedArm, control: CheckedArm) -> str:
         if found := ValueSketch.of(_hashed(near), sums).near_held_together():
             return (
                 f"Records with nearly the same context are in one arm: {found[0]:,} groups of them "
-                f"have records of both, and a control drawn record by record would give "
+                f"have records of both, and a holdout drawn record by record would give "
                 f"{found[1]:,.0f}. The target may know training records by others of whoever they "
-                "are of, and control records by none, so a comparison of single records could "
+                "are of, and holdout records by none, so a comparison of single records could "
                 "accuse it falsely. Hold out single records at random."
             )
     return ""

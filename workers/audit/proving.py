@@ -248,8 +248,7 @@ def _check_records(tallies: Tallies, plan: Plan, advice: str) -> None:
     if control == 0:
         raise NotEvaluableError(
             Reason.NO_HOLDOUT,
-            f"No row was held out, so there is no control game: hold some rows out of training. "
-            f"{advice}",
+            f"No row was held out: hold some rows out of training. {advice}",
         )
     if control < plan.minimum_control_records:
         raise NotEvaluableError(

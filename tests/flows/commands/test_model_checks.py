@@ -79,7 +79,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     ),
     "no-holdout": (
         labels(lambda frame: frame.with_columns(split=pl.lit("train"))),
-        "No row was held out, so there is no control game: hold some rows out of training.",
+        "No row was held out: hold some rows out of training.",
     ),
     "no-training": (
         labels(lambda frame: frame.with_columns(split=pl.lit("holdout"))),

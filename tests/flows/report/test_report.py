@@ -293,7 +293,7 @@ def test_days_on_which_the_control_leaks_are_shaded(pages):
     loud = model_page(pages([record(control_epsilon_lower=0.2)]))
     assert 'fill="var(--leak)"' not in quiet
     assert loud.count('fill="var(--leak)"') == 2
-    assert "the control leaks too" in loud
+    assert "the holdout leaks too" in loud
 
 
 def test_a_ceiling_far_above_is_named_at_the_edge(pages):

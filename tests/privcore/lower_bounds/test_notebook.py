@@ -406,7 +406,7 @@ def test_a_few_holdout_records_never_accuse(held):
     answer = audit_probabilities(training, few, epsilon_declared=0.1)
     assert answer.reason_code is ReasonCode.FEW_HELD_OUT
     assert np.isnan(answer.epsilon_lower)
-    assert f"There are {held} control records, fewer than 30" in answer.reason
+    assert f"There are {held} holdout records, fewer than 30" in answer.reason
     enough = Arm(*(values[:MINIMUM_CONTROL_RECORDS] for values in control[:3]))
     answer = audit_probabilities(training, enough, epsilon_declared=0.1)
     assert not np.isnan(answer.epsilon_lower)
