@@ -172,9 +172,9 @@ def believing_sentence(night: AuditRow) -> str:
         return ""
     control = night.control_epsilon_if_proxy_right or 0.0
     believed = night.epsilon_if_proxy_right
-    proved = f"If the proxy were right, at least {at_least(believed)} would be proved"
+    proved = f"If the earlier model were right, at least {at_least(believed)} would be proved"
     if believed == 0.0:
-        proved = "Even if the proxy were right, nothing would be proved"
+        proved = "Even if the earlier model were right, nothing would be proved"
     if control == 0.0:
         return f"{proved}; the holdout does not show that it is wrong."
     return (
@@ -295,8 +295,8 @@ def fidelity_sentence(night: AuditRow) -> str:
         return ""
     than = "less well than" if proxy > target else "no worse than"
     return (
-        f"On holdout records the proxy\u2019s log-loss is {proxy:.3f} nats and the target\u2019s "
-        f"{target:.3f} (lower is better): the proxy predicts them {than} today\u2019s model."
+        f"On holdout records the earlier model\u2019s log-loss is {proxy:.3f} nats and the "
+        f"target\u2019s {target:.3f} (lower is better): it predicts them {than} the target."
     )
 
 

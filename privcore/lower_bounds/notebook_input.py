@@ -320,8 +320,8 @@ def held_together_sentence(training: CheckedArm, control: CheckedArm) -> str:
         if ValueSketch.of(hashed_numbers(both[:, place], ""), sums).divided_alike():
             return (
                 f"All records of one value of column {place} of the context are in one arm, and "
-                "their labels agree more than the proxy expects. The target knows training records "
-                "by other records of their value, and holdout records by none, so a comparison of "
+                "their labels agree more than the earlier model expects. The target knows training "
+                "records by others of their value, and holdout records by none, so a comparison of "
                 "single records would accuse it falsely. Hold out single records at random."
             )
     if any(separation(column, sums[:, 0] > 0) >= NEARLY for column in both.T):

@@ -348,9 +348,9 @@ def _proxy_wrong(evidence: "Evidence", epsilon: float) -> str:
     if believed is None or control is None or not refutes(believed, epsilon) or control <= 0.0:
         return ""
     return (
-        f"If the proxy were right the loss would be at least {down(believed)}; but by the same "
-        f"reckoning it would be at least {down(control)} for records that training never saw, so "
-        "the proxy is wrong."
+        f"If the earlier model were right the loss would be at least {down(believed)}; but by the "
+        f"same reckoning it would be at least {down(control)} for records that training never saw, "
+        "so it is wrong."
     )
 
 

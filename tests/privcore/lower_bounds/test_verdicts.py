@@ -212,9 +212,9 @@ UNABLE = "so no attack could refute the declared 1"
         ({"ceiling": 0.3, "needed": 1_200},
          f"With 1000 holdout records at most 0.30 can be proved, {UNABLE}: hold out more."),
         ({**BLIND, **BELIEVED},
-         (f"With 1000 holdout records at most 0.99 can be proved, {UNABLE}. If the proxy were "
-          "right the loss would be at least 9.00; but by the same reckoning it would be at least "
-          "0.10 for records that training never saw, so the proxy is wrong.")),
+         (f"With 1000 holdout records at most 0.99 can be proved, {UNABLE}. If the earlier "
+          "model were right the loss would be at least 9.00; but by the same reckoning it would be "
+          "at least 0.10 for records that training never saw, so it is wrong.")),
         (EMPTY | {"lower": 0.2},
          "The declaration says nothing: so. The privacy loss is at least 0.20."),
         # Why bets could not win is the cause where nothing could be proved, and is said once.
