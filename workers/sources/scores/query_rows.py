@@ -18,7 +18,8 @@ import re
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from functools import partial
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,12 +34,14 @@ from workers.sources.join_context import JoinContext
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.tables.table_files import TableDay
 
-Result = TypeVar("Result")
-
 VARIABLE = "PRIVAUDIT_DATABASE_"
 """Environment variables that hold addresses begin so; a database's name in capitals follows."""
 _SCHEMES = ("postgresql://", "postgres://")
 _CURSOR = "privaudit_rows"
+_NETWORK = (
+    f"connect_timeout={limits.CONNECT_SECONDS:g}&keepalives_idle=30&keepalives_interval=10"
+    "&keepalives_count=6&tcp_user_timeout=90000&application_name=privaudit"
+)
 _GRACE = 15.0
 """Seconds that a server has to end a statement by itself before it is left behind."""
 _ABOUT_THE_QUERY = re.compile("42|0A|25006|21")
@@ -48,107 +51,60 @@ _TOOK_TOO_LONG = "57014"
 _QUOTED = 300
 
 
-class Connection:
-    """An open connection."""
+def rows_of(name: str, query: str, day: dt.date) -> Iterator[pa.Table]:
+    """Yield a query's rows as Arrow tables of bounded numbers of rows, one at least.
 
-    def __init__(self, name: str, opened: Any) -> None:
-        self.name = name
-        self._opened = opened
-        self._left_behind = False
-
-    def run(self, statement: str, *parameters: Any) -> None:
-        """Run a statement, in the transaction that is open.
-
-        Raises:
-            NotEvaluableError: the database refuses it, or it took too long.
-            TransientError: the database went away.
-        """
-        self._ask(lambda cursor: cursor.execute(statement, parameters or None))
-
-    def batches(self, query: str, *parameters: Any) -> Iterator[Any]:
-        """Yield a query's rows as Arrow tables of bounded numbers of rows, one at least; as `run`.
-
-        The driver would hold the whole answer in memory where there are parameters, so a cursor of
-        the server gives it piece by piece.
-        """
-        # A statement that writes is refused, whatever the login may do.
-        self.run("set transaction isolation level repeatable read, read only")
-        self.run(f"declare {_CURSOR} no scroll cursor for\n{query}", *parameters)
-
-        def fetch(cursor: Any) -> Any:
-            cursor.execute(f"fetch forward {limits.DATABASE_BATCH_ROWS} from {_CURSOR}")
-            return cursor.fetch_arrow_table()
-
-        first = True
-        while (rows := self._ask(fetch)).num_rows or first:
-            yield rows
-            first = False
-        self._told(self._opened.rollback)
-
-    def begin(self) -> None:
-        """Bound the time of each statement to come, and read times in UTC; as `run`."""
-        self.run(f"set statement_timeout = {int(limits.DATABASE_SECONDS * 1000)}")
-        self.run("set time zone 'UTC'")
-        self._told(self._opened.commit)
-
-    def close(self) -> None:
-        """End the connection, and with it a transaction that was not committed."""
-        if not self._left_behind:
-            with contextlib.suppress(Exception):
-                within(_GRACE, self._opened.close)
-
-    def _ask(self, action: Callable[[Any], Result]) -> Result:
-        """Return what `action` does with a new cursor (DB API, by ADBC)."""
-        # Without COPY, which knows no parameters and no cursors.
-        options = {"adbc.postgresql.use_copy": "false"}
-
-        def act() -> Result:
-            with self._opened.cursor(adbc_stmt_kwargs=options) as cursor:
-                return action(cursor)
-
-        return self._told(act)
-
-    def _told(self, action: Callable[[], Result]) -> Result:
-        import adbc_driver_manager  # noqa: PLC0415
-
-        try:
-            return within(limits.DATABASE_SECONDS + _GRACE, action)
-        except TimeoutError:
-            self._left_behind = True  # its thread may still hold it
-            raise TransientError(
-                f"The database {self.name} gave no answer within {limits.DATABASE_SECONDS:g} "
-                "seconds: see that it runs, and try again."
-            ) from None
-        except adbc_driver_manager.Error as error:
-            raise _in_words(self.name, error) from None
-
-
-@contextlib.contextmanager
-def connected(name: str) -> Iterator[Connection]:
-    """Yield a connection to a database of the environment.
+    All come from one transaction, which writes nothing, whatever the login may do. The driver would
+    hold the whole answer in memory where there are parameters, so a cursor of the server gives it
+    piece by piece.
 
     Raises:
-        TerminalError: the environment does not name it, or its driver is not installed.
-        TransientError: it cannot be reached, or lets nobody in.
+        NotEvaluableError: the database refuses the query, or it took too long.
+        TerminalError: the environment does not name the database, or its driver is not installed.
+        TransientError: it cannot be reached, lets nobody in, or went away.
     """
-    variable = VARIABLE + name.upper()
-    address = os.environ.get(variable)
-    if not address:
-        raise TerminalError(
-            f"The database {name} has no address: set {variable} in the environment, like "
-            "postgresql://user:password@host:5432/database."
-        )
-    if not address.startswith(_SCHEMES):
-        raise TerminalError(
-            f"The address of the database {name} begins with no scheme that is known: write "
-            "postgresql://user:password@host:5432/database."
-        )
-    connection = Connection(name, _open(name, address))
+    opened = _open(name)
+
+    def ask(statement: str, *parameters: Any) -> pa.Table:
+        # Without COPY, which knows no parameters and no cursors.
+        with opened.cursor(adbc_stmt_kwargs={"adbc.postgresql.use_copy": "false"}) as cursor:
+            cursor.execute(statement, parameters or None)
+            return cursor.fetch_arrow_table()
+
     try:
-        connection.begin()
-        yield connection
+        for statement in (
+            f"set statement_timeout = {int(limits.DATABASE_SECONDS * 1000)}",
+            "set time zone 'UTC'",
+            "set transaction isolation level repeatable read, read only",
+        ):
+            _in_time(name, ask, statement)
+        _in_time(name, ask, f"declare {_CURSOR} no scroll cursor for\n{query}", day)
+        fetch, first = f"fetch forward {limits.DATABASE_BATCH_ROWS} from {_CURSOR}", True
+        while (rows := _in_time(name, ask, fetch)).num_rows or first:
+            yield rows
+            first = False
+    except TransientError:
+        opened = None  # a thread that was left behind may still hold it
+        raise
     finally:
-        connection.close()
+        if opened is not None:
+            with contextlib.suppress(Exception):
+                within(_GRACE, opened.close)
+
+
+def _in_time(name: str, ask: Callable[..., pa.Table], *given: Any) -> pa.Table:
+    """Return the answer, or raise in words what a driver says."""
+    import adbc_driver_manager  # noqa: PLC0415
+
+    try:
+        return within(limits.DATABASE_SECONDS + _GRACE, partial(ask, *given))
+    except TimeoutError:
+        raise TransientError(
+            f"The database {name} gave no answer within {limits.DATABASE_SECONDS:g} seconds: see "
+            "that it runs, and try again."
+        ) from None
+    except adbc_driver_manager.Error as error:
+        raise _in_words(name, error) from None
 
 
 def unverified_databases() -> list[str]:
@@ -173,42 +129,36 @@ def unverified_databases() -> list[str]:
     return found
 
 
-def _open(name: str, address: str) -> Any:
+def _open(name: str) -> Any:
+    """Return a connection to a database of the environment; raises as `rows_of`."""
+    variable = VARIABLE + name.upper()
+    address = os.environ.get(variable)
+    if not address:
+        raise TerminalError(
+            f"The database {name} has no address: set {variable} in the environment, like "
+            "postgresql://user:password@host:5432/database."
+        )
+    if not address.startswith(_SCHEMES):
+        raise TerminalError(
+            f"The address of the database {name} begins with no scheme that is known: write "
+            "postgresql://user:password@host:5432/database."
+        )
     try:
         from adbc_driver_postgresql import dbapi  # noqa: PLC0415
     except ImportError:
         raise TerminalError(
             "The driver for PostgreSQL is not installed: install privaudit[sql]."
         ) from None
+    place, _, given = address.partition("?")
+    limited = f"{place}?{_NETWORK}&{given}".rstrip("&")  # what is given last counts
     try:
-        return within(
-            limits.CONNECT_SECONDS + _GRACE, lambda: dbapi.connect(_with_timeouts(address))
-        )
-    except TimeoutError:
-        pass
-    except dbapi.Error:
-        pass  # its message may quote the address
-    raise TransientError(
-        f"The database {name} cannot be reached, or lets nobody in by the address that it has: see "
-        f"that it runs, and that {VARIABLE}{name.upper()} names the right host, port, "
-        "user, password and database."
-    )
-
-
-def _with_timeouts(address: str) -> str:
-    """Return PostgreSQL's address with limits on how long a network may be silent."""
-    address, mark, query = address.partition("?")
-    given = {key for key, _ in urllib.parse.parse_qsl(query)}
-    limited = {
-        "connect_timeout": f"{limits.CONNECT_SECONDS:g}",
-        "keepalives_idle": "30",
-        "keepalives_interval": "10",
-        "keepalives_count": "6",
-        "tcp_user_timeout": "90000",
-        "application_name": "privaudit",
-    }
-    more = urllib.parse.urlencode({key: said for key, said in limited.items() if key not in given})
-    return f"{address}?{query}&{more}" if mark and query else f"{address}?{more}"
+        return within(limits.CONNECT_SECONDS + _GRACE, partial(dbapi.connect, limited))
+    except (TimeoutError, dbapi.Error):  # whose message may quote the address
+        raise TransientError(
+            f"The database {name} cannot be reached, or lets nobody in by the address that it has: "
+            f"see that it runs, and that {variable} names the right host, port, user, password and "
+            "database."
+        ) from None
 
 
 def _in_words(name: str, error: Any) -> Exception:
@@ -303,7 +253,7 @@ class QueryDay:
         """Write the asked columns of all rows, and return how many rows there are."""
         count, size, writer = 0, 0, None
         try:
-            for table in self._batches(str(self.tables.query)):
+            for table in rows_of(str(self.tables.database), str(self.tables.query), self.day):
                 self._check_columns(table, columns)
                 joining.check_deadline(
                     f"{self.name} had given all rows: begin earlier, or make it faster"
@@ -324,10 +274,6 @@ class QueryDay:
             if writer is not None:
                 writer.close()
         return count
-
-    def _batches(self, query: str) -> Iterator[pa.Table]:
-        with connected(str(self.tables.database)) as connection:
-            yield from connection.batches(query, self.day)
 
     def _check_columns(self, table: pa.Table, columns: Iterable[str]) -> None:
         names = table.column_names
@@ -377,7 +323,9 @@ class QueryDay:
         """
         one = f"select * from (\n{self.tables.query}\n) as privaudit_rows limit 1"  # noqa: S608  # the owner's own
         with self._plain_kinds():
-            rows = sum(table.num_rows for table in self._batches(one))
+            rows = sum(
+                table.num_rows for table in rows_of(str(self.tables.database), one, self.day)
+            )
         if not rows:
             raise self._no_rows()
         return self
