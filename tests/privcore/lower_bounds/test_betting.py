@@ -17,16 +17,14 @@ from scipy.optimize import linprog
 from scipy.special import expit
 from scipy.stats import binom
 
-from privcore.attacks import LogRatioScore, Predictions, Tally, generator
+from privcore.attacks import LogRatioScore, Predictions, generator
 from privcore.attacks.matching import SHARES, Matched
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, Gaussian, PureDP, Relation, add_remove_to_replace
 from privcore.lower_bounds import (
     Claim,
-    Grid,
     epsilon_lower,
     epsilon_lower_at_prior,
-    game_evidence,
     matched_log_wealth,
     stakes_for,
 )
@@ -382,25 +380,6 @@ def test_bets_end_where_the_surest_belief_does():
 APPROXIMATE = Claim(family=ApproxDP(), delta=1e-5)
 
 
-def grid_bound(tally: Tally, claim: Claim, seed: int) -> float:
-    found = game_evidence(
-        tally, claim=claim, choice=Grid(), paper_delta=1e-5, random=generator(seed)
-    )
-    return found.epsilon_lower
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("repetitions", rest_slow([1, 20]))
-def test_the_grid_is_silent_where_nothing_leaks(repetitions):
-    """N = 400 audits of 300 records, seed 1."""
-    random = np.random.default_rng(1)
-    errors = sum(
-        grid_bound(play(*unrelated(300, random), random, repetitions=repetitions), PURE, i) > 0.0
-        for i in range(400)
-    )
-    assert_rate_at_most(errors, 400, SIGNIFICANCE)
-
-
 @pytest.mark.slow
 def test_bets_are_silent_where_nothing_leaks():
     """N = 2,000 audits of 300 records, seed 2; 200 of 100,000 records, seed 3."""
@@ -419,28 +398,6 @@ def test_one_threshold_without_correction_has_the_size_it_claims_and_no_less_pow
     )
     assert_rate_at_most(rejected, 20_000, SIGNIFICANCE)
     assert rejected > 100
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("epsilon", rest_slow([0.5, 1.0, 2.0, 4.0]))
-def test_the_grid_covers_randomized_response(epsilon):
-    """N = 60 audits of 3,000 records, 20 repetitions, seed 5; power: 40% of the truth."""
-    random = np.random.default_rng(5)
-    bounds = [
-        grid_bound(
-            play(
-                *randomized_response(3_000, epsilon, random),
-                random,
-                repetitions=20,
-                score=LogRatioScore(),
-            ),
-            PURE,
-            i,
-        )
-        for i in range(60)
-    ]
-    assert_rate_at_most(sum(bound > epsilon for bound in bounds), 60, SIGNIFICANCE)
-    assert np.mean(bounds) > (0.4 if epsilon >= 1.0 else 0.1) * epsilon
 
 
 @pytest.mark.slow
@@ -547,25 +504,6 @@ def test_bets_cover_whatever_the_adversary_believes(belief):
     bounds = np.array([believed(wrong_beliefs(500, 1.0, random, belief)) for _ in range(1_000)])
     assert_rate_at_most(int(np.sum(bounds > 1.0)), 1_000, SIGNIFICANCE)
     assert bounds.mean() > 0.1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mu", rest_slow([0.5, 1.0, 2.0]))
-def test_the_grid_covers_the_gaussian_mechanism(mu):
-    """N = 60 audits of 3,000 records, 20 repetitions, seed 8, in the Gaussian family."""
-    random = np.random.default_rng(8)
-    claim = Claim(family=Gaussian(), delta=1e-5)
-    truth = Gaussian(mu).epsilon_at(delta=1e-5)
-    bounds = [
-        grid_bound(
-            play(*gaussian_label(3_000, mu, random), random, repetitions=20, score=LogRatioScore()),
-            claim,
-            i,
-        )
-        for i in range(60)
-    ]
-    assert_rate_at_most(sum(bound > truth for bound in bounds), 60, SIGNIFICANCE)
-    assert np.mean(bounds) > 0.12 * truth
 
 
 @pytest.mark.parametrize("mu", rest_slow([0.5, 1.0, 2.0]))

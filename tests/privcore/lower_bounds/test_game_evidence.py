@@ -246,27 +246,24 @@ def test_no_choice_proves_anything_where_nothing_leaks(choice, repetitions, audi
 
 @pytest.mark.parametrize(("repetitions", "choice"), [(1, "grid"), (100, "fixed")])
 @pytest.mark.parametrize(
-    ("claim", "truth", "floor"),
+    ("claim", "strength", "floor"),
     [
-        (PURE, 2.0, 0.5),
+        *((PURE, *pair) for pair in ((0.5, 0.1), (1.0, 0.4), (2.0, 0.5), (4.0, 0.4))),
         (Claim(family=ApproxDP(), delta=1e-5), 2.0, 0.5),
-        (GAUSSIAN, Gaussian(1.0).epsilon_at(delta=1e-5), 0.12),
+        *((GAUSSIAN, mu, 0.12) for mu in (0.5, 1.0, 2.0)),
     ],
 )
 @SLOW
 def test_every_choice_covers_the_truth_and_finds_much_of_it(
-    claim, truth, floor, choice, repetitions
+    claim, strength, floor, choice, repetitions
 ):
-    """N = 60 audits of 3,000 records, seed 51; floors: shares of the truth, on average.
-
-    `test_betting.py` has the grid at other truths.
-    """
+    """N = 60 audits of 3,000 records, seed 51; floors: shares of the truth, on average."""
     random = np.random.default_rng(51)
+    truth = Gaussian(strength).epsilon_at(delta=1e-5) if claim is GAUSSIAN else strength
 
     def world(random):
-        if claim is GAUSSIAN:
-            return gaussian_label(3_000, 1.0, random)
-        return randomized_response(3_000, 2.0, random)
+        of = gaussian_label if claim is GAUSSIAN else randomized_response
+        return of(3_000, strength, random)
 
     bounds = [
         bound(world, random, choice=choice, repetitions=repetitions, claim=claim, audit=audit)

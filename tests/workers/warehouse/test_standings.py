@@ -68,13 +68,6 @@ def test_no_part_of_a_claim_that_changes_begins_a_standing(change: dict[str, Any
     assert read(nights) == read(CONSTANT)
 
 
-def test_declaring_much_every_second_night_costs_the_evidence_a_constant_factor() -> None:
-    """Log(16/5): 1.2 against a gain of 0.8 a night, whatever the other nights lose."""
-    false, honest = night(0.8, epsilon_declared=1.9), night(-30.0, epsilon_declared=50.0)
-    for nights in ([false, honest] * 14, [honest, false] * 14):
-        assert BEGUN < read(nights).index(True) // 2 <= BEGUN + 8
-
-
 def test_nights_with_a_price_of_delta_have_a_standing_of_their_own() -> None:
     """Alternating, each kind goes on where it was: neither is begun anew."""
     paid, free = night(1.5, price=1e-6), night(1.5)
