@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from flows.learn.demo import OVERFIT
+from flows.study.exam_worlds import Drawn as Arm
 from privcore.attacks import generator
-from tests.worlds import Arm
 from workers.datasets.flights import FEATURES, read_flights
 
 START = dt.date(2013, 2, 1)

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
-from tests.worlds import Arm, both, drawn, response
+from flows.study.exam_worlds import Drawn as Arm
+from flows.study.exam_worlds import both, drawn, response
 
 Random = np.random.Generator
 Numbers = NDArray[np.float64]

@@ -10,18 +10,27 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-import lightgbm
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy.special import expit
+
+from flows.study import exam_worlds
+from flows.study.exam_worlds import (
+    COLUMNS,
+    SMOOTH,
+    Day,
+    Learner,
+    Rows,
+    fit,
+    log_odds_of,
+    read_by_training,
+    rows_of,
+    together,
+)
 
 Random = np.random.Generator
-Rows = tuple[NDArray[np.float64], NDArray[np.int64]]
-Learner = dict[str, int]
-SMOOTH: Learner = {"num_leaves": 31, "min_data_in_leaf": 20, "rounds": 80}
 BY_HEART: Learner = {"num_leaves": 63, "min_data_in_leaf": 1, "rounds": 200}
-FEATURES = tuple(f"x{place}" for place in range(8))
+FEATURES = tuple(f"x{place}" for place in range(COLUMNS))
 
 
 @dataclass(frozen=True)
@@ -47,106 +56,34 @@ class TeamDay:
     kept: dict[str, float] = field(default_factory=dict)
 
 
-def world(random: Random) -> Callable[[np.ndarray], np.ndarray]:
-    """Return true log-odds that no learner of these has by heart."""
-    weights = random.normal(size=(len(FEATURES), 16)) / 1.5
-    outer = 0.8 * random.normal(size=16)
-    return lambda rows: np.tanh(rows @ weights) @ outer + 0.5 * rows[:, 0] * rows[:, 1] - 0.8
+def _day(made: Day, random: Random, **columns: NDArray[Any]) -> TeamDay:
+    """Return a team's day; `columns` are of training rows, then holdout's.
 
-
-def rows_of(
-    truth: Callable[[np.ndarray], np.ndarray], rows: int, random: Random
-) -> tuple[np.ndarray, np.ndarray]:
-    features = random.normal(size=(rows, len(FEATURES)))
-    return features, (random.random(rows) < expit(truth(features))).astype(int)
-
-
-def noisy(labels: np.ndarray, epsilon: float, random: Random) -> np.ndarray:
-    return np.where(random.random(labels.size) < expit(epsilon), labels, 1 - labels)
-
-
-def fit(rows: Rows, *, num_leaves: int, min_data_in_leaf: int, rounds: int) -> lightgbm.Booster:
-    """Train on features and labels."""
-    settings = {
-        "objective": "binary",
-        "num_leaves": num_leaves,
-        "min_data_in_leaf": min_data_in_leaf,
-        "num_threads": 1,
-        "verbose": -1,
-        "deterministic": True,
-        "seed": 0,
-    }
-    return lightgbm.train(settings, lightgbm.Dataset(*rows), rounds)
-
-
-def together(*parts: Rows) -> Rows:
-    """Return the rows of all parts."""
-    features, labels = zip(*parts, strict=True)
-    return np.concatenate(features), np.concatenate(labels)
-
-
-def read_by_training(rows: Rows, epsilon: float | None, random: Random) -> Rows:
-    """Return rows with their labels by randomized response; as they are where `epsilon` is None."""
-    return rows if epsilon is None else (rows[0], noisy(rows[1], epsilon, random))
-
-
-def _day(
-    trained: Rows,
-    held: Rows,
-    models: tuple[lightgbm.Booster, lightgbm.Booster],
-    epsilon: float,
-    random: Random,
-    **columns: NDArray[Any],
-) -> TeamDay:
-    """Return the day of a target and a proxy; `columns` are of training rows, then holdout's."""
-    features, labels = together(trained, held)
-    predictions = (np.asarray(model.predict(features)) for model in models)
+    Of models that read no label 0.5 is declared.
+    """
+    features, labels = together(made.trained, made.held)
+    models = {"p_today": made.target, "p_yesterday": made.proxy}
     frame = pl.DataFrame(
         {
             "clicked": labels,
-            **dict(zip(("p_today", "p_yesterday"), predictions, strict=True)),
-            "split": np.repeat(["train", "holdout"], [len(trained[1]), len(held[1])]),
+            **{name: np.asarray(model.predict(features)) for name, model in models.items()},
+            "split": np.repeat(["train", "holdout"], [len(made.trained[1]), len(made.held[1])]),
             **dict(zip(FEATURES, features.T, strict=True)),
             **columns,
         }
     )[random.permutation(labels.size)]
-    target, proxy = (model.model_to_string() for model in models)
-    return TeamDay(frame, target, proxy, epsilon)
+    target, proxy = (model.model_to_string() for model in models.values())
+    return TeamDay(frame, target, proxy, made.epsilon or 0.5)
 
 
-def fixed_holdout(random: Random, *, known: bool, epsilon: float | None = None) -> TeamDay:
-    """6,000 training rows and 1,500 held out, on which yesterday's model was trained if `known`.
-
-    Where `epsilon` is None today's model reads no label of these rows: it saw others.
-    """
-    truth = world(random)
-    before, rows, others = (rows_of(truth, 6_000, random) for _ in range(3))
-    held = rows_of(truth, 1_500, random)
-    seen = together(before, held) if known else before
-    proxy = fit(read_by_training(seen, epsilon, random), **SMOOTH)
-    own = others if epsilon is None else read_by_training(rows, epsilon, random)
-    return _day(rows, held, (fit(own, **SMOOTH), proxy), epsilon or 0.5, random)
+def fixed_holdout(random: Random, **options: Any) -> TeamDay:
+    return _day(exam_worlds.fixed_holdout(random, **options), random)
 
 
 def down_sampled(
     random: Random, *, kept: float, epsilon: float | None = None, declared: bool = False
 ) -> TeamDay:
-    """Training keeps all positives and some of the negatives of 20,000 rows; the holdout all.
-
-    Where `epsilon` is None today's model reads no label: it saw other rows, sampled likewise.
-    """
-    truth = world(random)
-
-    def sampled() -> Rows:
-        features, labels = rows_of(truth, 20_000, random)
-        stays = (labels == 1) | (random.random(labels.size) < kept)
-        return features[stays], labels[stays]
-
-    before, rows, others = (sampled() for _ in range(3))
-    held = rows_of(truth, 5_000, random)
-    proxy = fit(read_by_training(before, epsilon, random), **SMOOTH)
-    own = others if epsilon is None else read_by_training(rows, epsilon, random)
-    day = _day(rows, held, (fit(own, **SMOOTH), proxy), epsilon or 0.5, random)
+    day = _day(exam_worlds.down_sampled(random, kept=kept, epsilon=epsilon), random)
     return replace(day, kept={"0": kept} if declared else {})
 
 
@@ -179,18 +116,17 @@ def of_persons(
     proxy = fit(read_by_training(other, 0.5, random), **SMOOTH)
     target = fit(read_by_training(arms[0], 0.5, random), **SMOOTH)
     person = np.concatenate([owner[~held], owner[held]])
-    day = _day(*arms, (target, proxy), epsilon, random, person=person)
+    day = _day(Day(*arms, target, proxy, epsilon), random, person=person)
     return replace(day, unit=unit, privacy_unit=privacy_unit)
 
 
 def logged(random: Random, *, twice: bool) -> TeamDay:
     """3,000 + 1,000 events, once or twice; each row's label gets noise of its own, at 2."""
-    truth = world(random)
+    truth = log_odds_of(random)
     parts = (rows_of(truth, many, random) for many in (3_000, 3_000, 1_000))
     before, rows, held = (together(each, each) if twice else each for each in parts)
     models = (fit(read_by_training(each, 2.0, random), **BY_HEART) for each in (rows, before))
-    target, proxy = models
-    return _day(rows, held, (target, proxy), 2.0, random)
+    return _day(Day(rows, held, *models, 2.0), random)
 
 
 def holdout_trained_on(
@@ -200,14 +136,14 @@ def holdout_trained_on(
 
     Without an `epsilon` labels are plain, and the 0.5 that is declared is false.
     """
-    truth = world(random)
+    truth = log_odds_of(random)
     before, rows = (rows_of(truth, 6_000, random) for _ in range(2))
     held = rows_of(truth, 1_500, random)
     seen = random.random(1_500) < share
     every = together(rows, (held[0][seen], held[1][seen]))
     proxy = fit(read_by_training(before, epsilon, random), **learner)
     target = fit(read_by_training(every, epsilon, random), **learner)
-    return _day(rows, held, (target, proxy), epsilon or 0.5, random)
+    return _day(Day(rows, held, target, proxy, epsilon or 0.5), random)
 
 
 World = Callable[[Random], TeamDay]

@@ -69,6 +69,7 @@ ELSEWHERE = {
     "flows/run/test_nightly.py": "flows.run.auditing",
     "workers/test_executors.py": "flows.run.night_plan",
     "flows/test_memorization.py": "flows.commands.memorization",
+    "flows/study/test_exam.py": "flows.study.exam_worlds",
     "flows/study/test_studies.py": (
         "flows.commands.study flows.study.criteo flows.study.randomized_response"
     ),

@@ -6,124 +6,19 @@ What makes it hard is told in its line of `WORLDS`. In `FALSE_WORLDS` assumption
 accusations are expected: they say what the assumption is worth.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import logit
 
-Arm = tuple[np.ndarray, np.ndarray, np.ndarray]
-
-
-@dataclass(frozen=True)
-class World:
-    """A world and what is true in it.
-
-    Attributes:
-        told: what makes it hard.
-        draw: from a random generator to (training, control), each (target, proxy, labels).
-        epsilon: the true privacy loss, which is also what was declared.
-        training: training records.
-        control: holdout records.
-    """
-
-    told: str
-    draw: Callable[[np.random.Generator], tuple[Arm, Arm]]
-    epsilon: float
-    training: int
-    control: int
-
-
-def both(log_odds):
-    """Probabilities of two classes from the second one's log-odds."""
-    return np.stack([expit(-log_odds), expit(log_odds)], axis=1)
-
-
-def response(labels, epsilon, random):
-    """Randomized response to labels of two classes."""
-    return np.where(random.random(labels.size) < expit(epsilon), labels, 1 - labels)
-
-
-def drawn(log_odds, random):
-    return (random.random(log_odds.size) < expit(log_odds)).astype(np.int64)
-
-
-@dataclass(frozen=True)
-class Binary:
-    """A family of worlds of two classes.
-
-    A record has the log-odds `base + spread normal`, plus one of `drifts` at random: what is true
-    of its label. The proxy says `proxy` of the log-odds before the drift. The target knows `known`
-    of the drift, with `noise`, and on training records adds what it learned of the label.
-
-    Attributes:
-        learns: how the target learned the labels: `posterior` moves the log-odds by +-epsilon, as
-            far as the answer is worth; `interpolates` by +-4, with half of the rest; `some` by +-6,
-            on a twentieth of the records.
-        fresh: whether the target moves holdout records likewise, by answers to labels drawn anew.
-        hidden: standard deviation of a part of the truth that neither model knows.
-        training_noise: of the target on training records, if it is another one there.
-    """
-
-    base: float = -0.85
-    spread: float = 1.0
-    drifts: tuple[tuple[float, float], ...] = ((1.0, 0.0),)
-    proxy: Callable[[np.ndarray, np.random.Generator], np.ndarray] = lambda log_odds, _: log_odds
-    known: float = 1.0
-    noise: float = 0.0
-    learns: str = "posterior"
-    fresh: bool = False
-    hidden: float = 0.0
-    training_noise: float | None = None
-
-    def arm(self, records, epsilon, random, *, training) -> Arm:
-        before = random.normal(self.base, self.spread, records)
-        share, by = zip(*self.drifts, strict=True)
-        drift = random.choice(np.array(by), records, p=np.array(share))
-        truth = before + drift + self.hidden * random.normal(size=records)
-        labels = drawn(truth, random)
-        noise = self.noise
-        if training and self.training_noise is not None:
-            noise = self.training_noise
-        target = before + self.known * drift + noise * random.normal(size=records)
-        if (training or self.fresh) and epsilon > 0.0:
-            shown = labels if training else drawn(truth, random)
-            answer = 2 * response(shown, epsilon, random) - 1
-            target = self._learned(target, answer, epsilon, random)
-        return both(target), both(self.proxy(before, random)), labels
-
-    def _learned(self, target, answer, epsilon, random):
-        if self.learns == "posterior":
-            return target + epsilon * answer
-        if self.learns == "interpolates":
-            return 0.5 * target + 4.0 * answer + random.normal(size=target.size)
-        remembered = random.random(target.size) < 0.05
-        return np.where(remembered, 0.2 * target + 6.0 * answer, target)
-
-    def world(self, told, epsilon, training, control) -> World:
-        def draw(random):
-            return (
-                self.arm(training, epsilon, random, training=True),
-                self.arm(control, epsilon, random, training=False),
-            )
-
-        return World(told, draw, epsilon, training, control)
-
-
-def scaled(by, shift=0.0):
-    return lambda log_odds, _: by * log_odds + shift
-
-
-def stale(log_odds, random):
-    return 0.6 * log_odds + random.normal(0.0, 0.7, log_odds.size)
-
-
-RARE = {"base": float(logit(0.03)), "spread": 0.7}
-
-
-def some_drift(by, share=0.05):
-    return ((1.0 - share, 0.0), (share, by))
-
+from flows.study.exam_worlds import (
+    RARE,
+    Binary,
+    World,
+    both,
+    drawn,
+    scaled,
+    some_drift,
+    stale,
+)
 
 STEPS = ((0.6, 0.0), (0.1, 3.0), (0.1, 6.0), (0.1, 9.0), (0.1, 14.0))
 

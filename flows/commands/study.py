@@ -249,3 +249,27 @@ def reidentification(scale: ScaleOption = 1.0) -> "Study":
     from flows.study import reidentification
 
     return reidentification.study(scale=scale)
+
+
+@app.command()
+@study_command
+def exam(
+    auditor: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An auditor that sits, module:function (repeatable); ours by default. Its module "
+            "is installed, or in a folder of PYTHONPATH."
+        ),
+    ] = None,
+    scale: Annotated[
+        float,
+        typer.Option(help="Share of the audits: 1 takes five minutes of one core for ours."),
+    ] = 1.0,
+) -> "Study":
+    """Examine auditors of label privacy: whom they accuse wrongly, what they find, their seconds.
+
+    Example: PYTHONPATH=. privaudit study exam --auditor my_auditor:bound --output exam
+    """
+    from flows.study import exam as exam_study
+
+    return exam_study.study(scale=scale, auditors=auditor or (exam_study.OURS,))

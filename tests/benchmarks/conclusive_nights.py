@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
+from flows.study.exam_worlds import log_odds_of, response, rows_of
 from privcore.lower_bounds import (
     Arm,
     ClaimedNight,
@@ -29,7 +30,6 @@ from privcore.lower_bounds import (
     declarations_refuted,
     sees_from_together,
 )
-from tests.team_worlds import noisy, rows_of, world
 
 SIZES, CLAIMS, NIGHTS = (300, 877, 3_000, 20_000), (0.5, 1.0, 2.0, 4.0), (1, 7, 28, 90)
 _LEVEL = 0.01
@@ -63,11 +63,11 @@ class Night:
 def night(learner: str, rows: int, epsilon: float, seed: int) -> Night:
     """Return one night of a model that keeps its declaration, and of its drill."""
     random = np.random.default_rng([62, rows, seed])
-    truth = world(random)
+    truth = log_odds_of(random)
     before, (features, labels), held = (
         rows_of(truth, many, random) for many in (rows, rows, rows // 4)
     )
-    shown = noisy(labels, epsilon, random)
+    shown = response(labels, epsilon, random)
     proxy = LEARNERS["logistic regression"]().fit(*before)
 
     def audited(read: NDArray[np.int64]):

@@ -31,10 +31,10 @@ from skl2onnx import to_onnx
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 
+from flows.study.exam_worlds import log_odds_of, response
 from tests.support.audits import audited
 from tests.support.frameworks import Trained, put_trained
 from tests.support.lake import DAY, EVE, PLAN, declared, put_labels
-from tests.team_worlds import noisy, world
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
@@ -126,7 +126,7 @@ def audit(
 ) -> AuditRow:
     """Train two models on two days, and return the record of the second one's audit."""
     random = np.random.default_rng([56, seed])
-    truth, (shift, turn) = world(random), WORLDS[kind]
+    truth, (shift, turn) = log_odds_of(random), WORLDS[kind]
     lake = Lake(str(folder))
     plan, each = (PLAN, 1) if kind != "persons" else (_OF_PERSONS, _ROWS_EACH)
     unit = {"unit": "person"} if each > 1 else {}
@@ -138,7 +138,7 @@ def audit(
         own = random.normal(size=rows)[persons] if each > 1 else 0.0
         chance = expit(truth(features) + shift + more + own)
         labels = (random.random(rows) < chance).astype(np.int64)
-        read = labels if epsilon is None else noisy(labels, epsilon, random)
+        read = labels if epsilon is None else response(labels, epsilon, random)
         held = (random.random(rows) < 0.2)[persons]
         frame = _columns(features, random) if kind == "mixed" else pl.DataFrame(features, _NAMES)
         trained = LEARNERS[learner](_as_pandas(frame)[~held], read[~held])

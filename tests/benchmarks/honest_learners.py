@@ -29,8 +29,9 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from flows.study.exam_worlds import log_odds_of, response, rows_of, together
 from tests.support.team_practices import answer
-from tests.team_worlds import FEATURES, TeamDay, noisy, rows_of, together, world
+from tests.team_worlds import FEATURES, TeamDay
 
 _TRAINED, _HELD, _EPSILON = 3_000, 750, 1.0
 WAYS = ("attach", "attach with context", "notebook", "notebook with context")
@@ -78,13 +79,13 @@ LEARNERS: dict[str, tuple[Learner, Learner]] = {
 def day(learner: str, seed: int) -> TeamDay:
     """Return a day of an honest team, whose scores have 64 bits."""
     random = np.random.default_rng([61, seed])
-    truth = world(random)
+    truth = log_odds_of(random)
     parts = (rows_of(truth, many, random) for many in (_TRAINED, _TRAINED, _HELD))
     before, rows, held = parts
     fit_target, fit_proxy = LEARNERS[learner]
     models = (
-        fit_target(rows[0], noisy(rows[1], _EPSILON, random)),
-        fit_proxy(before[0], noisy(before[1], _EPSILON, random)),
+        fit_target(rows[0], response(rows[1], _EPSILON, random)),
+        fit_proxy(before[0], response(before[1], _EPSILON, random)),
     )
     features, labels = together(rows, held)
     scores = [np.clip(model(features), 0.0, 1.0) for model in models]

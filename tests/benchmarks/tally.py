@@ -9,12 +9,21 @@ is what the operating system counts above what was resident before. With `--quic
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from privcore.attacks import PaperScore, Tally, label_inference
-from tests.benchmarks.audit import arm
 from tests.benchmarks.measure import arguments, report, run
+from tests.simulate import two_columns
 
 CHUNK, REPETITIONS = 200_000, 100
+
+
+def arm(records: int, random: np.random.Generator, *, memorised: float) -> tuple[Any, Any, Any]:
+    """Draw labels, and two models' probabilities of which the target's lean towards the labels."""
+    logits = random.normal(-1.0, 1.5, records)
+    labels = (random.random(records) < expit(logits)).astype(np.int64)
+    seen = logits + memorised * (2 * labels - 1) + random.normal(0.0, 0.2, records)
+    return two_columns(expit(seen)), two_columns(expit(logits)), labels
 
 
 def play(chunks: int) -> Tally:

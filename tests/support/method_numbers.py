@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from flows.study.exam_worlds import RARE, Binary, some_drift
+from flows.study.exam_worlds import Drawn as Arm
 from privcore.attacks import (
     PaperScore,
     ScoredRecords,
@@ -34,7 +36,6 @@ from privcore.lower_bounds import (
     standing_length,
 )
 from tests.simulate import gaussian_label, randomized_response
-from tests.worlds import RARE, Arm, Binary, some_drift
 from workers.versions import METHOD_VERSION
 
 PERSONS = "persons of three rows, delta"

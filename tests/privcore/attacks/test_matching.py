@@ -15,6 +15,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 from scipy.stats import hypergeom
 
+from flows.study.exam_worlds import RARE, Binary, both, scaled, some_drift
 from privcore.attacks import OddsTally, generator, match, match_everyone, odds_tally
 from privcore.attacks.matching import (
     SHARES,
@@ -29,7 +30,6 @@ from privcore.attacks.matching import (
 from privcore.exceptions import InvalidInputError
 from tests.no_leak_worlds import WRONG
 from tests.support.naive_matching import naive_tables
-from tests.worlds import RARE, Binary, both, scaled, some_drift
 
 WORLD = Binary(proxy=scaled(1.5), drifts=some_drift(2.0, 0.2), noise=0.5).world("", 1.0, 900, 260)
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
+from flows.study.exam_worlds import both, drawn
 from privcore.attacks import Matched, generator, match, odds_tally
 from privcore.guarantees import PureDP
 from privcore.lower_bounds import (
@@ -18,7 +19,6 @@ from privcore.lower_bounds import (
 )
 from privcore.lower_bounds.matched import NIGHT_GAPS, matched_log_wealth, night_log_wealth
 from tests.simulate import assert_rate_at_most
-from tests.worlds import both, drawn
 
 CLAIM = 2.0
 PURE = Claim(family=PureDP(), delta=0.0)

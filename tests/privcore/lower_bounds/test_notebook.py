@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 from scipy.special import expit, logit
 
+from flows.study.exam_worlds import Binary
 from privcore.attacks.holdout_suspicion import SWAPPED, holdout_lead
 from privcore.attacks.odds import odds_tally
 from privcore.exceptions import InvalidInputError
@@ -17,7 +18,7 @@ from privcore.lower_bounds import (
 from privcore.lower_bounds.notebook_input import checked_arm
 from privcore.lower_bounds.verdicts import ReasonCode, judge
 from tests.support.verdicts import nothing_wrong
-from tests.worlds import Binary, ten_classes
+from tests.worlds import ten_classes
 
 
 def audit(world, **options):

@@ -10,6 +10,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 
+from flows.study.exam_worlds import Binary, some_drift
 from privcore.attacks import generator, match, odds_tally
 from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds import (
@@ -25,7 +26,7 @@ from privcore.lower_bounds import (
 from privcore.lower_bounds.matched import night_log_wealth
 from tests.flight_worlds import unseen
 from tests.simulate import PURE, assert_rate_at_most, believed, matched, matched_each
-from tests.worlds import FALSE_WORLDS, WORLDS, Binary, some_drift
+from tests.worlds import FALSE_WORLDS, WORLDS
 
 APPROXIMATE = Claim(family=ApproxDP(), delta=1e-5)
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import binomtest
 
+from flows.study.exam_worlds import Rows, both, fit, log_odds_of, response, rows_of, together
 from privcore.attacks import (
     Context,
     OddsTally,
@@ -63,8 +64,6 @@ from tests.no_leak_worlds import (
 )
 from tests.simulate import PURE, two_columns
 from tests.support.tiers import tiered
-from tests.team_worlds import Rows, fit, noisy, rows_of, together, world
-from tests.worlds import both
 
 WORLDS = {"first": FIRST, **PROPERTIES}
 OTHERS = ["normal, as it was", "normal, learned badly", "heavy-tailed, drift"]
@@ -209,7 +208,7 @@ def trees_drawn(
         kept: share of the negatives that training keeps.
         answered: epsilon of the randomized response that labels went through.
     """
-    truth = world(random)
+    truth = log_odds_of(random)
 
     def some(rows: int) -> Rows:
         features, labels = rows_of(truth, rows, random)
@@ -220,7 +219,7 @@ def trees_drawn(
     held = rows_of(truth, 200, random)
 
     def trees(seen: Rows) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
-        labels = seen[1] if answered is None else noisy(seen[1], answered, random)
+        labels = seen[1] if answered is None else response(seen[1], answered, random)
         model = fit((seen[0], labels), num_leaves=31, min_data_in_leaf=10, rounds=30)
         return lambda features: two_columns(np.asarray(model.predict(features)))
 

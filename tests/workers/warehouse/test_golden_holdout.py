@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from flows.study.exam_worlds import both, drawn
 from privcore.attacks import (
     HoldoutSketch,
     PaperScore,
@@ -31,7 +32,6 @@ from privcore.lower_bounds import (
     standing_epsilons,
     window_epsilon_lower,
 )
-from tests.worlds import both, drawn
 from workers.warehouse.standings import by_recurrence, recurs_from
 
 CLAIM = Claim(family=PureDP(), delta=0.0, epsilon=0.05, significance=0.04)
