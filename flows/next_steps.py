@@ -233,10 +233,16 @@ def card_of(row: AuditRow) -> Card:
         verdict=verdict,
         code=known,
         figures=_figures(row, verdict, known, night),
-        allows=_ALLOWS[verdict],
+        allows=_allows(row, verdict),
         odds=_odds(row),
         step=step_of(known, row, None if night is None else night.conclusive_on),
     )
+
+
+def _allows(row: AuditRow, verdict: Verdict) -> str:
+    """Say what follows from a verdict; of `not_refuted`, on whose evidence it stands."""
+    stands = f" {row.trust.stands_on}" if verdict is Verdict.NOT_REFUTED else ""
+    return f"{_ALLOWS[verdict]}{stands}"
 
 
 def _figures(

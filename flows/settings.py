@@ -27,6 +27,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from flows.failures import WrongUsageError
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds import Secret
+from privcore.lower_bounds.verdicts import Trust
 from workers.lake.manifest import LARGEST_EPSILON, Name
 from workers.lake.places import REGISTRY, local_path
 from workers.plain_files import open_plain
@@ -151,6 +152,10 @@ class ModelSettings(StrictModel):
     """Name of the model's folder in the lake."""
     dataset: str | None = None
     """The only label dataset that its manifest may name; any if left out."""
+    trust: Trust = Trust.SELF
+    """Who supplies the evidence. self: the model's owner. independent: a registry gives the model
+    files, and the label platform gives rows, labels and a keyed split. controlled: the platform
+    privatised the labels before the owner got them (of the records of released_labels)."""
     deadline: TimeOfDay | None = None
     """Instead of the night's deadline, for this model."""
     notify: tuple[str, ...] = ()
@@ -202,6 +207,25 @@ class ModelSettings(StrictModel):
             raise ValueError(f"dataset is of labels in the lake: {key}.table names the labels")
         return self
 
+    @model_validator(mode="after")
+    def _trusted(self) -> Self:
+        """Refuse a mode of trust that the rest of the settings does not bear out."""
+        if self.trust is Trust.CONTROLLED and self.released_labels is None:
+            raise ValueError(
+                'trust = "controlled" is of labels that a platform privatised: add '
+                "[models.released_labels], or leave trust out"
+            )
+        if self.trust is Trust.INDEPENDENT:
+            keyed = self.labels is not None and self.labels.holdout_rule.keyed_share
+            if not (keyed and self.checkpoints is not None and self.checkpoints.registered):
+                raise ValueError(
+                    'trust = "independent" takes model files of a registry ([models.checkpoints] '
+                    "with path = models:/NAME@{day}) and a keyed split of the platform's own table "
+                    '([models.labels] with holdout = "keyed(column, 0.2)"): add them, or leave '
+                    "trust out"
+                )
+        return self
+
 
 def with_absolute_paths(model: ModelSettings, folder: pathlib.Path, *, lake: str) -> ModelSettings:
     """Return a model whose paths are absolute; an Iceberg table, or a query, has a name, no path.
@@ -220,6 +244,8 @@ def with_absolute_paths(model: ModelSettings, folder: pathlib.Path, *, lake: str
         changed = _table_with_absolute_paths(model.labels, folder) | _paths_with_absolute_paths(
             model.labels, folder
         )
+        if model.labels.holdout_key_file is not None:
+            changed["holdout_key_file"] = absolute(folder, model.labels.holdout_key_file)
         changes["labels"] = model.labels.model_copy(update=changed)
     if model.released_labels is not None:
         changed = _table_with_absolute_paths(model.released_labels, folder)

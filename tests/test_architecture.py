@@ -59,8 +59,8 @@ BELOW_IN_WORKERS = {
         "plain_files", "plain_text", "patience", "strict_model", "memory", "lake",
     },
     "sources": {
-        "exceptions", "contained", "contained_child", "patience", "plan", "strict_model",
-        "executors", "memory", "lake", "labels", "remark",
+        "exceptions", "contained", "contained_child", "patience", "plain_files", "plan",
+        "strict_model", "executors", "memory", "lake", "labels", "remark",
     },
     "looks": {"exceptions", "plan", "lake", "labels", "sources", "remark"},
     "scan": {
@@ -464,38 +464,38 @@ def test_no_file_names_a_package_index() -> None:
 # The most lines of each room with all below it, of the modules beside the rooms, and of the tests.
 # A commit that raises one says why.
 MOST_LINES = {
-    "flows": 1_765,
-    "flows/commands": 4_564,
+    "flows": 1_797,
+    "flows/commands": 4_566,
     "flows/learn": 692,
     "flows/notify": 1_263,
     "flows/publication": 204,
     "flows/report": 2_713,
-    "flows/run": 1_650,
+    "flows/run": 1_658,
     "flows/study": 5_049,
     "privcore": 250,
     "privcore/attacks": 7_632,
     "privcore/guarantees": 1_390,
-    "privcore/lower_bounds": 6_093,
+    "privcore/lower_bounds": 6_117,
     "privcore/mechanisms": 1_750,
     "privcore/publication": 710,
     "privcore/upper_bounds": 1_920,
-    "tests": 71_840,
-    "workers": 2_641,
-    "workers/audit": 3_807,
+    "tests": 72_138,
+    "workers": 2_687,
+    "workers/audit": 3_811,
     "workers/datasets": 670,
-    "workers/evidence": 490,
+    "workers/evidence": 494,
     "workers/labels": 1_672,
-    "workers/lake": 4_150,
+    "workers/lake": 4_155,
     "workers/looks": 1_070,
     "workers/memorization": 770,
     "workers/publication": 560,
     "workers/release": 630,
     "workers/scan": 1_934,
-    "workers/sources": 6_192,
+    "workers/sources": 6_341,
     "workers/training": 1_720,
-    "workers/warehouse": 4_322,
+    "workers/warehouse": 4_328,
 }
-MOST_WORDS_OF_PAGES = 78_750
+MOST_WORDS_OF_PAGES = 78_860
 
 
 def room_of(path: pathlib.Path) -> str:

@@ -6,6 +6,7 @@ Those that hold a secret may be read by their owner alone, and none is ever repl
 import errno
 import os
 import pathlib
+import secrets
 import stat
 from io import BufferedReader
 
@@ -33,6 +34,7 @@ def open_plain(path: pathlib.Path, *, flags: int = 0) -> BufferedReader:
 
 
 MODE = 0o600
+KEY_BYTES = 32
 _LARGEST = 1 << 16
 
 
@@ -91,3 +93,47 @@ def _read(path: pathlib.Path, what: str, make: str) -> tuple[bytes, int]:
             f"The {what} {path} cannot be read ({error.strerror}): check the path, or make one "
             f"with {make}."
         ) from None
+
+
+def read_key(given: str | None, file: str | None, *, setting: str, variable: str) -> bytes:
+    """Return a symmetric key.
+
+    Args:
+        given: its hexadecimal digits, from the environment; they win over the file.
+        file: path of a file that holds them, and that its owner alone may read.
+        setting: key of the settings that names the file.
+        variable: of the environment that holds the digits.
+
+    Raises:
+        TerminalError: there is none, others may read its file, or it is no key.
+
+    The answer does not say that the key is random: a key that was typed by hand can be guessed.
+    """
+    if given is not None:
+        return _decoded(given, variable)
+    if file is None:
+        raise TerminalError(
+            f"There is no key: set {setting}, or {variable} in the environment, and make one with "
+            f"{_MAKE_KEY}."
+        )
+    content = read_secret(pathlib.Path(file), "key", make=_MAKE_KEY)
+    return _decoded(content.decode("ascii", errors="replace"), file)
+
+
+def make_key(file: str | pathlib.Path) -> None:
+    """Write a new random key, readable by its owner alone."""
+    write_new(pathlib.Path(file), f"{secrets.token_hex(KEY_BYTES)}\n".encode())
+
+
+_MAKE_KEY = "privaudit make-key"
+
+
+def _decoded(digits: str, where: str) -> bytes:
+    try:
+        key = bytes.fromhex(digits.strip())
+    except ValueError:
+        key = b""
+    if not KEY_BYTES <= len(key) <= 2 * KEY_BYTES:
+        rule = f"a key is {2 * KEY_BYTES} to {4 * KEY_BYTES} hexadecimal digits"
+        raise TerminalError(f"{where} holds no key: {rule}; make one with {_MAKE_KEY}.")
+    return key

@@ -1,4 +1,4 @@
-"""The hand-over: `privaudit publish`, `publication-key`, `attest` and `attest-key`."""
+"""The hand-over: `privaudit publish`, `make-key`, `attest` and `attest-key`."""
 
 import datetime as dt
 import pathlib
@@ -14,21 +14,22 @@ app = typer.Typer()
 
 
 @app.command(rich_help_panel=OPERATE)
-def publication_key(
-    file: Annotated[pathlib.Path, typer.Argument(help="File for the key.")] = pathlib.Path(
-        "publication.key"
-    ),
+def make_key(
+    file: Annotated[pathlib.Path, typer.Argument(help="File for the key.")],
 ) -> None:
-    """Make the key of public statements' noise, in a file that its owner alone may read.
+    """Make a random key, of public statements' noise or of a holdout, in a file of mode 600.
 
-    Keep it: with another key nothing that was published can be recomputed.
+    Keep it: with another key no statement, and no audit of such a holdout, can be repeated.
 
-    Example: privaudit publication-key publication.key
+    Example: privaudit make-key publication.key
     """
-    from workers.publication.statements import make_key
+    from workers import plain_files
 
-    make_key(file)
-    typer.echo(f"Wrote {file}: set publication.key_file to it, and keep a copy in a safe place.")
+    plain_files.make_key(file)
+    typer.echo(
+        f"Wrote {file}: set publication.key_file or labels.holdout_key_file to it, and keep a copy "
+        "in a safe place."
+    )
 
 
 @app.command(rich_help_panel=LOOK)

@@ -50,6 +50,7 @@ fail_on = "violation"   # a run with a new violation fails in Prefect (state Vio
 [[models]]
 name = "ads-ctr"
 # dataset = "clicks"                  # the only label dataset that its manifest may name
+# trust = "independent"               # rows, split and models are not the owner's: see the how-to
 # deadline = 07:30:00                 # instead of the night's
 # notify = ["privacy@example.com"]    # who is notified: passed on with each alert
 # membership = true                   # audit too if it is told who was trained on: its own claim
@@ -127,7 +128,7 @@ address = "local"  # local, auto (a cluster that runs already), or ray://host:po
 # cpus = 4         # of a local Ray; all by default
 
 # Statements that are differentially private for labels themselves, for people who may not read
-# results about labels: privaudit publish makes them. privaudit publication-key makes the key.
+# results about labels: privaudit publish makes them. privaudit make-key makes the key.
 # [publication]
 # statements = "statements"         # a place of its own, which more people may read
 # key_file = "publication.key"      # of mode 600; or PRIVAUDIT_PUBLICATION__KEY in the environment

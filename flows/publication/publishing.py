@@ -14,6 +14,7 @@ from flows.report.templating import environment
 from flows.settings import PublicationSettings, Settings
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds import Verdict
+from workers.plain_files import read_key
 from workers.plain_text import plain_text
 from workers.publication.statements import (
     OverspentError,
@@ -21,7 +22,6 @@ from workers.publication.statements import (
     Statements,
     follows,
     publish,
-    read_key,
     sentence_of,
 )
 from workers.versions import CODE_VERSION, METHOD_VERSION
@@ -65,7 +65,7 @@ def given(settings: Settings) -> PublicationSettings:
     if settings.publication is None:
         raise TerminalError(
             "The settings have no [publication], so nothing is published: add it with statements "
-            "and key_file (privaudit init writes them as comments, and privaudit publication-key "
+            "and key_file (privaudit init writes them as comments, and privaudit make-key "
             "makes the key), then audit a day and run privaudit publish."
         )
     return settings.publication
@@ -79,7 +79,12 @@ def key_of(settings: Settings) -> bytes:
     """
     publication = given(settings)
     key = publication.key
-    return read_key(None if key is None else key.get_secret_value(), publication.key_file)
+    return read_key(
+        None if key is None else key.get_secret_value(),
+        publication.key_file,
+        setting="publication.key_file",
+        variable="PRIVAUDIT_PUBLICATION__KEY",
+    )
 
 
 def publish_all(settings: Settings) -> Publication:

@@ -9,6 +9,7 @@ from flows.progress import announce
 from flows.run.night_plan import Job, Planned
 from flows.settings import ModelSettings, Settings
 from privcore.lower_bounds.question import Secret
+from privcore.lower_bounds.verdicts import Trust
 from workers.audit.request import Request
 from workers.audit.run import run_batches
 from workers.executors import Executor
@@ -57,6 +58,7 @@ def _released_night(planned: Planned, settings: ModelSettings) -> ReleasedNight 
     return ReleasedNight(
         released_labels=settings.released_labels,
         privacy=privacy if settings.privacy is None else settings.privacy.as_privacy(),
+        trust=Trust.CONTROLLED if settings.trust is Trust.CONTROLLED else Trust.SELF,
         target=None if manifest is None else manifest.sha256,
     )
 

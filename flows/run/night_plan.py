@@ -19,6 +19,7 @@ from typing import Any
 
 from flows.settings import ModelSettings, RaySettings, Settings
 from privcore.exceptions import TransientError, is_failure
+from privcore.lower_bounds.verdicts import Trust
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor, OneChild, connected, on_ray
 from workers.labels.shards import WORK_UNIT_BYTES
@@ -154,7 +155,12 @@ def external_inputs_of(settings: ModelSettings) -> ExternalInputs | None:
     if settings.scores is not None:
         return SuppliedScores(settings.scores, privacy)
     if settings.labels is not None:
-        return InPlace(settings.labels, settings.checkpoints, privacy)
+        return InPlace(
+            settings.labels,
+            settings.checkpoints,
+            privacy,
+            trust=Trust.INDEPENDENT if settings.trust is Trust.INDEPENDENT else Trust.SELF,
+        )
     return None
 
 

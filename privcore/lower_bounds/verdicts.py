@@ -45,6 +45,30 @@ class Verdict(StrEnum):
     UNDECLARED = "undeclared", "There is a bound, and nothing to hold it against."
 
 
+class Trust(StrEnum):
+    """Mode of an audit's evidence: who supplied it. It decides how far "nothing found" reaches."""
+
+    SELF = "self"
+    INDEPENDENT = "independent"
+    CONTROLLED = "controlled"
+
+    @property
+    def stands_on(self) -> str:
+        """What `not_refuted` stands on, in a sentence."""
+        return _STANDS_ON[self]
+
+
+_STANDS_ON = {
+    Trust.SELF: "It stands on evidence that the model's owner supplied: it stops mistakes, and no "
+    "owner who chooses rows, holdout or earlier model.",
+    Trust.INDEPENDENT: "It stands on the label platform's rows, labels and keyed split, and on "
+    "model files with the registry's times: no owner's choice of these hid a leak, but a code in "
+    "the model may.",
+    Trust.CONTROLLED: "It stands on labels that the platform privatised before the owner got them: "
+    "it holds whatever is trained on them, and says nothing of other sources of the same labels.",
+}
+
+
 class Cause(StrEnum):
     """Kind of a reason: what a reader has to do about it.
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flows.next_steps import SERVE, Role, card_of, cards_of, rank_of, with_next_steps
-from privcore.lower_bounds.verdicts import Cause, ReasonCode, Verdict
+from privcore.lower_bounds.verdicts import Cause, ReasonCode, Trust, Verdict
 from tests.flows.conftest import Command
 from tests.support.lake import DAY
 from tests.support.report import frame, record
@@ -49,6 +49,13 @@ def test_every_reason_has_one_first_step_of_its_own(code: ReasonCode) -> None:
     assert "{" not in card.step.text
     others = {card_of(together(other)).step.text for other in ReasonCode if other is not code}
     assert card.step.text not in others
+
+
+@pytest.mark.parametrize("trust", Trust)
+def test_not_refuted_says_in_one_sentence_what_it_stands_on(trust: Trust) -> None:
+    assert card_of(held(trust=trust)).allows.endswith(f" {trust.stands_on}")
+    refuted = together(ReasonCode.THIS_NIGHT, trust=trust)
+    assert trust.stands_on not in card_of(refuted).allows
 
 
 def test_what_is_not_refuted_is_served_and_said_to_be_no_proof() -> None:

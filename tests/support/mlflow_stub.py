@@ -1,6 +1,7 @@
 """A registry on loopback that answers as `mlflow server` 3.17.2 was seen to answer."""
 
 import contextlib
+import datetime as dt
 import json
 import threading
 import urllib.parse
@@ -11,6 +12,7 @@ from typing import Any
 
 _ARTIFACTS = "/api/2.0/mlflow-artifacts/artifacts/"
 _RUN = "712e10d6133d47579963ea01a8fab301"
+_LONG_AGO = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
 
 
 @dataclass
@@ -45,6 +47,7 @@ class Registry:
         data: str = "model.ubj",
         place: str | None = None,
         status: str = "READY",
+        at: dt.datetime = _LONG_AGO,
     ) -> str:
         """Register one more version, and return its number; `flavors` is YAML."""
         versions = self.versions.setdefault(name, {})
@@ -57,6 +60,7 @@ class Registry:
             "source": f"models:/m-{name}-{number}",
             "run_id": _RUN,
             "status": status,
+            "creation_timestamp": int(at.timestamp() * 1000),
             "place": place or f"mlflow-artifacts:/{folder}",
         }
         return number

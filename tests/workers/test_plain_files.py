@@ -3,7 +3,8 @@ import pathlib
 
 import pytest
 
-from workers.plain_files import open_plain
+from privcore.exceptions import TerminalError
+from workers.plain_files import make_key, open_plain, read_key
 
 
 def test_a_plain_file_is_read_also_behind_a_link(tmp_path: pathlib.Path) -> None:
@@ -32,3 +33,58 @@ def test_a_folder_is_said_to_be_one(tmp_path: pathlib.Path) -> None:
 def test_no_file_is_said_to_be_none(tmp_path: pathlib.Path) -> None:
     with pytest.raises(FileNotFoundError):
         open_plain(tmp_path / "none")
+
+
+def key_of(given: str | None, file: str | None) -> bytes:
+    return read_key(given, file, setting="labels.holdout_key_file", variable="A_KEY")
+
+
+def test_a_key_that_is_made_can_be_read_by_its_owner_alone(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "holdout.key"
+    make_key(file)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert len(key_of(None, str(file))) == 32
+    make_key(tmp_path / "other.key")
+    assert key_of(None, str(tmp_path / "other.key")) != key_of(None, str(file))
+
+
+def test_a_key_is_never_replaced(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "holdout.key"
+    make_key(file)
+    before = file.read_text()
+    with pytest.raises(TerminalError, match="is there already"):
+        make_key(file)
+    assert file.read_text() == before
+    with pytest.raises(TerminalError, match="cannot be written"):
+        make_key(tmp_path / "absent" / "key")
+
+
+def test_the_environments_key_wins_over_the_file(tmp_path: pathlib.Path) -> None:
+    assert key_of("ab" * 32, str(tmp_path / "absent")) == bytes.fromhex("ab" * 32)
+
+
+@pytest.mark.parametrize("digits", ["", "ab", "ab" * 31, "ab" * 65, "no digits at all", "xy" * 32])
+def test_what_is_no_key_is_refused_and_not_shown(digits: str) -> None:
+    with pytest.raises(TerminalError, match="holds no key") as caught:
+        key_of(digits, None)
+    assert not digits or digits not in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o777])
+def test_a_key_that_others_may_read_is_refused(tmp_path: pathlib.Path, mode: int) -> None:
+    file = tmp_path / "key"
+    make_key(file)
+    file.chmod(mode)
+    with pytest.raises(TerminalError, match=f"mode {mode:o}"):
+        key_of(None, str(file))
+
+
+def test_no_key_at_all_says_how_one_is_made(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(
+        TerminalError, match=r"set labels\.holdout_key_file, or A_KEY in the environment"
+    ):
+        key_of(None, None)
+    with pytest.raises(TerminalError, match=r"absent cannot be read \(No such file or directory\)"):
+        key_of(None, str(tmp_path / "absent"))
+    with pytest.raises(TerminalError, match="cannot be read"):
+        key_of(None, str(tmp_path))

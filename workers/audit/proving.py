@@ -18,6 +18,7 @@ from privcore.attacks import ArmsComparison, LabelFit, Tallies, generator
 from privcore.attacks.known_labels import proxy_sentence
 from privcore.exceptions import TransientError, is_failure
 from privcore.lower_bounds import Evidence, Grid, Secret, read_evidence
+from privcore.lower_bounds.verdicts import Trust
 from workers.audit.declaration import claim_of, held_against
 from workers.audit.exact_statement import with_statement
 from workers.audit.judge import Grounds
@@ -142,6 +143,7 @@ def failure_record(request: Request, day: dt.date, error: BaseException) -> Audi
         why=error.reason,
         reason=str(error),
         source=None if request.external_inputs is None else request.external_inputs.to_json(),
+        trust=getattr(request.external_inputs, "trust", Trust.SELF),
     )
 
 

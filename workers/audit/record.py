@@ -19,7 +19,7 @@ from privcore.lower_bounds import (
     Secret,
     read_evidence,
 )
-from privcore.lower_bounds.verdicts import ReasonCode
+from privcore.lower_bounds.verdicts import ReasonCode, Trust
 from workers.audit.declaration import held_against, label_column_holds
 from workers.audit.judge import Grounds, judged
 from workers.audit.record_promises import promise_rows
@@ -233,6 +233,7 @@ def failed_record(
     why: Reason | str,
     reason: str,
     source: str | None = None,
+    trust: Trust = Trust.SELF,
 ) -> AuditRecord:
     """Return the record of an audit that came to no figures, by an error's name or a fixed word."""
     status, code = Status.ERROR, ReasonCode.NOT_RUN
@@ -253,6 +254,7 @@ def failed_record(
         detail=why,
         reason=reason,
         source=source,
+        trust=trust,
         plan=plan.model_dump_json(),
     )
     return AuditRecord(audit=row)

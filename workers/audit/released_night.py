@@ -77,6 +77,7 @@ def _evaluated(day: dt.date, request: Request) -> AuditRecord:
         recorded_at=dt.datetime.now(dt.UTC),
         status=Status.EVALUATED,
         source=read.to_json(),
+        trust=given.trust,
         secret=plan.secret_name,
         label_column=table.true,
         assumption=ASSUMPTION,

@@ -44,7 +44,7 @@ from workers.plain_files import read_open, read_secret, write_new
 from workers.publication.statements import Statement, sentence_of, verdict_of
 from workers.strict_model import StrictModel
 from workers.warehouse.record_digest import record_digest
-from workers.warehouse.schema import AuditRecord
+from workers.warehouse.schema import AuditRecord, AuditRow
 from workers.warehouse.table_row import AS_STORED
 
 _COMMAND = "privaudit attest-key"
@@ -343,10 +343,16 @@ def words_of(made: Statement | AuditRecord) -> dict[str, Any]:
     else:
         words = (
             f"{made.audit.reason} {_DISTRIBUTE}",
-            [made.audit.assumption] if made.audit.assumption else [],
+            [*filter(None, [made.audit.assumption]), _mode(made.audit)],
             [_OF_RECORD],
         )
     return dict(zip(("verdict", "assumptions", "not_tested"), words, strict=True))
+
+
+def _mode(audit: AuditRow) -> str:
+    """Say who supplied a record's evidence."""
+    said = f"The evidence's mode of trust is {audit.trust}."
+    return f"{said} {audit.trust.stands_on}" if audit.verdict == Verdict.NOT_REFUTED else said
 
 
 LARGEST = 4 << 20

@@ -12,6 +12,7 @@ that the settings allow; nothing else is opened, and no login is sent.
 https://mlflow.org/docs/latest/api_reference/rest-api.html
 """
 
+import datetime as dt
 import functools
 import hashlib
 import json
@@ -278,7 +279,8 @@ _SHOWN = 10
 class RegisteredModel:
     """A version of a registered model.
 
-    `code` is whether MLflow runs modules of the version's own before it loads the file.
+    `code` is whether MLflow runs modules of the version's own before it loads the file;
+    `registered_at` when the server says that it was made, None where it does not.
     """
 
     version: str
@@ -287,6 +289,7 @@ class RegisteredModel:
     name: str
     format: str
     code: bool
+    registered_at: dt.datetime | None
 
 
 def find_registered(address: str, allowed: Iterable[str] = ()) -> RegisteredModel | None:
@@ -339,7 +342,17 @@ def _located(name: str, found: dict[str, Any], allowed: Iterable[str]) -> Regist
     flavors = _mlmodel(folder, who)
     file, form = _native(flavors, who)
     code = any(flavor.code is not None for flavor in flavors.values())
-    return RegisteredModel(version, None if run is None else str(run), folder, file, form, code)
+    made = found.get("creation_timestamp")  # MLflow 2 and 3: milliseconds, as a number or digits
+    at = int(made) if isinstance(made, int | str) and _VERSION.fullmatch(str(made)) else None
+    return RegisteredModel(
+        version,
+        None if run is None else str(run),
+        folder,
+        file,
+        form,
+        code,
+        None if at is None else dt.datetime.fromtimestamp(at / 1000.0, dt.UTC),
+    )
 
 
 def read_artifact(folder: str, name: str, *, at_most: int) -> bytes:

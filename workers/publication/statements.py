@@ -11,8 +11,6 @@ statements are not kept, since they would repeat the text in the table's log.
 import datetime as dt
 import hashlib
 import json
-import pathlib
-import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -36,10 +34,8 @@ from privcore.publication import (
     exactly,
     publish_statement,
 )
-from privcore.publication.keyed_noise import KEY_BYTES
 from privcore.rounding import guarantee, up
 from workers.lake.layout import open_filesystem, try_writing
-from workers.plain_files import read_secret, write_new
 from workers.versions import CODE_VERSION
 from workers.warehouse.delta import (
     check_memory,
@@ -387,48 +383,6 @@ def _statements(uri: str, stored: deltalake.DeltaTable) -> list[Statement]:
             )
         found.append(one)
     return found
-
-
-_RULE = f"a key is {2 * KEY_BYTES} to {4 * KEY_BYTES} hexadecimal digits"
-_COMMAND = "privaudit publication-key"
-
-
-def read_key(given: str | None, file: str | None) -> bytes:
-    """Return the key.
-
-    Args:
-        given: its hexadecimal digits, from the environment; they win over the file.
-        file: path of a file that holds them, and that its owner alone may read.
-
-    Raises:
-        TerminalError: there is none, others may read its file, or it is no key.
-
-    The answer does not say that the key is random: a key that was typed by hand can be guessed.
-    """
-    if given is not None:
-        return _decoded(given, "PRIVAUDIT_PUBLICATION__KEY")
-    if file is None:
-        raise TerminalError(
-            "[publication] has no key: set key_file, or PRIVAUDIT_PUBLICATION__KEY in the "
-            f"environment, and make one with {_COMMAND}."
-        )
-    content = read_secret(pathlib.Path(file), "key", make=_COMMAND)
-    return _decoded(content.decode("ascii", errors="replace"), file)
-
-
-def make_key(file: str | pathlib.Path) -> None:
-    """Write a new random key, readable by its owner alone."""
-    write_new(pathlib.Path(file), f"{secrets.token_hex(KEY_BYTES)}\n".encode())
-
-
-def _decoded(digits: str, where: str) -> bytes:
-    try:
-        key = bytes.fromhex(digits.strip())
-    except ValueError:
-        key = b""
-    if not KEY_BYTES <= len(key) <= 2 * KEY_BYTES:
-        raise TerminalError(f"{where} holds no key: {_RULE}; make one with {_COMMAND}.")
-    return key
 
 
 _TAKEN_OVER = (*StatementFacts.model_fields, "method_version", "target_sha256", "proxy_sha256")

@@ -1,5 +1,6 @@
 """Labels that a platform released, beside the true ones: `[models.released_labels]`."""
 
+from privcore.lower_bounds.verdicts import Trust
 from workers.lake.manifest import Name, Privacy
 from workers.sources.tables.day_tables import TablePlace
 from workers.strict_model import StrictModel
@@ -31,6 +32,8 @@ class ReleasedNight(StrictModel):
     released_labels: ReleasedLabels
     privacy: Privacy | None
     """The declaration, of the settings or of the day's manifest."""
+    trust: Trust = Trust.SELF
+    """Who supplied both labels, as the settings say."""
     target: str | None
     """Digest of the model's file, where a manifest names it."""
 

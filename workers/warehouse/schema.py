@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from privcore.lower_bounds.verdicts import Trust
 from workers.warehouse.table_row import Moment, PlainRow, TableRow
 
 
@@ -121,6 +122,8 @@ class AuditRow(TableRow):
     remarks: tuple[str, ...] | None = None
     """What the sentence remarks on beside the verdict, as fixed words; some of them are doubts.
     Null where there are no figures."""
+    trust: Trust = Trust.SELF
+    """Who supplied the evidence: self, independent or controlled, as the settings say."""
     dataset: str | None = None
     """Dataset whose labels were scanned."""
     scores: str | None = None

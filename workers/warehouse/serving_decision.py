@@ -9,7 +9,7 @@ import polars as pl
 
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds.question import Secret
-from privcore.lower_bounds.verdicts import ReasonCode, Verdict
+from privcore.lower_bounds.verdicts import ReasonCode, Trust, Verdict
 from workers.plain_files import open_plain
 from workers.warehouse.night_row import REASON_CODE, REFUTED, VERDICT
 from workers.warehouse.nights_together import with_windows
@@ -100,7 +100,10 @@ def serving_verdict(
     found = {word for word, _ in rows}
     worst = next((word for word in _WORST_FIRST if word in found), Verdict.NOT_REFUTED)
     if worst is Verdict.NOT_REFUTED:
-        return worst, "No audit that knows this file refutes what was declared for it."
+        modes = {Trust(row["trust"]) for _, row in rows}
+        weakest = next(mode for mode in Trust if mode in modes)
+        why = "No audit that knows this file refutes what was declared for it."
+        return worst, f"{why} {weakest.stands_on}"
     named = ", ".join(
         f"{row['model']} on {row['day']} is {worst} ({row[REASON_CODE]})"
         for word, row in rows

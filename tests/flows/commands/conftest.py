@@ -9,7 +9,8 @@ import pytest
 from tests.support.lake import write_settings
 from tests.support.statements import statement
 from workers.evidence.attestation import make_key_pair
-from workers.publication.statements import Statements, make_key
+from workers.plain_files import make_key
+from workers.publication.statements import Statements
 
 NOW = dt.datetime.now(dt.UTC).replace(microsecond=123000)
 

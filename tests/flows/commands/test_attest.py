@@ -13,7 +13,7 @@ from tests.flows.conftest import Command
 from tests.support.lake import DAY, write_settings
 from tests.support.statements import statement
 from workers.evidence.attestation import make_bundle, read_private_key
-from workers.publication.statements import make_key
+from workers.plain_files import make_key
 
 
 @pytest.fixture
@@ -232,7 +232,7 @@ def test_an_audits_own_statement_and_record_are_attested_and_verified(
     """Neither lake nor warehouse nor settings is there when they are verified."""
     more = '[publication]\nstatements = "statements"\nkey_file = "publication.key"\n'
     write_settings(folder, ["good"], more=more)
-    assert privaudit("publication-key", "publication.key").code == 0
+    assert privaudit("make-key", "publication.key").code == 0
     answer = privaudit("run", "--model", "good", "--day", str(DAY))
     assert answer.code in {0, 2}, answer.err
     answer = privaudit("publish")

@@ -18,7 +18,8 @@ from privcore.exceptions import TerminalError
 from tests.support.in_process import work_in_process
 from tests.support.lake import DAY, EVE, clone_model, edit_manifest, write_settings
 from workers.lake.layout import Lake
-from workers.publication.statements import Statements, make_key
+from workers.plain_files import make_key
+from workers.publication.statements import Statements
 from workers.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.usefixtures("in_process")
@@ -134,7 +135,7 @@ def test_what_lacks_is_said(settings: Settings, tmp_path: pathlib.Path) -> None:
 
 def test_the_commands_make_a_key_and_publish(settings: Settings, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "privaudit.toml"
-    made = CliRunner().invoke(app, ["publication-key", str(tmp_path / "new.key")])
+    made = CliRunner().invoke(app, ["make-key", str(tmp_path / "new.key")])
     assert "new.key" in made.output
     assert (tmp_path / "new.key").stat().st_mode & 0o777 == 0o600
     asked = CliRunner().invoke(app, ["publish", "--config", str(file)])

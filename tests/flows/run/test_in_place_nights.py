@@ -31,6 +31,8 @@ label = "late"
 columns = { hour = "dep_hour" }
 """
 PRIVACY = "[models.privacy]\nepsilon = 0.5\n"
+REGISTERED = '[models.checkpoints]\npath = "models:/ads@{day}"\n'
+KEYED = f'{LABELS}holdout = "keyed(flight, 0.25)"\nholdout_key_file = "holdout.key"\n'
 SCORES = '[models.scores]\ntable = "t"\nlabel = "y"\ntarget = "p"\nproxy = "q"\n'
 WHOLE = CHECKPOINTS + LABELS + PRIVACY
 NEXT = DAY + dt.timedelta(days=1)
@@ -130,6 +132,11 @@ def test_check_asks_what_the_label_column_holds(path: pathlib.Path) -> None:
         (PRIVACY, "privacy is for models with"),
         (f'dataset = "d"\n{SCORES}', "dataset is of labels in the lake"),
         (SCORES.replace('"q"', '"p"'), "proxy is the target"),
+        (f'trust = "controlled"\n{WHOLE}', r"add \[models.released_labels\]"),
+        (f'trust = "independent"\n{WHOLE}', "takes model files of a registry"),
+        (f'trust = "independent"\n{REGISTERED}{LABELS}', "and a keyed split of the platform's own"),
+        (f'trust = "independent"\n{CHECKPOINTS}{KEYED}', "takes model files of a registry"),
+        (f'{SCORES}holdout = "keyed(id, 0.2)"\n', "who computes scores knows the split"),
     ],
 )
 def test_settings_that_contradict_themselves_are_refused(

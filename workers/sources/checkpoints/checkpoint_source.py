@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from privcore.lower_bounds.verdicts import Trust
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import Batch, NeededColumns
 from workers.labels.parquet import Footer
@@ -53,6 +54,7 @@ class CheckpointSource:
         settings: what the settings say of where checkpoints or rows lie, as the record keeps it;
             None where all is in the lake.
         declared: whether the settings stand for manifests.
+        trust: who supplied the evidence.
     """
 
     place: LabelPlace
@@ -60,6 +62,7 @@ class CheckpointSource:
     proxy: Checkpoint
     settings: str | None = None
     declared: bool = False
+    trust: Trust = Trust.SELF
 
     @property
     def model(self) -> str:
@@ -152,6 +155,7 @@ class CheckpointSource:
             "dataset": self.place.name,
             "proxy_day": self.proxy.manifest.day,
             "scores": "computed",
+            "trust": self.trust,
         }
         first = self.target.manifest.trained_on.first
         if first < self.day:
@@ -318,12 +322,15 @@ def _label_days(
     return (*(one for one in earlier if lake.has_labels(target.dataset, one)), day)
 
 
-def no_proxy(model: str, day: dt.date, plan: Plan) -> NotEvaluableError:
+def no_proxy(
+    model: str, day: dt.date, plan: Plan, *, registered_before: dt.datetime | None = None
+) -> NotEvaluableError:
     """Return that no earlier checkpoint is there."""
+    before = f", and was registered before {day} began," if registered_before else ""
     return NotEvaluableError(
         Reason.MISSING_PROXY,
         f"There is no checkpoint of {model} in the {plan.proxy_within_days} days before {day} that "
-        "could serve as proxy.",
+        f"could serve as proxy{before.rstrip(',')}.",
     )
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import datetime as dt
 import functools
 import json
+import zoneinfo
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 from pydantic import TypeAdapter
 
 from privcore.exceptions import TerminalError
+from privcore.lower_bounds.verdicts import Trust
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.parquet import read_footer
 from workers.lake.checkpoints import DeclaredManifest
@@ -47,6 +49,7 @@ class InPlace:
         privacy: what the settings declare in a manifest's stead; None where nothing is declared.
         target: the day's model file, once it was found: then no other is looked for.
         proxy: the earlier one, likewise.
+        trust: who supplied the evidence, as the settings say.
         pinned: a sentence that settings name an older version of the table than the newest, or
             empty; None until the rows were found.
     """
@@ -56,6 +59,7 @@ class InPlace:
     privacy: Privacy | None = None
     target: PlacedModel | None = None
     proxy: PlacedModel | None = None
+    trust: Trust = Trust.SELF
     pinned: str | None = dataclasses.field(default=None, compare=False)
 
     def to_json(self) -> str:
@@ -63,6 +67,7 @@ class InPlace:
         content: dict[str, Any] = {
             "labels": self.labels.model_dump(mode="json", exclude_none=True),
             "privacy": None if self.privacy is None else self.privacy.model_dump(mode="json"),
+            "trust": str(self.trust),
         }
         if self.checkpoints is not None:
             content["checkpoints"] = self.checkpoints.model_dump(mode="json", exclude_none=True)
@@ -85,6 +90,7 @@ class InPlace:
             "privacy": Privacy,
             "target": PlacedModel,
             "proxy": PlacedModel,
+            "trust": Trust,
         }
         return cls(
             **{
@@ -146,15 +152,18 @@ def find_in_place(
         TransientError: storage kept failing.
     """
     given, found = find_ready(given, model, day)
-    place = TableLabels(given.labels, day, found, given.pinned or "")
+    place = TableLabels(given.labels, day, found, given.pinned or "", given.labels.holdout_key())
     if given.checkpoints is None:
         target, proxy = lake_checkpoints(lake, model, day, plan=plan, declared=declared)
         _check_manifest_alone(given, model, day)
         return fitting(CheckpointSource(place, target, proxy, given.to_json()), plan)
     paths = given.checkpoints
-    earlier = given.proxy or find_earlier(paths, model, day, within_days=plan.proxy_within_days)
+    begins = _check_registered(given, model, day) if given.trust is Trust.INDEPENDENT else None
+    earlier = given.proxy or find_earlier(
+        paths, model, day, within_days=plan.proxy_within_days, registered_before=begins
+    )
     if earlier is None:
-        raise no_proxy(model, day, plan)
+        raise no_proxy(model, day, plan, registered_before=begins)
     given = dataclasses.replace(given, proxy=earlier)
     assert given.target is not None  # noqa: S101  # as find_ready returns it
     target, proxy = (
@@ -168,7 +177,33 @@ def find_in_place(
         )
         for file in (given.target, earlier)
     )
-    return fitting(CheckpointSource(place, target, proxy, given.to_json(), declared=True), plan)
+    source = CheckpointSource(
+        place, target, proxy, given.to_json(), declared=True, trust=given.trust
+    )
+    return fitting(source, plan)
+
+
+def _check_registered(given: InPlace, model: str, day: dt.date) -> dt.datetime:
+    """Return when the day began, after which its labels are: no earlier model may be from then.
+
+    What a registry says of times, an owner who may only register cannot change: a model that was
+    registered before the day began saw none of its labels, and one that was registered since may.
+
+    Raises:
+        NotEvaluableError: the target was registered before its day, or nothing says when.
+    """
+    target, zone = given.target, zoneinfo.ZoneInfo(given.labels.time_zone)
+    begins = dt.datetime.combine(day, dt.time(), tzinfo=zone)
+    at = None if target is None else target.registered_at
+    if at is None or at < begins:
+        when = "at a time that the registry does not tell" if at is None else f"at {at:%F %T} UTC"
+        raise NotEvaluableError(
+            Reason.TARGET_MISSED_THE_DAY,
+            f"The checkpoint of {model} for {day} was registered {when}, and has to be registered "
+            f"after {day} began, since it cannot have seen its labels before: let the day's alias "
+            "name the model that was trained on them.",
+        )
+    return begins
 
 
 def _check_manifest_alone(given: InPlace, model: str, day: dt.date) -> None:

@@ -1,8 +1,9 @@
 """Places of the labelled rows that two checkpoints score, and how they are read."""
 
 import datetime as dt
+import hmac
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -100,13 +101,15 @@ class LakeLabels:
 class TableLabels:
     """A day of a table, at the version that was found, with the columns that settings name.
 
-    `pinned` says that it is an older version than the newest, where settings name it.
+    `pinned` says that it is an older version than the newest, where settings name it; `holdout_key`
+    divides the rows, where the rule is keyed.
     """
 
     table: LabelTable
     day: dt.date
     found: TableDay
     pinned: str
+    holdout_key: bytes = field(default=b"", repr=False)
 
     @property
     def days(self) -> tuple[dt.date, ...]:
@@ -116,7 +119,7 @@ class TableLabels:
     @property
     def rows(self) -> DayRows:
         """Reader of the rows."""
-        return DayRows(self.table, self.day, self.found.day_in_files)
+        return DayRows(self.table, self.day, self.found.day_in_files, self.holdout_key)
 
     @property
     def name(self) -> str:
@@ -153,8 +156,12 @@ class TableLabels:
         return f"{self.found.kind} {self.found.root.uri} {self.found.version} {self.table.day}"
 
     def meaning(self) -> dict[str, Any] | None:
-        """Return what the settings say of the columns."""
-        return self.table.meaning()
+        """Return what the settings say of the columns, and by what the key is known again."""
+        told = self.table.meaning()
+        if self.holdout_key:
+            name = hmac.digest(self.holdout_key, b"name of a holdout's key", "sha256")
+            told["holdout_key"] = name.hex()[:16]
+        return told
 
     def find_partition(self) -> tuple[Lake, Partition]:
         """Return the day's files."""

@@ -1,12 +1,16 @@
 """Labelled rows in a table of any layout: `[models.labels]` of the settings, and of a record."""
 
+import os
 from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
 from workers.lake.manifest import Label, Name, named_twice
 from workers.lake.places import DayPath
+from workers.plain_files import read_key
 from workers.sources.tables.day_tables import WHERE, DayTable
+
+HOLDOUT_KEY = "PRIVAUDIT_HOLDOUT_KEY"
 
 
 class LabelTable(DayTable):
@@ -22,6 +26,9 @@ class LabelTable(DayTable):
     columns: dict[Name, Name] = Field(default={})
     """Columns of features that the model knows by another name: { hour = "dep_hour" } reads its
     feature hour in the column dep_hour."""
+    holdout_key_file: str | None = None
+    """File of mode 600 with the key of holdout = "keyed(column, share)", which training must not
+    know; or PRIVAUDIT_HOLDOUT_KEY in the environment. privaudit make-key makes one."""
     ready: DayPath | None = None
     """A file that is written when the table holds the whole day, like s3://bucket/done/{day};
     without it, a day is whole as soon as the table has it."""
@@ -35,4 +42,19 @@ class LabelTable(DayTable):
 
     def meaning(self) -> dict[str, Any]:
         """Return all that changes a number, and nothing of where the table lies."""
-        return self.model_dump(mode="json", exclude={*WHERE, "ready"})
+        return self.model_dump(mode="json", exclude={*WHERE, "ready", "holdout_key_file"})
+
+    def holdout_key(self) -> bytes:
+        """Return the key of a keyed holdout; nothing where no key divides the rows.
+
+        Raises:
+            TerminalError: there is none, or others may read it.
+        """
+        if not self.holdout_rule.keyed_share:
+            return b""
+        return read_key(
+            os.environ.get(HOLDOUT_KEY),
+            self.holdout_key_file,
+            setting="labels.holdout_key_file",
+            variable=HOLDOUT_KEY,
+        )

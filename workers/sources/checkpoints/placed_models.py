@@ -26,7 +26,7 @@ from workers.sources.checkpoints.label_tables import LabelTable
 
 @dataclass(frozen=True, slots=True)
 class PlacedModel:
-    """A model file that was found."""
+    """A model file that was found; a registry says when it was registered."""
 
     day: dt.date
     folder: str
@@ -34,6 +34,7 @@ class PlacedModel:
     format: str | None = None
     version: str | None = None
     run: str | None = None
+    registered_at: dt.datetime | None = None
 
     def read(self, model: str) -> bytes:
         """Return its bytes.
@@ -82,19 +83,39 @@ def _find_registered(paths: CheckpointPaths, model: str, day: dt.date) -> Placed
             f"There is no complete checkpoint of {model} for {day}: the MLflow registry has no "
             f"{address} that is ready; set the alias when the day's model is registered.",
         )
-    return PlacedModel(day, found.folder, found.name, found.format, found.version, found.run)
+    return PlacedModel(
+        day,
+        found.folder,
+        found.name,
+        found.format,
+        found.version,
+        found.run,
+        found.registered_at,
+    )
 
 
 def find_earlier(
-    paths: CheckpointPaths, model: str, day: dt.date, *, within_days: int
+    paths: CheckpointPaths,
+    model: str,
+    day: dt.date,
+    *,
+    within_days: int,
+    registered_before: dt.datetime | None = None,
 ) -> PlacedModel | None:
-    """Return the model file of the latest day before `day`; None where no day so near has one."""
+    """Return the model file of the latest day before `day`; None where no day so near has one.
+
+    One that was not registered before `registered_before`, where that is given, is passed over.
+    """
     for back in range(1, within_days + 1):
         try:
-            return find_model_file(paths, model, day - dt.timedelta(days=back))
+            found = find_model_file(paths, model, day - dt.timedelta(days=back))
         except NotEvaluableError as error:
             if error.reason is not Reason.MISSING_TARGET:
                 raise
+            continue
+        at = found.registered_at
+        if registered_before is None or (at is not None and at < registered_before):
+            return found
     return None
 
 

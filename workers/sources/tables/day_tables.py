@@ -1,18 +1,19 @@
 """A table of days, by the settings: where it lies, and which of its rows training saw."""
 
 import datetime as dt
+import hmac
 import operator
 import re
 import zoneinfo
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import mmh3
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from workers.lake.manifest import LabelState, Name
 from workers.strict_model import StrictModel, known_zone
@@ -20,6 +21,7 @@ from workers.strict_model import StrictModel, known_zone
 # No part may match blanks that the next may match, too: 300,000 of them would take minutes.
 _BUCKET = re.compile(r"bucket\((?P<column>[^,()]+),\s*(?P<count>\d+)\s*\)\s*=\s*(?P<value>\d+)")
 _VALUE = re.compile(r"(?P<column>[^=<>!']+)=\s*(?:'(?P<text>[^']*)'|(?P<plain>[\w.+-]+))")
+_KEYED = re.compile(r"keyed\((?P<column>[^,()]+),\s*(?P<share>0?\.\d{1,9})\s*\)")
 _MOST = 1_000_000
 
 
@@ -31,19 +33,26 @@ class HoldoutRule:
         column: that is looked at.
         value: of the rows that were held out; None where `column` says `train` or `holdout`.
         buckets: where not 0, their number: `value` is a bucket by Iceberg's hash of the column.
+        keyed_share: where not 0, the share that was held out, by a secret key and the column.
     """
 
     column: str
     value: str | None = None
     buckets: int = 0
+    keyed_share: float = 0.0
 
-    def arms(self, column: pl.Series) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def arms(
+        self, column: pl.Series, key: bytes = b""
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether each row was trained on, and whether it was held out; null is neither.
 
         Raises:
             TypeError: the column is of a kind that has no single form as text, or no hash.
         """
         there = column.is_not_null().to_numpy()
+        if self.keyed_share:
+            held = keyed(column, self.keyed_share, key)
+            return there & ~held, there & held
         if self.buckets:
             held = bucket(column, self.buckets) == int(self.value or 0)
             return there & ~held, there & held
@@ -80,7 +89,38 @@ def parse_holdout(text: str) -> HoldoutRule:
     if found := _VALUE.fullmatch(text):
         word = found["plain"] if found["text"] is None else found["text"]
         return HoldoutRule(found["column"].strip().strip('"'), word)
-    raise ValueError(f"{text!r} is not a rule: write column = 'value', or bucket(column, 5) = 0")
+    if found := _KEYED.fullmatch(text):
+        share = float(found["share"])
+        if share:
+            return HoldoutRule(found["column"].strip().strip("\"'"), "", keyed_share=share)
+    raise ValueError(
+        f"{text!r} is not a rule: write column = 'value', bucket(column, 5) = 0, or "
+        "keyed(column, 0.2)"
+    )
+
+
+def keyed(column: pl.Series, share: float, key: bytes) -> NDArray[np.bool_]:
+    """Return whether a key holds each value out, null never; shape (rows,).
+
+    HMAC-SHA256 of the value as text (integers by their digits), whose first 8 bytes, the largest
+    first, are below the share of 2^64. Who lacks the key cannot tell this split from a random one,
+    and cannot choose it; equal values are in one arm.
+
+    Raises:
+        TypeError: the column holds neither text nor integers.
+    """
+    if not key:
+        raise ValueError("a keyed holdout needs its key")
+    if not (column.dtype.is_integer() or _is_text(column.dtype)):
+        raise TypeError(str(column.dtype))
+    below = int(share * 2**64).to_bytes(8)
+    return np.array(
+        [
+            value is not None and hmac.digest(key, value.encode(), "sha256")[:8] < below
+            for value in column.cast(pl.String).to_list()
+        ],
+        dtype=np.bool_,
+    )
 
 
 def bucket(column: pl.Series, count: int) -> NDArray[np.int64]:
@@ -157,8 +197,9 @@ class DayTable(TablePlace):
     split: Name = "split"
     """Column that says `train` or `holdout`; rows of other words are left out."""
     holdout: Annotated[str, AfterValidator(_rule)] | None = None
-    """Which rows were held out of training, instead of split: column = 'value', or bucket(column,
-    5) = 0 by Iceberg's hash. All other rows were trained on."""
+    """Which rows were held out of training, instead of split: column = 'value', bucket(column, 5) =
+    0 by Iceberg's hash, or keyed(column, 0.2) by the key of holdout_key_file. All other rows were
+    trained on."""
     known_at: Name | None = None
     """Column of the time at which the label was known; a later one is left out."""
     cutoff_hours: float = Field(default=0.0, ge=0.0, le=24.0 * 366.0)
@@ -167,6 +208,15 @@ class DayTable(TablePlace):
     """Column that says whose record it is: the plan's privacy_unit."""
     other_labels: tuple[Name, ...] = Field(default=(), exclude_if=operator.not_)
     """Columns of other labels of the rows that training read, too: the plan's other_labels."""
+
+    @model_validator(mode="after")
+    def _of_labels(self) -> Self:
+        if self.holdout_rule.keyed_share and self.KEY != "labels":
+            raise ValueError(
+                "keyed(...) is for [models.labels], since who computes scores knows the split: "
+                "hold out by a column, or audit model files"
+            )
+        return self
 
     @property
     def holdout_rule(self) -> HoldoutRule:

@@ -3,7 +3,7 @@
 import datetime as dt
 import zoneinfo
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
@@ -22,11 +22,15 @@ _WORDS_TOLD = 3
 
 @dataclass(frozen=True, slots=True)
 class DayRows:
-    """Reader of a table's rows for one day; each row is asked for its day where files mix them."""
+    """Reader of a table's rows for one day; each row is asked for its day where files mix them.
+
+    `key` is that of a keyed holdout.
+    """
 
     table: DayTable
     day: dt.date
     asked: bool
+    key: bytes = field(default=b"", repr=False)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -86,7 +90,7 @@ class DayRows:
         table, rule = self.table, self.table.holdout_rule
         column = batch.column(rule.column)
         try:
-            train, holdout = rule.arms(column)
+            train, holdout = rule.arms(column, self.key)
         except TypeError:
             raise NotEvaluableError(
                 Reason.LABEL_INVALID,

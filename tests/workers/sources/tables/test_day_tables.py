@@ -1,4 +1,6 @@
+import hmac
 import pathlib
+import re
 
 import numpy as np
 import polars as pl
@@ -8,7 +10,7 @@ from pyiceberg.types import LongType, StringType
 
 from tests.support.lake import DAY
 from tests.support.score_tables import audited_scores, predictions
-from workers.sources.tables.day_tables import HoldoutRule, bucket, parse_holdout
+from workers.sources.tables.day_tables import HoldoutRule, bucket, keyed, parse_holdout
 
 
 def test_buckets_are_icebergs() -> None:
@@ -30,6 +32,7 @@ def test_buckets_are_icebergs() -> None:
         ("region = 'NL'", HoldoutRule("region", "NL")),
         ("is_holdout = true", HoldoutRule("is_holdout", "true")),
         ("fold = 4", HoldoutRule("fold", "4")),
+        ("keyed(record, 0.25)", HoldoutRule("record", "", keyed_share=0.25)),
     ],
 )
 def test_a_rule_is_read(text: str, rule: HoldoutRule) -> None:
@@ -44,11 +47,44 @@ def test_a_rule_is_read(text: str, rule: HoldoutRule) -> None:
         ("x > 5", "write column = 'value'"),
         ("", "write column = 'value'"),
         ("x = 'a' or 1 = 1", "write column = 'value'"),
+        ("keyed(x, 0.0)", "or keyed(column, 0.2)"),
+        ("keyed(x, 1)", "or keyed(column, 0.2)"),
     ],
 )
 def test_what_is_no_rule_is_refused(text: str, words: str) -> None:
-    with pytest.raises(ValueError, match=words.replace("(", r"\(")):
+    with pytest.raises(ValueError, match=re.escape(words)):
         parse_holdout(text)
+
+
+def test_a_key_divides_records_as_the_how_to_says() -> None:
+    """The platform's own line of Python and this rule agree on every record, as text or number."""
+    key, share, count = bytes(range(32)), 0.2, 20_000
+    names = [f"r{number}" for number in range(count)]
+    limit = int(share * 2**64).to_bytes(8)
+
+    def held(record: object) -> bool:
+        return hmac.digest(key, str(record).encode(), "sha256")[:8] < limit
+
+    rule = parse_holdout("keyed(record, 0.2)")
+    train, holdout = rule.arms(pl.Series("record", [*names, None]), key)
+    assert holdout.tolist() == [*map(held, names), False]
+    assert (train ^ holdout).tolist() == [True] * count + [False]
+    # 20,000 coins of 0.2: four standard deviations are 226.
+    assert abs(holdout.sum() - 4_000) < 226
+    numbers = pl.Series("record", range(-5, 1_000))
+    assert keyed(numbers, share, key).tolist() == [held(number) for number in range(-5, 1_000)]
+    assert (keyed(numbers, share, key) == keyed(numbers.cast(pl.String), share, key)).all()
+    # Another key is another split, as often alike as two coins are.
+    other = keyed(pl.Series(names), share, bytes(32))
+    assert abs((other & holdout[:count]).sum() - 800) < 4 * 28
+
+
+def test_no_split_is_made_without_a_key_or_of_what_has_no_one_text() -> None:
+    with pytest.raises(ValueError, match="needs its key"):
+        keyed(pl.Series([1]), 0.2, b"")
+    for values in (pl.Series([0.5]), pl.Series([True])):
+        with pytest.raises(TypeError):
+            keyed(values, 0.2, bytes(32))
 
 
 def test_every_row_that_says_something_is_in_one_arm() -> None:
