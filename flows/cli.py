@@ -103,6 +103,9 @@ class LastingOutput:
         except OSError:
             if not self._optional:
                 raise
+        except ValueError:  # a handler of logs may outlive the stream
+            if not self._stream.closed:
+                raise
 
 
 _USAGE, _ERROR, _INTERRUPTED = 64, 3, 130

@@ -1,6 +1,7 @@
 """Commands go on where nobody reads what they print, or a full disk takes none of it."""
 
 import hashlib
+import io
 import os
 import pathlib
 import subprocess
@@ -45,6 +46,13 @@ def test_a_result_that_a_full_disk_does_not_take_is_an_error() -> None:
     with pytest.raises(OSError, match="No space left"):
         LastingOutput(stream).flush()
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def test_what_a_logs_handler_says_after_its_stream_was_closed_goes_nowhere() -> None:
+    stream = io.StringIO()
+    output = LastingOutput(stream)
+    stream.close()
+    assert output.write("late") == 4
 
 
 @pytest.mark.parametrize("verdict", ["not_refuted", "violated"])
