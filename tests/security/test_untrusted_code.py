@@ -4,7 +4,6 @@ import ast
 import datetime as dt
 import os
 import pathlib
-import pickle
 import subprocess
 import sys
 from typing import Any
@@ -13,14 +12,12 @@ import pytest
 
 import workers.audit.run
 from tests.support.audits import run_audits
-from tests.support.damages import MaliciousFile
 from tests.support.in_a_child import ends
 from tests.support.lake import DAY, PLAN
 from workers.audit.request import Request
 from workers.audit.run import run_audit
 from workers.executors import InProcess, OneChild, PanicError
 from workers.lake.layout import Lake
-from workers.lake.model_sandbox import UnreadableModelError, describe_model
 from workers.warehouse.schema import AuditRow
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -91,22 +88,6 @@ def test_no_package_runs_what_it_reads() -> None:
 )
 def test_the_search_finds_what_it_looks_for(source: str) -> None:
     assert faults(source)
-
-
-def test_a_pickle_is_no_model(tmp_path: pathlib.Path) -> None:
-    witness = tmp_path / "ran"
-    content = pickle.dumps(MaliciousFile(witness))
-    with pytest.raises(UnreadableModelError, match="CatBoost's format"):
-        describe_model(content)
-    assert not witness.exists()
-    pickle.loads(content)  # noqa: S301  # proves that it would have run
-    assert witness.exists()
-
-
-@pytest.mark.parametrize("content", [b"__import__('os').abort()", b'{"oblivious_trees": []}'])
-def test_catboosts_other_formats_are_no_model(content: bytes) -> None:
-    with pytest.raises(UnreadableModelError, match="CatBoost's format"):
-        describe_model(content)
 
 
 def test_a_reader_that_ends_the_process_ends_one_models_audit(

@@ -91,7 +91,13 @@ def onnx_of(ir: int = 9, opset: int = 13) -> bytes:
     return made.SerializeToString()
 
 
-@pytest.mark.parametrize("content", [b"", b"\0", b"CBM1", b"not a model", os.urandom(4096)])
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"\0", b"CBM1", b"not a model", os.urandom(4096)),
+        *(b"__import__('os').abort()", b'{"oblivious_trees": []}'),  # CatBoost's other formats
+    ],
+)
 def test_what_is_no_model_is_said_to_be_none(content: bytes) -> None:
     with pytest.raises(UnreadableModelError, match="is not in CatBoost's format"):
         describe_model(content)
