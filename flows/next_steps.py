@@ -13,13 +13,15 @@ from typing import Any
 
 import polars as pl
 
-from privcore.lower_bounds.question import leak_to_be_seen
+from flows.settings import PolicySettings
+from privcore.lower_bounds.question import Secret, leak_to_be_seen
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from privcore.rounding import at_least, down, exact, guarantee, odds_at_least, odds_at_most, up
 from workers.lake.manifest import MAX_EPSILON, POLICY
 from workers.warehouse.model_verdict import SOON
 from workers.warehouse.nights_together import AuditedNight
 from workers.warehouse.schema import AuditRow
+from workers.warehouse.table_row import typed_rows
 
 
 class Role(StrEnum):
@@ -102,7 +104,8 @@ _STEPS = {
     ),
     ReasonCode.DELTA_DECIDES: Step(Role.OWNER, "Declare a smaller delta."),
     ReasonCode.OVER_POLICY: Step(
-        Role.OWNER, "Train with, and declare, at most what policy allows (plan.policy_epsilon)."
+        Role.OWNER,
+        "Train with, and declare, at most what policy allows (plan.policy_epsilon, [policy]).",
     ),
     ReasonCode.NOTHING_DECLARED: Step(
         Role.OWNER, "Declare an epsilon for the audited unit{below}."
@@ -200,6 +203,7 @@ class Card:
         verdict: of the nights together; of the night where it stands alone.
         code: why; None for `not_refuted`.
         figures: declared, proved, and what would have been seen; "" where there are none.
+        seen: what would have been seen, of these; "" where that is in doubt.
         allows: what the verdict allows.
         odds: the same figures as odds; "" where there are none.
         step: what to do first.
@@ -208,6 +212,7 @@ class Card:
     verdict: Verdict
     code: ReasonCode | None
     figures: str
+    seen: str
     allows: str
     odds: str
     step: Step
@@ -229,10 +234,12 @@ def card_of(row: AuditRow) -> Card:
     if isinstance(row, AuditedNight) and row.verdict_together is not None:
         verdict, code, night = Verdict(row.verdict_together), row.reason_code_together, row
     known = None if code is None else ReasonCode(code)
+    held, seen = _held(row, verdict, known, night), _would_see(row, verdict, known, night)
     return Card(
         verdict=verdict,
         code=known,
-        figures=_figures(row, verdict, known, night),
+        figures=" ".join(filter(None, (held, seen))),
+        seen=seen,
         allows=_allows(row, verdict),
         odds=_odds(row),
         step=step_of(known, row, None if night is None else night.conclusive_on),
@@ -245,10 +252,10 @@ def _allows(row: AuditRow, verdict: Verdict) -> str:
     return f"{_ALLOWS[verdict]}{stands}"
 
 
-def _figures(
+def _held(
     row: AuditRow, verdict: Verdict, code: ReasonCode | None, night: AuditedNight | None
 ) -> str:
-    """Say what was declared and proved, and what would have been seen."""
+    """Say what was declared and proved."""
     if row.epsilon_lower is None:
         return ""
     bound, declared = row.epsilon_lower, row.epsilon_declared
@@ -257,21 +264,29 @@ def _figures(
     more = "more than" if bound == declared else "at least"
     proved = f"proved {more} {told}" if bound else "nothing proved"
     if declared is None:
-        return f"Nothing declared, {proved}. {_seen(row, night)}"
+        return f"Nothing declared, {proved}."
     word = _STANDS_IN.get(row.declared_by or "", "Declared")
     said = f"{word} {guarantee(declared, row.delta_declared)}, {proved}"
-    if verdict is Verdict.VIOLATED:
-        if code is not ReasonCode.NIGHTS_TOGETHER or night is None:
-            return f"{said}."
+    if code is ReasonCode.NIGHTS_TOGETHER and verdict is Verdict.VIOLATED and night is not None:
         together = f"the nights together refute the declarations ({down(night.epsilon_standing)})"
         return f"{said}; {together}."
-    if code is not None and not code.by_size:  # what would have been seen is what is in doubt
-        return f"{said}."
+    return f"{said}."
+
+
+def _would_see(
+    row: AuditRow, verdict: Verdict, code: ReasonCode | None, night: AuditedNight | None
+) -> str:
+    """Say what would have been seen, where it is of use and not in doubt."""
+    declared = row.epsilon_declared
+    if row.epsilon_lower is None or declared is None:
+        return "" if row.epsilon_lower is None else _seen(row, night)
+    if verdict is Verdict.VIOLATED or (code is not None and not code.by_size):
+        return ""
     needed = ""
     if verdict is Verdict.INCONCLUSIVE:
         needed = f" To be conclusive they have to see {exact(leak_to_be_seen(declared))}"
         needed += f"{_when(code, night)}."
-    return f"{said}. {_seen(row, night)}{needed}{_drill(row, verdict, night)}"
+    return f"{_seen(row, night)}{needed}{_drill(row, verdict, night)}"
 
 
 def _when(code: ReasonCode | None, night: AuditedNight | None) -> str:
@@ -329,6 +344,79 @@ def _odds(row: AuditRow) -> str:
     if not parts:
         return ""
     return f"Seeing the model turns even odds for a label into {', '.join(parts)}."
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """Whether the house's policy accepts a model.
+
+    Attributes:
+        accepted: whether it does.
+        why: by which lines of the policy, in a sentence.
+    """
+
+    accepted: bool
+    why: str
+
+
+def seen_from(night: AuditRow) -> float | None:
+    """Return the least leak that the nights together would have seen; None of no leak."""
+    together = night.sees_from_together if isinstance(night, AuditedNight) else None
+    return night.sees_from if together is None else together
+
+
+def acceptance(
+    policy: PolicySettings, night: AuditRow, verdict: Verdict, on: dt.date
+) -> Acceptance:
+    """Return whether policy accepts a model by its last record, on a day, and by which lines.
+
+    Nothing is accepted but `not_refuted`: policy adds refusals, and takes none back. A figure that
+    equals its limit is accepted, one that is not known is not.
+
+    Args:
+        policy: of the settings.
+        night: the model's last record.
+        verdict: of its nights together, after reasons that a caller accepts.
+        on: the day (UTC) on which the record's age is judged.
+    """
+    if verdict is not Verdict.NOT_REFUTED:
+        why = f"Not accepted: the verdict is {verdict}, and policy accepts not_refuted alone."
+        return Acceptance(accepted=False, why=why)
+    declared, age = night.epsilon_declared, (on - night.recorded_at.date()).days
+    lines = {
+        "max_epsilon": (declared, f"the declared epsilon is {exact(declared)}"),
+        "max_sees_from": (seen_from(night), f"its audits see {_from(seen_from(night))}"),
+        "max_age_days": (age, f"the last record is {age} days old"),
+    }
+    kept, broken = list[str](), list[str]()
+    for name, (figure, said) in lines.items():
+        limit = getattr(policy, name)
+        if limit is not None:
+            keeps = figure is not None and figure <= limit
+            (kept if keeps else broken).append(f"{said} (policy.{name}: at most {exact(limit)})")
+    accepts = "Not accepted" if broken else "Accepted"
+    why = f"{accepts}: {'; '.join(broken or kept) or 'the verdict is not_refuted'}."
+    return Acceptance(accepted=not broken, why=why)
+
+
+def refused_by_policy(policy: PolicySettings | None, audits: pl.DataFrame, on: dt.date) -> str:
+    """Return why policy refuses a file that its audits clear, by each model's newest; "" if not.
+
+    Args:
+        policy: of the settings; None refuses nothing.
+        audits: of the file, as `serving_decision.audits_of` returns them.
+        on: as of `acceptance`.
+    """
+    if policy is None:
+        return ""
+    of_labels = pl.col("secret").is_in([Secret.LABEL, Secret.RELEASED])
+    declared = audits.filter(of_labels, pl.col("epsilon_declared").is_not_null())
+    newest = declared.sort("recorded_at").unique(("model", "secret"), keep="last")
+    ruled = {
+        f"{night.model} on {night.day}": acceptance(policy, night, Verdict.NOT_REFUTED, on)
+        for night in typed_rows(AuditedNight, newest.sort("model", "secret"))
+    }
+    return " ".join(f"{name}: {one.why}" for name, one in ruled.items() if not one.accepted)
 
 
 def rank_of(verdict: Verdict, code: ReasonCode | None) -> int:

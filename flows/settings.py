@@ -385,6 +385,17 @@ class TogetherSettings(StrictModel):
     """Delta at which declarations are composed."""
 
 
+class PolicySettings(StrictModel):
+    """What the house accepts, of models that are not_refuted; without it no policy is set."""
+
+    max_epsilon: float | None = Field(default=None, gt=0.0, le=LARGEST_EPSILON, allow_inf_nan=False)
+    """The largest declared epsilon; any if left out."""
+    max_sees_from: float | None = Field(default=None, gt=0.0, allow_inf_nan=False)
+    """The least power: the largest sees_from of the nights together; any if left out."""
+    max_age_days: int | None = Field(default=None, ge=0)
+    """The oldest proof: days since the last record was made; any if left out."""
+
+
 class Settings(BaseSettings):
     """The whole file; `PRIVAUDIT_<NAME>` in the environment overrides, `__` parts nested names."""
 
@@ -410,6 +421,7 @@ class Settings(BaseSettings):
     webhook: WebhookSettings | None = None
     publication: PublicationSettings | None = None
     together: TogetherSettings | None = None
+    policy: PolicySettings | None = None
     ray: RaySettings = RaySettings()
 
     @classmethod

@@ -1,5 +1,7 @@
 """`privaudit gate`."""
 
+import datetime as dt
+import os
 import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,10 +10,11 @@ import typer
 
 from flows.commands.options import LOOK, ConfigOption, JsonOption, open_warehouse
 from flows.commands.printing import Form, form_of, print_audits, working
-from privcore.lower_bounds.verdicts import ReasonCode
+from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 
 if TYPE_CHECKING:
     from flows.commands.gate_files import FileGate
+    from flows.settings import PolicySettings
 
 app = typer.Typer()
 _FILES, _LIMIT, _OUTPUT = "Audit files", "Limit", "Output"
@@ -161,16 +164,14 @@ def gate(
 
     With --target, --proxy and --table it audits the model file as `night` would, before anything is
     released, and stores nothing. With --sha256 it looks up the audits that know a file in the
-    warehouse of the settings.
+    warehouse of the settings. What [policy] of the settings refuses is inconclusive.
 
     Exit code: 0 not_refuted, 1 violated, 2 inconclusive (a false declaration would probably have
     looked the same) or undeclared, 3 failed.
     The exit code depends on the labels: only people who may read the labels may see it.
 
     Examples: privaudit gate --target model.json --proxy old.json --table rows.parquet --label
-    clicked --split split --max-epsilon 2; privaudit gate --target model.cbm --proxy old.cbm --table
-    s3://bucket/rows --declared 4 --max-epsilon 8 --junit gate.xml --mlflow-model ads
-    --mlflow-version 7 --alias production; privaudit gate --sha256 model.cbm
+    clicked --split split --max-epsilon 2; privaudit gate --sha256 model.cbm
     """
     form = form_of(as_json=as_json)
     files = _files(target, proxy, table, model, looks_up=sha256 is not None)
@@ -195,6 +196,7 @@ def gate(
                 declared,
                 delta or 0.0,
                 frozenset(accept or ()),
+                _policy(config),
                 Outputs(junit, mlflow_model, mlflow_version, alias),
             ),
             form,
@@ -218,6 +220,14 @@ def _files(
             f"{missing} is missing: give it to audit files, or --sha256 to look up audits."
         )
     return target or "", proxy or "", table or ""
+
+
+def _policy(config: pathlib.Path | None) -> "PolicySettings | None":
+    """Return [policy] of the settings; None where nobody names a file and there is none here."""
+    from flows.settings import VARIABLE, load_settings, settings_path
+
+    named = config is not None or os.environ.get(VARIABLE)
+    return load_settings(config).policy if named or settings_path(None).exists() else None
 
 
 def _audited(asked: "FileGate", form: Form) -> int:
@@ -253,13 +263,17 @@ def _looked_up(
 ) -> int:
     """Look up the audits of a file, print them and the decision, and return the exit code."""
     with working("Reading the warehouse"):
-        from flows.next_steps import CODES
+        from flows.next_steps import CODES, refused_by_policy
         from workers.plain_text import plain_text
         from workers.warehouse.serving_decision import audits_of, file_sha256, serving_verdict
 
-        _, warehouse = open_warehouse(config)
+        settings, warehouse = open_warehouse(config)
         audits = audits_of(warehouse, file_sha256(file), model)
         verdict, why = serving_verdict(audits, accepted)
+        if CODES[verdict] == 0 and ReasonCode.OVER_POLICY not in accepted:
+            today = dt.datetime.now(dt.UTC).date()
+            if refused := refused_by_policy(settings.policy, audits, today):
+                verdict, why = Verdict.INCONCLUSIVE, f"This file is not cleared. {refused}"
     if audits.height or form is not Form.TABLE:
         print_audits(audits, form)
     typer.echo(plain_text(f"{verdict}. {why}"), err=form is not Form.TABLE)

@@ -12,9 +12,9 @@ import typer
 from pydantic import ValidationError
 
 from flows.files import replace_file
-from flows.next_steps import Card, Role, Step, card_of
+from flows.next_steps import Card, Role, Step, acceptance, card_of
 from flows.run.night_plan import Job, Planned, choose_executor
-from flows.settings import RaySettings
+from flows.settings import PolicySettings, RaySettings
 from privcore.attacks.fidelity import predictions_miss_labels
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
@@ -139,29 +139,42 @@ class Decision:
         return f"{self.verdict}: {self.card.code}, accepted" if accepted else self.card.said
 
 
-def decision_of(record: AuditRecord, accepted: Collection[ReasonCode] = ()) -> Decision:
+def decision_of(
+    record: AuditRecord,
+    accepted: Collection[ReasonCode] = (),
+    policy: PolicySettings | None = None,
+) -> Decision:
     """Return whether a model may be released by one audit.
 
     An audit whose target's predictions do not follow the label, which may be another column, is
-    inconclusive.
+    inconclusive, and so is one that policy refuses.
 
     Args:
         record: of the audit, which is in no warehouse.
         accepted: reasons of an inconclusive audit that are taken for not_refuted.
+        policy: of the settings; None refuses nothing.
     """
     card = card_of(record.audit)
     if card.code is ReasonCode.THIS_NIGHT:  # there is no record that could be verified
         card = dataclasses.replace(card, step=_SHOW_CONDITIONS)
     why = f"{record.audit.reason} {card.allows}"
     if card.verdict is Verdict.NOT_REFUTED and (other := _other_label(record)):
-        code = ReasonCode.ANSWERS_DOUBTFUL
-        doubted = record.audit.model_copy(
-            update={"verdict": Verdict.INCONCLUSIVE, "reason_code": code}
-        )
-        card = card_of(doubted)
+        card = _inconclusive(record.audit, ReasonCode.ANSWERS_DOUBTFUL)
         why = f"{other} {card.figures}"
     taken = card.verdict is Verdict.INCONCLUSIVE and card.code in set(accepted)
-    return Decision(Verdict.NOT_REFUTED if taken else card.verdict, card, why)
+    verdict = Verdict.NOT_REFUTED if taken else card.verdict
+    if verdict is Verdict.NOT_REFUTED and policy and ReasonCode.OVER_POLICY not in set(accepted):
+        ruled = acceptance(policy, record.audit, verdict, record.audit.recorded_at.date())
+        if not ruled.accepted:
+            refused = _inconclusive(record.audit, ReasonCode.OVER_POLICY)
+            return Decision(Verdict.INCONCLUSIVE, refused, f"{ruled.why} {why}")
+    return Decision(verdict, card, why)
+
+
+def _inconclusive(row: AuditRow, code: ReasonCode) -> Card:
+    """Return the card of an audit that is inconclusive for another reason than its own."""
+    changed = {"verdict": Verdict.INCONCLUSIVE, "reason_code": code}
+    return card_of(row.model_copy(update=changed))
 
 
 def _other_label(record: AuditRecord) -> str:
@@ -219,6 +232,7 @@ class FileGate:
     declared: float | None
     delta: float
     accepted: frozenset[ReasonCode]
+    policy: PolicySettings | None
     outputs: Outputs
 
     def decide(self) -> tuple[AuditRow, Decision]:
@@ -242,7 +256,7 @@ class FileGate:
             rule = error.errors()[0]["msg"].lower()
             raise typer.BadParameter(f"--max-epsilon, --declared or --delta: {rule}.") from None
         record = audit_files(self.target, self.proxy, labels, limit, day=day)
-        return record.audit, decision_of(record, self.accepted)
+        return record.audit, decision_of(record, self.accepted, self.policy)
 
     def _labels(self, place: str, seen: TableLook) -> tuple[LabelTable, dt.date | None]:
         """Return what the columns mean, as `attach` infers it, and the newest day."""
@@ -292,7 +306,7 @@ def publish(asked: FileGate, row: AuditRow, decision: Decision) -> Iterator[str]
     """
     outputs = asked.outputs
     if outputs.junit is not None:
-        replace_file(outputs.junit, junit_xml(row, decision, target=asked.target))
+        replace_file(outputs.junit, junit_xml(decision, target=asked.target))
     passes = decision.verdict is Verdict.NOT_REFUTED
     if outputs.model is not None and outputs.version is not None and passes:
         yield _promoted(Version(outputs.model, outputs.version, outputs.alias), row)
@@ -318,13 +332,13 @@ def _promoted(version: Version, row: AuditRow) -> str:
     return f"Version {version.number} of {version.name} in MLflow is tagged{moved}."
 
 
-def junit_xml(row: AuditRow, decision: Decision, *, target: str) -> bytes:
+def junit_xml(decision: Decision, *, target: str) -> bytes:
     """Return the decision as JUnit XML: one test case.
 
     A refuted declaration is a `failure`. What is not cleared is an `error` and not `skipped`,
     because build servers count skipped tests as green.
     """
-    kind = row.reason_code or str(row.verdict)
+    kind = str(decision.card.code or decision.verdict)
     return _one_case(target, decision.said, decision.why, kind, decision)
 
 

@@ -1,16 +1,23 @@
 """The hand-over: `privaudit publish`, `make-key`, `attest` and `attest-key`."""
 
 import datetime as dt
+import os
 import pathlib
+import shutil
+import subprocess
+import tempfile
 from typing import Annotated
 
 import typer
 
-from flows.commands.options import LOOK, OPERATE, ConfigOption, parse_day
+from flows.commands.options import LOOK, OPERATE, ConfigOption, open_warehouse, parse_day
 from flows.commands.printing import working
 from flows.files import replace_file
 
 app = typer.Typer()
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome", "microsoft-edge")
+_PRINTING = 60
+"""Seconds after which a browser that prints is stopped."""
 
 
 @app.command(rich_help_panel=OPERATE)
@@ -77,12 +84,14 @@ def attest_key(
 
 @app.command(rich_help_panel=LOOK)
 def attest(
-    model: Annotated[str, typer.Argument(help="Name of the model.")],
-    day: Annotated[dt.date, typer.Argument(parser=parse_day, metavar="DAY", help="YYYY-MM-DD.")],
+    model: Annotated[str | None, typer.Argument(help="Name of the model.")] = None,
+    day: Annotated[
+        dt.date | None, typer.Argument(parser=parse_day, metavar="DAY", help="YYYY-MM-DD.")
+    ] = None,
     *,
     key: Annotated[
-        str, typer.Option(metavar="FILE", help="Private key that signs: a file of mode 600.")
-    ],
+        str | None, typer.Option(metavar="FILE", help="Private key that signs: a file of mode 600.")
+    ] = None,
     exact: Annotated[
         bool,
         typer.Option(
@@ -90,9 +99,19 @@ def attest(
             help="Sign the exact record instead, for people who may read results about labels.",
         ),
     ] = False,
+    page: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AUDIT_ID",
+            help="Instead write this exact audit as one page to print, unsigned.",
+        ),
+    ] = None,
     out: Annotated[
         pathlib.Path | None,
-        typer.Option(metavar="FILE", help="The bundle; MODEL-DAY.bundle.json by default."),
+        typer.Option(
+            metavar="FILE",
+            help="The bundle, or the page; MODEL-DAY.bundle.json or MODEL-DAY.html by default.",
+        ),
     ] = None,
     config: ConfigOption = None,
 ) -> None:
@@ -100,10 +119,18 @@ def attest(
 
     The bundle is an in-toto statement in a signed envelope, which says whether it is about a
     public statement or an exact record. privaudit verify --bundle checks it without this machine.
+    With --page it writes HTML, and a PDF beside it where Chromium, Chrome or Edge is installed.
 
     Examples: privaudit attest ads-ctr 2026-03-02 --key evidence.pem;
-    privaudit attest ads-ctr 2026-03-02 --exact --key evidence.pem
+    privaudit attest ads-ctr 2026-03-02 --exact --key evidence.pem; privaudit attest --page 0f3c2a91
     """
+    if page is not None:
+        if model is not None or key is not None or exact:
+            raise typer.BadParameter("--page takes no model, day, --key or --exact.")
+        typer.echo(_write_page(page, out, config))
+        return
+    if model is None or day is None or key is None:
+        raise typer.BadParameter("Give MODEL, DAY and --key, or --page AUDIT_ID.")
     path = out or pathlib.Path(f"{model}-{day}.bundle.json")
     with working("Signing the evidence"):
         from flows.publication.publishing import record_about, statement_about
@@ -119,6 +146,64 @@ def attest(
             "that it is too old.",
             err=True,
         )
+
+
+def _write_page(audit_id: str, out: pathlib.Path | None, config: pathlib.Path | None) -> str:
+    """Write an audit's page, print it where a browser is installed, and say what was written.
+
+    Raises:
+        TerminalError: the audit is not its model's and day's verdict, or a file cannot be written.
+    """
+    import polars as pl
+
+    from flows.commands.verify import not_the_days
+    from flows.report.pages import audit_page, blocks_of
+    from flows.report.report_rows import shared_by, shared_labels
+    from flows.report.site import page_name
+    from privcore.exceptions import TerminalError
+    from workers.warehouse.nights_together import AuditedNight, with_windows
+    from workers.warehouse.table_row import typed_rows
+
+    with working("Writing the page"):
+        settings, warehouse = open_warehouse(config)
+        whole = warehouse.whole_id(audit_id)
+        if remark := not_the_days(warehouse, whole):
+            raise TerminalError(f"There is no page of audit {whole[:8]}. {remark}")
+        found = warehouse.collect(warehouse.scan("audits").filter(pl.col("audit_id") == whole))
+        (night,) = typed_rows(AuditedNight, with_windows(warehouse, found))
+        shared = shared_labels(warehouse, night.day, settings.together)
+        today = dt.datetime.now(dt.UTC).date()
+        blocks = blocks_of(night, settings.policy, today, shared_by([night.model], shared))
+        named = f"{page_name(night.model).removesuffix('.html')}-{night.day}.html"
+        html = (out or pathlib.Path(named)).with_suffix(".html")
+        _write(html, audit_page(night, blocks).encode())
+        printed = _printed(html)
+    if printed is None:
+        return f"{html}: no browser could print it here; print it to PDF from any."
+    return f"{html} and {printed}"
+
+
+def _printed(html: pathlib.Path) -> pathlib.Path | None:
+    """Print a page of ours to a PDF beside it; None where no browser can."""
+    browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    if browser is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        made = pathlib.Path(folder) / "page.pdf"
+        given = ["--headless", "--disable-gpu", "--no-pdf-header-footer"]
+        given += [f"--user-data-dir={folder}", f"--print-to-pdf={made}"]
+        # Chromium has no sandbox as root; the page runs no script and loads nothing.
+        given += ["--no-sandbox"] * (os.geteuid() == 0)
+        try:
+            subprocess.run(  # noqa: S603  # a browser of the person's own PATH
+                [browser, *given, html.absolute().as_uri()],
+                check=True, capture_output=True, timeout=_PRINTING,
+            )  # fmt: skip
+            content = made.read_bytes()
+        except (OSError, subprocess.SubprocessError):
+            return None
+    _write(html.with_suffix(".pdf"), content)
+    return html.with_suffix(".pdf")
 
 
 def _write(path: pathlib.Path, content: bytes) -> None:

@@ -123,6 +123,12 @@ name = "ads-ctr"
 # epsilon = 8.0
 # delta = 1e-6        # at which declarations are composed
 
+# What gate lets pass, and report and attest --page call accepted, beside the verdict not_refuted.
+# [policy]
+# max_epsilon = 2.0   # the largest declared epsilon
+# max_sees_from = 3.0 # the least power: sees_from of the nights together
+# max_age_days = 7    # the oldest proof: days since the last record was made
+
 [ray]
 address = "local"  # local, auto (a cluster that runs already), or ray://host:port
 # cpus = 4         # of a local Ray; all by default

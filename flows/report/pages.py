@@ -5,10 +5,11 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from markupsafe import Markup, escape
 
-from flows.next_steps import Card
+from flows.next_steps import Card, acceptance, card_of
 from flows.report import plots, sentences
 from flows.report.canvas import SIGNS, Drawing, Sign, inline_svg
 from flows.report.history import History, model_verdict, worst_first
@@ -20,9 +21,9 @@ from flows.report.plots import (
     draw_slices,
 )
 from flows.report.report_rows import Details, SharedLabels
-from flows.report.sentences import promise_sentences
 from flows.report.study_page import StudyLink
 from flows.report.templating import rendered
+from flows.settings import PolicySettings
 from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import down, guarantee, up
 from workers.plain_text import plain_text
@@ -138,6 +139,31 @@ def _choices(entries: Sequence[Entry]) -> dict[str, list[str]]:
     }
 
 
+def blocks_of(
+    night: AuditedNight,
+    policy: PolicySettings | None,
+    on: dt.date,
+    shared: Sequence[SharedLabels] | None,
+) -> dict[str, Any]:
+    """Return what the blocks of a page show: measured, declared, and policy.
+
+    Args:
+        night: the record that the page is about.
+        policy: of the settings; None where none is set.
+        on: day (UTC) on which the record's age is judged.
+        shared: labels on which this model and others were trained; None where it is not known.
+    """
+    card = card_of(night)
+    ruled = policy and acceptance(policy, night, card.verdict, on)
+    return {"card": card, "acceptance": ruled, "on": on, "shared": shared}
+
+
+def audit_page(night: AuditedNight, blocks: dict[str, Any]) -> str:
+    """Return one audit's page, which stands alone: its blocks, and where they come from."""
+    measured = None if night.epsilon_lower is None else night
+    return rendered("audit.html.j2", root=None, latest=night, measured=measured, **blocks)
+
+
 SAME_NUMBERS = "The same numbers follow as a table."
 OPEN_NIGHTS = 10
 """A table of the numbers with more nights than this is folded away."""
@@ -173,16 +199,16 @@ def model_page(
     details: Details,
     *,
     night: dt.date,
+    blocks: dict[str, Any],
     secrets: Sequence[AuditedNight] = (),
     acknowledged: Sequence[str] = (),
 ) -> str:
-    """Return the page of one model as text."""
+    """Return the page of one model as text; `blocks` are those of its newest record."""
     return rendered(
         "model.html.j2",
         root="../",
         history=history,
         latest=history.latest,
-        card=history.card,
         measured=history.evaluated[-1] if history.evaluated else None,
         night=night,
         details=details,
@@ -200,9 +226,9 @@ def model_page(
         secrets=secrets,
         acknowledged=acknowledged,
         rows=_night_rows(history),
-        promises=promise_sentences(history.latest, details.promises),
         bar_nights=plots.NIGHTS_SHOWN,
         open_nights=OPEN_NIGHTS,
+        **blocks,
     )
 
 

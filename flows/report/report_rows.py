@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from flows.settings import PolicySettings, TogetherSettings
 from workers.plain_text import plain_text
 from workers.warehouse.acknowledgements import acknowledgements
 from workers.warehouse.nights_together import AuditedNight, with_windows
@@ -28,35 +29,24 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class LabelTotal:
-    """Limit for all models on the same labels.
-
-    Attributes:
-        epsilon: what they may promise together; None where there is no limit.
-        delta: at which declarations are composed.
-    """
-
-    epsilon: float | None = None
-    delta: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class SharedLabels:
     """Labels on which several models were trained.
 
     Attributes:
         labels: the dataset.
+        models: those that were trained on them; none where that is not known.
         sentence: what the models promise together, and whether the total is kept.
         exceeded: whether the total is exceeded.
     """
 
     labels: str
+    models: tuple[str, ...]
     sentence: str
     exceeded: bool
 
 
 def shared_labels(
-    warehouse: Warehouse, day: dt.date | None, total: LabelTotal
+    warehouse: Warehouse, day: dt.date | None, total: TogetherSettings | None
 ) -> tuple[SharedLabels, ...]:
     """Return the labels of a day that several models share, those that exceed the total first.
 
@@ -67,21 +57,27 @@ def shared_labels(
     try:
         found = [
             _shared(one, total)
-            for one in together(warehouse, day, delta=total.delta)
+            for one in together(warehouse, day, delta=0.0 if total is None else total.delta)
             if one.trainings > 1
         ]
     except Exception as error:  # noqa: BLE001  # as for a model's page
         _log.exception("Models on the same labels cannot be shown.")
         why = f"Models on the same labels cannot be shown ({type(error).__name__})."
-        return (SharedLabels("all", why, exceeded=False),)
+        return (SharedLabels("all", (), why, exceeded=False),)
     return tuple(sorted(found, key=lambda one: (not one.exceeded, one.labels)))
 
 
-def _shared(found: Together, total: LabelTotal) -> SharedLabels:
+def shared_by(models: list[str], shared: Iterable[SharedLabels]) -> tuple[SharedLabels, ...]:
+    """Return the labels on which one of some models was trained, or may have been."""
+    return tuple(one for one in shared if not one.models or not set(models).isdisjoint(one.models))
+
+
+def _shared(found: Together, total: TogetherSettings | None) -> SharedLabels:
     return SharedLabels(
         plain_text(found.dataset),
-        plain_text(found.sentence(total.epsilon)),
-        exceeded=total.epsilon is not None and found.exceeds(total.epsilon),
+        found.models,
+        plain_text(found.sentence(None if total is None else total.epsilon)),
+        exceeded=total is not None and found.exceeds(total.epsilon),
     )
 
 
@@ -118,6 +114,7 @@ class Tables:
         acknowledged: model and sentence of each acknowledgement of a violation, oldest first.
         secrets: the current record of each model, day and other secret than the label, likewise.
         shared: labels of the newest night on which several models were trained.
+        policy: of the settings; None where none is set.
     """
 
     audits: pl.DataFrame
@@ -130,6 +127,7 @@ class Tables:
     acknowledged: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_ACKNOWLEDGED))
     secrets: pl.DataFrame = field(default_factory=pl.DataFrame)
     shared: tuple[SharedLabels, ...] = ()
+    policy: PolicySettings | None = None
 
     def of_each(self, some: Iterable[list[str]]) -> Iterator["Tables"]:
         """Yield the rows of some models at a time."""
@@ -153,6 +151,8 @@ class Tables:
             scores=_some(self.scores, mine),
             acknowledged=_some(self.acknowledged, theirs),
             secrets=self._secrets_of(models),
+            shared=shared_by(models, self.shared),
+            policy=self.policy,
         )
 
     def told_of(self, models: list[str]) -> tuple[AuditedNight, ...]:

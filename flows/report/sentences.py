@@ -9,7 +9,7 @@ from flows.report.canvas import SIGNS
 from flows.report.history import History, worst_first
 from flows.report.plots import FAMILIES
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
-from privcore.rounding import ABSENT, at_least, down, guarantee, percent_up
+from privcore.rounding import ABSENT, at_least, down, guarantee, up
 from workers.plan import Plan
 from workers.warehouse.schema import AuditRow, BoundRow, PromiseRow, SliceRow
 
@@ -335,49 +335,34 @@ def assumed(night: AuditRow) -> str:
     )
 
 
+def guessing_sentence(night: AuditRow) -> str:
+    """Say what becomes of "not above guessing", which can be refuted and never proven."""
+    bound, ceiling = night.epsilon_lower, up(night.epsilon_ceiling)
+    if bound is None:
+        return "Nothing was measured."
+    could = f"this night could have proved at most {ceiling}, its ceiling"
+    if bound > 0.0:
+        return f"Refuted: the loss is at least {down(bound)}; {could}."
+    return (
+        f"Not refuted, and never proven: another attack may win more, and {could}. Nothing here "
+        "proves that the model is safe."
+    )
+
+
 def played(night: AuditRow) -> str:
     """Return how often the game was played, and from which seed."""
     plan = Plan.model_validate_json(night.plan)
     return f"{count(plan.repetitions)} repetitions, seed {plan.seed}"
 
 
-def promise_sentences(night: AuditRow, promises: Iterable[PromiseRow]) -> list[str]:
-    """Return what a night's declaration promises, and how near the audit's attack came to it."""
-    rows = list(promises)
-    sentences = []
-    declared = _fair_label(rows, "declared")
-    if declared is not None:
-        sentences.append(
-            "Under the declared guarantee, nobody guesses a label that was 50/50 with more than "
-            f"{percent_up(declared)} success{_accounted(rows, declared)}."
-        )
-    games = [row for row in rows if _is(row, "declared", "correct_guesses")]
-    if games:
-        confident = min(games, key=lambda row: abs((row.parameter or 0.0) - CONFIDENT))
-        sentences.append(_nearness(confident, night))
-    return sentences
-
-
-def _fair_label(rows: list[PromiseRow], guarantee: str) -> float | None:
-    """Success on a fair label."""
-    found = [r.value for r in rows if _is(r, guarantee, "success_bound") and r.parameter == 0.5]
-    return found[0] if found else None
-
-
-def _is(row: PromiseRow, guarantee: str, quantity: str) -> bool:
-    return row.guarantee == guarantee and row.quantity == quantity
-
-
-def _accounted(rows: list[PromiseRow], declared: float) -> str:
-    """Say what the mechanism's parameters promise, where that is visibly less."""
-    accounted = _fair_label(rows, "accounted")
-    if accounted is None or percent_up(accounted) == percent_up(declared):
+def nearness_sentence(night: AuditRow, promises: Iterable[PromiseRow]) -> str:
+    """Say how near the attack's surest guesses came to what is declared; "" where it is unknown."""
+    games = [
+        row for row in promises if row.guarantee == "declared" and row.quantity == "correct_guesses"
+    ]
+    if not games:
         return ""
-    return f", and by its mechanism's own parameters with no more than {percent_up(accounted)}"
-
-
-def _nearness(game: PromiseRow, night: AuditRow) -> str:
-    """Say how many of the surest guesses may be right, and how many of the attack's were."""
+    game = min(games, key=lambda row: abs((row.parameter or 0.0) - CONFIDENT))
     confidence = "" if night.significance is None else f" ({percent(1.0 - night.significance)})"
     achieved = game.achieved or 0.0
     beside = "more than that" if achieved > game.value else "within that"

@@ -19,11 +19,20 @@ from flows.files import read_plain, replace_file
 from flows.report import plots
 from flows.report.canvas import inline_svg
 from flows.report.history import History, history_of
-from flows.report.pages import Entry, Undrawn, Withdrawal, index_page, model_page, undrawn_page
-from flows.report.report_rows import Details, LabelTotal, Tables, read_tables, shared_labels
+from flows.report.pages import (
+    Entry,
+    Undrawn,
+    Withdrawal,
+    blocks_of,
+    index_page,
+    model_page,
+    undrawn_page,
+)
+from flows.report.report_rows import Details, Tables, read_tables, shared_labels
 from flows.report.sentences import tally_sentence
 from flows.report.study_page import find_studies
 from flows.report.templating import rendered
+from flows.settings import PolicySettings, TogetherSettings
 from workers.exceptions import NotEvaluableError
 from workers.lake.layout import check_name
 from workers.plain_text import plain_text
@@ -46,7 +55,8 @@ def write_report(
     warehouse: Warehouse,
     folder: str | pathlib.Path,
     *,
-    total: LabelTotal | None = None,
+    total: TogetherSettings | None = None,
+    policy: PolicySettings | None = None,
 ) -> pathlib.Path:
     """Write the report of a warehouse into a folder and return the path of its first page.
 
@@ -54,20 +64,21 @@ def write_report(
         warehouse: what was audited; it may be empty.
         folder: where the report goes; it is made if need be.
         total: what models on the same labels are held against.
+        policy: what models' pages say is accepted or not.
     """
     tables = read_tables(warehouse)
-    shared = shared_labels(warehouse, _night(tables.audits), total or LabelTotal())
-    return write_pages(dataclasses.replace(tables, shared=shared), folder)
+    shared = shared_labels(warehouse, _night(tables.audits), total)
+    return write_pages(dataclasses.replace(tables, shared=shared, policy=policy), folder)
 
 
 def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
     """Write the report of some rows; the same rows give the same files, and no clock is read.
 
     `index.html`, `statistics.html` and `models/<model>.html`. Pages of studies below `studies` are
-    linked. Each file is replaced at once, so that a reader never meets half a page, and
-    `index.html` last. Pages of models that are no longer in the warehouse are removed. A page that
-    cannot be drawn, for a row that is not of its table, say, costs no other: a page that says so
-    stands in its place.
+    linked. A record's age is that on the day of the newest record. Each file is replaced at once,
+    so that a reader never meets half a page, and `index.html` last. Pages of models that are no
+    longer in the warehouse are removed. A page that cannot be drawn, for a row that is not of its
+    table, say, costs no other: a page that says so stands in its place.
     """
     root = report_folder(folder, mode=0o700)
     models = sorted(tables.audits["model"].unique())
@@ -75,11 +86,12 @@ def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
     night = _night(tables.audits)
     shown: list[Entry | Undrawn] = []
     if night is not None:
-        top = _top(tables.audits)
+        top, newest = _top(tables.audits), tables.audits["recorded_at"].max()
+        on = newest.date() if isinstance(newest, dt.datetime) else night
         chunks = [models[start : start + _CHUNK] for start in range(0, len(models), _CHUNK)]
         for chunk, some in zip(chunks, tables.of_each(chunks), strict=True):
             for model, mine in zip(chunk, some.of_each([one] for one in chunk), strict=True):
-                entry, page = _drawn(model, mine, pages[model], night, top)
+                entry, page = _drawn(model, mine, pages[model], (night, on), top)
                 _replace(root / MODELS / pages[model], page)
                 shown.append(entry)
     text, _ = statistics()
@@ -113,27 +125,32 @@ def _withdrawals(rows: pl.DataFrame) -> list[Withdrawal]:
 
 
 def _drawn(
-    model: str, tables: Tables, name: str, night: dt.date, top: float
+    model: str, tables: Tables, name: str, days: tuple[dt.date, dt.date], top: float
 ) -> tuple[Entry | Undrawn, str]:
-    """Return what the page of the night needs of a model, and its page; `tables` are its rows."""
+    """Return what the page of the night needs of a model, and its page; `tables` are its rows.
+
+    `days` are the report's night, and that on which records' age is judged.
+    """
     shown = plain_text(model)
     entry: Entry | Undrawn = Undrawn(shown, f"{MODELS}/{name}")
     try:
         history = history_of(model, tables.audits)
         entry = Entry(history, f"{MODELS}/{name}", _small(history, name, top))
-        return entry, _page(history, tables, night)
+        return entry, _page(history, tables, *days)
     except Exception as error:  # noqa: BLE001  # one model's rows cost no other its page
         _log.exception("The page of %s cannot be drawn.", shown)
-        return entry, undrawn_page(shown, type(error).__name__, night=night)
+        return entry, undrawn_page(shown, type(error).__name__, night=days[0])
 
 
-def _page(history: History, tables: Tables, night: dt.date) -> str:
+def _page(history: History, tables: Tables, night: dt.date, on: dt.date) -> str:
     """Return a model's page; `tables` are its rows."""
     last = history.evaluated[-1].audit_id if history.evaluated else None
+    shared = tables.shared if history.latest.day == night else None
     return model_page(
         history,
         Details() if last is None else tables.details(last),
         night=night,
+        blocks=blocks_of(history.latest, tables.policy, on, shared),
         secrets=tables.told_of([history.nights[0].model]),
         acknowledged=tables.acknowledged["sentence"].to_list(),
     )

@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from flows.next_steps import card_of
+from flows.next_steps import card_of, seen_from
 from flows.report import sentences
 from flows.report.canvas import SIGNS
 from flows.report.history import control_leaks
@@ -50,9 +50,11 @@ def environment() -> jinja2.Environment:
         "count": sentences.count,
         "percent": sentences.percent,
         "percent_up": rounding.percent_up,
+        "odds_at_most": rounding.odds_at_most,
         "long_day": sentences.long_day,
         "signs_of": SIGNS,
         "card_of": card_of,
+        "seen_from": seen_from,
         "control_leaks": control_leaks,
         "words": sentences,
         "search": Markup(script),  # noqa: S704  # ours

@@ -20,7 +20,6 @@ from flows.notify.prefect_context import (
     markdown_text,
     summary,
 )
-from flows.report.report_rows import LabelTotal
 from flows.report.site import write_report
 from flows.run.auditing import Audited
 from flows.settings import Settings, load_settings
@@ -42,9 +41,8 @@ def write(settings: Settings) -> pathlib.Path:
     """Write metrics and report; return its first page."""
     # First: an alert rule must not wait for pages.
     write_metrics(settings)
-    limit = settings.together
-    total = None if limit is None else LabelTotal(limit.epsilon, limit.delta)
-    return write_report(Warehouse(settings.warehouse), settings.report, total=total)
+    warehouse = Warehouse(settings.warehouse)
+    return write_report(warehouse, settings.report, total=settings.together, policy=settings.policy)
 
 
 @prefect.flow(name="publish-report", validate_parameters=True, persist_result=False)

@@ -158,7 +158,7 @@ class ReasonCode(StrEnum):
     DELTA_DECIDES = ("delta_decides", Verdict.INCONCLUSIVE, Cause.DECLARATION,
         "Only its delta keeps the declaration from being refuted.")
     OVER_POLICY = ("over_policy", Verdict.INCONCLUSIVE, Cause.DECLARATION,
-        "The declared epsilon is larger than policy allows.")
+        "Policy refuses it: the declared epsilon is too large, or as [policy] says.")
     NOTHING_DECLARED = ("nothing_declared", Verdict.UNDECLARED, Cause.OTHER,
         "Nothing is declared of what was audited.")
     LABELS_PRIVATISED = ("labels_privatised", Verdict.UNDECLARED, Cause.OTHER,

@@ -4,6 +4,8 @@ import base64
 import datetime as dt
 import json
 import pathlib
+import re
+import shutil
 import subprocess
 
 import pytest
@@ -12,8 +14,10 @@ from tests.flows.commands.conftest import NOW, publish
 from tests.flows.conftest import Command
 from tests.support.lake import DAY, write_settings
 from tests.support.statements import statement
+from tests.support.warehouse import evaluated, failed
 from workers.evidence.attestation import make_bundle, read_private_key
 from workers.plain_files import make_key
+from workers.warehouse.store import Warehouse
 
 
 @pytest.fixture
@@ -254,3 +258,73 @@ def test_an_audits_own_statement_and_record_are_attested_and_verified(
         made = found[kind] if kind == "statement" else found[kind]["audit"]
         assert (made["model"], made["day"]) == ("good", str(DAY))
         assert kind in privaudit(*verify).out
+
+
+@pytest.fixture
+def audited(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """Return a folder with settings that have a policy, two audits of a day, and a failed one."""
+    monkeypatch.chdir(tmp_path)
+    write_settings(tmp_path, ["ads"], more="[policy]\nmax_epsilon = 0.5\nmax_age_days = 7\n")
+    now = {"recorded_at": NOW - dt.timedelta(days=2), "dataset": "clicks", "neighbors": "replace"}
+    records = [
+        evaluated("ads", DAY, audit_id="a" * 32, **now | {"epsilon_lower": 0.0}),
+        evaluated("feed", DAY, audit_id="b" * 32, **now | {"epsilon_declared": 2.0}),
+        failed("ads", DAY - dt.timedelta(days=1), reason="<b>No labels."),
+    ]
+    Warehouse("warehouse").commit_all(records)
+    return tmp_path
+
+
+def shown(page: pathlib.Path) -> str:
+    text = page.read_text(encoding="utf-8").split("</style>")[1]
+    return " ".join(re.sub(r"<[^>]+>", " ", text).split())
+
+
+def test_an_audits_page_stands_alone_and_has_three_blocks(
+    audited: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    answer = privaudit("attest", "--page", "aaaa")
+    assert answer.code == 0, answer.err
+    assert (
+        answer.out.strip()
+        == f"ads-{DAY}.html: no browser could print it here; print it to PDF from any."
+    )
+    page = audited / f"ads-{DAY}.html"
+    text = shown(page)
+    assert "<a class" in page.read_text("utf-8")
+    assert "statistics.html" not in page.read_text("utf-8")
+    places = [text.index(part) for part in (
+        "not refuted", "Measured proved 0.00 sees from 0.90", "Not refuted, and never proven",
+        "at most 3.00, its ceiling", "trust self:", "Declared epsilon 0.5", "at most 1.65 to 1",
+        "same labels ads, feed were audited on the same labels.", "Policy Accepted: ",
+        "the last record is 2 days old (policy.max_age_days: at most 7)", "privaudit verify aaaa",
+    )]  # fmt: skip
+    assert places == sorted(places)
+    assert privaudit("attest", "--page", "bbbb", "--out", "two.pdf").code == 0
+    assert "Not accepted: the declared epsilon is 2 (policy.max_epsilon: at most 0.5)." in shown(
+        audited / "two.html"
+    )
+    for wrong in (("ads",), ("--key", "k"), ("--exact",)):
+        assert privaudit("attest", *wrong, "--page", "aaaa").code == 64
+    assert privaudit("attest", "ads", str(DAY)).code == 64
+
+
+def test_no_page_is_made_of_an_audit_that_does_not_count(
+    audited: pathlib.Path, privaudit: Command
+) -> None:
+    Warehouse("warehouse").withdraw("a" * 32, "Another day's labels.")
+    answer = privaudit("attest", "--page", "aaaa")
+    assert (answer.code, list(audited.glob("*.html"))) == (3, [])
+    assert (
+        "There is no page of audit aaaaaaaa. This audit was withdrawn: Another day" in answer.words
+    )
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="Chromium is not installed")
+def test_an_audits_page_is_printed_on_one_sheet_where_a_browser_is(
+    audited: pathlib.Path, privaudit: Command
+) -> None:
+    answer = privaudit("attest", "--page", "aaaa", "--out", "one.html")
+    assert answer.out.strip() == "one.html and one.pdf"
+    assert len(re.findall(rb"/Type\s*/Page\b(?!s)", (audited / "one.pdf").read_bytes())) == 1

@@ -3,7 +3,7 @@
 import pathlib
 
 from tests.flows.conftest import Command
-from tests.support.lake import DAY, model_path
+from tests.support.lake import DAY, model_path, write_settings
 from workers.lake.layout import Lake
 
 
@@ -28,6 +28,13 @@ def test_a_file_is_inconclusive_until_it_was_audited(
     accepted = privaudit("gate", "--sha256", str(file), "--accept", "nights_needed")
     assert accepted.code == 0
     assert privaudit("gate", "--sha256", str(file), "--accept", "few_held_out").code == 2
+    for limit, code in ((0.5, 0), (0.49, 2)):
+        write_settings(folder, ["good"], more=f"[policy]\nmax_epsilon = {limit}\n")
+        by_policy = privaudit("gate", "--sha256", str(file), "--accept", "nights_needed")
+        assert by_policy.code == code
+        assert ("policy.max_epsilon: at most 0.49" in by_policy.words) == (code == 2)
+    both = ("--accept", "nights_needed", "--accept", "over_policy")
+    assert privaudit("gate", "--sha256", str(file), *both).code == 0
     named = privaudit("gate", "--sha256", str(file), "--model", "good")
     assert (named.code, str(DAY) in named.out) == (2, True)
     assert "No audit knows" in privaudit("gate", "--sha256", str(file), "--model", "other").out

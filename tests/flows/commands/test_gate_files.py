@@ -17,6 +17,7 @@ from flows.commands.gate_files import Decision, Limit, audit_files, decision_of
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds import Verdict
 from tests.flows.conftest import Command
+from tests.support.lake import write_settings
 from tests.support.mlflow_stub import Registry, mlflow_stub
 from tests.support.release import RECORDS, by_heart, leaky, put_files, quiet, rows
 from workers.executors import InProcess
@@ -72,6 +73,23 @@ def test_a_file_that_leaks_nothing_passes_and_its_version_is_promoted(
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "gate.xml", "new.ubj", "old.ubj", "rows.parquet",
     ]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("limit", "code"), [(9.0, 0), (0.01, 2)])
+def test_policy_of_the_settings_is_obeyed_where_there_are_any(
+    tmp_path: pathlib.Path, privaudit: Command, limit: float, code: int
+) -> None:
+    write_settings(tmp_path, ["ads"], more=f"[policy]\nmax_sees_from = {limit}\n")
+    given = files(tmp_path, quiet())
+    answer = privaudit(*given, "--max-epsilon", "2", "--junit", "gate.xml")
+    assert answer.code == code, answer.err
+    assert suite_of(tmp_path).get("errors") == str(int(code == 2))
+    if code:
+        assert answer.out.startswith("inconclusive: over_policy. Not accepted: its audits see a ")
+        assert "(policy.max_sees_from: at most 0.01)" in answer.words
+        assert 'type="over_policy"' in (tmp_path / "gate.xml").read_text(encoding="utf-8")
+        assert privaudit(*given, "--max-epsilon", "2", "--accept", "over_policy").code == 0
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """The pages as text: every verdict, nothing unescaped, nothing invented, nothing loaded."""
 
 import base64
+import dataclasses
 import errno
 import hashlib
 import html.parser
@@ -14,8 +15,9 @@ import pytest
 
 from flows.report.canvas import SIGNS, path_of, spread, stepped, unbroken
 from flows.report.history import history_of
-from flows.report.report_rows import FEWEST_RECORDS
+from flows.report.report_rows import FEWEST_RECORDS, SharedLabels
 from flows.report.site import page_name, source, statistics, write_pages
+from flows.settings import PolicySettings
 from privcore.lower_bounds.verdicts import Verdict
 from tests.support.papers import ROOT
 from tests.support.report import (
@@ -136,7 +138,8 @@ def test_every_link_of_every_page_leads_somewhere(tmp_path):
 
 def test_every_figure_of_a_model_leads_to_its_paragraph(pages):
     nights = three_models(1)
-    text = model_page(pages(nights, [r for n in nights for r in everything_beside(n)]))
+    written = pages(nights, [r for n in nights for r in everything_beside(n)])
+    text = model_page(written, "delays-private")
     linked = set(re.findall(r"statistics\.html#([a-z0-9_-]+)", text))
     figures = {name for name in record().model_dump() if "epsilon" in name or "claim" in name}
     beside = {"epsilon_game", "delta_declared", "epsilon_paper_deviation"}
@@ -261,11 +264,68 @@ def test_proved_and_sees_from_are_a_models_first_figures_beside_one_step(pages):
     text = words(model_page(pages([night]), "ads").split("</style>")[1])
     card = text[: text.index("Night by night")]
     places = [card.index(part) for part in (
-        "not refuted", "proved 0.98", "sees from 1.30", "Declared 2, proved at least 0.9",
-        "refuted on its night 2: a dropped mechanism would have been seen", "Next (model owner):",
+        "not refuted", "Next (model owner):", "proved 0.98", "sees from 1.30",
+        "refuted on its night 2: a dropped mechanism would have been seen", "epsilon 2",
     )]  # fmt: skip
     assert places == sorted(places)
     assert card.count("Next (") == 1
+
+
+def blocks(text):
+    """Return the words of measured, declared and policy, each alone."""
+    return [
+        words(part)
+        for name in ("measured", "declared", "policy")
+        for part in re.findall(f'<h2 id="{name}">.*?</section>', text, re.DOTALL)
+    ]
+
+
+def test_what_is_measured_declared_and_policy_stand_in_three_blocks(tmp_path):
+    nights = three_models(3)
+    of_all = ("delays-private", "delays-broken")
+    shared = (
+        SharedLabels("flights", of_all, "Both compose to 2.5.", exceeded=False),
+        SharedLabels("flights", ("delays-plain",), "Thrice.", exceeded=False),
+    )
+    policy = PolicySettings(max_epsilon=2.0, max_sees_from=1.3, max_age_days=0)
+    given = dataclasses.replace(tables(nights), shared=shared, policy=policy)
+    folder = write_pages(given, tmp_path).parent / "models"
+    measured, declared, ruled = blocks((folder / "delays-private.html").read_text("utf-8"))
+    assert "proved 0.79" in measured
+    assert "all nights Its 3 nights together prove at least 1.10" in measured
+    assert (
+        "not above guessing Refuted: the loss is at least 0.79; this night could have proved"
+        in (measured)
+    )
+    assert "trust self: It stands on evidence that the model&#39;s owner supplied" in measured
+    text = (folder / "delays-private.html").read_text("utf-8")
+    assert text.count("It stands on") == 1
+    assert "drawn at random" in measured
+    assert not any(word in measured for word in ("eclared", "olicy", "7.4"))
+    for part in ("epsilon 2", "at most 7.4 to 1", "randomized_response: its parameters come to 2",
+                 "same labels Both compose to 2.5."):  # fmt: skip
+        assert part in declared
+    assert "Thrice" not in declared
+    assert "Accepted: the declared epsilon is 2 (policy.max_epsilon: at most 2)" in ruled
+    assert "on 4 February 2013" in ruled
+    _, _, ruled = blocks((folder / "delays-broken.html").read_text("utf-8"))
+    assert "Not accepted: the verdict is violated" in ruled
+
+
+def test_blocks_say_what_is_not_known_and_claim_nothing_of_it(pages):
+    silent = record(offset=1, verdict=Verdict.FAILED, dataset=None)
+    old = record(epsilon_lower=0.0, epsilon_declared=2.0, verdict=Verdict.NOT_REFUTED)
+    measured, declared, ruled = blocks(model_page(pages([old, silent])))
+    assert "Not refuted, and never proven" in measured
+    assert "could have proved at most 4.68" in measured
+    assert "power" not in measured
+    assert "It is not known who else was trained on them." in declared
+    assert ruled.strip().endswith("No policy is set.")
+    assert "No other audited model was trained on them." in model_page(pages([old]))
+    assert (
+        "Nothing is declared, and so nothing is promised."
+        in blocks(model_page(pages([record()])))[1]
+    )
 
 
 def test_a_night_of_one_model_hides_no_violation_of_another(pages):

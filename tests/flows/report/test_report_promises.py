@@ -1,8 +1,6 @@
-"""The report's sentences on promises: rounded up, near or beyond, and silent without rows."""
+"""The report's sentence on promises: near or beyond, and silent without rows."""
 
-import pytest
-
-from flows.report.sentences import promise_sentences
+from flows.report.sentences import nearness_sentence
 from flows.report.site import write_pages
 from tests.support.lake import DAY
 from tests.support.report import identity, tables
@@ -27,14 +25,14 @@ def night(**changes):
     return AuditedNight(**identity() | values | changes)
 
 
-def promise(quantity, value, *, guarantee="declared", **changes):
+def promise(quantity, value, **changes):
     return PromiseRow(
-        **identity(), guarantee=guarantee, quantity=quantity, value=value, source="s", **changes
+        **identity(), guarantee="declared", quantity=quantity, value=value, source="s", **changes
     )
 
 
-def fair(value, guarantee="declared"):
-    return promise("success_bound", value, guarantee=guarantee, parameter=0.5)
+def fair(value):
+    return promise("success_bound", value, parameter=0.5)
 
 
 def surest(achieved, fraction=0.1):
@@ -43,43 +41,27 @@ def surest(achieved, fraction=0.1):
     )
 
 
-def test_the_two_sentences():
-    fair_label, games = promise_sentences(
-        night(), [fair(0.7310586), surest(61.25), surest(1.0, fraction=1.0)]
-    )
-    assert fair_label == (
-        "Under the declared guarantee, nobody guesses a label that was 50/50 with more than 73.2% "
-        "success."
-    )
-    assert games == (
+def test_the_surest_guesses_are_held_against_the_promise():
+    rows = [fair(0.7310586), surest(61.25), surest(1.0, fraction=1.0)]
+    assert nearness_sentence(night(), rows) == (
         "Of its 100 surest guesses, an attacker has at most 80 right, with high confidence (95%); "
         "the audit\u2019s attack had 61.2 on average, within that."
     )
 
 
 def test_an_attack_beyond_the_promise_is_said():
-    (said,) = promise_sentences(night(), [surest(88.0)])
-    assert "more than that" in said
-
-
-@pytest.mark.parametrize(
-    ("accounted", "said"), [(0.65, "with no more than 65%"), (0.73105, "73.2% success.")]
-)
-def test_the_accounted_guarantee_is_told_where_it_is_visibly_stronger(accounted, said):
-    (found,) = promise_sentences(night(), [fair(0.7310586), fair(accounted, "accounted")])
-    assert said in found
-    assert ("mechanism" in found) == (accounted == 0.65)
+    assert "more than that" in nearness_sentence(night(), [surest(88.0)])
 
 
 def test_without_promises_nothing_is_said():
-    assert promise_sentences(night(), []) == []
+    assert nearness_sentence(night(), [fair(0.7310586)]) == ""
 
 
 def test_the_page_shows_the_promises_of_the_latest_night_only(tmp_path):
     other = fair(0.9).model_copy(update={"audit_id": "other"})
     page = tmp_path / "models" / "m.html"
     write_pages(tables([night()], [fair(0.6), other]), tmp_path)
-    assert "with more than 60% success" in page.read_text("utf-8")
+    assert "<td>60%</td>" in page.read_text("utf-8")
     assert "90%" not in page.read_text("utf-8")
     write_pages(tables([night()]), tmp_path)
-    assert "nobody guesses" not in page.read_text("utf-8")
+    assert "60%" not in page.read_text("utf-8")

@@ -9,8 +9,9 @@ from typer.testing import CliRunner
 
 import flows.report.report_rows
 from flows.commands.warehouse import app
-from flows.report.report_rows import LabelTotal, shared_labels
+from flows.report.report_rows import shared_labels
 from flows.report.site import write_report
+from flows.settings import TogetherSettings
 from tests.support.lake import DAY
 from tests.support.warehouse import evaluated
 from workers.warehouse.store import Warehouse
@@ -72,7 +73,7 @@ def test_a_total_that_is_kept_is_said_after_those_that_are_not(warehouse: Wareho
         warehouse.commit(
             evaluated(model, DAY, **SHARED | {"dataset": "a", "epsilon_declared": 2.0})
         )
-    found = shared_labels(warehouse, DAY, LabelTotal(5.0))
+    found = shared_labels(warehouse, DAY, TogetherSettings(epsilon=5.0))
     assert [(one.labels, one.exceeded) for one in found] == [("clicks", True), ("a", False)]
     assert found[1].sentence.endswith("The total of 5 is kept.")
 
@@ -91,5 +92,5 @@ def test_what_cannot_be_computed_is_said_and_costs_no_page(
         raise ValueError("no relation")
 
     monkeypatch.setattr(flows.report.report_rows, "together", failing)
-    (entry,) = shared_labels(warehouse, DAY, LabelTotal())
+    (entry,) = shared_labels(warehouse, DAY, None)
     assert entry.sentence == "Models on the same labels cannot be shown (ValueError)."
