@@ -465,13 +465,13 @@ def test_no_file_names_a_package_index() -> None:
 # A commit that raises one says why.
 MOST_LINES = {
     "flows": 1_900,
-    "flows/commands": 4_685,
+    "flows/commands": 4_647,
     "flows/learn": 692,
     "flows/notify": 1_263,
     "flows/publication": 204,
     "flows/report": 2_742,
     "flows/run": 1_658,
-    "flows/study": 5_049,
+    "flows/study": 4_986,
     "privcore": 250,
     "privcore/attacks": 7_632,
     "privcore/guarantees": 1_390,

@@ -7,26 +7,26 @@ saw: what it reads is how wrong the proxy is, or chance, and no leak.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from flows.report.study_page import StudyTable
-from flows.study.printed import GAME, Ours, printed_values
+from flows.study.printed import GAME, Ours, PrintedTable, printed_points
+from flows.study.runner import Shown
 from flows.study.tables import (
     Axis,
     CellRow,
     Point,
-    Show,
     chart,
-    colored,
     paragraphs,
     points_of,
+    side_by_side,
     table_of,
-    value_of,
+    values_of,
 )
 from privcore.attacks import (
     CalibratedLossScore,
@@ -234,100 +234,133 @@ def figure_ceiling(records: int, fractions: tuple[float, ...] = PAPER_FRACTIONS)
     return float(best[0])
 
 
-def beside_print(rows: Sequence[CellRow], *kinds: tuple[str, str, str, float, str]) -> list[Ours]:
-    """Return printed tables of models beside ours, and what the paper says of its attacks.
+MODEL = "{mechanism} at {epsilon}"
+"""What the paper's tables call a model."""
+_DIFFERENCES = (
+    PrintedTable(
+        *(GAME, "Fig 1", "label inference less calibrated loss"),
+        error="error", repetitions=REPETITIONS, of="{model}", control="control",
+    ),
+    PrintedTable(
+        *(GAME, "Fig 5", "RMIA less the larger of both others"),
+        error="error", repetitions=REPETITIONS, of="{model}, {gamma}", control="control",
+    ),
+)  # fmt: skip
+
+
+def figures_of(place: str, column: str = "epsilon_paper") -> PrintedTable:
+    """Return a printed table of models' figures, each with its deviation and its control."""
+    about = (GAME, place, MODEL, column, f"{column}_deviation")
+    return PrintedTable(*about, repetitions=REPETITIONS, control=f"control_{column}")
+
+
+def beside_print(rows: Sequence[CellRow], *tables: PrintedTable) -> list[Ours]:
+    """Return printed tables of models beside ours, and what the paper says of its attacks."""
+    found = [ours for table in tables for ours in table.beside(_labels_of(rows))]
+    by_model: dict[str, dict[str, CellRow]] = {}
+    for row in rows:
+        by_model.setdefault(MODEL.format(**row), {})[row["attack"]] = row
+    figures, without_noise = [], []
+    for model, own in by_model.items():
+        figures.append({"model": model, **_difference(own[PAIRS], own[LOSS])})
+        if model.endswith(" at inf"):
+            larger = max(own[PAIRS], own[LOSS], key=lambda row: float(row["epsilon_paper"]))
+            without_noise += [
+                {"model": model, "gamma": name.split(", ")[1], **_difference(own[name], larger)}
+                for name in RMIAS
+            ]
+    for table, differences in zip(_DIFFERENCES, (figures, without_noise), strict=True):
+        found += table.beside(differences)
+    return found
+
+
+def _labels_of(rows: Iterable[CellRow]) -> list[CellRow]:
+    return [row for row in rows if row["attack"] == LABELS]
+
+
+def _difference(one: CellRow, other: CellRow) -> CellRow:
+    error = math.hypot(one["epsilon_paper_deviation"], other["epsilon_paper_deviation"])
+    value, control = (
+        one[name] - other[name] for name in ("epsilon_paper", "control_epsilon_paper")
+    )
+    return {"value": float(value), "error": error, "control": float(control)}
+
+
+def attacks_table(rows: Sequence[CellRow], *, model: str = MODEL) -> StudyTable:
+    """Return every attack on every model: figure, its control's, and the corrected bounds."""
+    named = [{**row, "model": model.format(**row)} for row in rows]
+    sizes = side_by_side(named, ["model"], "{attack}", "{records:,}")
+    cell = (
+        "{epsilon_paper:.2f} ± {epsilon_paper_deviation:.2f} ({control_epsilon_paper:.2f}) / "
+        "{epsilon_lower:.2f} ({control_epsilon_lower:.2f})"
+    )
+    read = side_by_side(named, ["model"], "{attack}", cell)
+    return table_of(
+        "Attacks: figure ± deviation (control) / corrected bound (control)",
+        [
+            {**row, "records": size[LABELS], "pairs": size[PAIRS]}
+            for row, size in zip(read, sizes, strict=True)
+        ],
+        values_of(("model", "records", "pairs", *ATTACKS)),
+        text=("model",),
+        wide=("records", "pairs"),
+    )
+
+
+def game_shown(
+    rows: Sequence[CellRow],
+    said: Sequence[str],
+    tables: Mapping[str, PrintedTable],
+    *,
+    source: str,
+    data: Mapping[str, pl.DataFrame],
+    colors: str,
+) -> Shown:
+    """Return what there is to show of all attacks on models of one source.
 
     Args:
         rows: of all models and attacks.
-        kinds: each printed table's place, the column of our values, that of their error, a unit of
-            the paper's in ours, and the form of a value.
+        said: in words, besides what the figures are.
+        tables: a panel's title -> the printed table that it draws, label inference's values.
+        source: what was attacked, in the drawings' titles.
+        data: files of rows.
+        colors: of the mechanisms.
     """
-    models = {_model(row): row for row in rows if row["attack"] == LABELS}
-    found = []
-    for place, value, error, unit, form in kinds:
-        for quantity in printed_values(GAME, place):
-            row = models.get(quantity)
-            if row is None:
-                found.append(Ours(GAME, place, quantity, None, remark="this model is not trained"))
-                continue
-            control = f"control_{value}" in row
-            found.append(
-                Ours(
-                    *(GAME, place, quantity, unit * row[value]),
-                    error=unit * row[error],
-                    control=f"{row[f'control_{value}']:{form}}" if control else "",
-                    form=form,
-                )
-            )
-    return found + [each for model in models for each in _attacks_beside(model, rows)]
-
-
-def _model(row: CellRow) -> str:
-    return f"{row['mechanism']} at {row['epsilon']}"
-
-
-def _attacks_beside(model: str, rows: Sequence[CellRow]) -> Iterator[Ours]:
-    """Yield Figure 1 of one model and, without noise, Figure 5: differences of two figures."""
-    own = {row["attack"]: row for row in rows if _model(row) == model}
-    (labels, loss), rmias = (own[PAIRS], own[LOSS]), [own[name] for name in RMIAS]
-    yield _difference("Fig 1", "label inference less calibrated loss", labels, loss, model)
-    if model.endswith(" at inf"):
-        for rmia in rmias:
-            other = max(labels, loss, key=lambda row: float(row["epsilon_paper"]))
-            quantity = "RMIA less the larger of both others"
-            yield _difference(
-                "Fig 5", quantity, rmia, other, f"{model}, {rmia['attack'].split(', ')[1]}"
-            )
-
-
-def _difference(place: str, quantity: str, one: CellRow, other: CellRow, of: str) -> Ours:
-    def less(arm: str) -> float:
-        return float(one[f"{arm}epsilon_paper"] - other[f"{arm}epsilon_paper"])
-
-    error = math.hypot(one["epsilon_paper_deviation"], other["epsilon_paper_deviation"])
-    return Ours(
-        *(GAME, place, quantity, less("")), error=error, of=of, control=f"{less('control_'):.2f}"
-    )
-
-
-def attacks_table(
-    rows: Sequence[CellRow], *, model: str = "{mechanism} at {epsilon}"
-) -> StudyTable:
-    """Return every attack on every model: figure, its control's, and the corrected bounds."""
-    shown: dict[str, CellRow] = {}
-    for row in rows:
-        name = model.format(**row)
-        cells = shown.setdefault(name, {"model": name, "records": "0", "pairs": "0"})
-        cells["records" if row["attack"] == LABELS else "pairs"] = f"{row['records']:,}"
-        cells[row["attack"]] = (
-            f"{row['epsilon_paper']:.2f} ± {row['epsilon_paper_deviation']:.2f} "
-            f"({row['control_epsilon_paper']:.2f}) / "
-            f"{row['epsilon_lower']:.2f} ({row['control_epsilon_lower']:.2f})"
-        )
-    title = "Attacks: figure ± deviation (control) / corrected bound (control)"
-    columns: dict[str, Show] = {
-        name: value_of(name) for name in ("model", "records", "pairs", *ATTACKS)
-    }
-    return table_of(title, shown.values(), columns, text=("model",), wide=("records", "pairs"))
-
-
-def attacks_chart(rows: Sequence[CellRow], title: str, order: Sequence[str]) -> Any:
-    """Return Figures 1 and 5: the attacks' figures by epsilon, a panel for each mechanism."""
+    points: list[Point] = []
+    for panel, table in tables.items():
+        error = {table.value: table.error}
+        series = {table.value: "{mechanism}"}
+        points += points_of(_labels_of(rows), "epsilon", series, error=error, panel=panel)
+    for panel, table in tables.items():
+        points += printed_points(GAME, table.place, panel, unit=1.0 / table.unit)
+    order = sorted({point["x"] for point in points}, key=float)
+    along = Axis("declared epsilon", order=order)
     compared = [row for row in rows if row["attack"] != LABELS]
-    return chart(
-        figure_points(compared, "{attack}", "{mechanism}"),
-        title,
-        x=Axis("declared epsilon", order=order),
+    value, error = {"epsilon_paper": "{attack}"}, {"epsilon_paper": "epsilon_paper_deviation"}
+    places = [table.place.removeprefix("Table ") for table in tables.values()]
+    tabled = chart(
+        points,
+        f"Tables {', '.join(places)}, on {source}",
+        x=along,
+        y=Axis(None, own_scales=True),
+        colors=colors,
+        size=(240, 220),
+    )
+    read = chart(
+        points_of(compared, "epsilon", value, error=error, panel="{mechanism}"),
+        f"Figures 1 and 5, on {source}",
+        x=along,
         y=Axis("figure ± deviation"),
-        colors=colored(ATTACKS[1:], "orange blue green pink"),
+        colors="orange blue green pink",
         size=(220, 180),
     )
-
-
-def figure_points(rows: Iterable[CellRow], series: str, panel: str) -> list[Point]:
-    """Return the paper's figure of each row by epsilon, with its deviation; see `points_of`."""
-    error = {"epsilon_paper": "epsilon_paper_deviation"}
-    return points_of(rows, "epsilon", {"epsilon_paper": series}, error=error, panel=panel)
+    return Shown(
+        [*said, *PROTOCOL],
+        [attacks_table(rows)],
+        ours=beside_print(rows, *tables.values()),
+        data=data,
+        figures={f"tables_{'_and_'.join(places)}": tabled, "figures_1_and_5": read},
+    )
 
 
 PROTOCOL = paragraphs(f"""

@@ -11,7 +11,6 @@ import math
 import pathlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -21,25 +20,15 @@ from flows.progress import announce
 from flows.study.attacks import (
     GAME_SETTINGS,
     LABELS,
-    PROTOCOL,
+    MODEL,
     Answers,
     attacked,
-    attacks_chart,
-    attacks_table,
-    beside_print,
-    figure_points,
+    figures_of,
+    game_shown,
 )
-from flows.study.printed import GAME, Setting
-from flows.study.runner import Cell, Shown, Study, kept_arrays
-from flows.study.tables import (
-    Axis,
-    CellRow,
-    chart,
-    colored,
-    paragraphs,
-    points_of,
-    printed_points,
-)
+from flows.study.printed import GAME, PrintedTable, Setting
+from flows.study.runner import Cell, Computed, Shown, Study, kept_arrays
+from flows.study.tables import CellRow, paragraphs
 from privcore.attacks import generator
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms import RandomizedResponse, correct_probabilities
@@ -73,31 +62,48 @@ PATE = "pate"
 MECHANISMS = ("lp-1st", "lp-1st-domain-prior", "lp-1st-noise-correction", "lp-2st", PATE)
 EPSILONS = (math.inf, 8.0, 4.0, 2.0, 1.0, 0.1)
 PARAMETERS = {"iterations": 100, "learning_rate": 0.4, "depth": 8}
-_ORDER = [f"{epsilon:g}" for epsilon in reversed(EPSILONS)]
 TEACHERS, QUERIES, PATE_DELTA = 100, 200, 1e-5
 ROWS = 1_000_000  # a day, as in the paper; 80% of it is trained on
 CANARIES = 200_000
 PROXY_DAY, TARGET_DAY = dt.date(2026, 1, 1), dt.date(2026, 1, 2)
+TABLES = {
+    "Table 2: figure ± deviation": figures_of("Table 2"),
+    "Table 5: test log-loss": PrintedTable(
+        *(GAME, "Table 5", MODEL, "test_log_loss", "test_log_loss_error"), form=".3f"
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Days:
-    """What all models share: the target's day, and what the proxy says of two of its parts."""
+    """What all models share: the target's day, and what the proxy says of two of its parts.
 
+    `rows` are those of the day, and `files` says whether it was read from files.
+    """
+
+    rows: int
+    files: bool
     target: TrainingData
     test: TrainingData
     learner: Learner
     proxy: Sequence[NDArray[np.float64]]
 
 
-def study(output: pathlib.Path, *, scale: float, files: Sequence[pathlib.Path] = ()) -> Study:
+def study(
+    output: pathlib.Path,
+    *,
+    scale: float,
+    files: Sequence[pathlib.Path] | None = None,
+    first: pathlib.Path | None = None,
+) -> Study:
     """Return the study, whose days and proxy are there: every mechanism at every epsilon.
 
-    Without files two days are made up.
+    Two days are read, the proxy's from `first` and the target's from `files`, or made up.
 
     Raises:
         InvalidInputError: files that are not two or that cannot be read.
     """
+    files = [*([first] if first else []), *(files or [])]
     if files and len(files) != 2:
         rule = "give two files, the proxy's day and the target's"
         raise InvalidInputError("--input", [str(path) for path in files], rule)
@@ -145,9 +151,10 @@ def study(output: pathlib.Path, *, scale: float, files: Sequence[pathlib.Path] =
         "Private labels on clicks, by mechanism and epsilon",
         cells,
         compute,
-        Days(target, test, now, said),
-        lambda found: shown(found.rows, files=bool(files), rows=rows),
+        Days(rows, bool(files), target, test, now, said),
+        shown,
         settings_of(files=bool(files), rows=rows),
+        drawn=f"Scale {scale:g}, seed {SEED}.",
     )
 
 
@@ -251,22 +258,17 @@ def _teachers(rows: int) -> int:
     return min(TEACHERS, round(SHARES[TRAIN] * rows) // 50)
 
 
-def shown(models: pl.DataFrame, *, files: bool, rows: int) -> Shown:
+def shown(days: Days, found: Computed) -> Shown:
     """Return what there is to show of all models."""
-    found = models.to_dicts()
-    kind = "clicks" if files else "SYNTHETIC clicks"
-    name = "criteo" if files else "criteo_synthetic"
-    compared = attacks_chart(found, f"Figures 1 and 5, on {kind}", _ORDER)
-    return Shown(
-        sentences(found, files=files),
-        [attacks_table(found)],
-        ours=beside_print(
-            found,
-            ("Table 2", "epsilon_paper", "epsilon_paper_deviation", 1.0, ".2f"),
-            ("Table 5", "test_log_loss", "test_log_loss_error", 1.0, ".3f"),
-        ),
-        data={name: models.with_columns(rows=pl.lit(rows), seed=pl.lit(SEED))},
-        figures={"tables_2_and_5": _chart(found, kind), "figures_1_and_5": compared},
+    name, kind = ("criteo", "clicks") if days.files else ("criteo_synthetic", "SYNTHETIC clicks")
+    rows = found.rows.to_dicts()
+    return game_shown(
+        rows,
+        sentences(rows, files=days.files),
+        TABLES,
+        source=kind,
+        data={name: found.rows.with_columns(rows=pl.lit(days.rows))},
+        colors="red orange green blue grey",
     )
 
 
@@ -281,46 +283,21 @@ def sentences(models: list[CellRow], *, files: bool) -> list[str]:
         "anything about Criteo."
     )
     known = "" if files else "; knowing every chance of a click, it would be about 0.12"
-    above = [_model(row) for row in models if row["epsilon_lower"] > float(row["epsilon"])]
+    above = [MODEL.format(**row) for row in models if row["epsilon_lower"] > float(row["epsilon"])]
     refuted = "No bound is above its model's epsilon."
     if above:
         refuted = f"A BOUND IS ABOVE ITS MODEL'S EPSILON: {', '.join(above)}."
-    return [
-        *paragraphs(f"""
-        {data} {first["trained_on"]:,} training records, {first["records"]:,} of them play, as there
-        are test records; seed {SEED}. Trees answer up to the best log-loss on the validation
-        labels, which no mechanism protects.
+    return paragraphs(f"""
+    {data} {first["trained_on"]:,} training records, {first["records"]:,} of them play, as there are
+    test records. Trees answer up to the best log-loss on the validation labels, which no mechanism
+    protects.
 
-        The paper has 24 days of clicks in section 6.4 and 28 in 6.2, and as many canaries as test
-        records, 200,000, where 16% of a million are 160,000.
+    The paper has 24 days of clicks in section 6.4 and 28 in 6.2, and as many canaries as test
+    records, 200,000, where 16% of a million are 160,000.
 
-        The highest control of label inference is
-        {max(row["control_epsilon_paper"] for row in labels):.2f}. The lowest test log-loss is
-        {best["test_log_loss"]:.3f} ({_model(best)}){known}.
+    The highest control of label inference is
+    {max(row["control_epsilon_paper"] for row in labels):.2f}. The lowest test log-loss is
+    {best["test_log_loss"]:.3f} ({MODEL.format(**best)}){known}.
 
-        {refuted}
-        """),
-        *PROTOCOL,
-    ]
-
-
-def _model(row: CellRow) -> str:
-    return f"{row['mechanism']} at {row['epsilon']}"
-
-
-def _chart(models: list[CellRow], kind: str) -> Any:
-    figure, loss = "Table 2: figure ± deviation", "Table 5: test log-loss"
-    labels = [row for row in models if row["attack"] == LABELS]
-    return chart(
-        [
-            *figure_points(labels, "{mechanism}", figure),
-            *points_of(labels, "epsilon", {"test_log_loss": "{mechanism}"}, panel=loss),
-            *printed_points(GAME, "Table 2", figure),
-            *printed_points(GAME, "Table 5", loss),
-        ],
-        f"Tables 2 and 5, on {kind}",
-        x=Axis("declared epsilon", order=_ORDER),
-        y=Axis(None, own_scales=True),
-        colors=colored(MECHANISMS, "red orange green blue grey"),
-        size=(240, 220),
-    )
+    {refuted}
+    """)

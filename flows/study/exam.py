@@ -98,12 +98,15 @@ def auditor_named(name: str) -> Auditor:
     return found
 
 
-def study(*, scale: float, auditors: Sequence[str] = (OURS,)) -> Study:
-    """Return the study; `scale` is the share of the audits, of which a world has 10 at least.
+def study(*, scale: float, auditors: Sequence[str] | None = None) -> Study:
+    """Return the study of ours, or of these auditors.
+
+    `scale` is the share of the audits, of which a world has 10 at least.
 
     Raises:
         InvalidInputError: an auditor is not there, or two have one name.
     """
+    auditors = tuple(auditors or (OURS,))
     if len({name.partition(":")[2] for name in auditors}) < len(auditors):
         rule = "functions have different names, by which the page calls them"
         raise InvalidInputError("--auditor", ", ".join(auditors), rule)
@@ -129,10 +132,10 @@ def study(*, scale: float, auditors: Sequence[str] = (OURS,)) -> Study:
                 for place, world in enumerate(worlds)
             ]
     title = "An exam for auditors of label privacy"
-    return Study("Exam", title, cells, compute, None, lambda found: shown(found, auditors))
+    return Study("Exam", title, cells, compute, auditors, shown)
 
 
-def compute(_: None, cell: Cell) -> list[CellRow]:
+def compute(_: Any, cell: Cell) -> list[CellRow]:
     """Return a row for each audit of a world by one auditor."""
     given = cell.parameters
     world = WORLDS[given["kind"]][given["place"]]
@@ -167,7 +170,7 @@ def _sat(auditor: Auditor, world: World, seed: list[int]) -> CellRow:
     }
 
 
-def shown(found: Computed, auditors: Sequence[str]) -> Shown:
+def shown(auditors: Sequence[str], found: Computed) -> Shown:
     """Return the study's output: size, refusals, power and seconds of each auditor."""
     audits = found.part("audits").with_columns(pl.col("bound").cast(pl.Float64))
     every = _judged(audits)
@@ -183,13 +186,12 @@ def shown(found: Computed, auditors: Sequence[str]) -> Shown:
         "Where a condition is broken nothing leaks, and no test can see the breach.",
     ]
     names = list(dict.fromkeys(audits["auditor"]))
-    colors = dict(zip(names, COLORS, strict=False))
     drawing = chart(
         points_of(powers.to_dicts(), "epsilon", {"median": "{auditor}"}, panel="{records} records"),
         "What is proved of randomized response",
         x=Axis("true epsilon"),
         y=Axis("median bound"),
-        colors=colors,
+        colors=" ".join(COLORS),
     )
     power = table_of(
         "Power: median bound, share of bounds above half of the truth, CPU seconds of an audit",

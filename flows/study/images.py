@@ -12,7 +12,6 @@ import hashlib
 import math
 import pathlib
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -21,26 +20,15 @@ from numpy.typing import NDArray
 from flows.study.attacks import (
     GAME_SETTINGS,
     LABELS,
-    PROTOCOL,
+    MODEL,
     Answers,
     attacked,
-    attacks_chart,
-    attacks_table,
-    beside_print,
-    figure_points,
+    figures_of,
+    game_shown,
 )
-from flows.study.printed import GAME, Setting
-from flows.study.runner import Cell, Shown, Study, kept_arrays
-from flows.study.tables import (
-    Axis,
-    CellRow,
-    binomial_error,
-    chart,
-    colored,
-    paragraphs,
-    points_of,
-    printed_points,
-)
+from flows.study.printed import GAME, PrintedTable, Setting
+from flows.study.runner import Cell, Computed, Shown, Study, kept_arrays
+from flows.study.tables import CellRow, binomial_error, paragraphs
 from privcore.attacks import generator
 from privcore.exceptions import InvalidInputError
 from workers.datasets.labelled_images import CIFAR_10, CLASSES, Images, read_images
@@ -67,12 +55,20 @@ PATE = PateFixMatch(
 )
 PATE_NETWORKS = {"small": "small", "resnet18": "wrn-28-4"}
 """PATE-FM's architecture beside the others'."""
+TABLES = {
+    "Table 1: figure ± deviation": figures_of("Table 1"),
+    "Table 4: test accuracy": PrintedTable(
+        *(GAME, "Table 4", MODEL, "test_accuracy", "test_accuracy_error"), unit=100.0
+    ),
+    "Table 6: figure at 1%": figures_of("Table 6", "epsilon_fixed"),
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImageHalves:
     """The target's half, the test images, and what the proxy says of both."""
 
+    source: str
     network: str
     pate: PateFixMatch
     target: Images
@@ -134,9 +130,10 @@ def study(
         "Private labels of images, by mechanism and epsilon",
         cells,
         compute,
-        ImageHalves(network, pate, second, images.test, answers),
-        lambda found: shown(found.rows, images.source, network),
+        ImageHalves(images.source, network, pate, second, images.test, answers),
+        shown,
         settings_of(images.source, network, pate, half),
+        drawn=f"{images.source}, seed {SEED}, network {network}.",
     )
 
 
@@ -241,67 +238,37 @@ def settings_of(source: str, network: str, pate: PateFixMatch, half: int) -> lis
     return [*found, Setting(*clustered)]
 
 
-def shown(models: pl.DataFrame, source: str, network: str) -> Shown:
-    """Return what there is to show of all models of images from a source."""
-    found = [
+def shown(world: ImageHalves, found: Computed) -> Shown:
+    """Return what there is to show of all models."""
+    rows = [
         {**row, "test_accuracy_error": binomial_error(row["test_accuracy"], row["test_records"])}
-        for row in models.to_dicts()
+        for row in found.rows.to_dicts()
     ]
-    return Shown(
-        sentences(found, source, network),
-        [attacks_table(found)],
-        ours=beside_print(
-            found,
-            ("Table 1", "epsilon_paper", "epsilon_paper_deviation", 1.0, ".2f"),
-            ("Table 4", "test_accuracy", "test_accuracy_error", 100.0, ".2f"),
-            ("Table 6", "epsilon_fixed", "epsilon_fixed_deviation", 1.0, ".2f"),
-        ),
-        data={"images": models.with_columns(source=pl.lit(source), seed=pl.lit(SEED))},
-        figures={
-            "tables_1_and_4": _chart(found, source),
-            "figures_1_and_5": attacks_chart(
-                found, f"Figures 1 and 5, on {source}", ["1", "10", "inf"]
-            ),
-        },
+    return game_shown(
+        rows,
+        sentences(rows),
+        TABLES,
+        source=world.source,
+        data={"images": found.rows.with_columns(source=pl.lit(world.source))},
+        colors="blue green red orange",
     )
 
 
-def sentences(models: list[CellRow], source: str, network: str) -> list[str]:
-    """Return what the study says in words, with its seeds and its terms."""
+def sentences(models: list[CellRow]) -> list[str]:
+    """Return what the study says in words, with its terms."""
     labels = [row for row in models if row["attack"] == LABELS]
     first = labels[0]
     pate = next(row for row in labels if row["mechanism"] == PATE_FM)
     highest = max(row["control_epsilon_paper"] for row in labels)
-    return [
-        *paragraphs(f"""
-        {source}, seed {SEED}, network {network}. Proxy and target are trained on
-        {first["trained_on"]:,} images each; {first["records"]:,} of the target's play, and as many
-        test images, which no network saw. The highest control of label inference is {highest:.2f}.
+    return paragraphs(f"""
+    Proxy and target are trained on {first["trained_on"]:,} images each; {first["records"]:,} of the
+    target's play, and as many test images, which no network saw. The highest control of label
+    inference is {highest:.2f}.
 
-        An attack that is always right would have {first["ceiling"]:.2f} in Table 1 and
-        {first["ceiling_fixed"]:.2f} in Table 6.
+    An attack that is always right would have {first["ceiling"]:.2f} in Table 1 and
+    {first["ceiling_fixed"]:.2f} in Table 6.
 
-        PATE-FM: {pate["teachers"]} teachers vote on {pate["answers"]} images, and without noise the
-        answer is right for {pate["voted"]:.0%} of them. Its epsilon is that of Gaussian noise on
-        the votes, at delta 1e-5, whatever the votes are.
-        """),
-        *PROTOCOL,
-    ]
-
-
-def _chart(models: list[CellRow], source: str) -> Any:
-    figure, accuracy = "Table 1: figure ± deviation", "Table 4: test accuracy"
-    labels = [row for row in models if row["attack"] == LABELS]
-    return chart(
-        [
-            *figure_points(labels, "{mechanism}", figure),
-            *points_of(labels, "epsilon", {"test_accuracy": "{mechanism}"}, panel=accuracy),
-            *printed_points(GAME, "Table 1", figure),
-            *printed_points(GAME, "Table 4", accuracy, unit=0.01),
-        ],
-        f"Tables 1 and 4, on {source}",
-        x=Axis("declared epsilon", order=["1", "10", "inf"]),
-        y=Axis(None, own_scales=True),
-        colors=colored(MECHANISMS, "blue green red orange"),
-        size=(260, 220),
-    )
+    PATE-FM: {pate["teachers"]} teachers vote on {pate["answers"]} images, and without noise the
+    answer is right for {pate["voted"]:.0%} of them. Its epsilon is that of Gaussian noise on the
+    votes, at delta 1e-5, whatever the votes are.
+    """)

@@ -18,13 +18,12 @@ from scipy.stats import binomtest
 
 from flows.report.study_page import StudyTable
 from flows.study.printed import WORST_CASE, Ours, Setting, printed_values
-from flows.study.runner import Cell, Shown, Study, blocks
+from flows.study.runner import Cell, Computed, Shown, Study, blocks
 from flows.study.tables import (
     Axis,
     CellRow,
     Show,
     chart,
-    colored,
     paragraphs,
     points_of,
     printed_at,
@@ -53,6 +52,13 @@ EPSILON_OF_COLUMNS = 1.0
 CONFIDENCES = (0.05, 0.5, 0.95)
 ATTACKS = ("blind", "error", "posterior")
 _LEVEL = 1e-6
+SETTINGS = [
+    Setting("attributes of the survey", "16", f"{len(ACS)}"),
+    Setting("records of a table", "100", f"{RECORDS}"),
+    Setting("ways of the marginals", "3", f"{WAYS}"),
+    Setting("delta", "1e-05", f"{DELTA:g}"),
+    Setting("prior", "a Bayesian network", "a Bayesian network"),
+]
 _FIGURES = {
     "column": ("Figure 4: one column at epsilon 1", "names"),
     "epsilon": ("Figure 5: one column against epsilon", "epsilon"),
@@ -80,8 +86,7 @@ RUNS, RUNS_OF_MANY = 100, 10
 EPSILON_OF_MANY = 3.0
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, math.inf)
 COLUMN_COUNTS = (1, 2, 3, 5, 8, 13)
-BINS = 10
-_MOST_VALUES = 30  # a number with more is cut into bins
+BY_EPSILON, BY_DISTANCE = "SCHL", "AGEP"
 STOPS, REHEARSALS = (1, 2, 5, 15), 20
 _STEPS, _STEPS_OF_MANY = 60, 20
 _RUNS_AT_ONCE = 25
@@ -89,90 +94,57 @@ _RUNS_AT_ONCE = 25
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Survey:
-    """A table as codes, its network, and what the figures ask of it.
-
-    Attributes:
-        names: of the columns.
-        numeric: which of them are numbers, so that near counts as nearly right.
-        network: fitted to the table.
-        digest: of the table's bytes as they were read.
-    """
+    """The survey's network, its attributes in order, and a digest of the table as it was read."""
 
     names: tuple[str, ...]
-    numeric: frozenset[str]
     network: BayesianNetwork
     digest: str
 
-    @property
-    def by_epsilon(self) -> str:
-        """The column of Figure 5: SCHL, or else the one with the most values."""
-        if "SCHL" in self.names:
-            return "SCHL"
-        return self.names[int(np.argmax(self.network.sizes))]
-
-    @property
-    def by_distance(self) -> str | None:
-        """The column of Figure 7: AGEP, or else the first number."""
-        return next((name for name in self.names if name in self.numeric), None)
-
 
 def read_survey(uri: str) -> Survey:
-    """Return a table with its network: the ACS attributes where it has them, else all columns.
-
-    Age is cut into tens, as the paper has ten values of it; another number with more than 30 values
-    into ten bins of equal width.
+    """Return the survey with its network; age is cut into tens, as the paper has ten values of it.
 
     Raises:
-        InvalidInputError: the file cannot be read, has missing values, or fewer than 4 columns.
+        InvalidInputError: the file cannot be read, or has not all attributes, or missing values.
     """
     frame = read_frame(uri)
-    if set(ACS) <= set(frame.columns):
-        frame = frame.select(ACS)
-    if frame.width < WAYS + 1 or not frame.height:
-        rule = f"it has rows and at least {WAYS + 1} columns"
+    if not frame.height or not set(ACS) <= set(frame.columns):
+        rule = f"it has rows and the survey's columns {', '.join(ACS)}"
         raise InvalidInputError("--table", uri, rule)
-    codes, numeric = [], set()
+    frame, codes = frame.select(ACS), []
     for series in frame:
         if series.null_count():
             raise InvalidInputError("--table", series.name, "a column has no missing values")
-        if series.dtype.is_numeric():
-            numeric.add(series.name)
-        codes.append(_codes(series))
-    cells = np.column_stack(codes)
-    sizes = [int(column.max()) + 1 for column in cells.T]
-    digest = str(frame.hash_rows(seed=0).sum())
-    network = fit_network(cells, sizes, degree=DEGREE)
-    return Survey(tuple(frame.columns), frozenset(numeric), network, digest)
+        kept = series if series.dtype.is_numeric() else series.cast(pl.String)
+        tens = series.name == "AGEP"
+        codes.append(kept.to_numpy() // 10 if tens else np.unique(kept, return_inverse=True)[1])
+    cells = np.column_stack(codes).astype(np.int64)
+    network = fit_network(cells, [int(column.max()) + 1 for column in cells.T], degree=DEGREE)
+    return Survey(tuple(frame.columns), network, str(frame.hash_rows(seed=0).sum()))
 
 
-def study(uri: str, *, scale: float) -> Study:
-    """Return the study of a table; `scale` shrinks the number of runs of each setting.
+def study(table: str, *, scale: float) -> Study:
+    """Return the study of the survey; `scale` shrinks the number of runs of each setting.
 
     Raises:
         InvalidInputError: no such table.
     """
-    survey = read_survey(uri)
+    survey = read_survey(table)
     runs, few = (max(2, round(count * scale)) for count in (RUNS, RUNS_OF_MANY))
-    cells = []
-    for columns in COLUMN_COUNTS:
-        if columns <= len(survey.names) - WAYS:
-            secret = [survey.names[column] for column in survey.network.order[:columns]]
-            cells += _cells(survey, "columns", secret, EPSILON_OF_MANY, few)
-    for epsilon in EPSILONS:
-        cells += _cells(survey, "epsilon", [survey.by_epsilon], epsilon, runs)
-    for name in survey.names:
-        cells += _cells(survey, "column", [name], EPSILON_OF_COLUMNS, runs)
-    if survey.by_distance is not None:
-        cells += _cells(survey, "distance", [survey.by_distance], EPSILON_OF_COLUMNS, runs)
-    title = "Secret columns, reconstructed from noisy marginals"
+    order = [survey.names[column] for column in survey.network.order]
+    asked = [("columns", order[:many], EPSILON_OF_MANY, few) for many in COLUMN_COUNTS]
+    asked += [("epsilon", [BY_EPSILON], epsilon, runs) for epsilon in EPSILONS]
+    asked += [("column", [name], EPSILON_OF_COLUMNS, runs) for name in survey.names]
+    asked += [("distance", [BY_DISTANCE], EPSILON_OF_COLUMNS, runs)]
     return Study(
         "Marginals",
-        title,
-        cells,
+        "Secret columns, reconstructed from noisy marginals",
+        [cell for setting in asked for cell in _cells(survey, *setting)],
         compute,
         survey,
-        lambda found: shown(found.rows, survey.names, survey.by_epsilon, scale),
-        settings_of(survey),
+        shown,
+        SETTINGS,
+        drawn=f"Scale {scale:g}, seed {SEED}.",
     )
 
 
@@ -333,32 +305,16 @@ def _cells(survey: Survey, figure: str, secret: list[str], epsilon: float, runs:
     ]
 
 
-def _codes(series: pl.Series) -> NDArray[np.int64]:
-    """Return a column's values as whole numbers from 0."""
-    if series.dtype.is_numeric() and series.n_unique() > _MOST_VALUES:
-        values = series.cast(pl.Float64).to_numpy()
-        if series.name == "AGEP":
-            return np.asarray(values // 10.0, dtype=np.int64)
-        edges = np.linspace(values.min(), values.max(), BINS + 1)[1:-1]
-        return np.asarray(np.searchsorted(edges, values, side="right"), dtype=np.int64)
-    kept = series if series.dtype.is_numeric() else series.cast(pl.String)
-    _, codes = np.unique(kept.to_numpy(), return_inverse=True)
-    return np.asarray(codes, dtype=np.int64)
-
-
-def shown(runs: pl.DataFrame, columns: Sequence[str], by_epsilon: str, scale: float) -> Shown:
-    """Return what there is to show of all runs on a table with these columns."""
-    present = set(runs["figure"].unique())
-    figures = {name: means(runs, name) for name in _FIGURES if name in present}
-    acs = set(ACS) <= set(columns)
+def shown(survey: Survey, found: Computed) -> Shown:
+    """Return what there is to show of all runs."""
+    runs = found.rows
+    figures = {name: means(runs, name) for name in _FIGURES}
     return Shown(
-        sentences(runs, len(columns), by_epsilon, scale),
-        [_figure_table(name, found) for name, found in figures.items()],
-        ours=beside(figures) if acs else [],
-        data={"marginals": runs.with_columns(scale=pl.lit(scale), seed=pl.lit(SEED))},
-        figures={
-            f"marginals_{name}": _chart(name, found, acs=acs) for name, found in figures.items()
-        },
+        sentences(runs, len(survey.names)),
+        [_figure_table(name, rows) for name, rows in figures.items()],
+        ours=beside(figures),
+        data={"marginals": runs},
+        figures={f"marginals_{name}": _chart(name, rows) for name, rows in figures.items()},
     )
 
 
@@ -427,17 +383,6 @@ def beside(figures: dict[str, list[CellRow]]) -> list[Ours]:
     ]
 
 
-def settings_of(survey: Survey) -> list[Setting]:
-    """Return what the paper fixes, beside what it is here."""
-    return [
-        Setting("attributes of the survey", ", ".join(ACS), ", ".join(survey.names)),
-        Setting("records of a table", "100", f"{RECORDS}"),
-        Setting("ways of the marginals", "3", f"{WAYS}"),
-        Setting("delta", "1e-05", f"{DELTA:g}"),
-        Setting("prior", "a Bayesian network", "a Bayesian network"),
-    ]
-
-
 def exceeding(runs: pl.DataFrame) -> list[CellRow]:
     """Return for each attack and confidence how many runs exceeded the limit, and of how many.
 
@@ -454,8 +399,8 @@ def exceeding(runs: pl.DataFrame) -> list[CellRow]:
     return rows
 
 
-def sentences(runs: pl.DataFrame, columns: int, by_epsilon: str, scale: float) -> list[str]:
-    """Return what the study says in words, with its seed and its terms."""
+def sentences(runs: pl.DataFrame, columns: int) -> list[str]:
+    """Return what the study says in words, with its terms."""
     above = exceeding(runs)
     wrong = [
         f"{row['attack']} at {row['confidence']:.0%} in {row['exceeded']} of {row['runs']} runs"
@@ -477,9 +422,9 @@ def sentences(runs: pl.DataFrame, columns: int, by_epsilon: str, scale: float) -
         else f"AN ATTACK EXCEEDS THEOREM 3.5: {'; '.join(wrong)}."
     )
     return paragraphs(f"""
-    Scale {scale:g}, seed {SEED}; a Bayesian network of degree {DEGREE} over {columns} columns;
-    {RECORDS} records sampled for each run; all {WAYS}-way marginals that touch a secret column,
-    delta {DELTA:g} under replacement of a record's secret columns.
+    A Bayesian network of degree {DEGREE} over {columns} columns; {RECORDS} records sampled for each
+    run; all {WAYS}-way marginals that touch a secret column, delta {DELTA:g} under replacement of a
+    record's secret columns.
 
     {bound}
 
@@ -487,28 +432,27 @@ def sentences(runs: pl.DataFrame, columns: int, by_epsilon: str, scale: float) -
     within one record, for {better["posterior"]} of {len(at_one)} columns; the squared error, which
     only starts from the prior, for {better["error"]}.
 
-    Without noise the attack reads {read:.1f} of {RECORDS} records' {by_epsilon}; records that share
+    Without noise the attack reads {read:.1f} of {RECORDS} records' {BY_EPSILON}; records that share
     all known columns cannot be told apart.
     """)
 
 
-def _chart(figure: str, found: list[CellRow], *, acs: bool) -> Any:
+def _chart(figure: str, found: list[CellRow]) -> Any:
     title, key = _FIGURES[figure]
     rows = [{**row, "x": _label(row[key])} for row in found]
     order = [row["x"] for row in rows]
     errors = {name: f"error_of_{name}" for name in ATTACKS}
-    points = points_of(rows, "x", _NAMES, error=errors)
-    points += [
+    printed = [
         printed_at(_label(value), printed_values(WORST_CASE, place)[quantity].middle, _NAMES[name])
         for place, (of, value), name, quantity in _PRINTED
-        if of == figure and acs
+        if of == figure
     ]
     return chart(
-        points,
+        points_of(rows, "x", _NAMES, error=errors) + printed,
         title,
         x=Axis(None if key == "names" else key, order=order),
         y=Axis(f"records of {RECORDS}", domain=(0.0, 100.0)),
-        colors=colored(_NAMES.values(), "grey green blue red orange"),
+        colors="grey green blue red orange",
         size=(max(300, 46 * len(order)), 240),
         marks="points" if key == "names" else "lines",
     )

@@ -6,7 +6,6 @@ paper keeps one data set and one randomized output and repeats the game.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,26 +15,19 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
-from flows.report.study_page import StudyTable
-from flows.study.printed import GAME, Ours, Setting
-from flows.study.runner import Cell, Shown, Study, blocks
+from flows.study.printed import GAME, Ours, PrintedTable, Setting
+from flows.study.runner import Cell, Computed, Shown, Study, blocks
 from flows.study.tables import (
     Axis,
     CellRow,
     chart,
-    colored,
     paragraphs,
     points_of,
+    side_by_side,
     table_of,
-    value_of,
+    values_of,
 )
-from privcore.attacks import (
-    PaperScore,
-    Tally,
-    generator,
-    label_inference,
-    stream_key,
-)
+from privcore.attacks import PaperScore, Tally, generator, label_inference, stream_key
 from privcore.guarantees import Gaussian
 from privcore.lower_bounds import epsilon_lower
 from privcore.mechanisms import RandomizedResponse
@@ -43,8 +35,6 @@ from privcore.mechanisms import RandomizedResponse
 SEED, DELTA, SIGNIFICANCE = 66, 1e-5, 0.05
 SHIFT_CLASSES = 2
 FRESH_RECORDS = 100_000  # for the logistic regression
-_TIGHT_FROM, _TIGHT_TO = 1.0, 4.0
-_NEAR_ZERO_FROM = 0.01
 PROXIES = ("posterior", "logistic regression")
 CLASSES = (2, 5, 10)
 EPSILONS = (0.5, 1.0, 2.0, 3.0, 4.0, 6.0)
@@ -54,6 +44,20 @@ SHIFTS = tuple(10.0**power for power in range(-6, 0))
 SHIFT_FRACTIONS = (0.001, 0.01, 0.1)
 RECORDS, REPETITIONS = 1_000_000, 100
 _CHUNK = 8_192  # records at a time, whose arrays stay in the processor's cache
+_TIGHT = [  # the mean bound over epsilon: 1 is tight, more is overestimated
+    PrintedTable(
+        *(GAME, place, "K = {classes}, epsilon {range}", "share"),
+        error="share_deviation",
+        of="bound over epsilon {epsilon:g}, {proxy}",
+        missing="no such K",
+    )
+    for place in ("Fig 2", "Fig 3")
+]
+_NEAR_ZERO = PrintedTable(
+    *(GAME, "Fig 4", "shifts from 0.01 on", "mean"),
+    error="deviation",
+    of="the largest bound, {fraction:.1%} guesses",
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,10 +137,23 @@ def study(*, scale: float) -> Study:
         "Randomized response, whose epsilon is known",
         cells,
         compute,
-        None,
-        lambda found: shown(found.rows, records),
+        records,
+        shown,
         settings_of(records, repetitions),
+        drawn=f"n = {records:,}, seed {SEED}.",
     )
+
+
+def settings_of(records: int, repetitions: int) -> list[Setting]:
+    """Return what the paper fixes, beside what it is here."""
+    dimensions = [
+        Setting(f"dimensions, K = {k}", "5", f"{dimension_of(k)}", f"K = {k},") for k in CLASSES
+    ]
+    return [
+        Setting("n", f"{RECORDS:,}", f"{records:,}"),
+        Setting("repetitions of the game", f"{REPETITIONS}", f"{repetitions}"),
+        *dimensions,
+    ]
 
 
 def _cell(part: str, classes: int, records: int, repetitions: int) -> Cell:
@@ -159,27 +176,27 @@ def _cell(part: str, classes: int, records: int, repetitions: int) -> Cell:
     )
 
 
-def compute(_: None, cell: Cell) -> list[CellRow]:
+def compute(_: int, cell: Cell) -> list[CellRow]:
     """Return the bounds of all repetitions: data are drawn once, an output for each epsilon."""
     given = cell.parameters
-    part, classes = given["part"], given["classes"]
+    part, classes, repetitions = given["part"], given["classes"], given["repetitions"]
     stream = ("study randomized-response", part, classes)
     random = generator(SEED, *stream)
     data = draw_classes(given["records"], classes, random)
-    played: list[tuple[CellRow, NDArray[np.float64]]]
+    proxies: dict[Any, NDArray[np.float64]]
     if part == "shifts":
         # Figure 4: the proxy says class 1 more often than is true, and the bound allows for it.
-        played = [({"shift": shift}, raised(data.posterior, shift)) for shift in (0.0, *SHIFTS)]
+        proxies = {shift: raised(data.posterior, shift) for shift in (0.0, *SHIFTS)}
     else:
         fresh = draw_classes(min(FRESH_RECORDS, given["records"]), classes, random)
-        proxies = (data.posterior, fitted_posterior(fresh, data.features))
-        played = [({"proxy": name}, proxy) for name, proxy in zip(PROXIES, proxies, strict=True)]
+        fitted = fitted_posterior(fresh, data.features)
+        proxies = dict(zip(PROXIES, (data.posterior, fitted), strict=True))
     rows = []
     for epsilon in given["epsilons"]:
         seen = RandomizedResponse(epsilon, classes).sample(data.labels, random)
         key = stream_key(SEED, *(str(part) for part in (*stream, epsilon)))
-        for columns, proxy in played:
-            tally = Tally.zero(repetitions=given["repetitions"])
+        for name, proxy in proxies.items():
+            tally = Tally.zero(repetitions=repetitions)
             for start, stop in blocks(len(seen), _CHUNK):
                 places = slice(start, stop)
                 tally += label_inference(
@@ -187,43 +204,65 @@ def compute(_: None, cell: Cell) -> list[CellRow]:
                     proxy[places],
                     data.labels[places],
                     score=PaperScore(),
-                    repetitions=given["repetitions"],
+                    repetitions=repetitions,
                     key=key,
                     indices=np.arange(start, stop),
                 )
-            bounds = _read(tally, given["fractions"], columns.get("shift", 0.0), random)
-            about = {"part": part, "classes": classes, "epsilon": epsilon, **columns}
+            about = {"part": part, "classes": classes, "epsilon": epsilon}
+            about |= {"shift": name} if part == "shifts" else {"proxy": name}
+            bounds = _bounds(tally, given["fractions"], about.get("shift", 0.0), random)
             rows += [{**about, **row} for row in bounds]
     return rows
 
 
-def _read(
+def _bounds(
     tally: Tally, fractions: tuple[float, ...], shift: float, random: np.random.Generator
-) -> Iterator[CellRow]:
-    guesses = np.array([round(fraction * tally.records) for fraction in fractions])
-    for repetition, correct in enumerate(tally.most_confident(guesses, random)):
-        for fraction, made, right in zip(fractions, guesses, correct, strict=True):
-            bound = epsilon_lower(
-                *(tally.records, int(made), int(right)),
+) -> list[CellRow]:
+    """Return a row for each repetition and fraction of guesses."""
+    guesses = [round(fraction * tally.records) for fraction in fractions]
+    return [
+        {
+            "repetition": repetition,
+            "fraction": fraction,
+            "epsilon_lower": epsilon_lower(
+                *(tally.records, made, int(right)),
                 family=Gaussian(),
                 delta=DELTA,
                 significance=SIGNIFICANCE,
                 shift=shift,
-            )
-            yield {"repetition": repetition, "fraction": fraction, "epsilon_lower": bound}
+            ),
+        }
+        for repetition, correct in enumerate(tally.most_confident(np.array(guesses), random))
+        for fraction, made, right in zip(fractions, guesses, correct, strict=True)
+    ]
 
 
-def shown(rows: pl.DataFrame, records: int) -> Shown:
+def shown(records: int, found: Computed) -> Shown:
     """Return what there is to show of both parts' bounds, each of this many records."""
-    bounds, shifts = (rows.filter(part=part) for part in ("bounds", "shifts"))
-    found = summary(bounds, ["classes", "epsilon", "proxy", "fraction"])
-    shifted = summary(shifts, ["epsilon", "fraction", "shift"])
+    bounds = summary(found.rows.filter(part="bounds"), ["classes", "epsilon", "proxy", "fraction"])
+    shifts = summary(found.rows.filter(part="shifts"), ["epsilon", "fraction", "shift"])
+    column, index = "{proxy}, {fraction:.1%}", ["classes", "epsilon"]
+    names = [column.format(proxy=proxy, fraction=part) for part in FRACTIONS for proxy in PROXIES]
+    measured = side_by_side(bounds.to_dicts(), index, column, "{mean:.2f} ± {deviation:.2f}")
+    proxies = [f"{shift:g}" for shift in (0.0, *SHIFTS)]
+    shifted = side_by_side(shifts.to_dicts(), ["epsilon", "fraction"], "{shift:g}", "{mean:.2f}")
     return Shown(
-        sentences(records, found["repetitions"][0]),
-        [_bounds_table(found), _shifts_table(shifted)],
-        ours=beside(found, shifted),
-        data={"bounds_summary": found, "shifts_summary": shifted},
-        figures={"figures_2_and_3": _bounds_chart(found), "figure_4": _shifts_chart(shifted)},
+        sentences(records, bounds["repetitions"][0]),
+        [
+            table_of(
+                "Figures 2 and 3: measured epsilon by proxy and share of guesses",
+                measured,
+                {"K": "{classes}", "epsilon": "{epsilon:g}", **values_of(names)},
+            ),
+            table_of(
+                "Figure 4: a proxy shifted by so much, measured epsilon",
+                shifted,
+                {"epsilon": "{epsilon:g}", "guesses": "{fraction:.1%}", **values_of(proxies)},
+            ),
+        ],
+        ours=beside(bounds, shifts),
+        data={"bounds_summary": bounds, "shifts_summary": shifts},
+        figures={"figures_2_and_3": _bounds_chart(bounds), "figure_4": _shifts_chart(shifts)},
     )
 
 
@@ -240,81 +279,28 @@ def summary(bounds: pl.DataFrame, setting: list[str]) -> pl.DataFrame:
     )
 
 
-def beside(found: pl.DataFrame, shifts: pl.DataFrame) -> list[Ours]:
-    """Return what the paper says of its Figures 2 to 4, which are drawings, beside ours.
-
-    Values are the mean bound over epsilon: 1 is tight, more is overestimated.
-    """
-    rows = found.filter(pl.col("epsilon") <= _TIGHT_TO)
-    rows = rows.sort("fraction", "classes", "epsilon", "proxy")
-    places = dict(zip(FRACTIONS, ("Fig 2", "Fig 3"), strict=True))
-    about = [
-        Ours(
-            GAME,
-            places[row["fraction"]],
-            f"K = {row['classes']}, epsilon "
-            + ("below 1" if row["epsilon"] < _TIGHT_FROM else "1 to 4"),
-            row["mean"] / row["epsilon"],
-            error=row["deviation"] / row["epsilon"],
-            of=f"bound over epsilon {row['epsilon']:g}, {row['proxy']}",
-        )
-        for row in rows.to_dicts()
-    ]
-    late = shifts.filter(pl.col("shift") >= _NEAR_ZERO_FROM)
-    worst = late.sort("mean").group_by("fraction", maintain_order=True).last().sort("fraction")
-    return about + [
-        Ours(
-            *(GAME, "Fig 4", "shifts from 0.01 on", row["mean"]),
-            error=row["deviation"],
-            of=f"the largest bound, {row['fraction']:.1%} guesses",
-        )
-        for row in worst.to_dicts()
-    ]
-
-
-def settings_of(records: int, repetitions: int) -> list[Setting]:
-    """Return what the paper fixes, beside what it is here."""
-    dimensions = [
-        Setting(f"dimensions, K = {k}", "5", f"{dimension_of(k)}", f"K = {k},") for k in CLASSES
-    ]
-    return [
-        Setting("n", f"{RECORDS:,}", f"{records:,}"),
-        Setting("repetitions of the game", f"{REPETITIONS}", f"{repetitions}"),
-        *dimensions,
-    ]
-
-
-def _bounds_table(found: pl.DataFrame) -> StudyTable:
-    measured: dict[tuple[int, float], dict[str, str]] = {}
-    for row in found.to_dicts():
-        at = measured.setdefault((row["classes"], row["epsilon"]), {})
-        written = f"{row['mean']:.2f} ± {row['deviation']:.2f}"
-        at[f"{row['proxy']}, {row['fraction']:.1%}"] = written
-    names = [f"{proxy}, {share:.1%}" for share in FRACTIONS for proxy in PROXIES]
-    return table_of(
-        "Figures 2 and 3: measured epsilon by proxy and share of guesses",
-        ({"K": k, "epsilon": f"{e:g}", **row} for (k, e), row in sorted(measured.items())),
-        {name: value_of(name) for name in ("K", "epsilon", *names)},
+def beside(bounds: pl.DataFrame, shifts: pl.DataFrame) -> list[Ours]:
+    """Return what the paper says of its Figures 2 to 4, which are drawings, beside ours."""
+    epsilon = pl.col("epsilon")
+    shares = bounds.filter(epsilon <= 4.0).with_columns(
+        pl.when(epsilon < 1.0).then(pl.lit("below 1")).otherwise(pl.lit("1 to 4")).alias("range"),
+        share=pl.col("mean") / epsilon,
+        share_deviation=pl.col("deviation") / epsilon,
     )
-
-
-def _shifts_table(found: pl.DataFrame) -> StudyTable:
-    wide = found.pivot("shift", index=["epsilon", "fraction"], values="mean")
-    names = [name for name in wide.columns if name not in {"epsilon", "fraction"}]
-    return table_of(
-        "Figure 4: a proxy shifted by so much, measured epsilon",
-        wide.sort("epsilon", "fraction").to_dicts(),
-        {"epsilon": "{epsilon:g}", "guesses": "{fraction:.1%}"}
-        | {f"{float(name):g}": value_of(name, "{:.2f}") for name in names},
-    )
+    late = shifts.filter(pl.col("shift") >= 0.01).sort("mean")
+    worst = late.group_by("fraction", maintain_order=True).last().sort("fraction")
+    found: list[Ours] = []
+    for table, fraction in zip(_TIGHT, FRACTIONS, strict=True):
+        found += table.beside(shares.filter(fraction=fraction).to_dicts())
+    return [*found, *_NEAR_ZERO.beside(worst.to_dicts())]
 
 
 def sentences(records: int, repetitions: int) -> list[str]:
-    """Return what the study says in words, with its seed and its terms."""
+    """Return what the study says in words, with its terms."""
     fitted = min(FRESH_RECORDS, records)
     return paragraphs(f"""
-    n = {records:,}, seed {SEED}; as in the paper, one data set and one randomized output for each K
-    and epsilon, and {repetitions} repetitions of the game with fresh coins and counterfactuals;
+    As in the paper, one data set and one randomized output for each K and epsilon, and
+    {repetitions} repetitions of the game with fresh coins and counterfactuals;
     mean ± standard deviation of bounds at significance {SIGNIFICANCE:g}, Gaussian family, delta
     {DELTA:g}; counterfactuals from the true posterior, or from a logistic regression fitted on
     {fitted:,} fresh records. Repetitions say how much the game's coins matter, and nothing of how
@@ -330,33 +316,29 @@ def sentences(records: int, repetitions: int) -> list[str]:
 
 
 def _bounds_chart(found: pl.DataFrame) -> Any:
-    series, truth = "{proxy}, {fraction:.1%} guesses", "the true one"
-    measured = [f"{proxy}, {share:.1%} guesses" for share in FRACTIONS for proxy in PROXIES]
     return chart(
         points_of(
             found.to_dicts(),
             "epsilon",
-            {"mean": series, "epsilon": truth},
+            {"mean": "{proxy}, {fraction:.1%} guesses", "epsilon": "the true one"},
             error={"mean": "deviation"},
             panel="{classes} classes",
         ),
         "Figure 2 (0.1% guesses) and Figure 3 (1%): measured epsilon ± deviation",
         x=Axis("epsilon of randomized response"),
         y=Axis("epsilon measured"),
-        colors=colored((*measured, truth), "red orange blue green grey"),
+        colors="orange grey green red blue",
         size=(200, 200),
     )
 
 
 def _shifts_chart(shifts: pl.DataFrame) -> Any:
-    found = shifts.filter(pl.col("shift") > 0.0, fraction=0.01)
-    names = [f"epsilon {epsilon:g}" for epsilon in found["epsilon"].unique().sort()]
+    found = shifts.filter(pl.col("shift") > 0.0, fraction=0.01).to_dicts()
+    error = {"mean": "deviation"}
     return chart(
-        points_of(
-            found.to_dicts(), "shift", {"mean": "epsilon {epsilon:g}"}, error={"mean": "deviation"}
-        ),
+        points_of(found, "shift", {"mean": "epsilon {epsilon:g}"}, error=error),
         "Figure 4: a proxy that overestimates class 1 by so much, allowed for",
         x=Axis("proxy overestimated by (total variation)", powers=range(-6, 0)),
         y=Axis("epsilon measured, 1% guesses"),
-        colors=colored(names, "red blue green"),
+        colors="red blue green",
     )

@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import binomtest
 
-from flows.study.runner import Cell, Shown, Study
+from flows.study.runner import Cell, Computed, Shown, Study
 from flows.study.tables import (
     Axis,
     CellRow,
     binomial_error,
     chart,
-    colored,
     paragraphs,
     points_of,
     table_of,
@@ -85,14 +84,14 @@ def study(*, scale: float) -> Study:
         for noise in NOISES
         for eta in ETAS
     ]
-    title = "Who took part, told from outputs that were made re-identification private"
     return Study(
         "Re-identification",
-        title,
+        "Who took part, told from outputs that were made re-identification private",
         cells,
         compute,
         SEED,
-        lambda found: shown(found.rows, scale),
+        shown,
+        drawn=f"Scale {scale:g}, seed {SEED}.",
     )
 
 
@@ -230,9 +229,9 @@ def _log_loss(scores: Floats, labels: NDArray[np.int64]) -> Floats:
     return np.asarray(np.logaddexp(0.0, -(2.0 * labels - 1.0) * scores))
 
 
-def shown(plays: pl.DataFrame, scale: float) -> Shown:
+def shown(_: int, found: Computed) -> Shown:
     """Return the study's output for all games: how often the best-guessed record is guessed."""
-    best = accuracies(plays)
+    best = accuracies(found.rows)
     table = table_of(
         "How often the best-told record is told right",
         best.to_dicts(),
@@ -247,11 +246,10 @@ def shown(plays: pl.DataFrame, scale: float) -> Shown:
         },
         text=("statistic", "noise", "attack"),
     )
-    data = plays.with_columns(scale=pl.lit(scale), seed=pl.lit(SEED))
     return Shown(
-        sentences(best, int(plays["plays"][0]), scale),
+        sentences(best, int(found.rows["plays"][0])),
         [table],
-        data={"reidentification": data, "best_told": best},
+        data={"reidentification": found.rows, "best_told": best},
         figures={"reidentification": _chart(best)},
     )
 
@@ -281,8 +279,8 @@ def accuracies(plays: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-def sentences(best: pl.DataFrame, plays: int, scale: float) -> list[str]:
-    """Return what the study says in words, with its seed and its terms."""
+def sentences(best: pl.DataFrame, plays: int) -> list[str]:
+    """Return what the study says in words, with its terms."""
     above = best.filter(pl.col("p_value") <= _LEVEL).to_dicts()
     names = [f"{row['statistic']}, {row['noise']}, eta {row['eta']:g}" for row in above]
     most = dict(best.filter(attack="optimal").group_by("noise").agg(pl.max("accuracy")).rows())
@@ -295,9 +293,9 @@ def sentences(best: pl.DataFrame, plays: int, scale: float) -> list[str]:
             f"of {RECORDS} records: after few runs its share can lie above 1/2 + eta by chance."
         )
     return paragraphs(f"""
-    Scale {scale:g}, seed {SEED}; {plays:,} runs of the wrapper for each setting, each on a random
-    half of {RECORDS} records, one of them unlike the others; the optimal attack knows all halves'
-    outputs and the noise's scale. Shares ± their standard errors.
+    {plays:,} runs of the wrapper for each setting, each on a random half of {RECORDS} records, one
+    of them unlike the others; the optimal attack knows all halves' outputs and the noise's scale.
+    Shares ± their standard errors.
 
     {bound}
 
@@ -309,18 +307,16 @@ def sentences(best: pl.DataFrame, plays: int, scale: float) -> list[str]:
 
 
 def _chart(best: pl.DataFrame) -> Any:
-    panel, limit, error = "{statistic}", "1/2 + eta", {"accuracy": "error"}
-    found, told = best.to_dicts(), {"accuracy": "{noise}"}
     once = best.filter(noise=LEAST, attack="optimal").to_dicts()
+    told, error = {"accuracy": "{noise}, {attack}"}, {"accuracy": "error"}
     return chart(
         [
-            *points_of(found, "eta", told, error=error, panel=panel, style="{attack}"),
-            *points_of(once, "eta", {"at_most": limit}, panel=panel, style="any"),
+            *points_of(once, "eta", {"at_most": "1/2 + eta"}, panel="{statistic}"),
+            *points_of(best.to_dicts(), "eta", told, error=error, panel="{statistic}"),
         ],
         "Who took part, told from noisy outputs",
         x=Axis("eta", values=(0.1, 0.2, 0.4)),
         y=Axis("told right", domain=(0.4, 1.0)),
-        colors=colored((*NOISES, limit), "green grey blue red"),
+        colors="red green sky grey pink blue orange",
         size=(210, 200),
-        marks="styles",
     )

@@ -7,7 +7,7 @@ and what its countermeasures cost.
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from flows.report.study_page import StudyTable
-from flows.study.printed import RELAXATIONS, Ours, Setting, printed_values
+from flows.study.printed import RELAXATIONS, Ours, PrintedTable, Setting, printed_values
 from flows.study.runner import Cell, Computed, Shown, Study, blocks
 from flows.study.tables import (
     Axis,
@@ -25,6 +25,7 @@ from flows.study.tables import (
     paragraphs,
     points_of,
     printed_at,
+    side_by_side,
     table_of,
 )
 from privcore.attacks import (
@@ -80,6 +81,11 @@ ORDER = (
     "y", "default", "housing", "loan", "marital", "contact", "poutcome", "education", "job",
     "month", "day", "previous", "campaign", "age", "pdays", "duration", "balance",
 )  # fmt: skip
+_TABLE_1 = PrintedTable(RELAXATIONS, "Table 1", error="error", unit=100.0, form=".5f")
+_COUNTS = [
+    PrintedTable(RELAXATIONS, place, form=",.10g", exact=True)
+    for place in ("Table 2", "Table 3", "Table 4", "Fig 2")
+]
 LINKING = ("age", "marital", "education", "job", "housing")
 SIMULATIONS = 2_000_000
 REPETITIONS = (10, 100, 1000)
@@ -145,7 +151,7 @@ def read_bank(uri: str) -> Table:
     return as_table(frame, bounds=BOUNDS)
 
 
-def study(uri: str, *, scale: float) -> Study:
+def study(table: str, *, scale: float) -> Study:
     """Return the study of the Bank data, or of the file that is said to hold them.
 
     `scale` shrinks the simulations of Table 1 alone: everything else is counted in full.
@@ -153,51 +159,44 @@ def study(uri: str, *, scale: float) -> Study:
     Raises:
         InvalidInputError: not the Bank data.
     """
-    table = read_bank(uri)
+    bank = read_bank(table)
     simulations = max(2_000, 2 * round(SIMULATIONS * scale / 2))
-    cells = [_cell("table", table, search=search, k=k) for k in (1, 0) for search in _SEARCHES]
+    cells = [_cell("table", bank, search=search, k=k) for k in (1, 0) for search in _SEARCHES]
     cells += [
-        _cell("column", table, name=name, search=search, k=k)
+        _cell("column", bank, name=name, search=search, k=k)
         for name in reversed(ORDER)
         for search in _SEARCHES
         for k in (1, 0)
     ]
-    cells += [_cell("countermeasure", table, name=name) for name in COUNTERMEASURES]
-    cells += [_cell(part, table, k=k) for part in ("membership", "attributes") for k in (1, 0)]
+    cells += [_cell("countermeasure", bank, name=name) for name in COUNTERMEASURES]
+    cells += [_cell(part, bank, k=k) for part in ("membership", "attributes") for k in (1, 0)]
     cells += [
         _cell("variance", None, m=m, first=first, last=last)
         for m in reversed(REPETITIONS)
         for first, last in blocks(simulations, _BLOCK)
     ]
-    title = "Reading a table that individual differential privacy protects"
-    played = ("simulations of each m", f"{SIMULATIONS:,}", f"{simulations:,}", "accuracy")
     return Study(
-        *("Relaxations", title, cells, compute, table),
-        lambda found: shown(found, scale),
+        "Relaxations",
+        "Reading a table that individual differential privacy protects",
+        cells,
+        compute,
+        bank,
+        shown,
         [
             Setting("table", "bank-full, 45,211 x 17", "bank-full, 45,211 x 17"),
             Setting("epsilon of each query", "1e-10", f"{EPSILON:g}"),
-            Setting(*played),
+            Setting("simulations of each m", f"{SIMULATIONS:,}", f"{simulations:,}", "accuracy"),
         ],
+        drawn=f"Scale {scale:g}, seed {SEED}.",
     )
 
 
 def compute(table: Table, cell: Cell) -> list[CellRow]:
     """Return the rows of one part."""
     given = dict(cell.parameters)
-    part = given.pop("part")
-    seed = given.pop("seed")
-    given.pop("table")
-    play: dict[str, Any] = {
-        "variance": _variance,
-        "membership": _membership,
-        "attributes": _attributes,
-        "table": _table,
-        "column": _column,
-        "countermeasure": _countermeasure,
-    }
+    part, seed, _ = (given.pop(name) for name in ("part", "seed", "table"))
     random = np.random.default_rng([seed, int(cell.identity, 16)])
-    return [{"part": part, **row} for row in play[part](table, random, **given)]
+    return [{"part": part, **row} for row in _PLAYED[part](table, random, **given)]
 
 
 def _cell(part: str, table: Table | None, **parameters: Any) -> Cell:
@@ -315,6 +314,16 @@ def _countermeasure(table: Table, random: np.random.Generator, *, name: str) -> 
     return [row]
 
 
+_PLAYED: dict[str, Callable[..., list[CellRow]]] = {
+    "variance": _variance,
+    "membership": _membership,
+    "attributes": _attributes,
+    "table": _table,
+    "column": _column,
+    "countermeasure": _countermeasure,
+}
+
+
 def _adversary(table: Table, random: np.random.Generator, k: int) -> Adversary:
     """Return an adversary before the table, whose keeper knows no bounds, as in the paper."""
     columns = tuple(Column(column.name) for column in table.columns)
@@ -333,14 +342,14 @@ def _targets(table: Table) -> tuple[Groups, Any]:
     return Groups(tuple(linking), persons[unique]), table.cells[first[unique]]
 
 
-def shown(found: Computed, scale: float) -> Shown:
+def shown(_: Table, found: Computed) -> Shown:
     """Return what there is to show of all counts."""
     variance = found.part("variance").group_by("m").agg(pl.col("right", "simulations").sum())
     data = {"variance": variance.sort("m")}
-    for name in ("membership", "attributes", "table", "column", "countermeasure"):
-        data[name if name in {"membership", "attributes"} else f"{name}s"] = found.part(name)
+    for name in ("membership", "attributes", "tables", "columns", "countermeasures"):
+        data[name] = found.part(name if name == "attributes" else name.removesuffix("s"))
     return Shown(
-        sentences(data, scale),
+        sentences(data),
         [
             _reconstruction(data["tables"]),
             _columns(data["columns"]),
@@ -357,16 +366,22 @@ def beside(data: dict[str, pl.DataFrame]) -> list[Ours]:
 
     Table 1 is simulated. All else are counts on the paper's own table, the same at any scale.
     """
-    found = []
-    for row in data["variance"].to_dicts():
-        share = row["right"] / row["simulations"]
-        about = (RELAXATIONS, "Table 1", f"accuracy at m = {row['m']}", 100.0 * share)
-        error = 100.0 * binomial_error(share, row["simulations"])
-        found.append(Ours(*about, error=error, form=".5f"))
-    return found + [
-        Ours(RELAXATIONS, place, quantity, value, form=",.10g", exact=True)
+    simulated = [
+        {
+            "quantity": f"accuracy at m = {row['m']}",
+            "value": row["right"] / row["simulations"],
+            "error": binomial_error(row["right"] / row["simulations"], row["simulations"]),
+        }
+        for row in data["variance"].to_dicts()
+    ]
+    found = [*_TABLE_1.beside(simulated)]
+    counted = [
+        {"place": place, "quantity": quantity, "value": value}
         for place, quantity, value in _counted(data)
     ]
+    for table in _COUNTS:
+        found += table.beside(row for row in counted if row["place"] == table.place)
+    return found
 
 
 def _counted(data: dict[str, pl.DataFrame]) -> Iterator[tuple[str, str, float]]:
@@ -411,19 +426,17 @@ def _reconstruction(found: pl.DataFrame) -> StudyTable:
 
 
 def _columns(found: pl.DataFrame) -> StudyTable:
-    wide = found.with_columns(way=pl.format("{}-{}", "search", "k")).pivot(
-        "way", index=["name", "distinct"], values="queries"
-    )
-    right = found.group_by("name").agg(pl.col("right").all())
+    rows = found.with_columns(right=pl.col("right").all().over("name")).sort("distinct", "name")
+    index = ["name", "distinct", "right"]
     return table_of(
         "Figure 2: queries for one column alone",
-        wide.join(right, on="name").sort("distinct", "name").to_dicts(),
+        side_by_side(rows.to_dicts(), index, "{search}_{k}", "{queries:,}"),
         {
             "column": "{name}",
             "distinct values": "{distinct:,}",
-            "IDP": "{published-1:,}",
-            "no protection": "{published-0:,}",
-            "our search, IDP": "{halving-1:,}",
+            "IDP": "{published_1}",
+            "no protection": "{published_0}",
+            "our search, IDP": "{halving_1}",
             "right": lambda row: "yes" if row["right"] else "NO",
         },
         text=("column",),
@@ -446,14 +459,14 @@ def _countermeasures(found: pl.DataFrame) -> StudyTable:
     )
 
 
-def sentences(data: dict[str, pl.DataFrame], scale: float) -> list[str]:
+def sentences(data: dict[str, pl.DataFrame]) -> list[str]:
     """Return what the study says in words."""
     ours = data["tables"].filter(search="halving", k=1)["queries"][0]
     whole = data["tables"].filter(search="published", k=1)["queries"][0]
     simulations = data["variance"]["simulations"][0]
     return paragraphs(f"""
-    Scale {scale:g}, seed {SEED}; Table 1 from {simulations:,} simulations for each m; all other
-    figures are counts of queries that were asked and answered.
+    Table 1 from {simulations:,} simulations for each m; all other figures are counts of queries
+    that were asked and answered.
 
     Our search reads the same table with {ours:,} queries, {ours / whole:.0%} of the published:
     it counts each column alone first, then halves what exists; protection costs it not one query
@@ -479,10 +492,17 @@ def _chart(found: pl.DataFrame) -> Any:
     balance = (said["distinct values of balance"], said["queries for balance alone"])
     printed = printed_at(balance[0].middle, balance[1].middle, "published")
     return chart(
-        [*points_of(rows, "distinct", {"queries": "{search}"}), printed],
+        [
+            *points_of(
+                sorted(rows, key=lambda row: row["search"] != "published"),
+                "distinct",
+                {"queries": "{search}"},
+            ),
+            printed,
+        ],
         "Figure 2: queries to read one column of the Bank data",
         x=Axis("distinct values", powers=range(5)),
         y=Axis("queries", powers=range(7)),
-        colors={"published": "blue", "ours": "red"},
+        colors="blue red",
         marks="points",
     )

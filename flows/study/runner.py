@@ -1,6 +1,6 @@
 """One protocol and one runner for all studies.
 
-A study is a module with a function that returns a `Study`: the cells to compute (pieces that are
+A study is a module whose function `study` returns a `Study`: the cells to compute (pieces that are
 computed in parallel, kept when they are done, none twice), and a function from what they came to to
 what is shown of it. `run_study` does all else.
 """
@@ -125,8 +125,9 @@ class Study:
         cells: what is computed, each by `compute(shared, cell)`.
         compute: a function of a module, so that it can travel to other processes.
         shared: what all cells need.
-        show: what is shown of the cells' rows.
+        show: what is shown of the cells' rows, from `shared` and from these.
         settings: what the paper, or the code that it cites, fixes, beside what it is here.
+        drawn: the scale and the seed, in words; empty where nothing is drawn at random.
     """
 
     name: str
@@ -134,8 +135,9 @@ class Study:
     cells: Sequence[Cell]
     compute: Callable[[Any, Cell], list[CellRow]]
     shared: Any
-    show: Callable[[Computed], Shown]
+    show: Callable[[Any, Computed], Shown]
     settings: Sequence[Setting] = ()
+    drawn: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +150,11 @@ class Written:
 
     def as_json(self) -> str:
         """Return tables, findings and files as one JSON object."""
-        tables = [
-            {
-                "title": table.title,
-                "rows": [
-                    dict(zip((name for name, _ in table.columns), row, strict=True))
-                    for row in table.rows
-                ],
-            }
-            for table in self.tables
-        ]
+        tables = []
+        for table in self.tables:
+            names = [name for name, _ in table.columns]
+            rows = [dict(zip(names, row, strict=True)) for row in table.rows]
+            tables.append({"title": table.title, "rows": rows})
         files = [str(file) for file in self.files]
         told = {"tables": tables, "findings": list(self.sentences), "files": files}
         return json.dumps(told, indent=2)
@@ -223,9 +220,10 @@ def _compute(
 
 def write_study(study: Study, found: Computed, output: pathlib.Path) -> Written:
     """Write what a study shows of its cells' rows."""
-    shown = study.show(found)
+    shown = study.show(study.shared, found)
     data, tables = dict(shown.data), list(shown.tables)
-    said = [*found.resumed, f"Method version {METHOD_VERSION}.", *shown.sentences]
+    said = [f"Method version {METHOD_VERSION}.", study.drawn, *shown.sentences]
+    said = [*found.resumed, *(sentence for sentence in said if sentence)]
     if shown.ours:
         rows = judged_rows(shown.ours, study.settings)
         version = pl.lit(METHOD_VERSION).alias("method_version")

@@ -14,14 +14,13 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-from flows.study.printed import RENYI, WORST_CASE, Ours, Setting, printed_values
-from flows.study.runner import Cell, Shown, Study
+from flows.study.printed import RENYI, WORST_CASE, Ours, PrintedTable, Setting, printed_values
+from flows.study.runner import Cell, Computed, Shown, Study
 from flows.study.tables import (
     Axis,
     CellRow,
     binomial_error,
     chart,
-    colored,
     paragraphs,
     points_of,
     printed_at,
@@ -54,11 +53,17 @@ SHARE_OF_MODEL, SHARE_FROM_PRIOR, SHARE_OF_POSTERIOR = "model", "model from prio
 _FEW_MODELS = 30.0  # fewer decide a mean that is not to be trusted
 _LEVEL = 1e-6
 _TWO_SIDED = 1.96
-_UNNAMED = Ours(
-    *(WORST_CASE, "Fig 3", "attack success, name", None),
-    remark="the names' prior needs GPT-2 and the Enron e-mails. With their probabilities: "
+_SUCCESS = PrintedTable(
+    *(WORST_CASE, "Fig 3", "{quantity}", "success", "error", "{of}"),
+    control="blind",
+    form=".3f",
+    missing="the names' prior needs GPT-2 and the Enron e-mails. With their probabilities: "
     "privaudit study secrets --names names.csv",
 )
+_LEAKED = [
+    PrintedTable(RENYI, "Section 3.2", error="error"),
+    PrintedTable(RENYI, "Fig 3 left"),
+]
 _RELATION = {Neighbors.REPLACE: "replacing", Neighbors.ADD_REMOVE: "adding"}
 MODELS = 10_000
 NOISE = (0.5, 1.0, 2.0, 2.875, 5.0, 10.0)
@@ -140,15 +145,15 @@ def study(*, scale: float, names: str | None = None) -> Study:
         for epsilon in EPSILONS
         for neighbors in (Neighbors.REPLACE, Neighbors.ADD_REMOVE)
     ]
-    title = "Secrets in language models that DP-SGD trained"
     return Study(
         "Secrets",
-        title,
+        "Secrets in language models that DP-SGD trained",
         cells,
         compute,
         SEED,
-        lambda found: shown(found.part("leakage"), found.part("guesses"), scale),
+        shown,
         settings_of(models, attacked),
+        drawn=f"Scale {scale:g}, seed {SEED}.",
     )
 
 
@@ -232,6 +237,7 @@ def _guesses(
                 "attack": attack,
                 "right": right,
                 "success": right / models,
+                "error": binomial_error(right / models, models),
                 "blind": blind,
                 **bounds,
                 "exceeds_p_value": binomtest(right, models, least, alternative="greater").pvalue,
@@ -245,12 +251,12 @@ def _guesses(
     return rows
 
 
-def shown(leakage: pl.DataFrame, guesses: pl.DataFrame, scale: float) -> Shown:
+def shown(_: int, found: Computed) -> Shown:
     """Return what there is to show of both parts."""
-    setting = {"scale": pl.lit(scale), "seed": pl.lit(SEED)}
+    leakage, guesses = found.part("leakage"), found.part("guesses")
     replacing = guesses.filter(neighbors=str(Neighbors.REPLACE))
     return Shown(
-        sentences(leakage, guesses, scale),
+        sentences(leakage, guesses),
         [
             table_of(
                 f"Leakage of {DIGITS} digits, in nats, clipping norm 1",
@@ -271,7 +277,7 @@ def shown(leakage: pl.DataFrame, guesses: pl.DataFrame, scale: float) -> Shown:
                     "prior": "{prior}",
                     "epsilon": "{epsilon:g}",
                     "attack": "{attack}",
-                    "right": lambda row: f"{row['success']:.3f} ± {_error(row):.3f}",
+                    "right": "{success:.3f} ± {error:.3f}",
                     "blind": "{blind:.3f}",
                     "bound, their attempts": "{bound_attempts:.3f}",
                     "bound, any attack": "{bound:.3f}",
@@ -283,10 +289,7 @@ def shown(leakage: pl.DataFrame, guesses: pl.DataFrame, scale: float) -> Shown:
             ),
         ],
         ours=beside(leakage, guesses),
-        data={
-            "leakage": leakage.with_columns(**setting),
-            "guesses": guesses.with_columns(**setting),
-        },
+        data={"leakage": leakage, "guesses": guesses},
         figures={"leakage": _leakage_chart(leakage), "guesses": _guesses_chart(replacing)},
     )
 
@@ -296,46 +299,43 @@ def beside(leakage: pl.DataFrame, guesses: pl.DataFrame) -> list[Ours]:
     at = leakage.filter(noise=2.875, norm=1.0)
     one, two = (at.filter(steps=steps).row(0, named=True) for steps in (1, 2))
     below = [row for row in leakage.filter(norm=1.0).to_dicts() if _sure(row)]
-    blind = guesses.filter(prior=UNIFORM)["blind"][0]
-    about = f"after one step, as log of p1's mean; the mean of log p1 is {one['mean_log']:.1f}"
-    steps = f"after one step; the number is not printed, two give {two['deviation']:.1f}"
-    log_p1 = "log p1 at sigma 2.875"
-    return [
-        Ours(
-            *(RENYI, "Section 3.2", f"{log_p1}: mean", one["leaked"] + LOG_PRIOR),
-            error=(one["upper"] - one["lower"]) / (2.0 * _TWO_SIDED),
-            remark=about,
-        ),
-        Ours(
-            *(RENYI, "Section 3.2", f"{log_p1}: standard deviation", one["deviation"]),
-            error=one["deviation"] / math.sqrt(2.0 * one["models"]),
-            remark=steps,
-        ),
-        Ours(
-            *(RENYI, "Fig 3 left", "leakage over the Renyi bound, at most"),
-            max(row["leaked"] / row["bound"] for row in below),
-        ),
-        Ours(WORST_CASE, "Fig 3", "baseline, uniform canary", float(blind), exact=True),
-        *_guessed(guesses, PASSWORD, "attack success, password"),
-        *(_guessed(guesses, NAME, "attack success, name") or [_UNNAMED]),
+    log_p1 = [
+        {
+            "quantity": "log p1 at sigma 2.875: mean",
+            "value": one["leaked"] + LOG_PRIOR,
+            "error": (one["upper"] - one["lower"]) / (2.0 * _TWO_SIDED),
+            "remark": "after one step, as log of p1's mean; the mean of log p1 is "
+            f"{one['mean_log']:.1f}",
+        },
+        {
+            "quantity": "log p1 at sigma 2.875: standard deviation",
+            "value": one["deviation"],
+            "error": one["deviation"] / math.sqrt(2.0 * one["models"]),
+            "remark": f"after one step; the number is not printed, two give {two['deviation']:.1f}",
+        },
     ]
-
-
-def _guessed(guesses: pl.DataFrame, prior: str, quantity: str) -> list[Ours]:
-    """Return our success at epsilon 1, of models with and without a prior."""
-    rows = guesses.filter(pl.col("attack") != SHARE_OF_POSTERIOR, prior=prior, epsilon=1.0)
+    most = {
+        "quantity": "leakage over the Renyi bound, at most",
+        "value": max(row["leaked"] / row["bound"] for row in below),
+    }
+    uniform = float(guesses.filter(prior=UNIFORM)["blind"][0])
+    baseline: CellRow = {"quantity": "baseline, uniform canary", "success": uniform, "of": ""}
+    guessed: list[CellRow] = [{**baseline, "form": ".2f", "exact": True}]
+    starts_blank = "a model that starts without the prior does not know what is common"
+    asked = guesses.filter(pl.col("attack") != SHARE_OF_POSTERIOR, epsilon=1.0)
+    guessed += [
+        {
+            **row,
+            "quantity": f"attack success, {row['prior']}",
+            "of": f"{row['attack']}, noise for {_RELATION[Neighbors(row['neighbors'])]}",
+            "remark": starts_blank if row["attack"] == SHARE_OF_MODEL else "",
+        }
+        for row in asked.to_dicts()
+    ]
     return [
-        Ours(
-            *(WORST_CASE, "Fig 3", quantity, row["success"]),
-            error=_error(row),
-            of=f"{row['attack']}, noise for {_RELATION[Neighbors(row['neighbors'])]}",
-            control=f"{row['blind']:.3f}",
-            form=".3f",
-            remark="a model that starts without the prior does not know what is common"
-            if row["attack"] == SHARE_OF_MODEL
-            else "",
-        )
-        for row in rows.to_dicts()
+        *_LEAKED[0].beside(log_p1),
+        *_LEAKED[1].beside([most]),
+        *_SUCCESS.beside(guessed),
     ]
 
 
@@ -352,8 +352,8 @@ def settings_of(models: int, attacked: int) -> list[Setting]:
     ]
 
 
-def sentences(leakage: pl.DataFrame, guesses: pl.DataFrame, scale: float) -> list[str]:
-    """Return what the study says in words, with its seed and its terms."""
+def sentences(leakage: pl.DataFrame, guesses: pl.DataFrame) -> list[str]:
+    """Return what the study says in words, with its terms."""
     few = sum(not _sure(row) for row in leakage.to_dicts())
     above = leakage.filter(pl.col("lower") > pl.col("bound")).height
     exceeding = guesses.filter(pl.col("exceeds_p_value") <= _LEVEL).height
@@ -376,10 +376,9 @@ def sentences(leakage: pl.DataFrame, guesses: pl.DataFrame, scale: float) -> lis
         for row in last.filter(neighbors=str(Neighbors.REPLACE)).to_dicts()
     )
     return paragraphs(f"""
-    Scale {scale:g}, seed {SEED}; {leakage["models"][0]:,} models for each noise, number of steps
-    and clipping norm ({norms}), learning rate 0.5/noise; {guesses["models"][0]:,} models for each
-    prior and epsilon, delta {DELTA:g}; intervals by bootstrap at {1 - SIGNIFICANCE:.0%}; shares ±
-    their standard errors.
+    {leakage["models"][0]:,} models for each noise, number of steps and clipping norm ({norms}),
+    learning rate 0.5/noise; {guesses["models"][0]:,} models for each prior and epsilon, delta
+    {DELTA:g}; intervals by bootstrap at {1 - SIGNIFICANCE:.0%}; shares ± their standard errors.
 
     {below}; in {few} of them (* in the table) fewer than {_FEW_MODELS:g} models make up the mean,
     which then comes out too small.
@@ -398,36 +397,32 @@ def sentences(leakage: pl.DataFrame, guesses: pl.DataFrame, scale: float) -> lis
 def _leakage_chart(found: pl.DataFrame) -> Any:
     rows = [{**row, "panel": _steps(row["steps"])} for row in found.to_dicts()]
     usual = [row for row in rows if row["norm"] == 1.0]
-    bound, leaked = "Renyi bound", "leaked, norm {norm:g}"
-    interval = {"leaked": ("lower", "upper")}
+    leaked, interval = "leaked, norm {norm:g}", {"leaked": ("lower", "upper")}
     mean = printed_values(RENYI, "Section 3.2")["log p1 at sigma 2.875: mean"].middle
-    norms = [leaked.format(norm=norm) for norm in found["norm"].unique(maintain_order=True)]
     return chart(
         [
+            *points_of(usual, "noise", {"bound": "Renyi bound"}, panel="{panel}"),
             *points_of(rows, "noise", {"leaked": leaked}, error=interval, panel="{panel}"),
-            *points_of(usual, "noise", {"bound": bound}, panel="{panel}"),
             printed_at(2.875, mean - LOG_PRIOR, leaked.format(norm=1.0), _steps(1)),
         ],
         "Figure 3 (Renyi DP), left: what sampling gives away of ten digits",
         x=Axis("noise", powers=(0, 1)),
         y=Axis("log(p1 / p0)"),
-        colors=colored((bound, *norms), "red green blue orange"),
+        colors="red green blue orange",
         size=(200, 190),
     )
 
 
 def _guesses_chart(found: pl.DataFrame) -> Any:
-    rows = [{**row, "error": _error(row)} for row in found.to_dicts()]
+    rows = found.to_dicts()
     once = [row for row in rows if row["attack"] == SHARE_OF_POSTERIOR]
-    guessed = {"success": "{attack}"}
-    limits = {"blind": "blind guess", "bound": "bound, any attack", "bound_tradeoff": "bound, f-DP"}
-    attacks = (SHARE_OF_POSTERIOR, SHARE_FROM_PRIOR, SHARE_OF_MODEL)
-    blind, any_attack, tradeoff = limits.values()
+    limits = {"bound": "bound, any attack", "bound_tradeoff": "bound, f-DP", "blind": "blind guess"}
+    guessed, error = {"success": "{attack}"}, {"success": "error"}
     said = printed_values(WORST_CASE, "Fig 3")
     return chart(
         [
-            *points_of(rows, "epsilon", guessed, error={"success": "error"}, panel="{prior}"),
             *points_of(once, "epsilon", limits, panel="{prior}"),
+            *points_of(rows, "epsilon", guessed, error=error, panel="{prior}"),
             *(
                 printed_at(1.0, said[f"attack success, {name}"].middle, SHARE_FROM_PRIOR, name)
                 for name in (PASSWORD, NAME)
@@ -436,17 +431,13 @@ def _guesses_chart(found: pl.DataFrame) -> Any:
         "Figure 3 (Beyond the Worst Case): the last digit of a secret, guessed",
         x=Axis("epsilon", powers=(0, 1)),
         y=Axis("guessed right", domain=(0.0, 1.0)),
-        colors=colored((any_attack, tradeoff, *attacks, blind), "red orange blue green pink grey"),
+        colors="red orange grey pink green blue",
         size=(200, 190),
     )
 
 
 def _sure(row: dict[str, Any]) -> bool:
     return bool(row["effective_models"] >= _FEW_MODELS)
-
-
-def _error(row: dict[str, Any]) -> float:
-    return binomial_error(row["success"], row["models"])
 
 
 def _steps(steps: int) -> str:

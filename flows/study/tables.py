@@ -1,6 +1,7 @@
-"""Tables and drawings of studies, and what papers print beside them."""
+"""Tables and drawings of studies."""
 
 import math
+import operator
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,6 @@ import altair as alt
 import vl_convert
 
 from flows.report.study_page import StudyTable
-from flows.study.printed import printed_values
 
 # Colours that people with any colour vision tell apart (Okabe and Ito).
 COLORS = {
@@ -25,7 +25,7 @@ Point = dict[str, Any]
 """One value of a drawing.
 
 `x`, `y` and `series`; where there are panels, `panel`; where the value is uncertain, `low` and
-`high`; where a paper prints it, `printed` is true; where lines differ in their dashes, `style`.
+`high`; where a paper prints it, `printed` is true.
 """
 
 
@@ -64,9 +64,9 @@ class Axis:
         return kind(f"{field}:Q", axis=axis, scale=scale)
 
 
-Marks = Literal["points", "lines", "dashed", "styles"]
-"""How values are marked: by points, by lines with dots, by lines without dots that coincide in
-places (dashes tell the series apart), or by lines with dots and dashes by `style`.
+Marks = Literal["points", "lines", "dashed"]
+"""How values are marked: by points, by lines with dots, or by lines without dots that coincide in
+places, so that dashes tell the series apart.
 """
 
 
@@ -76,7 +76,7 @@ def points_of(
     series: Mapping[str, str],
     *,
     error: Mapping[str, str | tuple[str, str]] | None = None,
-    **formats: str,
+    panel: str = "",
 ) -> list[Point]:
     """Return a point for each row and column that has a value.
 
@@ -85,21 +85,20 @@ def points_of(
         x: the column along.
         series: columns upwards -> their series' names, as formats of a row's values.
         error: columns upwards -> the column of half the error bar, or those of its ends.
-        formats: of `panel` and of `style`.
+        panel: a format.
     """
     points = []
     for row in rows:
-        named = {name: text.format(**row) for name, text in formats.items()}
         for y, text in series.items():
             if row[y] is None:
                 continue
-            point = {"x": row[x], "y": row[y], "series": text.format(**row), **named}
+            point = {"x": row[x], "y": row[y], "series": text.format(**row)}
             bar = (error or {}).get(y)
             if isinstance(bar, tuple):
                 point |= {"low": row[bar[0]], "high": row[bar[1]]}
             elif bar:
                 point |= {"low": row[y] - row[bar], "high": row[y] + row[bar]}
-            points.append(point)
+            points.append({**point, "panel": panel.format(**row)})
     return points
 
 
@@ -108,50 +107,48 @@ def printed_at(x: Any, y: float, series: str, panel: str = "") -> Point:
     return {"x": x, "y": y, "series": series, "panel": panel, "printed": True}
 
 
-def colored(series: Iterable[str], colors: str) -> dict[str, str]:
-    """Return the colours of some series, in their order; a series without one is an error."""
-    names = list(series)
-    return dict(zip(names, colors.split()[: len(names)], strict=True))
-
-
 def chart(
     points: Iterable[Point],
     title: str,
     *,
     x: Axis,
     y: Axis,
-    colors: Mapping[str, str],
+    colors: str,
     size: tuple[int, int] = (440, 260),
     marks: Marks = "lines",
 ) -> Any:
     """Return the drawing: lines or points, error bars, and diamonds at what a paper prints.
 
     Args:
-        points: all values. Panels stand in the order of their first ones; without any, printed
-            values are left out.
+        points: all values. Panels and series stand in the order of their first ones; without any,
+            printed values are left out.
         title: above the drawing.
         x: the axis along.
         y: the axis upwards.
-        colors: each series' colour, one of `COLORS`, in the order of the legend.
+        colors: the names of the series' colours, in their order; a series without one is an error.
         size: of a panel, in pixels.
         marks: how the values of the series are marked.
     """
-    blank = {"panel": "", "style": "", "low": None, "high": None, "printed": False}
+    blank = {"panel": "", "low": None, "high": None, "printed": False}
     points = [{**blank, **point} for point in points]
     panels = list(dict.fromkeys(point["panel"] for point in points if not point["printed"]))
     points = [point for point in points if point["panel"] in panels]
+    names = list(dict.fromkeys(point["series"] for point in points))
+    named = zip(names, colors.split()[: len(names)], strict=True)
+    used = [COLORS[color] for _, color in named]
     base = alt.Chart(alt.InlineData(values=points))
-    along = x.channel(alt.X, "x")
-    scale = alt.Scale(domain=list(colors), range=[COLORS[name] for name in colors.values()])
-    color = alt.Color("series:N", title=None, sort=list(colors), scale=scale)
-    upwards = y.channel(alt.Y, "y")
+    along, upwards = x.channel(alt.X, "x"), y.channel(alt.Y, "y")
+    color = alt.Color("series:N", title=None, sort=names, scale=alt.Scale(domain=names, range=used))
     mark = base.mark_point(filled=True)
     if marks != "points":
         mark = base.mark_line(point=marks != "dashed", strokeWidth=1.75)
     series = mark.transform_filter("!datum.printed").encode(x=along, y=upwards, color=color)
-    if marks in {"dashed", "styles"}:
+    if marks == "dashed":
         # For readers who cannot see the colours, and where lines coincide.
-        series = series.encode(strokeDash=_dashes(marks, list(colors)))
+        dashes = alt.Scale(domain=names, range=list(_DASHES[: len(names)]))
+        series = series.encode(
+            strokeDash=alt.StrokeDash("series:N", title=None, scale=dashes, sort=names)
+        )
     bars = base.mark_rule(strokeWidth=1.25).transform_filter("isValid(datum.low)")
     bars = bars.encode(x=along, y=y.channel(alt.Y, "low"), y2="high:Q", color=color)
     layers = [bars, series]
@@ -169,16 +166,6 @@ def chart(
     if y.own_scales:
         drawn = drawn.resolve_scale(y="independent")
     return styled(drawn, title)
-
-
-def _dashes(marks: Marks, series: list[str]) -> alt.StrokeDash:
-    if marks == "styles":
-        legend = alt.Legend(symbolType="stroke", symbolSize=300)
-        return alt.StrokeDash("style:N", title=None, legend=legend)
-    scale = alt.Scale(
-        domain=series, range=[_DASHES[at % len(_DASHES)] for at in range(len(series))]
-    )
-    return alt.StrokeDash("series:N", title=None, scale=scale, sort=series)
 
 
 def styled(drawing: Any, title: str) -> Any:
@@ -232,9 +219,21 @@ def table_of(
     return StudyTable(title, names, cells, wide=tuple(wide))
 
 
-def value_of(name: str, form: str = "{}") -> Show:
-    """Return how a value is written whose name is no Python name."""
-    return lambda row: form.format(row[name])
+def values_of(names: Iterable[str]) -> dict[str, Show]:
+    """Return columns whose cells are a row's values as they are, whatever their names."""
+    return {name: operator.itemgetter(name) for name in names}
+
+
+def side_by_side(
+    rows: Iterable[CellRow], index: Sequence[str], column: str, cell: str
+) -> list[CellRow]:
+    """Return a row for each value of `index`: its columns and cells are formats of the rows."""
+    found: dict[tuple[Any, ...], CellRow] = {}
+    for row in rows:
+        key = tuple(row[name] for name in index)
+        wide = found.setdefault(key, dict(zip(index, key, strict=True)))
+        wide[column.format(**row)] = cell.format(**row)
+    return list(found.values())
 
 
 def binomial_error(share: float, trials: int) -> float:
@@ -245,13 +244,3 @@ def binomial_error(share: float, trials: int) -> float:
 def paragraphs(text: str) -> list[str]:
     """Return a text's paragraphs, which empty lines part, each on one line."""
     return [" ".join(part.split()) for part in text.strip().split("\n\n")]
-
-
-def printed_points(paper: str, place: str, panel: str, *, unit: float = 1.0) -> list[Point]:
-    """Return what a table prints of models ("mechanism at epsilon"), in a unit of ours."""
-    points = []
-    for quantity, value in printed_values(paper, place).items():
-        model, at, epsilon = quantity.partition(" at ")
-        if at:
-            points.append(printed_at(epsilon, value.middle * unit, model, panel))
-    return points

@@ -25,19 +25,19 @@ from flows.study.attacks import (
     LABELS,
     LOSS,
     PROTOCOL,
+    REPETITIONS,
     RMIAS,
     Answers,
     attacked,
     attacks_table,
 )
-from flows.study.printed import GAME, Ours, PrintedValue, Setting, printed_values
-from flows.study.runner import Cell, Shown, Study
+from flows.study.printed import GAME, Ours, PrintedTable, Setting, printed_values
+from flows.study.runner import Cell, Computed, Shown, Study
 from flows.study.tables import (
     Axis,
     CellRow,
     binomial_error,
     chart,
-    colored,
     paragraphs,
     points_of,
     printed_at,
@@ -83,8 +83,9 @@ def study(path: pathlib.Path, *, scale: float) -> Study:
         [Cell("text", parameters)],
         compute,
         texts,
-        lambda found: shown(found.rows, texts.source),
+        shown,
         settings_of(texts, scale),
+        drawn=f"{texts.source[:1].upper()}{texts.source[1:]}, seed {SEED}.",
     )
 
 
@@ -159,75 +160,67 @@ def settings_of(texts: RatedTexts, scale: float) -> list[Setting]:
     ]
 
 
-def shown(attacks: pl.DataFrame, source: str) -> Shown:
-    """Return what there is to show of all attacks on texts from a source."""
-    rows = attacks.to_dicts()
+def shown(texts: RatedTexts, found: Computed) -> Shown:
+    """Return what there is to show of all attacks on texts."""
+    rows = found.rows.to_dicts()
+    printed = printed_values(GAME, "Table 7")
+    figure, error = {"epsilon_paper": "{attack}"}, {"epsilon_paper": "epsilon_paper_deviation"}
     drawing = chart(
-        points_of(
-            rows,
-            "attack",
-            {"epsilon_paper": "{attack}"},
-            error={"epsilon_paper": "epsilon_paper_deviation"},
-            panel="proxy {proxy}",
-        )
+        points_of(rows, "attack", figure, error=error, panel="proxy {proxy}")
         + [
-            {**printed_at(name, value.middle, name, "proxy as trained")}
-            for name, value in _printed().items()
+            printed_at(name, printed[quantity].middle, name, f"proxy {PLAIN}")
+            for name, quantity, _ in _QUANTITIES[:3]  # RMIA's as of gamma 1
         ],
         "Table 7: three attacks on a network that reads texts",
         x=Axis(None, order=list(ATTACKS)),
         y=Axis("figure ± deviation"),
-        colors=colored(ATTACKS, "red orange blue green pink"),
+        colors="red orange blue green pink",
         size=(240, 220),
         marks="points",
     )
     return Shown(
-        sentences(rows, source),
+        sentences(rows),
         [attacks_table(rows, model="proxy {proxy}")],
         ours=beside(rows),
-        data={"text": attacks.with_columns(source=pl.lit(source), seed=pl.lit(SEED))},
+        data={"text": found.rows.with_columns(source=pl.lit(texts.source))},
         figures={"table_7": drawing},
     )
 
 
-def _printed() -> dict[str, PrintedValue]:
-    """Return Table 7's figures by our names; RMIA's gamma is not printed, and stands for 1."""
-    names = {"RMIA": RMIAS[0]}
-    table = printed_values(GAME, "Table 7")
-    return {names.get(name, name): table[name] for name in (LABELS, LOSS, "RMIA")}
+_TABLE_7 = PrintedTable(
+    *(GAME, "Table 7", "{quantity}", "epsilon_paper", "epsilon_paper_deviation", "{of}"),
+    repetitions=REPETITIONS,
+    control="control_epsilon_paper",
+)
+# Our attack, the printed quantity, and which of ours it is: RMIA's gamma is not printed.
+_QUANTITIES = [
+    (LABELS, LABELS, ""),
+    (LOSS, LOSS, ""),
+    *((name, "RMIA", name.split(", ")[1]) for name in RMIAS),
+]
 
 
 def beside(rows: Sequence[CellRow]) -> list[Ours]:
     """Return Table 7 beside ours, with the proxy as it was trained."""
     plain = {row["attack"]: row for row in rows if row["proxy"] == PLAIN}
-    named = [(LABELS, LABELS, ""), (LOSS, LOSS, "")]
-    named += [(name, "RMIA", name.split(", ")[1]) for name in RMIAS]
-    found = [
-        Ours(
-            *(GAME, "Table 7", quantity, plain[name]["epsilon_paper"]),
-            error=plain[name]["epsilon_paper_deviation"],
-            of=of,
-            control=f"{plain[name]['control_epsilon_paper']:.2f}",
-        )
-        for name, quantity, of in named
-    ]
-    first = rows[0]
-    error = binomial_error(first["test_accuracy"], first["test_records"])
-    about = (GAME, "Table 7", "test accuracy", first["test_accuracy"])
-    return [*found, Ours(*about, error=error, form=".1%")]
+    asked = [{**plain[name], "quantity": quantity, "of": of} for name, quantity, of in _QUANTITIES]
+    accuracy = rows[0]["test_accuracy"]
+    right: CellRow = {"quantity": "test accuracy", "of": "", "epsilon_paper": accuracy}
+    error = binomial_error(accuracy, rows[0]["test_records"])
+    asked.append({**right, "epsilon_paper_deviation": error, "repetitions": 1, "form": ".1%"})
+    return [*_TABLE_7.beside(asked)]
 
 
-def sentences(rows: Sequence[CellRow], source: str) -> list[str]:
-    """Return what the study says in words, with its seeds and its terms."""
+def sentences(rows: Sequence[CellRow]) -> list[str]:
+    """Return what the study says in words, with its terms."""
     first, calibrated = rows[0], next(row for row in rows if row["proxy"] == CALIBRATED)
     return [
         *paragraphs(f"""
-        {source[:1].upper()}{source[1:]}, seed {SEED}. Neutral texts are left out, and as many
-        positive as negative ones are drawn; a random {TEST_SHARE:.0%}, {first["test_records"]:,}
-        texts, is the test set. Proxy and target are trained on {first["trained_on"]:,} texts each.
-        TF-IDF with {first["terms"]:,} terms, weighed over all texts without their labels, and a
-        fully connected network. The target is right on {first["test_accuracy"]:.1%} of the test
-        texts.
+        Neutral texts are left out, and as many positive as negative ones are drawn; a random
+        {TEST_SHARE:.0%}, {first["test_records"]:,} texts, is the test set. Proxy and target are
+        trained on {first["trained_on"]:,} texts each. TF-IDF with {first["terms"]:,} terms, weighed
+        over all texts without their labels, and a fully connected network. The target is right on
+        {first["test_accuracy"]:.1%} of the test texts.
 
         The calibrated proxy has its logits divided by {calibrated["temperature"]:.2f}, which makes
         half of the test labels the least surprising. The other half play in its games.

@@ -10,7 +10,7 @@ from workers.executors import InProcess
 def played(study: Study, folder: pathlib.Path) -> tuple[Computed, Shown]:
     """Return what a study's cells came to, and what is shown of it."""
     found = compute_study(study, folder, InProcess())
-    return found, study.show(found)
+    return found, study.show(study.shared, found)
 
 
 def here(*_: object) -> contextlib.nullcontext[InProcess]:

@@ -48,9 +48,7 @@ def test_a_printed_study_has_its_page_and_a_report_links_it(tmp_path, capsys):
     output = tmp_path / "report" / "studies" / "one"
     output.mkdir(parents=True)
     table = StudyTable("Table 2", [("who", False), ("how many", True)], [("[nobody]", "0")])
-    drawn = chart(
-        [{"x": 1, "y": 2, "series": "s"}], "D", x=Axis("x"), y=Axis("y"), colors={"s": "blue"}
-    )
+    drawn = chart([{"x": 1, "y": 2, "series": "s"}], "D", x=Axis("x"), y=Axis("y"), colors="blue")
     shown = Shown(["Said."], [table], data={"a": pl.DataFrame({"b": [1]})}, figures={"d": drawn})
     written = write_shown(shown, output, title="Counting")
     assert [file.name for file in written.files] == ["a.csv", "d.svg", "study.json", "index.html"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from flows.study import attacks
+from flows.study import attacks, criteo
 from flows.study.attacks import ATTACKS, LABELS, LOSS, PAIRS, RMIAS, Answers, attacked
 from flows.study.printed import GAME
 from privcore.attacks import CalibratedLossScore, RmiaScore
@@ -92,8 +92,7 @@ def test_every_printed_cell_of_a_table_stands_beside_ours():
     rows += model("lp-1st", "8", **{LABELS: 0.2})
     found = attacks.beside_print(
         rows,
-        ("Table 2", "epsilon_paper", "epsilon_paper_deviation", 1.0, ".2f"),
-        ("Table 5", "test_log_loss", "test_log_loss_error", 1.0, ".3f"),
+        *criteo.TABLES.values(),
     )
     by_place = {(each.paper, each.place, each.named): each for each in found}
     assert len(by_place) == len(found)
@@ -105,6 +104,8 @@ def test_every_printed_cell_of_a_table_stands_beside_ours():
     assert (first.written, first.control, first.verdict([])) == ("1.35 ± 0.10", "0.25", "agrees")
     assert by_place[GAME, "Table 2", "lp-1st at 8"].verdict([]) == "differs"
     assert by_place[GAME, "Table 5", "lp-1st at 8"].verdict([]) == "agrees"
+    assert first.repetitions == 100
+    assert by_place[GAME, "Table 5", "lp-1st at 8"].repetitions == 1
     similar = "label inference less calibrated loss: lp-1st at "
     above = "RMIA less the larger of both others: lp-1st at inf, gamma "
     assert by_place[GAME, "Fig 1", f"{similar}inf"].verdict([]) == "differs"

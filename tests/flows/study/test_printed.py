@@ -107,9 +107,10 @@ def test_every_other_printed_word_is_in_the_transcript():
     ("place", "quantity", "value", "error", "agrees"),
     [
         ("Table 2", "lp-1st at inf", 1.37, 0.0, True),
-        ("Table 2", "lp-1st at inf", 1.37 + 0.28 + 0.004, 0.0, True),  # two deviations, a digit
-        ("Table 2", "lp-1st at inf", 1.37 + 0.28 + 0.006, 0.0, False),
-        ("Table 2", "lp-1st at inf", 1.37 + 0.28 + 0.006, 0.05, True),
+        # Printed is 1.37 ± 0.14 over 100 repetitions: two standard errors of the mean, and a digit.
+        ("Table 2", "lp-1st at inf", 1.37 + 0.028 + 0.004, 0.0, True),
+        ("Table 2", "lp-1st at inf", 1.37 + 0.028 + 0.006, 0.0, False),
+        ("Table 2", "lp-1st at inf", 1.37 + 0.028 + 0.006, 0.02, True),
         ("Table 5", "lp-1st at inf", 0.1304, 0.0, True),
         ("Table 5", "lp-1st at inf", 0.1306, 0.0, False),
         ("Table 5", "lp-1st at inf", 0.1306, 0.002, True),
@@ -124,6 +125,15 @@ def test_every_other_printed_word_is_in_the_transcript():
 def test_one_rule_of_agreement(place, quantity, value, error, agrees):
     found = Ours(GAME, place, quantity, value, error=error).verdict([])
     assert found == ("agrees" if agrees else "differs")
+
+
+def test_a_mean_over_repetitions_has_their_deviation_over_the_root_of_their_number():
+    """A deviation of 0.1 over 100 repetitions allows 0.02 of a range that ends at 0.85."""
+    for place, value, agrees in (("Fig 2", 0.831, True), ("Fig 2", 0.829, False)):
+        quantity = "K = 2, epsilon 1 to 4"
+        mean = Ours(GAME, place, quantity, value, error=0.1, repetitions=100)
+        assert mean.verdict([]) == ("agrees" if agrees else "differs")
+        assert mean.written == f"{value:.2f} ± 0.10"
 
 
 def test_it_follows_from_the_settings_whether_a_value_is_judged():
@@ -315,8 +325,8 @@ def test_secrets_and_tables_are_attacked_as_the_paper_sets_it():
         f"{known} ({max(marginals.COLUMN_COUNTS)} resp. 7 reconstructed at most), "
         f"epsilon {marginals.EPSILON_OF_MANY:g}"
     )
-    assert stated.pop("approx_domains").startswith(f"AGEP {marginals.BINS},")
-    assert stated.pop("fig5_columns").startswith("SCHL (ACS)")
+    assert stated.pop("approx_domains").startswith("AGEP 10,")  # tens: test_study_marginals.py
+    assert stated.pop("fig5_columns").startswith(f"{marginals.BY_EPSILON} (ACS)")
     confidences = [float(word.rstrip("%")) / 100.0 for word in stated["confidence_levels"].split()]
     assert stated.pop("confidence_levels")
     assert confidences == pytest.approx(marginals.CONFIDENCES)

@@ -70,22 +70,6 @@ def test_the_figures_are_written_twice_the_same_and_resumed(few, tmp_path):  # n
 
 
 @pytest.mark.slow
-def test_the_command_prints_table_and_paths(few, tmp_path, privaudit):  # noqa: ARG001
-    output = tmp_path / "figures"
-    code, printed, _ = privaudit("study", "bounds", "--output", str(output))
-    assert code == 0
-    for word in (
-        "17.8",
-        "2.37",
-        "agrees",
-        "differs: ",
-        "not computed",
-        str(output / "noise.svg"),
-    ):
-        assert word in printed
-
-
-@pytest.mark.slow
 @pytest.mark.paper("worst_case", "Section 3.2", "Figure 2")
 @pytest.mark.paper("renyi", "Figure 7")
 @pytest.mark.paper("reidentification", "Figure 1", "Proposition 9")
@@ -114,11 +98,3 @@ def test_programs_get_every_printed_number_as_rows(few, tmp_path, privaudit):  #
                     assert row["verdict"] == "agrees", row
                 else:
                     assert row["verdict"].startswith("not computed: the names' priors need GPT-2")
-
-
-def test_a_folder_that_cannot_be_made_is_named(tmp_path, privaudit):
-    (tmp_path / "file").write_text("")
-    output = str(tmp_path / "file")
-    code, _, told = privaudit("study", "bounds", "--output", output)
-    assert code == 3
-    assert output in told

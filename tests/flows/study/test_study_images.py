@@ -61,7 +61,7 @@ def test_every_mechanism_is_trained_and_beside_its_control_and_not_computed_twic
         assert own["here"].null_count() == 0
     assert published.filter(pl.col("place") == "Fig 1").height == 12
     assert published.filter(pl.col("place") == "Fig 5").height == 2 * 4
-    assert "alibi" in (output / "tables_1_and_4.svg").read_text(encoding="utf-8")
+    assert "alibi" in (output / "tables_1_and_4_and_6.svg").read_text(encoding="utf-8")
     assert "10 of 10 parts" in call()
 
 

@@ -1,9 +1,9 @@
 """`privaudit study reidentification`: resumed, within 1/2 + eta, and an excess is said aloud."""
 
+import dataclasses
 import xml.etree.ElementTree as ET
 
 import numpy as np
-import polars as pl
 import pytest
 
 from flows.commands.printing import Form, print_study
@@ -38,7 +38,8 @@ def test_it_is_resumed_and_within_eta(few, tmp_path, capsys):  # noqa: ARG001
     assert again.resumed[0].startswith("11 of 12 parts were finished")
     assert again.rows.equals(one.rows)
     assert "No record is told with more than 1/2 + eta" in " ".join(said.sentences)
-    worse = shown(one.rows.with_columns(right=pl.lit(100)), 1.0)
+    rows = [{**row, "right": 100} for row in one.cell_rows]
+    worse = shown(0, dataclasses.replace(one, cell_rows=rows))
     assert "MORE THAN 1/2 + ETA: mean" in " ".join(worse.sentences)
     (table,) = worse.tables
     assert {row[-2] for row in table.rows} == {"1.000 ± 0.000"}

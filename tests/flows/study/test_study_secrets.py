@@ -41,8 +41,9 @@ def test_what_is_printed_stands_beside_ours(few, tmp_path, capsys):  # noqa: ARG
     verdicts = [row["verdict"] for row in judged_rows(shown.ours, study(scale=0.2).settings)]
     leaked, guessed = "models for each leakage", "models for each success"
     assert verdicts[:2] == [f"not judged: {leaked}"] * 2
-    assert verdicts[3:8] == ["agrees"] + [f"not judged: {guessed}"] * 4
-    assert verdicts[8].startswith("not computed: the names' prior needs GPT-2")
+    assert verdicts[3:7] == [f"not judged: {guessed}"] * 4
+    assert verdicts[7].startswith("not computed: the names' prior needs GPT-2")
+    assert verdicts[8] == "agrees"
     as_whole = judged_rows(shown.ours, study(scale=1.0).settings)
     judged = {row["quantity"]: row["verdict"] for row in as_whole}
     assert judged["log p1 at sigma 2.875: standard deviation"] == "agrees"
@@ -64,7 +65,7 @@ def test_a_bound_that_is_exceeded_is_said_aloud(few, tmp_path):  # noqa: ARG001
     found, _ = played(study(scale=0.1), tmp_path)
     leakage = found.part("leakage").with_columns(bound=pl.lit(-1.0))
     guesses = found.part("guesses").with_columns(exceeds_p_value=pl.lit(1e-9))
-    said = " ".join(sentences(leakage, guesses, 0.1))
+    said = " ".join(sentences(leakage, guesses))
     assert "LEAKAGE IS ABOVE THE RENYI BOUND in 4 of 4" in said
     assert "18 of 18 attacks EXCEED THEIR BOUND" in said
 
@@ -112,11 +113,3 @@ def test_a_prior_that_is_none_is_refused(tmp_path, column, values, rule):
     pl.DataFrame({column: values}).write_parquet(tmp_path / "names.parquet")
     with pytest.raises(InvalidInputError, match=rule):
         read_names(str(tmp_path / "names.parquet"))
-
-
-@pytest.mark.slow
-def test_the_command(few, tmp_path, monkeypatch, privaudit):  # noqa: ARG001
-    output = str(tmp_path / "out")
-    code, printed, _ = privaudit("study", "secrets", "--scale", "0.02", "--output", output)
-    assert code == 0
-    assert "guesses.svg" in printed
