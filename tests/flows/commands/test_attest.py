@@ -296,7 +296,7 @@ def test_an_audits_page_stands_alone_and_has_three_blocks(
     assert "statistics.html" not in page.read_text("utf-8")
     places = [text.index(part) for part in (
         "not refuted", "Measured proved 0.00 sees from 0.90", "Not refuted, and never proven",
-        "at most 3.00, its ceiling", "trust self:", "Declared epsilon 0.5", "at most 1.65 to 1",
+        "at most 3.00, its ceiling", "trust self.", "Declared epsilon 0.5", "at most 1.65 to 1",
         "same labels ads, feed were audited on the same labels.", "Policy Accepted: ",
         "the last record is 2 days old (policy.max_age_days: at most 7)", "privaudit verify aaaa",
     )]  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 from flows.notify.events import FIGURES, Event, Kind, at_commit, evaluated, events, missing
 from flows.notify.incidents import Incident, Stage
 from flows.settings import Settings, TogetherSettings, load_settings
-from privcore.lower_bounds.verdicts import ReasonCode, Verdict
+from privcore.lower_bounds.verdicts import ReasonCode, Trust, Verdict
 from tests.support import warehouse as built
 from tests.support.lake import DAY, write_settings
 from tests.support.warehouse import put_rows
@@ -42,7 +42,7 @@ def row(code: ReasonCode | None = None, **changes: Any) -> AuditedNight:
     given = {
         "audit_id": "0" * 32, "model": "ads", "day": DAY, "verdict": verdict, "reason_code": code,
         "status": Status.EVALUATED, "reason": "It is so.", "epsilon_lower": 1.239,
-        "epsilon_declared": 0.5, "secret": "label",
+        "epsilon_declared": 0.5, "secret": "label", "trust": Trust.SELF,
     }  # fmt: skip
     return AuditedNight.model_construct(**empty | given | changes)
 

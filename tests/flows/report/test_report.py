@@ -297,7 +297,7 @@ def test_what_is_measured_declared_and_policy_stand_in_three_blocks(tmp_path):
         "not above guessing Refuted: the loss is at least 0.79; this night could have proved"
         in (measured)
     )
-    assert "trust self: It stands on evidence that the model&#39;s owner supplied" in measured
+    assert "trust self. It stands on evidence that the model&#39;s owner supplied" in measured
     text = (folder / "delays-private.html").read_text("utf-8")
     assert text.count("It stands on") == 1
     assert "drawn at random" in measured
