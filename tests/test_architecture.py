@@ -465,7 +465,7 @@ def test_no_file_names_a_package_index() -> None:
 # A commit that raises one says why.
 MOST_LINES = {
     "flows": 1_900,
-    "flows/commands": 4_647,
+    "flows/commands": 4_660,
     "flows/learn": 692,
     "flows/notify": 1_263,
     "flows/publication": 204,
@@ -479,7 +479,7 @@ MOST_LINES = {
     "privcore/mechanisms": 1_750,
     "privcore/publication": 710,
     "privcore/upper_bounds": 1_920,
-    "tests": 72_344,
+    "tests": 72_374,
     "workers": 2_687,
     "workers/audit": 3_811,
     "workers/datasets": 670,
@@ -491,7 +491,7 @@ MOST_LINES = {
     "workers/publication": 560,
     "workers/release": 630,
     "workers/scan": 1_934,
-    "workers/sources": 6_341,
+    "workers/sources": 6_396,
     "workers/training": 1_720,
     "workers/warehouse": 4_328,
 }

@@ -16,7 +16,11 @@ app = typer.Typer()
 @app.command(rich_help_panel=OPERATE)
 def manifest(
     model_file: Annotated[
-        pathlib.Path | None, typer.Argument(help="The model: .cbm, .ubj, .txt (LightGBM), .onnx.")
+        pathlib.Path | None,
+        typer.Argument(
+            help="The model (.cbm, .ubj, .txt of LightGBM, .onnx); or a lake's folder: then "
+            "manifest.json is written beside each model in it that has none."
+        ),
     ] = None,
     table: Annotated[
         pathlib.Path | None, typer.Option(help="A Parquet file of the day's labels.")
@@ -45,23 +49,32 @@ def manifest(
     """Print a manifest.json for a model file, with every field, to be looked through and stored.
 
     Features, classes and digest are the model's own; trained_on says the one day: correct it where
-    it was trained on more.
+    it was trained on more. Of a lake's folder, model and day are the folders' names.
 
-    Example: privaudit manifest model.cbm --table labels.parquet --label late --model delays
-    --day 2026-03-02 --dataset flights --epsilon 2 > manifest.json
+    Examples: privaudit manifest model.cbm --table labels.parquet --label late --model delays
+    --day 2026-03-02 --dataset flights --epsilon 2 > manifest.json; privaudit manifest lake --label
+    late --dataset flights
     """
     if schema:
         from workers.lake.manifest import json_schema
 
         typer.echo(json.dumps(json_schema(), indent=2))
         return
-    if model_file is None or table is None or label is None or day is None:
-        raise typer.BadParameter("give MODEL_FILE, --table, --label and --day; or --schema.")
-    from workers.sources.proposal import ProposedDeclaration, proposed_manifest
+    from workers.sources.proposal import ProposedDeclaration, proposed_manifest, write_manifests
 
     declaration = None
     if epsilon is not None:
         declaration = ProposedDeclaration(epsilon, delta, unit, declared_by)
+    if model_file is not None and model_file.is_dir():
+        if table or day or label is None:
+            raise typer.BadParameter("of a lake's folder give --label, and no --table or --day.")
+        for written in write_manifests(
+            model_file, dataset=dataset, label=label, declaration=declaration
+        ):
+            typer.echo(f"Wrote {written}.")
+        return
+    if model_file is None or table is None or label is None or day is None:
+        raise typer.BadParameter("give MODEL_FILE, --table, --label and --day; or --schema.")
     proposed = proposed_manifest(
         model_file,
         table,

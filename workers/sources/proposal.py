@@ -8,10 +8,11 @@ themselves.
 import contextlib
 import datetime as dt
 import hashlib
+import json
 import pathlib
 import re
 import zoneinfo
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -524,6 +525,60 @@ def proposed_manifest(
     except ValueError as error:
         raise TerminalError(f"No manifest can say so: {' '.join(str(error).split())}") from None
     return proposed
+
+
+def write_manifests(
+    lake: pathlib.Path,
+    *,
+    dataset: str,
+    label: str,
+    declaration: ProposedDeclaration | None = None,
+) -> Iterator[pathlib.Path]:
+    """Write a manifest beside each model file of a lake that has none, and yield where.
+
+    Models and days are those of the folders; columns are those of the day's first label file.
+
+    Raises:
+        TerminalError: a folder holds no model file or several, its day has no labels, or as
+            `proposed_manifest`.
+    """
+    for folder in sorted(lake.glob("models/*/day=*")):
+        written = folder / "manifest.json"
+        if written.exists():
+            continue
+        files = [file for file in folder.iterdir() if file.suffix in ENDINGS]
+        if len(files) != 1:
+            raise TerminalError(
+                f"{folder} has {len(files)} model files, and a manifest is of one: leave the day's "
+                f"own there, as one of {', '.join(ENDINGS)}."
+            )
+        labels = lake / "labels" / dataset / folder.name
+        table = min(labels.glob("*.parquet"), default=None)
+        if table is None:
+            raise TerminalError(
+                f"{labels} has no Parquet file, which says what the columns are: write the day's "
+                "labels, or give --dataset."
+            )
+        proposed = proposed_manifest(
+            files[0],
+            table,
+            model=folder.parent.name,
+            day=_day_of(folder),
+            dataset=dataset,
+            label=label,
+            declaration=declaration,
+        )
+        written.write_text(f"{json.dumps(proposed, indent=2)}\n", encoding="utf-8")
+        yield written
+
+
+def _day_of(folder: pathlib.Path) -> dt.date:
+    try:
+        return dt.date.fromisoformat(folder.name.removeprefix("day="))
+    except ValueError:
+        raise TerminalError(
+            f"{folder} names no day: name it like day=2026-03-02, the day that was trained on."
+        ) from None
 
 
 def _content(model_file: pathlib.Path) -> bytes:

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import shutil
 
 import jsonschema
 import polars as pl
@@ -13,6 +14,7 @@ from privcore.exceptions import TerminalError
 from tests.flows.conftest import Command
 from tests.support.lake import (
     DAY,
+    EVE,
     label_path,
     manifest_of,
     model_path,
@@ -65,6 +67,34 @@ def test_what_cannot_be_proposed_is_one_sentence(
     assert privaudit("manifest").code == 64
     negative = privaudit(*asked(template, "--epsilon", "-1"))
     assert (negative.code, "privacy.epsilon" in negative.err) == (3, True)
+
+
+def test_models_of_a_lake_that_lack_a_manifest_get_one(
+    template: Lake, privaudit: Command, tmp_path: pathlib.Path
+) -> None:
+    shutil.copytree(template.uri, tmp_path / "lake")
+    lake = Lake(str(tmp_path / "lake"))
+    before = {day: manifest_of(lake, "good", day) for day in (EVE, DAY)}
+    kept = model_path(lake, "good", EVE) / "manifest.json"
+    content = kept.read_bytes()
+    (model_path(lake, "good") / "manifest.json").unlink()
+    arguments = ["manifest", lake.uri, "--dataset", "flights", "--label", "late"]
+    answer = privaudit(*arguments, "--epsilon", "0.5", "--unit", "flight")
+    assert (answer.code, answer.out.count("Wrote ")) == (0, 1), answer.err
+    found = manifest_of(lake, "good", DAY)
+    assert {name: found[name] for name in ("model", "day", "sha256", "features")} == {
+        name: before[DAY][name] for name in ("model", "day", "sha256", "features")
+    }
+    assert found["privacy"]["epsilon"] == 0.5
+    assert kept.read_bytes() == content
+    assert privaudit(*arguments).out == ""
+
+    (model_path(lake, "good") / "manifest.json").unlink()
+    assert privaudit(*arguments, "--day", str(DAY)).code == 64
+    unlabelled = privaudit("manifest", lake.uri, "--dataset", "trains", "--label", "late")
+    assert (unlabelled.code, "has no Parquet file" in unlabelled.err) == (3, True)
+    shutil.copy(model_path(lake, "good") / "model.cbm", model_path(lake, "good") / "other.cbm")
+    assert "has 2 model files, and a manifest is of one" in privaudit(*arguments).err
 
 
 def test_a_column_of_many_values_is_no_label(
