@@ -205,6 +205,7 @@ class Card:
         figures: declared, proved, and what would have been seen; "" where there are none.
         seen: what would have been seen, of these; "" where that is in doubt.
         allows: what the verdict allows.
+        stands_on: whose evidence `not_refuted` stands on; "" beside other verdicts.
         odds: the same figures as odds; "" where there are none.
         step: what to do first.
     """
@@ -214,6 +215,7 @@ class Card:
     figures: str
     seen: str
     allows: str
+    stands_on: str
     odds: str
     step: Step
 
@@ -240,16 +242,11 @@ def card_of(row: AuditRow) -> Card:
         code=known,
         figures=" ".join(filter(None, (held, seen))),
         seen=seen,
-        allows=_allows(row, verdict),
+        allows=_ALLOWS[verdict],
+        stands_on=row.mode.stands_on if verdict is Verdict.NOT_REFUTED else "",
         odds=_odds(row),
         step=step_of(known, row, None if night is None else night.conclusive_on),
     )
-
-
-def _allows(row: AuditRow, verdict: Verdict) -> str:
-    """Say what follows from a verdict; of `not_refuted`, on whose evidence it stands."""
-    stands = f" {row.trust.stands_on}" if verdict is Verdict.NOT_REFUTED else ""
-    return f"{_ALLOWS[verdict]}{stands}"
 
 
 def _held(
@@ -394,6 +391,9 @@ def acceptance(
         if limit is not None:
             keeps = figure is not None and figure <= limit
             (kept if keeps else broken).append(f"{said} (policy.{name}: at most {exact(limit)})")
+    if policy.trust is not None:
+        said = f"the evidence is {night.mode} (policy.trust: {', '.join(policy.trust)})"
+        (kept if night.mode in policy.trust else broken).append(said)
     accepts = "Not accepted" if broken else "Accepted"
     why = f"{accepts}: {'; '.join(broken or kept) or 'the verdict is not_refuted'}."
     return Acceptance(accepted=not broken, why=why)

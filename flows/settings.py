@@ -394,6 +394,8 @@ class PolicySettings(StrictModel):
     """The least power: the largest sees_from of the nights together; any if left out."""
     max_age_days: int | None = Field(default=None, ge=0)
     """The oldest proof: days since the last record was made; any if left out."""
+    trust: tuple[Trust, ...] | None = Field(default=None, min_length=1)
+    """Modes of trust of the evidence; any if left out."""
 
 
 class Settings(BaseSettings):

@@ -464,8 +464,8 @@ def test_no_file_names_a_package_index() -> None:
 # The most lines of each room with all below it, of the modules beside the rooms, and of the tests.
 # A commit that raises one says why.
 MOST_LINES = {
-    "flows": 1_900,
-    "flows/commands": 4_660,
+    "flows": 1_902,
+    "flows/commands": 4_661,
     "flows/learn": 692,
     "flows/notify": 1_263,
     "flows/publication": 204,
@@ -491,11 +491,11 @@ MOST_LINES = {
     "workers/publication": 560,
     "workers/release": 630,
     "workers/scan": 1_934,
-    "workers/sources": 6_396,
+    "workers/sources": 6_398,
     "workers/training": 1_720,
-    "workers/warehouse": 4_328,
+    "workers/warehouse": 4_334,
 }
-MOST_WORDS_OF_PAGES = 78_760
+MOST_WORDS_OF_PAGES = 78_790
 
 
 def room_of(path: pathlib.Path) -> str:

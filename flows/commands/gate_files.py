@@ -157,7 +157,7 @@ def decision_of(
     card = card_of(record.audit)
     if card.code is ReasonCode.THIS_NIGHT:  # there is no record that could be verified
         card = dataclasses.replace(card, step=_SHOW_CONDITIONS)
-    why = f"{record.audit.reason} {card.allows}"
+    why = " ".join(filter(None, (record.audit.reason, card.allows, card.stands_on)))
     if card.verdict is Verdict.NOT_REFUTED and (other := _other_label(record)):
         card = _inconclusive(record.audit, ReasonCode.ANSWERS_DOUBTFUL)
         why = f"{other} {card.figures}"

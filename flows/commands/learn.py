@@ -134,7 +134,7 @@ def _print_card(card: "Card", remark: str, form: Form) -> None:
     if form is Form.JSON:
         typer.echo(json_text(dataclasses.asdict(card)))
         return
-    for sentence in (f"{card.said}.", card.allows, card.figures, card.odds):
+    for sentence in (f"{card.said}.", card.allows, card.stands_on, card.figures, card.odds):
         if sentence:
             typer.echo(sentence)
     typer.echo(f"Next ({card.step.role}): {card.step.text}")

@@ -128,6 +128,7 @@ name = "ads-ctr"
 # max_epsilon = 2.0   # the largest declared epsilon
 # max_sees_from = 3.0 # the least power: sees_from of the nights together
 # max_age_days = 7    # the oldest proof: days since the last record was made
+# trust = ["independent", "controlled"]   # whose evidence counts
 
 [ray]
 address = "local"  # local, auto (a cluster that runs already), or ray://host:port

@@ -351,8 +351,8 @@ def words_of(made: Statement | AuditRecord) -> dict[str, Any]:
 
 def _mode(audit: AuditRow) -> str:
     """Say who supplied a record's evidence."""
-    said = f"The evidence's mode of trust is {audit.trust}."
-    return f"{said} {audit.trust.stands_on}" if audit.verdict == Verdict.NOT_REFUTED else said
+    said = f"The evidence's mode of trust is {audit.mode}."
+    return f"{said} {audit.mode.stands_on}" if audit.verdict == Verdict.NOT_REFUTED else said
 
 
 LARGEST = 4 << 20

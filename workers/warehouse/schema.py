@@ -122,8 +122,9 @@ class AuditRow(TableRow):
     remarks: tuple[str, ...] | None = None
     """What the sentence remarks on beside the verdict, as fixed words; some of them are doubts.
     Null where there are no figures."""
-    trust: Trust = Trust.SELF
-    """Who supplied the evidence: self, independent or controlled, as the settings say."""
+    trust: Trust | None = None
+    """Who supplied the evidence: self, independent or controlled, as the settings say. Null, which
+    is self, in records from before 2026-11-29."""
     dataset: str | None = None
     """Dataset whose labels were scanned."""
     scores: str | None = None
@@ -249,6 +250,11 @@ class AuditRow(TableRow):
     revision: int | None = None
     """Number of this commit for the model and day; records and confirmations are counted together.
     The largest number counts, whatever the clocks said."""
+
+    @property
+    def mode(self) -> Trust:
+        """Mode of trust, also of a record that is older than the column."""
+        return self.trust or Trust.SELF
 
 
 class BoundRow(TableRow):

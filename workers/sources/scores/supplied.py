@@ -17,6 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from privcore.attacks import mean_of_models
+from privcore.lower_bounds.verdicts import Trust
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import Batch
 from workers.labels.parquet import Footer
@@ -198,6 +199,7 @@ class ScoreSource:
             "dataset": self.supplied.tables.table,
             "proxy_day": None,
             "scores": "supplied",
+            "trust": Trust.SELF,
             "source": self.supplied.to_json(),
         }
 
