@@ -465,7 +465,7 @@ def test_no_file_names_a_package_index() -> None:
 # A commit that raises one says why.
 MOST_LINES = {
     "flows": 1_902,
-    "flows/commands": 4_661,
+    "flows/commands": 4_707,
     "flows/learn": 692,
     "flows/notify": 1_263,
     "flows/publication": 204,
@@ -479,9 +479,9 @@ MOST_LINES = {
     "privcore/mechanisms": 1_750,
     "privcore/publication": 710,
     "privcore/upper_bounds": 1_920,
-    "tests": 72_374,
+    "tests": 72_400,
     "workers": 2_687,
-    "workers/audit": 3_811,
+    "workers/audit": 3_828,
     "workers/datasets": 670,
     "workers/evidence": 494,
     "workers/labels": 1_672,
@@ -495,7 +495,7 @@ MOST_LINES = {
     "workers/training": 1_720,
     "workers/warehouse": 4_334,
 }
-MOST_WORDS_OF_PAGES = 78_790
+MOST_WORDS_OF_PAGES = 78_850
 
 
 def room_of(path: pathlib.Path) -> str:

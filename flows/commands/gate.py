@@ -114,6 +114,15 @@ AuditedModelOption = Annotated[
         "have a copy of another model's file audited as theirs, and refuted.",
     ),
 ]
+HandOverOption = Annotated[
+    bool,
+    typer.Option(
+        "--hand-over-file",
+        rich_help_panel=_FILES,
+        help="The file itself goes to others, not its answers alone: say whether labels can be "
+        "read from it. One whose leaves hold the labels is violated.",
+    ),
+]
 Sha256Option = Annotated[
     pathlib.Path | None,
     typer.Option(
@@ -158,6 +167,7 @@ def gate(
     model: AuditedModelOption = None,
     config: ConfigOption = None,
     *,
+    hand_over_file: HandOverOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Say whether a model may be released: audit its file before release, or look up its audits.
@@ -176,8 +186,10 @@ def gate(
     form = form_of(as_json=as_json)
     files = _files(target, proxy, table, model, looks_up=sha256 is not None)
     if sha256 is not None:
-        if max_epsilon is not None or declared is not None:
-            raise typer.BadParameter("--sha256 looks up audits: leave out the limit.")
+        if max_epsilon is not None or declared is not None or hand_over_file:
+            raise typer.BadParameter(
+                "--sha256 looks up audits: leave out the limit and --hand-over-file."
+            )
         raise typer.Exit(_looked_up(sha256, model, accept or (), config, form))
     if max_epsilon is None and declared is None:
         raise typer.BadParameter("Give --max-epsilon, --declared or both: what is the limit?")
@@ -198,6 +210,7 @@ def gate(
                 frozenset(accept or ()),
                 _policy(config),
                 Outputs(junit, mlflow_model, mlflow_version, alias),
+                hand_over_file,
             ),
             form,
         )

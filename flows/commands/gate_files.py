@@ -18,6 +18,8 @@ from flows.settings import PolicySettings, RaySettings
 from privcore.attacks.fidelity import predictions_miss_labels
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
+from privcore.rounding import exact
+from workers.audit.file_labels import FileLabels, read_given
 from workers.audit.run import run_audit
 from workers.lake.layout import Lake
 from workers.lake.manifest import MAX_EPSILON
@@ -31,7 +33,7 @@ from workers.sources.proposal import propose
 from workers.sources.scores.score_tables import DeclaredPrivacy
 from workers.sources.tables.table_files import TableLook, look
 from workers.versions import METHOD_VERSION
-from workers.warehouse.schema import AuditRecord, AuditRow
+from workers.warehouse.schema import AuditRecord, AuditRow, Status
 
 ONE_DAY = dt.date(1970, 1, 2)
 """The day of a table that names none. It is always the same, because chance follows from the day:
@@ -75,8 +77,14 @@ class Limit:
 
 
 def audit_files(
-    target: str, proxy: str, labels: LabelTable, limit: Limit, *, day: dt.date | None = None
-) -> AuditRecord:
+    target: str,
+    proxy: str,
+    labels: LabelTable,
+    limit: Limit,
+    *,
+    day: dt.date | None = None,
+    read_file: bool = False,
+) -> tuple[AuditRecord, FileLabels | None]:
     """Audit a model file by the nightly audit's own path, and return the record.
 
     Args:
@@ -85,6 +93,7 @@ def audit_files(
         labels: the table, and what its columns mean.
         limit: what the bound is held against.
         day: whose rows play; without one, all rows of the table.
+        read_file: whether to return, too, what the file itself gives away of the labels.
     """
     audited = day or ONE_DAY
     privacy = limit.declaration().as_privacy()
@@ -100,10 +109,13 @@ def audit_files(
             executor=executor,
             external_inputs=given,
         )
+        plan, found = limit.plan(), None
+        if read_file and record.audit.status is Status.EVALUATED:
+            found = read_given(given, _MODEL, audited, plan=plan, executor=executor)
     if day is not None:
-        return record
+        return record, found
     row = record.audit.model_copy(update={"reason": _without_days(record.audit.reason)})
-    return record.model_copy(update={"audit": row})
+    return record.model_copy(update={"audit": row}), found
 
 
 def _without_days(reason: str) -> str:
@@ -159,22 +171,39 @@ def decision_of(
         card = dataclasses.replace(card, step=_SHOW_CONDITIONS)
     why = " ".join(filter(None, (record.audit.reason, card.allows, card.stands_on)))
     if card.verdict is Verdict.NOT_REFUTED and (other := _other_label(record)):
-        card = _inconclusive(record.audit, ReasonCode.ANSWERS_DOUBTFUL)
+        card = _another(record.audit, ReasonCode.ANSWERS_DOUBTFUL)
         why = f"{other} {card.figures}"
     taken = card.verdict is Verdict.INCONCLUSIVE and card.code in set(accepted)
     verdict = Verdict.NOT_REFUTED if taken else card.verdict
     if verdict is Verdict.NOT_REFUTED and policy and ReasonCode.OVER_POLICY not in set(accepted):
         ruled = acceptance(policy, record.audit, verdict, record.audit.recorded_at.date())
         if not ruled.accepted:
-            refused = _inconclusive(record.audit, ReasonCode.OVER_POLICY)
+            refused = _another(record.audit, ReasonCode.OVER_POLICY)
             return Decision(Verdict.INCONCLUSIVE, refused, f"{ruled.why} {why}")
     return Decision(verdict, card, why)
 
 
-def _inconclusive(row: AuditRow, code: ReasonCode) -> Card:
-    """Return the card of an audit that is inconclusive for another reason than its own."""
-    changed = {"verdict": Verdict.INCONCLUSIVE, "reason_code": code}
-    return card_of(row.model_copy(update=changed))
+def with_file(decision: Decision, row: AuditRow, found: FileLabels) -> Decision:
+    """Return a decision on a file that is handed over: of the model's answers, and of its bytes.
+
+    A file whose label sums refute randomized response at the limit is `violated`, whatever the
+    answers say. One that cannot be read is as its answers are.
+    """
+    why = f"{decision.why} With the file itself: {found.sentence}"
+    read, limit = found.response, row.epsilon_declared
+    if read is None or limit is None or not read.epsilon_low > limit:
+        return dataclasses.replace(decision, why=why)
+    card = _another(row, ReasonCode.MECHANISM_NOT_APPLIED)
+    why = (
+        f"Whoever gets the file reads its labels: no randomized response at {exact(limit)} was "
+        f"applied to them. {found.sentence} Keep the file, and give answers only."
+    )
+    return Decision(Verdict.VIOLATED, card, why)
+
+
+def _another(row: AuditRow, code: ReasonCode) -> Card:
+    """Return the card of an audit that ends with another reason than its own."""
+    return card_of(row.model_copy(update={"verdict": code.verdict, "reason_code": code}))
 
 
 def _other_label(record: AuditRecord) -> str:
@@ -234,6 +263,7 @@ class FileGate:
     accepted: frozenset[ReasonCode]
     policy: PolicySettings | None
     outputs: Outputs
+    hand_over_file: bool = False
 
     def decide(self) -> tuple[AuditRow, Decision]:
         """Audit the target, and return the row and the decision.
@@ -255,8 +285,11 @@ class FileGate:
         except ValidationError as error:
             rule = error.errors()[0]["msg"].lower()
             raise typer.BadParameter(f"--max-epsilon, --declared or --delta: {rule}.") from None
-        record = audit_files(self.target, self.proxy, labels, limit, day=day)
-        return record.audit, decision_of(record, self.accepted, self.policy)
+        record, found = audit_files(
+            self.target, self.proxy, labels, limit, day=day, read_file=self.hand_over_file
+        )
+        decision = decision_of(record, self.accepted, self.policy)
+        return record.audit, with_file(decision, record.audit, found) if found else decision
 
     def _labels(self, place: str, seen: TableLook) -> tuple[LabelTable, dt.date | None]:
         """Return what the columns mean, as `attach` infers it, and the newest day."""

@@ -1,6 +1,7 @@
 """Labels that a model's file gives away, beside what its declaration says of them."""
 
 import contextlib
+import datetime as dt
 import math
 from dataclasses import dataclass
 
@@ -22,7 +23,9 @@ from workers.lake.formats import NAMES
 from workers.lake.layout import Lake
 from workers.lake.manifest import PrivatisedBy, looked_up
 from workers.lake.model_sandbox import UnreadableModelError, read_leaves
+from workers.plan import Plan
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
+from workers.sources.checkpoints.in_place import InPlace, find_in_place
 from workers.sources.join_context import JoinContext
 from workers.warehouse.schema import AuditRecord
 
@@ -100,6 +103,20 @@ def read_stored(record: AuditRecord, lake: Lake, executor: Executor, key: bytes)
         )
     if source.digests().target != record.audit.target_sha256:
         raise TerminalError("The model's file has changed since the audit: audit it again.")
+    with contextlib.ExitStack() as made:
+        return _read(source, JoinContext(executor, made, None, None))
+
+
+def read_given(
+    given: InPlace, model: str, day: dt.date, *, plan: Plan, executor: Executor
+) -> FileLabels:
+    """Return what a model file gives away of the rows of a table, before any audit is stored.
+
+    Raises:
+        NotEvaluableError: an input is missing, or is not what the model takes.
+        TerminalError: no training record has a label.
+    """
+    source = find_in_place(Lake("."), given, model, day, plan=plan)
     with contextlib.ExitStack() as made:
         return _read(source, JoinContext(executor, made, None, None))
 

@@ -107,6 +107,44 @@ def test_a_leak_fails_and_promotes_nothing(
 
 
 @pytest.mark.slow
+def test_a_file_that_is_handed_over_is_read_and_not_asked_alone(
+    tmp_path: pathlib.Path, privaudit: Command
+) -> None:
+    """The same shallow trees, of the labels and of labels that went through coins before."""
+    plain = rows(2).drop("city")
+    coins = np.random.default_rng(5).random(len(plain)) < 1.0 / (1.0 + np.exp(1.0))
+    noisy = plain.with_columns(late=pl.col("late") ^ pl.Series(coins).cast(pl.Int64))
+
+    def shallow(frame: pl.DataFrame) -> bytes:
+        data = xgboost.DMatrix(
+            frame.select("delay", "hour").to_pandas(), label=frame["late"].to_numpy()
+        )
+        given = {"objective": "binary:logistic", "max_depth": 2, "nthread": 1}
+        return bytes(xgboost.train(given, data, 8).save_raw("ubj"))
+
+    proxy = shallow(rows(1).drop("city"))
+
+    def answered(trained: pl.DataFrame, *more: str) -> tuple[int, str]:
+        target = shallow(trained.filter(split="train"))
+        given = put_files(tmp_path, target=target, proxy=proxy, table=plain)
+        named = ["--target", given[0], "--proxy", given[1], "--table", given[2], "--label", "late"]
+        answer = privaudit("gate", *named, "--declared", "1", "--junit", "gate.xml", *more)
+        return answer.code, answer.words
+
+    code, _ = answered(plain)
+    assert code != 1  # its answers prove nothing
+    code, words = answered(plain, "--hand-over-file")
+    assert code == 1
+    assert words.startswith("violated: mechanism_not_applied. Whoever gets the file reads its ")
+    assert "All sums are those of the table's labels" in words
+    assert 'type="mechanism_not_applied"' in (tmp_path / "gate.xml").read_text(encoding="utf-8")
+    code, words = answered(noisy, "--hand-over-file")
+    assert code != 1
+    assert "With the file itself: The file gives the exact sum" in words
+    assert privaudit("gate", "--sha256", "new.ubj", "--hand-over-file").code == 64
+
+
+@pytest.mark.slow
 def test_what_failed_is_an_error_to_junit(
     tmp_path: pathlib.Path, privaudit: Command, registry: Registry
 ) -> None:
@@ -207,7 +245,7 @@ def asked(
 ) -> tuple[AuditRow, Decision]:
     files = put_files(folder, target=target or leaky(), proxy=proxy, table=table)
     labels = LabelTable(table=files[2], day=None, label="late")
-    record = audit_files(*files[:2], labels, limit)
+    record, _ = audit_files(*files[:2], labels, limit)
     return record.audit, decision_of(record)
 
 
