@@ -465,12 +465,12 @@ def test_no_file_names_a_package_index() -> None:
 # A commit that raises one says why.
 MOST_LINES = {
     "flows": 1_902,
-    "flows/commands": 4_707,
+    "flows/commands": 4_729,
     "flows/learn": 692,
     "flows/notify": 1_263,
     "flows/publication": 204,
     "flows/report": 2_742,
-    "flows/run": 1_658,
+    "flows/run": 1_674,
     "flows/study": 4_986,
     "privcore": 250,
     "privcore/attacks": 7_632,
@@ -479,7 +479,7 @@ MOST_LINES = {
     "privcore/mechanisms": 1_750,
     "privcore/publication": 710,
     "privcore/upper_bounds": 1_920,
-    "tests": 72_400,
+    "tests": 72_438,
     "workers": 2_687,
     "workers/audit": 3_828,
     "workers/datasets": 670,

@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flows.prefect_settings import check_settings, files
-from flows.run.night_plan import external_inputs_of
+from flows.run.audit_requests import released_night_of
+from flows.run.night_plan import Job, external_inputs_of, plan_audit
 from flows.settings import ModelSettings, Settings, SettingsError, load_settings
 from privcore.exceptions import AuditError, TerminalError
+from privcore.lower_bounds import Secret
 from workers.audit.rehearsal import Rehearsal, rehearse
+from workers.audit.released_night import released_night
 from workers.audit.request import Request
 from workers.contained import closed_here
 from workers.exceptions import NotEvaluableError, Reason
@@ -26,6 +29,7 @@ from workers.plan import Plan
 from workers.publication.statements import Statements
 from workers.sources.checkpoints.placed_models import find_earlier
 from workers.sources.tables.table_files import newest_day
+from workers.warehouse.schema import Status
 from workers.warehouse.store import Warehouse
 
 if TYPE_CHECKING:
@@ -63,7 +67,25 @@ def check_model(settings: Settings, name: str, day: dt.date | None, *, whole: bo
         ) from None
     both = _units_in_both_splits(found, request.plan.privacy_unit, model)
     unit = f"; its verdict would be undeclared, since {found.other_unit}" * bool(found.other_unit)
+    both += _released_labels(settings, model, day)
     return _sentence(found, model, day) + both + _which_labels(found, model) + unit + more
+
+
+def _released_labels(settings: Settings, model: ModelSettings, day: dt.date) -> str:
+    """Say of how many released labels a day's audit is, where the model has such a table.
+
+    Raises:
+        TerminalError: their audit would come to no figures.
+    """
+    if model.released_labels is None:
+        return ""
+    planned = plan_audit(Lake(settings.lake), Job(model.name, day), model)
+    plan = next(one for one in settings.plans_of(model.name) if one.secret is Secret.RELEASED)
+    given = released_night_of(planned, model)
+    found = released_night(day, Request(model.name, plan, external_inputs=given)).audit
+    if found.status is not Status.EVALUATED:
+        raise TerminalError(found.reason)
+    return f"; {found.records or 0:,} released labels beside true ones"
 
 
 def _newest_elsewhere(model: ModelSettings, yesterday: dt.date, plan: Plan) -> dt.date:

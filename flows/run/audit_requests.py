@@ -32,7 +32,7 @@ def batches(
             each.declared,
             each.external_inputs
             if plan.secret is not Secret.RELEASED
-            else _released_night(each, settings.model_named(each.job.model)),
+            else released_night_of(each, settings.model_named(each.job.model)),
             digest_key=key,
         )
         for each in planned
@@ -49,7 +49,7 @@ def batches(
     )
 
 
-def _released_night(planned: Planned, settings: ModelSettings) -> ReleasedNight | None:
+def released_night_of(planned: Planned, settings: ModelSettings) -> ReleasedNight | None:
     """Return where a model's released labels lie, and what is declared of them; None without."""
     if settings.released_labels is None:
         return None

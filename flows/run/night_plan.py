@@ -5,6 +5,7 @@ versions of one file. A fault of one model's inputs is met again by that model's
 a record of it, so looking for inputs fails for no model.
 """
 
+import dataclasses
 import datetime as dt
 import importlib.util
 import logging
@@ -26,7 +27,9 @@ from workers.labels.shards import WORK_UNIT_BYTES
 from workers.lake.checkpoints import DeclaredManifest, read_manifest
 from workers.lake.layout import Lake, checkpoint_folder, labels_folder
 from workers.sources.checkpoints.in_place import InPlace, find_ready
+from workers.sources.label_releases import ReleasedLabels
 from workers.sources.scores.supplied import ExternalInputs, SuppliedScores, find_scores
+from workers.sources.tables.table_files import find_day
 
 _PATIENCE = 60.0
 """Seconds that one look at all jobs may take."""
@@ -138,8 +141,10 @@ def plan_audit(lake: Lake, job: Job, settings: ModelSettings | None = None) -> P
     allowed = None if settings is None else settings.dataset
     try:
         if external_inputs is None:
-            return _look(lake, job, allowed)
-        return _find_external_inputs(lake, job, external_inputs)
+            planned = _look(lake, job, allowed)
+        else:
+            planned = _find_external_inputs(lake, job, external_inputs)
+        return _with_released(planned, None if settings is None else settings.released_labels)
     except TransientError:
         return Planned(job, external_inputs=external_inputs, missing=_NO_ANSWER)
     except BaseException as error:
@@ -147,6 +152,19 @@ def plan_audit(lake: Lake, job: Job, settings: ModelSettings | None = None) -> P
             raise
         _log.info("The inputs of %s cannot be read: its audit says why.", job.model)
         return Planned(job, external_inputs=external_inputs)
+
+
+def _with_released(planned: Planned, table: ReleasedLabels | None) -> Planned:
+    """Return a job that waits for the day of its released labels, too, where there is a table."""
+    if planned.missing is not None or table is None:
+        return planned
+    try:
+        find_day(table, planned.job.day)
+    except NotEvaluableError as error:
+        if error.reason is not Reason.MISSING_LABELS:
+            raise
+        return dataclasses.replace(planned, missing=f"its released labels: {error.sentence}")
+    return planned
 
 
 def external_inputs_of(settings: ModelSettings) -> ExternalInputs | None:

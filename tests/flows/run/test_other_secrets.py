@@ -1,5 +1,6 @@
 """A model whose attribute and membership are audited too: flow, records, windows, pages."""
 
+import json
 import pathlib
 import re
 import shutil
@@ -7,13 +8,17 @@ from collections.abc import Callable
 
 import pytest
 
+from flows.commands.checks import CheckResult, checks
+from flows.run.night_plan import Job, plan_night
 from flows.run.nightly import PlanOverrides, audit_model, plan_backfill
 from flows.run.runs import start
 from flows.settings import SettingsError, load_settings
 from tests.flows.conftest import Command
-from tests.support.lake import DAY
+from tests.flows.notify.test_alerts import Receiver, started
+from tests.support.lake import DAY, EVE
 from tests.workers.audit.test_released_night import night
 from tests.workers.audit.test_secrets import lake_of
+from workers.lake.layout import Lake
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.sql import query
 from workers.warehouse.store import Warehouse
@@ -95,6 +100,7 @@ def test_each_secret_has_a_record_windows_and_a_place_in_the_report(
 RELEASED = """
 [[models]]
 name = "good"
+trust = "controlled"
 [models.released_labels]
 table = "released"
 true = "y"
@@ -110,18 +116,50 @@ def test_released_labels_are_a_record_beside_the_audit_by_the_manifests_declarat
     """Released at 3 where the manifest declares 1: page, terminal and gate say so."""
     shutil.copytree(lake, tmp_path / "lake")
     night(tmp_path / "released", DAY, 3.0)
-    settings = str(write(tmp_path, RELEASED))
-    rows = {row.secret: row for row in start(audit_model, model="good", day=DAY, settings=settings)}
+    with started(Receiver) as start_receiver:
+        server = start_receiver(204)
+        webhook = f'[webhook]\nurl = "{server.url}"\nsecret = "0123456789abcdef"\n'
+        path = write(tmp_path, webhook + RELEASED)
+        audits = start(audit_model, model="good", day=DAY, settings=str(path))
+    rows = {row.secret: row for row in audits}
+    subjects = [json.loads(body)["subject"] for _, body in server.taken]
+    assert [subject for subject in subjects if "released_labels" in subject], subjects
     assert set(rows) == {"label", "released_labels"}
     found = rows["released_labels"]
     assert (found.verdict, found.epsilon_declared) == ("violated", rows["label"].epsilon_declared)
     assert found.target_sha256 == rows["label"].target_sha256
+    assert (found.trust, rows["label"].trust) == ("controlled", "self")
     for page in ("index.html", "models/good.html"):
         assert "released_labels" in text_of(tmp_path / "report" / page)
     monkeypatch.chdir(tmp_path)
     assert "good (released_labels)" in privaudit("show").out
     file = tmp_path / "lake" / "models" / "good" / f"day={DAY}" / "model.cbm"
     assert privaudit("gate", "--sha256", str(file)).code == 1
+
+
+@pytest.mark.slow
+def test_a_night_waits_for_released_labels_and_check_looks_at_them(
+    lake: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    shutil.copytree(lake, tmp_path / "lake")
+    night(tmp_path / "released", EVE, 1.0)
+    path = write(tmp_path, RELEASED)
+
+    def missing() -> str | None:
+        settings = load_settings(path)
+        (planned,) = plan_night(Lake(settings.lake), [Job("good", DAY)], settings)
+        return planned.missing
+
+    def checked() -> CheckResult:
+        return next(one for one in checks(path, day=DAY) if one.what == "model good")
+
+    assert str(missing()).startswith("its released labels: ")
+    assert not checked().ok
+    table = night(tmp_path / "released", DAY, 1.0)
+    assert missing() is None
+    found = checked()
+    assert found.ok
+    assert f"; {table.height:,} released labels beside true ones" in found.sentence
 
 
 @pytest.mark.slow
