@@ -230,7 +230,7 @@ class ModelSettings(StrictModel):
 def with_absolute_paths(model: ModelSettings, folder: pathlib.Path, *, lake: str) -> ModelSettings:
     """Return a model whose paths are absolute; an Iceberg table, or a query, has a name, no path.
 
-    A registry's artifacts may lie in the lake, too.
+    A registry's artifacts may lie in the lake, too, unless the evidence is independent.
     """
     changes: dict[str, Any] = {}
     if model.scores is not None:
@@ -254,7 +254,9 @@ def with_absolute_paths(model: ModelSettings, folder: pathlib.Path, *, lake: str
         changed = _paths_with_absolute_paths(model.checkpoints, folder)
         if model.checkpoints.registered:
             artifacts = (absolute(folder, each) for each in model.checkpoints.artifacts or ())
-            changed["artifacts"] = (*artifacts, lake)
+            # Who may write the lake could exchange a version's file there after its time.
+            own = () if model.trust is Trust.INDEPENDENT else (lake,)
+            changed["artifacts"] = (*artifacts, *own)
         changes["checkpoints"] = model.checkpoints.model_copy(update=changed)
     return model.model_copy(update=changes)
 

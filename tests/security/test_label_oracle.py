@@ -37,7 +37,8 @@ from workers.audit.run import run_audit
 from workers.evidence.attestation import attest
 from workers.executors import InProcess
 from workers.lake.layout import Lake
-from workers.publication.statements import Statement, Statements, make_key, statement_of
+from workers.plain_files import make_key
+from workers.publication.statements import Statement, Statements, statement_of
 from workers.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.usefixtures("in_process")

@@ -192,6 +192,22 @@ def test_an_earlier_model_that_was_registered_since_is_passed_over(world: World)
 
 
 @pytest.mark.slow
+def test_a_version_whose_file_lies_where_the_owner_writes_is_refused(world: World) -> None:
+    """Behind an old version's time a file in the lake could be exchanged at any time since."""
+    place = world.home / "lake" / "ours"
+    place.mkdir(parents=True)
+    (place / "model.ubj").write_bytes(MODELS[EVE])
+    (place / "MLmodel").write_text(FLAVORS)
+    registered = {"at": at(EVE, 23), "place": str(place)}
+    world.registry.register("ads", str(EVE), FLAVORS, MODELS[EVE], **registered)
+    row = world.audit()
+    assert (row.verdict, row.trust) == ("failed", "independent")
+    assert "which is below no place that the settings allow" in row.reason
+    by_themselves = SETTINGS.replace('trust = "independent"\n', "")
+    assert world.audit(by_themselves).verdict == "violated"
+
+
+@pytest.mark.slow
 def test_a_target_that_was_registered_before_its_day_is_refused(world: World) -> None:
     """The owner names a model that never saw the day's labels as the day's."""
     world.register(DAY, trained(TRAINING[EVE], max_depth=9), at(EVE, 22))
