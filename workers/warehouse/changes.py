@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from privcore.lower_bounds import Secret
-from workers.warehouse.night_row import DATASET, LABEL_COLUMN
+from workers.warehouse.night_row import DATASET, LABEL_COLUMN, TRUST
 from workers.warehouse.store import CONFIGURED, POSSIBLE_DAY, Warehouse
 
 COLUMNS = ("epsilon_declared", "delta_declared", "neighbors", "mechanism")
@@ -21,6 +21,9 @@ _OTHERWISE = {
     "see that training saw these.",
     LABEL_COLUMN: "Audited was the label column {was!r} until {until}, and is {now!r} on {day}: "
     "see that training used it as its label.",
+    # What an owner supplied must not count as evidence of others.
+    TRUST: "The evidence was {was} until {until}, and is {now} on {day}: nights together begin "
+    "anew.",
     # Only nights with as many classes are in one window: a class that no row has begins anew.
     CLASSES: "The label had {was} classes until {until}, and has {now} on {day}: "
     "bounds over several nights begin anew.",

@@ -11,7 +11,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from privcore.lower_bounds import WINDOW_EPSILONS, Night, standing_length
-from workers.warehouse.night_row import NAMED, OF_AUDITS, WINDOWS
+from privcore.lower_bounds.verdicts import Trust
+from workers.warehouse.night_row import NAMED, OF_AUDITS, TRUST, WINDOWS
 from workers.warehouse.standings import COLUMNS as OF_STANDINGS
 from workers.warehouse.standings import recurs_from
 from workers.warehouse.store import CONFIGURED, Warehouse
@@ -39,7 +40,7 @@ class ModelNights:
         rows: what is stored of each but its wealth, in the order of days.
         ids: of each audit.
         days: of each.
-        claims: of each; only nights of one claim stand in one window.
+        claims: of each, with its mode of trust; only nights of one stand in one window.
         starts: index of the night with which each one's standing begins.
         wanted: indices of the nights that are asked about, ascending; not empty.
         firsts: of nights of which a later audit counts, what is stored of the first, by index.
@@ -59,7 +60,7 @@ class ModelNights:
         first = {
             place: row["audit_id"]
             for place, row in self.firsts.items()
-            if tuple(row[name] for name in _CLAIM) == self.claims[place]
+            if tuple(row[name] for name in _CLAIM) == self.claims[place][: len(_CLAIM)]
         }
         at_first = [first.get(place, one) for place, one in enumerate(self.ids)]
         return [self.ids, at_first] if first else [self.ids]
@@ -114,7 +115,7 @@ def model_nights(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[ModelNi
         ids, days = rows["audit_id"].to_list(), rows["day"].to_list()
         wanted = [place for place, audit_id in enumerate(ids) if audit_id in asked]
         if wanted:
-            claims = rows.select(_CLAIM).rows()
+            claims = rows.select(*_CLAIM, pl.col(TRUST).fill_null(str(Trust.SELF))).rows()
             starts = _starts(claims, rows["standing_price"].to_list())
             yield ModelNights(
                 model=str(model),

@@ -10,6 +10,8 @@ from workers.warehouse.table_row import Moment, TableRow
 
 DATASET, LABEL_COLUMN = "dataset", "label_column"
 """Columns that name the dataset whose labels are audited, and the label's column."""
+TRUST = "trust"
+"""Column of the mode of trust; null is self."""
 WINDOWS = (7, 28)
 """Lengths of windows in days."""
 NAMED = ("audit_id", "model", "day")
@@ -22,6 +24,7 @@ OF_AUDITS = (
     "mechanism",
     DATASET,
     LABEL_COLUMN,
+    TRUST,
     "exploratory",
     "recorded_at",
     "revision",

@@ -49,6 +49,7 @@ from workers.warehouse.night_row import (
     REASON_CODE,
     REFUTED,
     SEES_FROM,
+    TRUST,
     VERDICT,
     WINDOWS,
     NightRow,
@@ -283,7 +284,7 @@ def _standings(history: ModelNights) -> dict[int, Standing]:
     audit takes that back, as none does of a night that refutes alone. Two tests, each at the
     significance.
     """
-    rows = history.rows.select(*OF_STANDINGS, "significance").rows(named=True)
+    rows = history.rows.select(*OF_STANDINGS, TRUST, "significance").rows(named=True)
     near = range(max(0, history.wanted[0] - REACH), history.wanted[-1] + 1)
     found: dict[int, Standing] = {}
     for allowed in {rows[place]["significance"] for place in near}:
@@ -296,6 +297,9 @@ def _standings(history: ModelNights) -> dict[int, Standing]:
         )
         found |= test(rows)
         if history.firsts:
-            at_first = test([history.firsts.get(place, row) for place, row in enumerate(rows)])
+            first = history.firsts
+            at_first = test(
+                [{**first.get(place, row), TRUST: row[TRUST]} for place, row in enumerate(rows)]
+            )
             found |= {place: one for place, one in at_first.items() if one.refuted}
     return found

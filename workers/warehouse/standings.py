@@ -20,6 +20,7 @@ from privcore.lower_bounds import (
     sees_from_together,
     standing_length,
 )
+from privcore.lower_bounds.verdicts import Trust
 
 _Figure = TypeVar("_Figure", np.bool_, np.float64)
 
@@ -171,8 +172,9 @@ def _divided(nights: Sequence[Mapping[str, Any]]) -> list[_Nights]:
     current: dict[bool, _Nights] = {}
     way: tuple[Any, ...] | None = None
     for place, night in enumerate(nights):
-        if way != (night["method_version"], night["labels_recur"]):
-            way = night["method_version"], night["labels_recur"]
+        asked = night["method_version"], night["labels_recur"], night.get("trust") or Trust.SELF
+        if way != asked:
+            way = asked
             for standing in current.values():
                 standing.end = min(standing.end, place)
             current = {}

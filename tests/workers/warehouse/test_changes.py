@@ -82,6 +82,15 @@ def test_what_stays_is_not_told() -> None:
     assert declaration_change(none, none | {"neighbors": "add_remove"}) is None
 
 
+def test_another_mode_of_trust_is_told_and_an_older_record_without_one_is_no_change() -> None:
+    after = NIGHT | {"trust": "independent", "day": "2026-04-02"}
+    assert declaration_change(NIGHT | {"trust": None}, after) is None
+    assert declaration_change(NIGHT | {"trust": "self"}, after) == (
+        "The evidence was self until 2026-04-01, and is independent on 2026-04-02: nights together "
+        "begin anew."
+    )
+
+
 def test_another_label_column_is_told() -> None:
     """An owner may name a column of noise in the same classes; its training never saw it."""
     night = NIGHT | {"label_column": "late"}

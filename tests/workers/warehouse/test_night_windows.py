@@ -43,7 +43,15 @@ def levels(number: int, epsilon: float | np.ndarray = WINDOW_EPSILONS) -> np.nda
 
 def night(number: int, *, model: str = "ads", hour: int = 0, **changes: Any) -> AuditRecord:
     """Night `number` after `START`; changes are of its wealth's row, levels of its wealth."""
-    names = "significance", "claim_evalue", "reason", "verdict", "reason_code", "exploratory"
+    names = (
+        "significance",
+        "claim_evalue",
+        "reason",
+        "verdict",
+        "reason_code",
+        "exploratory",
+        "trust",
+    )
     of_audit = {name: changes.pop(name) for name in names if name in changes}
     version = {"method_version": changes.pop("method_version", "1")}
     record = evaluated(model, START + dt.timedelta(days=number), hour=hour, **of_audit)
@@ -134,6 +142,7 @@ def test_a_superseded_night_counts_as_it_was_recomputed(warehouse: Warehouse) ->
             {"neighbors": "add_remove"},
             {"labels_recur": True},
             {"method_version": "of last year"},
+            {"trust": "independent"},
         ],
         always=2,
     ),
@@ -148,6 +157,7 @@ def test_nights_under_another_claim_are_in_no_window_and_begin_a_standing(
     recurring = {"recurring": True} if "labels_recur" in change else {}
     assert found(warehouse, 3)["epsilon_lower_7_days"] == window([2, 3], **recurring)
     assert found(warehouse, 3)["epsilon_standing"] == standing([2, 3], **recurring)
+    assert found(warehouse, 3)["nights_together"] <= 2 + 2 * ("trust" not in change)
     assert found(warehouse, 5)["epsilon_lower_7_days"] == window([0, 1, 4, 5])
     assert found(warehouse, 5)["epsilon_standing"] == standing([4, 5])
 
