@@ -465,7 +465,7 @@ def test_no_file_names_a_package_index() -> None:
 # A commit that raises one says why.
 MOST_LINES = {
     "flows": 1_904,
-    "flows/commands": 4_729,
+    "flows/commands": 4_731,
     "flows/learn": 692,
     "flows/notify": 1_263,
     "flows/publication": 204,
@@ -479,9 +479,9 @@ MOST_LINES = {
     "privcore/mechanisms": 1_750,
     "privcore/publication": 710,
     "privcore/upper_bounds": 1_920,
-    "tests": 72_477,
+    "tests": 72_510,
     "workers": 2_687,
-    "workers/audit": 3_828,
+    "workers/audit": 3_839,
     "workers/datasets": 670,
     "workers/evidence": 494,
     "workers/labels": 1_672,
@@ -491,7 +491,7 @@ MOST_LINES = {
     "workers/publication": 560,
     "workers/release": 630,
     "workers/scan": 1_934,
-    "workers/sources": 6_398,
+    "workers/sources": 6_399,
     "workers/training": 1_720,
     "workers/warehouse": 4_348,
 }

@@ -186,17 +186,19 @@ def decision_of(
 def with_file(decision: Decision, row: AuditRow, found: FileLabels) -> Decision:
     """Return a decision on a file that is handed over: of the model's answers, and of its bytes.
 
-    A file whose label sums refute randomized response at the limit is `violated`, whatever the
-    answers say. One that cannot be read is as its answers are.
+    A file whose leaves hold the sums of the table's own labels, by more than randomized response
+    at the limit would, is `violated`, whatever the answers say. Changed labels refute nothing here:
+    no mechanism is named, and one that changes classes unlike may keep the limit. One that cannot
+    be read is as its answers are.
     """
     why = f"{decision.why} With the file itself: {found.sentence}"
     read, limit = found.response, row.epsilon_declared
-    if read is None or limit is None or not read.epsilon_low > limit:
+    if read is None or limit is None or not (found.are_the_tables and read.epsilon_low > limit):
         return dataclasses.replace(decision, why=why)
     card = _another(row, ReasonCode.MECHANISM_NOT_APPLIED)
     why = (
-        f"Whoever gets the file reads its labels: no randomized response at {exact(limit)} was "
-        f"applied to them. {found.sentence} Keep the file, and give answers only."
+        f"Whoever gets the file reads the table's labels, beyond what epsilon {exact(limit)} "
+        f"allows. {found.sentence} Keep the file, and give answers only."
     )
     return Decision(Verdict.VIOLATED, card, why)
 

@@ -208,12 +208,12 @@ def test_a_version_whose_file_lies_where_the_owner_writes_is_refused(world: Worl
 
 
 @pytest.mark.slow
-def test_a_target_that_was_registered_before_its_day_is_refused(world: World) -> None:
-    """The owner names a model that never saw the day's labels as the day's."""
-    world.register(DAY, trained(TRAINING[EVE], max_depth=9), at(EVE, 22))
+def test_a_target_that_was_registered_before_its_day_ended_is_refused(world: World) -> None:
+    """The owner names the eve's model, which never saw the day's labels, as the day's."""
+    world.register(DAY, trained(TRAINING[EVE], max_depth=9), at(DAY, 3))
     row = world.audit()
     assert row.verdict == "failed"
-    assert "and has to be registered after 2026-03-02 began" in row.reason
+    assert "and has to be registered after 2026-03-02 ended" in row.reason
 
 
 @pytest.mark.slow

@@ -96,7 +96,8 @@ def read_stored(record: AuditRecord, lake: Lake, executor: Executor, key: bytes)
         TerminalError: the audit scored no model file, or another one; or no training record has a
             label.
     """
-    source = find_inputs(lake, record.audit.day, stored_request(record.audit, key)).source
+    request = stored_request(record.audit, key)
+    source = find_inputs(lake, record.audit.day, request).source
     if not isinstance(source, CheckpointSource):
         raise TerminalError(
             "The audit asked no model file, but a table of scores or another secret."
@@ -104,7 +105,16 @@ def read_stored(record: AuditRecord, lake: Lake, executor: Executor, key: bytes)
     if source.digests().target != record.audit.target_sha256:
         raise TerminalError("The model's file has changed since the audit: audit it again.")
     with contextlib.ExitStack() as made:
-        return _read(source, JoinContext(executor, made, None, None))
+        found = _read(source, JoinContext(executor, made, None, None))
+    return _of_persons(found) if request.plan.privacy_unit else found
+
+
+def _of_persons(found: FileLabels) -> FileLabels:
+    """Return what holds where a person's labels may share one coin: that none was thrown."""
+    if found.response is None or found.are_the_tables:
+        return found
+    why = "a person's labels may share one coin, and the test takes each to have its own"
+    return FileLabels(None, are_the_tables=False, trees=found.trees, why=why)
 
 
 def read_given(
@@ -118,7 +128,8 @@ def read_given(
     """
     source = find_in_place(Lake("."), given, model, day, plan=plan)
     with contextlib.ExitStack() as made:
-        return _read(source, JoinContext(executor, made, None, None))
+        found = _read(source, JoinContext(executor, made, None, None))
+    return _of_persons(found) if plan.privacy_unit else found
 
 
 def _read(source: CheckpointSource, joining: JoinContext) -> FileLabels:

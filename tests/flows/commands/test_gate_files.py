@@ -13,13 +13,17 @@ from typer.testing import CliRunner
 
 import flows.commands.gate_files
 from flows.cli import app
-from flows.commands.gate_files import Decision, Limit, audit_files, decision_of
+from flows.commands.gate_files import Decision, Limit, audit_files, decision_of, with_file
+from flows.next_steps import card_of
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds import Verdict
+from privcore.lower_bounds.applied_response import AppliedResponse
 from tests.flows.conftest import Command
 from tests.support.lake import write_settings
 from tests.support.mlflow_stub import Registry, mlflow_stub
 from tests.support.release import RECORDS, by_heart, leaky, put_files, quiet, rows
+from tests.support.report import record
+from workers.audit.file_labels import FileLabels
 from workers.executors import InProcess
 from workers.sources.checkpoints.label_tables import LabelTable
 from workers.warehouse.schema import AuditRow
@@ -135,13 +139,29 @@ def test_a_file_that_is_handed_over_is_read_and_not_asked_alone(
     assert code != 1  # its answers prove nothing
     code, words = answered(plain, "--hand-over-file")
     assert code == 1
-    assert words.startswith("violated: mechanism_not_applied. Whoever gets the file reads its ")
+    assert words.startswith("violated: mechanism_not_applied. Whoever gets the file reads the ")
     assert "All sums are those of the table's labels" in words
     assert 'type="mechanism_not_applied"' in (tmp_path / "gate.xml").read_text(encoding="utf-8")
     code, words = answered(noisy, "--hand-over-file")
     assert code != 1
     assert "With the file itself: The file gives the exact sum" in words
     assert privaudit("gate", "--sha256", "new.ubj", "--hand-over-file").code == 64
+
+
+@pytest.mark.parametrize(
+    ("unchanged", "low", "verdict"),
+    [(True, 2.0, "violated"), (True, 1.0, "not_refuted"), (False, 2.0, "not_refuted")],
+)
+def test_a_file_is_refuted_by_the_tables_own_labels_alone(
+    unchanged: bool,
+    low: float,
+    verdict: str,
+) -> None:
+    """All noughts agree with nine of ten labels of a rare class, and give nothing away."""
+    row = record(epsilon_declared=1.0, verdict="not_refuted", reason_code=None)
+    decision = Decision(Verdict.NOT_REFUTED, card_of(row), "Why.")
+    found = FileLabels(AppliedResponse(low, 3.0, 90, 81, 90), unchanged, 8, "")
+    assert with_file(decision, row, found).verdict == verdict
 
 
 @pytest.mark.slow

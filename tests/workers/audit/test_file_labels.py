@@ -27,6 +27,7 @@ from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.lake.manifest import LabelColumn
+from workers.plan import Plan
 from workers.training.jobs import Recipe, TrainingJob, train
 from workers.training.methods import MultiStage
 
@@ -53,8 +54,8 @@ def lake_of(
     return lake
 
 
-def read(lake: Lake) -> FileLabels:
-    record = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+def read(lake: Lake, plan: Plan = PLAN) -> FileLabels:
+    record = run_audit(lake, "good", DAY, plan=plan, executor=InProcess())
     return read_stored(record, lake, InProcess(), b"")
 
 
@@ -68,6 +69,18 @@ def test_unchanged_labels_refute_a_declared_randomized_response(tmp_path: pathli
         "the file holds them unchanged. So randomized response at the declared 1 was not applied. "
         "This refutes the declared mechanism, not epsilon-DP as such."
     )
+
+
+def test_of_persons_changed_labels_say_nothing_and_unchanged_ones_all(
+    tmp_path: pathlib.Path,
+) -> None:
+    """One coin for all rows of a person would read as many coins that fell alike."""
+    persons = PLAN.model_copy(update={"privacy_unit": "city"})
+    changed = read(lake_of(tmp_path / "changed", epsilon=3.0), persons)
+    assert (changed.response, changed.code) == (None, None)
+    assert "a person's labels may share one coin" in changed.sentence
+    unchanged = read(lake_of(tmp_path / "unchanged"), persons)
+    assert unchanged.code is ReasonCode.MECHANISM_NOT_APPLIED
 
 
 def test_randomized_labels_have_an_interval(tmp_path: pathlib.Path) -> None:

@@ -190,18 +190,19 @@ def _check_registered(given: InPlace, model: str, day: dt.date) -> dt.datetime:
     registered before the day began saw none of its labels, and one that was registered since may.
 
     Raises:
-        NotEvaluableError: the target was registered before its day, or nothing says when.
+        NotEvaluableError: the target was registered before its day ended, or nothing says when.
     """
     target, zone = given.target, zoneinfo.ZoneInfo(given.labels.time_zone)
     begins = dt.datetime.combine(day, dt.time(), tzinfo=zone)
+    ends = dt.datetime.combine(day + dt.timedelta(days=1), dt.time(), tzinfo=zone)
     at = None if target is None else target.registered_at
-    if at is None or at < begins:
+    if at is None or at < ends:
         when = "at a time that the registry does not tell" if at is None else f"at {at:%F %T} UTC"
         raise NotEvaluableError(
             Reason.TARGET_MISSED_THE_DAY,
             f"The checkpoint of {model} for {day} was registered {when}, and has to be registered "
-            f"after {day} began, since it cannot have seen its labels before: let the day's alias "
-            "name the model that was trained on them.",
+            f"after {day} ended, since it cannot have seen all its labels before: let the day's "
+            "alias name the model that was trained on them.",
         )
     return begins
 
