@@ -465,7 +465,7 @@ def test_no_file_names_a_package_index() -> None:
 # A commit that raises one says why.
 MOST_LINES = {
     "flows": 1_904,
-    "flows/commands": 4_731,
+    "flows/commands": 4_736,
     "flows/learn": 692,
     "flows/notify": 1_263,
     "flows/publication": 204,
@@ -479,7 +479,7 @@ MOST_LINES = {
     "privcore/mechanisms": 1_750,
     "privcore/publication": 710,
     "privcore/upper_bounds": 1_920,
-    "tests": 72_510,
+    "tests": 72_515,
     "workers": 2_687,
     "workers/audit": 3_839,
     "workers/datasets": 670,

@@ -187,14 +187,19 @@ def with_file(decision: Decision, row: AuditRow, found: FileLabels) -> Decision:
     """Return a decision on a file that is handed over: of the model's answers, and of its bytes.
 
     A file whose leaves hold the sums of the table's own labels, by more than randomized response
-    at the limit would, is `violated`, whatever the answers say. Changed labels refute nothing here:
-    no mechanism is named, and one that changes classes unlike may keep the limit. One that cannot
-    be read is as its answers are.
+    at the limit would, is `violated`, whatever the answers say. Too few changed labels refute
+    nothing here, since a mechanism that changes classes unlike may keep the limit, and clear
+    nothing. One that cannot be read is as its answers are.
     """
     why = f"{decision.why} With the file itself: {found.sentence}"
     read, limit = found.response, row.epsilon_declared
-    if read is None or limit is None or not (found.are_the_tables and read.epsilon_low > limit):
+    if read is None or limit is None or not read.epsilon_low > limit:
         return dataclasses.replace(decision, why=why)
+    if not found.are_the_tables:
+        if decision.verdict is not Verdict.NOT_REFUTED:
+            return dataclasses.replace(decision, why=why)
+        doubted = _another(row, ReasonCode.ANSWERS_DOUBTFUL)
+        return Decision(Verdict.INCONCLUSIVE, doubted, why)
     card = _another(row, ReasonCode.MECHANISM_NOT_APPLIED)
     why = (
         f"Whoever gets the file reads the table's labels, beyond what epsilon {exact(limit)} "

@@ -150,7 +150,12 @@ def test_a_file_that_is_handed_over_is_read_and_not_asked_alone(
 
 @pytest.mark.parametrize(
     ("unchanged", "low", "verdict"),
-    [(True, 2.0, "violated"), (True, 1.0, "not_refuted"), (False, 2.0, "not_refuted")],
+    [
+        (True, 2.0, "violated"),
+        (True, 1.0, "not_refuted"),
+        (False, 2.0, "inconclusive"),
+        (False, 1.0, "not_refuted"),
+    ],
 )
 def test_a_file_is_refuted_by_the_tables_own_labels_alone(
     unchanged: bool,
