@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flows.settings import ModelSettings, RaySettings, Settings
-from privcore.exceptions import TransientError, is_failure
+from privcore.exceptions import TerminalError, TransientError, is_failure
 from privcore.lower_bounds.verdicts import Trust
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor, OneChild, connected, on_ray
@@ -155,16 +155,21 @@ def plan_audit(lake: Lake, job: Job, settings: ModelSettings | None = None) -> P
 
 
 def _with_released(planned: Planned, table: ReleasedLabels | None) -> Planned:
-    """Return a job that waits for the day of its released labels, too, where there is a table."""
+    """Return a job that waits for the day of its released labels, too, where there is a table.
+
+    What is wrong with them costs the model's own audit none of its inputs.
+    """
     if planned.missing is not None or table is None:
         return planned
+    missing = None
     try:
         find_day(table, planned.job.day)
-    except NotEvaluableError as error:
-        if error.reason is not Reason.MISSING_LABELS:
-            raise
-        return dataclasses.replace(planned, missing=f"its released labels: {error.sentence}")
-    return planned
+    except TransientError:
+        missing = _NO_ANSWER
+    except TerminalError as error:  # their audit says why, where waiting cannot help
+        if isinstance(error, NotEvaluableError) and error.reason is Reason.MISSING_LABELS:
+            missing = f"its released labels: {error.sentence}"
+    return dataclasses.replace(planned, missing=missing)
 
 
 def external_inputs_of(settings: ModelSettings) -> ExternalInputs | None:

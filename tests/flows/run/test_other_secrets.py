@@ -155,6 +155,16 @@ def test_a_night_waits_for_released_labels_and_check_looks_at_them(
 
     assert str(missing()).startswith("its released labels: ")
     assert not checked().ok
+    # What waiting cannot mend is said by its own audit, and costs the model's none of its inputs.
+    log = tmp_path / "damaged" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / f"{0:020}.json").write_text("no log")
+    settings = load_settings(write(tmp_path, RELEASED.replace('"released"', '"damaged"')))
+    (planned,) = plan_night(Lake(settings.lake), [Job("good", DAY)], settings)
+    assert planned.missing is None
+    assert planned.declared is not None
+    assert planned.label_bytes > 0
+    path = write(tmp_path, RELEASED)
     table = night(tmp_path / "released", DAY, 1.0)
     assert missing() is None
     found = checked()
