@@ -226,6 +226,15 @@ class ModelSettings(StrictModel):
                 )
         return self
 
+    def mode(self, *, released: bool) -> Trust:
+        """Return the mode of a record's evidence: of released labels, or of the model's answers.
+
+        Labels that a platform privatised are `controlled` and a model is `independent`, where the
+        settings say so; a record of the other kind stands on what its owner supplied.
+        """
+        own = Trust.CONTROLLED if released else Trust.INDEPENDENT
+        return own if self.trust is own else Trust.SELF
+
 
 def with_absolute_paths(model: ModelSettings, folder: pathlib.Path, *, lake: str) -> ModelSettings:
     """Return a model whose paths are absolute; an Iceberg table, or a query, has a name, no path.

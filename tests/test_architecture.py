@@ -464,7 +464,7 @@ def test_no_file_names_a_package_index() -> None:
 # The most lines of each room with all below it, of the modules beside the rooms, and of the tests.
 # A commit that raises one says why.
 MOST_LINES = {
-    "flows": 1_904,
+    "flows": 1_913,
     "flows/commands": 4_736,
     "flows/learn": 692,
     "flows/notify": 1_263,
@@ -479,9 +479,9 @@ MOST_LINES = {
     "privcore/mechanisms": 1_750,
     "privcore/publication": 710,
     "privcore/upper_bounds": 1_920,
-    "tests": 72_525,
+    "tests": 72_527,
     "workers": 2_687,
-    "workers/audit": 3_839,
+    "workers/audit": 3_852,
     "workers/datasets": 670,
     "workers/evidence": 494,
     "workers/labels": 1_672,
@@ -491,7 +491,7 @@ MOST_LINES = {
     "workers/publication": 560,
     "workers/release": 630,
     "workers/scan": 1_934,
-    "workers/sources": 6_399,
+    "workers/sources": 6_400,
     "workers/training": 1_720,
     "workers/warehouse": 4_348,
 }

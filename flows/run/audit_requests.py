@@ -9,7 +9,6 @@ from flows.progress import announce
 from flows.run.night_plan import Job, Planned
 from flows.settings import ModelSettings, Settings
 from privcore.lower_bounds.question import Secret
-from privcore.lower_bounds.verdicts import Trust
 from workers.audit.request import Request
 from workers.audit.run import run_batches
 from workers.executors import Executor
@@ -58,7 +57,7 @@ def released_night_of(planned: Planned, settings: ModelSettings) -> ReleasedNigh
     return ReleasedNight(
         released_labels=settings.released_labels,
         privacy=privacy if settings.privacy is None else settings.privacy.as_privacy(),
-        trust=Trust.CONTROLLED if settings.trust is Trust.CONTROLLED else Trust.SELF,
+        trust=settings.mode(released=True),
         target=None if manifest is None else manifest.sha256,
     )
 

@@ -31,6 +31,7 @@ from flows.run.night_plan import Job, Planned
 from flows.run.runs import asked_by
 from flows.settings import Settings
 from privcore.exceptions import AuditError, TerminalError, TransientError, is_failure
+from privcore.lower_bounds.question import Secret
 from privcore.lower_bounds.verdicts import Verdict
 from workers.audit.record import error_record
 from workers.executors import Executor, LostWorkerError
@@ -129,7 +130,8 @@ def gather(submitted: Sequence[Submitted], settings: Settings) -> list[Audited]:
 def _commit_errors(job: Job, settings: Settings, error: BaseException) -> Iterator[Audited]:
     """Commit that a job's audits failed, those of all secrets but the ones that have a record."""
     for plan in settings.plans_of(job.model, job.overrides):
-        record = error_record(job.model, job.day, plan=plan, error=error)
+        trust = settings.model_named(job.model).mode(released=plan.secret is Secret.RELEASED)
+        record = error_record(job.model, job.day, plan=plan, error=error, trust=trust)
         key = _identity(record.audit)
         if key in _announced:
             yield _announced[key]
@@ -233,7 +235,8 @@ def _commit(
         if len(records) == 1:
             raise outcome
         job, plan = jobs[record.audit.model], Plan.model_validate_json(record.audit.plan)
-        failed = error_record(job.model, job.day, plan=plan, error=outcome)
+        trust = record.audit.mode
+        failed = error_record(job.model, job.day, plan=plan, error=outcome, trust=trust)
         yield _commit_error(failed, job, settings)
 
 

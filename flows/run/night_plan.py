@@ -20,7 +20,6 @@ from typing import Any
 
 from flows.settings import ModelSettings, RaySettings, Settings
 from privcore.exceptions import TerminalError, TransientError, is_failure
-from privcore.lower_bounds.verdicts import Trust
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor, OneChild, connected, on_ray
 from workers.labels.shards import WORK_UNIT_BYTES
@@ -178,12 +177,8 @@ def external_inputs_of(settings: ModelSettings) -> ExternalInputs | None:
     if settings.scores is not None:
         return SuppliedScores(settings.scores, privacy)
     if settings.labels is not None:
-        return InPlace(
-            settings.labels,
-            settings.checkpoints,
-            privacy,
-            trust=Trust.INDEPENDENT if settings.trust is Trust.INDEPENDENT else Trust.SELF,
-        )
+        trust = settings.mode(released=False)
+        return InPlace(settings.labels, settings.checkpoints, privacy, trust=trust)
     return None
 
 

@@ -251,4 +251,6 @@ def test_the_key_is_in_no_record_and_another_key_repeats_no_audit(
     assert verify(record, lake, InProcess(), key).finding is Finding.INPUTS_CHANGED
     monkeypatch.delenv("PRIVAUDIT_HOLDOUT_KEY")
     (world.home / "holdout.key").chmod(0o644)
-    assert "has mode 644, so others may read the key" in world.audit().reason
+    row = world.audit()
+    assert "has mode 644, so others may read the key" in row.reason
+    assert (row.status, row.trust) == ("error", "independent")

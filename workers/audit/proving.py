@@ -18,7 +18,6 @@ from privcore.attacks import ArmsComparison, LabelFit, Tallies, generator
 from privcore.attacks.known_labels import proxy_sentence
 from privcore.exceptions import TransientError, is_failure
 from privcore.lower_bounds import Evidence, Grid, Secret, read_evidence
-from privcore.lower_bounds.verdicts import Trust
 from workers.audit.declaration import claim_of, held_against
 from workers.audit.exact_statement import with_statement
 from workers.audit.judge import Grounds
@@ -135,7 +134,7 @@ def failure_record(request: Request, day: dt.date, error: BaseException) -> Audi
     if isinstance(error, TransientError) or not is_failure(error):
         raise error
     if not isinstance(error, NotEvaluableError):
-        return error_record(request.model, day, plan=request.plan, error=error)
+        return error_record(request.model, day, plan=request.plan, error=error, trust=request.trust)
     return failed_record(
         request.model,
         day,
@@ -143,7 +142,7 @@ def failure_record(request: Request, day: dt.date, error: BaseException) -> Audi
         why=error.reason,
         reason=str(error),
         source=None if request.external_inputs is None else request.external_inputs.to_json(),
-        trust=getattr(request.external_inputs, "trust", Trust.SELF),
+        trust=request.trust,
     )
 
 

@@ -260,7 +260,14 @@ def failed_record(
     return AuditRecord(audit=row)
 
 
-def error_record(model: str, day: dt.date, *, plan: Plan, error: BaseException) -> AuditRecord:
+def error_record(
+    model: str,
+    day: dt.date,
+    *,
+    plan: Plan,
+    error: BaseException,
+    trust: Trust = Trust.SELF,
+) -> AuditRecord:
     """Return the record of an audit that ended with an error that is not its input's.
 
     The message of a library's error may quote the data: it is for the run's log alone.
@@ -273,6 +280,7 @@ def error_record(model: str, day: dt.date, *, plan: Plan, error: BaseException) 
         plan=plan,
         why=kind,
         reason=f"The audit ended with {kind}: {what}",
+        trust=trust,
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from privcore.exceptions import TerminalError
+from privcore.lower_bounds.verdicts import Trust
 from workers.lake.checkpoints import DeclaredManifest
 from workers.plan import Plan
 from workers.sources.label_releases import ReleasedNight
@@ -35,6 +36,11 @@ class Request:
     external_inputs: ExternalInputs | ReleasedNight | None = None
     days: tuple[dt.date, ...] | None = None
     digest_key: bytes = field(default=b"", repr=False)
+
+    @property
+    def trust(self) -> Trust:
+        """Mode of its evidence."""
+        return Trust.SELF if self.external_inputs is None else self.external_inputs.trust
 
 
 def stored_request(audit: AuditRow, digest_key: bytes = b"") -> Request:

@@ -69,6 +69,7 @@ class SuppliedScores:
     tables: ScoreTables
     privacy: Privacy | None = None
     pinned: str | None = field(default=None, compare=False)
+    trust: ClassVar[Trust] = Trust.SELF  # who computes scores may choose them
 
     def to_json(self) -> str:
         """Return it as the record keeps it."""
@@ -199,7 +200,7 @@ class ScoreSource:
             "dataset": self.supplied.tables.table,
             "proxy_day": None,
             "scores": "supplied",
-            "trust": Trust.SELF,
+            "trust": self.supplied.trust,
             "source": self.supplied.to_json(),
         }
 
