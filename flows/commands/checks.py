@@ -67,8 +67,9 @@ def check_model(settings: Settings, name: str, day: dt.date | None, *, whole: bo
         ) from None
     both = _units_in_both_splits(found, request.plan.privacy_unit, model)
     unit = f"; its verdict would be undeclared, since {found.other_unit}" * bool(found.other_unit)
-    both += _released_labels(settings, model, day)
-    return _sentence(found, model, day) + both + _which_labels(found, model) + unit + more
+    released = _released_labels(settings, model, day)
+    parts = (_sentence(found, model, day), released, both, _which_labels(found, model), unit, more)
+    return "".join(parts)
 
 
 def _released_labels(settings: Settings, model: ModelSettings, day: dt.date) -> str:

@@ -100,16 +100,11 @@ def audit_files(
     given = in_place_files(target, proxy, labels, day=audited, privacy=privacy)
     size = sum(file.size for file in find_rows(labels, _MODEL, audited).files)
     planned = Planned(Job(_MODEL, audited), external_inputs=given, label_bytes=size)
+    plan, found = limit.plan(), None
     with choose_executor([planned], RaySettings()) as executor:
         record = run_audit(
-            Lake("."),
-            _MODEL,
-            audited,
-            plan=limit.plan(),
-            executor=executor,
-            external_inputs=given,
+            Lake("."), _MODEL, audited, plan=plan, executor=executor, external_inputs=given
         )
-        plan, found = limit.plan(), None
         if read_file and record.audit.status is Status.EVALUATED:
             found = read_given(given, _MODEL, audited, plan=plan, executor=executor)
     if day is not None:
@@ -127,6 +122,11 @@ def _without_days(reason: str) -> str:
 _SHOW_CONDITIONS = Step(
     Role.ENGINEER,
     "Check what the verdict assumes, which its sentence names; then ask what training changed.",
+)
+
+
+_KEEP_FILE = Step(
+    Role.OWNER, "Keep the file and give answers only, or show which mechanism changed its labels."
 )
 
 
@@ -198,8 +198,8 @@ def with_file(decision: Decision, row: AuditRow, found: FileLabels) -> Decision:
     if not found.are_the_tables:
         if decision.verdict is not Verdict.NOT_REFUTED:
             return dataclasses.replace(decision, why=why)
-        doubted = _another(row, ReasonCode.ANSWERS_DOUBTFUL)
-        return Decision(Verdict.INCONCLUSIVE, doubted, why)
+        card = dataclasses.replace(_another(row, ReasonCode.ANSWERS_DOUBTFUL), step=_KEEP_FILE)
+        return Decision(Verdict.INCONCLUSIVE, card, why)
     card = _another(row, ReasonCode.MECHANISM_NOT_APPLIED)
     why = (
         f"Whoever gets the file reads the table's labels, beyond what epsilon {exact(limit)} "

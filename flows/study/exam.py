@@ -8,6 +8,7 @@ import datetime as dt
 import importlib
 import inspect
 import math
+import sys
 import time
 import zlib
 from collections.abc import Sequence
@@ -112,9 +113,9 @@ def study(*, scale: float, auditors: Sequence[str] | None = None) -> Study:
         raise InvalidInputError("--auditor", ", ".join(auditors), rule)
     cells = []
     for name in auditors:
-        module = importlib.import_module(auditor_named(name).__module__)
         # Another state of the auditor is another cell.
-        told = {"auditor": name, "version": _version(name), "source": inspect.getsource(module)}
+        source = inspect.getsource(sys.modules[auditor_named(name).__module__])
+        told = {"auditor": name, "version": _version(name), "source": source}
         for kind, worlds in WORLDS.items():
             audits = OF_TEAMS if kind == TEAMS else max(10, round(AUDITS * scale))
             cells += [
@@ -213,8 +214,8 @@ def shown(auditors: Sequence[str], found: Computed) -> Shown:
 
 def _version(name: str) -> str:
     """Return the version that an auditor's module names."""
-    module = importlib.import_module(name.partition(":")[0])
-    return getattr(module, "VERSION", "no version named")
+    auditor_named(name)
+    return getattr(sys.modules[name.partition(":")[0]], "VERSION", "no version named")
 
 
 def _judged(audits: pl.DataFrame) -> pl.DataFrame:

@@ -104,9 +104,7 @@ def read_stored(record: AuditRecord, lake: Lake, executor: Executor, key: bytes)
         )
     if source.digests().target != record.audit.target_sha256:
         raise TerminalError("The model's file has changed since the audit: audit it again.")
-    with contextlib.ExitStack() as made:
-        found = _read(source, JoinContext(executor, made, None, None))
-    return _of_persons(found) if request.plan.privacy_unit else found
+    return _asked(source, request.plan, executor)
 
 
 def _of_persons(found: FileLabels) -> FileLabels:
@@ -127,9 +125,14 @@ def read_given(
         TerminalError: no training record has a label.
     """
     source = find_in_place(Lake("."), given, model, day, plan=plan)
+    return _asked(source, plan, executor)
+
+
+def _asked(source: CheckpointSource, plan: Plan, executor: Executor) -> FileLabels:
+    """Return what the target's file gives away, by the unit of the audit's plan."""
     with contextlib.ExitStack() as made:
         found = _read(source, JoinContext(executor, made, None, None))
-    return _of_persons(found) if plan.privacy_unit else found
+    return found if plan.privacy_unit is None else _of_persons(found)
 
 
 def _read(source: CheckpointSource, joining: JoinContext) -> FileLabels:

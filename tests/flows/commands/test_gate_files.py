@@ -166,7 +166,9 @@ def test_a_file_is_refuted_by_the_tables_own_labels_alone(
     row = record(epsilon_declared=1.0, verdict="not_refuted", reason_code=None)
     decision = Decision(Verdict.NOT_REFUTED, card_of(row), "Why.")
     found = FileLabels(AppliedResponse(low, 3.0, 90, 81, 90), unchanged, 8, "")
-    assert with_file(decision, row, found).verdict == verdict
+    made = with_file(decision, row, found)
+    assert made.verdict == verdict
+    assert ("Keep the file" in made.card.step.text) == (verdict == "inconclusive")
 
 
 @pytest.mark.slow
