@@ -216,13 +216,14 @@ class ModelSettings(StrictModel):
                 "[models.released_labels], or leave trust out"
             )
         if self.trust is Trust.INDEPENDENT:
-            keyed = self.labels is not None and self.labels.holdout_rule.keyed_share
-            if not (keyed and self.checkpoints is not None and self.checkpoints.registered):
+            labels, registered = self.labels, self.checkpoints and self.checkpoints.registered
+            keyed = labels is not None and labels.holdout_rule.keyed_share and labels.classes
+            if not (keyed and registered):
                 raise ValueError(
                     'trust = "independent" takes model files of a registry ([models.checkpoints] '
-                    "with path = models:/NAME@{day}) and a keyed split of the platform's own table "
-                    '([models.labels] with holdout = "keyed(column, 0.2)"): add them, or leave '
-                    "trust out"
+                    "with path = models:/NAME@{day}), and classes and a keyed split of the "
+                    "platform's own table ([models.labels] with classes and holdout = "
+                    '"keyed(column, 0.2)"): add them, or leave trust out'
                 )
         return self
 

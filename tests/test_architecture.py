@@ -464,7 +464,7 @@ def test_no_file_names_a_package_index() -> None:
 # The most lines of each room with all below it, of the modules beside the rooms, and of the tests.
 # A commit that raises one says why.
 MOST_LINES = {
-    "flows": 1_913,
+    "flows": 1_914,
     "flows/commands": 4_737,
     "flows/learn": 692,
     "flows/notify": 1_263,
@@ -479,7 +479,7 @@ MOST_LINES = {
     "privcore/mechanisms": 1_750,
     "privcore/publication": 710,
     "privcore/upper_bounds": 1_920,
-    "tests": 72_529,
+    "tests": 72_533,
     "workers": 2_687,
     "workers/audit": 3_855,
     "workers/datasets": 670,
@@ -495,7 +495,7 @@ MOST_LINES = {
     "workers/training": 1_720,
     "workers/warehouse": 4_348,
 }
-MOST_WORDS_OF_PAGES = 78_860
+MOST_WORDS_OF_PAGES = 78_850
 
 
 def room_of(path: pathlib.Path) -> str:

@@ -21,7 +21,7 @@ from workers.strict_model import StrictModel, known_zone
 # No part may match blanks that the next may match, too: 300,000 of them would take minutes.
 _BUCKET = re.compile(r"bucket\((?P<column>[^,()]+),\s*(?P<count>\d+)\s*\)\s*=\s*(?P<value>\d+)")
 _VALUE = re.compile(r"(?P<column>[^=<>!']+)=\s*(?:'(?P<text>[^']*)'|(?P<plain>[\w.+-]+))")
-_KEYED = re.compile(r"keyed\((?P<column>[^,()]+),\s*(?P<share>0?\.\d{1,9})\s*\)")
+_KEYED = re.compile(r"keyed\((?P<column>[^,()=]+),\s*(?P<share>0?\.\d{1,9})\s*\)")
 _MOST = 1_000_000
 
 
@@ -86,7 +86,7 @@ def parse_holdout(text: str) -> HoldoutRule:
                 f"2 <= N <= {_MOST:,} and 0 <= k < N."
             )
         return HoldoutRule(found["column"].strip().strip("\"'"), str(value), count)
-    if found := _VALUE.fullmatch(text):
+    if not text.startswith(("bucket(", "keyed(")) and (found := _VALUE.fullmatch(text)):
         word = found["plain"] if found["text"] is None else found["text"]
         return HoldoutRule(found["column"].strip().strip('"'), word)
     if found := _KEYED.fullmatch(text):

@@ -49,6 +49,9 @@ def test_a_rule_is_read(text: str, rule: HoldoutRule) -> None:
         ("x = 'a' or 1 = 1", "write column = 'value'"),
         ("keyed(x, 0.0)", "or keyed(column, 0.2)"),
         ("keyed(x, 1)", "or keyed(column, 0.2)"),
+        ("keyed(x, 0.2) = 1", "or keyed(column, 0.2)"),
+        ("keyed(a = 1, 0.2)", "or keyed(column, 0.2)"),
+        ("bucket(x, 5) = 'a'", "or keyed(column, 0.2)"),
     ],
 )
 def test_what_is_no_rule_is_refused(text: str, words: str) -> None:
