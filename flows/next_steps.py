@@ -13,15 +13,13 @@ from typing import Any
 
 import polars as pl
 
-from flows.settings import PolicySettings
-from privcore.lower_bounds.question import Secret, leak_to_be_seen
+from privcore.lower_bounds.question import leak_to_be_seen
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from privcore.rounding import at_least, down, exact, guarantee, odds_at_least, odds_at_most, up
 from workers.lake.manifest import MAX_EPSILON, POLICY
 from workers.warehouse.model_verdict import SOON
 from workers.warehouse.nights_together import AuditedNight
 from workers.warehouse.schema import AuditRow
-from workers.warehouse.table_row import typed_rows
 
 
 class Role(StrEnum):
@@ -298,17 +296,24 @@ def _when(code: ReasonCode | None, night: AuditedNight | None) -> str:
 
 def _seen(row: AuditRow, night: AuditedNight | None) -> str:
     """Say which leak would have been seen, by the night alone and by the nights together."""
-    alone = _from(row.sees_from)
+    alone = leak_words(row.sees_from)
     if night is None or not night.nights_together or night.nights_together == 1:
         return f"This night would probably have seen {alone}, if every label had shown it."
     return (
         f"Its {night.nights_together} nights together would probably have seen "
-        f"{_from(night.sees_from_together)}, if every label of all of them had shown it (this "
+        f"{leak_words(night.sees_from_together)}, if every label of all of them had shown it (this "
         f"night alone: {alone})."
     )
 
 
-def _from(leak: float | None) -> str:
+def seen_from(night: AuditRow) -> float | None:
+    """Return the least leak that the nights together would have seen; None of no leak."""
+    together = night.sees_from_together if isinstance(night, AuditedNight) else None
+    return night.sees_from if together is None else together
+
+
+def leak_words(leak: float | None) -> str:
+    """Return from which leak on one would have been seen, in words."""
     return "no leak, however large" if leak is None else f"a leak from {up(leak)} on"
 
 
@@ -341,82 +346,6 @@ def _odds(row: AuditRow) -> str:
     if not parts:
         return ""
     return f"Seeing the model turns even odds for a label into {', '.join(parts)}."
-
-
-@dataclass(frozen=True, slots=True)
-class Acceptance:
-    """Whether the house's policy accepts a model.
-
-    Attributes:
-        accepted: whether it does.
-        why: by which lines of the policy, in a sentence.
-    """
-
-    accepted: bool
-    why: str
-
-
-def seen_from(night: AuditRow) -> float | None:
-    """Return the least leak that the nights together would have seen; None of no leak."""
-    together = night.sees_from_together if isinstance(night, AuditedNight) else None
-    return night.sees_from if together is None else together
-
-
-def acceptance(
-    policy: PolicySettings, night: AuditRow, verdict: Verdict, on: dt.date
-) -> Acceptance:
-    """Return whether policy accepts a model by its last record, on a day, and by which lines.
-
-    Nothing is accepted but `not_refuted`: policy adds refusals, and takes none back. A figure that
-    equals its limit is accepted, one that is not known is not.
-
-    Args:
-        policy: of the settings.
-        night: the model's last record.
-        verdict: of its nights together, after reasons that a caller accepts.
-        on: the day (UTC) on which the record's age is judged.
-    """
-    if verdict is not Verdict.NOT_REFUTED:
-        why = f"Not accepted: the verdict is {verdict}, and policy accepts not_refuted alone."
-        return Acceptance(accepted=False, why=why)
-    declared, age = night.epsilon_declared, (on - night.recorded_at.date()).days
-    lines = {
-        "max_epsilon": (declared, f"the declared epsilon is {exact(declared)}"),
-        "max_sees_from": (seen_from(night), f"its audits see {_from(seen_from(night))}"),
-        "max_age_days": (age, f"the last record is {age} days old"),
-    }
-    kept, broken = list[str](), list[str]()
-    for name, (figure, said) in lines.items():
-        limit = getattr(policy, name)
-        if limit is not None:
-            keeps = figure is not None and figure <= limit
-            (kept if keeps else broken).append(f"{said} (policy.{name}: at most {exact(limit)})")
-    if policy.trust is not None:
-        said = f"the evidence is {night.mode} (policy.trust: {', '.join(policy.trust)})"
-        (kept if night.mode in policy.trust else broken).append(said)
-    accepts = "Not accepted" if broken else "Accepted"
-    why = f"{accepts}: {'; '.join(broken or kept) or 'the verdict is not_refuted'}."
-    return Acceptance(accepted=not broken, why=why)
-
-
-def refused_by_policy(policy: PolicySettings | None, audits: pl.DataFrame, on: dt.date) -> str:
-    """Return why policy refuses a file that its audits clear, by each model's newest; "" if not.
-
-    Args:
-        policy: of the settings; None refuses nothing.
-        audits: of the file, as `serving_decision.audits_of` returns them.
-        on: as of `acceptance`.
-    """
-    if policy is None:
-        return ""
-    of_labels = pl.col("secret").is_in([Secret.LABEL, Secret.RELEASED])
-    declared = audits.filter(of_labels, pl.col("epsilon_declared").is_not_null())
-    newest = declared.sort("recorded_at").unique(("model", "secret"), keep="last")
-    ruled = {
-        f"{night.model} on {night.day}": acceptance(policy, night, Verdict.NOT_REFUTED, on)
-        for night in typed_rows(AuditedNight, newest.sort("model", "secret"))
-    }
-    return " ".join(f"{name}: {one.why}" for name, one in ruled.items() if not one.accepted)
 
 
 def rank_of(verdict: Verdict, code: ReasonCode | None) -> int:

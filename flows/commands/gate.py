@@ -276,7 +276,8 @@ def _looked_up(
 ) -> int:
     """Look up the audits of a file, print them and the decision, and return the exit code."""
     with working("Reading the warehouse"):
-        from flows.next_steps import CODES, refused_by_policy
+        from flows.next_steps import CODES
+        from flows.policy import refused_by_policy
         from workers.plain_text import plain_text
         from workers.warehouse.serving_decision import audits_of, file_sha256, serving_verdict
 

@@ -12,7 +12,8 @@ import typer
 from pydantic import ValidationError
 
 from flows.files import replace_file
-from flows.next_steps import Card, Role, Step, acceptance, card_of
+from flows.next_steps import Card, Role, Step, card_of
+from flows.policy import acceptance
 from flows.run.night_plan import Job, Planned, choose_executor
 from flows.settings import PolicySettings, RaySettings
 from privcore.attacks.fidelity import predictions_miss_labels

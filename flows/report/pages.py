@@ -9,7 +9,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from flows.next_steps import Card, acceptance, card_of
+from flows.next_steps import Card, card_of
+from flows.policy import acceptance
 from flows.report import plots, sentences
 from flows.report.canvas import SIGNS, Drawing, Sign, inline_svg
 from flows.report.history import History, model_verdict, worst_first
