@@ -65,7 +65,7 @@ _STANDS_ON = {
     "model files with the registry's times: no owner's choice of these hid a leak, but a code in "
     "the model may.",
     Trust.CONTROLLED: "It stands on labels that the platform privatised before the owner got them: "
-    "it holds whatever is trained on them, and says nothing of other sources of the same labels.",
+    "true of every model that is trained on them, and of no other source of the same labels.",
 }
 
 
@@ -130,7 +130,7 @@ class ReasonCode(StrEnum):
     FEW_HELD_OUT = ("few_held_out", Verdict.INCONCLUSIVE, Cause.SIZE,
         "Too few records are held out.")
     TOO_SMALL = ("too_small", Verdict.INCONCLUSIVE, Cause.SIZE,
-        "Too few records play, however many of them were held out.")
+        "There are too few records, and to hold out more of them would not help.")
     NIGHTS_REPEAT = ("nights_repeat", Verdict.INCONCLUSIVE, Cause.SIZE,
         "The same labels or the same holdout come again, so that nights do not add up.")
     LEARNER_FORGETS = ("learner_forgets", Verdict.INCONCLUSIVE, Cause.SIZE,

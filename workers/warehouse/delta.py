@@ -84,8 +84,9 @@ def open_table(path: str) -> deltalake.DeltaTable | None:
         # deltalake opens these in silence, and DuckDB would read the rows that they took out.
         if table.protocol().min_reader_version > 1 or table.metadata().partition_columns:
             raise TerminalError(
-                f"The table at {path} has deletion vectors, partitions or other features that "
-                "privaudit does not write: another program changed it. Restore it from a backup."
+                f"The warehouse's table at {path} has deletion vectors, partitions or other "
+                "features that privaudit never writes there: another program changed it. Restore "
+                "it from a backup."
             )
         return table
 
