@@ -61,9 +61,9 @@ class Trust(StrEnum):
 _STANDS_ON = {
     Trust.SELF: "It stands on evidence that the model's owner supplied: it stops mistakes, and no "
     "owner who chooses rows, holdout or earlier model.",
-    Trust.INDEPENDENT: "It stands on the label platform's rows, labels and keyed split, and on "
-    "model files with the registry's times: no owner's choice of these hid a leak, but a code in "
-    "the model may.",
+    Trust.INDEPENDENT: "It stands on the label platform's rows, labels and keyed split, and on the "
+    "registry's times: no owner's choice among these hid a leak, but another model under the day's "
+    "name, or a code in the model, may.",
     Trust.CONTROLLED: "It stands on labels that the platform privatised before the owner got them: "
     "true of every model that is trained on them, and of no other source of the same labels.",
 }
