@@ -467,7 +467,7 @@ def test_no_file_names_a_package_index() -> None:
 # A commit that raises one says why.
 MOST_LINES = {
     "flows": 1_928,
-    "flows/commands": 4_739,
+    "flows/commands": 4_740,
     "flows/learn": 692,
     "flows/notify": 1_263,
     "flows/publication": 204,

@@ -127,7 +127,8 @@ _SHOW_CONDITIONS = Step(
 
 
 _KEEP_FILE = Step(
-    Role.OWNER, "Keep the file and give answers only, or show which mechanism changed its labels."
+    Role.OWNER,
+    "Keep the file and give answers only, or train on labels that a mechanism has changed.",
 )
 
 
@@ -196,17 +197,17 @@ def with_file(decision: Decision, row: AuditRow, found: FileLabels) -> Decision:
     read, limit = found.response, row.epsilon_declared
     if read is None or limit is None or not read.epsilon_low > limit:
         return dataclasses.replace(decision, why=why)
-    if not found.are_the_tables:
-        if decision.verdict is not Verdict.NOT_REFUTED:
-            return dataclasses.replace(decision, why=why)
-        card = dataclasses.replace(_another(row, ReasonCode.ANSWERS_DOUBTFUL), step=_KEEP_FILE)
-        return Decision(Verdict.INCONCLUSIVE, card, why)
-    card = _another(row, ReasonCode.MECHANISM_NOT_APPLIED)
-    why = (
-        f"Whoever gets the file reads the table's labels, beyond what epsilon {exact(limit)} "
-        f"allows. {found.sentence} Keep the file, and give answers only."
-    )
-    return Decision(Verdict.VIOLATED, card, why)
+    if found.are_the_tables:
+        code = ReasonCode.MECHANISM_NOT_APPLIED
+        why = (
+            f"Whoever gets the file reads the table's labels, beyond what epsilon {exact(limit)} "
+            f"allows. {found.sentence}"
+        )
+    elif decision.verdict is Verdict.NOT_REFUTED:
+        code = ReasonCode.ANSWERS_DOUBTFUL
+    else:
+        return dataclasses.replace(decision, why=why)
+    return Decision(code.verdict, dataclasses.replace(_another(row, code), step=_KEEP_FILE), why)
 
 
 def _another(row: AuditRow, code: ReasonCode) -> Card:
