@@ -103,7 +103,11 @@ def check_memory(path: str) -> None:
         TerminalError: with what it takes.
     """
     log = fs.FileSelector("_delta_log", allow_not_found=True)
-    listed = sorted(open_filesystem(path).get_file_info(log), key=lambda info: info.base_name)
+    try:
+        found = open_filesystem(path).get_file_info(log)
+    except FileNotFoundError:  # another writer, who makes the table, took its folder back meanwhile
+        return
+    listed = sorted(found, key=lambda info: info.base_name)
     checkpoints = [info for info in listed if info.base_name.endswith(".checkpoint.parquet")]
     newest = next((info for info in reversed(checkpoints) if info.size), None)
     since = "" if newest is None else newest.base_name[:20]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import deltalake
 import polars as pl
 import pytest
+from pyarrow import fs
 
 from privcore.exceptions import TerminalError, TransientError
 from tests.support.lake import DAY
@@ -163,6 +164,17 @@ def test_a_log_that_takes_more_memory_than_is_left_is_not_opened(
     for attempt in (warehouse.current, lambda: warehouse.commit(failed("new", DAY))):
         with pytest.raises(TerminalError, match=r"of memory to open, and 0\.0 GB are left"):
             attempt()
+
+
+def test_a_log_whose_folder_another_writer_takes_back_is_no_table_yet(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Gone(fs.LocalFileSystem):
+        def get_file_info(self, _: object) -> list[fs.FileInfo]:
+            raise FileNotFoundError("Cannot list directory")
+
+    monkeypatch.setattr(delta, "open_filesystem", lambda _: Gone())
+    assert delta.open_table(str(tmp_path / "audits")) is None
 
 
 def test_rows_that_readers_would_see_otherwise_are_refused(warehouse: Warehouse) -> None:
