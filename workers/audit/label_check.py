@@ -211,8 +211,8 @@ def _together(rows: pl.DataFrame, asked: AskedLabels) -> tuple[int, dt.date | No
     They begin with the table's first day, and anew after each `STANDING_NIGHTS`.
     """
     day = f"column {asked.days}"
-    table = _prepared(rows, asked).drop_nulls(day).sort(day, maintain_order=True)
-    first = table.unique("record", keep="first", maintain_order=True)
+    table = _prepared(rows, asked).drop_nulls(day)
+    first = _drawn(table.filter(pl.col(day) == pl.col(day).min().over("record")), asked)
     coded = _Coded.of(first, asked)
     days = first[day].unique().sort().to_list()
     days = days[(len(days) - 1) // STANDING_NIGHTS * STANDING_NIGHTS :]
@@ -229,11 +229,11 @@ def _together(rows: pl.DataFrame, asked: AskedLabels) -> tuple[int, dt.date | No
 def _judge_rows(rows: pl.DataFrame, asked: AskedLabels) -> JudgedLabels:
     """Return what rows say by themselves.
 
-    One row of each record is tested. Which one, which half is searched and which rows are thinned
-    depends on names of records and on counts of true labels, never on the rows' place in the file.
+    One row of each record is tested. Which half is searched and which rows are thinned depends on
+    names of records and on counts of true labels, never on the rows' place in the file.
     """
     table = _prepared(rows, asked)
-    tested = table.unique("record", keep="first", maintain_order=True)
+    tested = _drawn(table, asked)
     coded = _Coded.of(tested, asked)
     judged = functools.partial(
         JudgedLabels,
@@ -387,6 +387,15 @@ def _prepared(rows: pl.DataFrame, asked: AskedLabels) -> pl.DataFrame:
     if found.is_empty():
         raise _refused(f"no row has a true label in {asked.true!r}: name the column that has them.")
     return found.sort("key", "tie")
+
+
+def _drawn(table: pl.DataFrame, asked: AskedLabels) -> pl.DataFrame:
+    """Return one row of each record, each of its rows as likely, by a hash of the record alone."""
+    if asked.record == EVERY_ROW:
+        return table
+    place = pl.int_range(pl.len(), dtype=pl.UInt64)
+    lot = pl.col("record").hash(asked.seed + 1)
+    return table.filter(place.over("record") == lot.mod(pl.len().over("record")))
 
 
 def _hashable(column: pl.Series) -> pl.Series:
@@ -598,11 +607,15 @@ def _copies(tested: pl.DataFrame, asked: AskedLabels) -> int:
 
 
 def _repeats(table: pl.DataFrame, asked: AskedLabels) -> list[str]:
-    """Say how many records have several rows, and whether their answers differ."""
+    """Say how many records have several rows, and what their answers give away by a vote."""
     if asked.record == EVERY_ROW:
         return []
-    by = table.group_by("record", "true").agg(pl.len(), answers=pl.col("released").n_unique())
-    several = by.filter(pl.col("len") > 1)
+    answers = table.group_by("record", "true", "released", "stratum").agg(pl.len())
+    answers = answers.sort(pl.col("len").cast(pl.Int64).neg(), "released", "stratum")
+    voted = answers.group_by("record", "true").agg(
+        pl.first("released", "stratum"), pl.sum("len"), answers=pl.col("released").n_unique()
+    )
+    several = voted.filter(pl.col("len") > 1)
     if several.is_empty():
         return []
     differ = several.filter(pl.col("answers") > 1).height
@@ -610,9 +623,14 @@ def _repeats(table: pl.DataFrame, asked: AskedLabels) -> list[str]:
         f"{several.height:,} records have several rows with one true label; one row of each counts."
     )
     if differ:
+        coded = _Coded.of(several, asked)
+        counts = coded.counts(np.ones(several.height, dtype=np.bool_))
+        seed = _seed(counts.sum(axis=2), asked)
+        lost = check_counts(counts, same=coded.same, declared=asked.declared, seed=seed)
         told += (
-            f" {differ:,} of them have different answers: each answer spends epsilon again, so "
-            "keep the first one."
+            f" {differ:,} of them have different answers, of which each spends epsilon again: by "
+            f"the most frequent one at least {down(lost.epsilon_lower)} is lost. Release a label "
+            "once, and keep the answer."
         )
     return [told]
 

@@ -6,7 +6,9 @@ Worlds have 20,000 rows in the slow lane; seeds [r, 7].
 import datetime as dt
 import hashlib
 import hmac
+import math
 import pathlib
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -282,6 +284,27 @@ def test_copies_are_no_records_and_repeats_are_said() -> None:
     assert once.remarks[0].startswith("3,000 records have several rows")
     fresh = pl.concat([day, day.with_columns(z=1 - pl.col("z"))])
     assert "spends epsilon again" in judge_labels(fresh, asked()).remarks[0]
+
+
+@pytest.mark.parametrize(("nights", "least"), [(1, None), (7, 1.6), (15, 2.5)])
+def test_records_privatised_afresh_are_counted_and_voted(nights: int, least: float | None) -> None:
+    """Of n answers at epsilon 1 the most frequent one is right as often as at a larger epsilon."""
+    random = np.random.default_rng([3, 7])
+    day = honest(random, 4_000)
+    made = [
+        day.with_columns(
+            z=pl.Series(RandomizedResponse(1.0, 2).sample(day["y"].to_numpy(), random))
+        )
+        for _ in range(nights)
+    ]
+    judged = judge_labels(pl.concat(made), asked())
+    assert (judged.records, verdict(judged)) == (4_000, "not_refuted None")
+    lost = re.findall(r"at least ([0-9.]+) is lost", " ".join(judged.remarks))
+    if least is None:
+        assert not lost
+    else:
+        right = float(binom.sf(nights // 2, nights, math.e / (1 + math.e)))
+        assert least < float(lost[0]) < math.log(right / (1 - right))
 
 
 def test_missing_labels_and_columns_that_are_the_label_are_said() -> None:
