@@ -86,32 +86,6 @@ def test_each_reason_has_one_rule_or_is_told_to_nobody(code: ReasonCode | None) 
     assert shown == panels.get(verdict, [])
 
 
-def test_the_dashboards_panels_lie_side_by_side_and_draw_what_they_ask_for() -> None:
-    """As Grafana would load it: ids, places, a source that each panel takes, a model to choose."""
-    taken: set[tuple[int, int]] = set()
-    for panel in DASHBOARD["panels"]:
-        place = panel["gridPos"]
-        cells = {
-            (x, y)
-            for x in range(place["x"], place["x"] + place["w"])
-            for y in range(place["y"], place["y"] + place["h"])
-        }
-        assert place["x"] + place["w"] <= 24
-        assert not cells & taken
-        taken |= cells
-        assert panel["type"] in {"stat", "table", "timeseries"}
-        references = [one["refId"] for one in panel["targets"]]
-        assert len(set(references)) == len(references)
-        for one in (panel, *panel["targets"]):
-            assert one["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
-    identities = [panel["id"] for panel in DASHBOARD["panels"]]
-    assert len(set(identities)) == len(identities)
-    assert [one["name"] for one in DASHBOARD["templating"]["list"]] == ["datasource", "model"]
-    assert all("$model" in query for query in QUERIES)
-    assert DASHBOARD["schemaVersion"] >= 38
-    assert DASHBOARD["uid"]
-
-
 @has_promtool
 def test_promtool_takes_rules_queries_and_the_file(tmp_path: pathlib.Path) -> None:
     promtool("check", "rules", str(RULES_FILE))

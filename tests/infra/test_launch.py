@@ -6,10 +6,8 @@ import json
 import sys
 import threading
 
-import jsonschema
 import pytest
 
-from tests.infra.test_kubernetes import RAYJOB
 from tests.support.kubernetes import BASE, pod_faults, rayjob
 
 ENV = {
@@ -77,7 +75,6 @@ def status(deployment, job=None):
 
 def test_the_rayjob_runs_the_command_for_this_pod_and_goes_with_it(launch):
     job = launch.rayjob(rayjob(), COMMAND, ENV)
-    jsonschema.validate(job, RAYJOB)
     assert job["spec"]["entrypoint"] == "prefect flow-run execute 'a b'"
     assert len(job["metadata"]["name"]) <= 47
     assert job["metadata"]["name"][-1].isalnum()
