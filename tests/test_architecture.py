@@ -467,7 +467,7 @@ def test_no_file_names_a_package_index() -> None:
 # A commit that raises one says why.
 MOST_LINES = {
     "flows": 1_928,
-    "flows/commands": 4_740,
+    "flows/commands": 4_760,
     "flows/learn": 679,
     "flows/notify": 1_252,
     "flows/publication": 202,
@@ -481,9 +481,9 @@ MOST_LINES = {
     "privcore/mechanisms": 1_744,
     "privcore/publication": 704,
     "privcore/upper_bounds": 1_915,
-    "tests": 72_580,
+    "tests": 72_591,
     "workers": 2_687,
-    "workers/audit": 3_873,
+    "workers/audit": 3_877,
     "workers/datasets": 664,
     "workers/evidence": 494,
     "workers/labels": 1_672,

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import datetime as dt
+import io
 import pathlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,7 @@ from flows.commands.options import LOOK, ConfigOption, JsonOption, open_warehous
 from flows.commands.printing import Form, console, form_of, json_text, print_rows, working
 from privcore.exceptions import TerminalError
 from privcore.rounding import down
-from workers.plain_files import open_plain
+from workers.plain_files import open_plain, write_new
 from workers.plain_text import plain_text
 
 if TYPE_CHECKING:
@@ -327,6 +328,14 @@ def read_labels(
     audit_id: Annotated[str, typer.Argument(help="The audit's id, or how it begins.")],
     config: ConfigOption = None,
     *,
+    labels: Annotated[
+        pathlib.Path | None,
+        typer.Option(
+            metavar="PARQUET",
+            help="Write all labels that training read (released) beside the table's (true), for "
+            "check-labels, if the file determines them.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Read training labels from the audited model's file, as whoever downloads it can.
@@ -343,10 +352,21 @@ def read_labels(
 
     with working("Reading"), stored_audit(audit_id, config) as (record, lake, executor, key):
         found = read_stored(record, lake, executor, key)
+    if labels is not None:
+        if found.labels is None:
+            raise TerminalError(
+                f"{labels} is not written, as the sums leave labels open: read-labels without "
+                "--labels says what they tell."
+            )
+        content = io.BytesIO()
+        found.labels.write_parquet(content)
+        write_new(labels, content.getvalue())
     answers = record.audit.epsilon_lower
     if as_json:
-        content = {"epsilon_lower_by_answers": answers, "sentence": found.sentence}
-        typer.echo(json_text({"code": found.code} | dataclasses.asdict(found) | content))
+        said = dataclasses.asdict(dataclasses.replace(found, labels=None))
+        del said["labels"]
+        more = {"epsilon_lower_by_answers": answers, "sentence": found.sentence}
+        typer.echo(json_text({"code": found.code} | said | more))
     else:
         proved = f"epsilon at least {down(answers)}" if answers else "nothing is proved"
         typer.echo(f"With the model's answers: {proved}.")

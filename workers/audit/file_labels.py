@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from privcore.attacks.label_sums import conditions, label_sums, trees_read
+from privcore.attacks.label_sums import conditions, label_sums, single_labels, trees_read
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds.applied_response import AppliedResponse, applied_response
 from privcore.lower_bounds.verdicts import ReasonCode
@@ -43,6 +43,8 @@ class FileLabels:
         trees: whose sums were read.
         why: completes "labels cannot be read from the file: ..."; "" where they can.
         refuted: the epsilon of the declared randomized response where the file refutes it.
+        labels: for each training record the features, `true`, which the table has, and `released`,
+            which training read; None where the sums leave a label open.
     """
 
     response: AppliedResponse | None
@@ -50,6 +52,7 @@ class FileLabels:
     trees: int
     why: str
     refuted: float | None = None
+    labels: pl.DataFrame | None = None
 
     @property
     def code(self) -> ReasonCode | None:
@@ -167,9 +170,10 @@ def _read(source: CheckpointSource, joining: JoinContext) -> FileLabels:
     columns = [features[name].cast(pl.Float64).fill_null(math.nan).to_numpy()
                for name in features.columns]  # fmt: skip
     response = applied_response(found, label, conditions=conditions(columns))
-    return FileLabels(
-        response, found.are_the_tables, found.trees, "", _refuted(source, response.epsilon_low)
-    )
+    refuted, single, read = _refuted(source, response.epsilon_low), single_labels(found), None
+    if (single >= 0).all():
+        read = features.with_columns(true=pl.Series(label), released=pl.Series(single))
+    return FileLabels(response, found.are_the_tables, found.trees, "", refuted, read)
 
 
 def _training_rows(

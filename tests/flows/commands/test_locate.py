@@ -3,6 +3,7 @@
 import json
 import pathlib
 
+import polars as pl
 import pytest
 
 from flows.commands.verify import not_the_days
@@ -98,13 +99,17 @@ def test_labels_are_read_from_the_file_beside_the_answers(
     lake, coins = Lake(str(tmp_path / "lake")), {"epsilon": 1.0, "classes": 2}
     response = {"name": "randomized_response", "parameters": coins}
     for seed, day in enumerate((EVE, DAY)):
-        put_labels(lake, day, label_rows(1_200, seed=seed, chances=(0.8, 0.2)))
+        rows = label_rows(400, seed=seed, chances=(0.8, 0.2))
+        # No two rows are alike, so that the sums determine every label.
+        put_labels(
+            lake, day, rows.with_columns(delay=pl.col("delay").rank("ordinal").cast(pl.Float64))
+        )
         put_model(
             lake,
             day,
             features=FEATURES[:2],
             privacy=declared(1.0, mechanism=response),
-            parameters={"iterations": 20, "leaf_estimation_iterations": 1},
+            parameters={"iterations": 100, "depth": 6, "leaf_estimation_iterations": 1},
         )
     write_settings(tmp_path, ["good"])
     monkeypatch.chdir(tmp_path)
@@ -115,8 +120,14 @@ def test_labels_are_read_from_the_file_beside_the_answers(
     first, second = shown.out.splitlines()
     assert first == "With the model's answers: nothing is proved."
     assert second.startswith("With the model's file: violated: mechanism_not_applied. The file ")
-    listed = privaudit("read-labels", audit_id, "--json")
+    listed = privaudit("read-labels", audit_id, "--json", "--labels", "read.parquet")
     assert listed.code == 1
     content = json.loads(listed.out)
     assert (content["code"], content["refuted"]) == ("mechanism_not_applied", 1.0)
     assert content["response"]["same"] == content["response"]["read"]
+    both = ("--true", "true", "--released", "released", "--epsilon", "1", "--record", "row")
+    checked = privaudit("check-labels", "read.parquet", *both)
+    assert checked.code == 1, checked.err
+    assert checked.out.startswith("violated: this_night.")
+    taken = privaudit("read-labels", audit_id, "--labels", "read.parquet")
+    assert "read.parquet is there already" in taken.err
