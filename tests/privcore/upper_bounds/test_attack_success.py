@@ -539,3 +539,21 @@ def test_a_prior_that_is_off_by_so_much_for_the_attempt_moves_the_bound_by_no_mo
     # Without the difference it is no bound: a value that is thought rare and is not.
     sure = response(0.1, 2)
     assert 0.9 * sure[0, 0] / (np.array([0.9, 0.1]) @ sure[:, 0]) > success_bound(0.1, epsilon=0.1)
+
+
+def test_at_the_prior_of_somebody_who_knows_less_the_bounds_are_none():
+    # arXiv:2603.12142. The exact best attack who sees an output and one of three facts that tell of
+    # the secret, against the priors of a guess with and without the fact.
+    exceeded = 0
+    for seed in range(20):
+        random = np.random.default_rng([12142, seed])
+        joint = random.dirichlet(np.full(12, 0.3)).reshape(3, 4)  # fact, secret
+        run = np.exp(random.uniform(0.0, 0.2, (4, 5)))
+        run /= run.sum(axis=1, keepdims=True)
+        epsilon = float(np.log(run[:, None] / run[None]).max())
+        reached = float((joint[:, :, None] * run).max(axis=1).sum())
+        informed, blind = float(joint.max(axis=1).sum()), float(joint.sum(axis=0).max())
+        for bound in (reconstruction_robustness, success_bound):
+            assert reached <= bound(informed, epsilon=epsilon) + 1e-12
+        exceeded += reached > reconstruction_robustness(blind, epsilon=epsilon)
+    assert exceeded == 16
