@@ -20,54 +20,45 @@ def machine(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.
     return tmp_path
 
 
-def limited(folder: pathlib.Path, most: str, taken: int, names: tuple[str, str]) -> None:
-    folder.mkdir(parents=True)
-    for name, value in zip(names, (most, str(taken)), strict=True):
-        (folder / name).write_text(f"{value}\n")
-
-
 @pytest.mark.usefixtures("machine")
-def test_a_bound_is_ours_where_the_machine_has_twice_as_much() -> None:
-    assert bounded_memory(2 * GIB) == 2 * GIB
+def test_a_bound_is_ours_or_half_of_what_the_machine_has_left() -> None:
+    assert (bounded_memory(2 * GIB), bounded_memory(8 * GIB)) == (2 * GIB, 3 * GIB)
 
 
-@pytest.mark.usefixtures("machine")
-def test_it_is_half_of_what_the_machine_has_left() -> None:
-    assert bounded_memory(8 * GIB) == 3 * GIB
+SECOND = ("memory.max", "memory.current")
+FIRST = ("memory.limit_in_bytes", "memory.usage_in_bytes")
+DROPPED = f"inactive_file {GIB}\nactive_file {2 * GIB}\n"
+BELOW = f"inactive_file 0\nactive_file 0\ntotal_inactive_file {GIB}\ntotal_active_file 0\n"
 
 
-@pytest.mark.parametrize("group", ["pods/ours", "pods"])
+@pytest.mark.parametrize(
+    ("group", "names", "most", "taken", "files", "left"),
+    [
+        ("pods/ours", SECOND, 4 * GIB, 2 * GIB, "", 2 * GIB),
+        ("pods", SECOND, 4 * GIB, 2 * GIB, "", 2 * GIB),
+        ("memory/pods/ours", FIRST, 4 * GIB, 3 * GIB, "", GIB),
+        # Files that Linux can drop are not taken, nor are those of groups below.
+        ("pods/ours", SECOND, 4 * GIB, 4 * GIB, DROPPED, 3 * GIB),
+        ("memory/pods/ours", FIRST, 4 * GIB, 4 * GIB, BELOW, GIB),
+        ("pods/ours", SECOND, "max", 2 * GIB, "", 6 * GIB),
+    ],
+    ids=["own", "above", "first version", "files", "files below", "without a limit"],
+)
 def test_it_is_half_of_what_any_group_of_this_process_has_left(
-    machine: pathlib.Path, group: str
+    machine: pathlib.Path,
+    group: str,
+    names: tuple[str, str],
+    most: object,
+    taken: int,
+    files: str,
+    left: int,
 ) -> None:
-    limited(machine / group, str(4 * GIB), 2 * GIB, ("memory.max", "memory.current"))
-    assert bounded_memory(8 * GIB) == GIB
-
-
-def test_groups_of_the_first_version_count_too(machine: pathlib.Path) -> None:
-    names = "memory.limit_in_bytes", "memory.usage_in_bytes"
-    limited(machine / "memory" / "pods" / "ours", str(4 * GIB), 3 * GIB, names)
-    assert bounded_memory(8 * GIB) == GIB // 2
-
-
-def test_files_that_linux_can_drop_are_not_taken(machine: pathlib.Path) -> None:
-    own = machine / "pods" / "ours"
-    limited(own, str(4 * GIB), 4 * GIB, ("memory.max", "memory.current"))
-    (own / "memory.stat").write_text(f"anon {GIB}\ninactive_file {GIB}\nactive_file {2 * GIB}\n")
-    assert bounded_memory(8 * GIB) == 3 * GIB // 2
-
-
-def test_nor_are_those_of_groups_below_in_the_first_version(machine: pathlib.Path) -> None:
-    own = machine / "memory" / "pods" / "ours"
-    limited(own, str(4 * GIB), 4 * GIB, ("memory.limit_in_bytes", "memory.usage_in_bytes"))
-    files = f"inactive_file 0\nactive_file 0\ntotal_inactive_file {GIB}\ntotal_active_file 0\n"
-    (own / "memory.stat").write_text(files)
-    assert bounded_memory(8 * GIB) == GIB // 2
-
-
-def test_a_group_without_a_limit_is_none(machine: pathlib.Path) -> None:
-    limited(machine / "pods" / "ours", "max", 2 * GIB, ("memory.max", "memory.current"))
-    assert bounded_memory(8 * GIB) == 3 * GIB
+    (machine / group).mkdir(parents=True)
+    for name, value in zip(names, (most, taken), strict=True):
+        (machine / group / name).write_text(f"{value}\n")
+    if files:
+        (machine / group / "memory.stat").write_text(files)
+    assert bounded_memory(8 * GIB) == left // 2
 
 
 def test_where_nothing_is_known_it_is_ours(machine: pathlib.Path) -> None:

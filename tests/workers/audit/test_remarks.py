@@ -12,16 +12,7 @@ from scipy.special import expit
 
 from privcore.attacks import Tallies, odds_tally
 from tests.support.audits import audited
-from tests.support.lake import (
-    DAY,
-    EVE,
-    PLAN,
-    copied,
-    declared,
-    label_path,
-    label_rows,
-    put_labels,
-)
+from tests.support.lake import DAY, EVE, PLAN, copied, declared, label_path, label_rows, put_labels
 from tests.support.score_tables import audited_scores, leaking_scores
 from tests.support.tiers import rest_slow
 from tests.support.verdicts import nothing_wrong
@@ -77,33 +68,13 @@ def _swapped(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _large(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return sixty holdout rows, twenty times each."""
-    held = frame.filter(pl.col("split") == "holdout").head(60)
-    return pl.concat([frame.filter(pl.col("split") == "train"), *[held] * 20])
-
-
-def _silenced(frame: pl.DataFrame) -> pl.DataFrame:
-    train = pl.col("split") == "train"
-    return frame.with_columns(new=pl.when(train).then(None).otherwise(pl.col("new")))
-
-
-def _diluted(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return as many rows besides whose labels both models know."""
-    easy = frame.with_columns(new=0.02 + 0.96 * pl.col("late"), old=0.02 + 0.96 * pl.col("late"))
-    return pl.concat([frame, easy.filter(pl.col("split") == "holdout")])
-
-
 @pytest.mark.parametrize(
     ("attempt", "answer"),
     [
         (_infinite, "is at least"),
         (_swapped, "holdout_suspect"),
-        (_large, "is at least"),
-        (_silenced, "scores_missing"),
-        (_diluted, "is at least"),
     ],
-    ids=["infinite-features", "words-swapped", "holdout-repeated", "no-scores", "diluted"],
+    ids=["infinite-features", "words-swapped"],
 )
 def test_no_rows_of_a_score_table_acquit_in_silence(
     tmp_path: pathlib.Path, attempt: Callable[[pl.DataFrame], pl.DataFrame], answer: str
@@ -192,10 +163,6 @@ def test_a_holdout_of_near_copies_of_training_rows_is_told(
     row = audited(lake)
     assert row.reason_code == "holdout_suspect", row.reason
     assert RESEMBLE in row.reason
-
-
-def test_without_an_attempt_the_model_is_violated(lake: Lake) -> None:
-    assert audited(lake).verdict == "violated"
 
 
 def test_rows_of_a_third_split_are_told(lake: Lake) -> None:

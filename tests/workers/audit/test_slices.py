@@ -21,7 +21,6 @@ from tests.support.lake import (
     put_model,
     small_lake,
 )
-from tests.support.lake import DAY as LABEL_DAY
 from workers.audit.declaration import claim_of
 from workers.audit.run import run_audit
 from workers.executors import InProcess
@@ -76,28 +75,13 @@ def test_three_slices_have_a_third_of_the_significance_each(lake: Lake) -> None:
     assert np.mean(list(found.values())) > 0.3
 
 
-def test_a_slice_below_the_least_is_counted_and_takes_no_share(lake: Lake) -> None:
-    frame = label_rows(3000, seed=1)
-    put_labels(
-        lake,
-        DAY,
-        frame.with_columns(
-            city=pl.when(pl.int_range(3000) < 40).then(pl.lit("XXX")).otherwise("city")
-        ),
-        row_group_size=1024,
-    )
-    record = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
-    assert {row.value for row in record.slices} == {"AMS", "BER", "CDG"}
-    assert record.audit.suppressed_slices == 1
-
-
 @pytest.mark.slow
 def test_a_slice_is_called_by_a_name(tmp_path: pathlib.Path) -> None:
     """A word of 1 MB came into the record, and with it onto each page that shows it."""
-    lake = small_lake(tmp_path, days=(EVE, LABEL_DAY))
-    path = label_path(lake, "flights", LABEL_DAY)
+    lake = small_lake(tmp_path, days=(EVE, DAY))
+    path = label_path(lake, "flights", DAY)
     pl.read_parquet(path).with_columns(g=pl.lit("w" * 1_000_000)).write_parquet(path)
     plan = Plan(repetitions=4, slices=("g",))
-    found = run_audit(lake, "good", LABEL_DAY, plan=plan, executor=InProcess()).audit
+    found = run_audit(lake, "good", DAY, plan=plan, executor=InProcess()).audit
     assert (found.status, found.detail) == ("not_evaluable", "feature_invalid")
     assert "a value of over 256 characters" in found.reason

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.audits import audited
-from tests.support.lake import DAY, EVE, PLAN, copied, declared, edit_manifest
+from tests.support.lake import DAY, EVE, copied, declared, edit_manifest
 from tests.support.tiers import rest_slow
 from tests.support.verdicts import nothing_wrong
 from workers.lake.layout import Lake, checkpoint_folder
@@ -50,12 +50,6 @@ def test_a_manifest_that_says_two_things_is_refused(lake: Lake, change: dict[str
     assert (row.status, row.detail) == ("not_evaluable", "manifest_invalid"), row.reason
 
 
-def test_the_proxys_manifest_adds_no_second_name_of_a_class(lake: Lake) -> None:
-    edit_manifest(lake, "good", EVE, label=LABEL | {"classes": [0, 1, False, True]})
-    row = audited(lake)
-    assert (row.status, row.detail) == ("not_evaluable", "manifest_invalid"), row.reason
-
-
 def test_a_correction_of_the_outputs_is_told(lake: Lake) -> None:
     """One of epsilon 0.01 makes every probability 0 or 1: a bound of 1.70 became 0.65."""
     edit_manifest(
@@ -86,26 +80,3 @@ def test_two_declarations_in_one_manifest_are_refused(lake: Lake) -> None:
     row = audited(lake)
     assert (row.status, row.detail) == ("not_evaluable", "manifest_invalid"), row.reason
     assert "'privacy' twice" in row.reason
-
-
-@pytest.mark.parametrize(
-    ("change", "answer"),
-    [
-        (
-            {"output_correction": {"name": "noise_correction", "epsilon": 1.0, "floor": 0.4999}},
-            "is at least",
-        ),
-        (
-            {"trained_on": {"first": str(DAY), "last": "9999-12-31", "split": "train"}},
-            f"The labels of {DAY} alone played",
-        ),
-    ],
-    ids=["correction", "one-day"],
-)
-def test_no_field_of_a_manifest_acquits_in_silence(
-    lake: Lake, change: dict[str, Any], answer: str
-) -> None:
-    edit_manifest(lake, "good", DAY, **change)
-    row = audited(lake, PLAN.model_copy(update={"days": 7}))
-    assert row.verdict == "violated"
-    assert answer in row.reason

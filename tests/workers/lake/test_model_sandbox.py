@@ -1,4 +1,3 @@
-import os
 import pathlib
 import random
 import resource
@@ -89,18 +88,6 @@ def onnx_of(ir: int = 9, opset: int = 13) -> bytes:
     made = onnx.load_model_from_string(onnx_file([onnx.helper.make_node("Softmax", ["X"], ["Y"])]))
     made.ir_version, made.opset_import[0].version = ir, opset
     return made.SerializeToString()
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        *(b"", b"\0", b"CBM1", b"not a model", os.urandom(4096)),
-        *(b"__import__('os').abort()", b'{"oblivious_trees": []}'),  # CatBoost's other formats
-    ],
-)
-def test_what_is_no_model_is_said_to_be_none(content: bytes) -> None:
-    with pytest.raises(UnreadableModelError, match="is not in CatBoost's format"):
-        describe_model(content)
 
 
 @pytest.mark.parametrize(

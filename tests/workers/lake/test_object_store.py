@@ -22,7 +22,6 @@ from tests.support.lake import (
     label_rows,
     put_labels,
     put_model,
-    small_lake,
 )
 from tests.support.object_store import empty_bucket, object_store
 from workers.audit.request import Request
@@ -131,15 +130,6 @@ def test_a_warehouse_in_an_object_store_commits_once_and_reads_back(lake: Lake, 
     info = open_filesystem(store).get_file_info("warehouse/audits/_delta_log")
     assert info.type == fs.FileType.Directory
     assert not pathlib.Path("s3:").exists()
-
-
-@pytest.mark.slow
-def test_a_file_uri_is_the_same_lake_as_its_path(tmp_path: pathlib.Path) -> None:
-    lake = small_lake(tmp_path / "lake")
-    by_uri = Lake((tmp_path / "lake").as_uri())
-    assert figures(run_audit(by_uri, "good", DAY, plan=PLAN, executor=InProcess())) == figures(
-        run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
-    )
 
 
 def test_a_relative_path_is_a_lake_too(

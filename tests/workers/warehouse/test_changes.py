@@ -2,7 +2,6 @@
 
 import datetime as dt
 import json
-import pathlib
 from typing import Any
 
 import polars as pl
@@ -122,11 +121,6 @@ INPUTS = {
 }
 
 
-@pytest.fixture
-def warehouse(tmp_path: pathlib.Path) -> Warehouse:
-    return Warehouse(str(tmp_path / "warehouse"))
-
-
 def put(warehouse: Warehouse, day: dt.date, *, hour: int = 0, **changes: Any) -> str:
     record = evaluated("ads", day, hour=hour, **INPUTS | changes)
     warehouse.commit(record)
@@ -241,10 +235,9 @@ def test_a_checkpoint_that_was_another_days_is_told(warehouse: Warehouse) -> Non
 
 
 def test_a_day_that_was_left_out_is_not_audited_with_a_later_days_file(
-    tmp_path: pathlib.Path,
+    warehouse: Warehouse,
 ) -> None:
     """The page blamed the later day, which was honest, and no alert came."""
-    warehouse = Warehouse(str(tmp_path / "warehouse"))
     later = night(1, hour=1, target_sha256="f" * 64)
     left_out = night(0, hour=80, target_sha256="f" * 64)
     put_rows(warehouse, [later, left_out])
@@ -254,11 +247,8 @@ def test_a_day_that_was_left_out_is_not_audited_with_a_later_days_file(
     assert "which is later" in told[left_out.audit.audit_id]
 
 
-def test_a_file_that_was_audited_long_ago_is_known(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_file_that_was_audited_long_ago_is_known(warehouse: Warehouse) -> None:
     """After 92 days a file could be served again as the day's own."""
-    warehouse = Warehouse(str(tmp_path / "warehouse"))
     again = night(200, hour=4800)
     put_rows(warehouse, [night(0), again])
     tonight = warehouse.scan("audits").collect().filter(pl.col("day") == again.audit.day)
@@ -266,19 +256,15 @@ def test_a_file_that_was_audited_long_ago_is_known(
     assert f"is the file that was audited for {MARCH}" in found[again.audit.audit_id]
 
 
-START = dt.date(2026, 4, 1)
-
-
 @pytest.fixture
-def audited(tmp_path: pathlib.Path) -> Warehouse:
-    warehouse = Warehouse(str(tmp_path / "warehouse"))
+def audited(warehouse: Warehouse) -> Warehouse:
     days = {"old": range(3), "new": range(3, 5), "other": range(3, 5), "always": range(5)}
     put_rows(
         warehouse,
         [
             evaluated(
                 model,
-                START + dt.timedelta(days=number),
+                EVE + dt.timedelta(days=number),
                 hour=24 * number,
                 dataset="visits" if model == "other" else "clicks",
             )
@@ -293,24 +279,23 @@ def of_labels(*models: str) -> list[tuple[str, str]]:
     return [(model, "label") for model in models]
 
 
-def test_a_secret_that_is_no_longer_asked_for_is_missed(tmp_path: pathlib.Path) -> None:
+def test_a_secret_that_is_no_longer_asked_for_is_missed(warehouse: Warehouse) -> None:
     """An owner took `membership` out of the settings, and the audit that accused ended unheard."""
-    warehouse = Warehouse(str(tmp_path / "warehouse"))
-    later = START + dt.timedelta(days=1)
+    later = EVE + dt.timedelta(days=1)
     asked = {"secret": "membership", "verdict": "violated"}
     once = {"secret": "attribute:city", "exploratory": True}
     put_rows(
         warehouse,
         [
-            evaluated("ads", START),
-            evaluated("ads", START, hour=1, **asked),
-            evaluated("ads", START, hour=2, **once),
+            evaluated("ads", EVE),
+            evaluated("ads", EVE, hour=1, **asked),
+            evaluated("ads", EVE, hour=2, **once),
             evaluated("ads", later, hour=3),
         ],
     )
     assert unlisted_models(warehouse, [("ads", "label"), ("ads", "membership")], later) == ()
     (found,) = unlisted_models(warehouse, of_labels("ads"), later)
-    assert found == Unlisted("ads", START, "membership")
+    assert found == Unlisted("ads", EVE, "membership")
     assert found.sentence() == (
         "The membership audit of ads was last made for 2026-04-01, and the settings no longer ask "
         "for it. Ask for it again, or note why it ended."
@@ -320,7 +305,7 @@ def test_a_secret_that_is_no_longer_asked_for_is_missed(tmp_path: pathlib.Path) 
 
 
 def test_a_model_that_disappears_is_missed_for_a_week(audited: Warehouse) -> None:
-    last = START + dt.timedelta(days=4)
+    last = EVE + dt.timedelta(days=4)
     listed = of_labels("old", "new", "other")
     assert unlisted_models(audited, [*listed, *of_labels("always")], last + LATELY) == ()
     for days, missed in ((0, 0), (1, 1), (7, 1), (8, 0)):

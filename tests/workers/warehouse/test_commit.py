@@ -25,11 +25,6 @@ from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import PARTS
 
 
-@pytest.fixture
-def warehouse(tmp_path: pathlib.Path) -> Warehouse:
-    return Warehouse(str(tmp_path / "warehouse"))
-
-
 def batch(*names: str, day: dt.date = DAY) -> list[AuditRecord]:
     return [evaluated(name, day) for name in names]
 

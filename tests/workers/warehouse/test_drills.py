@@ -1,7 +1,6 @@
 """Whether the same learner without a mechanism is refuted, held against what another declares."""
 
 import datetime as dt
-import pathlib
 from typing import Any
 
 import numpy as np
@@ -156,8 +155,7 @@ def audit(model: str, ahead: int, wealth: float, **changes: Any) -> AuditRecord:
     )
 
 
-def test_drills_are_read_of_counted_nights_of_labels_alone(tmp_path: pathlib.Path) -> None:
-    warehouse = Warehouse(str(tmp_path / "warehouse"))
+def test_drills_are_read_of_counted_nights_of_labels_alone(warehouse: Warehouse) -> None:
     put_rows(
         warehouse,
         [
@@ -185,9 +183,8 @@ def test_drills_are_read_of_counted_nights_of_labels_alone(tmp_path: pathlib.Pat
     [(0.0, "inconclusive", "learner_forgets"), (9.0, "not_refuted", None)],
 )
 def test_a_models_verdict_waits_for_its_drill(
-    tmp_path: pathlib.Path, wealth: float, verdict: str, code: str | None
+    warehouse: Warehouse, wealth: float, verdict: str, code: str | None
 ) -> None:
-    warehouse = Warehouse(str(tmp_path / "warehouse"))
     put_rows(
         warehouse,
         [audit("private", 0, 0.0, drill="twin"), audit("twin", 0, wealth), audit("lone", 0, 0.0)],

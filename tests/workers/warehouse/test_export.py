@@ -10,8 +10,10 @@ from workers.warehouse.store import Warehouse
 
 
 @pytest.mark.slow
-def test_every_table_and_view_is_a_file_with_the_same_rows(tmp_path: pathlib.Path) -> None:
-    warehouse, folder = Warehouse(str(tmp_path / "warehouse")), tmp_path / "new" / "out"
+def test_every_table_and_view_is_a_file_with_the_same_rows(
+    warehouse: Warehouse, tmp_path: pathlib.Path
+) -> None:
+    folder = tmp_path / "new" / "out"
     put_rows(warehouse, [failed("late", DAY), evaluated("good", DAY, epsilon_lower=0.1 + 0.2)])
     files = export(warehouse, folder)
     assert [file.stem for file in files] == list(RELATIONS)

@@ -18,7 +18,6 @@ from privcore.lower_bounds import (
     standing_epsilons,
     window_epsilon_lower,
 )
-from tests.support.lake import DAY
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated, failed, put_rows
 from tests.support.warehouse import night as night_of
@@ -28,11 +27,6 @@ from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
 
 START = dt.date(2026, 4, 1)
-
-
-@pytest.fixture
-def warehouse(tmp_path: pathlib.Path) -> Warehouse:
-    return Warehouse(str(tmp_path / "warehouse"))
 
 
 def levels(number: int, epsilon: float | np.ndarray = WINDOW_EPSILONS) -> np.ndarray:
@@ -355,26 +349,6 @@ def test_a_plan_that_somebody_chose_adds_nothing_to_other_nights(warehouse: Ware
     assert joined["epsilon_standing"].is_null().to_list() == [True, False, True, False, False]
 
 
-def test_a_plan_that_somebody_chose_ends_no_violation(warehouse: Warehouse) -> None:
-    put_rows(warehouse, [night(number, epsilon_declared=1.0) for number in range(12)])
-    put_rows(warehouse, [night(12, exploratory=True, epsilon_declared=1.0)])
-    last = with_windows(warehouse, warehouse.current()).sort("day")[-1]
-    found = last.select("verdict_together", "reason_code_together").row(0)
-    assert found == ("violated", "earlier_night")
-
-
-def test_a_doubt_acquits_no_model_of_what_other_nights_would_have_seen(
-    warehouse: Warehouse,
-) -> None:
-    """Who hides a leak night after night would else read as not refuted all along."""
-    low = {"claimed_log_wealth": (0.0,) * 4}
-    warehouse.commit(night(0, **low))
-    warehouse.commit(night(1, verdict="inconclusive", reason_code="holdout_suspect", **low))
-    found = epsilon_windows(warehouse, warehouse.current()).sort("day")
-    assert found["verdict_together"].to_list() == ["not_refuted", "inconclusive"]
-    assert found["reason_code_together"].to_list() == [None, "holdout_suspect"]
-
-
 def nights(folder: pathlib.Path, holdouts: list[int]) -> dict[str, list[object]]:
     """Return what nights of a weak leak prove together, beside the holdouts of these numbers."""
     warehouse = Warehouse(str(folder))
@@ -432,20 +406,6 @@ def test_the_order_in_which_nights_are_backfilled_changes_nothing(
     assert seen[0]["epsilon_standing"].n_unique() > 1
     for other in seen[1:]:
         assert other.select(chosen).equals(seen[0].select(chosen))
-
-
-def test_a_violation_goes_on_over_nights_without_figures(
-    tmp_path: pathlib.Path,
-) -> None:
-    """One bad label a night, and first page, `show` and exit code had no figure."""
-    warehouse = Warehouse(str(tmp_path / "warehouse"))
-    put_rows(warehouse, [night_of(ahead, 1.6) for ahead in range(4)])
-    put_rows(warehouse, [failed("ads", DAY + dt.timedelta(days=one)) for one in (-1, 4, 5)])
-    shown = with_windows(warehouse, warehouse.current())
-    verdicts = ["failed", *["not_refuted"] * 3, *["violated"] * 3]
-    assert shown["verdict_together"].to_list() == verdicts
-    codes = ["labels_missing", *[None] * 3, "nights_together", *["earlier_night"] * 2]
-    assert shown["reason_code_together"].to_list() == codes
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """What nights say together is what follows from scratch, whatever happened; beside every record."""
 
 import datetime as dt
-import pathlib
 import random
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -31,11 +30,6 @@ from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
 
 MODELS = ("ads", "twin", "rank")
-
-
-@pytest.fixture
-def warehouse(tmp_path: pathlib.Path) -> Warehouse:
-    return Warehouse(str(tmp_path / "warehouse"))
 
 
 def night(model: str, ahead: int, wealth: float, *, hour: int = 0, **changes: Any) -> AuditRecord:
@@ -288,14 +282,6 @@ def test_a_plan_that_somebody_chose_acquits_of_nothing(
 def test_what_a_chosen_plan_refutes_goes_on_over_no_night(warehouse: Warehouse) -> None:
     found = told(warehouse, silent_night(0, "violated", **CHOSEN), gone(1))
     assert found == [("violated", "this_night"), FAILED]
-
-
-def test_a_day_on_which_nothing_is_declared_says_so_beside_others(warehouse: Warehouse) -> None:
-    silent = evaluated("ads", DAY, verdict="undeclared", epsilon_declared=None)
-    assert told(warehouse, silent, silent_night(1)) == [
-        ("undeclared", "nothing_declared"),
-        ("not_refuted", None),
-    ]
 
 
 @pytest.mark.parametrize("others", [(), (gone(2),)], ids=["alone", "beside one that failed"])

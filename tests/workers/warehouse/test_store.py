@@ -7,14 +7,7 @@ import polars as pl
 import pytest
 
 from privcore.exceptions import TerminalError
-from tests.support.lake import (
-    DAY,
-    EVE,
-    PLAN,
-    clone_model,
-    model_path,
-    small_lake,
-)
+from tests.support.lake import DAY, EVE, PLAN
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import commit_night, evaluated, put_rows
 from workers.audit.record import failed_record
@@ -39,11 +32,6 @@ from workers.warehouse.tables import (
 @pytest.fixture(scope="module")
 def record(template: Lake) -> AuditRecord:
     return run_audit(template, "good", DAY, plan=PLAN, executor=InProcess())
-
-
-@pytest.fixture
-def warehouse(tmp_path: pathlib.Path) -> Warehouse:
-    return Warehouse(str(tmp_path / "warehouse"))
 
 
 def failure(model: str, *, day: dt.date = DAY, reason: str = "No.") -> AuditRecord:
@@ -86,24 +74,6 @@ def test_what_is_committed_is_read_back_as_it_was(
     assert all((back.bounds, back.wealth, back.promises))
 
 
-def test_nulls_are_read_back_as_nulls(warehouse: Warehouse) -> None:
-    committed = failure("bad")
-    warehouse.commit(committed)
-    (row,) = warehouse.scan("audits").collect().to_dicts()
-    assert AuditRow(**row) == sealed(committed)
-    empty = [name for name, value in sealed(committed) if value is None]
-    assert {"epsilon_lower", "epsilon_declared", "proxy_day", "labels_digest"} <= set(empty)
-    assert all(row[name] is None for name in empty)
-
-
-def test_committing_twice_leaves_one_record(warehouse: Warehouse, record: AuditRecord) -> None:
-    assert warehouse.commit(record)
-    assert not warehouse.commit(at(record, 5))
-    assert warehouse.scan("audits").collect().height == 1
-    assert warehouse.scan("audit_bounds").collect().height == len(record.bounds)
-    assert warehouse.scan("audit_promises").collect().height == len(record.promises)
-
-
 def test_an_audit_is_found_by_the_beginning_of_its_id(
     warehouse: Warehouse, record: AuditRecord
 ) -> None:
@@ -143,9 +113,8 @@ def test_current_is_the_latest_record_of_every_model_and_day(warehouse: Warehous
     assert warehouse.scan("audits").collect().height == 4
 
 
-def test_current_of_a_day_or_of_models_is_a_part_of_all(tmp_path: pathlib.Path) -> None:
+def test_current_of_a_day_or_of_models_is_a_part_of_all(warehouse: Warehouse) -> None:
     """Asked for a day, a model or some columns, the answer is the same with the others left out."""
-    warehouse = Warehouse(str(tmp_path / "warehouse"))
     put_rows(
         warehouse,
         [
@@ -164,8 +133,7 @@ def test_current_of_a_day_or_of_models_is_a_part_of_all(tmp_path: pathlib.Path) 
     assert mine.equals(current.filter(model="two"))
 
 
-def test_each_model_has_a_last_audit_of_its_own(tmp_path: pathlib.Path) -> None:
-    warehouse = Warehouse(str(tmp_path / "warehouse"))
+def test_each_model_has_a_last_audit_of_its_own(warehouse: Warehouse) -> None:
     assert warehouse.last_audits()[0].is_empty()
     later = evaluated("one", DAY + dt.timedelta(days=1))
     put_rows(warehouse, [evaluated("one", DAY), later])
@@ -180,9 +148,8 @@ def test_each_model_has_a_last_audit_of_its_own(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.slow
 def test_a_query_opens_the_tables_that_it_names_and_no_others(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warehouse = Warehouse(str(tmp_path / "warehouse"))
     put_rows(warehouse, [evaluated("one", DAY)])
     opened: list[str] = []
     whole = Warehouse.delta
@@ -267,29 +234,6 @@ def test_a_table_written_before_a_column_existed_is_read_and_grows(
     ):
         assert bounds["guesses"].null_count() == len(old.bounds)
         assert bounds.height == len(old.bounds) + len(record.bounds)
-
-
-def test_the_audits_of_a_repaired_model_are_all_kept(lake: Lake, warehouse: Warehouse) -> None:
-    clone_model(lake, "late")
-    success = model_path(lake, "late", DAY) / "_SUCCESS"
-    success.unlink()
-    warehouse.commit(run_audit(lake, "late", DAY, plan=PLAN, executor=InProcess()))
-    assert warehouse.current()["reason_code"].to_list() == ["model_missing"]
-    success.touch()
-    warehouse.commit(run_audit(lake, "late", DAY, plan=PLAN, executor=InProcess()))
-    assert warehouse.current()["status"].to_list() == ["evaluated"]
-    assert warehouse.scan("audits").select(pl.len()).collect().item() == 2
-
-
-def test_a_rerun_without_figures_takes_no_verdict_back(tmp_path: pathlib.Path) -> None:
-    warehouse = Warehouse(str(tmp_path / "warehouse"))
-    lake = small_lake(tmp_path / "lake")
-    good = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
-    failed = failed_record("good", DAY, plan=PLAN, why=Reason.MISSING_TARGET, reason="Gone.")
-    warehouse.commit(good)
-    warehouse.commit(failed)
-    assert warehouse.current()["audit_id"].to_list() == [good.audit.audit_id]
-    assert warehouse.scan("audits").collect().height == 2
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,4 @@
 import datetime as dt
-import pathlib
 
 import pytest
 
@@ -9,11 +8,6 @@ from tests.support.warehouse import START, evaluated, failed, put_rows
 from workers.warehouse.sql import query
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES
-
-
-@pytest.fixture
-def warehouse(tmp_path: pathlib.Path) -> Warehouse:
-    return Warehouse(str(tmp_path / "warehouse"))
 
 
 def reasons(warehouse: Warehouse) -> list[str]:
@@ -61,23 +55,6 @@ def test_the_other_tables_hold_what_belongs_to_the_records_of_then(warehouse: Wa
 def test_the_past_is_only_read(warehouse: Warehouse) -> None:
     with pytest.raises(TerminalError, match="only read"):
         at(warehouse, 0).commit(evaluated("ads", DAY))
-
-
-@pytest.mark.slow
-def test_inputs_that_change_and_change_back_make_the_first_record_current_again(
-    warehouse: Warehouse,
-) -> None:
-    first = evaluated("ads", DAY, hour=1, reason="First.")
-    other = evaluated("ads", DAY, hour=2, reason="Other labels.")
-    assert warehouse.commit(first)
-    assert warehouse.commit(other)
-    assert reasons(warehouse) == ["Other labels."]
-    assert not warehouse.commit(first)
-    assert reasons(warehouse) == ["First."]
-    assert warehouse.scan("audits").collect().height == 2
-    assert not warehouse.commit(other)
-    assert reasons(warehouse) == ["Other labels."]
-    assert warehouse.scan("audit_notes").collect().height == 2
 
 
 def test_a_confirmed_failure_takes_no_verdict_back(warehouse: Warehouse) -> None:

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import math
-import pathlib
 from typing import Any
 
 import pytest
@@ -12,11 +11,6 @@ from workers.warehouse.store import Warehouse
 from workers.warehouse.together import Together, together
 
 DAY = dt.date(2026, 4, 1)
-
-
-@pytest.fixture
-def warehouse(tmp_path: pathlib.Path) -> Warehouse:
-    return Warehouse(str(tmp_path / "warehouse"))
 
 
 def put(warehouse: Warehouse, model: str, **changes: Any) -> None:

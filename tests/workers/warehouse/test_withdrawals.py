@@ -2,7 +2,6 @@
 
 import datetime as dt
 import os
-import pathlib
 import time
 
 import pytest
@@ -16,11 +15,6 @@ from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import NoteKind
 from workers.warehouse.sql import query
 from workers.warehouse.store import Warehouse
-
-
-@pytest.fixture
-def warehouse(tmp_path: pathlib.Path) -> Warehouse:
-    return Warehouse(str(tmp_path / "warehouse"))
 
 
 def reasons(warehouse: Warehouse) -> list[str]:
@@ -154,16 +148,3 @@ def test_a_moment_without_a_zone_is_utc_on_every_machine(
         time.tzset()
     assert [one.finding for one in verify_all_stored(warehouse)] == [Finding.INTACT]
     assert "TZ" not in os.environ or os.environ["TZ"] != "Pacific/Kiritimati"
-
-
-def test_a_withdrawal_hides_no_audit_and_cannot_be_repeated(tmp_path: pathlib.Path) -> None:
-    """A withdrawn violation is not current, is listed, and an audit of the same comes back."""
-    warehouse = Warehouse(str(tmp_path / "w"))
-    record = evaluated("ads", dt.date(2026, 4, 1))
-    put_rows(warehouse, [record])
-    warehouse.withdraw(record.audit.audit_id, "It accuses.")
-    assert not warehouse.current().height
-    listed = warehouse.collect(warehouse.scan("audits"))
-    assert listed["audit_id"].to_list() == [record.audit.audit_id]
-    with pytest.raises(TerminalError, match="was withdrawn on"):
-        warehouse.withdraw(record.audit.audit_id, "Again.")

@@ -211,9 +211,9 @@ def test_damaged_files_end_in_a_sentence(models: dict[str, Trained], kind: str) 
     assert ends - {"read"}
 
 
-@pytest.mark.parametrize("kind", TRAINERS)
+@pytest.mark.parametrize("kind", FILES)
 @pytest.mark.parametrize(
-    "content", [b"", b"\0", b"{", b"{}", b"tree\n", b"not a model", b"\xff" * 99]
+    "content", [b"", b"\0", b"{", b"{}", b"tree\n", b"not a model", b"\xff" * 99, b"CBM1"]
 )
 def test_what_is_no_model_is_said_to_be_none(kind: str, content: bytes) -> None:
     with pytest.raises(UnreadableModelError, match=r"is not in|cannot be read"):

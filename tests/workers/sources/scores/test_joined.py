@@ -41,19 +41,27 @@ def rehearsed(tables: ScoreTables, **plan: Any) -> Rehearsal:
     return rehearse(EMPTY_LAKE, DAY, request)
 
 
-def test_records_named_by_text_here_and_numbers_there_are_joined(tables: Tables) -> None:
+@pytest.mark.parametrize(
+    ("labels", "target", "proxy"),
+    [(pl.Int64, pl.String, pl.String), (pl.Int16, pl.UInt64, pl.Int64)],
+    ids=["numbers and text", "numbers of different sizes"],
+)
+def test_records_named_by_other_kinds_here_and_there_are_joined(
+    tables: Tables, labels: Any, target: Any, proxy: Any
+) -> None:
     number = pl.col("event_id").str.slice(1)
-    tables.labels = tables.labels.with_columns(event_id=number.cast(pl.Int64))
-    tables.target = tables.target.with_columns(record=pl.col("record").str.slice(1))
-    tables.proxy = tables.proxy.with_columns(event_id=number)
+    tables.labels = tables.labels.with_columns(event_id=number.cast(labels))
+    tables.target = tables.target.with_columns(record=pl.col("record").str.slice(1).cast(target))
+    tables.proxy = tables.proxy.with_columns(event_id=number.cast(proxy))
     assert audited(tables.put()).verdict == "violated"
 
 
-def test_records_of_other_names_and_without_one_are_said(tables: Tables) -> None:
+def test_tables_that_name_no_common_record_are_said(tables: Tables) -> None:
     tables.target = tables.target.with_columns(record=pl.col("record") + "x")
     row = audited(tables.put())
     assert row.detail == "record_unjoined"
     assert f"{ROWS:,} records have no row in" in str(row.reason)
+    assert "names the same records in all tables" in str(row.reason)
 
 
 def test_rows_that_name_no_record_are_counted(tables: Tables) -> None:
@@ -125,11 +133,6 @@ def test_records_that_a_table_lacks_are_counted_and_bounded(tables: Tables) -> N
     assert "record_unjoined 6" in row.reason
     tried = rehearsed(given, max_bad_records=6)
     assert (tried.training, tried.holdout) == (row.records, row.control_records)
-
-
-def test_tables_that_name_no_common_record_are_said(tables: Tables) -> None:
-    tables.target = tables.target.with_columns(record="x" + pl.col("record"))
-    assert "names the same records in all tables" in audited(tables.put()).reason
 
 
 @pytest.mark.slow
@@ -232,14 +235,6 @@ def test_a_column_that_is_called_as_a_joined_one_is_refused(tables: Tables) -> N
     tables.labels = tables.labels.rename({"split": "proxy: p"})
     row = audited(tables.put().model_copy(update={"split": "proxy: p"}))
     assert "would have two columns 'proxy: p': rename the first table's" in str(row.reason)
-
-
-def test_records_named_by_numbers_of_different_sizes_are_joined(tables: Tables) -> None:
-    number = pl.col("event_id").str.slice(1)
-    tables.labels = tables.labels.with_columns(event_id=number.cast(pl.Int16))
-    tables.target = tables.target.with_columns(record=pl.col("record").str.slice(1).cast(pl.UInt64))
-    tables.proxy = tables.proxy.with_columns(event_id=number.cast(pl.Int64))
-    assert audited(tables.put()).verdict == "violated"
 
 
 @pytest.mark.parametrize(
