@@ -471,7 +471,7 @@ MOST_LINES = {
     "flows/learn": 679,
     "flows/notify": 1_252,
     "flows/publication": 202,
-    "flows/report": 2_743,
+    "flows/report": 2_421,
     "flows/run": 1_676,
     "flows/study": 4_987,
     "privcore": 242,

@@ -1,6 +1,6 @@
 """Canvas of all plots: sizes, scales, axes, marks and the signs of verdicts, written as SVG.
 
-A page has up to fifteen plots, and a night of a fleet draws each anew. Vega took 0.02 CPU seconds a
+A page has up to six plots, and a night of a fleet draws each anew. Vega took 0.02 CPU seconds a
 plot, in a process of its own; what a canvas writes takes a fiftieth (docs/evidence/performance.md).
 """
 
@@ -131,7 +131,6 @@ _ARRAYS_BENT: Mapping[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]]
     "sqrt": np.sqrt,
     "log": np.log,
 }
-_PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,26 +192,6 @@ def labelled(low: float, high: float, count: int) -> list[tuple[float, str]]:
     if high >= 1e6:
         return [(value, f"{value:.3g}") for value in values]
     return [(value, f"{value + 0.0:,.{decimals}f}") for value in values]
-
-
-def shortened(low: float, high: float, count: int) -> list[tuple[float, str]]:
-    """Return round values with labels that end in k, M or G where they are large."""
-    return [(value, _shortened(value)) for value in round_values(low, high, count)[0]]
-
-
-def _shortened(value: float) -> str:
-    size, prefix = next(((s, p) for s, p in _PREFIXES if abs(value) >= s), (1.0, ""))
-    return f"{value / size:.6g}{prefix}"
-
-
-def percent(values: list[float]) -> list[tuple[float, str]]:
-    """Return shares with labels in per cent."""
-    return [(value, f"{value:.0%}") for value in values]
-
-
-def of_hundred(values: list[float]) -> list[tuple[float, str]]:
-    """Return per cents, given as such, with their labels."""
-    return [(value, f"{value:g}%") for value in values]
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,20 +302,15 @@ class Canvas:
         """Return the scale of values from the bottom to the top."""
         return Scale(low, high, float(self.size.height), 0.0, kind)
 
-    def x_axis(
-        self, scale: Scale, labels: Sequence[Label], *, title: str = "", grid: bool = False
-    ) -> None:
-        """Draw the labels below the plot: with a line and ticks, or with a grid instead."""
-        bottom, below = self.size.height + 0.5, 15.0 if grid else 20.0
-        length = -float(self.size.height) if grid else 5.0
+    def x_axis(self, scale: Scale, labels: Sequence[Label], *, title: str = "") -> None:
+        """Draw the labels below the plot, with a line and ticks."""
+        bottom = self.size.height + 0.5
         places = [round(scale(value)) + 0.5 for value, _ in labels]
-        ticks = [((place, bottom), (place, bottom + length)) for place in places]
-        self.lines(ticks, var("hairline"))
-        if not grid:
-            self.rule((0.5, bottom), (self.size.width + 0.5, bottom), var("muted"))
-        written = [(scale(value) + 0.5, bottom + below, text) for value, text in labels]
+        self.lines([((place, bottom), (place, bottom + 5.0)) for place in places], var("hairline"))
+        self.rule((0.5, bottom), (self.size.width + 0.5, bottom), var("muted"))
+        written = [(scale(value) + 0.5, bottom + 20.0, text) for value, text in labels]
         if title:
-            written.append((self.size.width / 2.0 + 0.5, bottom + below + 17.0, title))
+            written.append((self.size.width / 2.0 + 0.5, bottom + 37.0, title))
         self._texts(written, "middle")
 
     def y_axis(self, scale: Scale, labels: Sequence[Label]) -> None:
@@ -355,26 +329,20 @@ class Canvas:
         )
         self._parts.append(f'<g text-anchor="{anchor}" fill="{var("muted")}">{texts}</g>')
 
-    def text(
-        self, at: Point, words: str, color: str, *, anchor: str = "start", bold: bool = False
-    ) -> None:
+    def text(self, at: Point, words: str, color: str) -> None:
         """Write words, vertically centred."""
         x, y = at
-        about = attributes_of(
-            x=x, y=y + _MIDDLE, text_anchor=anchor, fill=color, font_weight="600" if bold else None
-        )
+        about = attributes_of(x=x, y=y + _MIDDLE, text_anchor="start", fill=color)
         self._parts.append(f"<text{about}>{escape(words)}</text>")
 
-    def rect(self, one: Point, other: Point, fill: str, *, opacity: str | None = None) -> None:
+    def rect(self, one: Point, other: Point, fill: str) -> None:
         """Fill the rectangle between two corners."""
         (left, top), (right, bottom) = one, other
         width = number(right - left)
         d = f"M{number(left)},{number(top)}h{width}V{number(bottom)}H{number(left)}Z"
-        self._parts.append(f"<path{attributes_of(d=d, fill=fill, fill_opacity=opacity)}/>")
+        self._parts.append(f"<path{attributes_of(d=d, fill=fill)}/>")
 
-    def rule(
-        self, one: Point, other: Point, stroke: str, *, width: float = 1.0, dash: str | None = None
-    ) -> None:
+    def rule(self, one: Point, other: Point, stroke: str, *, width: float = 1.0) -> None:
         """Draw a straight line between two points."""
         about = attributes_of(
             x1=one[0],
@@ -383,7 +351,6 @@ class Canvas:
             y2=other[1],
             stroke=stroke,
             stroke_width=None if width == 1.0 else f"{width:g}",
-            stroke_dasharray=dash,
         )
         self._parts.append(f"<line{about}/>")
 

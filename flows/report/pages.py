@@ -14,13 +14,7 @@ from flows.policy import acceptance
 from flows.report import plots, sentences
 from flows.report.canvas import SIGNS, Drawing, Sign, inline_svg
 from flows.report.history import History, model_verdict, worst_first
-from flows.report.plots import (
-    draw_curve,
-    draw_nearness,
-    draw_reliability,
-    draw_scores,
-    draw_slices,
-)
+from flows.report.plots import draw_curve
 from flows.report.report_rows import Details, SharedLabels
 from flows.report.study_page import StudyLink
 from flows.report.templating import rendered
@@ -187,12 +181,7 @@ class Drawings:
 
     nights: tuple[Markup, ...]
     trend: tuple[Markup, ...]
-    comparison: tuple[Markup, ...]
     curve: dict[str, Markup]
-    reliability: dict[str, Markup]
-    scores: dict[str, Markup]
-    nearness: Markup
-    slices: Markup
 
 
 def model_page(
@@ -296,36 +285,7 @@ def _drawings(history: History, details: Details) -> Drawings:
         )
         if measured and long
         else (),
-        comparison=_comparison(measured) if measured else (),
         curve=_curves(details),
-        reliability=_reliability(details),
-        scores=_scores(details),
-        nearness=_nearness(details),
-        slices=_inline(
-            partial(draw_slices, details.slices),
-            "slices",
-            "Audited lower bound by slice",
-            "One bar per slice, with its ceiling and the holdout's bound.",
-            "half",
-        )
-        if details.slices
-        else Markup(),
-    )
-
-
-def _comparison(night: AuditedNight) -> tuple[Markup, ...]:
-    """Draw the figures of one night."""
-    return tuple(
-        _inline(
-            partial(plots.draw_comparison, night, size),
-            f"comparison-{size.name}",
-            "What was proved, against what was declared",
-            f"At least {down(night.epsilon_lower)}; declared "
-            f"{guarantee(night.epsilon_declared, night.delta_declared)}, accounted "
-            f"{up(night.epsilon_accounted)}, ceiling {up(night.epsilon_ceiling)}.",
-            size.name,
-        )
-        for size in (plots.COMPARISON_WIDE, plots.COMPARISON_NARROW)
     )
 
 
@@ -343,56 +303,6 @@ def _curves(details: Details) -> dict[str, Markup]:
         for arm, words in (("audit", "training records"), ("control", "holdout records"))
         if (rows := [row for row in details.bounds if row.arm == arm])
     }
-
-
-def _reliability(details: Details) -> dict[str, Markup]:
-    """Draw how predictions came true, for both models."""
-    return {
-        role: _inline(
-            partial(draw_reliability, rows),
-            f"reliability-{role}",
-            f"Observed against predicted probability, {role}",
-            "On the dashed line, what is predicted comes true as often as it is predicted.",
-            "half",
-        )
-        for role in ("proxy", "target")
-        if (rows := [row for row in details.reliability if row.role == role])
-    }
-
-
-def _scores(details: Details) -> dict[str, Markup]:
-    """Draw the scores by bit, both arms on one scale."""
-    edges = [edge for row in details.scores for edge in (row.lower, row.upper)]
-    return {
-        arm: _inline(
-            partial(draw_scores, rows, least=min(edges), greatest=max(edges)),
-            f"scores-{arm}",
-            f"Distribution of the adversary\u2019s score, {words}",
-            "One distribution where the label was shown, one where another label was.",
-            "half",
-        )
-        for arm, words in (("audit", "training records"), ("control", "holdout records"))
-        if (rows := [row for row in details.scores if row.arm == arm])
-    }
-
-
-def _nearness(details: Details) -> Markup:
-    """Draw how near the attack came to what is declared."""
-    games = [
-        row
-        for row in details.promises
-        if row.guarantee == "declared" and row.quantity == "correct_guesses"
-    ]
-    if not games:
-        return Markup()
-    beyond = sum(row.outcome == "exceeded" for row in games)
-    return _inline(
-        partial(draw_nearness, games),
-        "nearness",
-        "Share of guesses that are right: the most promised, and the attack\u2019s",
-        f"The attack had more right than promised at {beyond} of {len(games)} shares of guesses.",
-        "half",
-    )
 
 
 def _inline(

@@ -10,9 +10,8 @@ proved, nothing above it is ruled out. What stands above the declaration takes t
 
 import datetime as dt
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,9 +26,6 @@ from flows.report.canvas import (
     day_axis,
     day_number,
     labelled,
-    of_hundred,
-    percent,
-    shortened,
     spread,
     stepped,
     unbroken,
@@ -38,9 +34,9 @@ from flows.report.canvas import (
 from flows.report.history import Figure, History, control_leaks, last_value, values
 from privcore.lower_bounds.question import refutes
 from privcore.lower_bounds.verdicts import Verdict
-from privcore.rounding import down, exact, up
+from privcore.rounding import exact, up
 from workers.warehouse.nights_together import AuditedNight
-from workers.warehouse.schema import BoundRow, PromiseRow, ReliabilityRow, ScoreRow, SliceRow
+from workers.warehouse.schema import BoundRow
 
 TREND_SMALL = Size(
     name="small", width=226, height=74, left=18, right=4, top=5, bottom=18, ticks=2, step=5
@@ -320,103 +316,6 @@ def _can_be_drawn(value: float | None) -> bool:
     return value is not None and math.isfinite(value)
 
 
-ROW = 24
-COMPARISON_WIDE = Size(
-    name="wide", width=600, height=5 * ROW, left=190, right=100, top=22, bottom=26
-)
-COMPARISON_NARROW = Size(
-    name="narrow", width=190, height=5 * ROW, left=130, right=26, top=22, bottom=26
-)
-
-BARS = (
-    ("proved", "bound", "epsilon_lower"),
-    ("all nights", "window", "epsilon_standing"),
-    ("28 nights", "window", "epsilon_lower_28_days"),
-    ("the game alone", "bound", "epsilon_game"),
-    ("holdout", "control", "control_epsilon_lower"),
-)
-"""Bars that are drawn: name, colour, column."""
-
-COMPARISON_CEILINGS = {"proved": "epsilon_ceiling", "28 nights": "epsilon_ceiling_28_days"}
-"""Columns of the most that a bar could have reached, by its name."""
-
-COMPARISON_DASHES = {"accounted": "5,3"}
-
-_CHARACTER = 7.0  # pixels
-
-
-@dataclass(slots=True)
-class _Head:
-    """Words above one vertical mark, or above several that are close."""
-
-    place: float
-    text: str
-    color: str
-
-
-def draw_comparison(night: AuditedNight, size: Size) -> Drawing:
-    """Return the figures of one night as bars against the declaration."""
-    bars = [(name, color, _finite(getattr(night, column))) for name, color, column in BARS]
-    marks = [
-        ("declared", "ink", _finite(night.epsilon_declared), exact),
-        ("accounted", "family-2", _finite(night.epsilon_accounted), up),
-    ]
-    ceilings = {
-        name: _finite(getattr(night, column)) for name, column in COMPARISON_CEILINGS.items()
-    }
-    known = [value for _, _, value in bars if value is not None]
-    known += [value for _, _, value, _ in marks if value is not None]
-    known += [value for value in ceilings.values() if value is not None]
-    top = max([1.0, *known]) * 1.05
-    canvas = Canvas(size)
-    x, height = canvas.x_scale(0.0, top), float(size.height)
-    canvas.x_axis(x, labelled(0.0, top, 6), grid=True)
-    places = [(place * ROW + ROW / 2.0, *bar) for place, bar in enumerate(bars)]
-    for row, name, color, value in places:
-        canvas.text((-10.0, row), name, var("ink"), anchor="end")
-        if value is not None:
-            canvas.rect((0.0, row - 6.0), (x(value), row + 6.0), var(f"{color}-fill"))
-            canvas.rule((x(value), row - 6.0), (x(value), row + 6.0), var(color), width=3.0)
-    for name, color, value, _ in marks:
-        if value is not None:
-            ends = (x(value), 0.0), (x(value), height)
-            canvas.rule(*ends, var(color), width=2.0, dash=COMPARISON_DASHES.get(name))
-    for row, name, color, value in places:
-        written = "" if value is None else down(value)
-        end = x(value or 0.0) + 6.0
-        if value is not None:
-            canvas.text((end, row), written, var(color), bold=True)
-        ceiling = ceilings.get(name)
-        if ceiling is not None:
-            ends = (x(ceiling), row - 9.0), (x(ceiling), row + 9.0)
-            canvas.rule(*ends, var(color), width=2.0, dash="1.5,3")
-            if size is COMPARISON_WIDE:
-                beside = max(x(ceiling) + 6.0, end + _CHARACTER * (len(written) + 1))
-                canvas.text((beside, row), f"ceiling {up(ceiling)}", var("muted"))
-    for head in _heads(marks, size, top):
-        canvas.text((head.place, -12.0), head.text, var(head.color), anchor="middle")
-    return canvas.drawing()
-
-
-def _heads(marks: list[tuple[str, str, float | None, Any]], size: Size, top: float) -> list[_Head]:
-    """Name the vertical marks above the plot; equal or close ones share a name."""
-    heads: list[_Head] = []
-    known = [mark for mark in marks if mark[2] is not None]
-    for name, color, value, written in sorted(known, key=lambda mark: mark[2] or 0.0):
-        place = size.width * (value or 0.0) / top
-        text = f"{name} {written(value)}"
-        if heads and place - heads[-1].place < _CHARACTER * len(text):
-            heads[-1].text += f", {text}"
-        else:
-            heads.append(_Head(place, text, color))
-    return heads
-
-
-def _finite(value: float | None) -> float | None:
-    """Return a figure that can be drawn, or None."""
-    return value if value is not None and math.isfinite(value) else None
-
-
 HALF = Size(name="half", width=326, height=190, left=40, right=14, top=10, bottom=44)
 FAMILIES = {
     "pure_dp": ("pure", "family-1"),
@@ -430,20 +329,6 @@ OUTLINES = {"approx_dp": "square", "gaussian": "triangle"}
 
 AREAS = {"pure_dp": 110, "approx_dp": 30, "gaussian": 44}
 """Families that agree lie upon each other: the larger mark shows behind the smaller."""
-SCORE_COLORS = {0: ("control-fill", "control"), 1: ("bound-fill", "bound")}
-"""Fill and outline by bit."""
-SLICE_HEIGHT = 22
-SLICE_NAME = 18
-"""A longer name of a slice is cut."""
-
-
-def share_axis(canvas: Canvas, shares: Iterable[float]) -> Scale:
-    """Draw the axis of shares of the records guessed on, and return its scale of per cents."""
-    least = 100.0 * min(shares, default=0.01)
-    scale = canvas.x_scale(least, 100.0, kind="log")
-    labels = of_hundred([value for value in (0.1, 1.0, 10.0, 100.0) if value >= least])
-    canvas.x_axis(scale, labels, title="share of records guessed on")
-    return scale
 
 
 def draw_curve(bounds: Sequence[BoundRow], *, top: float) -> Drawing:
@@ -454,7 +339,10 @@ def draw_curve(bounds: Sequence[BoundRow], *, top: float) -> Drawing:
         top: the largest epsilon on the axis, the same for both arms.
     """
     canvas = Canvas(HALF)
-    x = share_axis(canvas, [row.fraction for row in bounds])
+    least = 100.0 * min((row.fraction for row in bounds), default=0.01)
+    x = canvas.x_scale(least, 100.0, kind="log")
+    named = [(value, f"{value:g}%") for value in (0.1, 1.0, 10.0, 100.0) if value >= least]
+    canvas.x_axis(x, named, title="share of records guessed on")
     y = canvas.y_scale(0.0, top * 1.08)
     canvas.y_axis(y, labelled(0.0, y.high, 5))
     families: dict[str, list[BoundRow]] = {}
@@ -485,84 +373,3 @@ def family_color(family: str) -> str:
 def _area(family: str) -> int:
     """Return the area of a family's marks."""
     return AREAS.get(family, 30)
-
-
-def draw_nearness(games: Sequence[PromiseRow]) -> Drawing:
-    """Return shares of correct guesses, promised and achieved, by share of records."""
-    canvas = Canvas(HALF)
-    x = share_axis(canvas, [row.parameter for row in games if row.parameter])
-    y = canvas.y_scale(0.4, 1.0)
-    canvas.y_axis(y, percent([0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]))
-    places, promised, achieved = list[float](), list[float](), list[float]()
-    for row in sorted(games, key=lambda row: row.parameter or 0.0):
-        if row.guesses and row.parameter:
-            places.append(x(100.0 * row.parameter))
-            promised.append(y(row.value / row.guesses))
-            achieved.append(math.nan if row.achieved is None else y(row.achieved / row.guesses))
-    canvas.lines(unbroken(places, promised), var("ink"), width=2.0)
-    runs = list(unbroken(places, achieved))
-    canvas.lines(runs, var("bound"), width=1.5)
-    for run in runs:
-        for point in run:
-            canvas.dot(point, var("bound"), area=34.0)
-    return canvas.drawing()
-
-
-def draw_reliability(rows: Sequence[ReliabilityRow]) -> Drawing:
-    """Return one model's reliability; a mark's area is its share of the predictions."""
-    everything = max(1, sum(row.records for row in rows))
-    canvas = Canvas(HALF)
-    x, y = canvas.x_scale(0.0, 1.0), canvas.y_scale(0.0, 1.0)
-    quarters = percent([0.0, 0.25, 0.5, 0.75, 1.0])
-    canvas.y_axis(y, quarters)
-    canvas.x_axis(x, quarters, title="predicted")
-    canvas.rule((x(0.0), y(0.0)), (x(1.0), y(1.0)), var("muted"), width=1.25, dash="4,3")
-    for row in sorted(rows, key=lambda row: row.bin):
-        area = 24.0 + 260.0 * row.records / everything
-        canvas.dot((x(row.predicted), y(row.observed)), var("control"), area=area)
-    return canvas.drawing()
-
-
-def draw_scores(rows: Sequence[ScoreRow], *, least: float, greatest: float) -> Drawing:
-    """Return the distribution of one arm's scores."""
-    canvas = Canvas(HALF)
-    x = canvas.x_scale(least, greatest)
-    y = canvas.y_scale(0.0, 1.05 * max((row.records for row in rows), default=1))
-    canvas.y_axis(y, shortened(0.0, y.high, 5))
-    canvas.x_axis(x, labelled(least, greatest, 6), title="score")
-    bars = sorted(rows, key=lambda row: (-row.bit, row.lower))
-    for row in bars:
-        corners = (x(row.lower), y(row.records)), (x(row.upper), y(0.0))
-        canvas.rect(*corners, var(SCORE_COLORS[row.bit][0]), opacity=".55")
-    for row in bars:
-        ends = (x(row.lower), y(row.records)), (x(row.upper), y(row.records))
-        canvas.rule(*ends, var(SCORE_COLORS[row.bit][1]), width=2.0)
-    return canvas.drawing()
-
-
-def draw_slices(slices: Sequence[SliceRow]) -> Drawing:
-    """Return one bar per slice, in the order given."""
-    drawn = [value for row in slices for value in (row.epsilon_lower, row.epsilon_ceiling)]
-    top = max([1.0, *(value for value in drawn if math.isfinite(value))]) * 1.05
-    canvas = Canvas(replace(HALF, width=236, height=SLICE_HEIGHT * len(slices), left=130, top=4))
-    x = canvas.x_scale(0.0, top)
-    canvas.x_axis(x, labelled(0.0, top, 5), title="epsilon", grid=True)
-    for place, row in enumerate(slices):
-        middle = SLICE_HEIGHT * place + SLICE_HEIGHT / 2.0
-        above, below, bound = middle - 6.0, middle + 6.0, x(row.epsilon_lower)
-        ceiling = x(min(row.epsilon_ceiling, top))
-        canvas.text((-8.0, middle), slice_name(row), var("ink"), anchor="end")
-        canvas.rect((0.0, above), (bound, below), var("bound-fill"))
-        canvas.rule((bound, above), (bound, below), var("bound"), width=3.0)
-        canvas.rule((ceiling, above), (ceiling, below), var("muted"), width=1.5)
-        if row.control_epsilon_lower is not None:
-            at = (x(row.control_epsilon_lower), middle)
-            diamond = SHAPES["diamond"]
-            canvas.mark(at, diamond, area=40.0, stroke=var("control"), fill=var("page"))
-    return canvas.drawing()
-
-
-def slice_name(row: SliceRow) -> str:
-    """Return a slice's value, cut to what fits beside a bar."""
-    name = row.value or "(empty)"
-    return name if len(name) <= SLICE_NAME else f"{name[: SLICE_NAME - 1]}…"

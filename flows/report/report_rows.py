@@ -17,7 +17,6 @@ from workers.warehouse.schema import (
     NoteKind,
     PromiseRow,
     ReliabilityRow,
-    ScoreRow,
     SliceRow,
     Status,
 )
@@ -82,7 +81,7 @@ def _shared(found: Together, total: TogetherSettings | None) -> SharedLabels:
 
 
 FEWEST_RECORDS = 10
-"""No bar and no bin of fewer records is shown, whatever the warehouse holds."""
+"""No bin of fewer records is shown, whatever the warehouse holds."""
 
 _ACKNOWLEDGED = pl.Schema({"model": pl.String(), "sentence": pl.String()})
 
@@ -95,7 +94,6 @@ class Details:
     promises: tuple[PromiseRow, ...] = ()
     slices: tuple[SliceRow, ...] = ()
     reliability: tuple[ReliabilityRow, ...] = ()
-    scores: tuple[ScoreRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +107,6 @@ class Tables:
         promises: rows of `audit_promises`, likewise.
         slices: rows of `audit_slices`, likewise.
         reliability: rows of `audit_reliability`, likewise.
-        scores: rows of `audit_scores`, likewise.
         withdrawals: model, day, when and why of each record that was taken back, newest first.
         acknowledged: model and sentence of each acknowledgement of a violation, oldest first.
         secrets: the current record of each model, day and other secret than the label, likewise.
@@ -122,7 +119,6 @@ class Tables:
     promises: pl.DataFrame
     slices: pl.DataFrame
     reliability: pl.DataFrame
-    scores: pl.DataFrame
     withdrawals: pl.DataFrame = field(default_factory=pl.DataFrame)
     acknowledged: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_ACKNOWLEDGED))
     secrets: pl.DataFrame = field(default_factory=pl.DataFrame)
@@ -148,7 +144,6 @@ class Tables:
             promises=_some(self.promises, mine),
             slices=_some(self.slices, mine),
             reliability=_some(self.reliability, mine),
-            scores=_some(self.scores, mine),
             acknowledged=_some(self.acknowledged, theirs),
             secrets=self._secrets_of(models),
             shared=shared_by(models, self.shared),
@@ -169,7 +164,7 @@ class Tables:
         return self.secrets.filter(pl.col("model").is_in(models)).sort("day", "model", "secret")
 
     def details(self, audit_id: str) -> Details:
-        """Return the rows of one audit, without bars and bins of too few records."""
+        """Return the rows of one audit, without bins of too few records."""
         enough = pl.col("records") >= FEWEST_RECORDS
         mine = pl.col("audit_id") == audit_id
         return Details(
@@ -177,7 +172,6 @@ class Tables:
             promises=typed_rows(PromiseRow, self.promises.filter(mine)),
             slices=typed_rows(SliceRow, self.slices.filter(mine)),
             reliability=typed_rows(ReliabilityRow, self.reliability.filter(mine, enough)),
-            scores=typed_rows(ScoreRow, self.scores.filter(mine, enough)),
         )
 
 
@@ -199,7 +193,7 @@ def read_tables(warehouse: Warehouse) -> Tables:
         name: warehouse.collect(
             warehouse.scan(f"audit_{name}").filter(pl.col("audit_id").is_in(last))
         )
-        for name in ("bounds", "promises", "slices", "reliability", "scores")
+        for name in ("bounds", "promises", "slices", "reliability")
     }
     withdrawals = warehouse.collect(
         warehouse.notes(NoteKind.WITHDRAWN)

@@ -13,7 +13,6 @@ from workers.warehouse.schema import (
     BoundRow,
     PromiseRow,
     ReliabilityRow,
-    ScoreRow,
     SliceRow,
 )
 from workers.warehouse.table_row import TableRow
@@ -144,20 +143,6 @@ def everything_beside(night: AuditedNight) -> list[TableRow]:
             for tenth in range(10)
         ),
         *(
-            ScoreRow(
-                **of,
-                arm=arm,
-                bit=bit,
-                lower=step / 5,
-                upper=(step + 1) / 5,
-                records=10
-                + round(150 * 2.7 ** -(((step - (3 * bit if arm == "audit" else 0)) / 5) ** 2)),
-            )
-            for arm in ("audit", "control")
-            for bit in (0, 1)
-            for step in range(-12, 12)
-        ),
-        *(
             SliceRow(
                 **of,
                 column="origin",
@@ -210,7 +195,7 @@ def tables(audits: Iterable[AuditedNight], beside: Iterable[TableRow] = ()) -> T
         frame(list(audits), AuditedNight),
         *(
             frame([row for row in rows if isinstance(row, kind)], kind)
-            for kind in (BoundRow, PromiseRow, SliceRow, ReliabilityRow, ScoreRow)
+            for kind in (BoundRow, PromiseRow, SliceRow, ReliabilityRow)
         ),
     )
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from flows.report.canvas import Scale, labelled, round_values, shortened
+from flows.report.canvas import Scale, labelled, round_values
 
 
 @pytest.mark.parametrize(
@@ -32,11 +32,6 @@ def test_labels_share_their_decimals():
     assert [text for _, text in labelled(-0.4, 0.4, 4)] == ["-0.4", "-0.2", "0.0", "0.2", "0.4"]
     assert [text for _, text in labelled(0.0, 4_000.0, 4)][1:3] == ["1,000", "2,000"]
     assert max(len(text) for _, text in labelled(0.0, 1.7e308, 5)) <= 9
-
-
-def test_large_counts_are_shortened():
-    assert [text for _, text in shortened(0.0, 2_000.0, 4)] == ["0", "500", "1k", "1.5k", "2k"]
-    assert [text for _, text in shortened(0.0, 3e6, 3)] == ["0", "1M", "2M", "3M"]
 
 
 @pytest.mark.parametrize(

@@ -55,22 +55,22 @@ def test_markup_in_a_slice_stays_text(tmp_path: pathlib.Path) -> None:
         for row in beside(nights[-3:])
     ]
     page = drawn(tmp_path, nights, rows)["delays-broken.html"]
-    assert ">&lt;a b=&#34;&amp;&#34;&gt;</text>" in page
+    assert "&lt;a b=&#34;&amp;&#34;&gt;</th>" in page
     assert "<a b=" not in page
 
 
 def test_a_plot_that_cannot_be_drawn_says_so_in_its_place(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: object) -> str:
+    def fails(*_: object, **__: object) -> str:
         raise ValueError("no place")
 
     nights = three_models(3)
-    monkeypatch.setattr("flows.report.pages.draw_slices", fails)
+    monkeypatch.setattr("flows.report.pages.draw_curve", fails)
     page = drawn(tmp_path, nights, beside(nights[-3:]))["delays-broken.html"]
-    assert page.count("this plot cannot be drawn (ValueError)") == 1
-    assert "Audited lower bound by slice" in page
-    assert page.count("<svg") > 5
+    assert page.count("this plot cannot be drawn (ValueError)") == 2
+    assert "Bound by share of records guessed on" in page
+    assert page.count("<svg") > 3
 
 
 @pytest.mark.parametrize("silent", [1, 41, 42, 43, 100])

@@ -119,7 +119,7 @@ def test_ids_are_unique_and_name_every_plot(pages):
                 assert attributes["aria-labelledby"] in ids
                 assert attributes["aria-describedby"] in ids
     plots = [svg for svg in Page(model_page(written)).all("svg") if svg.get("role") == "img"]
-    assert len(plots) == 13
+    assert len(plots) == 6
 
 
 @pytest.mark.slow
@@ -144,7 +144,7 @@ def test_every_figure_of_a_model_leads_to_its_paragraph(pages):
     figures = {name for name in record().model_dump() if "epsilon" in name or "claim" in name}
     beside = {"epsilon_game", "delta_declared", "epsilon_paper_deviation"}
     beside |= {"epsilon_lower_7_days", "control_epsilon_paper", "claim_evalue"}
-    tables_linked = {"audit_bounds", "audit_scores", "audit_reliability", "audit_slices"}
+    tables_linked = {"audit_bounds", "audit_reliability", "audit_slices"}
     assert figures - beside <= linked
     assert tables_linked <= linked
     _, anchors = statistics()
@@ -192,20 +192,20 @@ def test_many_nights_without_figures_are_counted(pages):
 
 def test_an_older_record_says_plainly_what_it_does_not_hold(pages):
     text = model_page(pages([record(epsilon_declared=1.0)]))
-    assert text.count(NOTHING) + text.count(NOTHING.lower()) == 4
+    assert text.count(NOTHING) + text.count(NOTHING.lower()) == 3
     assert "The plan names no slices" in text
     assert "Nothing was declared, and so nothing is promised." in model_page(pages([record()]))
 
 
-def test_no_bar_and_no_bin_of_few_records_is_shown(pages):
+def test_no_bin_of_few_records_is_shown(pages):
     night = record()
     rows = [
-        row.model_copy(update={"records": FEWEST_RECORDS - 1} if hasattr(row, "bit") else {})
+        row.model_copy(update={"records": FEWEST_RECORDS - 1} if hasattr(row, "bin") else {})
         for row in everything_beside(night)
     ]
-    text = model_page(pages([night], rows))
-    assert "Distribution of the adversary" not in text
-    assert "Observed against" in text
+    shown, left_out = pages([night], everything_beside(night)), pages([night], rows)
+    assert "Predicted and observed" in model_page(shown)
+    assert "Predicted and observed" not in model_page(left_out)
 
 
 def test_a_figure_by_day_is_nan_where_there_is_no_number():
@@ -437,7 +437,7 @@ def test_writing_reads_no_clock_no_order_and_no_later_columns(tmp_path):
 
 
 def _beside(found):
-    return found.bounds, found.promises, found.slices, found.reliability, found.scores
+    return found.bounds, found.promises, found.slices, found.reliability
 
 
 def test_two_records_of_one_day_are_refused():
