@@ -29,11 +29,6 @@ _COMMAND = re.compile(r"##(?=[a-z]*\[)|^\s*::(?=[a-z])", re.IGNORECASE)
 """Beginnings of what build servers obey in the output of a command: Azure's and TeamCity's anywhere
 in a line, GitHub's where it begins."""
 
-FORMULA = "^[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"  # their wide forms, too
-"""Beginnings that a spreadsheet takes for a formula, as an expression that RE2 and Rust read."""
-FORMULA_WITHIN = f"([;\t])({FORMULA.removeprefix('^')})"
-"""The same within a text, where a spreadsheet may separate cells by semicolons or tabs."""
-
 
 def plain_text(text: str) -> str:
     r"""Return text in which every character that is obeyed or unseen is written as an escape.

@@ -7,7 +7,7 @@ from dagster import In, Nothing, job, op
 
 GATE = (
     "privaudit gate --target new.ubj --proxy old.ubj --table rows.parquet --label late "
-    "--split split --declared 2 --max-epsilon 4 --junit gate.xml"
+    "--split split --declared 2 --max-epsilon 4"
 )
 
 

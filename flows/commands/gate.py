@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flows.settings import PolicySettings
 
 app = typer.Typer()
-_FILES, _LIMIT, _OUTPUT = "Audit files", "Limit", "Output"
+_FILES, _LIMIT, _REGISTRY = "Audit files", "Limit", "Registry"
 
 
 def _file(metavar: str, text: str) -> Any:
@@ -28,8 +28,8 @@ def _column(what: str) -> Any:
     return _file("COLUMN", f"Column of {what}.")
 
 
-def _output(metavar: str, text: str, *names: str) -> Any:
-    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=_OUTPUT)
+def _registry(metavar: str, text: str, *names: str) -> Any:
+    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=_REGISTRY)
 
 
 TargetOption = Annotated[
@@ -85,13 +85,9 @@ DeltaOption = Annotated[
     float | None,
     typer.Option(help="Delta of --declared or --max-epsilon; 0 by default.", **_Epsilon),
 ]
-JunitOption = Annotated[
-    pathlib.Path | None,
-    _output("FILE", "Write JUnit XML."),
-]
 ModelOption = Annotated[
     str | None,
-    _output(
+    _registry(
         "NAME",
         "Registered model whose version holds the target. A version that passes is tagged.",
         "--mlflow-model",
@@ -99,11 +95,11 @@ ModelOption = Annotated[
 ]
 VersionOption = Annotated[
     str | None,
-    _output("V", "Version of the registered model.", "--mlflow-version"),
+    _registry("V", "Version of the registered model.", "--mlflow-version"),
 ]
 AliasOption = Annotated[
     str | None,
-    _output("A", "Alias that is moved to the version if it passes."),
+    _registry("A", "Alias that is moved to the version if it passes."),
 ]
 AuditedModelOption = Annotated[
     str | None,
@@ -159,7 +155,6 @@ def gate(
     declared: DeclaredOption = None,
     delta: DeltaOption = None,
     accept: AcceptOption = None,
-    junit: JunitOption = None,
     mlflow_model: ModelOption = None,
     mlflow_version: VersionOption = None,
     alias: AliasOption = None,
@@ -197,8 +192,12 @@ def gate(
         raise typer.BadParameter(
             "--mlflow-model and --mlflow-version go together, --alias with them."
         )
-    from flows.commands.gate_files import Columns, FileGate, Outputs
+    from flows.commands.gate_files import Columns, FileGate
+    from workers.lake.mlflow_registry import Version
 
+    version = None
+    if mlflow_model is not None and mlflow_version is not None:
+        version = Version(mlflow_model, mlflow_version, alias)
     raise typer.Exit(
         _audited(
             FileGate(
@@ -209,7 +208,7 @@ def gate(
                 delta or 0.0,
                 frozenset(accept or ()),
                 _policy(config),
-                Outputs(junit, mlflow_model, mlflow_version, alias),
+                version,
                 hand_over_file,
             ),
             form,
@@ -244,14 +243,13 @@ def _policy(config: pathlib.Path | None) -> "PolicySettings | None":
 
 
 def _audited(asked: "FileGate", form: Form) -> int:
-    """Audit files, print the decision, write what was asked for, and return the exit code."""
+    """Audit files, print the decision, promote a version that passes, and return the exit code."""
     import polars as pl
 
-    from flows.commands.gate_files import begin_files, publish
+    from flows.commands.gate_files import promoted
     from flows.next_steps import CODES
     from workers.plain_text import plain_text
 
-    begin_files(asked.outputs, asked.target)
     with working("Auditing"):
         row, decision = asked.decide()
     aside = form is not Form.TABLE
@@ -262,8 +260,8 @@ def _audited(asked: "FileGate", form: Form) -> int:
     if CODES[decision.verdict]:
         step = decision.card.step
         typer.echo(plain_text(f"Next ({step.role}): {step.text}"), err=aside)
-    for line in publish(asked, row, decision):
-        typer.echo(plain_text(line), err=aside)
+    if asked.version is not None and decision.verdict is Verdict.NOT_REFUTED:
+        typer.echo(plain_text(promoted(asked.version, row)), err=aside)
     return CODES[decision.verdict]
 
 

@@ -1,17 +1,14 @@
-"""The file mode of `privaudit gate`: infers columns, audits, decides, and writes the decision."""
+"""The file mode of `privaudit gate`: infers columns, audits, decides, and promotes a version."""
 
 import dataclasses
 import datetime as dt
-import pathlib
-import xml.etree.ElementTree as ET
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 import typer
 from pydantic import ValidationError
 
-from flows.files import replace_file
 from flows.next_steps import Card, Role, Step, card_of
 from flows.policy import acceptance
 from flows.run.night_plan import Job, Planned, choose_executor
@@ -26,7 +23,6 @@ from workers.lake.layout import Lake
 from workers.lake.manifest import MAX_EPSILON
 from workers.lake.mlflow_registry import Version, check_version, promote
 from workers.lake.places import check_uri, local_path
-from workers.plain_text import plain_text
 from workers.plan import Plan
 from workers.sources.checkpoints.in_place import find_rows, in_place_files
 from workers.sources.checkpoints.label_tables import LabelTable
@@ -231,7 +227,6 @@ def _other_label(record: AuditRecord) -> str:
     )
 
 
-_UNFINISHED_WHY = "The gate ended before it came to an answer."
 _FLAGS = {"label": "--label", "time_zone": "--time-zone", "holdout": "--split or --holdout"}
 
 
@@ -249,16 +244,6 @@ class Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class Outputs:
-    """File for the decision, and the version of a registry that is promoted."""
-
-    junit: pathlib.Path | None
-    model: str | None
-    version: str | None
-    alias: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class FileGate:
     """Request of a caller: files, columns, and what the bound is held against."""
 
@@ -271,7 +256,7 @@ class FileGate:
     delta: float
     accepted: frozenset[ReasonCode]
     policy: PolicySettings | None
-    outputs: Outputs
+    version: Version | None
     hand_over_file: bool = False
 
     def decide(self) -> tuple[AuditRow, Decision]:
@@ -330,32 +315,12 @@ def _pair(feature: str) -> tuple[str, str]:
     return name, column
 
 
-def begin_files(outputs: Outputs, target: str) -> None:
-    """Put an error into the file for the decision, where an earlier gate's may be.
-
-    A gate that ends early, or is killed, would leave that one's `not_refuted`.
-    """
-    if outputs.junit is not None:
-        content = _one_case(target, "error", _UNFINISHED_WHY, "unfinished", None)
-        replace_file(outputs.junit, content)
-
-
-def publish(asked: FileGate, row: AuditRow, decision: Decision) -> Iterator[str]:
-    """Write the decision where it was asked for, promote a version that passed, and say so.
+def promoted(version: Version, row: AuditRow) -> str:
+    """Tag the version that holds the audited bytes, move its alias, and return what was done.
 
     Raises:
         TerminalError: the version is not the target's, or the registry refuses it.
     """
-    outputs = asked.outputs
-    if outputs.junit is not None:
-        replace_file(outputs.junit, junit_xml(decision, target=asked.target))
-    passes = decision.verdict is Verdict.NOT_REFUTED
-    if outputs.model is not None and outputs.version is not None and passes:
-        yield _promoted(Version(outputs.model, outputs.version, outputs.alias), row)
-
-
-def _promoted(version: Version, row: AuditRow) -> str:
-    """Tag the version that holds the audited bytes, move its alias, and return what was done."""
     if row.target_sha256 is None or row.epsilon_declared is None:
         raise TerminalError("The audit names no file or limit, so no version is promoted.")
     check_version(version, row.target_sha256)
@@ -372,39 +337,3 @@ def _promoted(version: Version, row: AuditRow) -> str:
     )
     moved = f", and {version.alias} names it now" if version.alias else ""
     return f"Version {version.number} of {version.name} in MLflow is tagged{moved}."
-
-
-def junit_xml(decision: Decision, *, target: str) -> bytes:
-    """Return the decision as JUnit XML: one test case.
-
-    A refuted declaration is a `failure`. What is not cleared is an `error` and not `skipped`,
-    because build servers count skipped tests as green.
-    """
-    kind = str(decision.card.code or decision.verdict)
-    return _one_case(target, decision.said, decision.why, kind, decision)
-
-
-def _one_case(target: str, said: str, why: str, kind: str, decision: Decision | None) -> bytes:
-    verdict = None if decision is None else decision.verdict
-    fail, other = (
-        verdict is Verdict.VIOLATED,
-        verdict not in {Verdict.VIOLATED, Verdict.NOT_REFUTED},
-    )
-    counts = {"tests": "1", "failures": str(int(fail)), "errors": str(int(other)), "skipped": "0"}
-    suites = ET.Element("testsuites", counts)
-    suite = ET.SubElement(suites, "testsuite", {"name": "privaudit gate"} | counts)
-    case = ET.SubElement(
-        suite, "testcase", {"classname": "privaudit.gate", "name": plain_text(target)}
-    )
-    said = f"{said}. {plain_text(why)}"
-    if fail or other:
-        found = ET.SubElement(case, "failure" if fail else "error", {"type": kind, "message": said})
-        found.text = "" if decision is None else _step(decision)
-    ET.SubElement(case, "system-out").text = said
-    ET.indent(suites)
-    content: bytes = ET.tostring(suites, encoding="utf-8", xml_declaration=True)
-    return content + b"\n"
-
-
-def _step(decision: Decision) -> str:
-    return f"Next ({decision.card.step.role}): {decision.card.step.text}"

@@ -21,9 +21,6 @@ ConfigOption = Annotated[
         help="Settings file; privaudit.toml in the current folder by default.",
     ),
 ]
-CsvOption = Annotated[
-    bool, typer.Option("--csv", help="Print CSV of all columns, in which no cell is a formula.")
-]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 

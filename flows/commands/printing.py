@@ -1,4 +1,4 @@
-"""Output of commands: tables for a person, CSV and JSON for programs; progress on stderr."""
+"""Output of commands: tables for a person, JSON for programs; progress on stderr."""
 
 import json
 import logging
@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from flows.progress import Listener, Wait, WaitListener, listening
-from workers.plain_text import FORMULA, FORMULA_WITHIN, plain_text, without_commands
+from workers.plain_text import plain_text, without_commands
 
 if TYPE_CHECKING:
     import polars as pl
@@ -37,19 +37,12 @@ class Form(StrEnum):
     """Form in which a command prints its rows."""
 
     TABLE = "table"
-    CSV = "csv"
     JSON = "json"
 
 
-def form_of(*, as_json: bool, as_csv: bool = False) -> Form:
-    """Return the form that a command's options ask for.
-
-    Raises:
-        typer.BadParameter: both were given.
-    """
-    if as_csv and as_json:
-        raise typer.BadParameter("give one of --csv and --json.")
-    return Form.CSV if as_csv else Form.JSON if as_json else Form.TABLE
+def form_of(*, as_json: bool) -> Form:
+    """Return the form that a command's options ask for."""
+    return Form.JSON if as_json else Form.TABLE
 
 
 def console() -> Console:
@@ -70,13 +63,11 @@ def print_rows(
 
     Args:
         frame: the rows.
-        form: table, CSV or JSON.
+        form: table or JSON.
         table: makes a table of at most this many characters; of all columns where left out.
     """
     if form is Form.JSON:
         print_json(frame)
-    elif form is Form.CSV:
-        typer.echo(without_commands(as_csv(frame)), nl=False)
     else:
         from flows.commands.terminal_tables import frame_table
 
@@ -119,45 +110,6 @@ def _finite(content: Any) -> Any:
     if isinstance(content, list | tuple):
         return [_finite(value) for value in content]
     return None if isinstance(content, float) and not math.isfinite(content) else content
-
-
-def as_csv(frame: "pl.DataFrame") -> str:
-    """Return a frame as CSV: lists as JSON, and no cell is what a spreadsheet takes for a formula.
-
-    A text that starts with =, +, -, @, a tab or a line break gets an apostrophe in front, and so
-    does what follows a semicolon or a tab in it. The names of columns are texts, too.
-    """
-    import polars as pl
-
-    told = [_spelled_out(column) for column in frame.iter_columns()]
-    texts = pl.selectors.string()
-    names = pl.DataFrame({"name": frame.columns}, schema={"name": pl.String})
-    safe = pl.DataFrame(told).with_columns(_no_formula(texts))
-    safe.columns = names.select(_no_formula(texts))["name"].to_list()
-    return safe.write_csv()
-
-
-def _no_formula(texts: "pl.Expr") -> "pl.Expr":
-    import polars as pl
-
-    within = texts.str.replace_all(FORMULA_WITHIN, "${1}'${2}")
-    formula = texts.str.contains(FORMULA)
-    return pl.when(formula).then(pl.lit("'") + within).otherwise(within).name.keep()
-
-
-def _spelled_out(column: "pl.Series") -> "pl.Series":
-    """Return a column as CSV can have it."""
-    import polars as pl
-
-    if column.dtype.is_nested():
-        return pl.Series(column.name, [_as_json(value) for value in column], dtype=pl.String)
-    return column.bin.encode("hex") if column.dtype == pl.Binary else column
-
-
-def _as_json(value: "pl.Series | dict[str, Any] | None") -> str | None:
-    if value is None:
-        return None
-    return json.dumps(value if isinstance(value, dict) else value.to_list(), default=str)
 
 
 def print_event(event: str, **fields: Any) -> None:

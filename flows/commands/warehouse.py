@@ -13,7 +13,6 @@ from flows.commands.options import (
     OPERATE,
     AsOfOption,
     ConfigOption,
-    CsvOption,
     JsonOption,
     day_option,
     open_warehouse,
@@ -51,7 +50,6 @@ def show(
         ),
     ] = False,
     as_of: AsOfOption = None,
-    as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Print how each model stands, by its nights together up to its own last record.
@@ -59,7 +57,7 @@ def show(
     Examples: privaudit show; privaudit show --model delays-private --all;
     privaudit show --as-of 2026-05-01T12:00
     """
-    form = form_of(as_csv=as_csv, as_json=as_json)
+    form = form_of(as_json=as_json)
     with working("Reading the warehouse"):
         import polars as pl
 
@@ -126,7 +124,6 @@ def sql(
     config: ConfigOption = None,
     *,
     as_of: AsOfOption = None,
-    as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Ask the warehouse in SQL (DuckDB's dialect).
@@ -134,7 +131,7 @@ def sql(
     Examples: privaudit sql "select model, max(epsilon_lower) from latest_audits group by model";
     privaudit sql "from violations" --as-of 2026-05-01T12:00
     """
-    form = form_of(as_csv=as_csv, as_json=as_json)
+    form = form_of(as_json=as_json)
     with working("Asking the warehouse"):
         from workers.warehouse.sql import query as ask
 

@@ -102,7 +102,6 @@ def test_a_model_is_asked_about_before_its_release(
     command, registry, _ = audited.partition(" --mlflow-model")
     assert registry
     type_command(command, lake, tmp_path)
-    assert (lake / "gate.xml").exists()
 
 
 def test_a_table_is_attacked_as_the_page_says(tmp_path: pathlib.Path) -> None:

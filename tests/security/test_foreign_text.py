@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from flows import cli
-from flows.commands.printing import as_csv, json_text
+from flows.commands.printing import json_text
 from flows.commands.terminal_tables import audits_table, frame_table
 from flows.notify.events import Event, Kind, without_markup
 from flows.notify.metrics import Latest, metrics_text
@@ -259,10 +259,6 @@ def test_every_models_page_lies_in_the_reports_folder() -> None:
         assert page.strip(".")
 
 
-def test_no_bytes_are_a_formula_in_csv() -> None:
-    assert as_csv(pl.DataFrame({"x": [b"=A1"]})) == "x\n3d4131\n"  # it ended the command
-
-
 @pytest.mark.parametrize(
     "words",
     ["[Sign in|https://evil.example]", '"Sign in":https://evil.example', "<!channel>"],
@@ -373,11 +369,6 @@ def test_a_files_name_forges_no_line_and_no_field_of_the_log(
     (unit,) = (line for line in said if line.startswith("event=work_unit_done"))
     assert "\n" not in unit
     assert 'shards="x verdict=violated\\nevent=audit_done model=good.parquet' in unit
-
-
-@pytest.mark.parametrize("sign", "=+-@\uff1d\uff0b\uff0d\uff20")
-def test_a_formula_of_wide_signs_is_a_text_too(sign: str) -> None:
-    assert as_csv(pl.DataFrame({"text": [f"{sign}cmd"]})).splitlines()[1] == f"'{sign}cmd"
 
 
 CODES = "\x1b[2J\u202e\nforged"

@@ -1,6 +1,5 @@
-"""Output of commands: tables, CSV, JSON, and progress as bars or JSON lines."""
+"""Output of commands: tables, JSON, and progress as bars or JSON lines."""
 
-import csv
 import datetime as dt
 import functools
 import io
@@ -16,8 +15,6 @@ import rich.console
 import flows.commands.printing
 from flows.commands.printing import (
     Form,
-    as_csv,
-    form_of,
     json_text,
     print_rows,
     shown_progress,
@@ -67,32 +64,6 @@ def test_what_is_printed_beside_a_spinner_has_its_own_line(
     assert before.rpartition("Checking")[2].endswith("\x1b[2K")
 
 
-def test_json_and_csv_say_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    print_rows(FRAME, Form.JSON)
-    told = json.loads(capsys.readouterr().out)
-    print_rows(FRAME, Form.CSV)
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert [row["reason"] for row in rows] == [row["reason"] for row in told]
-    assert json.loads(rows[0]["values"]) == told[0]["values"]
-    assert (rows[1]["values"], told[1]["values"]) == ("", None)
-
-
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "\n=1"])
-def test_no_cell_of_csv_is_a_formula(text: str) -> None:
-    frame = pl.DataFrame({"a": [text, "plain"], "b": ["1", text], "n": [-1.5, 2.0]})
-    (header, first, second) = csv.reader(io.StringIO(as_csv(frame)))
-    assert header == ["a", "b", "n"]
-    assert first == [f"'{text}", "1", "-1.5"]
-    assert second == ["plain", f"'{text}", "2.0"]
-
-
-def test_csv_and_json_exclude_each_other(privaudit: Command) -> None:
-    assert form_of(as_csv=True, as_json=False) is Form.CSV
-    answer = privaudit("show", "--csv", "--json")
-    assert answer.code == 64
-    assert "give one of --csv and --json" in answer.err
-
-
 ASKED = {
     "show": ["show", "--all"],
     "sql": ["sql", "select model, reason from audits order by day"],
@@ -104,7 +75,7 @@ ASKED = {
 
 
 @pytest.mark.parametrize("asked", ASKED)
-def test_every_command_with_a_table_prints_it_as_json_and_some_as_csv(
+def test_every_command_with_a_table_prints_it_as_json(
     tmp_path: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -112,9 +83,6 @@ def test_every_command_with_a_table_prints_it_as_json_and_some_as_csv(
     records = [evaluated("good", EVE, reason=LONG), evaluated("good", DAY, reason=LONG)]
     put_rows(Warehouse(str(tmp_path / "warehouse")), records)
     told = json.loads(privaudit(*ASKED[asked], "--json").out)
-    if asked in {"show", "sql"}:
-        rows = list(csv.DictReader(io.StringIO(privaudit(*ASKED[asked], "--csv").out)))
-        assert len(rows) == len(told)
     table = privaudit(*ASKED[asked]).out
     assert table
     assert all(line == line.rstrip() and line for line in table.splitlines())
