@@ -17,9 +17,14 @@ from workers.warehouse.table_row import TableRow
 from workers.warehouse.tables import PARTS
 
 
-def audited(lake: Lake, plan: Plan = PLAN, *, model: str = "good", day: dt.date = DAY) -> AuditRow:
-    """Return the row of an audit of one model."""
-    return run_audit(lake, model, day, plan=plan, executor=InProcess()).audit
+def recorded(lake: Lake, plan: Plan = PLAN, *, model: str = "good", **changes: Any) -> AuditRecord:
+    """Return the record of a day's audit of one model; `changes` of the plan."""
+    return run_audit(lake, model, DAY, plan=plan.model_copy(update=changes), executor=InProcess())
+
+
+def audited(lake: Lake, plan: Plan = PLAN, *, model: str = "good", **changes: Any) -> AuditRow:
+    """Return the row in `audits` of such a record."""
+    return recorded(lake, plan, model=model, **changes).audit
 
 
 def run_audits(

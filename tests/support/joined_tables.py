@@ -9,13 +9,10 @@ import numpy as np
 import polars as pl
 
 from tests.support.lake import DAY, declared
-from tests.support.score_tables import EMPTY_LAKE, score_rows
-from workers.audit.run import run_audit
-from workers.executors import Executor, InProcess
-from workers.lake.manifest import Privacy
+from tests.support.score_tables import audit, score_rows
+from workers.executors import InProcess
 from workers.plan import Plan
 from workers.sources.scores.score_tables import ScoreTables
-from workers.sources.scores.supplied import SuppliedScores
 from workers.warehouse.schema import AuditRow
 
 IN_PROCESS = InProcess()
@@ -55,11 +52,7 @@ class Tables:
         )
 
 
-def audited(tables: ScoreTables, executor: Executor = IN_PROCESS, **plan: Any) -> AuditRow:
-    supplied = SuppliedScores(tables, Privacy.model_validate(declared(0.5)))
-    plans = Plan(repetitions=4, **plan)
-    row = run_audit(
-        EMPTY_LAKE, "ads", DAY, plan=plans, executor=executor, external_inputs=supplied
-    ).audit
+def audited(tables: ScoreTables, **plan: Any) -> AuditRow:
+    row = audit(tables, privacy=declared(0.5), plan=Plan(repetitions=4, **plan)).audit
     assert list(pathlib.Path(tempfile.gettempdir()).iterdir()) == []
     return row

@@ -10,13 +10,9 @@ from scipy.special import expit
 
 from privcore.attacks import ScoredRecords, UnitChoices, unit_records
 from tests.support.lake import DAY, declared
-from workers.audit.run import run_audit
-from workers.executors import InProcess
-from workers.lake.layout import Lake
-from workers.lake.manifest import Privacy
+from tests.support.score_tables import PLAN, audit
 from workers.plan import Plan
 from workers.sources.scores.score_tables import ScoreTables
-from workers.sources.scores.supplied import SuppliedScores
 from workers.warehouse.schema import AuditRecord, AuditRow
 
 _LEVELS = np.linspace(-3.0, 3.0, 25)
@@ -110,17 +106,7 @@ def record_of_table(
     frame.write_parquet(place / "part-0.parquet", row_group_size=row_group_size)
     given = {"table": str(folder), "label": "clicked", "target": "p_today", "proxy": "p_yesterday"}
     table = ScoreTables.model_validate(given | settings)
-    supplied = SuppliedScores(
-        table, Privacy.model_validate(privacy or declared(epsilon, unit=unit))
-    )
-    return run_audit(
-        Lake("/nowhere"),
-        "ads",
-        DAY,
-        plan=plan or Plan(repetitions=4),
-        executor=InProcess(),
-        external_inputs=supplied,
-    )
+    return audit(table, privacy=privacy or declared(epsilon, unit=unit), plan=plan or PLAN)
 
 
 def units_of(rows: Iterable[int], arm: str = "training") -> UnitChoices:

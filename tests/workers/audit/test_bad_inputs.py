@@ -5,13 +5,11 @@ import shutil
 import polars as pl
 import pytest
 
+from tests.support.audits import audited, recorded
 from tests.support.damages import DAMAGES, Damage, malicious_pickle, witness
-from tests.support.lake import DAY, PLAN, clone_model, edit_manifest, label_rows, small_lake
-from workers.audit.run import run_audit
-from workers.executors import InProcess
+from tests.support.lake import DAY, clone_model, edit_manifest, label_rows, small_lake
+from tests.support.score_tables import audited_scores
 from workers.lake.layout import Lake
-from workers.sources.scores.score_tables import ScoreTables
-from workers.sources.scores.supplied import SuppliedScores
 from workers.warehouse.schema import Status
 
 
@@ -20,7 +18,7 @@ def test_bad_input_ends_as_a_record_that_says_why(lake: Lake, damage: Damage) ->
     clone_model(lake, "bad")
     damage.apply(lake, "bad")
 
-    record = run_audit(lake, "bad", DAY, plan=PLAN, executor=InProcess())
+    record = recorded(lake, model="bad")
 
     row = record.audit
     assert (row.status, row.detail) == (Status.NOT_EVALUABLE, damage.reason), row.reason
@@ -35,14 +33,14 @@ def test_bad_input_ends_as_a_record_that_says_why(lake: Lake, damage: Damage) ->
 
 def test_the_model_that_the_damages_start_from_is_evaluated(lake: Lake) -> None:
     clone_model(lake, "bad")
-    row = run_audit(lake, "bad", DAY, plan=PLAN, executor=InProcess()).audit
+    row = audited(lake, model="bad")
     assert (row.status, row.detail) == (Status.EVALUATED, None)
 
 
 def test_a_pickle_in_the_place_of_a_model_is_never_unpickled(lake: Lake) -> None:
     clone_model(lake, "bad")
     next(damage for damage in DAMAGES if damage.name == "model-is-a-pickle").apply(lake, "bad")
-    run_audit(lake, "bad", DAY, plan=PLAN, executor=InProcess())
+    recorded(lake, model="bad")
     assert not witness(lake).exists()
 
     pickle.loads(malicious_pickle(lake))  # noqa: S301  # proves that the witness would have come
@@ -68,7 +66,7 @@ def test_a_pickle_in_the_place_of_a_model_is_never_unpickled(lake: Lake) -> None
 )
 def test_a_name_that_could_walk_out_of_the_lake_is_refused(lake: Lake, name: str) -> None:
     shutil.copytree(f"{lake.uri}/models/good", f"{lake.uri}/x")
-    row = run_audit(lake, name, DAY, plan=PLAN, executor=InProcess()).audit
+    row = audited(lake, model=name)
     assert (row.status, row.detail) == (Status.NOT_EVALUABLE, "name_invalid")
     assert repr(name) in row.reason
 
@@ -78,20 +76,14 @@ def test_a_feature_that_is_listed_twice_is_refused(tmp_path: pathlib.Path) -> No
     lake = small_lake(tmp_path / "lake")
     twice = [{"name": "delay", "kind": "numeric"}] * 2
     edit_manifest(lake, "good", DAY, features=twice)
-    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    row = audited(lake)
     assert (row.detail, "'delay' twice" in row.reason) == ("manifest_invalid", True)
 
 
 def test_a_context_column_of_two_kinds_ends_one_audit(tmp_path: pathlib.Path) -> None:
-    folder = tmp_path / f"day={DAY}"
-    folder.mkdir()
     frame = label_rows(1_000, seed=3).with_columns(new=pl.col("hour") / 24, old=pl.lit(0.5))
-    frame.write_parquet(folder / "one.parquet")
-    frame.with_columns(pl.col("delay").cast(pl.String)).write_parquet(folder / "two.parquet")
-    given = {"label": "late", "target": "new", "proxy": "old", "context": ["delay", "hour"]}
-    scores = ScoreTables.model_validate({"table": str(tmp_path)} | given)
-    row = run_audit(
-        Lake("/nowhere"), "ads", DAY, plan=PLAN, executor=InProcess(),
-        external_inputs=SuppliedScores(scores, None),
-    ).audit  # fmt: skip
+    (tmp_path / f"day={DAY}").mkdir()
+    words = frame.with_columns(pl.col("delay").cast(pl.String))
+    words.write_parquet(tmp_path / f"day={DAY}" / "two.parquet")
+    row = audited_scores(tmp_path, frame, context=["delay", "hour"])
     assert (row.status, row.detail) == ("not_evaluable", "feature_invalid"), row.reason

@@ -19,7 +19,7 @@ from privcore.guarantees import (
 )
 from privcore.lower_bounds import Secret
 from tests.simulate import assert_rate_at_most
-from tests.support.audits import audited
+from tests.support.audits import audited, recorded
 from tests.support.lake import (
     DAY,
     EVE,
@@ -45,7 +45,6 @@ from workers.audit.declaration import (
     other_unit,
     says_nothing_of,
 )
-from workers.audit.run import run_audit
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.lake.layout import Lake
@@ -92,9 +91,9 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 @pytest.mark.slow
 def test_a_leak_beyond_policy_is_a_violation_and_says_whose_limit_it_was(lake: Lake) -> None:
-    without = run_audit(lake, "good", DAY, plan=Plan(repetitions=4), executor=InProcess())
+    without = recorded(lake, Plan(repetitions=4))
     assert without.audit.verdict == "undeclared"
-    record = run_audit(lake, "good", DAY, plan=POLICY, executor=InProcess())
+    record = recorded(lake, POLICY)
     row = record.audit
     assert row.epsilon_lower == without.audit.epsilon_lower > 0.25
     assert row.verdict == "violated"
@@ -108,19 +107,19 @@ def test_a_leak_beyond_policy_is_a_violation_and_says_whose_limit_it_was(lake: L
 @pytest.mark.slow
 def test_a_bound_below_policy_refutes_nothing(lake: Lake) -> None:
     lenient = POLICY.model_copy(update={"policy_epsilon": 12.0})
-    row = run_audit(lake, "good", DAY, plan=lenient, executor=InProcess()).audit
+    row = audited(lake, lenient)
     assert nothing_wrong(row)
     assert "12 (delta 1e-5) declared by policy" in row.reason
 
 
 def test_an_owners_declaration_comes_first(tmp_path: pathlib.Path) -> None:
     lake = small_lake(tmp_path / "lake", privacy=declared(9.0))
-    row = run_audit(lake, "good", DAY, plan=POLICY, executor=InProcess()).audit
+    row = audited(lake, POLICY)
     assert (row.epsilon_declared, row.declared_by) == (9.0, "a test")
     assert (row.verdict, row.reason_code) == ("inconclusive", "over_policy")
     assert "The declared epsilon of 9 is larger than the 0.25 that policy allows" in row.reason
     allowed = POLICY.model_copy(update={"policy_epsilon": 9.0})
-    row = run_audit(lake, "good", DAY, plan=allowed, executor=InProcess()).audit
+    row = audited(lake, allowed)
     assert nothing_wrong(row)
     assert "policy" not in row.reason
 
@@ -130,11 +129,11 @@ def test_a_large_delta_says_nothing_whatever_is_proved(tmp_path: pathlib.Path) -
     """Until method version 9 a delta of 0.05 or 0.99 read as if it were kept, "hold out more"."""
     for delta in (0.05, 0.99):
         lake = small_lake(tmp_path / str(delta), privacy=declared(9.0, delta=delta))
-        row = run_audit(lake, "good", DAY, plan=Plan(repetitions=4), executor=InProcess()).audit
+        row = audited(lake, Plan(repetitions=4))
         assert row.reason_code == "declaration_empty", row.reason
         assert f"its delta of {delta:g} is not below 1 over the" in row.reason
         allowed = Plan(repetitions=4, delta_limit=1.0)
-        row = run_audit(lake, "good", DAY, plan=allowed, executor=InProcess()).audit
+        row = audited(lake, allowed)
         assert nothing_wrong(row)
 
 
@@ -347,7 +346,7 @@ def test_no_owner_declares_in_the_name_of_the_house(tmp_path: pathlib.Path, word
     """Such a declaration was left out of what all models together promise for one label."""
     lake = small_lake(tmp_path / "lake")
     edit_manifest(lake, "good", DAY, privacy=declared(declared_by=word))
-    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    row = audited(lake)
     assert (row.status, row.detail) == ("not_evaluable", "manifest_invalid"), row.reason
     assert "write who declares" in row.reason
 
@@ -404,7 +403,7 @@ def test_responses_that_training_learns_by_heart_accuse_nobody(tmp_path: pathlib
         label = {"column": "late", "classes": [0, 1], "state": state}
         edit_manifest(lake, "good", DAY, label=label)
         changed = PLAN.model_copy(update=plan)
-        return run_audit(lake, "good", DAY, plan=changed, executor=InProcess())
+        return recorded(lake, changed)
 
     unsaid, said = audit(None).audit, audit("secret").audit
     assert (unsaid.verdict, unsaid.label_column_holds) == ("violated", None)

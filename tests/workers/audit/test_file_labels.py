@@ -8,6 +8,7 @@ import pytest
 
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds.verdicts import ReasonCode
+from tests.support.audits import recorded
 from tests.support.lake import (
     BINARY,
     DAY,
@@ -23,7 +24,6 @@ from tests.support.lake import (
     small_lake,
 )
 from workers.audit.file_labels import FileLabels, read_stored
-from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.lake.manifest import LabelColumn
@@ -55,7 +55,7 @@ def lake_of(
 
 
 def read(lake: Lake, plan: Plan = PLAN) -> FileLabels:
-    record = run_audit(lake, "good", DAY, plan=plan, executor=InProcess())
+    record = recorded(lake, plan)
     return read_stored(record, lake, InProcess(), b"")
 
 
@@ -143,7 +143,7 @@ def test_another_table_and_other_leaves_are_not_evaluated(tmp_path: pathlib.Path
 @pytest.mark.slow
 def test_a_file_that_has_changed_since_is_refused(tmp_path: pathlib.Path) -> None:
     lake = lake_of(tmp_path)
-    record = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    record = recorded(lake)
     other = lake_of(tmp_path / "other", parameters=ONE | {"iterations": 20})
     replace_model(lake, "good", DAY, other.read("models/good/day=2026-03-02/model.cbm"))
     with pytest.raises(TerminalError, match="has changed since the audit"):

@@ -9,12 +9,10 @@ from scipy.special import expit
 
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY
-from tests.support.score_tables import EMPTY_LAKE, put_folder, tables
+from tests.support.score_tables import EMPTY_LAKE, audit, put_folder, tables
 from workers.audit.locate import Located, locate
-from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.plan import Plan
-from workers.sources.scores.supplied import SuppliedScores
 from workers.warehouse.schema import AuditRecord
 
 PLAN = Plan(repetitions=2, minimum_slice_records=300)
@@ -50,10 +48,7 @@ def rows(leaks: pl.Expr, *, seed: int = 0, many: int = 6_000, leak: float = 1.5)
 
 
 def audited(folder: pathlib.Path, frame: pl.DataFrame, plan: Plan = PLAN) -> AuditRecord:
-    supplied = SuppliedScores(tables(put_folder(folder, frame), context=CONTEXT))
-    return run_audit(
-        EMPTY_LAKE, "ads", DAY, plan=plan, executor=InProcess(), external_inputs=supplied
-    )
+    return audit(tables(put_folder(folder, frame), context=CONTEXT), plan=plan)
 
 
 def located(folder: pathlib.Path, frame: pl.DataFrame) -> Located:

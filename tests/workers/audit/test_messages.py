@@ -8,13 +8,13 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from tests.support.audits import audited
 from tests.support.lake import (
     BINARY,
     DAY,
     EVE,
     FEATURES,
     MEMORISE,
-    PLAN,
     THREE,
     declared,
     edit_manifest,
@@ -27,8 +27,6 @@ from tests.support.lake import (
     small_lake,
 )
 from tests.support.tiers import rest_slow
-from workers.audit.run import run_audit
-from workers.executors import InProcess
 from workers.lake.checkpoints import aligned
 from workers.lake.layout import Lake
 from workers.warehouse.schema import AuditRow
@@ -37,12 +35,6 @@ from workers.warehouse.schema import AuditRow
 @pytest.fixture
 def lake(tmp_path: pathlib.Path) -> Lake:
     return small_lake(tmp_path / "lake", privacy=declared())
-
-
-def audit(lake: Lake, **plan: object) -> AuditRow:
-    return run_audit(
-        lake, "good", DAY, plan=PLAN.model_copy(update=plan), executor=InProcess()
-    ).audit
 
 
 def frame_of(lake: Lake, day: object = DAY) -> pl.DataFrame:
@@ -62,7 +54,7 @@ def test_a_regressor_is_called_a_regressor(lake: Lake) -> None:
     names = [feature.name for feature in FEATURES]
     regressor.fit(frame.select(names).to_pandas(), frame["late"].to_numpy(), cat_features=["city"])
     replace_by(lake, regressor)
-    assert audit(lake).reason == (
+    assert audited(lake).reason == (
         "The checkpoint of good for 2026-03-02 is a regressor (it was trained for RMSE), which "
         "gives no probabilities of classes: train a classifier of whether the number is "
         "above a threshold fixed before training."
@@ -78,7 +70,7 @@ def test_a_model_of_texts_or_embeddings_is_sent_to_score_tables(lake: Lake, kind
     rows = pd.DataFrame({"delay": np.arange(40.0), "note": value})
     model.fit(rows, labels, **{kind: ["note"]})
     replace_by(lake, model)
-    assert audit(lake).reason == (
+    assert audited(lake).reason == (
         "The checkpoint of good for 2026-03-02 has features that CatBoost takes as text or "
         "embeddings, which are not asked about: audit its predictions as a score table."
     )
@@ -90,7 +82,7 @@ def test_a_model_of_texts_or_embeddings_is_sent_to_score_tables(lake: Lake, kind
 def test_a_declaration_of_another_kind_is_refused(lake: Lake, field: str, value: object) -> None:
     privacy = manifest_of(lake, "good", DAY)["privacy"] | {field: value}
     edit_manifest(lake, "good", DAY, privacy=privacy)
-    row = audit(lake)
+    row = audited(lake)
     assert row.detail == "manifest_invalid"
     assert f"is not valid at privacy.{field}: Input should be a valid" in row.reason
 
@@ -98,7 +90,7 @@ def test_a_declaration_of_another_kind_is_refused(lake: Lake, field: str, value:
 def test_a_whole_number_is_a_declaration(lake: Lake) -> None:
     privacy = manifest_of(lake, "good", DAY)["privacy"] | {"epsilon": 1, "delta": 0}
     edit_manifest(lake, "good", DAY, privacy=privacy)
-    assert audit(lake).epsilon_declared == 1.0
+    assert audited(lake).epsilon_declared == 1.0
 
 
 def trained(lake: Lake, day: object, classes: list[str], listed: tuple[str, ...]) -> None:
@@ -122,7 +114,7 @@ def test_a_class_that_was_absent_on_one_day_is_no_reason_to_refuse(
     lake = small_lake(tmp_path / "lake", label=THREE, rows=800)
     some = ("early", "late")
     trained(lake, day, list(some), tuple(THREE.classes) if listed == "all" else some)
-    row = audit(lake)
+    row = audited(lake)
     assert (row.status, row.reason_code) == ("evaluated", "nothing_declared"), row.reason
     assert row.records == (frame_of(lake)["split"] == "train").sum()
 
@@ -130,12 +122,14 @@ def test_a_class_that_was_absent_on_one_day_is_no_reason_to_refuse(
 def test_a_model_of_other_classes_is_still_refused(tmp_path: pathlib.Path) -> None:
     lake = small_lake(tmp_path / "lake", label=THREE)
     edit_manifest(lake, "good", EVE, label={"column": "late", "classes": ["a", "b", "c"]})
-    assert "knows the classes ['early', 'late', 'punctual'], but its manifest" in audit(lake).reason
+    assert (
+        "knows the classes ['early', 'late', 'punctual'], but its manifest" in audited(lake).reason
+    )
     two = small_lake(tmp_path / "two")
     content = (pathlib.Path(lake.uri) / "models/good/day=2026-03-01/model.cbm").read_bytes()
     replace_model(two, "good", EVE, content)
     edit_manifest(two, "good", EVE, label={"column": "late", "classes": list(THREE.classes)})
-    assert "they cannot be compared" in audit(two).reason
+    assert "they cannot be compared" in audited(two).reason
 
 
 def test_probabilities_are_those_of_the_classes_that_are_wanted() -> None:
@@ -163,4 +157,4 @@ def put_memorised(
     put_labels(lake, DAY, frame if trained_on is None else trained_on, row_group_size=4096)
     put_model(lake, DAY, label=BINARY, parameters=MEMORISE | {"iterations": 300})
     put_labels(lake, DAY, frame, row_group_size=4096)
-    return audit(lake)
+    return audited(lake)

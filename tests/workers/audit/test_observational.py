@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from privcore.attacks import label_inference
-from tests.support.lake import DAY, PLAN, small_lake
+from tests.support.audits import recorded
+from tests.support.lake import small_lake
 from tests.support.words import naive_draw
-from workers.audit.run import run_audit
-from workers.executors import InProcess
 
 KEY = 17
 
@@ -31,7 +30,7 @@ def files(folder: pathlib.Path) -> dict[str, tuple[str, int]]:
 def test_an_audit_leaves_data_and_models_as_they_are(tmp_path: pathlib.Path) -> None:
     lake = small_lake(tmp_path)
     before = files(tmp_path)
-    record = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    record = recorded(lake)
     assert record.audit.status == "evaluated"
     assert len(before) > 6
     assert files(tmp_path) == before

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.audits import audited
 from tests.support.lake import (
     BINARY,
     DAY,
@@ -18,8 +19,6 @@ from tests.support.lake import (
 )
 from tests.support.tiers import rest_slow
 from tests.support.verdicts import nothing_wrong
-from workers.audit.run import run_audit
-from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.lake.manifest import LabelColumn
 from workers.plan import Plan
@@ -29,10 +28,6 @@ PLAN = Plan(repetitions=20)
 SHALLOW = {"iterations": 20, "depth": 1, "learning_rate": 0.3}
 KINDS = ["binary", "multi-class"]
 LABELS = pytest.mark.parametrize("label", [BINARY, THREE], ids=KINDS)
-
-
-def audited(lake: Lake, model: str = "good") -> AuditRow:
-    return run_audit(lake, model, DAY, plan=PLAN, executor=InProcess()).audit
 
 
 def _two_days(
@@ -55,7 +50,7 @@ def test_a_planted_leak_is_violated(tmp_path: pathlib.Path, label: LabelColumn) 
     lake = Lake(str(tmp_path))
     _two_days(lake, label=label, epsilon=0.3, proxy=SHALLOW, target=MEMORISE)
 
-    row = audited(lake)
+    row = audited(lake, PLAN)
 
     assert row.verdict == "violated", row.reason
     assert 0.3 < row.epsilon_lower <= row.epsilon_ceiling
@@ -69,7 +64,7 @@ def test_no_leak_refutes_nothing(tmp_path: pathlib.Path, label: LabelColumn) -> 
     _two_days(lake, label=label, epsilon=0.0, proxy=SHALLOW, target=MEMORISE)
     _other_labels(lake, label=label)
 
-    row = audited(lake)
+    row = audited(lake, PLAN)
 
     assert nothing_wrong(row), row.reason
     assert row.epsilon_lower == 0.0
@@ -84,7 +79,7 @@ def test_an_overfitted_proxy_without_a_leak_is_never_called_a_violation(
     lake = Lake(str(tmp_path))
     _two_days(lake, label=label, epsilon=0.1, proxy=MEMORISE, target=MEMORISE)
     _other_labels(lake, label=label)
-    row = audited(lake)
+    row = audited(lake, PLAN)
     assert nothing_wrong(row), row.reason
     assert row.epsilon_lower <= 0.1
     assert row.epsilon_if_proxy_right > 0.1
@@ -98,7 +93,7 @@ def _drifted(lake: Lake, privacy: dict[str, Any] | None) -> AuditRow:
         frame = label_rows(20_000, seed=seed, holdout=0.4, chances=chances[day])
         put_labels(lake, day, frame, row_group_size=8192)
         put_model(lake, day, privacy=privacy, parameters=SHALLOW)
-    return audited(lake)
+    return audited(lake, PLAN)
 
 
 def test_drift_without_a_leak_is_not_taken_for_one(tmp_path: pathlib.Path) -> None:
@@ -116,5 +111,5 @@ def test_a_leak_under_drift_of_half_the_size_is_still_found(tmp_path: pathlib.Pa
         frame = label_rows(6000, seed=seed, holdout=0.4, chances=chances[day])
         put_labels(lake, day, frame, row_group_size=2048)
         put_model(lake, day, privacy=declared(0.1), parameters=MEMORISE | {"iterations": 100})
-    row = audited(lake)
+    row = audited(lake, PLAN)
     assert row.verdict == "violated", row.reason

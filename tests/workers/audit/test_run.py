@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import workers.audit.run
-from tests.support.audits import run_audits
+from tests.support.audits import recorded, run_audits
 from tests.support.lake import (
     DAY,
     EVE,
@@ -37,7 +37,7 @@ from workers.audit import proving, record
 from workers.audit.judge import Grounds
 from workers.audit.record import Inputs
 from workers.audit.request import Request
-from workers.audit.run import run_audit, run_batches
+from workers.audit.run import run_batches
 from workers.executors import InProcess
 from workers.labels.parquet import read_footer
 from workers.lake.layout import Lake, labels_folder
@@ -45,10 +45,6 @@ from workers.lake.manifest import Feature, LabelColumn
 from workers.plan import Plan, TrainingSampling
 from workers.versions import METHOD_VERSION
 from workers.warehouse.schema import AuditRecord
-
-
-def audited(lake: Lake, plan: Plan = PLAN, **changes: Any) -> AuditRecord:
-    return run_audit(lake, "good", DAY, plan=plan.model_copy(update=changes), executor=InProcess())
 
 
 def relabel(lake: Lake, frame: pl.DataFrame, *, row_group_size: int | None = None) -> None:
@@ -72,11 +68,11 @@ def numbers(record: AuditRecord) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def undisturbed(template: Lake) -> AuditRecord:
     """Return the record of a lake of which nothing was changed."""
-    return audited(template)
+    return recorded(template)
 
 
 def test_every_row_says_what_made_it(lake: Lake) -> None:
-    record = audited(lake, seed=11)
+    record = recorded(lake, seed=11)
     digests = [manifest_of(lake, "good", day)["sha256"] for day in (DAY, EVE)]
     rows = (record.audit, *record.bounds, *record.promises)
     assert len(record.bounds) == 2 * 3 * len(PLAN.fractions)
@@ -98,7 +94,7 @@ def test_the_record_counts_both_arms_and_what_it_left_out(lake: Lake) -> None:
     changed = rows.with_columns(nobody.alias("split"))
     relabel(lake, changed)
 
-    row = audited(lake).audit
+    row = recorded(lake).audit
 
     assert row.excluded_records == 7
     assert row.records == changed.filter(pl.col("split") == "train").height
@@ -111,14 +107,14 @@ def test_the_training_rows_are_the_audit_and_the_holdout_rows_the_control(
 ) -> None:
     memorised = {"iterations": 60, "depth": 8, "learning_rate": 0.5}
     lake = small_lake(tmp_path / "lake", rows=2000, parameters=memorised)
-    row = audited(lake).audit
+    row = recorded(lake).audit
     assert row.records > 3 * 400 > 1.5 * row.control_records
     assert row.epsilon_lower > 0.2
     assert row.control_epsilon_lower == 0.0
 
 
 def test_the_same_audit_gives_the_same_record(lake: Lake, undisturbed: AuditRecord) -> None:
-    assert figures(audited(lake)) == figures(undisturbed)
+    assert figures(recorded(lake)) == figures(undisturbed)
 
 
 @pytest.mark.parametrize("seed", rest_slow([1, 2, 3]))
@@ -135,7 +131,7 @@ def test_columns_in_another_order_give_the_same_numbers(
 ) -> None:
     rows = rows_of(lake)
     relabel(lake, rows.select(reversed(rows.columns)))
-    after = audited(lake)
+    after = recorded(lake)
     assert after.audit.labels_digest != undisturbed.audit.labels_digest
     assert numbers(after) == numbers(undisturbed)
 
@@ -154,11 +150,14 @@ def test_the_labels_digest_is_of_the_columns_bytes_and_not_of_the_footer_alone(l
         return read_footer(lake, name, ("late", "split")).digest
 
     rows = rows_of(lake)
-    before = write(rows), audited(lake).audit
+    before = write(rows), recorded(lake).audit
     late = rows["late"].to_list()
     one, other = late.index(0), late.index(1)
     late[one], late[other] = late[other], late[one]
-    after = write(rows.with_columns(late=pl.Series(late, dtype=rows.schema["late"]))), audited(lake)
+    after = (
+        write(rows.with_columns(late=pl.Series(late, dtype=rows.schema["late"]))),
+        recorded(lake),
+    )
     assert after[0] == before[0]
     assert before[1].status == after[1].audit.status == "evaluated"
     assert after[1].audit.labels_digest != before[1].labels_digest
@@ -168,7 +167,7 @@ def test_a_column_that_no_model_asks_for_changes_no_number(
     lake: Lake, undisturbed: AuditRecord
 ) -> None:
     relabel(lake, rows_of(lake).with_columns(note=pl.lit("x"), list=pl.concat_list("hour")))
-    assert numbers(audited(lake)) == numbers(undisturbed)
+    assert numbers(recorded(lake)) == numbers(undisturbed)
 
 
 @pytest.mark.parametrize(("feature", "value"), [("city", ""), ("delay", float("nan"))])
@@ -179,7 +178,7 @@ def test_a_null_is_scored_as_an_empty_string_or_as_a_nan(
     for missing in (pl.lit(value), None):
         some = pl.when(pl.int_range(pl.len()) < 50).then(missing).otherwise(feature)
         relabel(lake, rows.with_columns(some.alias(feature)))
-        found.append(audited(lake))
+        found.append(recorded(lake))
     assert numbers(found[1]) == numbers(found[0])
     assert found[0].audit.status == "evaluated"
 
@@ -199,7 +198,7 @@ def test_labels_may_be_numbers_words_or_truth_values(
     tmp_path: pathlib.Path, label: LabelColumn
 ) -> None:
     lake = small_lake(tmp_path / "lake", label=label)
-    record = audited(lake)
+    record = recorded(lake)
     row = record.audit
     assert (row.status, row.verdict) == ("evaluated", "undeclared"), row.reason
     assert (row.epsilon_declared, record.promises) == (None, ())
@@ -216,7 +215,7 @@ def test_the_latest_earlier_checkpoint_is_the_proxy_and_the_record_says_which(la
     shutil.copytree(model_path(lake, "good", older), model_path(lake, "good", EVE))
     (model_path(lake, "good", EVE) / "_SUCCESS").unlink()
 
-    row = audited(lake).audit
+    row = recorded(lake).audit
 
     assert (row.status, row.proxy_day) == ("evaluated", older)
 
@@ -224,7 +223,7 @@ def test_the_latest_earlier_checkpoint_is_the_proxy_and_the_record_says_which(la
 def test_the_proxy_is_yesterdays_checkpoint_where_there_is_one(lake: Lake) -> None:
     older = DAY - dt.timedelta(days=2)
     shutil.copytree(model_path(lake, "good", EVE), model_path(lake, "good", older))
-    assert audited(lake).audit.proxy_day == EVE
+    assert recorded(lake).audit.proxy_day == EVE
 
 
 def test_how_old_a_proxy_may_be_is_a_setting(lake: Lake) -> None:
@@ -232,8 +231,8 @@ def test_how_old_a_proxy_may_be_is_a_setting(lake: Lake) -> None:
     shutil.move(model_path(lake, "good", EVE), model_path(lake, "good", older))
     moved = {"first": str(older), "last": str(older), "split": "train"}
     edit_manifest(lake, "good", older, day=str(older), trained_on=moved)
-    assert audited(lake, proxy_within_days=3).audit.status == "evaluated"
-    assert audited(lake, proxy_within_days=2).audit.detail == "missing_proxy"
+    assert recorded(lake, proxy_within_days=3).audit.status == "evaluated"
+    assert recorded(lake, proxy_within_days=2).audit.detail == "missing_proxy"
 
 
 @pytest.mark.parametrize(
@@ -247,8 +246,8 @@ def test_how_few_records_are_too_few_is_a_setting(
     lake: Lake, undisturbed: AuditRecord, arm: str, detail: str, said: str
 ) -> None:
     there = getattr(undisturbed.audit, arm)
-    assert audited(lake, **{f"minimum_{arm}": there}).audit.status == "evaluated"
-    refused = audited(lake, **{f"minimum_{arm}": there + 1}).audit
+    assert recorded(lake, **{f"minimum_{arm}": there}).audit.status == "evaluated"
+    refused = recorded(lake, **{f"minimum_{arm}": there + 1}).audit
     assert refused.detail == detail
     assert said.format(there) in refused.reason
 
@@ -260,7 +259,7 @@ def test_a_proxy_with_other_features_than_the_target_is_scored_on_its_own(
     lake: Lake, features: tuple[Feature, ...]
 ) -> None:
     put_model(lake, EVE, features=features)
-    row = audited(lake).audit
+    row = recorded(lake).audit
     assert row.status == "evaluated", row.reason
 
 
@@ -276,7 +275,7 @@ def id_of(template: Lake) -> Iterator[Callable[..., str]]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(proving, "evaluated_record", keep)
         patched.setattr(record, "slice_rows", lambda *_, **__: ((), 0))
-        as_audited = audited(template).audit
+        as_audited = recorded(template).audit
         ((inputs, night),) = made
 
         def again(**changes: Any) -> str:
@@ -328,7 +327,7 @@ def test_every_part_of_the_plan_is_in_the_list_above() -> None:
 
 def test_the_audit_id_changes_with_the_labels(lake: Lake, undisturbed: AuditRecord) -> None:
     relabel(lake, label_rows(400, seed=77))
-    assert audited(lake).audit.audit_id != undisturbed.audit.audit_id
+    assert recorded(lake).audit.audit_id != undisturbed.audit.audit_id
 
 
 @pytest.mark.parametrize("day", [DAY, EVE], ids=["target", "proxy"])
@@ -340,20 +339,20 @@ def test_the_audit_id_changes_with_a_manifest_and_with_a_model(
         edit_manifest(lake, "good", day, privacy=declared(0.75))
     else:
         put_model(lake, day, privacy=declared(), parameters={"iterations": 6, "depth": 2})
-    assert audited(lake).audit.audit_id != undisturbed.audit.audit_id
+    assert recorded(lake).audit.audit_id != undisturbed.audit.audit_id
 
 
 def test_a_failure_has_an_audit_id_that_depends_on_the_reason(lake: Lake) -> None:
     plan = PLAN.model_copy(update={"minimum_records": 10_000})
-    few = [audited(lake, plan).audit.audit_id for _ in range(2)]
+    few = [recorded(lake, plan).audit.audit_id for _ in range(2)]
     (model_path(lake, "good", EVE) / "_SUCCESS").unlink()
-    without_proxy = audited(lake, plan).audit.audit_id
+    without_proxy = recorded(lake, plan).audit.audit_id
     assert few[0] == few[1] != without_proxy
 
 
 def test_the_declaration_is_copied_into_the_record(lake: Lake) -> None:
     edit_manifest(lake, "good", DAY, privacy=declared(1.5, delta=1e-6))
-    record = audited(lake)
+    record = recorded(lake)
     row = record.audit
     assert (row.epsilon_declared, row.delta_declared) == (1.5, 1e-6)
     assert (row.family, row.delta, row.declared_by) == ("approx_dp", 1e-6, "a test")

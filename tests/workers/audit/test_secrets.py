@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from privcore.lower_bounds import Secret
-from tests.support.audits import run_audits
+from tests.support.audits import audited, recorded, run_audits
 from tests.support.lake import (
     BINARY,
     DAY,
@@ -20,7 +20,6 @@ from tests.support.lake import (
 )
 from tests.support.verdicts import nothing_wrong
 from workers.audit.request import Request
-from workers.audit.run import run_audit
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.lake.layout import Lake
@@ -67,12 +66,8 @@ def leaking(tmp_path_factory):
     return lake_of(tmp_path_factory.mktemp("leaking"))
 
 
-def audited(lake, plan):
-    return run_audit(lake, "good", DAY, plan=plan, executor=InProcess())
-
-
 def test_a_model_that_memorises_tells_who_was_in(leaking):
-    row = audited(leaking, MEMBERSHIP).audit
+    row = audited(leaking, MEMBERSHIP)
     assert (row.secret, row.verdict) == ("membership", "violated"), row.reason
     assert 0.1 < row.epsilon_lower <= row.epsilon_ceiling
     assert row.epsilon_if_proxy_right is None
@@ -83,7 +78,7 @@ def test_a_model_that_memorises_tells_who_was_in(leaking):
 
 
 def test_a_model_that_memorises_tells_an_attribute_beyond_what_holds_in_general(leaking):
-    row = audited(leaking, ATTRIBUTE).audit
+    row = audited(leaking, ATTRIBUTE)
     assert (row.secret, row.epsilon_declared) == ("attribute:city", 0.1)
     assert 0.0 < row.epsilon_lower <= row.epsilon_ceiling
     assert "attribute" in row.assumption
@@ -94,7 +89,7 @@ def test_a_model_that_memorises_tells_an_attribute_beyond_what_holds_in_general(
 def test_rows_that_training_never_saw_tell_nothing(tmp_path, plan):
     lake = lake_of(tmp_path)
     put_labels(lake, DAY, rows(4000, seed=99), row_group_size=1024)
-    row = audited(lake, plan).audit
+    row = audited(lake, plan)
     assert row.epsilon_lower == 0.0
     assert nothing_wrong(row), row.reason
 
@@ -103,11 +98,11 @@ def test_rows_that_training_never_saw_tell_nothing(tmp_path, plan):
 @pytest.mark.parametrize("plan", [ATTRIBUTE, MEMBERSHIP], ids=["attribute", "membership"])
 def test_a_guarantee_for_labels_declares_nothing_of_other_secrets(tmp_path, plan):
     lake = lake_of(tmp_path, privacy=declared(0.1), number=1000)
-    row = audited(lake, plan).audit
+    row = audited(lake, plan)
     assert row.verdict == "undeclared"
     assert row.epsilon_declared is None
     assert "nothing was declared of" in row.reason
-    assert audited(lake, LABEL).audit.epsilon_declared == 0.1
+    assert audited(lake, LABEL).epsilon_declared == 0.1
 
 
 @pytest.mark.slow
@@ -127,7 +122,7 @@ def test_all_secrets_share_one_read_and_none_changes_another(leaking):
     assert {total for _, total in units} == {len(units)}
     assert len({record.audit.audit_id for record in records}) == 3
     for record, plan in zip(records, (LABEL, ATTRIBUTE, MEMBERSHIP), strict=True):
-        assert figures(record) == figures(audited(leaking, plan))
+        assert figures(record) == figures(recorded(leaking, plan))
     assert [record.audit.secret for record in records] == ["label", "attribute:city", "membership"]
     assert records[2].reliability == ()
     assert records[1].reliability
@@ -136,13 +131,13 @@ def test_all_secrets_share_one_read_and_none_changes_another(leaking):
 @pytest.mark.slow
 @pytest.mark.parametrize("plan", [ATTRIBUTE, MEMBERSHIP], ids=["attribute", "membership"])
 def test_a_record_of_a_secret_is_verified_like_any_other(leaking, plan):
-    record = audited(leaking, plan)
+    record = recorded(leaking, plan)
     assert verify(seal(record), leaking, InProcess()).finding is Finding.REPRODUCED
 
 
 def test_the_prior_of_an_attribute_may_be_wrong(leaking):
     skewed = Attribute(column="city", values=CITIES, prior=(0.98, 0.01, 0.01))
-    row = audited(leaking, ATTRIBUTE.model_copy(update={"attribute": skewed})).audit
+    row = audited(leaking, ATTRIBUTE, attribute=skewed)
     assert row.status == "evaluated"
     assert row.epsilon_lower <= row.epsilon_ceiling
 
@@ -154,7 +149,7 @@ def test_what_cannot_be_an_attribute_is_said(leaking):
         ("city", ("AMS", "BER"), "none of attribute.values"),
     ):
         plan = ATTRIBUTE.model_copy(update={"attribute": Attribute(column=column, values=values)})
-        row = audited(leaking, plan).audit
+        row = audited(leaking, plan)
         assert (row.status, row.detail) == ("not_evaluable", "feature_invalid")
         assert words in row.reason
         assert "CDG" not in row.reason
@@ -165,9 +160,9 @@ def test_too_few_records_are_said(tmp_path):
     lake = lake_of(tmp_path, number=400)
     frame = rows(400, seed=1)
     put_labels(lake, DAY, frame.with_columns(split=pl.lit("train")))
-    assert audited(lake, MEMBERSHIP).audit.detail == "no_holdout"
+    assert audited(lake, MEMBERSHIP).detail == "no_holdout"
     put_labels(lake, DAY, frame.head(100))
-    assert audited(lake, MEMBERSHIP).audit.detail == "too_few_records"
+    assert audited(lake, MEMBERSHIP).detail == "too_few_records"
 
 
 def test_plans_of_secrets_are_checked():

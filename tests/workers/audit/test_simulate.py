@@ -5,16 +5,15 @@ from typing import Any
 
 import pytest
 
-from tests.support.lake import DAY, MEMORISE, PLAN, declared, edit_manifest, small_lake
-from workers.audit.run import run_audit
-from workers.executors import InProcess
+from tests.support.audits import recorded
+from tests.support.lake import DAY, MEMORISE, declared, edit_manifest, small_lake
 from workers.lake.layout import Lake
 from workers.warehouse.schema import AuditRecord
 
 
 def audited(lake: Lake, **privacy: Any) -> AuditRecord:
     edit_manifest(lake, "good", DAY, privacy=declared(0.2, delta=0.0, **privacy))
-    return run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    return recorded(lake)
 
 
 @pytest.mark.slow

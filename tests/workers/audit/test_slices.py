@@ -9,6 +9,7 @@ import pytest
 from privcore.attacks import generator
 from privcore.guarantees import PureDP
 from privcore.lower_bounds import Claim, Grid, read_evidence
+from tests.support.audits import audited, recorded
 from tests.support.lake import (
     DAY,
     EVE,
@@ -22,7 +23,6 @@ from tests.support.lake import (
     small_lake,
 )
 from workers.audit.declaration import claim_of
-from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.plan import Plan
@@ -46,7 +46,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 @pytest.mark.slow
 def test_three_slices_have_a_third_of_the_significance_each(lake: Lake) -> None:
-    record = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    record = recorded(lake)
     found = {row.value: row.epsilon_lower for row in record.slices}
     assert sorted(found) == ["AMS", "BER", "CDG"]
 
@@ -82,6 +82,6 @@ def test_a_slice_is_called_by_a_name(tmp_path: pathlib.Path) -> None:
     path = label_path(lake, "flights", DAY)
     pl.read_parquet(path).with_columns(g=pl.lit("w" * 1_000_000)).write_parquet(path)
     plan = Plan(repetitions=4, slices=("g",))
-    found = run_audit(lake, "good", DAY, plan=plan, executor=InProcess()).audit
+    found = audited(lake, plan)
     assert (found.status, found.detail) == ("not_evaluable", "feature_invalid")
     assert "a value of over 256 characters" in found.reason

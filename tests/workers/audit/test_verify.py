@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from privcore.exceptions import TerminalError
+from tests.support.audits import recorded
 from tests.support.lake import (
     DAY,
     EVE,
-    PLAN,
     declared,
     edit_manifest,
     label_path,
@@ -22,7 +22,6 @@ from tests.support.lake import (
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated, failed, put_rows, tamper
 from workers.audit import verify as verification
-from workers.audit.run import run_audit
 from workers.audit.verify import Finding, Verification, verify, verify_all_stored, verify_stored
 from workers.executors import InProcess
 from workers.lake.layout import Lake
@@ -40,7 +39,7 @@ SLICED = Plan(repetitions=4, slices=("city",), minimum_slice_records=50, epsilon
 
 @pytest.fixture(scope="module")
 def record(template: Lake) -> AuditRecord:
-    return seal(run_audit(template, "good", DAY, plan=SLICED, executor=InProcess()))
+    return seal(recorded(template, SLICED))
 
 
 def with_audit(record: AuditRecord, **changes: Any) -> AuditRecord:
@@ -57,7 +56,7 @@ def committed(folder: pathlib.Path, record: AuditRecord) -> tuple[Warehouse, str
 def test_an_audit_is_reproduced_to_the_bit_from_the_lake_and_what_is_stored(
     template: Lake, tmp_path: pathlib.Path
 ) -> None:
-    made = run_audit(template, "good", DAY, plan=PLAN, executor=InProcess())
+    made = recorded(template)
     warehouse, audit_id = committed(tmp_path, made)
     found = verify(warehouse.record(audit_id), template, InProcess())
     assert (found.finding, found.differences) == (Finding.REPRODUCED, ())
@@ -66,7 +65,7 @@ def test_an_audit_is_reproduced_to_the_bit_from_the_lake_and_what_is_stored(
 
 
 def test_an_audit_without_figures_is_reproduced_too(template: Lake) -> None:
-    missing = seal(run_audit(template, "nobody", DAY, plan=PLAN, executor=InProcess()))
+    missing = seal(recorded(template, model="nobody"))
     assert missing.audit.status == "not_evaluable"
     assert verify(missing, template, InProcess()).finding is Finding.REPRODUCED
 
@@ -180,7 +179,7 @@ def test_an_audit_is_reproduced_on_another_kind_of_processor(
         "NPY_DISABLE_CPU_FEATURES": " ".join(fast),
         "OPENBLAS_CORETYPE": "Nehalem",
     }
-    made = run_audit(template, "good", DAY, plan=SLICED, executor=InProcess())
+    made = recorded(template, SLICED)
     _, audit_id = committed(tmp_path, made)
     script = (
         "import sys\n"

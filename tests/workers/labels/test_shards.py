@@ -1,7 +1,6 @@
 import contextlib
 import pathlib
 from collections import Counter
-from typing import Any
 
 import deltalake
 import numpy as np
@@ -10,26 +9,19 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from tests.support.audits import audited, recorded
 from tests.support.lake import DAY, PLAN, figures, label_path, label_rows
-from workers.audit.run import run_audit
 from workers.exceptions import NotEvaluableError, Reason
-from workers.executors import InProcess
 from workers.labels.shards import BadRecords, find_partition
 from workers.lake.layout import Lake
 from workers.sources.tables.day_tables import TablePlace
 from workers.sources.tables.table_files import find_day, look
-from workers.warehouse.schema import AuditRow
 
 
 def add_file(lake: Lake, frame: pl.DataFrame, name: str = "part-00001.parquet") -> pathlib.Path:
     path = label_path(lake, "flights").with_name(name)
     pq.write_table(frame.to_arrow(), path, row_group_size=100)
     return path
-
-
-def audited(lake: Lake, **plan: Any) -> AuditRow:
-    changed = PLAN.model_copy(update=plan)
-    return run_audit(lake, "good", DAY, plan=changed, executor=InProcess()).audit
 
 
 def bad_labels(rows: int) -> pl.DataFrame:
@@ -146,9 +138,9 @@ def test_a_row_group_of_many_rows_is_played_batch_by_batch(
 ) -> None:
     path = label_path(lake, "flights")
     pq.write_table(label_rows(100_000, seed=3).to_arrow(), path, row_group_size=100_000)
-    whole = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    whole = recorded(lake)
     monkeypatch.setattr("workers.scan.work_unit._BATCH_ROWS", 7_777)
-    parts = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    parts = recorded(lake)
     assert whole.audit.records + whole.audit.control_records == 100_000
     assert figures(parts) == figures(whole)
 
@@ -181,7 +173,7 @@ def test_slices_are_shown_where_enough_records_are_and_counted_where_not(lake: L
     frame = label_rows(3_000, seed=3).with_columns(city=pl.Series(city))
     pq.write_table(frame.to_arrow(), path, row_group_size=700)
     plan = PLAN.model_copy(update={"slices": ("city",), "minimum_slice_records": 900})
-    record = run_audit(lake, "good", DAY, plan=plan, executor=InProcess())
+    record = recorded(lake, plan)
     assert [(row.column, row.value) for row in record.slices] == [("city", "AMS"), ("city", "BER")]
     assert record.audit.suppressed_slices == 1
     trained = frame.filter(pl.col("split") == "train")["city"].value_counts()
@@ -195,7 +187,7 @@ def test_slices_are_shown_where_enough_records_are_and_counted_where_not(lake: L
 @pytest.mark.slow
 def test_the_record_tells_reliability_and_scores(lake: Lake) -> None:
     add_file(lake, label_rows(2_000, seed=8))
-    record = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    record = recorded(lake)
     row = record.audit
     for role, loss in (("target", row.target_log_loss), ("proxy", row.proxy_log_loss)):
         tenths = [tenth for tenth in record.reliability if tenth.role == role]

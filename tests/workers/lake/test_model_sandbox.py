@@ -11,12 +11,11 @@ import polars as pl
 import pytest
 import xgboost
 
+from tests.support.audits import audited
 from tests.support.call_imports import imported_by_a_call
 from tests.support.frameworks import rows_with_gaps, train_xgboost
-from tests.support.lake import DAY, PLAN, clone_model, model_path, replace_model
+from tests.support.lake import DAY, clone_model, model_path, replace_model
 from tests.support.onnx_files import onnx_file
-from workers.audit.run import run_audit
-from workers.executors import InProcess
 from workers.lake.formats.contract import CountedRows
 from workers.lake.formats.inputs import ModelInputs
 from workers.lake.layout import Lake
@@ -76,11 +75,11 @@ def test_a_file_that_crashes_catboost_ends_as_a_record_and_the_next_audit_goes_o
     clone_model(lake, "bad")
     replace_model(lake, "bad", DAY, first_that_crashes(model))
 
-    row = run_audit(lake, "bad", DAY, plan=PLAN, executor=InProcess()).audit
+    row = audited(lake, model="bad")
 
     assert (row.status, row.detail) == ("not_evaluable", "checkpoint_invalid")
     assert f"The checkpoint of bad for {DAY} cannot be read: CatBoost crashed (SIG" in row.reason
-    assert run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit.status == "evaluated"
+    assert audited(lake).status == "evaluated"
 
 
 def onnx_of(ir: int = 9, opset: int = 13) -> bytes:

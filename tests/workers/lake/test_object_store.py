@@ -11,7 +11,7 @@ from pyarrow import fs
 
 from flows.report.site import write_report
 from privcore.exceptions import AuditError
-from tests.support.audits import run_audits
+from tests.support.audits import audited, recorded, run_audits
 from tests.support.lake import (
     DAY,
     EVE,
@@ -61,9 +61,7 @@ def lake(store: str, template: Lake) -> Lake:
 def test_a_lake_in_an_object_store_gives_the_same_record_as_one_on_disk(
     lake: Lake, template: Lake
 ) -> None:
-    records = [
-        run_audit(at, "good", DAY, plan=PLAN, executor=InProcess()) for at in (template, lake)
-    ]
+    records = [recorded(at) for at in (template, lake)]
     assert records[0].audit.status == "evaluated"
     assert figures(records[1]) == figures(records[0])
 
@@ -74,7 +72,7 @@ def test_a_lake_in_an_object_store_is_written_as_one_on_disk(store: str) -> None
     for seed, day in enumerate((EVE, DAY)):
         put_labels(lake, day, label_rows(400, seed=seed))
         put_model(lake, day, privacy=declared())
-    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    row = audited(lake)
     assert (row.status, row.proxy_day) == ("evaluated", EVE)
 
 
@@ -97,7 +95,7 @@ def test_labels_and_model_files_in_place_in_an_object_store(lake: Lake, store: s
     )
     nowhere = Lake("/nowhere")
     record = run_audit(nowhere, "ads", DAY, plan=PLAN, executor=InProcess(), external_inputs=given)
-    there = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    there = audited(lake)
     row = record.audit
     assert (row.status, row.verdict, row.proxy_day) == ("evaluated", "undeclared", EVE), row.reason
     assert (row.records, row.target_log_loss) == (there.records, there.target_log_loss)
@@ -106,10 +104,10 @@ def test_labels_and_model_files_in_place_in_an_object_store(lake: Lake, store: s
 
 @pytest.mark.slow
 def test_bad_input_in_an_object_store_says_why(lake: Lake) -> None:
-    missing = run_audit(lake, "nobody", DAY, plan=PLAN, executor=InProcess()).audit
+    missing = audited(lake, model="nobody")
     assert missing.detail == "missing_target"
     edit_manifest(lake, "good", EVE, schema_version=9)
-    version = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    version = audited(lake)
     edit_manifest(lake, "good", EVE, schema_version=1)
     assert "schema_version 9" in version.reason
     assert list(lake.models()) == ["good"]
@@ -119,7 +117,7 @@ def test_bad_input_in_an_object_store_says_why(lake: Lake) -> None:
 def test_a_warehouse_in_an_object_store_commits_once_and_reads_back(lake: Lake, store: str) -> None:
     warehouse = Warehouse(f"{store}/warehouse")
     assert warehouse.current().height == 0
-    record = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    record = recorded(lake)
     assert warehouse.commit(record)
     assert not warehouse.commit(record)
     (row,) = warehouse.current().to_dicts()
@@ -164,7 +162,7 @@ def test_a_whole_audit_with_its_warehouse_in_a_bucket_tells_no_secret(
             except (OSError, AuditError) as error:
                 told.append(f"{error} {error!r}")
     assert [record.audit.status for record in records] == ["not_evaluable", "evaluated"]
-    alone = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    alone = recorded(lake)
     assert figures(records[1]) == figures(alone)
     page = write_report(warehouse, str(tmp_path / "report"))
     report = [path.read_bytes() for path in pathlib.Path(page).parent.rglob("*") if path.is_file()]

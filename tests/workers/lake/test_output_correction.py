@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from privcore.mechanisms import RandomizedResponse, uncorrected_inverse
+from tests.support.audits import recorded
 from tests.support.lake import BINARY, DAY, EVE, FEATURES, PLAN, label_rows, put_labels
 from workers.audit.run import run_audit
 from workers.exceptions import NotEvaluableError
@@ -68,10 +69,7 @@ def test_who_asks_a_corrected_model_gets_what_the_inverse_gives(lake):
 
 @pytest.mark.slow
 def test_the_audit_plays_against_the_corrected_model(lake):
-    corrected, plain = (
-        run_audit(lake, f"corrected-{name}", DAY, plan=PLAN, executor=InProcess())
-        for name in ("true", "false")
-    )
+    corrected, plain = (recorded(lake, model=f"corrected-{name}") for name in ("true", "false"))
     assert corrected.audit.status == plain.audit.status == "evaluated"
     before = corrected.audit
     # The same model file without its correction is another target, with other numbers.

@@ -13,6 +13,7 @@ from privcore.attacks import ValueSketch, row_sums
 from tests.privcore.attacks.test_related_rows import sketch_of
 from tests.privcore.lower_bounds.test_notebook_input import of_few_values, of_forests
 from tests.simulate import assert_rate_at_most
+from tests.support.audits import audited
 from tests.support.lake import (
     DAY,
     EVE,
@@ -29,15 +30,11 @@ from tests.support.persons import (
     record_of_table,
     with_features,
 )
+from tests.support.score_tables import audited_scores
 from tests.support.tiers import tiered
-from workers.audit.run import run_audit
-from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.looks.rows_alike import RowsAlike
 from workers.plan import Plan
-from workers.sources.scores.score_tables import ScoreTables
-from workers.sources.scores.supplied import SuppliedScores
-from workers.warehouse.schema import AuditRow
 
 PLAN = Plan(repetitions=4)
 
@@ -230,7 +227,7 @@ def test_a_lakes_column_that_no_model_takes_is_read_and_its_damage_is_nobodys(
         ).sample(fraction=1.0, shuffle=True, seed=seed)
         put_labels(lake, day, frame, row_group_size=4_096)
         put_model(lake, day, privacy=declared(0.5))
-    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    row = audited(lake)
     assert row.detail == "held_out_together", row.reason
     assert 'Set plan.privacy_unit to "customer"' in row.reason
     path = label_path(lake, "flights")
@@ -243,7 +240,7 @@ def test_a_lakes_column_that_no_model_takes_is_read_and_its_damage_is_nobodys(
     content, first = bytearray(path.read_bytes()), chunk.dictionary_page_offset
     content[first : first + chunk.total_compressed_size] = bytes(chunk.total_compressed_size)
     path.write_bytes(content)
-    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    row = audited(lake)
     # Nothing is said of the column; that rows of a person agree may still show in the arms.
     assert row.detail in {None, "arms_differ"}, row.reason
 
@@ -347,20 +344,9 @@ def test_near_copies_of_training_rows_in_the_holdout_are_told(
     for split, told in (("holdout", True), ("train", False), ("either", False)):
         arms = random.choice(["train", "holdout"], 125, p=[0.75, 0.25])
         beside = copies.with_columns(split=pl.Series(arms) if split == "either" else pl.lit(split))
-        row = audit_rows(tmp_path / split, pl.concat([frame, beside]))
+        rows = pl.concat([frame, beside])
+        row = audited_scores(tmp_path / split, rows, context=["delay", "hour", "city"])
         assert ("Holdout rows resemble training rows too often" in row.reason) == told, row.reason
-
-
-def audit_rows(folder: pathlib.Path, frame: pl.DataFrame) -> AuditRow:
-    """Return the audit of a score table with features."""
-    (folder / f"day={DAY}").mkdir(parents=True)
-    frame.write_parquet(folder / f"day={DAY}" / "part.parquet")
-    given = {"label": "late", "target": "new", "proxy": "old", "context": ["delay", "hour", "city"]}
-    scores = ScoreTables.model_validate({"table": str(folder)} | given)
-    return run_audit(
-        Lake("/nowhere"), "ads", DAY, plan=PLAN, executor=InProcess(),
-        external_inputs=SuppliedScores(scores, None),
-    ).audit  # fmt: skip
 
 
 def test_without_features_no_rows_are_near(tmp_path: pathlib.Path) -> None:

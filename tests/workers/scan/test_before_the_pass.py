@@ -20,11 +20,11 @@ from tests.support.lake import (
     figures,
     small_lake,
 )
+from tests.support.score_tables import audit as audit_scores
 from tests.support.score_tables import put_folder, score_rows, tables
 from tests.support.tiers import tiered
-from tests.workers.sources.scores.test_supplied import EMPTY_LAKE, scored
+from tests.workers.sources.scores.test_supplied import scored
 from workers.audit.request import Request
-from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.labels.columns import Batch
 from workers.plan import Plan
@@ -64,10 +64,7 @@ def recorded(
 ) -> AuditRecord:
     if not folder.exists():
         put_folder(folder, frame)
-    supplied = SuppliedScores(tables(folder, **changes))
-    return run_audit(
-        EMPTY_LAKE, "ads", DAY, plan=plan, executor=InProcess(), external_inputs=supplied
-    )
+    return audit_scores(tables(folder, **changes), plan=plan)
 
 
 def audit(folder: pathlib.Path, frame: pl.DataFrame, **changes: Any) -> AuditRow:

@@ -24,11 +24,9 @@ from tests.support.lake import (
 from tests.support.score_tables import audited_scores, predictions
 from tests.support.verdicts import nothing_wrong
 from workers.audit.request import Request
-from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.plan import Plan
-from workers.warehouse.schema import AuditRow
 
 PERSON = PLAN.model_copy(update={"privacy_unit": "person"})
 
@@ -70,10 +68,6 @@ def lake_of_people(
     return lake
 
 
-def audit(lake: Lake, plan: Plan = PERSON) -> AuditRow:
-    return run_audit(lake, "good", DAY, plan=plan, executor=InProcess()).audit
-
-
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return lake_of_people(tmp_path_factory.mktemp("units") / "lake", people=500, rows=4, seed=1)
@@ -81,19 +75,19 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 @pytest.mark.slow
 def test_every_person_plays_once(lake: Lake) -> None:
-    row = audit(lake)
+    row = audited(lake, PERSON)
     assert row.status == "evaluated", row.reason
     assert row.records is not None
     assert row.control_records is not None
     assert row.records + row.control_records == 500
     assert row.privacy_unit == "person"
     # Row by row, in small row groups that hold few rows of a person each.
-    assert audit(lake, PLAN).detail == "held_out_together"
+    assert audited(lake, PLAN).detail == "held_out_together"
 
 
 def test_a_person_of_both_arms_is_no_control(tmp_path: pathlib.Path) -> None:
     lake = lake_of_people(tmp_path / "lake", people=500, rows=4, seed=2, both_arms=50)
-    row = audit(lake)
+    row = audited(lake, PERSON)
     assert row.records is not None
     assert row.control_records is not None
     assert row.records + row.control_records == 500
@@ -128,7 +122,7 @@ def test_labels_repeated_within_persons_prove_nothing_where_nothing_leaks(
         lake = lake_of_people(tmp_path / str(seed), people=420, rows=10, seed=seed)
         fresh(lake, seed)
         for name, plan in (("persons", PERSON), ("rows", PLAN)):
-            row = audit(lake, plan)
+            row = audited(lake, plan)
             positive[name] += (row.epsilon_if_proxy_right or 0.0) > 0.0
             if name == "persons":
                 evaluated += row.status == "evaluated"
@@ -154,7 +148,7 @@ def fresh(lake: Lake, seed: int) -> None:
 def test_a_memorised_person_is_found(tmp_path: pathlib.Path) -> None:
     """Power: a model that learns each person's label by heart."""
     lake = lake_of_people(tmp_path / "lake", people=600, rows=2, seed=4, memorise=True)
-    assert (audit(lake).epsilon_lower or 0.0) > 0.5
+    assert (audited(lake, PERSON).epsilon_lower or 0.0) > 0.5
 
 
 @pytest.mark.parametrize(
@@ -168,7 +162,7 @@ def test_a_record_of_nobody_is_bad(tmp_path: pathlib.Path, values: pl.Expr, says
     broken = lake_of_people(tmp_path / "lake", people=300, rows=2, seed=5)
     path = next(pathlib.Path(broken.uri).glob(f"labels/flights/day={DAY}/*.parquet"))
     put_labels(broken, DAY, pl.read_parquet(path).with_columns(person=values))
-    row = audit(broken)
+    row = audited(broken, PERSON)
     assert (row.status, row.detail) == ("not_evaluable", "unit_invalid")
     assert says in row.reason
 
@@ -184,13 +178,13 @@ def test_a_few_records_of_nobody_may_be_left_out(tmp_path: pathlib.Path) -> None
             person=pl.when(first).then(None).otherwise(pl.col("person"))
         ),
     )
-    row = audit(lake, PERSON.model_copy(update={"max_bad_records": 3}))
+    row = audited(lake, PERSON.model_copy(update={"max_bad_records": 3}))
     assert row.status == "evaluated"
     assert row.excluded_records == 3
 
 
 def test_the_column_must_be_there(lake: Lake) -> None:
-    row = audit(lake, PLAN.model_copy(update={"privacy_unit": "household"}))
+    row = audited(lake, PLAN.model_copy(update={"privacy_unit": "household"}))
     assert row.detail == "feature_invalid"
     assert "no column for the privacy unit 'household'" in row.reason
 

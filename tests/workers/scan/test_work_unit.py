@@ -31,9 +31,8 @@ from privcore.attacks import (
 from privcore.lower_bounds import Secret
 from tests.simulate import assert_rate_at_most
 from tests.support.lake import DAY, EVE, NO_JOIN_NEEDED, PLAN, label_rows, put_labels, small_lake
-from tests.support.score_tables import EMPTY_LAKE, put_folder, tables
-from workers.audit.run import run_audit
-from workers.executors import InProcess
+from tests.support.score_tables import audit as audit_scores
+from tests.support.score_tables import put_folder, tables
 from workers.labels.columns import Batch
 from workers.labels.shards import Partition, Piece, Shard, list_shards
 from workers.lake.checkpoints import read_checkpoint
@@ -51,7 +50,6 @@ from workers.scan.work_unit import (
 )
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.checkpoints.label_places import LakeLabels
-from workers.sources.scores.supplied import SuppliedScores
 from workers.sources.source import SharedScores
 from workers.warehouse.schema import AuditRow
 
@@ -266,11 +264,7 @@ def sampled(seed: int, *, keep: float = 0.2, leak: float = 0.0, rows: int = 20_0
 def audit(folder: pathlib.Path, frame: pl.DataFrame, sampling: Any = None) -> AuditRow:
     if not folder.exists():
         put_folder(folder, frame)
-    plan = Plan(repetitions=4, sampling=sampling)
-    supplied = SuppliedScores(tables(folder))
-    return run_audit(
-        EMPTY_LAKE, "ads", DAY, plan=plan, executor=InProcess(), external_inputs=supplied
-    ).audit
+    return audit_scores(tables(folder), plan=Plan(repetitions=4, sampling=sampling)).audit
 
 
 BY_LABEL = TrainingSampling(label={"0": 0.2})

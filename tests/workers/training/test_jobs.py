@@ -4,11 +4,10 @@ import datetime as dt
 
 import pytest
 
-from tests.support.lake import BINARY, DAY, EVE, FEATURES, PLAN, label_rows, manifest_of, put_labels
+from tests.support.audits import audited
+from tests.support.lake import BINARY, DAY, EVE, FEATURES, label_rows, manifest_of, put_labels
 from tests.support.tiers import rest_slow
 from tests.support.verdicts import nothing_wrong
-from workers.audit.run import run_audit
-from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.training.jobs import Recipe, TrainingJob, declaration, train
 from workers.training.methods import MECHANISMS, method_named
@@ -35,7 +34,7 @@ def test_the_audit_accounts_for_what_training_declared(lake, name):
     for day in (EVE, DAY):
         assert train(lake, TrainingJob(recipe, day, seed=1)) > 400
     assert manifest_of(lake, name, DAY)["privacy"]["epsilon"] == 2.0
-    audit = run_audit(lake, name, DAY, plan=PLAN, executor=InProcess()).audit
+    audit = audited(lake, model=name)
     assert audit.status == Status.EVALUATED
     assert audit.epsilon_accounted == pytest.approx(2.0, rel=1e-9)
     assert nothing_wrong(audit)

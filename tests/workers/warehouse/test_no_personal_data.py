@@ -9,10 +9,9 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.audits import recorded
 from tests.support.lake import DAY, EVE, put_labels, put_model, small_lake
 from tests.support.tiers import rest_slow
-from workers.audit.run import run_audit
-from workers.executors import InProcess
 from workers.labels.columns import SPLIT
 from workers.lake.layout import Lake
 from workers.lake.manifest import LabelColumn
@@ -92,7 +91,7 @@ def test_nothing_of_a_record_reaches_the_warehouse(
     put_labels(copy, DAY, frame)
     assert MARK in str(frame.rows())
     assert SPLIT in frame.columns
-    record = run_audit(copy, "good", DAY, plan=PLAN, executor=InProcess())
+    record = recorded(copy)
     if damage == "none":
         assert record.audit.status == "evaluated"
         assert record.audit.suppressed_slices
@@ -110,7 +109,7 @@ def test_nothing_of_a_record_reaches_the_warehouse(
 def test_a_mark_that_reached_the_warehouse_would_be_found(
     lake: Lake, tmp_path: pathlib.Path
 ) -> None:
-    record = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    record = recorded(lake)
     leaky = record.audit.model_copy(update={"reason": f"The label of {MARK}-person-0-7."})
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     warehouse.commit(record.model_copy(update={"audit": leaky}))

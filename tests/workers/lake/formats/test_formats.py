@@ -17,6 +17,7 @@ import xgboost
 
 from privcore.exceptions import TerminalError
 from tests.hostile.fuzz import damaged
+from tests.support.audits import audited
 from tests.support.damages import MaliciousFile
 from tests.support.frameworks import (
     CITIES,
@@ -34,16 +35,13 @@ from tests.support.lake import (
     DAY,
     EVE,
     FEATURES,
-    PLAN,
     declared,
     edit_manifest,
     put_labels,
     put_model,
 )
 from tests.support.onnx_files import onnx_file
-from workers.audit.run import run_audit
 from workers.exceptions import NotEvaluableError
-from workers.executors import InProcess
 from workers.labels.columns import Batch
 from workers.lake import formats
 from workers.lake.checkpoints import probabilities, read_checkpoint
@@ -188,7 +186,7 @@ def test_an_audit_of_any_framework_comes_to_figures(
     put_model(lake, EVE)  # its proxy may be of another
     put_trained(lake, DAY, models[kind], label=BINARY, privacy=declared(4.0))
 
-    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    row = audited(lake)
 
     found = (row.status, row.verdict, row.reason_code, row.epsilon_lower)
     assert found == ("evaluated", "inconclusive", "too_small", 0.0), row.reason
@@ -231,7 +229,7 @@ def test_a_file_that_ends_lightgbm_is_that_models_record(
     broken = models["lightgbm"].content.replace(b"leaf_value=", b"leaf_value=1 1 1 1 ", 1)
     replace_trained(lake, DAY, broken, "model.txt")
 
-    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    row = audited(lake)
 
     assert (row.status, row.detail) == ("not_evaluable", "checkpoint_invalid")
     assert "LightGBM crashed (SIG" in str(row.reason)
