@@ -467,12 +467,12 @@ def test_no_file_names_a_package_index() -> None:
 # A commit that raises one says why.
 MOST_LINES = {
     "flows": 1_928,
-    "flows/commands": 4_760,
+    "flows/commands": 4_600,
     "flows/learn": 679,
-    "flows/notify": 1_252,
+    "flows/notify": 1_190,
     "flows/publication": 202,
     "flows/report": 2_421,
-    "flows/run": 1_676,
+    "flows/run": 1_658,
     "flows/study": 4_987,
     "privcore": 242,
     "privcore/attacks": 7_632,

@@ -1,1 +1,1 @@
-"""Notification of people: alerts, webhook, artifacts."""
+"""Notification of people: alerts, webhook, metrics."""

@@ -1,10 +1,9 @@
-"""End of a flow of audits: report, summary, and the state in which Prefect shows it."""
+"""End of a flow of audits: report, and the state in which Prefect shows it."""
 
 import pathlib
 from collections.abc import Sequence
 
 import prefect
-from prefect.artifacts import create_link_artifact, create_markdown_artifact
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
@@ -12,14 +11,7 @@ from flows.failures import without_data
 from flows.notify.alerts import deliver_all
 from flows.notify.events import events, nights_of
 from flows.notify.metrics import latest_records, write_metrics
-from flows.notify.prefect_context import (
-    VIOLATED,
-    counted,
-    leave_summary,
-    log_failure,
-    markdown_text,
-    summary,
-)
+from flows.notify.prefect_context import VIOLATED, counted, link_report, log_failure
 from flows.report.site import write_report
 from flows.run.auditing import Audited
 from flows.settings import Settings, load_settings
@@ -56,15 +48,12 @@ def publish_report(settings: str | None = None) -> str:
         Where people open it: `report_url` if there is one, else its path.
     """
     report = publish(load_settings(settings))
-    if report.startswith(("https://", "http://")):
-        create_link_artifact(link=report, link_text="Report", key="report")
-    else:
-        create_markdown_artifact(f"Report: {markdown_text(report)}", key="publish-report")
+    link_report(report)
     return report
 
 
 _NAMED = 10
-"""The most models that a summary names."""
+"""The most models that the state's message names."""
 
 
 class AuditsFailedError(AuditError):
@@ -132,9 +121,9 @@ def _compact(settings: Settings) -> None:
 
 
 def conclude(
-    key: str, title: str, audited: Sequence[Audited], settings: Settings, *, note: str = ""
+    audited: Sequence[Audited], settings: Settings, *, note: str = ""
 ) -> State[list[AuditRow]]:
-    """Publish the report, leave the summary, and return the state in which the flow ends.
+    """Publish the report, link it, and return the state in which the flow ends.
 
     Raises:
         AuditsFailedError: an audit ended with an error.
@@ -147,12 +136,10 @@ def conclude(
     unheard = deliver_all(beside, settings)
     _compact(settings)
     report, unpublished = _published(settings)
-    more = _violated(settings)
+    link_report(report)
     known = {night.audit_id: night for night in nights}
     shown = [known.get(row.audit_id, row) for row in rows]  # what was not committed has no nights
-    text = summary(title, shown, report=report, more=more)
-    leave_summary(key, text, counted(shown), report=report)
-    said = f"{counted(shown)}{more}"
+    said = f"{counted(shown)}{_violated(settings)}"
     failed = [row.model for row in rows if row.status is Status.ERROR]
     if failed:
         uncommitted = [audit.uncommitted for audit in audited if audit.uncommitted is not None]

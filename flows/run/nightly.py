@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import prefect
-from prefect.artifacts import create_markdown_artifact
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Completed
@@ -21,7 +20,7 @@ from pydantic import Field, create_model
 
 from flows.notify.alerts import WebhookError, deliver_all
 from flows.notify.events import missing
-from flows.notify.prefect_context import in_prefect, markdown_text, run_log, tell_as_failed
+from flows.notify.prefect_context import run_log, tell_as_failed
 from flows.progress import Wait, announce, announce_waits
 from flows.run.auditing import RUNNER, Audited, Submitted, begin, gather, submit
 from flows.run.conclusion import conclude
@@ -38,6 +37,7 @@ from flows.settings import Settings, load_settings
 from privcore.exceptions import AuditError, InvalidInputError, is_failure
 from workers.executors import Executor, on_ray
 from workers.lake.layout import Lake, checkpoint_folder
+from workers.plain_text import plain_text
 from workers.plan import Plan
 from workers.sources.checkpoints.in_place import InPlace
 from workers.sources.scores.supplied import SuppliedScores
@@ -198,7 +198,7 @@ def nightly_audit(
         done = gather(night.submit(ready, executor), loaded)
     done.sort(key=lambda audit: names.index(audit.row.model))
     # Prefect unwraps the state for the caller.
-    return conclude("nightly-audit", f"Audits of {audited}", done, loaded)  # type: ignore[return-value]
+    return conclude(done, loaded)  # type: ignore[return-value]
 
 
 class _Night:
@@ -324,7 +324,7 @@ def audit_model(
     with choose_executor(planned, loaded.ray) as executor:
         done = gather(submit(planned, loaded, executor), loaded)
     # Prefect unwraps the state for the caller.
-    return conclude("audit-model", f"Audit of {model} on {audited}", done, loaded)  # type: ignore[return-value]
+    return conclude(done, loaded)  # type: ignore[return-value]
 
 
 BACKFILL = "Backfill"
@@ -384,8 +384,7 @@ def backfill(
             today = [job for job in jobs if job.day == day]
             done += gather(submit(plan_night(lake, today, loaded), loaded, executor), loaded)
             announce(BACKFILL, len(done), len(jobs))
-    title = f"Backfill from {first} to {last}"
-    return conclude("backfill", title, done, loaded, note=note)  # type: ignore[return-value]
+    return conclude(done, loaded, note=note)  # type: ignore[return-value]
 
 
 def plan_backfill(
@@ -438,13 +437,9 @@ def _committed(warehouse: Warehouse) -> set[tuple[str, dt.date, str]]:
 
 
 def _nothing_done(jobs: list[Job], note: str) -> State[list[AuditRow]]:
-    lines = [f"{len(jobs)} audits to do.{note}"]
-    if jobs:
-        lines += ["", "| day | model |", "| --- | --- |"]
-        lines += [f"| {job.day} | {markdown_text(job.model)} |" for job in jobs]
-    if in_prefect():
-        create_markdown_artifact("\n".join(lines), key="backfill")
-    return Completed(message=lines[0], data=[])
+    for job in jobs:
+        run_log().info("To do: %s on %s", plain_text(job.model), job.day)
+    return Completed(message=f"{len(jobs)} audits to do.{note}", data=[])
 
 
 class AuditsMissingError(AuditError):

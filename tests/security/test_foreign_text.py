@@ -10,7 +10,6 @@ import re
 import sys
 from typing import Any
 
-import markdown_it
 import markupsafe
 import polars as pl
 import pytest
@@ -21,7 +20,6 @@ from flows.commands.printing import json_text
 from flows.commands.terminal_tables import audits_table, frame_table
 from flows.notify.events import Event, Kind, without_markup
 from flows.notify.metrics import Latest, metrics_text
-from flows.notify.prefect_context import summary
 from flows.report import templating
 from flows.report.site import page_names, write_pages
 from privcore.lower_bounds.verdicts import Verdict
@@ -53,21 +51,9 @@ class Elements(html.parser.HTMLParser):
         super().__init__()
         self.found: list[str] = []
         self.handlers: list[str] = []
-        self.within = ""
-        self.text: list[str] = []
-        self.outside_code: list[str] = []
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(data)
-        if self.within != "code":
-            self.outside_code.append(data)
-
-    def handle_endtag(self, tag: str) -> None:
-        self.within = self.within.removesuffix(tag)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.found.append(tag)
-        self.within = tag
         for name, value in attrs:
             leads = name in {"href", "src", "action", "xlink:href"}
             if name.startswith("on") or (leads and "javascript:" in (value or "")):
@@ -124,44 +110,6 @@ def test_a_terminal_shows_foreign_text_as_it_is(text: str) -> None:
     shown = console.export_text(styles=True)
     assert shown.count(text) == 3
     assert "\x1b]8;" not in shown
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_prefects_markdown_shows_foreign_text_as_it_is(text: str) -> None:
-    markdown = summary(text, [row(text)], report="https://reports.example.com/")
-    page = markdown_it.MarkdownIt("commonmark", {"html": True, "linkify": False})
-    elements = Elements()
-    elements.feed(page.enable("table").render(markdown))
-    seen = set(elements.found) - ({"code"} if "://" in text else set())
-    assert seen == {"h2", "p", "table", "thead", "tbody", "tr", "th", "td", "strong"}
-    assert elements.found.count("td") == 8
-    assert text in "".join(elements.text)
-
-
-ADDRESSES = [
-    "https://evil.example/a_b",
-    "see HTTP://evil.example, ftp://x",
-    "www.evil.example",
-    "(WWW.evil.example)",
-    "mailto:a.b@evil.example",
-    "\\@@evil\\.example|`@`|www.@://`x",
-]
-LINKED = re.compile(r"://|www\.|@", re.IGNORECASE)
-
-
-@pytest.mark.parametrize("text", ADDRESSES)
-def test_an_address_in_markdown_is_no_link_and_can_be_read(text: str) -> None:
-    """Pages make links of addresses that nothing marks, also of escaped ones, but of no code."""
-    elements = Elements()
-    page = markdown_it.MarkdownIt("commonmark", {"html": True}).enable("table")
-    elements.feed(page.render(summary(text, [row(text)], report="https://reports.example.com/")))
-    assert "".join(elements.text).count(text) == 2
-    assert set(elements.found) - {"strong", "code"} == {
-        "h2", "p", "table", "thead", "tbody", "tr", "th", "td",
-    }  # fmt: skip
-    assert "code" in elements.found
-    linked = [one for one in elements.outside_code if LINKED.search(one)]
-    assert linked == ["Report: https://reports.example.com/"]
 
 
 def test_a_terminal_shows_control_characters_instead_of_obeying_them() -> None:

@@ -88,13 +88,6 @@ class Service:
 
         return until(final, seconds)
 
-    def artifacts(self, identity: str) -> dict[str, Any]:
-        found = self.post(
-            "/artifacts/filter",
-            artifacts={"flow_run_id": {"any_": [identity]}}, limit=200,
-        )  # fmt: skip
-        return {f"{one['type']} {one['key'] or one['description']}": one["data"] for one in found}
-
     def audits(self) -> pl.DataFrame:
         return Warehouse(self.warehouse).scan("audits").collect()
 

@@ -127,11 +127,11 @@ def test_a_new_violation_fails_its_run_and_a_known_one_does_not(
         Warehouse(settings.warehouse).commit_all(records)
         rows = [record.audit for record in records]
         done = [announce(record, settings, withdrawn=False) for record in records]
-        state = conclude("night", "A night", done, settings)
+        state = conclude(done, settings)
         assert state.data == rows
         found.append((state.name, state.type.value))
         if number == 2:  # a run of another model names it, too
-            alone = conclude("run", "A run", [Audited(rows[1])], settings)
+            alone = conclude([Audited(rows[1])], settings)
             assert alone.message == "1 not_refuted. Violated at the last record: ads."
         if number == 1 and fail_on == "violation":
             assert (state.message or "").startswith("The declaration of ads is refuted. 1 violated")

@@ -116,16 +116,18 @@ def test_what_may_go_away_is_tried_four_times(
     assert stored["status"].to_list() == [row.status for row in rows]
 
 
-def test_a_backfill_leaves_a_summary_on_its_page(settings: pathlib.Path) -> None:
+def test_a_run_links_the_report_where_it_has_an_address(settings: pathlib.Path) -> None:
     given = {"first": DAY, "last": DAY, "settings": str(settings)}
     assert [row.status for row in backfill(**given)] == ["evaluated"] * 2
-    assert backfill(**given) == []
+    done = backfill(**given, return_state=True)
+    assert done.message == "0 audits to do. 2 of 2 audits were committed before."
+    address = "https://reports.example.com/"
+    settings.write_text(f'report_url = "{address}"\n{settings.read_text()}')
     publish_report(str(settings))
     with prefect.get_client(sync_client=True) as client:
         response = client.request("POST", "/artifacts/filter", json={})
-    left = [(artifact["key"], artifact["data"]) for artifact in response.json()]
-    assert ("backfill", "0 audits to do. 2 of 2 audits were committed before.") in left
-    assert {key for key, _ in left} >= {"backfill", "publish-report"}
+    ((key, data),) = [(artifact["key"], artifact["data"]) for artifact in response.json()]
+    assert (key, address in data) == ("report", True)
 
 
 @pytest.mark.parametrize("day", ["../2026-03-02", "day=2026-03-02", "", "yesterday", "2026-02-30"])

@@ -1,0 +1,42 @@
+"""Pages of Prefect: how verdicts are counted, and that a link that is not taken costs no audit."""
+
+from typing import NoReturn
+
+import httpx
+import pytest
+from prefect.exceptions import PrefectHTTPStatusError
+
+from flows.notify import prefect_context
+from flows.notify.prefect_context import counted, link_report
+from tests.support.lake import DAY
+from tests.support.warehouse import evaluated, failed
+from workers.warehouse.nights_together import AuditedNight
+
+
+def refuse(*_: object, **__: object) -> NoReturn:
+    """Fail as the client does while the server's database is away."""
+    request = httpx.Request("POST", "http://server/api/artifacts/")
+    raise PrefectHTTPStatusError("500", request=request, response=httpx.Response(500))
+
+
+@pytest.mark.usefixtures("in_a_run")
+def test_a_link_that_the_server_does_not_take_fails_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(prefect_context, "create_link_artifact", refuse)
+    link_report("/var/report/index.html")
+    assert caplog.text == ""
+    link_report("https://reports.example.com/")
+    assert "did not take the link to the report: 500" in caplog.text
+
+
+def test_verdicts_are_counted_the_worst_first() -> None:
+    night = AuditedNight(
+        **evaluated("ads", DAY).audit.model_dump(),
+        verdict_together="inconclusive",
+        reason_code_together="nights_needed",
+    )
+    refuted = {"verdict": "violated", "reason_code": "this_night", "epsilon_lower": 1.239}
+    rows = [night, evaluated("b", DAY, **refuted).audit, failed("c", DAY).audit]
+    assert counted(rows) == "1 violated, 1 failed, 1 inconclusive."
+    assert counted([]) == "No audit."
