@@ -48,11 +48,6 @@ from workers.warehouse.schema import AuditRecord, AuditRow
 from workers.warehouse.table_row import AS_STORED
 
 _COMMAND = "privaudit attest-key"
-_PRIME = 2**255 - 19
-_ORDER_8 = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
-_SMALL_ORDER = {0, 1, _PRIME - 1, _PRIME, _PRIME + 1, _ORDER_8, _PRIME - _ORDER_8}
-"""Points of Ed25519 for which one signature verifies all content (RFC 7748, section 6.1), by their
-coordinate y, in each form that is read."""
 _BARE_KEY = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
 """A key in base64 or hexadecimal digits, which a person may paste instead of a path."""
 
@@ -197,8 +192,7 @@ def read_public_key(path: pathlib.Path) -> PublicKey:
     """Return an Ed25519 public key from its PEM file.
 
     Raises:
-        TerminalError: no file, no public key in it, one of another kind, or one that anyone can
-            sign for.
+        TerminalError: no file, no public key in it, or one of another kind.
     """
     content = read_open(path, "public key", make=_COMMAND)
     if b"PRIVATE KEY" in content:
@@ -213,10 +207,7 @@ def read_public_key(path: pathlib.Path) -> PublicKey:
             f"{path} holds no public key in PEM: give the file that privaudit attest-key wrote "
             "beside the private key, or one by openssl pkey -pubout."
         ) from None
-    height = 0
-    if isinstance(key, Ed25519PublicKey):
-        height = int.from_bytes(key.public_bytes_raw(), "little") % 2**255
-    if not isinstance(key, Ed25519PublicKey) or height in _SMALL_ORDER:
+    if not isinstance(key, Ed25519PublicKey):
         raise TerminalError(
             f"{path} holds a public key of a kind that signs no evidence: give one of Ed25519, as "
             "privaudit attest-key makes it."

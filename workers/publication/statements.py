@@ -38,7 +38,6 @@ from privcore.rounding import guarantee, up
 from workers.lake.layout import open_filesystem, try_writing
 from workers.versions import CODE_VERSION
 from workers.warehouse.delta import (
-    check_memory,
     open_table,
     readable,
     retry_commits,
@@ -329,7 +328,6 @@ class Statements:
         """
 
         def once() -> list[Statement]:
-            check_memory(self._path)
             stored = deltalake.DeltaTable.create(
                 self._path, schema=_SCHEMA, mode="ignore", configuration=_CONFIGURATION
             )

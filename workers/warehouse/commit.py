@@ -15,7 +15,6 @@ from deltalake.exceptions import TableNotFoundError
 from pyarrow import compute as pc
 
 from privcore.exceptions import TerminalError
-from workers.warehouse.delta import check_memory
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRecord, AuditRow, NoteKind, NoteRow
 from workers.warehouse.table_row import TableRow
@@ -104,7 +103,6 @@ def made_table(stored: Stored, table: str) -> deltalake.DeltaTable:
     path = stored.path(table)
 
     def opened() -> deltalake.DeltaTable:
-        check_memory(path)
         with contextlib.suppress(TableNotFoundError):
             return deltalake.DeltaTable(path)
         deltalake.DeltaTable.create(

@@ -5,7 +5,6 @@ what a damaged file makes them raise, or panic with, is one sentence here.
 """
 
 import contextlib
-import functools
 import json
 import os
 import re
@@ -17,14 +16,10 @@ from typing import Any, TypeVar
 import deltalake
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from pyarrow import fs
 
 from privcore.exceptions import TerminalError, TransientError
-from workers.lake.layout import open_filesystem
 from workers.lake.places import check_uri, local_path
-from workers.memory import memory_left
 from workers.patience import Patience
 
 Answer = TypeVar("Answer")
@@ -40,8 +35,6 @@ _TORN = re.compile(r"response body|body from connection|end of file before messa
 """Words about an answer that ended early: the libraries try all else again themselves."""
 _ARROW = re.compile(r"\x1b\[[0-9;]*m|↳")
 _URI = re.compile(r"\S+://\S+")
-_MEMORY_OF_ENTRY, _BYTES_OF_ENTRY = 8_000, 100
-"""Memory that deltalake takes for an entry of a log, and the bytes of a short one in a commit."""
 _REWRITER = "privaudit/rewriting"
 """Name in a table's log of whoever takes files out of it."""
 _PATIENCE = Patience(attempts=10, first=0.05, longest=0.5)
@@ -76,7 +69,6 @@ def open_table(path: str) -> deltalake.DeltaTable | None:
     kind = _LocalTable if local_path(path) is not None else deltalake.DeltaTable
 
     def opened() -> deltalake.DeltaTable | None:
-        check_memory(path)
         try:
             table = kind(path)
         except TableNotFoundError:
@@ -91,44 +83,6 @@ def open_table(path: str) -> deltalake.DeltaTable | None:
         return table
 
     return whole(path, opened)
-
-
-def check_memory(path: str) -> None:
-    """Refuse the table at `path` if opening it takes more memory than is left.
-
-    A log keeps the ids of a day's audits and the names of replaced files, and deltalake takes 7 kB
-    for each: 2.7 GB where a year of a thousand models was audited within a day.
-
-    Raises:
-        TerminalError: with what it takes.
-    """
-    log = fs.FileSelector("_delta_log", allow_not_found=True)
-    try:
-        found = open_filesystem(path).get_file_info(log)
-    except FileNotFoundError:  # another writer, who makes the table, took its folder back meanwhile
-        return
-    listed = sorted(found, key=lambda info: info.base_name)
-    checkpoints = [info for info in listed if info.base_name.endswith(".checkpoint.parquet")]
-    newest = next((info for info in reversed(checkpoints) if info.size), None)
-    since = "" if newest is None else newest.base_name[:20]
-    entries = 0 if newest is None else _entries(path, newest.base_name, newest.size)
-    commits = [info for info in listed if info.base_name.endswith(".json")]
-    entries += sum(info.size or 0 for info in commits if info.base_name > since) // _BYTES_OF_ENTRY
-    needed, left = entries * _MEMORY_OF_ENTRY, memory_left()
-    if left is not None and needed > left:
-        raise TerminalError(
-            f"The log of the table at {path} has some {entries:,} entries, which take "
-            f"{needed / 1e9:.1f} GB of memory to open, and {left / 1e9:.1f} GB are left: run the "
-            "same command where more are."
-        )
-
-
-@functools.lru_cache(maxsize=1_000)
-def _entries(path: str, checkpoint: str, size: int) -> int:
-    """Return how many entries a checkpoint has; one of the same name and `size` is asked once."""
-    del size
-    with open_filesystem(path).open_input_file(f"_delta_log/{checkpoint}") as file:
-        return int(pq.read_metadata(file).num_rows)
 
 
 class _LocalTable(deltalake.DeltaTable):

@@ -46,11 +46,6 @@ CONCLUSIVE_ON = "conclusive_on"
 DRILL_REFUTED = "drill_refuted_after"
 DECLARATION_CHANGE = "declaration_change"
 NIGHTS_REMARK = "nights_remark"
-CONTRADICTORY = (
-    "Stored rows of these nights contradict each other, which no audit writes, so that nothing is "
-    "derived from nights together: restore the warehouse from a copy, and see who may write there."
-)
-"""What is said of nights that cannot be compared."""
 
 
 class NightsTogether(StrictModel):
@@ -94,8 +89,7 @@ class NightsTogether(StrictModel):
     """How the declaration, or whose labels are audited, differs from the model's evaluated night
     before, in words. Null where it does not."""
     nights_remark: str | None = None
-    """That the holdout comes again from this night on, or that stored rows of these nights
-    contradict each other, in words. Null elsewhere."""
+    """That the holdout comes again from this night on, in words. Null elsewhere."""
 
 
 class NightRow(TableRow, NightsTogether):

@@ -4,7 +4,6 @@ import bisect
 import datetime as dt
 import functools
 import itertools
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -38,7 +37,6 @@ from workers.warehouse.model_verdict import (
 from workers.warehouse.night_row import (
     AVERAGED,
     CONCLUSIVE_ON,
-    CONTRADICTORY,
     DECLARATION_CHANGE,
     DRILL_REFUTED,
     EPSILON_CEILING,
@@ -62,7 +60,6 @@ from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import without_rows
 
 _STANDING_SHARE = 0.25  # of a night's significance: one fifth of the plan's against four
-_log = logging.getLogger(__name__)
 
 
 def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
@@ -74,10 +71,9 @@ def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
     these changed, and anew after 128 nights, with delta 28. Nights are averaged where labels recur,
     by the plan or since a holdout comes again (`recurs_from`). What they refute, and would have
     seen, is `workers.warehouse.standings`'s, the verdict `model_verdict`'s. All is derived anew,
-    since a later record may supersede a night (`nights_together` stores it). Nights whose rows
-    contradict each other, which no audit writes, have null in all columns, and the last one's
-    `nights_remark` says so. An exploratory audit has no row here, and adds to none: whoever chooses
-    its plan would choose what the nights prove together.
+    since a later record may supersede a night (`nights_together` stores it). An exploratory audit
+    has no row here, and adds to none: whoever chooses its plan would choose what the nights prove
+    together.
     """
     significance = dict(audits.select("audit_id", "significance").iter_rows())
     derived = ("model", "day", "audit_id", *NightsTogether.model_fields)
@@ -89,11 +85,7 @@ def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
         named = {name for history in histories for name in history.rows["drill"].drop_nulls()}
         drills = drill_nights(warehouse, named)
         for history in histories:
-            try:
-                rows += list(_of_model(history, wealth, significance, drills))
-            except Exception:  # noqa: BLE001  # rows that were forged cost no other model its own
-                _log.exception("Nights of %s cannot be read together.", history.model)
-                rows += _unreadable(history)
+            rows += _of_model(history, wealth, significance, drills)
         found.append(pl.DataFrame(rows, schema=schema))
     return pl.concat(found).sort("day", "model")
 
@@ -147,18 +139,6 @@ def _of_model(
             REASON_CODE: code,
             DECLARATION_CHANGE: declaration_change(before, row),
             NIGHTS_REMARK: told.get(place),
-        }
-
-
-def _unreadable(history: ModelNights) -> Iterator[dict[str, object]]:
-    """Yield a model's wanted nights without figures; the last one says why."""
-    for place in history.wanted:
-        last = place == history.wanted[-1]
-        yield {
-            "model": history.model,
-            "day": history.days[place],
-            "audit_id": history.ids[place],
-            NIGHTS_REMARK: CONTRADICTORY if last else None,
         }
 
 

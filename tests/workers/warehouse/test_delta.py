@@ -6,17 +6,13 @@ import pathlib
 import shutil
 from collections.abc import Callable
 
-import deltalake
-import polars as pl
 import pytest
-from pyarrow import fs
 
 from privcore.exceptions import TerminalError, TransientError
 from tests.support.lake import DAY
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated, failed
 from workers.audit.verify import verify_all_stored
-from workers.warehouse import delta
 from workers.warehouse.delta import TornAnswerError, readable, whole
 from workers.warehouse.maintenance import compact
 from workers.warehouse.nights_together import with_windows
@@ -161,35 +157,6 @@ def test_what_stays_torn_or_fails_otherwise_is_told(
     with pytest.raises(kind):
         whole("s3://b/w", ask)
     assert len(asked) == tries
-
-
-@pytest.mark.parametrize("checkpoint", [False, True])
-def test_a_log_that_takes_more_memory_than_is_left_is_not_opened(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, checkpoint: bool
-) -> None:
-    table = deltalake.DeltaTable(warehouse.path("audits"))
-    log = pathlib.Path(warehouse.path("audits"), "_delta_log")
-    if checkpoint:
-        table.create_checkpoint()
-        entries = pl.read_parquet(log / f"{table.version():020}.checkpoint.parquet").height
-    monkeypatch.setattr(delta, "memory_left", lambda: 1 << 30)
-    assert warehouse.current().height == 2
-    left = 8_000 * entries - 1 if checkpoint else 8_000
-    monkeypatch.setattr(delta, "memory_left", lambda: left)
-    for attempt in (warehouse.current, lambda: warehouse.commit(failed("new", DAY))):
-        with pytest.raises(TerminalError, match=r"of memory to open, and 0\.0 GB are left"):
-            attempt()
-
-
-def test_a_log_whose_folder_another_writer_takes_back_is_no_table_yet(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Gone(fs.LocalFileSystem):
-        def get_file_info(self, _: object) -> list[fs.FileInfo]:
-            raise FileNotFoundError("Cannot list directory")
-
-    monkeypatch.setattr(delta, "open_filesystem", lambda _: Gone())
-    assert delta.open_table(str(tmp_path / "audits")) is None
 
 
 def test_rows_that_readers_would_see_otherwise_are_refused(warehouse: Warehouse) -> None:
