@@ -44,39 +44,6 @@ def outputs_of(columns, outputs):
     return np.stack([said + place * columns[5] * 1e30 for place in range(outputs)], axis=1)
 
 
-def twin(columns, outputs, size):
-    """Return the trees' predictions for their own records, every gain computed from the records."""
-    said = np.tile(outputs.mean(axis=0), (len(outputs), 1))
-    for _ in range(size.trees):
-        left, leaf = outputs - said, np.zeros(len(outputs), dtype=int)
-        for level in range(size.levels):
-            best, chosen = -np.inf, None
-            for column in columns:
-                for border in _borders(column):
-                    gain = 0.0
-                    for place in np.unique(leaf):
-                        for inside in (column > border, ~(column > border)):
-                            some = left[(leaf == place) & inside]
-                            gain += (some.sum(axis=0) ** 2).sum() / (len(some) + ADDED)
-                    if gain > best * (1.0 + 1e-12):
-                        best, chosen = gain, column > border
-            leaf |= chosen.astype(int) << level
-        for place in np.unique(leaf):
-            some = leaf == place
-            said[some] += size.rate * left[some].sum(axis=0) / (some.sum() + ADDED)
-    return said
-
-
-@pytest.mark.parametrize("outputs", [1, 2, 3])
-def test_trees_ask_what_explains_most_and_say_a_share_of_what_is_left(outputs):
-    columns = rows(1, records=200)
-    wanted = outputs_of(columns, outputs)
-    trees = ObliviousTrees.fit(columns, wanted, SMALL)
-    assert np.allclose(trees.predict(columns), twin(columns, wanted, SMALL), rtol=0.0, atol=1e-9)
-    assert 4 not in trees.used  # it is constant
-    assert trees.leaves.shape == (6, 8, outputs)
-
-
 @pytest.mark.parametrize("records", [1, 511, 512, 513, 3_000])
 def test_a_record_is_told_the_same_alone_and_among_others(records):
     trees = ObliviousTrees.fit(rows(1), outputs_of(rows(1), 2), TreeSize(40, levels=6, rate=0.2))
@@ -111,12 +78,6 @@ def test_borders_that_no_tree_asks_about_are_left_out():
     asked = set(zip(trees.features.ravel(), trees.ranks.ravel(), strict=True))
     assert len(asked) == (trees.borders < np.inf).sum() <= 6 * 3
     assert set(trees.features.ravel()) == set(range(trees.used.size))
-
-
-def test_of_equal_gains_the_first_feature_is_asked():
-    columns = rows(1)[:1]
-    trees = ObliviousTrees.fit(np.concatenate([columns, columns]), outputs_of(rows(1), 1), SMALL)
-    assert trees.used.tolist() == [0]
 
 
 def test_codes_are_read_by_a_table_as_their_values_would_be():

@@ -295,8 +295,6 @@ def test_bad_input_is_named():
     half, labels = np.full((3, 2), 0.5), np.array([0, 1, 1])
     records = ScoredRecords(half, half, labels, 0)
     with pytest.raises(InvalidInputError, match="units"):
-        unit_records(records, np.array(["a", None, "b"]), unit_key=0)
-    with pytest.raises(InvalidInputError, match="units"):
         unit_records(records, np.array([1, 2]), unit_key=0)
     with pytest.raises(InvalidInputError, match="labels is 2, but a label is a class"):
         unit_records(ScoredRecords(half, half, labels + 1, 0), labels, unit_key=0)

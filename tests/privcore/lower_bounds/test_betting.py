@@ -17,7 +17,7 @@ from scipy.optimize import linprog
 from scipy.special import expit
 from scipy.stats import binom
 
-from privcore.attacks import LogRatioScore, Predictions, generator
+from privcore.attacks import Predictions
 from privcore.attacks.matching import SHARES, Matched
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, Gaussian, PureDP, Relation, add_remove_to_replace
@@ -35,14 +35,12 @@ from privcore.lower_bounds.betting import (
     bets_epsilon_lower,
     log_wealth,
 )
-from privcore.lower_bounds.game_evidence import paper_epsilons
 from tests.simulate import (
     PURE,
     assert_rate_at_most,
     believed,
     gaussian_label,
     matched,
-    play,
     randomized_response,
     two_columns,
     unrelated,
@@ -474,17 +472,6 @@ def test_the_match_covers_the_gaussian_mechanism_in_its_own_family(mu):
     assert np.mean(bounds) > 0.25 * truth, np.mean(bounds) / truth
 
 
-def test_adding_and_removing_is_bounded_by_half_of_replacing():
-    """Randomized response at 2 for replacing allows 1 for adding and removing; seed 18."""
-    random = np.random.default_rng(18)
-    for claim in (PURE, APPROXIMATE):
-        added = Claim(claim.family, claim.delta, neighbors=Relation.ADD_REMOVE)
-        world = arms(10_000, 2.0, random)
-        replaced = matched(*world, claim=claim)
-        assert matched(*world, claim=added) == pytest.approx(replaced / 2.0, abs=0.02)
-        assert 1.5 < replaced <= 2.0
-
-
 def wrong_beliefs(records, epsilon, random, belief):
     """Randomized response whose adversary believes in `belief` instead of epsilon."""
     _, proxy, labels = randomized_response(records, epsilon, random)
@@ -516,19 +503,6 @@ def test_bets_with_delta_cover_the_gaussian_mechanism(mu):
     )
     assert_rate_at_most(int(np.sum(bounds > truth)), 300, SIGNIFICANCE)
     assert bounds.mean() > 0.1
-
-
-def test_the_papers_figure_is_not_corrected():
-    """Randomized response at epsilon 2, 5,000 records, N = 20: it exceeds the truth mostly."""
-    random = np.random.default_rng(11)
-    above = 0
-    for i in range(20):
-        tally = play(
-            *randomized_response(5_000, 2.0, random), random, repetitions=20, score=LogRatioScore()
-        )
-        figure = paper_epsilons(tally, claim=PURE, delta=1e-5, random=generator(i)).mean()
-        above += figure > 2.0
-    assert above > 10
 
 
 def test_the_binomial_bound_at_a_prior_covers_and_finds():

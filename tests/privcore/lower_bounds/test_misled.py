@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from flows.study.exam_worlds import both
 from privcore.attacks import Tallies, holdout_sides, match, odds_tally
 from privcore.guarantees import PureDP
 from privcore.lower_bounds import MISLED, Arm, Claim, Verdict, audit_probabilities, misled_pvalue
@@ -13,10 +14,6 @@ from privcore.lower_bounds.betting import stakes_for
 from privcore.lower_bounds.matched import matched_log_wealth
 from tests.simulate import assert_rate_at_most
 from tests.support.tiers import tiered
-
-
-def columns(log_odds: np.ndarray) -> np.ndarray:
-    return np.stack([1.0 / (1.0 + np.exp(log_odds)), 1.0 / (1.0 + np.exp(-log_odds))], axis=1)
 
 
 def arms(
@@ -31,9 +28,9 @@ def arms(
     labels = (random.random(records) < 1.0 / (1.0 + np.exp(-log_odds))).astype(int)
     held = np.arange(records) >= 2 * records // 3
     sign = 2 * labels - 1
-    proxy = columns(log_odds + np.where(held, knows, 0.0) * sign)
+    proxy = both(log_odds + np.where(held, knows, 0.0) * sign)
     seen = log_odds + random.normal(0.0, noise, records) + np.where(held, 0.0, leak) * sign
-    target = columns(seen)
+    target = both(seen)
     return (
         Arm(target[~held], proxy[~held], labels[~held]),
         Arm(target[held], proxy[held], labels[held]),
@@ -76,7 +73,7 @@ def beside(seed: int, training: int, held: int, *, knows: float) -> tuple[Arm, A
     seen = np.arange(log_odds.size) < training
     proxy = log_odds + 0.4 * random.normal(size=log_odds.size)
     proxy += np.where(seen, 0.0, knows * (2 * labels - 1))
-    said = columns(log_odds), columns(proxy)
+    said = both(log_odds), both(proxy)
     return tuple(Arm(*(part[arm] for part in said), labels[arm]) for arm in (seen, ~seen))
 
 

@@ -9,7 +9,6 @@ from privcore.exceptions import InvalidInputError
 from privcore.guarantees import Gaussian, Relation
 from privcore.lower_bounds import (
     ClaimedNight,
-    conclusive,
     declarations_refuted,
     leak_to_be_seen,
     nights_until_conclusive,
@@ -38,26 +37,6 @@ def night(epsilon=1.0, *, slope=4.0, variance=1.0, price=0.0):
     """A night whose strategies all win `slope` times what the leak lies above 0.25."""
     mean = np.tile(slope * (np.array(OFFSETS) - 0.25), (NIGHT_STRATEGIES, 1))
     return ImaginedNight(epsilon, mean, np.full_like(mean, variance), price)
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "ceiling", "detectable", "expected"),
-    [
-        (2.0, 3.1, 3.0, True),
-        (2.0, 3.1, 3.01, False),
-        (2.0, 1.99, 2.5, False),
-        (2.0, 2.0, 2.5, True),
-        (0.5, 3.0, 1.0, True),
-        (0.5, 3.0, 1.1, False),
-        (2.0, None, 2.5, False),
-        (2.0, 3.1, None, False),
-    ],
-)
-def test_both_a_perfect_attack_and_a_leak_just_beyond_must_be_seen(
-    epsilon, ceiling, detectable, expected
-):
-    found = conclusive(epsilon, epsilon_ceiling=ceiling, sees_from=detectable)
-    assert found is expected
 
 
 def test_ten_holdout_rows_do_not_see_what_they_have_to():

@@ -47,7 +47,7 @@ from privcore.lower_bounds import (
 from privcore.lower_bounds.betting import DELTA_SHARE
 from privcore.lower_bounds.matched import NIGHT_GAPS, night_log_wealth
 from tests.simulate import assert_rate_at_most, randomized_response, two_columns
-from tests.support.tiers import tiered
+from tests.support.tiers import rest_slow, tiered
 
 PURE = Claim(family=PureDP(), delta=0.0)
 
@@ -167,28 +167,18 @@ def test_a_standing_stakes_on_every_night_from_which_a_leak_may_begin(price, len
     assert 20 < np.count_nonzero(proved) < 180
 
 
-@pytest.mark.slow
-def test_a_window_errs_at_most_at_its_significance():
+@pytest.mark.parametrize(
+    "proved",
+    rest_slow([lambda nights: standing_epsilons(nights, significance=0.1)[-1],
+               lambda nights: window_epsilon_lower(nights, significance=0.1)]),
+    ids=["a standing that is watched every day", "a window"],
+)  # fmt: skip
+def test_it_errs_at_most_at_its_significance(proved):
     """Exact: all 2^12 ways that e-values of 0.1 or 1.9, each of chance 1/2, may follow."""
     falls, rises = flat(np.log(0.1)), flat(np.log(1.9))
-    wrong = sum(
-        window_epsilon_lower([rises if path >> k & 1 else falls for k in range(12)]) > 0.0
-        for path in range(2**12)
-    )
-    assert 0.005 < wrong / 2**12 <= 0.05
-
-
-def test_a_standing_that_is_watched_every_day_errs_at_most_at_its_significance():
-    """Exact: all 2^12 ways that e-values of 0.1 or 1.9, each of chance 1/2, may follow."""
-    falls, rises = flat(np.log(0.1)), flat(np.log(1.9))
-    ever = sum(
-        standing_epsilons([rises if path >> k & 1 else falls for k in range(12)], significance=0.1)[
-            -1
-        ]
-        > 0.0
-        for path in range(2**12)
-    )
-    assert 0.01 < ever / 2**12 <= 0.1
+    paths = itertools.product((falls, rises), repeat=12)
+    wrong = sum(proved(path) > 0.0 for path in paths)
+    assert 0.01 < wrong / 2**12 <= 0.1
 
 
 def test_recurring_labels_are_averaged_and_not_multiplied():
@@ -388,7 +378,7 @@ def test_declaring_less_after_an_improvement_is_not_held_against_older_nights():
 
 
 @pytest.mark.slow
-def test_it_errs_at_most_at_its_significance():
+def test_declarations_are_refuted_wrongly_at_most_at_the_significance():
     """Exact: all 2^12 ways that e-values may follow, of which each night has two of its own."""
     odds = [(0.1, 1.9), (0.5, 1.5), (0.9, 1.1), (0.0001, 1.9999)] * 3
     nights = [[claim_at(np.log(value)) for value in pair] for pair in odds]
@@ -412,19 +402,6 @@ def test_what_declares_more_than_a_level_takes_nothing_from_it(epsilon):
         assert bool(declarations_refuted([won, lost, lost, won])[-1]) is refuted
 
 
-def naive(levels, significance, length):
-    """The stake after each night, summed over starts as it is written."""
-    wealth = np.exp(levels)
-    refuted, ever = [], False
-    for last in range(len(levels)):
-        total = 0.5 * wealth[: last + 1].prod(axis=0)
-        for start in range(1, length):
-            total = total + 0.5 / (length - 1) * wealth[start : last + 1].prod(axis=0)
-        ever = ever or bool(total.mean() >= 1.0 / significance)
-        refuted.append(ever)
-    return refuted
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("price", "length"), [(1e-9, WINDOW_NIGHTS), (0.0, STANDING_NIGHTS)])
 def test_it_is_the_sum_over_starts_of_products(price, length):
@@ -434,8 +411,10 @@ def test_it_is_the_sum_over_starts_of_products(price, length):
     for _ in range(60):
         levels = random.normal(-0.2, 1.5, (int(random.integers(1, WINDOW_NIGHTS + 1)), 4))
         left = 0.01 * ((1.0 - DELTA_SHARE) if price else 1.0)
-        found = declarations_refuted([ClaimedNight(0.2, level, price) for level in levels])
-        assert found.tolist() == naive(levels, left, length)
+        nights = [ClaimedNight(0.2, level, price) for level in levels]
+        found = declarations_refuted(nights)
+        enough = from_every_start(nights, length) >= 1.0 / left
+        assert found.tolist() == np.logical_or.accumulate(enough).tolist()
         last.append(found[-1])
     assert 5 < sum(last) < 55
 

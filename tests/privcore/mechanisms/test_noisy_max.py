@@ -73,16 +73,6 @@ def test_answers_follow_the_distribution_and_a_30_percent_error_is_caught(noise)
     assert chisquare(counts, _scaled(wrong, queries)).pvalue < 1e-6
 
 
-def test_a_teacher_that_says_another_distribution_moves_counts_as_a_vote_does():
-    """`sample_in_proportion` rests on it: at most 2 in sum and sqrt(2) in length; both are met."""
-    random = np.random.default_rng(4)
-    one, other = random.dirichlet(np.full(4, 0.2), (2, 10_000))
-    apart = np.abs(one - other)
-    assert apart.sum(axis=1).max() <= 2.0 + 1e-12
-    assert np.linalg.norm(apart, axis=1).max() <= math.sqrt(2.0) + 1e-12
-    assert apart.sum(axis=1).max() > 1.99
-
-
 def drawn_shares(votes, scale):
     """The chance of each of two answers, by quadrature over both counts' Laplace noises."""
     nodes, weights = np.polynomial.legendre.leggauss(160)
