@@ -183,12 +183,6 @@ def _answered(prior, leak, random, *, trained):
     return labels.astype(np.int64), answer
 
 
-def nobody(classes=2):
-    """Return two arms without records."""
-    none = np.zeros((0, classes))
-    return ((none, none, np.zeros(0, dtype=np.int64)),) * 2
-
-
 def members(records, held):
     """Of membership: a member's own label is likelier by randomized response to its presence."""
 

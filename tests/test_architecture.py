@@ -405,7 +405,16 @@ def test_a_file_name_means_one_thing() -> None:
 
 
 def test_no_package_unpickles_anything() -> None:
-    unpicklers = {"pickle", "cloudpickle", "joblib", "dill", "shelve", "marshal"}
+    unpicklers = {
+        "_pickle",
+        "cloudpickle",
+        "dill",
+        "joblib",
+        "marshal",
+        "pickle",
+        "runpy",
+        "shelve",
+    }
     seen = [
         f"{path} imports {name}"
         for package in PACKAGES
@@ -481,7 +490,7 @@ MOST_LINES = {
     "privcore/mechanisms": 1_744,
     "privcore/publication": 704,
     "privcore/upper_bounds": 1_915,
-    "tests": 70_143,
+    "tests": 69_222,
     "workers": 2_682,
     "workers/audit": 3_877,
     "workers/datasets": 664,

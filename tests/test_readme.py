@@ -51,7 +51,6 @@ def test_commands_are_found_as_they_are_written() -> None:
     ]
 
 
-@pytest.mark.skipif(not README, reason="README.md is not written yet")
 def test_the_readme_shows_how_to_start_and_how_to_look() -> None:
     assert {"make demo", "make test"} <= set(WRITTEN)
     assert _of_kind("privaudit")

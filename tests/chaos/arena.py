@@ -74,13 +74,12 @@ class Arena:
         """Stop the cluster."""
         self.cluster.shutdown()
 
-    def start(self, warehouse: str, *, dies: bool = False) -> subprocess.Popen[str]:
+    def start(self, warehouse: str) -> subprocess.Popen[str]:
         """Start a driver."""
         given = {
             "address": self.cluster.address,
             "lake": self.lake.uri,
             "warehouse": warehouse,
-            "dies": dies,
         }
         return subprocess.Popen(
             [sys.executable, "-m", "tests.chaos.driver", json.dumps(given)],

@@ -1,15 +1,13 @@
-"""A driver in a process of its own, which can be killed: audits once and commits, or dies trying.
+"""A driver in a process of its own: audits once and commits, whatever dies around it.
 
-    python -m tests.chaos.driver '{"address": ..., "lake": ..., "warehouse": ..., "dies": false}'
+    python -m tests.chaos.driver '{"address": ..., "lake": ..., "warehouse": ...}'
 
 Says on standard output, in one line of JSON each, what every unit told, and "committed" at the end.
 """
 
 import json
 import logging
-import os
 import sys
-from typing import Any
 
 from tests.support.audits import run_audits
 from tests.support.lake import DAY
@@ -17,7 +15,6 @@ from workers.audit.request import Request
 from workers.executors import on_ray
 from workers.lake.layout import Lake
 from workers.plan import Plan
-from workers.warehouse import commit
 from workers.warehouse.store import Warehouse
 
 PLAN = Plan(repetitions=200, slices=("city",), minimum_slice_records=500)
@@ -31,20 +28,12 @@ class Telling(logging.Handler):
         print(json.dumps(record.privaudit), flush=True)  # type: ignore[attr-defined]  # noqa: T201
 
 
-def dying_insert(*_rows: Any, **_how: Any) -> frozenset[str]:
-    """Be gone without a word before the record is written."""
-    os.kill(os.getpid(), 9)
-    raise AssertionError
-
-
 def main() -> None:
     """Read what to do, do it."""
     given = json.loads(sys.argv[1])
     log = logging.getLogger("workers.scan.label_pass")
     log.setLevel(logging.INFO)
     log.addHandler(Telling())
-    if given["dies"]:
-        commit.insert = dying_insert
     warehouse = Warehouse(given["warehouse"])
     with on_ray(given["address"]) as executor:
         for record in run_audits(

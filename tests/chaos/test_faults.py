@@ -1,7 +1,8 @@
 """An audit on a cluster that fails ends with the one right record, to the bit, or says why not.
 
-Storage that fails, a driver that dies and damaged files are the business of other tests:
-`test_failing_store.py`, `test_watched_nights.py`, `test_bad_inputs.py`.
+Storage that fails, a driver that dies, a commit that is killed or raced, and damaged files are the
+business of other tests: `test_failing_store.py`, `test_watched_nights.py`, `test_commit.py`,
+`test_bad_inputs.py`.
 """
 
 import random
@@ -10,16 +11,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.chaos.arena import (
-    SECONDS,
     UNITS,
     Arena,
     disturb_after,
     fill_store,
-    finish,
     outcome,
     wait_until,
 )
-from workers.warehouse.store import Warehouse
 
 
 @pytest.fixture(scope="module")
@@ -54,31 +52,10 @@ def store_filled(arena: Arena, choice: random.Random) -> None:
     right(arena, warehouse, told)
 
 
-def committer_killed(arena: Arena, _choice: random.Random) -> None:
-    warehouse = arena.new_warehouse()
-    dying = arena.start(warehouse, dies=True)
-    dying.communicate(timeout=SECONDS)
-    assert dying.returncode == -9
-    found = Warehouse(warehouse)
-    assert found.scan("audits").collect().height == 0
-    right(arena, warehouse, finish(arena.start(warehouse)))
-
-
-def twice_at_once(arena: Arena, choice: random.Random) -> None:
-    warehouse = arena.new_warehouse()
-    first = arena.start(warehouse)
-    wait_until(lambda: choice.random() < 0.01)
-    second = arena.start(warehouse)
-    finish(first)
-    right(arena, warehouse, finish(second))
-
-
 FAULTS: tuple[Callable[[Arena, random.Random], None], ...] = (
     worker_killed,
     node_killed,
     store_filled,
-    committer_killed,
-    twice_at_once,
 )
 
 

@@ -1,5 +1,4 @@
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -66,15 +65,6 @@ def test_run_exits_with_3_and_the_reason_on_bad_input(
     (row,) = Warehouse(str(folder / "warehouse")).current().to_dicts()
     assert row["model"] == model
     assert row["detail"] in {"missing_target", "name_invalid"}
-
-
-def test_run_exits_with_3_on_settings_that_name_no_model(
-    folder: pathlib.Path, privaudit: Command
-) -> None:
-    write_settings(folder, [""])
-    answer = run(privaudit, "")
-    assert answer.code == 3
-    assert "models.0.name: String should have at least 1 character" in answer.err
 
 
 def test_run_exits_with_3_on_an_unexpected_error_which_is_committed(
@@ -250,20 +240,6 @@ def test_an_error_made_on_purpose_is_one_sentence_and_exit_code_3(
     assert words in answer.err
     assert answer.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_the_installed_command_fails_without_a_traceback(tmp_path: pathlib.Path) -> None:
-    script = pathlib.Path(sys.executable).with_name("privaudit")
-    environment = {k: v for k, v in os.environ.items() if k != "PRIVAUDIT_CONFIG"}
-    done = subprocess.run(
-        [script, "show"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 3
-    assert done.stdout == ""
-    # On a busy machine a line of progress comes first.
-    assert done.stderr.splitlines()[-1].startswith("privaudit: ")
-    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from tests.support.lake import (
 from workers.audit.run import run_audit
 from workers.evidence.attestation import read_public_key
 from workers.executors import InProcess
-from workers.lake.layout import Lake, checkpoint_folder, labels_folder
+from workers.lake.layout import Lake
 from workers.warehouse.schema import AuditRow
 
 
@@ -93,11 +93,6 @@ def test_a_pipe_or_a_folder_in_the_place_of_a_file_does_not_hang(lake: Lake, nam
     assert audit(lake).detail == "path_outside"
 
 
-def test_a_pipe_among_the_labels_is_no_label_file(lake: Lake) -> None:
-    os.mkfifo(label_path(lake, "bad-labels").with_name("part-00001.parquet"))
-    assert audit(lake).status == "evaluated"
-
-
 @pytest.mark.parametrize(
     "name", ["/etc/passwd", "../model.cbm", "a/../../b", "..", "model.cbm\0", ""]
 )
@@ -112,12 +107,6 @@ def test_a_manifest_names_only_a_dataset_below_labels(lake: Lake, name: str) -> 
     for day in (EVE, DAY):
         edit_manifest(lake, "bad", day, dataset=name)
     assert audit(lake).detail == "name_invalid"
-
-
-def test_folders_stay_below_the_lake_for_every_name() -> None:
-    for name in ("a", "a.b", "a-b_c", "0"):
-        assert checkpoint_folder(name, DAY) == f"models/{name}/day={DAY}"
-        assert labels_folder(name, DAY) == f"labels/{name}/day={DAY}"
 
 
 def test_a_day_that_is_a_link_to_another_day_is_refused(tmp_path: pathlib.Path) -> None:

@@ -9,13 +9,9 @@ import polars as pl
 import pytest
 
 from tests.support.audits import audited
-from tests.support.lake import DAY, EVE, PLAN, copied, declared, label_path, label_rows, small_lake
-from workers.audit.run import run_audit
-from workers.executors import InProcess
+from tests.support.lake import DAY, EVE, copied, declared, label_path, label_rows, small_lake
+from tests.support.score_tables import audit, tables
 from workers.lake.layout import Lake, labels_folder
-from workers.lake.manifest import Privacy
-from workers.sources.scores.score_tables import ScoreTables
-from workers.sources.scores.supplied import SuppliedScores
 
 
 @pytest.fixture(scope="module")
@@ -93,12 +89,8 @@ def test_rows_of_a_score_table_that_are_of_no_day_are_told(
     for place in (f"day={DAY}/a.parquet", f"day={EVE}/b.parquet", f"day={EVE}/_c.parquet", name):
         (tmp_path / place).parent.mkdir(exist_ok=True)
         frame.write_parquet(tmp_path / place)
-    given = {"table": str(tmp_path), "label": "late", "target": "new", "proxy": "old"}
-    scores = ScoreTables.model_validate(given)
-    row = run_audit(
-        Lake("/nowhere"), "ads", DAY, plan=PLAN, executor=InProcess(),
-        external_inputs=SuppliedScores(scores, Privacy.model_validate(declared(0.5))),
-    ).audit  # fmt: skip
+    scores = tables(tmp_path, label="late", target="new", proxy="old")
+    row = audit(scores, privacy=declared(0.5)).audit
     assert f"were not read: {name!r}" in row.reason
 
 
@@ -120,11 +112,7 @@ def test_rows_whose_day_is_missing_or_none_are_told(tmp_path: pathlib.Path, kind
         str(table),
         delta_write_options={"partition_by": ["day"]} if kind == "partition" else {},
     )
-    given = {"table": str(table), "label": "late", "target": "new", "proxy": "old", "day": "day"}
-    row = run_audit(
-        Lake("/nowhere"), "ads", DAY, plan=PLAN, executor=InProcess(),
-        external_inputs=SuppliedScores(ScoreTables.model_validate(given), None),
-    ).audit  # fmt: skip
+    row = audit(tables(table, label="late", target="new", proxy="old", day="day")).audit
     count = frame.select(hidden.sum()).item()
     assert row.records == frame.filter(pl.col("split") == "train").height - count, row.reason
     if kind == "partition":

@@ -15,10 +15,8 @@ from tests.support.audits import run_audits
 from tests.support.in_a_child import ends
 from tests.support.lake import DAY, PLAN
 from workers.audit.request import Request
-from workers.audit.run import run_audit
 from workers.executors import InProcess, OneChild, PanicError
 from workers.lake.layout import Lake
-from workers.warehouse.schema import AuditRow
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = ("privcore", "workers", "flows")
@@ -30,20 +28,13 @@ RUNS_CODE = {
     "torch.load", "joblib.load", "pl.DataFrame.deserialize",
     "pl.LazyFrame.deserialize", "jinja2.Template",
 }  # fmt: skip
-LOADS_CODE = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal", "runpy"}
 
 
 def faults(source: str) -> list[str]:
-    """Return every use of what runs or unpacks code, by name."""
+    """Return every call of what runs or unpacks code, by name; test_architecture has imports."""
     found = []
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            found += [a.name for a in node.names if a.name.partition(".")[0] in LOADS_CODE]
-        elif isinstance(node, ast.ImportFrom):
-            found += (
-                [node.module or ""] if (node.module or "").partition(".")[0] in LOADS_CODE else []
-            )
-        elif isinstance(node, ast.Call):
+        if isinstance(node, ast.Call):
             name = ast.unparse(node.func)
             found += [name] if name in RUNS_CODE else []
             options = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
@@ -76,8 +67,6 @@ def test_no_package_runs_what_it_reads() -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "import pickle",
-        "from cloudpickle import loads",
         "def f(x):\n    return eval(x)",
         "import yaml\nyaml.load(text)",
         "import os\nos.system(name)",
@@ -142,7 +131,3 @@ def test_no_process_of_a_command_runs_modules_of_the_working_folder(tmp_path: pa
     ended = subprocess.run([sys.executable, script], cwd=folder, env=environment, check=False)
     assert ended.returncode == 0
     assert not (tmp_path / "ran").exists()
-
-
-def audit(lake: Lake) -> AuditRow:
-    return run_audit(lake, "bad", DAY, plan=PLAN, executor=InProcess()).audit

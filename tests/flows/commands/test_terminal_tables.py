@@ -118,10 +118,6 @@ def test_what_is_not_there_is_a_dash() -> None:
     ]  # fmt: skip
 
 
-def test_a_refused_name_is_printed_as_it_was_given() -> None:
-    assert "[bold]/../x" in shown(audit(model="[bold]/../x"), width=100)
-
-
 def test_a_sum_of_floats_is_shown_in_the_digits_that_it_has() -> None:
     console = Console(width=40, record=True)
     console.print(frame_table(pl.DataFrame({"total": [2.2 * 3, 2.0, 1e-9, float("inf")]})))

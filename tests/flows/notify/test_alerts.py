@@ -20,11 +20,11 @@ import pytest
 from prefect.blocks.notifications import CustomWebhookNotificationBlock
 from prefect.blocks.system import Secret
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from pydantic import SecretStr, ValidationError
+from pydantic import SecretStr
 
 from flows.notify import alerts
 from flows.notify import alerts as webhook_module
-from flows.notify.alerts import SIGNATURE, TIMESTAMP, WebhookError, deliver, send, send_tests, sign
+from flows.notify.alerts import SIGNATURE, TIMESTAMP, WebhookError, deliver, send, send_tests
 from flows.notify.events import Event, Kind
 from flows.notify.incidents import Stage
 from flows.settings import Settings, WebhookSettings, load_settings
@@ -118,16 +118,6 @@ def test_an_alert_arrives_as_json_with_a_signature_that_only_the_secret_makes(
     assert SECRET not in str(headers) + body.decode()
 
 
-@pytest.mark.parametrize(
-    ("secret", "timestamp", "body"),
-    [("another secret", "7", b"{}"), (SECRET, "8", b"{}"), (SECRET, "7", b"{ }")],
-)
-def test_another_secret_time_or_body_has_another_signature(
-    secret: str, timestamp: str, body: bytes
-) -> None:
-    assert sign(secret, timestamp, body) != sign(SECRET, "7", b"{}")
-
-
 @pytest.mark.parametrize("code", [500, 503, 429, 408])
 def test_what_may_go_away_is_tried_again_after_growing_pauses(receiver: Any, code: int) -> None:
     server = receiver(code, code, 200)
@@ -163,14 +153,6 @@ def test_a_redirect_is_not_followed(receiver: Any) -> None:
     with pytest.raises(WebhookError, match="status 302"):
         post(server.url, attempts=1)
     assert len(server.taken) == 1
-
-
-def test_the_secret_is_in_no_message() -> None:
-    webhook = WebhookSettings(url="https://example.com", secret=SecretStr(SECRET))
-    assert SECRET not in repr(webhook) + webhook.model_dump_json()
-    with pytest.raises(ValidationError) as caught:
-        WebhookSettings(url="https://example.com", secret=SecretStr("too short"))
-    assert "too short" not in str(caught.value)
 
 
 class Hostile(socketserver.ThreadingTCPServer):

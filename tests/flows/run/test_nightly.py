@@ -24,13 +24,8 @@ from tests.support.in_process import work_in_process
 from tests.support.lake import (
     DAY,
     EVE,
-    MEMORISE,
     clone_model,
-    declared,
     edit_manifest,
-    label_rows,
-    put_labels,
-    put_model,
     write_settings,
 )
 from workers.lake.layout import Lake
@@ -105,13 +100,6 @@ def test_all_configured_models_are_audited_unless_some_are_named(folder: pathlib
     assert [row.model for row in night(folder)] == ["good", "other"]
     assert [row.model for row in night(folder, models=["other"])] == ["other"]
     assert committed(folder).height == 2
-
-
-@pytest.mark.slow
-def test_the_same_night_twice_leaves_one_record(folder: pathlib.Path) -> None:
-    first, second = night(folder), night(folder)
-    assert first[0].audit_id == second[0].audit_id
-    assert committed(folder).height == 1
 
 
 def test_the_plan_of_the_settings_is_the_one_that_is_played(folder: pathlib.Path) -> None:
@@ -246,43 +234,6 @@ def test_a_record_that_cannot_be_stored_is_an_error_and_costs_no_other_its_own(
     assert audits["reason"][0].startswith(
         "The audit ended with TerminalError: The record of broken"
     )
-
-
-@pytest.fixture(scope="module")
-def verdicts(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[dict[str, AuditRow]]:
-    """Audit a night on which every verdict occurs."""
-    folder = tmp_path_factory.mktemp("verdicts")
-    lake = Lake(str(folder / "lake"))
-    shallow = {"iterations": 20, "depth": 1}
-    kinds = {"inconclusive": declared(5.0), "violated": declared(0.1), "undeclared": None}
-    for seed, day in enumerate((EVE, DAY)):
-        put_labels(lake, day, label_rows(3000, seed=seed), row_group_size=4096)
-        parameters = shallow if day == EVE else MEMORISE
-        for model, privacy in kinds.items():
-            put_model(lake, day, model=model, privacy=privacy, parameters=parameters)
-    write_settings(folder, [*kinds, "failed"])
-    with pytest.MonkeyPatch.context() as patched:
-        work_in_process(patched)
-        yield {row.model: row for row in night(folder)}
-
-
-@pytest.mark.parametrize(
-    ("model", "code"),
-    [
-        ("inconclusive", 0),
-        ("undeclared", 0),
-        ("violated", 1),
-        ("failed", 3),
-    ],
-)
-def test_a_night_can_end_in_every_verdict(
-    verdicts: dict[str, AuditRow], model: str, code: int
-) -> None:
-    row = verdicts[model]
-    assert row.verdict == model, row.reason
-    assert code_of([row]) == code
 
 
 def test_a_flow_without_settings_says_so(tmp_path: pathlib.Path) -> None:

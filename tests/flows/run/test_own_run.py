@@ -3,7 +3,6 @@
 import datetime as dt
 import os
 import pathlib
-import pwd
 import uuid
 from types import SimpleNamespace
 from typing import Self
@@ -76,14 +75,6 @@ def test_the_server_is_asked_once_a_run(
 
 def test_outside_of_prefect_every_start_is_the_first() -> None:
     assert first_start() is None
-
-
-def test_a_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nobody(_: int) -> str:
-        raise KeyError("uid not found")
-
-    monkeypatch.setattr(pwd, "getpwuid", nobody)
-    assert asked_by() == f"user {os.getuid()}"
 
 
 @pytest.mark.slow

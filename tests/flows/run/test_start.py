@@ -1,6 +1,5 @@
 """Flows at a terminal: where no Prefect server stands, the same records without one."""
 
-import json
 import pathlib
 import threading
 from collections.abc import Callable, Iterator
@@ -13,7 +12,6 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 import flows.run.audit_requests
 import flows.run.auditing
 import flows.run.nightly
-from flows.notify.prefect_context import in_prefect
 from flows.run import runs
 from flows.run.conclusion import AuditsFailedError
 from flows.run.nightly import PlanOverrides, audit_model, backfill, nightly_audit
@@ -63,14 +61,6 @@ def now(settings: pathlib.Path, **plan: Any) -> AuditRow:
 def prefect_is_named(settings: None) -> bool:  # noqa: ARG001  # as every flow has
     """Return whether a flow believes that a server stands."""
     return bool(PREFECT_API_URL.value())
-
-
-@pytest.mark.slow
-def test_where_no_server_stands_none_is_started(settings: pathlib.Path) -> None:
-    row = now(settings, seed=5)
-    assert (row.status, json.loads(row.plan)["seed"]) == ("evaluated", 5)
-    assert not in_prefect()
-    assert (settings.parent / "report" / "index.html").exists()
 
 
 @pytest.mark.slow
