@@ -63,9 +63,7 @@ ELSEWHERE = {
     ),
     "flows/notify/test_acknowledged.py": "workers.warehouse.acknowledgements",
     "flows/run/test_backfill.py": "flows.progress",
-    "flows/run/test_start.py": (
-        "flows.run.runs flows.run.audit_requests flows.notify.prefect_context"
-    ),
+    "flows/run/test_start.py": ("flows.run.runs flows.run.audit_requests"),
     "flows/run/test_nightly.py": "flows.run.auditing",
     "workers/test_executors.py": "flows.run.night_plan",
     "flows/test_memorization.py": "flows.commands.memorization",

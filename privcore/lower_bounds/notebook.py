@@ -1,6 +1,6 @@
 """One call for a notebook: probabilities and labels of both arms in, an honest statement out.
 
-The answer is text of ten lines, and HTML with a plot.
+The answer is text of ten lines, and a table of HTML.
 """
 
 import html
@@ -31,8 +31,8 @@ from privcore.lower_bounds.evidence import Evidence, read_evidence
 from privcore.lower_bounds.notebook_input import (
     Arm,
     CheckedArm,
-    aligned,
     check_number,
+    check_order,
     checked_arm,
     exchanged_sentence,
     held_together_sentence,
@@ -53,14 +53,12 @@ from privcore.lower_bounds.question import (
 from privcore.lower_bounds.verdicts import Doubt, Judged, ReasonCode, Verdict, judge, says_nothing
 from privcore.rounding import ABSENT, down, up
 
-_WIDTH = 420
-
 
 @dataclass(frozen=True, slots=True)
 class AuditAnswer:
     """Answer of one call; `evidence` has the rest, each figure with its assumption.
 
-    Printed, it is ten lines; in a notebook it is a table with a plot.
+    Printed, it is ten lines; in a notebook it is a table.
 
     Attributes:
         epsilon_lower: the privacy loss is at least this, under assumption E; NaN where there is no
@@ -110,7 +108,7 @@ class AuditAnswer:
         )
         return (
             f"<p><b>{html.escape(self.said)}</b>: {html.escape(self.reason)}</p>"
-            f"{self._plot()}<table>{rows}</table>"
+            f"<table>{rows}</table>"
         )
 
     def _rows(self) -> list[tuple[str, str, str]]:
@@ -131,35 +129,6 @@ class AuditAnswer:
             ("claim_pvalue", pvalue, "of the declaration"),
             ("records", f"{training:,}", counted),
         ]
-
-    def _plot(self) -> str:
-        """Return bars of the bound and the ceiling, and a line at the declaration, as SVG."""
-        declared, ceiling = self.evidence.claim.epsilon, _shown(self.epsilon_ceiling)
-        lower = _shown(self.epsilon_lower)
-        scale = (_WIDTH - 150) / max(lower, ceiling, declared or 0.0, 1.0)
-        bars = "".join(
-            f"<text x='0' y='{y + 12}' font-size='12' fill='currentColor'>{name}</text>"
-            f"<rect x='100' y='{y}' width='{value * scale:.1f}' height='14' fill='{color}'/>"
-            for name, value, color, y in (
-                ("at least", lower, "#27588f", 4),
-                ("ceiling", ceiling, "#b9bec7", 26),
-            )
-        )
-        line = ""
-        if declared is not None:
-            x = f"{100 + declared * scale:.1f}"
-            line = (
-                f"<line x1='{x}' x2='{x}' y1='0' y2='46' stroke='#b3261e' stroke-width='2'/>"
-                f"<text x='{x}' y='58' font-size='12' fill='#b3261e'>declared</text>"
-            )
-        words = f"At least {down(self.epsilon_lower)}, ceiling {up(self.epsilon_ceiling)}"
-        return (
-            f"<svg width='{_WIDTH}' height='62' role='img' aria-label='{words}'>{bars}{line}</svg>"
-        )
-
-
-def _shown(value: float) -> float:
-    return value if math.isfinite(value) else 0.0
 
 
 _PAPER_DELTA = 1e-5
@@ -218,7 +187,7 @@ def audit_probabilities(
         InvalidInputError: shapes that differ, probabilities outside [0, 1] or that do not sum to 1,
             labels that are not whole or no classes, arms without records or of different classes,
             a delta, significance or declared epsilon out of range, contexts of other shapes or one
-            without the other, or pandas indexes that say no order.
+            without the other, or pandas indexes that differ.
     """
     if epsilon_declared is not None:
         check_number("epsilon_declared", epsilon_declared, least=0.0, below=math.inf)
@@ -341,8 +310,7 @@ def audit_models(
     if known[0] is not None and known[1] is not None and known[0] != known[1]:
         rule = f"both models have the same classes in the same order; today's are {known[0]}"
         raise InvalidInputError("classes of yesterday", known[1], rule)
-    given = {"rows": rows, "labels": labels, "holdout": holdout, "context": context}
-    rows, labels, holdout, context = aligned(given, "rows").values()
+    check_order({"rows": rows, "labels": labels, "holdout": holdout, "context": context})
     found = np.asarray(labels).ravel()
     classes = known[0] or known[1]
     if classes is not None:

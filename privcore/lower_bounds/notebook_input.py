@@ -53,8 +53,8 @@ _LOOKED_AT = 1 << 16
 class Arm(NamedTuple):
     """Probabilities of both models for the records of one arm, their labels and their features.
 
-    Arrays, lists, and series or frames of pandas and polars are taken alike. Where pandas indexes
-    of the same labels are in another order, all follow the index of `labels`.
+    Arrays, lists, and series or frames of pandas and polars are taken alike, all in one order of
+    rows. Pandas indexes that differ are refused.
 
     Attributes:
         target: shape (records, classes), the audited model's probabilities; or shape (records,),
@@ -106,13 +106,14 @@ def checked_arm(name: str, arm: Arm) -> CheckedArm:
     Raises:
         InvalidInputError: something that is no such array, shapes that differ, probabilities
             outside [0, 1] or that do not sum to 1, labels that are no classes, no record,
-            indexes of other rows.
+            indexes that differ.
     """
     if not isinstance(arm, tuple) or not 3 <= len(arm) <= 5:
         rule = "it is an Arm(target, proxy, labels): both models' probabilities, and the labels"
         raise InvalidInputError(f"the {name} arm", type(arm).__name__, rule)
     given = {f"{name}.{role}": values for role, values in Arm(*arm)._asdict().items()}
-    arm = Arm(*aligned(given, f"{name}.labels").values())
+    check_order(given)
+    arm = Arm(*arm)
     target, proxy = (
         _probabilities(f"{name}.{role}", values)
         for role, values in (("target", arm.target), ("proxy", arm.proxy))
@@ -134,48 +135,25 @@ def checked_arm(name: str, arm: Arm) -> CheckedArm:
     return CheckedArm(target, proxy, labels, context, others)
 
 
-def aligned(values: Mapping[str, Any], to: str) -> dict[str, Any]:
-    """Return inputs in one order: pandas' series and frames follow the index of one of them.
-
-    An index that only counts rows from 0 names none: beside another one it is refused, and so are
-    arrays beside indexes that differ.
+def check_order(values: Mapping[str, Any]) -> None:
+    """Refuse series and frames of pandas whose rows are in different orders, by their indexes.
 
     Args:
-        values: by their names; what has no index of pandas is returned as it is.
-        to: the name of the one whose order counts, or the first one's where that has no index.
+        values: by their names; what has no index of pandas is in the order that it has.
 
     Raises:
-        InvalidInputError: indexes that differ and do not say which rows belong together.
+        InvalidInputError: two indexes differ.
     """
     indexed = {name: value.index for name, value in values.items() if hasattr(value, "iloc")}
-    first = to if to in indexed else next(iter(indexed), to)
-    other = [name for name, index in indexed.items() if not index.equals(indexed[first])]
-    if not other:
-        return dict(values)
-    without = [name for name, value in values.items() if value is not None and name not in indexed]
-    wanted = indexed[first]
-    for name in (first, *other):
-        index = indexed[name]
-        if without:
-            why = f"{without[0]} has no index to say which of both orders is its own"
-        elif getattr(index, "start", None) == 0 and getattr(index, "step", None) == 1:
-            why = f"that of {name} only counts its rows"
-        elif not index.is_unique:
-            why = f"that of {name} has one label for several rows"
-        elif len(index) != len(wanted) or not index.isin(wanted).all():
-            strange = int((~index.isin(wanted)).sum())
-            why = f"{strange:,} of the {len(index):,} rows of {name} are not in {first}"
-        else:
-            continue
-        rule = f"that of {first} begins with {wanted[:3].tolist()}, and {why}: keep the rows' own "
-        rule += "index on all, or give to_numpy() of each where their rows are in one order"
-        raise InvalidInputError(
-            f"the beginning of the index of {other[0]}", indexed[other[0]][:3].tolist(), rule
-        )
-    return {
-        name: value.iloc[indexed[name].get_indexer(wanted)] if name in other else value
-        for name, value in values.items()
-    }
+    first = next(iter(indexed), "")
+    for name, index in indexed.items():
+        if not index.equals(indexed[first]):
+            begins = indexed[first][:3].tolist()
+            rule = f"that of {first} begins with {begins}: give all rows in one order and with one "
+            rule += "index, or to_numpy() of each where they are"
+            raise InvalidInputError(
+                f"the beginning of the index of {name}", index[:3].tolist(), rule
+            )
 
 
 def value_groups(

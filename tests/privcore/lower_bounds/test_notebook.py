@@ -420,7 +420,7 @@ def test_something_else_than_an_arm_is_named():
     assert audit_probabilities(training, control).verdict is Verdict.UNDECLARED
 
 
-def test_an_answer_prints_in_ten_lines_and_draws_itself():
+def test_an_answer_prints_in_ten_lines_and_is_a_table():
     answer = audit(REMEMBERED, epsilon_declared=1.0)
     lines = str(answer).splitlines()
     assert len(lines) == 10
@@ -431,8 +431,6 @@ def test_an_answer_prints_in_ten_lines_and_draws_itself():
     ]
     page = answer._repr_html_()
     assert page.count("<tr>") == 8
-    assert "<svg" in page
-    assert ">declared<" in page
     assert "nan" not in str(
         audit_probabilities(*(Arm(*(v[:9] for v in arm)) for arm in one_column()))
     )
