@@ -97,6 +97,17 @@ def declared(epsilon: float = 0.5, **changes: Any) -> dict[str, Any]:
     } | changes
 
 
+def manifest_for(**changes: Any) -> Manifest:
+    """Return a valid manifest of a model that nowhere lies."""
+    day: dt.date = changes.get("day", DAY)
+    given: dict[str, Any] = {
+        "schema_version": 1, "model": "ads", "day": day, "format": "catboost", "file": "model.cbm",
+        "sha256": "a" * 64, "dataset": "flights", "label": BINARY, "features": FEATURES[:1],
+        "trained_on": TrainedOn(first=day, last=day, split="train"), "privacy": None,
+    }  # fmt: skip
+    return Manifest.model_validate(given | changes)
+
+
 def without_files(
     *,
     model: str = "ads",
@@ -107,14 +118,16 @@ def without_files(
     """Return a source of two days whose checkpoints and labels lie nowhere."""
     label = LabelColumn(column="label", classes=tuple(range(classes)))
     manifests = (
-        Manifest(
-            schema_version=1, model=model, day=day, format="catboost", file="model.cbm",
-            sha256=digit * 64, dataset="flights", label=label, privacy=privacy,
+        manifest_for(
+            model=model,
+            day=day,
+            sha256=digit * 64,
+            label=label,
+            privacy=privacy,
             features=tuple(Feature(name=name, kind="numeric") for name in features),
-            trained_on=TrainedOn(first=day, last=day, split="train"),
         )
         for day, digit in ((DAY, "a"), (EVE, "b"))
-    )  # fmt: skip
+    )
     nothing = ModelDescription((), None, None, 2)
     models = (Checkpoint(manifest, manifest.sha256, b"", nothing) for manifest in manifests)
     return CheckpointSource(LakeLabels(Lake("/nowhere"), "flights", (EVE, DAY)), *models)

@@ -25,12 +25,9 @@ def test_what_is_no_plain_file_is_not_waited_for(tmp_path: pathlib.Path, what: s
         open_plain(path)
 
 
-def test_a_folder_is_said_to_be_one(tmp_path: pathlib.Path) -> None:
+def test_a_folder_and_no_file_are_said_to_be_such(tmp_path: pathlib.Path) -> None:
     with pytest.raises(IsADirectoryError, match="Is a directory"):
         open_plain(tmp_path)
-
-
-def test_no_file_is_said_to_be_none(tmp_path: pathlib.Path) -> None:
     with pytest.raises(FileNotFoundError):
         open_plain(tmp_path / "none")
 

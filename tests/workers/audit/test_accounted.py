@@ -1,10 +1,9 @@
 """A declaration is held against its own mechanism's parameters before anything is played."""
 
-import datetime as dt
-
 import pytest
 from pydantic import ValidationError
 
+from tests.support.lake import declared, manifest_for
 from workers.audit.accounting import accounted_epsilon
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake.manifest import Manifest, Privacy, guarantee_of
@@ -13,30 +12,8 @@ from workers.sources.scores.score_tables import DeclaredPrivacy
 
 def manifest(*, epsilon=2.0, delta=0.0, neighbors="replace", name=None, **parameters) -> Manifest:
     mechanism = None if name is None else {"name": name, "parameters": parameters}
-    return Manifest.model_validate(
-        {
-            "schema_version": 1,
-            "model": "m",
-            "day": dt.date(2026, 11, 19),
-            "format": "catboost",
-            "file": "model.cbm",
-            "sha256": "0" * 64,
-            "dataset": "d",
-            "label": {"column": "y", "classes": (0, 1)},
-            "features": [{"name": "x", "kind": "numeric"}],
-            "trained_on": {"first": "2026-11-19", "last": "2026-11-19", "split": "train"},
-            "privacy": {
-                "definition": "label_dp",
-                "neighbors": neighbors,
-                "unit": "click",
-                "epsilon": epsilon,
-                "delta": delta,
-                "mechanism": mechanism,
-                "declared_by": "owner",
-                "declared_at": "2026-01-01T00:00:00Z",
-            },
-        }
-    )
+    told = {"delta": delta, "neighbors": neighbors, "mechanism": mechanism}
+    return manifest_for(privacy=declared(epsilon, **told))
 
 
 def accounted(declared: Manifest) -> float | None:

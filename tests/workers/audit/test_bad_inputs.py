@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.audits import audited, recorded
 from tests.support.damages import DAMAGES, Damage, malicious_pickle, witness
-from tests.support.lake import DAY, clone_model, edit_manifest, label_rows, small_lake
+from tests.support.lake import DAY, clone_model, label_rows
 from tests.support.score_tables import audited_scores
 from workers.lake.layout import Lake
 from workers.warehouse.schema import Status
@@ -69,15 +69,6 @@ def test_a_name_that_could_walk_out_of_the_lake_is_refused(lake: Lake, name: str
     row = audited(lake, model=name)
     assert (row.status, row.detail) == (Status.NOT_EVALUABLE, "name_invalid")
     assert repr(name) in row.reason
-
-
-def test_a_feature_that_is_listed_twice_is_refused(tmp_path: pathlib.Path) -> None:
-    """The model file has no names. The audit of it ended as an error before."""
-    lake = small_lake(tmp_path / "lake")
-    twice = [{"name": "delay", "kind": "numeric"}] * 2
-    edit_manifest(lake, "good", DAY, features=twice)
-    row = audited(lake)
-    assert (row.detail, "'delay' twice" in row.reason) == ("manifest_invalid", True)
 
 
 def test_a_context_column_of_two_kinds_ends_one_audit(tmp_path: pathlib.Path) -> None:

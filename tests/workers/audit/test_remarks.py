@@ -12,7 +12,18 @@ from scipy.special import expit
 
 from privcore.attacks import Tallies, odds_tally
 from tests.support.audits import audited
-from tests.support.lake import DAY, EVE, PLAN, copied, declared, label_path, label_rows, put_labels
+from tests.support.lake import (
+    DAY,
+    EVE,
+    FEATURES,
+    PLAN,
+    copied,
+    declared,
+    label_path,
+    label_rows,
+    manifest_for,
+    put_labels,
+)
 from tests.support.score_tables import audited_scores, leaking_scores
 from tests.support.tiers import rest_slow
 from tests.support.verdicts import nothing_wrong
@@ -41,16 +52,9 @@ def test_rounds_that_were_not_audited_are_told(tmp_path: pathlib.Path) -> None:
     for seed, (day, more) in enumerate(((EVE, 1), (DAY, 30))):
         frame = label_rows(1_000, seed=seed)
         put_labels(lake, day, frame)
-        manifest = {
-            "model": "m",
-            "day": str(day),
-            "dataset": "flights",
-            "label": {"column": "late", "classes": [0, 1]},
-            "features": [{"name": name, "kind": "numeric"} for name in ("delay", "hour")],
-            "trained_on": {"first": str(day), "last": str(day), "split": "train"},
-            "privacy": declared(0.5),
-        }
-        write_checkpoint(lake, manifest, rounds(1, more, frame), format="xgboost")
+        manifest = manifest_for(model="m", day=day, features=FEATURES[:2], privacy=declared(0.5))
+        content = rounds(1, more, frame)
+        write_checkpoint(lake, manifest.model_dump(), content, format="xgboost")
     row = run_audit(lake, "m", DAY, plan=PLAN, executor=InProcess()).audit
     assert nothing_wrong(row)  # one round answers within a quarter of log-odds
     assert "It holds 30 more, which Booster.predict serves" in row.reason

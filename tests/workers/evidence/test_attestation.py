@@ -299,7 +299,7 @@ def test_a_number_that_json_has_not_is_refused() -> None:
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 TRUSTED = [PublicKey(KEY.public_key())]
-RECORD = seal(evaluated("ads", DAY))
+RECORD = seal(evaluated("ads", DAY, epsilon_lower=0.1 + 0.2))
 MADE: dict[str, Statement | AuditRecord] = {"statement": statement(), "record": RECORD}
 
 
@@ -352,13 +352,6 @@ def test_cut_added_and_formatted_bytes_are_found() -> None:
         with pytest.raises(UntrustedSignatureError) as refused:
             verified(other)
         assert refused.value.what == "altered"
-
-
-def test_another_key_verifies_nothing() -> None:
-    other = Ed25519PrivateKey.from_private_bytes(bytes(32))
-    with pytest.raises(UntrustedSignatureError) as refused:
-        verified(make_bundle(statement(), other))
-    assert refused.value.what == "wrong_key"
 
 
 def test_a_signer_that_contradicts_itself_is_found() -> None:
@@ -416,12 +409,3 @@ def test_a_bundle_is_evidence_for_its_lifetime() -> None:
     assert found.expires_at == PUBLISHED + LIFETIME
     times = (PUBLISHED - 2 * day, PUBLISHED - day / 2, PUBLISHED + LIFETIME - day, found.expires_at)
     assert [found.expired(at) for at in times] == [True, False, False, True]
-
-
-def test_a_bundle_of_an_exact_record_keeps_every_bit(tmp_path: pathlib.Path) -> None:
-    row = RECORD.audit.model_copy(update={"epsilon_lower": 0.1 + 0.2, "record_digest": None})
-    record = seal(RECORD.model_copy(update={"audit": row}))
-    (tmp_path / "bundle").write_bytes(make_bundle(record, KEY))
-    found = verified((tmp_path / "bundle").read_bytes()).made
-    assert isinstance(found, AuditRecord)
-    assert found == record

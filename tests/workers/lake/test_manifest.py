@@ -1,7 +1,6 @@
 """A manifest that contradicts itself is refused, and what weakens its audit is told."""
 
 import pathlib
-from typing import Any
 
 import pytest
 
@@ -10,8 +9,6 @@ from tests.support.lake import DAY, EVE, copied, declared, edit_manifest
 from tests.support.tiers import rest_slow
 from tests.support.verdicts import nothing_wrong
 from workers.lake.layout import Lake, checkpoint_folder
-
-LABEL = {"column": "late", "classes": [0, 1]}
 
 
 @pytest.fixture
@@ -31,23 +28,6 @@ def test_a_delta_just_below_one_over_the_records_keeps_no_declaration(
     assert row.reason_code == ("this_night" if times == 0.1 else "delta_decides"), row.reason
     if times > 0.1:
         assert row.reason.startswith("The declared epsilon of 0.5 stands by its delta of")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"label": LABEL | {"classes": [0, 1, False, True]}},
-        {"label": LABEL | {"classes": [0, 1, "1"]}},
-        {"privacy": declared(0.5) | {"declared_at": "0001-01-01T00:00:00+14:00"}},
-        {"privacy": declared(0.5) | {"declared_at": "9999-12-31T23:59:59-12:00"}},
-    ],
-    ids=["classes-as-numbers-and-truth", "classes-as-number-and-text", "no-utc", "no-utc-late"],
-)
-def test_a_manifest_that_says_two_things_is_refused(lake: Lake, change: dict[str, Any]) -> None:
-    """Labels were looked up as the last of two such classes, of which the model says nothing."""
-    edit_manifest(lake, "good", DAY, **change)
-    row = audited(lake)
-    assert (row.status, row.detail) == ("not_evaluable", "manifest_invalid"), row.reason
 
 
 def test_a_correction_of_the_outputs_is_told(lake: Lake) -> None:

@@ -444,17 +444,15 @@ def test_a_busy_registry_is_asked_again_and_one_that_refuses_is_not(promoted: Re
 
 @pytest.mark.parametrize(("code", "taken"), [("null", True), ("code", False)])
 def test_a_version_that_mlflow_serves_with_code_is_not_promoted(
-    monkeypatch: pytest.MonkeyPatch, code: str, *, taken: bool
+    registry: Registry, code: str, *, taken: bool
 ) -> None:
     """Its folder comes before MLflow's own modules, and may hold another `xgboost`."""
     serves = f"  python_function:\n    loader_module: mlflow.xgboost\n    code: {code}\n"
-    with mlflow_stub() as registry:
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", registry.address)
-        flavors = f"flavors:\n  xgboost:\n    data: model.ubj\n{serves}"
-        registry.register("ads", "today", flavors, b"a model")
-        refused = pytest.raises(TerminalError, match="with code of its own")
-        with contextlib.nullcontext() if taken else refused:
-            check_version(Version("ads", "1"), hashlib.sha256(b"a model").hexdigest())
+    flavors = f"flavors:\n  xgboost:\n    data: model.ubj\n{serves}"
+    registry.register("ads", "today", flavors, b"a model")
+    refused = pytest.raises(TerminalError, match="with code of its own")
+    with contextlib.nullcontext() if taken else refused:
+        check_version(Version("ads", "1"), SHA256)
 
 
 BOMBS = {

@@ -50,7 +50,7 @@ def _copies() -> dict[str, pl.Expr]:
     }
 
 
-@pytest.mark.parametrize("name", _copies())
+@pytest.mark.parametrize("name", rest_slow(_copies(), always=3))
 def test_a_copy_is_said_in_the_record(name: str, tmp_path: pathlib.Path) -> None:
     lake = Lake(str(tmp_path))
     kind = "categorical" if "words" in name or "person" in name else "numeric"

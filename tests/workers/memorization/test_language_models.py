@@ -67,10 +67,14 @@ def test_parts_add_up_and_survive_the_file(texts, cut):
         b'{"format": "privaudit-ngram-1", "order": 1, "counts": {"\xc8\x80": 1}}',
         b'{"format": "privaudit-ngram-1", "order": 1, "counts": {}}',
         b'{"format": "privaudit-ngram-1", "order": 99, "counts": {"a": 1}}',
+        b'{"format": "privaudit-ngram-1", "order": 2, "counts": ' + b"[" * 100_000,
+        b'{"format": "privaudit-ngram-1", "order": 2, "counts": {"a": Infinity}}',
+        b'{"format": "privaudit-ngram-1", "order": 2, "counts": {"a": 1e999}}',
+        b'{"format": "privaudit-ngram-1", "order": 2, "counts": {"a": 1%s}}' % (b"0" * 400),
     ],
 )
 def test_another_file_is_refused(content):
-    with pytest.raises(InvalidInputError):
+    with pytest.raises(InvalidInputError, match=r"another file|order is 99"):
         NgramCounts.from_json(content)
 
 
@@ -97,12 +101,3 @@ def test_counts_of_text_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     halves = [NgramCounts.of([half], 2) for half in np.split(tokens, 2)]
     with pytest.raises(InvalidInputError, match="holds at most 3,000"):
         halves[0] + halves[1]
-
-
-@pytest.mark.parametrize(
-    "counts", ["[" * 100_000, '{"a": Infinity}', '{"a": 1e999}', f'{{"a": {10**400}}}']
-)
-def test_a_language_model_that_cannot_be_read_is_said_to_be_so(counts: str) -> None:
-    content = f'{{"format": "privaudit-ngram-1", "order": 2, "counts": {counts}}}'
-    with pytest.raises(InvalidInputError, match="another file"):
-        NgramCounts.from_json(content.encode())

@@ -12,7 +12,6 @@ import pytest
 
 from flows.commands.attach import as_toml
 from tests.support.lake import DAY, EVE
-from workers.exceptions import NotEvaluableError
 from workers.sources.proposal import OtherLook, propose
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.tables.table_files import look
@@ -205,11 +204,6 @@ def test_times_without_an_offset_ask_for_no_zone(tmp_path: pathlib.Path) -> None
     rows(happened=day).write_parquet(tmp_path / "scores.parquet")
     found = propose(look(str(tmp_path / "scores.parquet")), {})
     assert (found.missing, found.newest) == ({}, DAY)
-
-
-def test_an_empty_place_is_said(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(NotEvaluableError, match="is no Delta table"):
-        look(str(tmp_path))
 
 
 def test_a_number_is_no_label_but_its_side_of_a_threshold_is(tmp_path: pathlib.Path) -> None:

@@ -27,15 +27,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
+from tests.support.lake import manifest_for
 from workers.exceptions import NotEvaluableError
 from workers.labels.columns import Batch
 from workers.lake.checkpoints import Checkpoint, probabilities
-from workers.lake.manifest import Manifest
+from workers.lake.manifest import Feature, Manifest
 from workers.lake.model_sandbox import UnreadableModelError, describe_model
 
 ROWS = 240
 Says = Callable[[pd.DataFrame], Any]
-DAY, NEW_DAY = dt.date(2026, 3, 2), dt.datetime(2026, 4, 1)  # noqa: DTZ001
+NEW_DAY = dt.datetime(2026, 4, 1)  # noqa: DTZ001
 D = decimal.Decimal
 COLUMNS: dict[str, tuple[list[Any], str]] = {
     "bool": ([True, False, False], "bool"),
@@ -206,23 +207,9 @@ ALSO_ASKED = {"xgboost of text": 0, "xgboost of polars": 1}
 
 
 def manifest_of(form: str) -> Manifest:
-    kinds = {"a": "numeric", "c": "categorical"}
-    order = ("c", "a") if form == "onnx" else ("a", "c")
-    return Manifest.model_validate(
-        {
-            "schema_version": 1,
-            "model": "m",
-            "day": DAY,
-            "format": form,
-            "file": "m",
-            "sha256": "0" * 64,
-            "dataset": "d",
-            "label": {"column": "y", "classes": (0, 1)},
-            "features": [{"name": name, "kind": kinds[name]} for name in order],
-            "trained_on": {"first": DAY, "last": DAY, "split": "train"},
-            "privacy": None,
-        }
-    )
+    number, word = Feature(name="a", kind="numeric"), Feature(name="c", kind="categorical")
+    features = (word, number) if form == "onnx" else (number, word)
+    return manifest_for(format=form, features=features)
 
 
 def as_audited(form: str, content: bytes, frame: pd.DataFrame, folder: pathlib.Path) -> np.ndarray:

@@ -16,12 +16,12 @@ from onnx import TensorProto, helper, numpy_helper
 from privcore.exceptions import InvalidInputError
 from tests.support.audits import audited
 from tests.support.lake import (
-    BINARY,
     DAY,
     EVE,
     FEATURES,
     declared,
     label_rows,
+    manifest_for,
     put_labels,
 )
 from tests.support.onnx_files import ANSWER, SCORES, onnx_file
@@ -31,7 +31,7 @@ from workers.lake.checkpoints import write_checkpoint
 from workers.lake.formats import onnx as onnx_format
 from workers.lake.formats.inputs import InputsRefusedError, inputs_of
 from workers.lake.layout import Lake
-from workers.lake.manifest import Feature, Manifest
+from workers.lake.manifest import Feature
 from workers.lake.model_sandbox import ModelDescription, UnreadableModelError, describe_model
 from workers.memorization.onnx_model import load_onnx
 
@@ -208,17 +208,9 @@ def test_whole_numbers_of_64_bits_are_scored_with_all_their_digits(tmp_path: pat
         rows = label_rows(1_000, seed=seed).with_columns(user=pl.Series((1 << 60) + order))
         put_labels(lake, day, rows)
         trained = rows.filter(pl.col("split") == "train")
-        manifest = {
-            "model": "good",
-            "day": day,
-            "dataset": "flights",
-            "label": BINARY.model_dump(),
-            "features": [each.model_dump() for each in features],
-            "trained_on": {"first": day, "last": day, "split": "train"},
-            "privacy": declared(0.5),
-        }
+        manifest = manifest_for(model="good", day=day, features=features, privacy=declared(0.5))
         content = of_one_user_each(trained["user"], trained["late"])
-        write_checkpoint(lake, manifest, content, format="onnx")
+        write_checkpoint(lake, manifest.model_dump(), content, format="onnx")
     row = audited(lake)
     assert row.verdict == "violated", row.reason
 
@@ -228,14 +220,7 @@ def test_a_matrix_of_whole_numbers_is_scored_where_doubles_hold_them(
     number: float, refused: bool
 ) -> None:
     described = ModelDescription((None,), None, None, 2, takes=(("X", "tensor(int64)"),))
-    manifest = Manifest.model_validate(
-        {
-            "schema_version": 1, "model": "m", "day": DAY, "format": "onnx", "file": "m",
-            "sha256": "0" * 64, "dataset": "d", "label": BINARY.model_dump(), "privacy": None,
-            "features": [FEATURES[0].model_dump()],
-            "trained_on": {"first": DAY, "last": DAY, "split": "train"},
-        }
-    )  # fmt: skip
+    manifest = manifest_for(format="onnx")
     frame = pl.DataFrame({FEATURES[0].name: [number]})
     if refused:
         with pytest.raises(InputsRefusedError, match="above 2\\^53"):

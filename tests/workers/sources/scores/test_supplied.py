@@ -494,17 +494,6 @@ def test_a_time_falls_on_a_day_in_the_tables_zone(
     assert (row.status == "evaluated") == there
 
 
-@pytest.mark.slow
-def test_slices_and_persons_are_those_of_every_audit(tmp_path: pathlib.Path) -> None:
-    frame = scored(6_000, leak=2.0).with_columns(user=pl.int_range(pl.len()) // 2)
-    place = put_folder(tmp_path / "scores", frame)
-    sliced = audit(tables(place), plan=Plan(repetitions=4, slices=("country",)))
-    assert {row.value for row in sliced.slices} == {"NL", "DE"}
-    persons = audit(tables(place), plan=Plan(repetitions=4, privacy_unit="user"))
-    assert persons.audit.records < sliced.audit.records
-    assert persons.audit.status == "evaluated"
-
-
 def test_other_labels_that_training_read_are_conditioned_on(tmp_path: pathlib.Path) -> None:
     """A target that learned two other labels by heart is not accused of the label's declaration."""
     random = np.random.default_rng(5)

@@ -13,6 +13,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from tests.conftest import Limit
 from tests.support.lake import DAY, EVE
 from tests.support.object_store import empty_bucket, object_store
+from tests.support.tiers import rest_slow
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.sources.tables import table_child
@@ -103,21 +104,21 @@ def test_a_tables_endpoint_is_told_no_login(
 
 @pytest.mark.parametrize(
     "address",
-    [
+    rest_slow([
+        "/etc",
+        "abfs://container@127.0.0.1:{port}/t",
         "s3://bucket/t?endpoint_override=127.0.0.1:{port}&scheme=http&region=us-east-1",
-        "s3://127.0.0.1:{port}/t",
         "hdfs://127.0.0.1:{port}/t",
         "viewfs://127.0.0.1:{port}/t",
-        "abfs://container@127.0.0.1:{port}/t",
         "abfs://account@elsewhere.example/t",
         "gs://bucket/t?endpoint_override=127.0.0.1:{port}&scheme=http",
         "http://127.0.0.1:{port}/t",
         "file:///etc",
         "file://{folder}/iceberg/../other",
-        "/etc",
         "",
-    ],
-)
+        "s3://127.0.0.1:{port}/t",
+    ], always=5),
+)  # fmt: skip
 @pytest.mark.parametrize("field", ["location", "manifest-list"])
 def test_a_table_lies_at_no_host_or_folder_of_its_writers_choice(
     metadata: pathlib.Path,
