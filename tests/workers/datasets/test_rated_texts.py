@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import zipfile
 
 import numpy as np
 import polars as pl
@@ -61,10 +62,24 @@ def test_columns_text_and_sentiment_are_read(tmp_path, kind, sentiments):
     assert texts.source == f"texts of texts.{kind}"
 
 
-def test_sentiment140_is_read_as_it_is_published(tmp_path):
+def test_labels_of_two_classes_are_sentiments(tmp_path):
+    path = tmp_path / "texts.csv"
+    pl.DataFrame({"label": [0, 1, 1], "text": ["a", "b", "c"]}).write_csv(path)
+    assert read_texts(path).sentiments.tolist() == [-1, 1, 1]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_sentiment140_is_read_as_it_is_published(tmp_path, packed):
     path = tmp_path / "training.1600000.processed.noemoticon.csv"
     rows = ['"0","1","Mon","NO_QUERY","_ann_","no, caf\xe9"', '"4","2","Tue","NO_QUERY","bo","yes"']
-    path.write_bytes("\n".join(rows).encode("latin-1"))
+    content = "\n".join(rows).encode("latin-1")
+    if packed:
+        with zipfile.ZipFile(tmp_path / "trainingandtestdata.zip", "w") as archive:
+            archive.writestr("testdata.manual.2009.06.14.csv", b"of another kind")
+            archive.writestr(path.name, content)
+        path = tmp_path / "trainingandtestdata.zip"
+    else:
+        path.write_bytes(content)
     texts = read_texts(path)
     assert texts.texts.to_list() == ["no, caf\xe9", "yes"]
     assert texts.sentiments.tolist() == [-1, 1]
@@ -73,11 +88,11 @@ def test_sentiment140_is_read_as_it_is_published(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"text": ["a", "b"], "sentiment": [0, 1]}, "row 2 has sentiment '1'"),
+        ({"text": ["a", "b", "c"], "sentiment": [0, 1, 2]}, "row 3 has sentiment '2'"),
         ({"text": ["a", None], "sentiment": [0, 4]}, "row 2 has sentiment '4' and text None"),
         ({"text": ["a", "b"], "sentiment": [0, None]}, "row 2 has sentiment None"),
         ({"text": ["a", "b"], "sentiment": [0, 2]}, "no positive text"),
-        ({"text": ["a", "b"], "label": [0, 4]}, "lacks a column 'sentiment'"),
+        ({"text": ["a", "b"], "rating": [0, 4]}, "lacks a column 'sentiment'"),
     ],
 )
 def test_other_sentiments_and_missing_texts_are_refused(tmp_path, columns, words):
