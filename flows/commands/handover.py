@@ -1,7 +1,11 @@
 """The hand-over: `privaudit publish`, `make-key`, `attest` and `attest-key`."""
 
 import datetime as dt
+import os
 import pathlib
+import shutil
+import subprocess
+import tempfile
 from typing import Annotated
 
 import typer
@@ -11,6 +15,9 @@ from flows.commands.printing import working
 from flows.files import replace_file
 
 app = typer.Typer()
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome", "microsoft-edge")
+_PRINTING = 60
+"""Seconds after which a browser that prints is stopped."""
 
 
 @app.command(rich_help_panel=OPERATE)
@@ -112,7 +119,7 @@ def attest(
 
     The bundle is an in-toto statement in a signed envelope, which says whether it is about a
     public statement or an exact record. privaudit verify --bundle checks it without this machine.
-    With --page it writes HTML, which any browser prints to one sheet.
+    With --page it writes HTML, and a PDF beside it where Chromium, Chrome or Edge is installed.
 
     Examples: privaudit attest ads-ctr 2026-03-02 --key evidence.pem;
     privaudit attest ads-ctr 2026-03-02 --exact --key evidence.pem; privaudit attest --page 0f3c2a91
@@ -142,7 +149,7 @@ def attest(
 
 
 def _write_page(audit_id: str, out: pathlib.Path | None, config: pathlib.Path | None) -> str:
-    """Write an audit's page, and say where it is.
+    """Write an audit's page, print it where a browser is installed, and say what was written.
 
     Raises:
         TerminalError: the audit is not its model's and day's verdict, or a file cannot be written.
@@ -168,9 +175,35 @@ def _write_page(audit_id: str, out: pathlib.Path | None, config: pathlib.Path | 
         today = dt.datetime.now(dt.UTC).date()
         blocks = blocks_of(night, settings.policy, today, shared_by([night.model], shared))
         named = f"{page_name(night.model).removesuffix('.html')}-{night.day}.html"
-        path = out or pathlib.Path(named)
-        _write(path, audit_page(night, blocks).encode())
-    return f"{path}: print it to PDF from any browser."
+        html = (out or pathlib.Path(named)).with_suffix(".html")
+        _write(html, audit_page(night, blocks).encode())
+        printed = _printed(html)
+    if printed is None:
+        return f"{html}: no browser could print it here; print it to PDF from any."
+    return f"{html} and {printed}"
+
+
+def _printed(html: pathlib.Path) -> pathlib.Path | None:
+    """Print a page of ours to a PDF beside it; None where no browser can."""
+    browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    if browser is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        made = pathlib.Path(folder) / "page.pdf"
+        given = ["--headless", "--disable-gpu", "--no-pdf-header-footer"]
+        given += [f"--user-data-dir={folder}", f"--print-to-pdf={made}"]
+        # Chromium has no sandbox as root; the page runs no script and loads nothing.
+        given += ["--no-sandbox"] * (os.geteuid() == 0)
+        try:
+            subprocess.run(  # noqa: S603  # a browser of the person's own PATH
+                [browser, *given, html.absolute().as_uri()],
+                check=True, capture_output=True, timeout=_PRINTING,
+            )  # fmt: skip
+            content = made.read_bytes()
+        except (OSError, subprocess.SubprocessError):
+            return None
+    _write(html.with_suffix(".pdf"), content)
+    return html.with_suffix(".pdf")
 
 
 def _write(path: pathlib.Path, content: bytes) -> None:

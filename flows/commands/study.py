@@ -89,7 +89,8 @@ def criteo(
         typer.Option(
             "--input",
             help="The proxy day's file of Criteo's 1TB Click Logs: as published (.gz or plain), or "
-            "its 40 columns as .parquet. Without files, clicks are made up, and every output says synthetic.",
+            "its 40 columns as .parquet. Without files, clicks are made up, and every output says "
+            "synthetic.",
         ),
     ] = None,
     scale: Annotated[
