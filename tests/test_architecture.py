@@ -307,6 +307,7 @@ def test_what_is_installed_is_what_is_imported() -> None:
     service = distributions([name for extra in extras for name in extras[extra]])
     modules_of = {
         "markdown_it_py": "markdown_it",
+        "pillow": "PIL",
         "pyyaml": "yaml",
         "vl_convert_python": "vl_convert",
         "xgboost_cpu": "xgboost",
@@ -490,7 +491,7 @@ MOST_LINES = {
     "privcore/mechanisms": 1_744,
     "privcore/publication": 704,
     "privcore/upper_bounds": 1_915,
-    "tests": 69_149,
+    "tests": 69_150,
     "workers": 2_682,
     "workers/audit": 3_877,
     "workers/datasets": 761,
