@@ -115,7 +115,7 @@ def _cifar(path: pathlib.Path) -> ImageSet:
             continue
         if name.endswith(".bin"):
             table = np.frombuffer(content, dtype=np.uint8).reshape(-1, _CIFAR_BYTES)
-            labels, rows = table[:, 0], table[:, 1:]
+            labels, rows = table[:, 0].astype(np.int64), table[:, 1:]
         else:
             labels, rows = _unpickled(content)
         # A colour after the other, where networks want a pixel's colours together.
