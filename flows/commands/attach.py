@@ -2,14 +2,13 @@
 
 import datetime as dt
 import pathlib
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from flows.commands import audits
-from flows.commands.options import OPERATE, JsonOption
+from flows.commands.options import OPERATE, JsonOption, feature_columns, toml_of
 from flows.commands.printing import Form, form_of, quiet
 from workers.plain_text import plain_text
 
@@ -116,7 +115,9 @@ def attach(
     from flows.commands.checks import check_model
     from flows.settings import load_settings
 
-    columns = _columns(feature or [], checkpoints)
+    if feature and checkpoints is None:
+        raise typer.BadParameter("--feature goes with --checkpoints: a model file takes it.")
+    columns = feature_columns(feature or []) or None
     given = {"catalog": catalog, "day": day_column, "time_zone": time_zone, "label": label}
     given |= {"target": target, "proxy": proxy, "split": split, "holdout": holdout, "unit": unit}
     asked: dict[str, Any] = given | {"record": record, "context": context, "columns": columns}
@@ -153,29 +154,6 @@ def _declared(epsilon: float | None, delta: float) -> dict[str, float]:
         return {}
     Promised(epsilon, delta, Relation.REPLACE)  # refuses what is no guarantee
     return {"epsilon": epsilon, "delta": delta}
-
-
-def _columns(features: list[str], checkpoints: str | None) -> dict[str, str] | None:
-    """Return the columns of features, by name, where the table calls them otherwise."""
-    from privcore.exceptions import TerminalError
-
-    if features and checkpoints is None:
-        raise TerminalError(
-            "--feature names a column that a model file takes: give --checkpoints as well, or "
-            "leave out --feature."
-        )
-    pairs = [feature.partition("=") for feature in features]
-    wrong = [
-        given
-        for given, (name, _, column) in zip(features, pairs, strict=True)
-        if not (name and column)
-    ]
-    if wrong:
-        raise TerminalError(
-            f"--feature is {wrong[0]!r}: write the model's name for it, =, and its column, like "
-            "hour=dep_hour."
-        )
-    return {name: column for name, _, column in pairs} or None
 
 
 def _whole_path(template: str) -> str:
@@ -288,10 +266,10 @@ def as_toml(
         {key: _with_table_from(folder, value) for key, value in part.items()}
         for part in (proposal.settings, proposal.offered)
     )
-    lines = ["[[models]]", f"name = {_toml(name)}", part, f"table = {_toml(table)}"]
+    lines = ["[[models]]", f"name = {toml_of(name)}", part, f"table = {toml_of(table)}"]
     for prefix, keys in (("", settings), ("# ", offered)):
         lines += [
-            f"{prefix}{key} = {_toml(value)}  # {plain_text(proposal.why[key])}"
+            f"{prefix}{key} = {toml_of(value)}  # {plain_text(proposal.why[key])}"
             for key, value in keys.items()
         ]
     if proposal.unused:
@@ -299,9 +277,9 @@ def as_toml(
         lines.append(f"# not used: {plain_text(', '.join(reasons))}")
     if (path := proposal.checkpoints) is not None:
         path = _from(pathlib.Path(str(folder).replace("{", "{{").replace("}", "}}")), path)
-        lines += ["[models.checkpoints]", f"path = {_toml(path)}  # as you said"]
+        lines += ["[models.checkpoints]", f"path = {toml_of(path)}  # as you said"]
     if privacy:
-        lines += ["[models.privacy]", *(f"{key} = {_toml(one)}" for key, one in privacy.items())]
+        lines += ["[models.privacy]", *(f"{key} = {toml_of(one)}" for key, one in privacy.items())]
     return "\n".join(lines) + "\n"
 
 
@@ -316,19 +294,3 @@ def _from(folder: pathlib.Path, place: str) -> str:
     """Return a path below a folder as it is named from there, and any other place as it is."""
     path = pathlib.PurePath(place)
     return str(path.relative_to(folder)) if path.is_relative_to(folder) else place
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_toml, value))}]"
-    if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{plain_text(escaped)}"'
-    if isinstance(value, Mapping):
-        bare = re.compile(r"[A-Za-z0-9_-]+").fullmatch
-        keys = [key if bare(key) else _toml(key) for key in value]
-        pairs = ", ".join(
-            f"{key} = {_toml(one)}" for key, one in zip(keys, value.values(), strict=True)
-        )
-        return f"{{ {pairs} }}"
-    return str(value).lower() if isinstance(value, bool) else str(value)

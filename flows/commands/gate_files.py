@@ -9,6 +9,7 @@ from typing import Any
 import typer
 from pydantic import ValidationError
 
+from flows.commands.options import feature_columns
 from flows.next_steps import Card, Role, Step, card_of
 from flows.policy import acceptance
 from flows.run.night_plan import Job, Planned, choose_executor
@@ -300,19 +301,10 @@ class FileGate:
             flags = ", ".join(_FLAGS[key] for key in proposal.missing)
             sentences = "; ".join(proposal.missing.values()).rstrip(".")
             raise typer.BadParameter(f"Give {flags} ({sentences}).")
-        renamed = dict(_pair(feature) for feature in columns.features)
+        renamed = feature_columns(columns.features)
         content = {"day": None, "columns": renamed, "unit": columns.unit}
         labels = {"table": place, **content, **proposal.settings}
         return LabelTable.model_validate(labels), proposal.newest
-
-
-def _pair(feature: str) -> tuple[str, str]:
-    name, _, column = feature.partition("=")
-    if not (name and column):
-        raise typer.BadParameter(
-            f"--feature is {feature!r}: write the model's name for it, =, and its column."
-        )
-    return name, column
 
 
 def promoted(version: Version, row: AuditRow) -> str:

@@ -16,6 +16,7 @@ from flows.commands.printing import (
     json_text,
     print_audits,
     print_table,
+    shown_progress,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def demo(
     begin_prefect()
     from flows.learn.demo import run_demo, sentences
 
-    result = run_demo(folder=folder, start=start, days=days)
+    with shown_progress():
+        result = run_demo(folder=folder, start=start, days=days)
     print_audits(result.audits, form)
     aside = form is not Form.TABLE
     typer.echo(

@@ -15,6 +15,7 @@ from flows.commands.options import (
     JsonOption,
     day_option,
     open_warehouse,
+    toml_of,
 )
 from flows.commands.printing import (
     Form,
@@ -176,20 +177,8 @@ def _plan_lines() -> str:
             continue  # set by the model's own entries
         value = field.default
         sign = "# " if value is None or isinstance(value, dict | tuple) else ""
-        lines += [f"# {field.description}", f"{sign}{name} = {_toml(value)}"]
+        lines += [f"# {field.description}", f"{sign}{name} = {toml_of(value)}"]
     return "\n".join(lines) + "\n"
-
-
-def _toml(value: object) -> str:
-    if value is None:
-        return '""'
-    if isinstance(value, str):
-        return f'"{value}"'
-    if isinstance(value, tuple):
-        return f"[{', '.join(_toml(part) for part in value)}]"
-    if isinstance(value, dict):
-        return f"{{ {', '.join(f'{_toml(str(k))} = {v}' for k, v in value.items())} }}"
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 app = typer.Typer()

@@ -2,14 +2,19 @@
 
 import datetime as dt
 import pathlib
+import re
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from workers.plain_text import plain_text
 
 if TYPE_CHECKING:
     from flows.settings import Settings
     from workers.warehouse.store import Warehouse
 
+_BARE = re.compile(r"[A-Za-z0-9_-]+").fullmatch
 AUDIT, LOOK, OPERATE, LEARN = "Audit", "Look at results", "Set up and operate", "Understand"
 """The help page's groups of commands."""
 
@@ -37,6 +42,33 @@ def parse_day(text: str | dt.date) -> dt.date:
 def day_option(text: str, *names: str) -> Any:
     """Return an option that is a day."""
     return typer.Option(*names, parser=parse_day, metavar="DATE", help=text)
+
+
+def feature_columns(features: Iterable[str]) -> dict[str, str]:
+    """Return the column of each feature that the model calls otherwise, from NAME=COLUMN."""
+    columns = {}
+    for feature in features:
+        name, _, column = feature.partition("=")
+        if not (name and column):
+            raise typer.BadParameter(
+                f"--feature is {feature!r}: write the model's name for it, =, and its column."
+            )
+        columns[name] = column
+    return columns
+
+
+def toml_of(value: Any) -> str:
+    """Return a value as TOML on one line; None, which TOML has not, as an empty text."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(toml_of, value))}]"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{plain_text(escaped)}"'
+    if isinstance(value, Mapping):
+        keys = [key if _BARE(str(key)) else toml_of(str(key)) for key in value]
+        pairs = zip(keys, map(toml_of, value.values()), strict=True)
+        return f"{{ {', '.join(f'{key} = {one}' for key, one in pairs)} }}"
+    return '""' if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def parse_moment(text: str | dt.datetime) -> dt.datetime:

@@ -4,7 +4,6 @@ import json
 import logging
 import math
 import os
-import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -169,11 +168,6 @@ def begin_prefect() -> None:
     check_settings()
 
 
-_SHORT = 24
-"""Characters of numbers, and of what a row is called, that are never wrapped."""
-_UNLIMITED = 10_000
-
-
 def print_study(found: "Written", form: Form) -> None:
     """Print what a study came to.
 
@@ -184,7 +178,7 @@ def print_study(found: "Written", form: Form) -> None:
         return
     out = console()
     for table in found.tables:
-        print_table(fitted(table, out), out)
+        print_table(_printed(table), out)
         if out.is_terminal:
             out.print()
     for sentence in found.sentences:
@@ -193,36 +187,17 @@ def print_study(found: "Written", form: Form) -> None:
         out.print(str(file), soft_wrap=True, highlight=False)
 
 
-def fitted(table: "StudyTable", out: "Console") -> "Table":
-    """Return a table for the terminal: what a narrow one has no room for is left out."""
-    from rich.measure import Measurement
-
-    whole = _printed(table, left_out=(), narrow=out.is_terminal)
-    unlimited = out.options.update(max_width=_UNLIMITED)
-    if Measurement.get(out, unlimited, whole).minimum <= out.width:
-        return whole
-    return _printed(table, left_out=table.wide, narrow=True)
-
-
-def _printed(table: "StudyTable", *, left_out: tuple[str, ...], narrow: bool) -> "Table":
+def _printed(table: "StudyTable") -> "Table":
     from rich.table import Table
     from rich.text import Text
 
     made = Table(
         title=Text(table.title), title_justify="left", header_style="bold", box=None, pad_edge=False
     )
-    kept = [at for at, (name, _) in enumerate(table.columns) if name not in left_out]
-    for at in kept:
-        name, number = table.columns[at]
-        longest = max((len(row[at]) for row in table.rows), default=0)
-        if narrow:
-            name = textwrap.fill(
-                name, max(longest, *map(len, name.split())), break_long_words=False
-            )
-        whole = longest <= _SHORT and (number or at == 0)
-        made.add_column(name, justify="right" if number else "left", no_wrap=whole)
+    for name, number in table.columns:
+        made.add_column(name, justify="right" if number else "left")
     for row in table.rows:
-        made.add_row(*(Text(row[at]) for at in kept))
+        made.add_row(*map(Text, row))
     return made
 
 

@@ -8,12 +8,10 @@ import shutil
 from dataclasses import dataclass
 
 import polars as pl
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from flows.progress import listening
+from flows.progress import announce
 from flows.run.conclusion import publish
-from flows.run.nightly import BACKFILL, backfill
+from flows.run.nightly import backfill
 from flows.run.runs import start as start_flow
 from flows.settings import FILE, load_settings
 from privcore.exceptions import InvalidInputError
@@ -125,19 +123,11 @@ def run_demo(*, folder: pathlib.Path, start: dt.date, days: int) -> DemoResult:
     laid_out = sorted({job.day for job in jobs})
     missing = [job for job in jobs if not lake.exists(checkpoint_folder(job.recipe.model, job.day))]
     before = len(jobs) - len(missing), Warehouse(settings.warehouse).current().height
-    with (
-        Progress(
-            TextColumn("{task.description:<28}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
-        ) as progress,
-        on_ray(settings.ray.address, settings.ray.cpus) as executor,
-    ):
-        rows, dropped = _lay_out(lake, laid_out, progress)
-        _train(lake, jobs, missing, executor, progress)
-        _audit(audited, folder / FILE, progress)
+    with on_ray(settings.ray.address, settings.ray.cpus) as executor:
+        rows, dropped = _lay_out(lake, laid_out)
+        _train(lake, jobs, missing, executor)
+        file = str(folder / FILE)
+        start_flow(backfill, first=audited[0], last=audited[-1], settings=file)
     warehouse = Warehouse(settings.warehouse)
     report = pathlib.Path(publish(settings))
     shown = with_windows(warehouse, warehouse.current()).filter(pl.col("day").is_in(audited))
@@ -171,19 +161,6 @@ def _as_written(text: str) -> bool:
     return re.fullmatch("[-0-9a-f]+".join(map(re.escape, parts)), text) is not None
 
 
-def _audit(days: list[dt.date], settings: pathlib.Path, progress: Progress) -> None:
-    total = len(days) * len(recipes())
-    bar = progress.add_task("Nightly audits", total=total)
-
-    def show(what: str, done: int, to_do: int) -> None:
-        if what == BACKFILL:
-            progress.update(bar, completed=total - to_do + done)
-
-    with listening(show):
-        start_flow(backfill, first=days[0], last=days[-1], settings=str(settings))
-    progress.update(bar, completed=total)
-
-
 def _range(start: dt.date, days: int) -> list[dt.date]:
     if days < 1:
         raise InvalidInputError("--days", days, "the demo audits at least 1 day")
@@ -197,28 +174,22 @@ def _range(start: dt.date, days: int) -> list[dt.date]:
     return [start + dt.timedelta(days=step) for step in range(days)]
 
 
-def _lay_out(lake: Lake, days: list[dt.date], progress: Progress) -> tuple[int, int]:
-    bar = progress.add_task("Lake of real days", total=len(days))
+def _lay_out(lake: Lake, days: list[dt.date]) -> tuple[int, int]:
     flights = read_flights()
     rows = dropped = 0
-    for day in days:
+    for done, day in enumerate(days, start=1):
         written = write_day(lake, flights, day, seed=_SEED)
         rows, dropped = rows + written.rows, dropped + written.dropped
-        progress.advance(bar)
+        announce("Lake of real days", done, len(days))
     return rows, dropped
 
 
 def _train(
-    lake: Lake,
-    jobs: list[TrainingJob],
-    missing: list[TrainingJob],
-    executor: OnRay,
-    progress: Progress,
+    lake: Lake, jobs: list[TrainingJob], missing: list[TrainingJob], executor: OnRay
 ) -> None:
     there = len(jobs) - len(missing)
-    bar = progress.add_task("Daily CatBoost models", total=len(jobs), completed=there)
-    for _ in executor.map(train, lake, missing):
-        progress.advance(bar)
+    for done, _ in enumerate(executor.map(train, lake, missing), start=there + 1):
+        announce("Daily CatBoost models", done, len(jobs))
 
 
 def sentences(result: DemoResult) -> list[str]:

@@ -28,13 +28,11 @@ class StudyTable:
         title: above it.
         columns: each column's name, and whether it holds numbers.
         rows: one text for each column.
-        wide: names of the columns that a narrow terminal leaves out.
     """
 
     title: str
     columns: Sequence[tuple[str, bool]]
     rows: Sequence[Sequence[str]]
-    wide: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

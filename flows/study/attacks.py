@@ -303,7 +303,6 @@ def attacks_table(rows: Sequence[CellRow], *, model: str = MODEL) -> StudyTable:
         ],
         values_of(("model", "records", "pairs", *ATTACKS)),
         text=("model",),
-        wide=("records", "pairs"),
     )
 
 

@@ -198,7 +198,6 @@ def table_of(
     columns: Mapping[str, Show],
     *,
     text: Sequence[str] = (),
-    wide: Sequence[str] = (),
 ) -> StudyTable:
     """Return a table with one line for each row.
 
@@ -207,7 +206,6 @@ def table_of(
         rows: what is shown.
         columns: each column's name and how its cells are written.
         text: the columns that hold words; the others hold numbers.
-        wide: the columns that a narrow terminal leaves out.
     """
     cells = [
         tuple(
@@ -216,7 +214,7 @@ def table_of(
         for row in rows
     ]
     names = [(name, name not in text) for name in columns]
-    return StudyTable(title, names, cells, wide=tuple(wide))
+    return StudyTable(title, names, cells)
 
 
 def values_of(names: Iterable[str]) -> dict[str, Show]:

@@ -1,14 +1,12 @@
 """The page of a study: whole, escaped, and linked from the report where it lies in it."""
 
-import io
 import json
 import pathlib
 
 import polars as pl
 import pytest
-from rich.console import Console
 
-from flows.commands.printing import Form, fitted, print_study
+from flows.commands.printing import Form, print_study
 from flows.report.report_rows import read_tables
 from flows.report.site import MARK, write_pages
 from flows.report.study_page import StudyTable, find_studies, study_page
@@ -74,25 +72,6 @@ def test_a_printed_study_has_its_page_and_a_report_links_it(tmp_path, capsys):
     write_pages(read_tables(Warehouse(str(tmp_path / "warehouse"))), report)
     index = (report / "index.html").read_text(encoding="utf-8")
     assert '<a href="studies/one/index.html">Counting</a>.' in index
-
-
-def test_a_narrow_terminal_leaves_out_what_it_has_no_room_for():
-    cells = [("lp-1st", "1.0", "2.0", "consistent with what was declared")]
-    columns = [("mechanism", False), ("at one percent", True), ("lower", True), ("verdict", False)]
-    table = StudyTable("Models", columns, cells, wide=("at one percent",))
-
-    def printed(width):
-        out = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
-        out.print(fitted(table, out))
-        return out.file.getvalue()
-
-    assert "percent" in printed(80)
-    assert "at one\n" not in printed(80)
-    narrow = printed(32)
-    assert "percent" not in narrow
-    assert "…" not in narrow
-    for word in ("lp-1st", "2.0", "consistent", "declared"):
-        assert word in narrow
 
 
 def test_pages_that_are_not_ours_are_not_linked(tmp_path):
