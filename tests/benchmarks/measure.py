@@ -1,6 +1,7 @@
 """Tools of every benchmark: time, peak memory, the peers' versions, one way to print."""
 
 import argparse
+import contextlib
 import datetime as dt
 import importlib.metadata
 import json
@@ -9,7 +10,7 @@ import platform
 import signal
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 PACKAGES = ("privaudit", "jax-privacy", "privacyguard-platform", "numpy", "scipy", "numba")
@@ -143,3 +144,32 @@ def _resident(name: str) -> float:
 
 def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+class Usage:
+    """The time and memory that a block of code used, for a process that does nothing else."""
+
+    def __init__(self) -> None:
+        self.seconds = self.cpu_seconds = 0.0
+        self.peak_bytes = 0
+
+    def figures(self) -> dict[str, float]:
+        """Return the figures by name."""
+        return {
+            "seconds": self.seconds,
+            "cpu_seconds": self.cpu_seconds,
+            "peak_bytes": self.peak_bytes,
+        }
+
+
+@contextlib.contextmanager
+def usage() -> Iterator[Usage]:
+    """Measure a block: seconds, processor seconds, and the process's peak resident memory.
+
+    The peak is the operating system's (`VmHWM`), of the block alone, all that is resident included.
+    """
+    _FORGET_PEAK.write_text("5", encoding="ascii")
+    used, start, cpu = Usage(), time.perf_counter(), time.process_time()
+    yield used
+    used.seconds, used.cpu_seconds = time.perf_counter() - start, time.process_time() - cpu
+    used.peak_bytes = int(_resident("VmHWM") * (1 << 20))
