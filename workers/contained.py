@@ -4,7 +4,8 @@ C++ readers trust their files, and a declaration's arithmetic may have no end. S
 takes such bytes is called in a child process with an empty environment, without files, network,
 core dumps or a terminal, and with bounds on time and memory (`workers.isolation`). It answers in
 JSON, and bytes where it has some: nothing that the child says is ever run. However the child ends,
-the caller gets a sentence. A child may be held, and asked again about what it was given.
+the caller gets a sentence. A child may be held, and asked again about what it was given. All are
+forked from one process, which has imported the reader.
 
 A reader that asks storage itself (a table's log, a catalogue) is given those variables of the
 environment that it needs with each call, because credentials are there. It keeps the network, and
@@ -48,7 +49,6 @@ _MOST_VALUES = 1 << 23
 _KILLED = -signal.SIGKILL  # by Linux, for want of memory
 _WHY = 300
 """Letters of a child's own words."""
-_NO_ANSWER = {"closed", "late", "strange"}
 _ENDED = {
     "late": {"kind": "seconds", "why": "took over {} seconds"},
     "strange": {"kind": "crashed", "why": "gave an answer that is none"},
@@ -78,8 +78,8 @@ class Contained:
         seconds: after which a call is ended.
         memory: bytes that a call may take, on top of what the idle child holds; less where the
             machine or the container has less.
-        fork: whether every call has a process of its own. Where the bytes could take the process
-            over, the next caller must not meet what they left.
+        fork: whether every call has a child of its own. Where the bytes could take the child over,
+            the next caller must not meet what they left; else one answers call after call.
         environment: which of this process's variables a call has, by name, or by a prefix that
             ends in _; case does not count. A call that has some has the network too; only where
             each has a process of its own.
@@ -99,7 +99,9 @@ class Contained:
     ) -> None:
         self._name = function
         self._without = without
-        self._given = {"memory": memory, "fork": fork, "asking": bool(environment)}
+        self._given = {"memory": memory, "asking": bool(environment)}
+        self._fork = fork
+        self._kept: Held | None = None
         self._seconds = seconds
         self._variables = environment
         self._process: Any = None
@@ -122,12 +124,16 @@ class Contained:
             TransientError: the process went away by itself.
         """
         with self._lock:
-            if not self._given["fork"]:
-                return self._call(content, arguments)
+            new = self._kept is None
             try:
-                return self._call_held(content, readable, arguments)
+                return self._call(content, readable, arguments)
             except TransientError:  # what it is forked from may have been stopped before
-                return self._call_held(content, readable, arguments)
+                return self._call(content, readable, arguments)
+            except ContainedError:
+                if new:
+                    raise
+                # It may have ended for what an earlier call left in it, or because it was idle.
+                return self._call(content, readable, arguments)
 
     def hold(self, *, readable: Sequence[str] = ()) -> "Held":
         """Return a child that answers call after call until it is ended, where each has its own.
@@ -158,7 +164,7 @@ class Contained:
 
     def stop(self) -> None:
         """End the child, and all that are held; the next call starts another."""
-        process, self._process = self._process, None
+        process, self._process, self._kept = self._process, None, None
         if process is not None:
             self._channel.socket.close()  # what the process waits for
             try:
@@ -182,30 +188,23 @@ class Contained:
         asked = {"arguments": arguments, "environment": self.environment(), "seconds": most}
         return json.dumps(asked).encode(), most
 
-    def _call_held(self, content: bytes, readable: Sequence[str], arguments: dict[str, Any]) -> Any:
-        held = self.hold(readable=readable)
+    def _call(self, content: bytes, readable: Sequence[str], arguments: dict[str, Any]) -> Any:
+        held, self._kept = self._kept or self.hold(readable=readable if self._fork else ()), None
         try:
-            return held.ask(content, arguments)
-        finally:
+            found = held.ask(content, arguments)
+        except BaseException:
             held.end()
+            raise
+        if self._fork:
+            held.end()
+        else:
+            self._kept = held
+        return found
 
-    def _call(self, content: bytes, arguments: dict[str, Any]) -> Any:
-        new = self._start()
-        answer = self._ask(content, arguments)
-        if answer["kind"] == "gone" or (answer.get("left") and not new):
-            # It may have ended for what an earlier call left in it, or been stopped before.
-            self._start()
-            answer = self._ask(content, arguments)
-        if answer["kind"] == "memory":
-            self.stop()
-        if answer["kind"] == "gone":
-            raise self._away()
-        return _value(answer)
-
-    def _start(self) -> bool:
-        """Start a child unless one runs, and return whether it had to be started."""
+    def _start(self) -> None:
+        """Start the process that children are forked from, unless it runs."""
         if self._process is not None and self._process.poll() is None:
-            return False
+            return
         self.stop()
         module, name = self._name.split(":")
         start = _START.format(module=module, name=name, without=self._without)
@@ -223,9 +222,8 @@ class Contained:
                 },
             )
         self._channel = Channel(ours)
-        if self._tell(self._given, _START_SECONDS) is not None:
-            return True
-        raise self._away("did not start")
+        if self._tell(self._given, _START_SECONDS) is None:
+            raise self._away("did not start")
 
     def _tell(self, asked: Any, seconds: float, file: int | None = None) -> Any:
         """Return what the process itself answers; None, and it is ended, where it gives none."""
@@ -236,19 +234,6 @@ class Contained:
                 return json.loads(said[0])
         self.stop()
         return None
-
-    def _ask(self, content: bytes, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return a kept child's answer; `left` says that an earlier call may have ended it."""
-        header, seconds = self.question(arguments, None)
-        answer = _answer_of(self._channel, header, content, seconds=seconds)
-        if answer["kind"] not in _NO_ANSWER:
-            return answer
-        process = self._process
-        if answer["kind"] != "closed":
-            process.kill()
-        self.stop()
-        ended = _ENDED.get(answer["kind"]) or ending_of(process.returncode, seconds)
-        return ended | {"why": ended.get("why", "").format(seconds), "left": True}
 
     def _away(self, how: str = "went away") -> TransientError:
         return TransientError(f"The process that runs {self._name} {how}: try again.")
@@ -320,17 +305,6 @@ class Held:
         return self._of.end(self, seconds)
 
 
-def _value(answer: dict[str, Any]) -> Any:
-    """Return an answer's value.
-
-    Raises:
-        ContainedError: it has none.
-    """
-    if answer["kind"] != "value":
-        raise ContainedError(answer["why"], answer["kind"])
-    return answer["value"]
-
-
 def _answer_of(
     channel: Channel,
     header: bytes,
@@ -340,7 +314,7 @@ def _answer_of(
     at_most: int = CONTENT_BYTES,
     file: int | None = None,
 ) -> dict[str, Any]:
-    """Return a child's answer; its `kind` is one of `_NO_ANSWER` where there is none."""
+    """Return a child's answer; its `kind` is closed, late or strange where there is none."""
     try:
         # A process that was taken over may have turned off its own alarm, or it may be stopped.
         channel.socket.settimeout(seconds + _GRACE)

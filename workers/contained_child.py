@@ -1,8 +1,8 @@
 """Serve calls in the bounded child process that `workers.contained` starts, and end as they do.
 
 A question and an answer are a JSON text and bytes, with their lengths before them, on a pair of
-sockets; with a question may come an open file. Where bytes could take a process over, the process
-that was started serves no call: it forks children that do, each of which has a pair of its own.
+sockets; with a question may come an open file. The process that was started serves no call: it
+forks children that do, each of which has a pair of its own.
 """
 
 import array
@@ -126,21 +126,16 @@ def serve(function: Callable[..., Any]) -> None:
     gc.freeze()  # a collection in a fork would write to all pages, and so copy them
     if not given["asking"]:
         isolation.follow_a_child()  # libraries may have threads, which namespaces do not allow
-    if not given["fork"]:
-        given = given | {"memory": bounded_memory(given["memory"])}
-        isolation.enter()
-        _confine(given)
-    elif not given["asking"]:
         isolation.enter_to_fork()
     caller.send(b"{}")
     with contextlib.suppress(OSError):  # the caller is gone
-        (_serve_children if given["fork"] else _serve_calls)(function, caller, given)
+        _serve_children(function, caller, given)
     # A library may wait at its end for threads of its own, which a forked process does not have.
     os._exit(0)
 
 
 def _serve_calls(function: Callable[..., Any], caller: Channel, given: dict[str, Any]) -> None:
-    while request := caller.receive(files=given["fork"], seconds=IDLE_SECONDS * given["fork"]):
+    while request := caller.receive(files=True, seconds=IDLE_SECONDS):
         answer = _answer(function, request, given, caller.file)
         if caller.file >= 0:
             os.close(caller.file)

@@ -116,30 +116,24 @@ def private_folder() -> pathlib.Path:
 
 
 def measures(_content: bytes = b"") -> list[str]:
-    """Return what has been closed in this process, in words; `enter` and `give_up_files` do it."""
+    """Return what `enter_to_fork` and `give_up_files` have closed in this process, in words."""
     return list(_held)
 
 
-def enter() -> None:
-    """Go on in a child that has no network, and that sees and can signal no process outside.
-
-    It is user of nothing there: no right of root's is left. The processes between wait for it and
-    end as it does, and when one of them is killed the child is killed too. Where namespaces are
-    refused this process itself goes on, with what else there is.
-    """
-    if _enter_first():
-        follow_a_child()  # the first process of a namespace, which signals cannot end
-        resource.setrlimit(resource.RLIMIT_NPROC, (_PROCESSES, _PROCESSES))
-
-
 def enter_to_fork() -> None:
-    """Go on as `enter` says, in a process whose children `fork_alone` makes.
+    """Go on in a child that has no network, sees no process outside, and forks by `fork_alone`.
 
-    It keeps the rights that it has in its namespaces, which it needs to make others.
+    It is user of nothing there: no right of root's is left. It keeps the rights that it has in its
+    namespaces, which it needs to make others. The processes between wait for it and end as it does,
+    and when one of them is killed the child is killed too. Where namespaces are refused this
+    process itself goes on, with what else there is.
     """
     global _own_processes  # noqa: PLW0603  # what a process is in, there is once
     _installed()
-    if _enter_first():
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux" and _libc().unshare(sum(_NAMESPACES.values())) == 0:
+        _held.append("namespaces of their own (users, processes, network)")
+        follow_a_child()
         _own_processes = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
 
 
@@ -170,16 +164,6 @@ def fork_alone() -> int:
 def signalled(code: int) -> int:
     """Return the exit code of a child of `fork_alone`: less than 0 if a signal ended it."""
     return -code if _own_processes is not None and code in _ENDING else code
-
-
-def _enter_first() -> bool:
-    """Go on as the first process of its namespaces; return False where these are refused."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if sys.platform != "linux" or _libc().unshare(sum(_NAMESPACES.values())) != 0:
-        return False
-    _held.append("namespaces of their own (users, processes, network)")
-    follow_a_child()
-    return True
 
 
 def _end_by_signals() -> None:

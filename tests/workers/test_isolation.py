@@ -90,14 +90,14 @@ def test_who_asks_storage_knows_hosts_and_authorities(call: Contained) -> None:
 def test_a_call_reads_the_files_that_it_is_given_and_no_others(
     call: Contained, tmp_path: pathlib.Path
 ) -> None:
-    """A kept process is closed before its first call, so none of its calls is given a file."""
+    """A child that is kept serves calls of different files, so none of them is given one."""
     given, other = tmp_path / "given", tmp_path / "other"
     for folder in (given, other):
         folder.mkdir()
         (folder / "labels").write_text("personal")
     (given / "link").symlink_to(other / "labels")
     read = call(what="read", about=str(given / "labels"), readable=[str(given)])
-    assert ("read" in read) == call._given["fork"]
+    assert ("read" in read) == call._fork
     denied = {"denied": "PermissionError"}
     for path in (other / "labels", given / "link", pathlib.Path("/etc/shadow")):
         assert call(what="read", about=str(path), readable=[str(given)]) == denied, path
@@ -105,8 +105,8 @@ def test_a_call_reads_the_files_that_it_is_given_and_no_others(
 
 
 def test_no_call_answers_the_next_one_or_reads_its_question(call: Contained) -> None:
-    """A kept process serves several calls itself, of bytes that take no process over."""
-    if not call._given["fork"]:
+    """A kept child serves several calls, of bytes that take no process over."""
+    if not call._fork:
         pytest.skip("its calls share one process")
     for what in ("forge", "steal"):
         call(what=what, about="a figure of the next model")
@@ -126,7 +126,7 @@ def unfiltered(request: pytest.FixtureRequest) -> Iterator[Contained]:
 @CLOSED
 def test_no_process_meets_the_next_call(unfiltered: Contained) -> None:
     call = unfiltered
-    if not call._given["fork"]:
+    if not call._fork:
         pytest.skip("its calls share processes")
     name = f"met-{os.getpid() % 10**7}"
     assert call(what="leave", about=name) == {"left": name}
