@@ -60,8 +60,9 @@ def check_labels(
     """
     from privcore.lower_bounds.released_labels import Declared
     from privcore.lower_bounds.verdicts import Verdict
-    from workers.audit.label_check import AskedLabels, fields_of, judge_labels, read_rows
+    from workers.audit.label_check import AskedLabels, fields_of, judge_labels
     from workers.plain_text import plain_text
+    from workers.sources.tables.table_files import read_rows
 
     columns = [name.strip() for name in reads.split(",") if name.strip()]
     asked = AskedLabels(

@@ -77,7 +77,8 @@ def release(
     form = form_of(as_json=as_json)
     from flows.study.runner import write_shown
     from workers.executors import on_ray
-    from workers.release.release_attack import ReleasePlan, as_table, audit_release, read_frame
+    from workers.release.release_attack import ReleasePlan, as_table, audit_release
+    from workers.sources.tables.table_files import read_rows
 
     plan = ReleasePlan(
         definition=_DEFINITIONS[definition],
@@ -86,7 +87,7 @@ def release(
         precision=precision,
         targets=tuple(_parsed(text) for text in target or ()),
     )
-    attacked, name = as_table(read_frame(table), precision=precision), table.rpartition("/")[2]
+    attacked, name = as_table(read_rows(table), precision=precision), table.rpartition("/")[2]
     with on_ray(ray_address) as executor, shown_progress():
         found = audit_release(
             attacked,

@@ -40,7 +40,7 @@ from privcore.attacks import (
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms import marginals_deviation, marginals_touching, noisy_marginals
 from privcore.upper_bounds import reconstruction_prior, success_count
-from workers.release.release_attack import read_frame
+from workers.sources.tables.table_files import read_rows
 
 ACS = (
     "AGEP", "SCHL", "MAR", "RELP", "DIS", "ESP", "CIT", "MIG", "MIL", "ANC", "NATIVITY", "DEAR",
@@ -107,7 +107,7 @@ def read_survey(uri: str) -> Survey:
     Raises:
         InvalidInputError: the file cannot be read, or has not all attributes, or missing values.
     """
-    frame = read_frame(uri)
+    frame = read_rows(uri)
     if not frame.height or not set(ACS) <= set(frame.columns):
         rule = f"it has rows and the survey's columns {', '.join(ACS)}"
         raise InvalidInputError("--table", uri, rule)

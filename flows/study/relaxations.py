@@ -58,7 +58,8 @@ from privcore.mechanisms import (
     RoundedToInteger,
     Unprotected,
 )
-from workers.release.release_attack import Table, as_table, read_frame
+from workers.release.release_attack import Table, as_table
+from workers.sources.tables.table_files import read_rows
 
 RECORDS, EPSILON, SEED = 45_211, 1e-10, 3
 _COLUMNS = 17
@@ -144,7 +145,7 @@ def read_bank(uri: str) -> Table:
     Raises:
         InvalidInputError: the file cannot be read, or is another table.
     """
-    frame = read_frame(uri)
+    frame = read_rows(uri)
     if set(frame.columns) != set(ORDER) or frame.height != RECORDS:
         rule = f"bank-full has {RECORDS:,} rows and the columns {', '.join(ORDER)}"
         raise InvalidInputError("--table", uri, rule)

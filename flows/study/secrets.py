@@ -44,7 +44,7 @@ from privcore.upper_bounds import (
     uniform_prior,
     zipf_prior,
 )
-from workers.release.release_attack import read_frame
+from workers.sources.tables.table_files import read_rows
 
 SEED, DIGITS, DELTA, SIGNIFICANCE = 2202, 10, 1e-5, 0.05
 LOG_PRIOR = -DIGITS * math.log(10.0)
@@ -99,7 +99,7 @@ def read_names(uri: str) -> NDArray[np.float64]:
     Raises:
         InvalidInputError: the table cannot be read, or has no ten positive numbers there.
     """
-    frame = read_frame(uri)
+    frame = read_rows(uri)
     if "probability" not in frame.columns or not frame["probability"].dtype.is_numeric():
         raise InvalidInputError(
             "--names", uri, "the file must have a column of numbers named 'probability'"

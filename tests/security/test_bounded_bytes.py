@@ -3,7 +3,6 @@
 import contextlib
 import gzip
 import json
-import os
 import pathlib
 import tarfile
 import time
@@ -11,12 +10,10 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import workers.release.release_attack
 from flows.failures import in_one_sentence
 from privcore.exceptions import InvalidInputError, TerminalError
 from tests.conftest import Limit
@@ -35,7 +32,6 @@ from tests.support.lake import (
     small_lake,
 )
 from workers.audit.run import run_audit
-from workers.contained import Contained
 from workers.datasets import labelled_images, rated_texts
 from workers.datasets.labelled_images import read_images
 from workers.datasets.rated_texts import read_texts
@@ -45,7 +41,6 @@ from workers.labels.columns import distinct_values
 from workers.labels.parquet import read_footer, read_row_group
 from workers.lake import limits
 from workers.lake.layout import Lake, labels_folder
-from workers.release.release_attack import read_frame
 from workers.sources.proposal import proposed_manifest
 from workers.training.jobs import Recipe, describe_partition, read_training_data
 from workers.warehouse.schema import AuditRow
@@ -322,22 +317,3 @@ def test_a_footer_that_says_it_has_gigabytes_is_not_read(lake: Lake) -> None:
     found = audit(lake)
     assert (found.detail, "are read" in found.reason) == ("too_large", True), found.reason
     assert time.monotonic() - begin < 20.0
-
-
-def test_a_table_to_attack_is_read_within_bounds(
-    tmp_path: pathlib.Path, limit: Limit, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """7 kB took 4.9 GB of the command's own memory, and a pipe was waited for."""
-    small = Contained(
-        "workers.release.release_attack:unpack", seconds=20, memory=1 << 28, fork=True
-    )
-    monkeypatch.setattr(workers.release.release_attack, "_unpack", small)
-    words = pl.DataFrame({"x": pl.repeat("x" * 3_000, 200_000, eager=True)})
-    words.write_parquet(tmp_path / "bomb.parquet")
-    os.mkfifo(tmp_path / "pipe.csv")
-    for name, refusal in (("bomb.parquet", "its reader"), ("pipe.csv", "no plain file")):
-        with pytest.raises(InvalidInputError, match=refusal):
-            read_frame(str(tmp_path / name))
-    limit("RELEASE_TABLE_BYTES", 10)
-    with pytest.raises(InvalidInputError, match="more than the 10 bytes"):
-        read_frame(str(tmp_path / "bomb.parquet"))

@@ -5,7 +5,6 @@ import functools
 import hashlib
 import math
 import re
-import tempfile
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -36,13 +35,8 @@ from privcore.lower_bounds.windows import STANDING_NIGHTS, declarations_refuted
 from privcore.rounding import at_least, down, guarantee, percent_up, up
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import class_words
-from workers.labels.parquet import read_footer, read_row_group
-from workers.lake.layout import LabelFile, Lake
 from workers.plain_text import plain_text
 from workers.sources.label_releases import EVERY_ROW
-from workers.sources.tables.csv_text import parquet_of
-from workers.sources.tables.day_tables import TablePlace
-from workers.sources.tables.table_files import TableDay, find_day, folder_words, is_csv
 
 SEARCHED = 200_000
 """Records among which columns are searched; a leak that a column tells is seen in far fewer."""
@@ -117,51 +111,6 @@ class JudgedLabels:
     def doubtful(self) -> bool:
         """True where something would void what these rows prove, alone or with others."""
         return self.code in {ReasonCode.READS_MORE, ReasonCode.RECORDS_REPEAT}
-
-
-def read_rows(table: str) -> pl.DataFrame:
-    """Return the rows of Parquet or CSV files, or of a Delta table, as they are stored.
-
-    A column that only folders name, as day=2026-03-02, has their words.
-
-    Raises:
-        NotEvaluableError: there is no such table, or it cannot be read.
-        TransientError: storage kept failing.
-    """
-    return rows_of(find_day(TablePlace(table=table), dt.date.min))
-
-
-def rows_of(found: TableDay) -> pl.DataFrame:
-    """Return all rows of the files of a table that were found.
-
-    Raises:
-        NotEvaluableError: one cannot be read.
-        TransientError: storage kept failing.
-    """
-    parts = []
-    for file in found.files:
-        part, words = _rows_of(found.root, file), dict(folder_words(file.name))
-        lacking = {name: pl.lit(word) for name, word in words.items() if name not in part.columns}
-        parts.append(part.with_columns(**lacking))
-    return pl.concat(parts, how="diagonal_relaxed")
-
-
-def _rows_of(root: Lake, file: LabelFile) -> pl.DataFrame:
-    if is_csv([file]):
-        content, _ = parquet_of(root, file, None)
-        with tempfile.TemporaryDirectory() as folder:  # its reader may have been taken over
-            Lake(folder).write("rows", content)
-            return _parquet_rows(Lake(folder), "rows")
-    return _parquet_rows(root, file.name)
-
-
-def _parquet_rows(root: Lake, path: str) -> pl.DataFrame:
-    names = list(dict.fromkeys(read_footer(root, path).names))
-    footer = read_footer(root, path, names)
-    groups = range(len(footer.groups))
-    parts = [read_row_group(root, path, footer, one, names).table(names) for one in groups]
-    tables = parts or [footer.schema().empty_table()]
-    return pl.concat([pl.DataFrame(one) for one in tables], how="vertical_relaxed")
 
 
 def judge_labels(rows: pl.DataFrame, asked: AskedLabels) -> JudgedLabels:

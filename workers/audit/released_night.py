@@ -16,14 +16,14 @@ import numpy as np
 from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds.released_labels import Declared, LabelNight
 from privcore.lower_bounds.windows import Night
-from workers.audit.label_check import AskedLabels, JudgedLabels, as_days, judge_labels, rows_of
+from workers.audit.label_check import AskedLabels, JudgedLabels, as_days, judge_labels
 from workers.audit.proving import failure_record
 from workers.audit.record import digest_of, flat, identity_of
 from workers.audit.request import Request
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake.manifest import Privacy, guarantee_of
 from workers.sources.label_releases import ReleasedLabels, ReleasedNight
-from workers.sources.tables.table_files import find_day
+from workers.sources.tables.table_files import find_day, rows_of
 from workers.warehouse.schema import AuditRecord, AuditRow, Status, WealthRow
 
 ASSUMPTION = (

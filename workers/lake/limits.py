@@ -65,9 +65,3 @@ CSV_SECONDS = 120
 """Time that reading one may take."""
 CSV_MEMORY_BYTES = 4 << 30
 """Memory that it may take."""
-RELEASE_TABLE_BYTES = 1 << 30
-"""A table that `privaudit release` attacks."""
-RELEASE_SECONDS = 300
-"""Time that reading it may take."""
-RELEASE_MEMORY_BYTES = 4 << 30
-"""Memory that it may take."""

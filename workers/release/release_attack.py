@@ -8,14 +8,12 @@ may be attacked, too: are they in the table, and what else does their record hol
 """
 
 import hashlib
-import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
@@ -50,11 +48,7 @@ from privcore.mechanisms import (
     QueryInterface,
     QueryMechanism,
 )
-from workers.contained import Contained, ContainedError
-from workers.contained_child import WithBytes
 from workers.executors import Executor
-from workers.lake import limits
-from workers.lake.layout import read_named
 from workers.strict_model import StrictModel
 
 Definition = Literal["idp", "group_idp", "bdp", "dp"]
@@ -136,70 +130,6 @@ class Table:
         return names.index(name)
 
 
-def read_frame(uri: str) -> pl.DataFrame:
-    """Return the rows of a Parquet or CSV file, at a path or URI.
-
-    A contained child reads the file, because a file of some kB may unpack to gigabytes.
-
-    Raises:
-        InvalidInputError: there is no such file, it is no plain file, it is neither, it is damaged,
-            or it is larger than what is read.
-        TransientError: the child went away.
-    """
-    name = uri.rpartition("/")[2]
-    try:
-        content = read_named(uri, at_most=limits.RELEASE_TABLE_BYTES)
-    except OSError as error:
-        raise InvalidInputError("table", name, f"it cannot be read: {_first_line(error)}") from None
-    try:
-        answer = _unpack(content, parquet=name.endswith(".parquet"), csv=name.endswith(".csv"))
-        if isinstance(answer, WithBytes):
-            # The child may have been taken over: Arrow checks what the bytes say of themselves.
-            rows = pa.ipc.open_stream(answer.content).read_all()
-            rows.validate(full=True)
-            return pl.DataFrame(pl.from_arrow(rows))
-    except ContainedError as error:
-        bounds = f"{limits.RELEASE_SECONDS} seconds and {limits.RELEASE_MEMORY_BYTES >> 30} GiB"
-        rule = f"it cannot be read within {bounds} (its reader {error.why}): write fewer rows"
-        raise InvalidInputError("table", name, rule) from None
-    except pa.ArrowException as error:  # also of numbers with more than 64 bits
-        raise InvalidInputError("table", name, f"it is damaged: {_first_line(error)}") from None
-    raise InvalidInputError("table", name, answer["refused"])
-
-
-def unpack(content: bytes, parquet: bool, csv: bool) -> Any:  # noqa: FBT001
-    """Return a table as Arrow's stream of rows, or why it is refused.
-
-    Args:
-        content: of the file.
-        parquet: whether its name says that it is Parquet.
-        csv: whether its name says that it is CSV.
-    """
-    try:
-        if parquet:
-            frame = pl.read_parquet(io.BytesIO(content))
-        elif csv:
-            header = content.split(b"\n", 1)[0]
-            separator = ";" if header.count(b";") > header.count(b",") else ","
-            frame = pl.read_csv(io.BytesIO(content), separator=separator)
-        else:
-            return {"refused": "its name ends with .parquet or .csv"}
-    except pl.exceptions.PolarsError as error:
-        return {"refused": f"it is damaged: {_first_line(error)}"}
-    frame = frame.with_columns(pl.selectors.by_dtype(pl.Categorical, pl.Enum).cast(pl.String))
-    sink = io.BytesIO()
-    frame.write_ipc_stream(sink, compat_level=pl.CompatLevel.oldest())
-    return WithBytes({}, sink.getvalue())
-
-
-_unpack = Contained(
-    f"{__name__}:{unpack.__name__}",
-    seconds=limits.RELEASE_SECONDS,
-    memory=limits.RELEASE_MEMORY_BYTES,
-    fork=True,
-)
-
-
 def as_table(
     frame: pl.DataFrame,
     *,
@@ -251,7 +181,13 @@ def _encoded(
         width = 1.0 if series.dtype.is_integer() else precision
         column = Column.numeric(series.name, *(bounds or ()), precision=width)
         return column, column.encode(series.to_numpy())
-    if series.dtype.base_type() in {pl.String, pl.Boolean, pl.Categorical, pl.Enum}:
+    if series.dtype.base_type() in {
+        pl.String,
+        pl.Boolean,
+        pl.Categorical,
+        pl.Enum,
+        pl.Datetime,
+    }:
         text = series.cast(pl.String)
         column = Column.categorical(series.name, sorted(text.unique()))
         return column, _places(text, column)
@@ -266,10 +202,6 @@ def _places(text: pl.Series, column: Column) -> NDArray[np.int64]:
         worst = text.filter(places.is_null())[0]
         raise InvalidInputError(column.name, worst, "it is none of the system's categories")
     return places.to_physical().cast(pl.Int64).to_numpy()
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
 
 
 @dataclass(frozen=True, slots=True)

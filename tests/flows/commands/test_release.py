@@ -58,7 +58,7 @@ def test_wrong_usage_is_told(privaudit: Command, arguments: list[str], words: st
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--definition", "idp", "--table", "none.csv"], "cannot be read"),
+        (["--definition", "idp", "--table", "none.csv"], "holds no file"),
         (["--definition", "idp", "--table", "staff.csv", "--epsilon", "0"], "epsilon"),
         (["--definition", "group-idp", "--k", "31", "--table", "staff.csv"], "at least 2k = 62"),
         (["--definition", "idp", "--table", "staff.csv", "--target", "size=3"], "'size'"),

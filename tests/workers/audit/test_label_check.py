@@ -31,10 +31,11 @@ from privcore.mechanisms import (
     RandomizedResponseWithPrior,
     count_votes,
 )
-from workers.audit.label_check import AskedLabels, JudgedLabels, judge_labels, read_rows
+from workers.audit.label_check import AskedLabels, JudgedLabels, judge_labels
 from workers.datasets.flights import read_flights, write_day
 from workers.exceptions import NotEvaluableError
 from workers.lake.layout import Lake
+from workers.sources.tables.table_files import read_rows
 from workers.training.jobs import read_training_data
 
 Labels = NDArray[np.int64]

@@ -5,10 +5,11 @@ Iceberg keep beside their files (deleted rows, renamed columns) is not in them, 
 such is refused, with the way out. A contained child reads Delta's logs and Iceberg's metadata.
 """
 
+import contextlib
 import datetime as dt
 import posixpath
 import tempfile
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -468,16 +469,25 @@ def _looked_at(
     path = newest[asked[0]][1] if asked else max(files)
     days = {name: value for name, (value, _) in newest.items()}
     file = root.label_file(path)._replace(name=path)
-    if is_csv([file]):
-        content, found = parquet_of(root, file, None, rows=_ROWS)
-        with tempfile.TemporaryDirectory() as folder:  # its reader may have been taken over
-            Lake(folder).write("sample", content)
-            sample = _sample(Lake(folder), "sample")
-        days = {name: dt.date.fromisoformat(day) for name, day in found["newest"].items()} | days
-    else:
-        sample = _sample(root, path)
+    with _as_parquet(root, file, rows=_ROWS) as (place, name, said_by_csv):
+        sample = _sample(place, name)
+    days = {name: dt.date.fromisoformat(day) for name, day in said_by_csv.items()} | days
     folders = tuple(name for name in dict.fromkeys(partitions) if name in newest)
     return TableLook(sample, folders, days)
+
+
+@contextlib.contextmanager
+def _as_parquet(
+    root: Lake, file: LabelFile, *, rows: int = 0
+) -> Iterator[tuple[Lake, str, dict[str, str]]]:
+    """Yield where a file's rows lie as Parquet, and the newest day of each column of a CSV file."""
+    if not is_csv([file]):
+        yield root, file.name, {}
+        return
+    content, said = parquet_of(root, file, None, rows=rows)
+    with tempfile.TemporaryDirectory() as folder:  # its reader may have been taken over
+        Lake(folder).write("rows", content)
+        yield Lake(folder), "rows", said["newest"]
 
 
 def _sample(root: Lake, path: str) -> pl.DataFrame:
@@ -489,3 +499,40 @@ def _sample(root: Lake, path: str) -> pl.DataFrame:
     sample = pl.from_arrow(footer.schema().empty_table() if first is None else first)
     assert isinstance(sample, pl.DataFrame)  # noqa: S101  # of a table, never of a column
     return sample
+
+
+def read_rows(table: str) -> pl.DataFrame:
+    """Return the rows of Parquet or CSV files, or of a Delta table, as they are stored.
+
+    A column that only folders name, as day=2026-03-02, has their words.
+
+    Raises:
+        NotEvaluableError: there is no such table, or it cannot be read.
+        TransientError: storage kept failing.
+    """
+    return rows_of(find_day(TablePlace(table=table), dt.date.min))
+
+
+def rows_of(found: TableDay) -> pl.DataFrame:
+    """Return all rows of the files of a table that were found.
+
+    Raises:
+        NotEvaluableError: one cannot be read.
+        TransientError: storage kept failing.
+    """
+    parts = []
+    for file in found.files:
+        with _as_parquet(found.root, file) as (root, name, _):
+            part, words = _parquet_rows(root, name), dict(folder_words(file.name))
+        lacking = {name: pl.lit(word) for name, word in words.items() if name not in part.columns}
+        parts.append(part.with_columns(**lacking))
+    return pl.concat(parts, how="diagonal_relaxed")
+
+
+def _parquet_rows(root: Lake, path: str) -> pl.DataFrame:
+    names = list(dict.fromkeys(read_footer(root, path).names))
+    footer = read_footer(root, path, names)
+    groups = range(len(footer.groups))
+    parts = [read_row_group(root, path, footer, one, names).table(names) for one in groups]
+    tables = parts or [footer.schema().empty_table()]
+    return pl.concat([pl.DataFrame(one) for one in tables], how="vertical_relaxed")
