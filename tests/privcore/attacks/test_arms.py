@@ -10,6 +10,8 @@ Predictions that follow no label are called so, and those that do are not.
 """
 
 import math
+from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -57,20 +59,63 @@ def world(random, training, control, *, base=-2.0, spread=0.8, keep=1.0, known=0
 
 
 def pvalues(audits, *sizes, seed, **how):
+    return np.array([one.pvalue for one in compared(audits, *sizes, seed=seed, **how)])
+
+
+def compared(audits, *sizes, seed, **how):
     random = np.random.default_rng(seed)
-    return np.array(
-        [compare_arms(*world(random, *sizes, **how), random=random).pvalue for _ in range(audits)]
-    )
+    return [compare_arms(*world(random, *sizes, **how), random=random) for _ in range(audits)]
+
+
+def beside_student(random, training, control, *, known=0.0, pull=0.25, error=0.3):
+    """Counts of both arms, with and without a student who is off by an error of its own."""
+    log_odds = random.normal(-1.0, 1.0, training + control)
+    labels = (random.random(log_odds.size) < expit(log_odds)).astype(int)
+    arm = np.arange(log_odds.size) < training
+    golden = ~arm & (random.random(arm.size) < known)
+    proxy = log_odds + 0.4 * random.normal(size=arm.size)
+    proxy += np.where(golden, pull * (2 * labels - 1), 0.0)
+    student = log_odds + error * random.normal(size=arm.size)
+    alone = tuple(of_two(proxy[part], labels[part]) for part in (arm, ~arm))
+    said, asked = two_columns(expit(proxy)), two_columns(expit(student))
+    beside = tuple(label_counts(said[part], labels[part], student=asked[part])
+                   for part in (arm, ~arm))  # fmt: skip
+    return alone, beside
+
+
+def beside_pvalues(audits, *sizes, seed, **how):
+    random = np.random.default_rng(seed)
+    found = []
+    for _ in range(audits):
+        alone, beside = beside_student(random, *sizes, **how)
+        found.append([compare_arms(*alone, random=random, beside=pair).pvalue
+                      for pair in (None, beside)])  # fmt: skip
+    return np.array(found).T
+
+
+def with_student(audits, *sizes, seed):
+    return beside_pvalues(audits, *sizes, seed=seed)[1]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("sizes", "base"),
-    tiered([((300, 60), -2.0), ((5_000, 50), -3.5), ((5_000, 2_000), 0.0)], always=1, slow=2),
+    ("draw", "sizes", "seed"),
+    tiered(
+        [
+            (partial(pvalues, base=-2.0), (300, 60), 1),
+            (with_student, (1_000, 60), 8),
+            (partial(pvalues, base=-3.5), (5_000, 50), 1),
+            (partial(pvalues, base=0.0), (5_000, 2_000), 1),
+            (with_student, (5_000, 400), 8),
+            (with_student, (5_000, 50), 8),
+        ],
+        always=2,
+        slow=4,
+    ),
 )
-def test_a_random_split_is_refused_no_more_often_than_stated(sizes, base):
-    """N = 300, seed 1: p-values below 0.1 and 0.01, judged at 1e-6; none below 1e-4."""
-    found = pvalues(300, *sizes, seed=1, base=base)
+def test_a_random_split_is_refused_no_more_often_than_stated(draw, sizes, seed):
+    """N = 300: p-values below 0.1 and 0.01, judged at 1e-6; none below 1e-4."""
+    found = draw(300, *sizes, seed=seed)
     # Above ten times the level the chi-square approximation answers: judged with what it may err.
     assert_rate_at_most(int((found < 0.1).sum()), 300, 0.13)
     assert_rate_at_most(int((found < 0.01).sum()), 300, 0.03)
@@ -79,12 +124,16 @@ def test_a_random_split_is_refused_no_more_often_than_stated(sizes, base):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("sizes", "base"),
-    [((5_000, 50), -3.5), ((300, 60), -2.0)],
+    ("draw", "sizes", "seed"),
+    [
+        (partial(pvalues, base=-3.5), (5_000, 50), 2),
+        (partial(pvalues, base=-2.0), (300, 60), 2),
+        (with_student, (300, 60), 9),
+    ],
 )
-def test_where_tables_are_drawn_the_pvalue_is_exact(sizes, base):
-    """N = 2,000, seed 2: at 1e-3, where tables are drawn anew, judged at 1e-6: 15 are too many."""
-    found = pvalues(2_000, *sizes, seed=2, base=base)
+def test_where_tables_are_drawn_the_pvalue_is_exact(draw, sizes, seed):
+    """N = 2,000: at 1e-3, where tables are drawn anew, judged at 1e-6: 15 are too many."""
+    found = draw(2_000, *sizes, seed=seed)
     assert_rate_at_most(int((found <= 1e-3).sum()), 2_000, 1e-3)
     assert_rate_at_most(int((found <= LEVEL).sum()), 2_000, LEVEL)
 
@@ -94,11 +143,6 @@ def test_where_tables_are_drawn_the_pvalue_is_exact(sizes, base):
 def test_arms_that_were_divided_otherwise_are_found(how):
     """4 of 4, seed 3: 20,000 training and 5,000 holdout records."""
     assert (pvalues(4, 20_000, 5_000, seed=3, **how) <= LEVEL).all()
-
-
-def compared(audits, *sizes, seed, **how):
-    random = np.random.default_rng(seed)
-    return [compare_arms(*world(random, *sizes, **how), random=random) for _ in range(audits)]
 
 
 @pytest.mark.slow
@@ -167,70 +211,12 @@ def test_counts_of_other_groups_or_classes_are_refused():
         label_counts(np.full((2, 3), 1 / 3), np.zeros(2, dtype=int), group=2, groups=2)
 
 
-def beside_student(random, training, control, *, known=0.0, pull=0.25, error=0.3):
-    """Counts of both arms, with and without a student who is off by an error of its own."""
-    log_odds = random.normal(-1.0, 1.0, training + control)
-    labels = (random.random(log_odds.size) < expit(log_odds)).astype(int)
-    arm = np.arange(log_odds.size) < training
-    golden = ~arm & (random.random(arm.size) < known)
-    proxy = log_odds + 0.4 * random.normal(size=arm.size)
-    proxy += np.where(golden, pull * (2 * labels - 1), 0.0)
-    student = log_odds + error * random.normal(size=arm.size)
-    alone = tuple(of_two(proxy[part], labels[part]) for part in (arm, ~arm))
-    said, asked = two_columns(expit(proxy)), two_columns(expit(student))
-    beside = tuple(label_counts(said[part], labels[part], student=asked[part])
-                   for part in (arm, ~arm))  # fmt: skip
-    return alone, beside
-
-
-def beside_pvalues(audits, *sizes, seed, **how):
-    random = np.random.default_rng(seed)
-    found = []
-    for _ in range(audits):
-        alone, beside = beside_student(random, *sizes, **how)
-        found.append([compare_arms(*alone, random=random, beside=pair).pvalue
-                      for pair in (None, beside)])  # fmt: skip
-    return np.array(found).T
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("training", "holdout"), tiered([(1_000, 60), (5_000, 400), (5_000, 50)], always=1, slow=2)
-)
-def test_with_a_student_a_random_split_is_refused_no_more_often(training, holdout):
-    """N = 300, seed 8: p-values below 0.1 and 0.01, judged at 1e-6; none below 1e-4."""
-    _, found = beside_pvalues(300, training, holdout, seed=8)
-    assert_rate_at_most(int((found < 0.1).sum()), 300, 0.13)
-    assert_rate_at_most(int((found < 0.01).sum()), 300, 0.03)
-    assert (found <= LEVEL).sum() == 0
-
-
-@pytest.mark.slow
-def test_with_a_student_the_pvalue_is_exact_where_tables_are_drawn():
-    """N = 2,000 audits of 300 and 60 records, seed 9: at 1e-3, judged at 1e-6."""
-    _, found = beside_pvalues(2_000, 300, 60, seed=9)
-    assert_rate_at_most(int((found <= 1e-3).sum()), 2_000, 1e-3)
-    assert_rate_at_most(int((found <= LEVEL).sum()), 2_000, LEVEL)
-
-
 @pytest.mark.slow
 def test_a_student_shows_that_the_proxy_learned_the_holdout():
     """2 audits of 5,000 and 400 records, seed 10: both are found, by a student alone."""
     alone, beside = beside_pvalues(2, 5_000, 400, seed=10, known=1.0)
     assert (beside <= LEVEL).all()
     assert not (alone <= LEVEL).any()
-
-
-@pytest.mark.slow
-def test_what_a_student_shows_is_told_as_such():
-    random = np.random.default_rng(12)
-    alone, beside = beside_student(random, 5_000, 400, known=1.0)
-    found = compare_arms(*alone, random=random, beside=beside)
-    assert found.differ
-    assert found.doubtful
-    assert found.beyond_features
-    assert "an earlier model was trained on the holdout" in found.sentence("'late'")
-    assert "the odds of" not in found.sentence("'late'")
 
 
 @given(st.integers(0, 2**32), st.integers(1, 60), st.integers(2, 4))
@@ -505,6 +491,9 @@ def test_the_side_with_the_larger_odds_is_named():
         (equal, "1.00 times as large in the holdout as in training"),
     ):
         assert words in found.sentence("1")
+    beyond = replace(more, beyond_features=True).sentence("1")
+    assert "an earlier model was trained on the holdout" in beyond
+    assert "the odds of" not in beyond
 
 
 def arm(proxy: np.ndarray[Any, Any]) -> OddsTally:

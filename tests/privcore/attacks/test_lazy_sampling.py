@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest
 
 from privcore.attacks import exposure_bits
 from privcore.attacks.lazy_sampling import (
@@ -58,31 +57,17 @@ def test_probabilities_of_all_sequences_sum_to_one(sampling):
 
 @pytest.mark.paper("renyi", "Section 3.2")
 @pytest.mark.parametrize("sampling", WAYS[:4])
-def test_it_is_how_often_sampling_generates_the_sequence(sampling):
-    # 20,000 samples; each of the 81 sequences by an exact binomial test at 1e-6.
-    say, random, samples = model(1), np.random.default_rng(9), 20_000
-    seen: dict[tuple[int, ...], int] = {}
-    drawn = [()] * samples
-    for step in range(LENGTH):
-        grouped: dict[tuple[int, ...], int] = {}
-        for tokens in drawn:
-            grouped[tokens] = grouped.get(tokens, 0) + 1
-        drawn = []
-        for tokens, count in grouped.items():
-            temperature = sampling.temperatures[min(step, len(sampling.temperatures) - 1)]
-            weight = np.exp(say(tokens)) ** (1.0 / temperature)
-            keep = np.argsort(-weight)[: sampling.top]
-            chances = np.zeros(VOCABULARY)
-            chances[keep] = weight[keep] / weight[keep].sum()
-            drawn += [
-                (*tokens, int(token)) for token in random.choice(VOCABULARY, count, p=chances)
-            ]
-    for tokens in drawn:
-        seen[tokens] = seen.get(tokens, 0) + 1
+def test_it_is_the_chance_that_sampling_generates_the_sequence(sampling):
+    say = model(1)
     for tokens in itertools.product(range(VOCABULARY), repeat=LENGTH):
-        chance = np.exp(sampling_log_probability(rows(say, tokens), tokens, sampling=sampling))
-        found = seen.get(tokens, 0)
-        assert binomtest(found, samples, min(float(chance), 1.0)).pvalue > 1e-6
+        chance = 1.0
+        for step, token in enumerate(tokens):
+            temperature = sampling.temperatures[min(step, len(sampling.temperatures) - 1)]
+            weight = np.exp(say(tokens[:step])) ** (1.0 / temperature)
+            keep = np.argsort(-weight)[: sampling.top]
+            chance *= weight[token] / weight[keep].sum() if token in keep else 0.0
+        found = sampling_log_probability(rows(say, tokens), tokens, sampling=sampling)
+        assert np.exp(found) == pytest.approx(chance, rel=1e-9)
 
 
 def test_long_sequences_stay_in_log_space():

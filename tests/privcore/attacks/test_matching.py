@@ -206,26 +206,6 @@ def test_groups_are_matched_within_themselves():
         match((), (), random=generator(0))
 
 
-@pytest.mark.slow
-def test_dealt_at_random_tables_are_hypergeometric_whatever_the_target_says():
-    """A pool of which the target knows the opposite of the truth, 120 deals of it, seed 21.
-
-    In every set of tables the right ones lie above what their margins give by no more than chance,
-    judged at five standard errors (two-sided 6e-7).
-    """
-    random = np.random.default_rng(21)
-    pool = WRONG["even"].arm(1_200, random)
-    excess = np.zeros((120, 3))
-    for deal in range(120):
-        rows = random.permutation(1_200)
-        arms = (tuple(part[chosen] for part in pool) for chosen in (rows[:800], rows[800:]))
-        for place, table in enumerate(matched(*arms, seed=deal)[:3]):
-            excess[deal, place] = above_chance(table)
-    errors = excess.std(axis=0) / math.sqrt(120)
-    assert np.all(np.abs(excess.mean(axis=0)) < 5.0 * errors)
-    assert np.all(excess.std(axis=0) > 0.7)
-
-
 def of_ten(records, random, *, known=0.0):
     """Ten classes whose proxy is half of something else; the target knows some of the labels."""
     truth, other = random.dirichlet(np.ones(10), (2, records))
@@ -253,19 +233,30 @@ def test_a_proxy_of_more_than_two_classes_is_taken_as_it_is():
 
 
 @pytest.mark.slow
-def test_tables_of_many_classes_dealt_at_random_are_hypergeometric():
-    """A pool of ten classes, 120 deals of it, seed 22; as the test of two classes judges."""
-    random = np.random.default_rng(22)
-    pool = of_ten(900, random, known=0.1)
-    excess = np.zeros((120, 2))
+@pytest.mark.parametrize(
+    ("classes", "records", "sets", "seed"), [(2, 1_200, 3, 21), (10, 900, 2, 22)]
+)
+def test_dealt_at_random_tables_are_hypergeometric_whatever_the_target_says(
+    classes, records, sets, seed
+):
+    """120 deals of a pool: its target knows the opposite of the truth, or some of ten classes.
+
+    In every set of tables the right ones lie above what their margins give by no more than chance,
+    judged at five standard errors (two-sided 6e-7).
+    """
+    random = np.random.default_rng(seed)
+    pool = (
+        WRONG["even"].arm(records, random) if classes == 2 else of_ten(records, random, known=0.1)
+    )
+    excess, cut = np.zeros((120, sets)), 2 * records // 3
     for deal in range(120):
-        rows = random.permutation(900)
-        arms = tallies(*(tuple(part[some] for part in pool) for some in (rows[:600], rows[600:])))
-        found = match(*arms, random=generator(deal), classes=10)
-        excess[deal] = [above_chance(table) for table in found[:2]]
+        rows = random.permutation(records)
+        arms = tallies(*(tuple(part[some] for part in pool) for some in (rows[:cut], rows[cut:])))
+        found = match(*arms, random=generator(deal), classes=classes)
+        excess[deal] = [above_chance(table) for table in found[:sets]]
     errors = excess.std(axis=0) / math.sqrt(120)
     assert np.all(np.abs(excess.mean(axis=0)) < 5.0 * errors)
-    assert excess[:, 0].std() > 0.7
+    assert np.all(excess.std(axis=0)[: 3 if classes == 2 else 1] > 0.7)
 
 
 def above_chance(table: Matched) -> float:

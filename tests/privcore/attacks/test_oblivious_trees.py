@@ -1,4 +1,4 @@
-"""Boosted trees against a twin that reckons each gain anew, and against CatBoost's accuracy.
+"""Boosted trees against their own questions, and against CatBoost's accuracy.
 
 Boosting in whole numbers against a twin that adds up records in numbers of any size.
 """
@@ -171,16 +171,14 @@ def test_where_there_is_nothing_to_learn_there_are_no_trees(columns, outputs):
     assert ObliviousTrees.fit(columns.astype(np.float32), outputs, SMALL) is None
 
 
-@pytest.mark.parametrize("levels", [0, 9])
-def test_levels_that_no_leaf_number_holds_are_refused(levels):
-    with pytest.raises(InvalidInputError, match="there are 1 to 8"):
-        ObliviousTrees.fit(rows(1), outputs_of(rows(1), 1), TreeSize(1, levels, 0.1))
-
-
-@pytest.mark.parametrize("rate", [0.0, -0.1, 1.01, np.nan])
-def test_trees_that_say_nothing_or_more_than_is_left_are_refused(rate):
-    with pytest.raises(InvalidInputError, match="above 0 and at most 1"):
-        ObliviousTrees.fit(rows(1), outputs_of(rows(1), 1), TreeSize(1, 3, rate))
+@pytest.mark.parametrize(
+    ("levels", "rate", "rule"),
+    [(levels, 0.1, "there are 1 to 8") for levels in (0, 9)]
+    + [(3, rate, "above 0 and at most 1") for rate in (0.0, -0.1, 1.01, np.nan)],
+)
+def test_sizes_of_trees_that_cannot_be_are_refused(levels, rate, rule):
+    with pytest.raises(InvalidInputError, match=rule):
+        ObliviousTrees.fit(rows(1), outputs_of(rows(1), 1), TreeSize(1, levels, rate))
 
 
 def test_threads_fit_the_same_trees_side_by_side():

@@ -93,6 +93,20 @@ def test_the_attack_spends_exactly_delta():
     assert max(law[5:].sum() for law in laws) > binom.sf(4, rights, expit(epsilon)) + 1e-3
 
 
+def wealth_by_rights(records, lift, epsilon, stakes):
+    """The log-wealth of bets by how many of the predictions, all alike, are right."""
+    return np.array(
+        [
+            log_wealth(
+                Predictions(*(np.array([x]) for x in (0.0, lift, records - k, float(k)))),
+                epsilons=np.array([epsilon]),
+                stakes=stakes,
+            )[0]
+            for k in range(records + 1)
+        ]
+    )
+
+
 @pytest.mark.parametrize("records", rest_slow([20, 3_000, 200], always=2))
 @pytest.mark.parametrize("epsilon", rest_slow([0.0, 2.0, 0.4], always=2))
 @pytest.mark.parametrize("expected_reveals", rest_slow([0.02, 50.0, 1.0], always=2))
@@ -104,16 +118,7 @@ def test_bets_catch_the_worst_mechanism_at_most_at_the_significance(
     stakes = stakes_for(claim(delta), records=records, classes=2)
     laws = what_delta_adds(records, epsilon, delta)
     for lift in (0.5 + epsilon, 3.0 + epsilon, 40.0):
-        wealth = np.array(
-            [
-                log_wealth(
-                    Predictions(*(np.array([x]) for x in (0.0, lift, records - k, float(k)))),
-                    epsilons=np.array([epsilon]),
-                    stakes=stakes,
-                )[0]
-                for k in range(records + 1)
-            ]
-        )
+        wealth = wealth_by_rights(records, lift, epsilon, stakes)
         caught = laws[:, wealth >= stakes.log_needed(epsilon)].sum(axis=1)
         assert caught.max() <= SIGNIFICANCE
 
@@ -152,16 +157,7 @@ def test_without_the_price_the_worst_mechanism_would_be_an_innocent_convict():
     """200 records, twenty reveals expected, staked as if delta were 0: caught far above 5%."""
     records, delta = 200, 0.1
     free = stakes_for(claim(0.0, family=PureDP()), records=records, classes=2)
-    wealth = np.array(
-        [
-            log_wealth(
-                Predictions(*(np.array([x]) for x in (0.0, 0.3, records - k, float(k)))),
-                epsilons=np.zeros(1),
-                stakes=free,
-            )[0]
-            for k in range(records + 1)
-        ]
-    )
+    wealth = wealth_by_rights(records, 0.3, 0.0, free)
     caught = what_delta_adds(records, 0.0, delta)[:, wealth >= free.log_needed(0.0)].sum(axis=1)
     assert caught.max() > 0.2
 

@@ -47,10 +47,6 @@ def alike(found, nights):
     assert np.all(spread < 1.4 * deviation + 0.1)
 
 
-def test_the_moments_are_those_of_real_nights():
-    alike(moments(binary(400, 100), claimed(0.5), offset=1.0, nights=40), 40)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("offset", [0.0, 0.5, 3.0])
 @pytest.mark.parametrize(
