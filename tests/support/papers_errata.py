@@ -16,6 +16,7 @@ OBSERVATIONAL_ERRATA = (
         "f is decreasing with f(x) <= 1 - x. As printed, a mechanism that ignores its data is not "
         "private for any f, since an event of probability 0.7 would need f(0.7) >= 0.7. The proof "
         "of Lemma 10 uses 1 - f.",
+        f"{_GAMES}test_the_printed_direction_of_f_sim_dp_refuses_the_mechanism_that_ignores_its_data",
     ),
     Erratum(
         "Appendix A, (epsilon, delta)-SIM-DP",
@@ -24,6 +25,7 @@ OBSERVATIONAL_ERRATA = (
         "For two labels of equal probability every mechanism is (log 2)-SIM-DP in the printed "
         "direction, one that publishes the labels too; the game against it is won with probability "
         "3/4, more than the 2/3 of Theorem 5. The proof of Lemma 10 uses both directions.",
+        f"{_GAMES}test_one_direction_of_the_definition_does_not_bear_the_theorem",
     ),
     Erratum(
         "Lemma 10, the lower side",
@@ -31,6 +33,7 @@ OBSERVATIONAL_ERRATA = (
         "f(t) + s - t <= 1 + tau",
         "At an event that never happens the printed inequality asks for a positive probability. "
         "The distance tau weakens both sides; the proof subtracts it in its last step.",
+        f"{_GAMES}test_the_printed_lower_side_of_lemma_10_fails_for_an_event_that_never_happens",
     ),
     Erratum(
         "Algorithm 3, line 3",
@@ -65,6 +68,7 @@ WORST_CASE_ERRATA = (
         "our bound of e^epsilon/(e^epsilon + 1/p) + delta",
         "e^epsilon/(e^epsilon - 1 + 1/p) + delta",
         "At epsilon 0 the printed one is p/(1 + p), less than the prior p, which a guess reaches.",
+        f"{_COUNTS}test_the_bound_of_section_4_2_as_printed_lies_below_the_prior",
     ),
     Erratum(
         "Theorem 3.2",

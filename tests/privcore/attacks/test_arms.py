@@ -166,6 +166,18 @@ def test_a_small_holdout_that_the_proxy_learned_is_doubtful():
     assert all(one.doubt == min(one.pvalue, one.holdout_known) for one in found)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("holdout", [100, 1_000])
+def test_only_the_holdouts_side_is_asked_about(holdout):
+    random = np.random.default_rng(6)
+    training, control = world(random, 1_500, holdout, base=-0.5, known=1.0)
+    assert compare_arms(training, control, random=random).holdout_known < 1e-2
+    # Training that the proxy knows better is the other side: the p-value of both says it.
+    alike = world(random, 1_500, holdout, base=-0.5)
+    turned = compare_arms(LabelCounts(alike[0].counts + control.counts), alike[1], random=random)
+    assert turned.holdout_known > KNOWN
+
+
 def test_a_leak_is_never_taken_for_a_difference_of_the_arms():
     """The counts read no target: they are the same whatever the target remembers."""
     random = np.random.default_rng(4)
@@ -175,6 +187,23 @@ def test_a_leak_is_never_taken_for_a_difference_of_the_arms():
     remembered = two_columns(np.where(labels == 1, 0.99, 0.01))
     one, other = (LabelCounts.of_odds((odds_tally(t, proxy, labels),)) for t in (proxy, remembered))
     assert one == other
+
+
+@pytest.mark.slow
+def test_the_class_that_differs_is_named_and_pays_for_the_others():
+    """Four classes: the third is sampled; a split at random is not refused, seed 7."""
+    random = np.random.default_rng(7)
+    said = random.dirichlet(np.ones(4), 8_000)
+    labels = (random.random((8_000, 1)) >= said.cumsum(axis=1)[:, :-1]).sum(axis=1)
+    arm = np.arange(8_000) < 6_000
+    honest = [label_counts(said[part], labels[part]) for part in (arm, ~arm)]
+    assert compare_arms(*honest, random=random).pvalue > LEVEL
+    kept = (labels != 2) | (random.random(8_000) < 0.3)
+    sampled = label_counts(said[arm & kept], labels[arm & kept])
+    found = compare_arms(sampled, honest[1], random=random)
+    assert found.differ
+    assert found.place == 2
+    assert found.log_odds < -0.5
 
 
 @given(st.integers(0, 2**32), st.integers(1, 60), st.integers(3, 5))

@@ -333,6 +333,66 @@ def test_where_memory_lifts_training_only_a_cut_share_of_ranks_is_taken():
     assert lifted.right.tolist() == [250]
 
 
+def one_stratum(alike, *, records=200, seed=0):
+    """200 of 1,000 training records and `alike` of 100 holdout records are predicted a one.
+
+    Their labels are ones if they are among the surest half. No label tells who is matched.
+    """
+
+    def arm(total, ones):
+        sure = np.linspace(1.0, 3.0, ones)
+        labels = np.concatenate([sure > 2.0, np.zeros(total - ones)]).astype(np.int64)
+        return told(np.concatenate([sure, np.full(total - ones, -0.5)]), labels)
+
+    return matched(arm(1_000, records), arm(100, alike), seed=seed)[0]
+
+
+@pytest.mark.parametrize(
+    ("alike", "held"), [(0, 8), (7, 8), (8, 8), (9, 9), (20, 20), (21, 21), (32, 32), (34, 20)]
+)
+def test_values_are_compared_where_chance_explains_the_difference_and_else_ranks(alike, held):
+    """20 of a hundred holdout records are expected; three deviations are about 12 of them.
+
+    Below that, 20 less three deviations are taken by rank, above that 20.
+    """
+    table = one_stratum(alike)
+    assert table.records[0] == 200
+    pooled = (200 + alike) / 1_100
+    chance = 3.0 * 100 * math.sqrt(pooled * (1.0 - pooled) * (1 / 1_000 + 1 / 100))
+    if alike > 20 + chance:
+        assert held == 20
+        assert table.control_right[0] == pytest.approx(alike / 2, abs=1)  # the surest of them
+    elif alike < 20 - chance:
+        held = math.floor(20 - chance)
+    assert table.control[0] == held
+
+
+def many_strata(alike, *, strata=20):
+    """As `one_stratum` in strata of the proxy's log-odds, 10 of 50 holdout records expected."""
+
+    def arm(total, ones):
+        proxy = np.repeat(np.linspace(-3.0, 3.0, strata), total)
+        up = np.tile(np.arange(total) < ones, strata)
+        target = proxy + np.where(up, 1.5, -0.5)
+        labels = np.tile(np.arange(total) % 2, strata)
+        return both(target), both(proxy), labels
+
+    return arm(500, 100), arm(50, alike)
+
+
+@pytest.mark.slow
+def test_many_strata_that_each_have_a_little_more_are_no_chance_and_ranks_decide():
+    """16 of 50 where 10 are expected is two deviations in each of 20 strata, eight in the sum."""
+    found, (expected, beyond) = matched(*many_strata(16))[0], naive_tables(*many_strata(16))[0]
+    assert beyond[1] > 2.0
+    assert np.array_equal(found.control, [row[2] for row in expected])
+    ups = found.records == 100
+    assert ups.sum() >= 15
+    assert np.all(found.control[ups] == 10)
+    few = matched(*many_strata(11))[0]
+    assert np.all(few.control[few.records == 100] == 11)
+
+
 def test_what_one_side_needed_by_rank_is_gone_for_the_other():
     """30 of 100 training records are lifted and 70 sunk; 87 of 100 holdout records are sunk.
 

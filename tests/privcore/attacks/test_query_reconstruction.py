@@ -69,6 +69,18 @@ def test_every_small_table_is_reconstructed(search):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("k", [1, 2])
+def test_every_small_table_of_two_columns_is_reconstructed(k):
+    """All tables of 2k to 4 records over 2 x 3 cells."""
+    pairs = list(itertools.product(range(2), range(3)))
+    for records in range(2 * k, 5):
+        for rows in itertools.combinations_with_replacement(pairs, records):
+            result = reconstruct_table(attack(np.array(rows), domain(2, 3), k=k))
+            assert result.stopped is None
+            assert as_multiset(result) == multiset(rows)
+
+
+@pytest.mark.slow
 def test_a_border_is_missing_exactly_where_2k_records_have_k_that_satisfy_phi():
     for records, k, rows in SMALL:
         adversary = attack(np.array(rows).reshape(records, 1), domain(3), k=k)
@@ -175,6 +187,25 @@ def test_variants_are_reconstructed_at_the_same_claimed_budget_for_each_decision
     assert as_multiset(result) == multiset(cells)
     assert adversary.queries == adversary.decisions * rule.repetitions
     assert adversary.claimed_budget == pytest.approx(adversary.decisions * 1e-10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", rest_slow([1, 2, 3], always=2))
+def test_counts_are_found_without_knowing_sides_on_every_small_table(k):
+    """The variance rule at 300 answers; every count of 0 to n, n = 2k to 2k + 3."""
+    for records in range(2 * k, 2 * k + 4):
+        for count in range(records + 1):
+            cells = np.arange(records).reshape(-1, 1) >= count
+            adversary = attack(
+                cells.astype(np.int64),
+                domain(2),
+                k=k,
+                rule=VarianceAbove(300),
+                mechanism=KLaplace(k, added_sensitivity=1.0),
+                seed=count,
+            )
+            found = adversary.counts(one_range(0, 0, 1), np.array([records]))
+            assert found.tolist() == [count]
 
 
 def test_a_rule_without_sides_says_what_it_cannot_do():

@@ -53,6 +53,16 @@ def test_examples_3_8_and_3_9_on_every_count(k, sides):
             assert adversary.decisions == 4
 
 
+def test_two_records_are_enough():
+    for rows in itertools.product(range(2), repeat=2):
+        adversary = attack(np.array(rows).reshape(-1, 1), domain(2))
+        targets = Groups((0,), np.array([[0], [1], [7]]))
+        unique = [rows.count(cell) == 1 for cell in (0, 1, 7)]
+        assert confirm_unique(adversary, targets).tolist() == unique
+        member = [cell in rows for cell in (0, 1, 7)]
+        assert infer_membership(adversary, targets).tolist() == member
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_targets_of_random_tables(data):
@@ -143,6 +153,15 @@ def probing(cells, columns, *, rule=None, mechanism=None):
 def distinct(result):
     order = np.argsort(result.groups.columns)
     return set(map(tuple, result.groups.cells[:, order].tolist()))
+
+
+def test_every_small_table_gives_its_distinct_records():
+    pairs = list(itertools.product(range(2), range(3)))
+    for records in range(1, 5):
+        for rows in itertools.combinations_with_replacement(pairs, records):
+            result = probe_records(probing(np.array(rows), domain(2, 3)))
+            assert result.stopped is None
+            assert distinct(result) == set(rows)
 
 
 @settings(max_examples=40, deadline=None)

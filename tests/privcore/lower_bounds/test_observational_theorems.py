@@ -129,6 +129,60 @@ def test_theorem_12_fails_at_seven_tenths_of_the_epsilon(records):
     assert p[records] > allowed(p[records - 1] / records, less) + 0.01 * p[records]
 
 
+def events(game, random):
+    """All sets of answers, or 300 of them where there are more than 256."""
+    answers = len(game.answers)
+    if answers <= 8:
+        return np.array(list(itertools.product((False, True), repeat=answers)))
+    return random.random((300, answers)) < random.random((300, 1))
+
+
+def lemma_10(game, table, chosen):
+    """Return, for each event E, Pr[M(D) in E] and Pr[M(D) in E and the first coin is named]."""
+    named = game.guesses(table)[:, 0] == game.coin[:, 0]
+    answers = len(game.answers)
+    of_answer = np.bincount(game.answer, game.probability, answers)
+    named_too = np.bincount(game.answer, game.probability * named, answers)
+    return chosen @ of_answer, chosen @ named_too
+
+
+@pytest.mark.paper("observational", "Lemma 10")
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+@pytest.mark.parametrize(("chance", "proxy"), WORLDS)
+@pytest.mark.parametrize("records", [1, 2, 3, 4])
+def test_lemma_10_holds_for_events_of_the_output(records, chance, proxy, epsilon):
+    run = response(epsilon)
+    game = Game(records, run, chance=chance, proxy=proxy)
+    simulated, shift = simulation_epsilon(run, proxy), abs(chance - proxy)
+    random = np.random.default_rng([10, records])
+    best = game.best(records)
+    for table in (best, 1 - best, random.integers(0, 2, best.shape)):
+        q, p = lemma_10(game, table, events(game, random))
+        assert np.all(p <= allowed(q - p + shift, simulated) + ROUNDING)
+        # The lower side, where the paper prints 1 - tau.
+        assert np.all(1.0 - allowed(p, simulated) + q - p <= 1.0 + shift + ROUNDING)
+
+
+@pytest.mark.paper("observational", "Lemma 10")
+def test_the_printed_lower_side_of_lemma_10_fails_for_an_event_that_never_happens():
+    # The printed f'' is positive at 0: it says that something happens within an empty event.
+    game = Game(1, response(1.0), chance=0.3, proxy=0.45)
+    q, p = lemma_10(game, game.best(1), np.zeros(2))
+    assert (q, p) == (0.0, 0.0)
+    assert 1.0 - allowed(p, simulation_epsilon(response(1.0), 0.45)) + q - p > 1.0 - 0.15
+
+
+@pytest.mark.paper("observational", "Definition 1", "Theorem 9")
+def test_one_direction_of_the_definition_does_not_bear_the_theorem():
+    # Published labels: each is at most twice as probable as under the simulator, so the appendix's
+    # one-sided formula calls them (log 2)-SIM-DP. The game is won by more than that allows.
+    run = np.eye(2)
+    assert np.all(run <= 2.0 * (run[0] + run[1]) / 2.0)
+    game = Game(1, run, chance=0.5, proxy=0.5)
+    assert game.counts(game.best(1), 1)[1] == pytest.approx(0.75)
+    assert np.exp(np.log(2.0)) / (1.0 + 2.0) < 0.75
+
+
 @pytest.mark.paper("observational", "Proposition 7")
 @pytest.mark.parametrize("delta", [0.0, 0.01, 0.3])
 @pytest.mark.parametrize("epsilon", [0.0, 0.7, 3.0])
@@ -141,6 +195,31 @@ def test_proposition_7_s_function_is_the_guarantee_s(epsilon, delta):
         assert inverse(*kernel, power) == pytest.approx(x, abs=1e-12)
         # From there on f is its own inverse.
         assert inverse(*kernel, 1.0 - x) == pytest.approx(1.0 - power, abs=1e-12)
+
+
+@pytest.mark.paper("observational", "Proposition 7", "Definition 6")
+@pytest.mark.parametrize("seed", range(20))
+def test_an_f_guarantee_of_that_function_is_epsilon_delta_and_back(seed):
+    # Two distributions over five outputs, and all 32 events, both ways.
+    random = np.random.default_rng([7, seed])
+    one, other = random.dirichlet(np.full(5, 0.7), 2)
+    epsilon = random.uniform(0.0, 1.5)
+    pairs = [(one, other), (other, one)]
+    delta = max(float(np.maximum(a - np.exp(epsilon) * b, 0.0).sum()) for a, b in pairs)
+    sets = np.array(list(itertools.product((0, 1), repeat=5)))
+    for a, b in pairs:
+        assert np.all(sets @ a <= allowed(sets @ b, epsilon, delta) + ROUNDING)
+    assert any(np.any(sets @ a > allowed(sets @ b, epsilon, 0.9 * delta)) for a, b in pairs)
+
+
+@pytest.mark.paper("observational", "Definition 1")
+def test_the_printed_direction_of_f_sim_dp_refuses_the_mechanism_that_ignores_its_data():
+    # Perfect privacy is f(x) = 1 - x, and both runs have one distribution.
+    output = np.array([0.7, 0.3])
+    for event in itertools.product((0, 1), repeat=2):
+        happens = output @ np.array(event)
+        assert happens <= 1.0 - (1.0 - happens)
+    assert output[0] > 1.0 - output[0]
 
 
 @pytest.mark.paper("observational", "Algorithm 3")

@@ -208,6 +208,22 @@ def test_many_unreadable_labels_cast_doubt_on_the_comparison() -> None:
     assert doubtful[900] == 40
 
 
+def test_the_figure_is_private_as_its_noise_says_and_wastes_little() -> None:
+    """The best attack on two neighbours, 64 units apart: right 0.5000 + e/4, hardly less."""
+    draws = 40_000
+    rate = TENTH / noisy_wealth.SENSITIVITY
+    noise = np.array(
+        [discrete_laplace(rate, KeyedBits(KEY, "private", number)) for number in range(draws)]
+    )
+    guessed = noise > noisy_wealth.UNITS // 2  # of figures 0 and 64, alike often
+    moved = noise + noisy_wealth.UNITS > noisy_wealth.UNITS // 2
+    right = (np.mean(~guessed) + np.mean(moved)) / 2.0
+    limit = math.exp(0.1) / (1.0 + math.exp(0.1))
+    spread = 4.0 * math.sqrt(0.25 / (2.0 * draws))
+    assert right <= limit + spread
+    assert right >= 0.5 + (1.0 - math.exp(-0.1 * 32.0 / 65.0)) / 2.0 - spread
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("records", "epsilon_public", "epsilon"),
@@ -329,6 +345,20 @@ def test_what_makes_no_statement_is_refused() -> None:
     )
     with pytest.raises(InvalidInputError, match="rounding could move the figure"):
         of_tables(many, claim(1.0))
+
+
+def test_the_ceiling_is_what_so_many_records_could_refute_and_reads_no_label() -> None:
+    """The attack is right on every training record and on half of the holdout's."""
+
+    def made(records: int, epsilon_public: Fraction = Fraction(1, 2)) -> ExactStatement:
+        labels = np.random.default_rng(44).integers(0, 2, records)
+        target, proxy, _ = world(44, 2, records)
+        given = {"claim": claim(1.0), "epsilon_public": epsilon_public}
+        return exact_statement(tallies_of(target, proxy, labels), **given)
+
+    ceilings = [made(n).epsilon_ceiling for n in (300, 900, 6_000)]
+    assert ceilings[0] < ceilings[1] < ceilings[2] < 20.0
+    assert made(900, Fraction(1)).epsilon_ceiling > ceilings[1]
 
 
 def drifted(random: np.random.Generator, *, records: int, by: float, lean: bool) -> Tallies:
@@ -530,6 +560,28 @@ def test_about_five_of_six_audits_of_the_least_leak_seen_refute(held: int) -> No
         refuted += test.refutes(noisy)
     assert stats.binomtest(refuted, 400, 0.70, alternative="less").pvalue > 1e-6
     assert stats.binomtest(refuted, 400, 0.97, alternative="greater").pvalue > 1e-6
+
+
+def test_few_records_see_no_leak_and_a_ceiling_far_above() -> None:
+    """The ceiling is a perfect attack's; ten holdout records reach it without seeing a leak."""
+    tables = tables_of(20_000, 60)
+    test = bet_on(tables)
+    assert largest_refuted(tables, test) > 1.0
+    seen = least_leak_seen(tables, test, epsilon=1.0, right=0.5)
+    assert seen is None or seen > 2.0
+    none = tables_of(20_000, 1)
+    assert largest_refuted(none, test) == 0.0
+    assert least_leak_seen(none, test, epsilon=1.0, right=0.5) is None
+
+
+def test_labels_that_are_known_anyway_hide_a_leak() -> None:
+    tables = tables_of(12_000, 4_000)
+    test = bet_on(tables)
+    seen = [least_leak_seen(tables, test, epsilon=1.0, right=right) for right in (0.5, 0.8, 0.9)]
+    assert None not in seen
+    assert seen == sorted(seen)  # type: ignore[type-var]
+    assert seen[0] < seen[2]  # type: ignore[operator]
+    assert least_leak_seen(tables, test, epsilon=1.0, right=0.99) is None
 
 
 def test_a_delta_that_hides_a_leak_raises_the_leak_that_would_be_seen() -> None:

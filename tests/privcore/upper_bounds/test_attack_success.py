@@ -76,7 +76,6 @@ def test_against_mpmath(prior, epsilon):
     assert epsilon_protect(prior, advantage=0.05) == pytest.approx(float(protect), rel=1e-13)
 
 
-@pytest.mark.paper("worst_case", "Section 7.1")
 @settings(deadline=None)
 @given(ordered(priors), ordered(epsilons), ordered(st.floats(0.0, 0.5)))
 def test_monotone_and_above_the_prior(prior, epsilon, delta):
@@ -370,7 +369,6 @@ def test_bad_input_of_success_by_relation_is_named(call, name):
         call()
 
 
-@pytest.mark.paper("worst_case", "Section 4.3")
 @settings(deadline=None)
 @given(st.floats(1e-9, 1.0), st.floats(0.0, 30.0), st.floats(0.0, 0.5))
 def test_ours_is_never_above(prior, epsilon, delta):
@@ -449,6 +447,23 @@ def test_multi_membership_by_randomized_response_reaches_its_bound(classes, epsi
     assert success_bound(1.0 / classes, epsilon=epsilon) == pytest.approx(reached, rel=1e-12)
 
 
+@pytest.mark.paper("worst_case", "Section 4.3")
+@pytest.mark.parametrize("seed", range(20))
+def test_no_reconstruction_within_a_distance_exceeds_equation_1(seed):
+    # Five values on a line, read right within 0, 1 or 2 of the truth; every output's best attempt.
+    random = np.random.default_rng([0, seed])
+    prior = random.dirichlet(np.full(5, 0.6))
+    run = np.exp(random.uniform(0.0, 2.0, (5, 4)))
+    run /= run.sum(axis=1, keepdims=True)
+    epsilon = float(np.log(run[:, None] / run[None]).max())
+    for distance in (0, 1, 2):
+        near = np.abs(np.subtract.outer(np.arange(5), np.arange(5))) <= distance
+        heaviest = min(1.0, float((prior @ near).max()))
+        reached = float(((prior[:, None] * run).T @ near).max(axis=1).sum())
+        assert reached <= reconstruction_robustness(heaviest, epsilon=epsilon) + 1e-12
+        assert reached <= success_bound(heaviest, epsilon=epsilon) + 1e-12
+
+
 @pytest.mark.paper("worst_case", "Section 4.3, distributional ReRo")
 @pytest.mark.parametrize("epsilon", [0.3, 2.0])
 def test_one_attempt_on_many_targets_hits_no_more_than_the_sum_of_their_bounds(epsilon):
@@ -474,6 +489,27 @@ def test_one_attempt_on_many_targets_hits_no_more_than_the_sum_of_their_bounds(e
         posterior = hits[attempt] / 3.0
         own = success_bound(priors[:, attempt], epsilon=epsilon)
         assert posterior.max() <= float(own.mean()) + 1e-12
+
+
+@pytest.mark.paper("worst_case", "Section 7.1")
+@pytest.mark.parametrize("seed", range(20))
+def test_a_prior_that_is_off_by_so_much_for_the_attempt_moves_the_bound_by_no_more(seed):
+    # The attacker believes in another distribution; only how far the attempt's own chance is off
+    # counts, here exactly. Every output of a random mechanism on four values.
+    random = np.random.default_rng([71, seed])
+    truth, believed = random.dirichlet(np.ones(4), 2)
+    run = np.exp(random.uniform(0.0, 1.5, (4, 5)))
+    run /= run.sum(axis=1, keepdims=True)
+    epsilon = float(np.log(run[:, None] / run[None]).max())
+    posterior = truth[:, None] * run / (truth @ run)
+    attempts = (believed[:, None] * run).argmax(axis=0)
+    for output, attempt in enumerate(attempts):
+        off = max(0.0, truth[attempt] - believed[attempt])
+        bound = success_bound(min(1.0, believed[attempt] + off), epsilon=epsilon)
+        assert posterior[attempt, output] <= bound + 1e-12
+    # Without the difference it is no bound: a value that is thought rare and is not.
+    sure = response(0.1, 2)
+    assert 0.9 * sure[0, 0] / (np.array([0.9, 0.1]) @ sure[:, 0]) > success_bound(0.1, epsilon=0.1)
 
 
 def test_at_the_prior_of_somebody_who_knows_less_the_bounds_are_none():

@@ -48,6 +48,17 @@ def test_tail_keeps_its_digits_far_out():
             assert tail[value] == pytest.approx(float(exact), rel=1e-11)
 
 
+@pytest.mark.slow
+def test_a_hundred_thousand_targets_with_their_own_priors_agree_with_the_limit_theorem():
+    priors = np.random.default_rng(3).random(100_000)
+    count = success_count(priors, epsilon=1.0, delta=1e-7)
+    limit = count.limit(significance=0.05)
+    chances = success_bound(priors, epsilon=1.0)
+    deviation = np.sqrt(np.sum(chances * (1.0 - chances)))
+    # The central limit theorem, to half a success and what delta adds.
+    assert limit == pytest.approx(chances.sum() + 1.6449 * deviation, abs=2.0)
+
+
 @settings(deadline=None)
 @given(probabilities, st.floats(0.0, 5.0), st.floats(0.0, 5.0), st.floats(0.0, 0.2))
 def test_limits_are_monotone_in_epsilon_and_delta(priors, e1, e2, delta):
@@ -303,6 +314,14 @@ def test_a_margin_for_few_runs_is_rarely_too_small():
 def test_bad_input_is_named(call, name):
     with pytest.raises(InvalidInputError, match=name):
         call()
+
+
+def test_the_bound_of_section_4_2_as_printed_lies_below_the_prior():
+    prior = 0.3
+    printed = np.exp(0.0) / (np.exp(0.0) + 1.0 / prior)
+    assert printed == pytest.approx(prior / (1.0 + prior))
+    assert printed < prior
+    assert float(success_bound(prior, epsilon=0.0)) == pytest.approx(prior)
 
 
 def test_alpha_as_printed_in_the_proof_of_theorem_3_5_is_too_small():
