@@ -477,9 +477,9 @@ def test_no_file_names_a_package_index() -> None:
 # A commit that raises one says why.
 MOST_LINES = {
     "flows": 1_928,
-    "flows/commands": 4_589,
+    "flows/commands": 4_581,
     "flows/learn": 650,
-    "flows/notify": 1_190,
+    "flows/notify": 1_147,
     "flows/publication": 202,
     "flows/report": 2_419,
     "flows/run": 1_658,
@@ -491,7 +491,7 @@ MOST_LINES = {
     "privcore/mechanisms": 1_744,
     "privcore/publication": 704,
     "privcore/upper_bounds": 1_915,
-    "tests": 70_307,
+    "tests": 70_259,
     "workers": 2_635,
     "workers/audit": 3_826,
     "workers/datasets": 761,

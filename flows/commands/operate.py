@@ -252,6 +252,10 @@ def check(
         bool,
         typer.Option("--full", help="Read all of the day's rows, as the audit does, not a sample."),
     ] = False,
+    notify: Annotated[
+        bool,
+        typer.Option("--notify", help="Send a test message to the notification blocks, too."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Try the settings against the real lake, warehouse, Ray, Prefect and webhook.
@@ -269,7 +273,7 @@ def check(
     found = []
     out = console()
     with working("Checking") as paused:
-        for result in checks(config, day=day, models=models, whole=full):
+        for result in checks(config, day=day, models=models, whole=full, notify=notify):
             found.append(result)
             if form is Form.TABLE:
                 sign = "[green]ok    [/]" if result.ok else "[bold red]failed[/]"
@@ -319,30 +323,3 @@ def overdue(
         for model in models:
             send(settings.webhook, missing(model, audited, settings).payload())
     raise typer.Exit(1 if models else 0)
-
-
-@app.command(rich_help_panel=OPERATE)
-def notify(
-    *,
-    test: Annotated[bool, typer.Option("--test", help="Send a test message.")] = False,
-    config: ConfigOption = None,
-) -> None:
-    """Send one test message to the webhook and to each notification block that gets alerts.
-
-    One line each: ok, or failed with what to check. Exit code 0 if all were accepted, 1 otherwise.
-
-    Example: privaudit notify --test
-    """
-    if not test:
-        raise typer.BadParameter("give --test: audits send alerts, this command does not.")
-    begin_prefect()
-    from flows.notify.alerts import send_tests
-    from flows.settings import load_settings
-
-    every = True
-    out = console()
-    for sent in send_tests(load_settings(config)):
-        sign = "[green]ok    [/]" if sent.ok else "[bold red]failed[/]"
-        out.print(f"{sign} {escape(sent.what)}: {escape(sent.sentence)}")
-        every = every and sent.ok
-    raise typer.Exit(0 if every else 1)

@@ -7,14 +7,12 @@ old; and drops a body whose `id` it has seen.
 """
 
 import asyncio
-import datetime as dt
 import hashlib
 import hmac
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import httpx
@@ -25,11 +23,11 @@ from prefect.events import emit_event
 from prefect.events.actions import SendNotification
 from prefect.settings import PREFECT_API_URL
 
-from flows.notify.events import Event, Kind
+from flows.notify.events import Event
 from flows.notify.prefect_context import in_prefect, run_log
 from flows.settings import Settings, WebhookSettings
 from privcore.exceptions import TerminalError, TransientError
-from workers.patience import ONCE, Patience
+from workers.patience import Patience
 
 SIGNATURE = "X-Privaudit-Signature"
 TIMESTAMP = "X-Privaudit-Timestamp"
@@ -174,57 +172,20 @@ def emit(event: Event) -> None:
     )
 
 
-TEST = "privaudit.notification.test"
-"""The event of a test message. No automation waits for it."""
 _SUBJECT = "privaudit: a test message"
 _BODY = (
-    "A person sent this message with privaudit notify --test. It is about no model. If you can "
+    "A person sent this message with privaudit check --notify. It is about no model. If you can "
     "read it, alerts arrive here too."
 )
 _AUTOMATIONS = "privaudit "
 """Beginning of the names of the automations in deploy/."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """Result of one test message: where it went, whether it was accepted, and a sentence."""
+def notification_blocks() -> Iterator[tuple[uuid.UUID, str]]:
+    """Yield id and name of each block that privaudit's automations of the server use.
 
-    what: str
-    ok: bool
-    sentence: str
-
-
-def send_tests(settings: Settings) -> Iterator[Sent]:
-    """Send one test message to the webhook and to each block; yield what became of each.
-
-    An accepted message was handed to the receiver. Only a person sees whether it arrived.
-
-    The blocks are those that privaudit's automations of the Prefect server use.
-
-    Raises:
-        TerminalError: nothing is configured.
+    Without a Prefect server, none is started to look.
     """
-    blocks = list(_blocks())
-    if settings.webhook is None and not blocks:
-        raise TerminalError(
-            "No notification is configured: set [webhook] in the settings, or make the automations "
-            "of deploy/notifications.yaml."
-        )
-    if settings.webhook is not None:
-        webhook = settings.webhook
-        yield _tried("webhook", lambda: send(webhook, _test_payload(), patience=ONCE))
-    for identity, name in blocks:
-        yield _tried(f"block {name}", lambda identity=identity: _notify(identity))  # type: ignore[misc]
-
-
-def _test_payload() -> dict[str, Any]:
-    """Return a body with the fields of an event; its id is new, so no receiver drops it."""
-    told = Event(Kind.EVALUATED, "", dt.datetime.now(dt.UTC).date(), _SUBJECT, _BODY)
-    return told.payload() | {"event": TEST, "id": str(uuid.uuid4())}
-
-
-def _blocks() -> Iterator[tuple[uuid.UUID, str]]:
-    """Yield id and name of each block; without a Prefect server, none is started to look."""
     if not PREFECT_API_URL.value():
         return
     with prefect.get_client(sync_client=True) as client:
@@ -241,29 +202,25 @@ def _blocks() -> Iterator[tuple[uuid.UUID, str]]:
             yield identity, f"{kind}/{document.name}"
 
 
-def _notify(identity: uuid.UUID) -> None:
-    block = Block.load_from_ref(identity)
-    if not isinstance(block, NotificationBlock):
-        raise TerminalError("The block cannot send notifications: choose a notification block.")
-    notify: Any = block.notify  # typed as a coroutine; outside of a loop it runs at once
-    with block.raise_on_failure():  # otherwise Apprise's refusal is only logged
-        notify(_BODY, _SUBJECT)
+def notify_block(identity: uuid.UUID, name: str) -> None:
+    """Send a test message through a block. Only a person sees whether it arrived.
 
-
-def _tried(what: str, deliver: Callable[[], object]) -> Sent:
-    """Send one message; an error is named by its kind, since its text may hold a block's secret."""
+    Raises:
+        TerminalError: it was not accepted. The error is named by its kind, since its text may hold
+            the block's secret.
+    """
     try:
-        deliver()
-    except (TerminalError, WebhookError) as error:
-        return Sent(what, ok=False, sentence=str(error))
+        block = Block.load_from_ref(identity)
+        if isinstance(block, NotificationBlock):
+            notify: Any = block.notify  # typed as a coroutine; outside of a loop it runs at once
+            with block.raise_on_failure():  # otherwise Apprise's refusal is only logged
+                notify(_BODY, _SUBJECT)
+            return
+        why = "it is no notification block"
     except httpx.HTTPStatusError as error:
         why = f"status {error.response.status_code}"
     except Exception as error:  # noqa: BLE001  # whatever the block raises is this trial's answer
         why = type(error).__name__
-    else:
-        return Sent(what, ok=True, sentence="the message was accepted: see whether it arrived")
-    return Sent(
-        what,
-        ok=False,
-        sentence=f"the message was not accepted ({why}): check the block's address and its secret",
+    raise TerminalError(
+        f"The block {name} did not take a test message ({why}): check its address and its secret."
     )

@@ -1,4 +1,6 @@
+import json
 import os
+import pathlib
 import types
 from typing import Any
 
@@ -6,7 +8,12 @@ import pytest
 
 from flows.commands import checks
 from flows.commands.checks import _sandbox, _workers_online
+from flows.settings import load_settings
 from privcore.exceptions import TerminalError
+from tests.flows.notify.test_alerts import SECRET, receiver
+from tests.support.lake import write_settings
+
+__all__ = ["receiver"]  # a fixture
 
 
 class Server:
@@ -54,3 +61,20 @@ def test_what_does_not_hold_of_root_is_said(
     monkeypatch.setattr(checks, "closed_here", lambda: ["namespaces", "Landlock 6", "seccomp"])
     assert ("bounds no number of root's threads" in _sandbox()) == told
     assert "this machine has no" not in _sandbox()
+
+
+@pytest.mark.parametrize("status", [200, 503])
+def test_the_webhook_is_asked_once_and_one_that_refuses_is_named(
+    tmp_path: pathlib.Path, receiver: Any, status: int
+) -> None:
+    server = receiver(status)
+    more = f'[webhook]\nurl = "{server.url}"\nsecret = "{SECRET}"\n'
+    settings = load_settings(write_settings(tmp_path, ["ads"], more=more))
+    if status == 200:
+        assert "accepted a signed test alert" in checks._webhook(settings)
+    else:
+        with pytest.raises(TerminalError, match="status 503"):
+            checks._webhook(settings)
+    ((headers, body),) = server.taken
+    assert headers["X-Privaudit-Signature"].startswith("sha256=")
+    assert json.loads(body)["event"] == "privaudit.check"

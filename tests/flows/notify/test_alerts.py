@@ -24,10 +24,19 @@ from pydantic import SecretStr
 
 from flows.notify import alerts
 from flows.notify import alerts as webhook_module
-from flows.notify.alerts import SIGNATURE, TIMESTAMP, WebhookError, deliver, send, send_tests
+from flows.notify.alerts import (
+    SIGNATURE,
+    TIMESTAMP,
+    WebhookError,
+    deliver,
+    notification_blocks,
+    notify_block,
+    send,
+)
 from flows.notify.events import Event, Kind
 from flows.notify.incidents import Stage
-from flows.settings import Settings, WebhookSettings, load_settings
+from flows.settings import Settings, WebhookSettings
+from privcore.exceptions import TerminalError
 from tests.support.lake import DAY
 from workers import patience
 from workers.patience import ONCE, Patience
@@ -281,14 +290,8 @@ PREFECT = pathlib.Path(sys.executable).with_name("prefect")
 class TestBlocks:
     """With a Prefect server: blocks that automations use."""
 
-    @pytest.fixture
-    def settings(self, tmp_path: pathlib.Path) -> Settings:
-        file = tmp_path / "privaudit.toml"
-        file.write_text('lake = "l"\nwarehouse = "w"\nreport = "r"\n[[models]]\nname = "ads"\n')
-        return load_settings(file)
-
     def test_a_message_arrives_through_the_block_of_the_automations(
-        self, settings: Settings, receiver: Any, tmp_path: pathlib.Path
+        self, receiver: Any, tmp_path: pathlib.Path
     ) -> None:
         server = receiver(200)
         identity = CustomWebhookNotificationBlock(
@@ -300,46 +303,33 @@ class TestBlocks:
         subprocess.run(
             create, check=True, env=os.environ | {"PREFECT_API_URL": PREFECT_API_URL.value()}
         )
-        (sent,) = send_tests(settings)
-        assert (sent.what, sent.ok) == ("block custom-webhook/own", True)
+        ((found, name),) = notification_blocks()
+        assert name == "custom-webhook/own"
+        notify_block(found, name)
         ((_, body),) = server.taken
         assert "alerts arrive here too" in json.loads(body)["text"]
 
-    @pytest.fixture
-    def only_block(self, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-        """Return what makes one block the only one that is told."""
-
-        def only(*block: Any) -> None:
-            monkeypatch.setattr(alerts, "_blocks", lambda: iter([block]))
-
-        return only
-
     @pytest.mark.parametrize(("status", "ok"), [(200, True), (403, False)])
     def test_a_webhook_block_is_asked_and_its_secret_never_shown(
-        self,
-        settings: Settings,
-        receiver: Any,
-        only_block: Callable[..., None],
-        status: int,
-        ok: bool,
+        self, receiver: Any, status: int, ok: bool
     ) -> None:
         server = receiver(status)
         identity = CustomWebhookNotificationBlock(
             name="hook", url=f"{server.url}/{{{{token}}}}", secrets={"token": "hidden"},
             json_data={"text": "{{subject}}: {{body}}"},
         ).save("hook", overwrite=True)  # fmt: skip
-        only_block(identity, "hook")
-        (sent,) = send_tests(settings)
-        assert sent.ok is ok
-        assert "hidden" not in sent.sentence
-        assert ok or "status 403" in sent.sentence
+        why = (
+            contextlib.nullcontext()
+            if ok
+            else pytest.raises(TerminalError, match=r"hook .*status 403")
+        )
+        with why as refused:
+            notify_block(identity, "hook")
+        assert "hidden" not in str(refused)
         ((_, body),) = server.taken
         assert json.loads(body)["text"].startswith("privaudit: a test message: A person sent")
 
-    def test_a_block_that_cannot_notify_is_named(
-        self, settings: Settings, only_block: Callable[..., None]
-    ) -> None:
+    def test_a_block_that_cannot_notify_is_named(self) -> None:
         identity = Secret(value="x").save("mute", overwrite=True)
-        only_block(identity, "mute")
-        (sent,) = send_tests(settings)
-        assert (sent.ok, "cannot send notifications" in sent.sentence) == (False, True)
+        with pytest.raises(TerminalError, match=r"mute .*it is no notification block"):
+            notify_block(identity, "mute")
