@@ -40,24 +40,17 @@ def call(request: pytest.FixtureRequest) -> Any:
     made.stop()
 
 
-@pytest.fixture(params=[False, True], ids=["kept", "forked"])
-def tripling(request: pytest.FixtureRequest) -> Any:
-    made = calling(triple, fork=request.param)
-    yield made
-    made.stop()
-
-
-def test_bytes_are_returned_beside_what_json_holds(tripling: Contained) -> None:
+@pytest.mark.parametrize("fork", [False, True], ids=["kept", "forked"])
+def test_bytes_are_returned_beside_what_json_holds_and_no_more_than_are_read(
+    monkeypatch: pytest.MonkeyPatch, fork: bool
+) -> None:
+    tripling = calling(triple, fork=fork)
     assert tripling(b"\n\x00\xff") == WithBytes({"length": 3}, b"\n\x00\xff" * 3)
     assert tripling(b"") == WithBytes({"length": 0}, b"")
-
-
-def test_an_answer_that_is_larger_than_what_is_read_is_none(
-    tripling: Contained, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(contained_child, "_HEADER_BYTES", 5)
     with pytest.raises((TransientError, ContainedError)):
         tripling(b"xx")
+    tripling.stop()
 
 
 def test_an_answer_is_returned(call: Contained) -> None:

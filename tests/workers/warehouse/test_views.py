@@ -137,22 +137,6 @@ def test_coverage_names_every_day_without_a_figure_and_why(warehouse: Warehouse)
         ("loans", day[4], day[6], 3, "no_record"),
     ]
     assert [row["reason"] for row in found if row["model"] == "loans"][1] == "Still none."
-    # The naive twin: go through the days.
-    current = warehouse.current()
-    have = {(row["model"], row["day"]): row["status"] for row in current.iter_rows(named=True)}
-    without = {
-        (model, one)
-        for model in MODELS
-        for one in day
-        if one >= min(d for m, d in have if m == model) and have.get((model, one)) != "evaluated"
-    }
-    covered = [
-        (row["model"], row["first_day"] + dt.timedelta(days=number))
-        for row in found
-        for number in range(row["days"])
-    ]
-    assert len(covered) == len(without)
-    assert set(covered) == without
 
 
 def test_promises_are_those_of_the_current_records(warehouse: Warehouse) -> None:

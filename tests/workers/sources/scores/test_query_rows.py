@@ -365,9 +365,7 @@ def test_settings_that_do_not_fit_are_told(changes: dict[str, Any], told: str) -
 @pytest.mark.parametrize("kind", [pa.ArrowInvalid, pa.ArrowNotImplementedError])
 def test_a_column_that_no_reader_has_a_kind_for_is_a_sentence(kind: type[Exception]) -> None:
     """A database's intervals and rows were unexpected errors."""
-    columns = {"label": "y", "target": "p", "proxy": "q", "record": "id"}
-    asked = {"table": "bank", "database": "bank", "query": "select 1 where day = $1"}
-    day = QueryDay(ScoreTables.model_validate(asked | columns), DAY)
+    day = QueryDay(settings(), DAY)
     with pytest.raises(NotEvaluableError, match="of a kind that is not read"), day._plain_kinds():
         raise kind("Unhandled type\nof a column")
 
@@ -375,9 +373,7 @@ def test_a_column_that_no_reader_has_a_kind_for_is_a_sentence(kind: type[Excepti
 @pytest.mark.parametrize("zone", [None, "UTC"])
 def test_a_label_that_is_never_known_does_not_play(zone: str | None) -> None:
     """PostgreSQL's `infinity` was a time of long ago, so that rows without a label played."""
-    columns = {"label": "y", "target": "p", "proxy": "q", "record": "id", "known_at": "known"}
-    asked = {"table": "bank", "database": "bank", "query": "select 1 where day = $1"}
-    day = QueryDay(ScoreTables.model_validate(asked | columns), DAY)
+    day = QueryDay(settings(known_at="known"), DAY)
     kind, others = pa.timestamp("us", zone), [0, None, -(1 << 63) + 946_684_800_000_000]
     given = pa.table({"known": pa.array([_INFINITY, *others], pa.int64()).cast(kind)})
     stored = day._stored(given)["known"]
