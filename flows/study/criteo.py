@@ -45,7 +45,8 @@ from workers.datasets.criteo import (
 )
 from workers.executors import InProcess
 from workers.labels.columns import HOLDOUT, TRAIN
-from workers.labels.shards import list_shards
+from workers.labels.parquet import read_footer
+from workers.labels.shards import find_partition
 from workers.lake.layout import Lake, labels_folder
 from workers.training.jobs import Recipe, read_training_data
 from workers.training.methods import (
@@ -138,7 +139,9 @@ def study(
         return [before.predict(model, part.features) for part in (target, test)]
 
     said = kept_arrays(output, Cell("proxy", identity), proxy)
-    rows = sum(shard.rows for shard in list_shards(lake, dataset, TARGET_DAY))
+    partition = find_partition(lake, dataset, TARGET_DAY)
+    footers = (read_footer(lake, partition.path(file.name)) for file in partition.files)
+    rows = sum(group.rows for footer in footers for group in footer.groups)
     # The longest first, so that no worker waits for it at the end.
     cells = [Cell(PATE, {**identity, "mechanism": PATE})] + [
         Cell(f"{mechanism}-{epsilon:g}", {**identity, "mechanism": mechanism, "epsilon": epsilon})

@@ -51,7 +51,7 @@ from workers.executors import (
     on_ray,
     total,
 )
-from workers.labels.shards import WORK_UNIT_BYTES, list_shards
+from workers.labels.shards import WORK_UNIT_BYTES
 from workers.lake.layout import Lake
 from workers.warehouse.schema import AuditRecord
 
@@ -147,14 +147,6 @@ def audited(lake: Lake, executor: Executor) -> AuditRecord:
     """Audit with a unit for every row group, so that there is something to spread."""
     (record,) = run_audits(lake, DAY, [Request("good", PLAN)], executor=executor, work_unit_bytes=1)
     return record
-
-
-def test_shards_are_files_times_row_groups(lake: Lake) -> None:
-    shards = list_shards(lake, "flights", DAY)
-    assert [(shard.file, shard.row_group, shard.rows) for shard in shards] == [
-        *(("part-00000.parquet", group, min(128, 600 - 128 * group)) for group in range(5)),
-        *(("part-00001.parquet", group, 100) for group in range(5)),
-    ]
 
 
 def test_any_number_of_ray_workers_gives_the_same_record_to_the_bit(

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from privcore.exceptions import is_failure
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.parquet import Footer, folder_word, read_footer, read_row_group
-from workers.labels.shards import READERS, BadRecords, Partition, Piece, Shard
+from workers.labels.shards import READERS, BadRecords, Partition, Piece
 from workers.lake.formats import NUMBERS
-from workers.lake.layout import LabelFile, Lake, labels_folder
+from workers.lake.layout import LabelFile, Lake
 from workers.lake.manifest import Feature, LabelColumn, Manifest, class_word, looked_up
 
 Made = TypeVar("Made")
@@ -32,47 +32,6 @@ _SHOWN = 10
 _OF_A_NUMBER = 10
 """Values for each class, from more than which on labels are taken for numbers."""
 _NAME_CHARACTERS = 256  # of a privacy unit or a slice: 250 MiB of a batch's
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """A shard's content.
-
-    Attributes:
-        features: every asked feature, numeric as Float32, categorical as String without nulls.
-        labels: shape (records,), class indices.
-        split: shape (records,), as text.
-    """
-
-    features: pl.DataFrame
-    labels: NDArray[np.int64]
-    split: pl.Series
-
-    def part(self, split: str) -> NDArray[np.bool_]:
-        """Return whether each row is of this part: `train`, `holdout` or another."""
-        return (self.split == split).fill_null(value=False).to_numpy()
-
-
-def read_shard(
-    lake: Lake, shard: Shard, *, label: LabelColumn, features: tuple[Feature, ...]
-) -> Rows:
-    """Read the label, `split` and the asked features of one shard, all rows at once.
-
-    Raises:
-        NotEvaluableError: a column is missing or of the wrong kind, a label is null or of a class
-            that the model does not know, or the file is damaged.
-    """
-    path = f"{labels_folder(shard.dataset, shard.day)}/{shard.file}"
-    columns = list(dict.fromkeys([label.column, SPLIT, *(feature.name for feature in features)]))
-    footer = read_footer(lake, path, columns)
-    check_columns(footer, path, NeededColumns(label, features))
-    table = read_row_group(lake, path, footer, shard.row_group, columns).table(columns)
-    batch = Batch(table, path, (shard.file, shard.row_group, 0))
-    labels, bad = batch.labels(label)
-    bad.check(0)
-    return Rows(
-        pl.DataFrame([batch.feature(feature) for feature in features]), labels, batch.split()
-    )
 
 
 @dataclass(frozen=True, slots=True)

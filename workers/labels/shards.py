@@ -184,17 +184,6 @@ READERS = 16  # footers are small and far away: latency, not work
 
 
 @dataclass(frozen=True, slots=True)
-class Shard:
-    """Place of a shard: its identity keys its random stream."""
-
-    dataset: str
-    day: dt.date
-    file: str
-    row_group: int
-    rows: int
-
-
-@dataclass(frozen=True, slots=True)
 class Piece:
     """Row groups of one file, from `start` up to `stop`; up to the last where `stop` is None."""
 
@@ -349,25 +338,6 @@ def runs(sizes: list[int], limit: int) -> Iterator[tuple[int, int]]:
         held += size
     if sizes:
         yield first, len(sizes)
-
-
-def list_shards(lake: Lake, dataset: str, day: dt.date) -> list[Shard]:
-    """Return the day's shards, in a fixed order.
-
-    Raises:
-        NotEvaluableError: the partition is missing, empty or has a damaged file.
-    """
-    folder = _complete_folder(lake, dataset, day)
-    shards = []
-    for name in (file.name for file in lake.label_files(dataset, day)):
-        path = f"{folder}/{name}"
-        groups = read_footer(lake, path).groups
-        shards += [
-            Shard(dataset, day, name, index, group.rows) for index, group in enumerate(groups)
-        ]
-    if not shards:
-        raise _no_rows(dataset, day)
-    return shards
 
 
 def work_unit_name(unit: WorkUnit) -> str:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,9 +15,17 @@ from privcore.attacks import generator
 from privcore.exceptions import InvalidInputError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor, InProcess
-from workers.labels.columns import SPLIT, TRAIN, distinct_values, read_shard
+from workers.labels.columns import (
+    SPLIT,
+    TRAIN,
+    Batch,
+    NeededColumns,
+    batches_of,
+    check_columns,
+    distinct_values,
+)
 from workers.labels.parquet import read_footer
-from workers.labels.shards import find_partition, list_shards
+from workers.labels.shards import Piece, find_partition
 from workers.lake import limits
 from workers.lake.checkpoints import write_checkpoint
 from workers.lake.layout import Lake
@@ -149,11 +158,13 @@ def read_training_data(
     features: list[pl.DataFrame] = []
     labels: list[NDArray[np.int64]] = []
     size = 0.0
-    for shard in list_shards(lake, recipe.dataset, day):
-        rows = read_shard(lake, shard, label=recipe.label, features=recipe.features)
-        chosen = rows.part(split)
-        features.append(rows.features.filter(chosen))
-        labels.append(rows.labels[chosen])
+    for batch in _batches(lake, recipe, day):
+        found, bad = batch.labels(recipe.label)
+        bad.check(0)
+        chosen = (batch.split() == split).fill_null(value=False).to_numpy()
+        read = pl.DataFrame([batch.feature(feature) for feature in recipe.features])
+        features.append(read.filter(chosen))
+        labels.append(found[chosen])
         size += features[-1].estimated_size() + labels[-1].nbytes
         if size > limits.TRAINING_BYTES:
             raise NotEvaluableError(
@@ -162,6 +173,18 @@ def read_training_data(
                 f"{limits.TRAINING_BYTES:,} bytes that are trained on: train on fewer rows.",
             )
     return TrainingData(pl.concat(features), np.concatenate(labels))
+
+
+def _batches(lake: Lake, recipe: Recipe, day: dt.date) -> Iterator[Batch]:
+    """Yield the day's row groups, with the label, `split` and the asked features."""
+    names = (recipe.label.column, SPLIT, *(feature.name for feature in recipe.features))
+    partition, columns = find_partition(lake, recipe.dataset, day), list(dict.fromkeys(names))
+    for file in partition.files:
+        path = partition.path(file.name)
+        footer = read_footer(lake, path, columns)
+        check_columns(footer, path, NeededColumns(recipe.label, recipe.features))
+        rows = limits.SHARD_ROWS
+        yield from batches_of(lake, partition, Piece(file.name), footer, columns, rows=rows)
 
 
 def declaration(

@@ -10,10 +10,10 @@ import pytest
 
 import workers.datasets.criteo
 from privcore.exceptions import InvalidInputError
+from tests.support.lake import label_path
 from workers.datasets.criteo import (
     CARDINALITIES,
     CATEGORICAL,
-    FEATURES,
     LABEL,
     NUMERIC,
     ingest_day,
@@ -21,8 +21,6 @@ from workers.datasets.criteo import (
     synthetic_clicks,
     write_synthetic_day,
 )
-from workers.labels.columns import read_shard
-from workers.labels.shards import list_shards
 from workers.lake.layout import Lake
 
 DAY = dt.date(2026, 1, 1)
@@ -42,10 +40,7 @@ def published(path, lines, *, cut=0):
 
 
 def read(lake, dataset):
-    return [
-        read_shard(lake, shard, label=LABEL, features=FEATURES)
-        for shard in list_shards(lake, dataset, DAY)
-    ]
+    return pl.read_parquet(label_path(lake, dataset, DAY))
 
 
 @pytest.fixture
@@ -62,14 +57,14 @@ def test_published_rows_arrive_with_missing_values_and_shares(tmp_path):
     path = published(tmp_path / "day_0.gz", lines)
     written = ingest_day(lake, path, DAY, rows=4_500, seed=1, sampled=1.0)
     assert (written.rows, written.malformed, written.clicks) == (4_500, 0, 141)
-    shards = read(lake, "criteo")
-    assert [len(rows.labels) for rows in shards] == [1_000] * 4 + [500]
-    first = shards[0].features.row(0, named=True)
+    rows = read(lake, "criteo")
+    stored = pq.read_metadata(label_path(lake, "criteo", DAY))
+    assert [stored.row_group(place).num_rows for place in range(5)] == [1_000] * 4 + [500]
+    first = rows.row(0, named=True)
     assert first[NUMERIC[0]] is None
     assert first[NUMERIC[1]] == -1.0
     assert (first[CATEGORICAL[0]], first[CATEGORICAL[1]]) == ("", "abcdef01")
-    share = np.mean(np.concatenate([rows.part("train") for rows in shards]))
-    held = np.mean(np.concatenate([rows.part("holdout") for rows in shards]))
+    share, held = ((rows["split"] == word).mean() for word in ("train", "holdout"))
     assert share == pytest.approx(0.80, abs=0.03)
     assert held == pytest.approx(0.16, abs=0.03)
 
@@ -93,7 +88,7 @@ def test_a_parquet_file_gives_the_rows_of_the_text(tmp_path):
         lake = Lake(str(tmp_path / file.suffix))
         written = ingest_day(lake, file, DAY, rows=2_000, seed=1)
         assert written.malformed <= 1
-        found[file.suffix] = pl.concat([one.features for one in read(lake, "criteo")])
+        found[file.suffix] = read(lake, "criteo").drop("split")
     assert found[".gz"].equals(found[".parquet"])
 
 
@@ -107,7 +102,7 @@ def test_a_share_of_each_chunk_is_drawn_in_the_file_s_order_until_there_are_enou
         lake = Lake(str(tmp_path / name))
         written = ingest_day(lake, path, DAY, rows=rows, seed=seed)
         assert written.rows == min(rows, 500)
-        features = pl.concat([rows.features for rows in read(lake, "criteo")])
+        features = read(lake, "criteo")
         drawn[name] = features[NUMERIC[0]].to_numpy()
     assert np.bincount(drawn["one"].astype(int) // 1_000).tolist() == [50] * 10
     assert np.all(np.diff(drawn["one"]) > 0)
@@ -229,8 +224,8 @@ def test_a_made_up_day_is_a_day_of_the_lake(tmp_path):
     lake = Lake(str(tmp_path / "lake"))
     written = write_synthetic_day(lake, DAY, number=0, rows=1_000, seed=1)
     assert (written.dataset, written.rows, written.malformed) == ("criteo-synthetic", 1_000, 0)
-    (rows,) = read(lake, "criteo-synthetic")
-    assert rows.features.height == 1_000
+    rows = read(lake, "criteo-synthetic")
+    assert rows.height == 1_000
     file = pq.read_table(
         tmp_path / "lake/labels/criteo-synthetic/day=2026-01-01/part-00000.parquet"
     )

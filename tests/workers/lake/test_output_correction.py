@@ -4,16 +4,15 @@ import dataclasses
 import json
 
 import numpy as np
+import polars as pl
 import pytest
 
 from privcore.mechanisms import RandomizedResponse, uncorrected_inverse
 from tests.support.audits import recorded
-from tests.support.lake import BINARY, DAY, EVE, FEATURES, PLAN, label_rows, put_labels
+from tests.support.lake import BINARY, DAY, EVE, FEATURES, PLAN, label_path, label_rows, put_labels
 from workers.audit.run import run_audit
 from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
-from workers.labels.columns import read_shard
-from workers.labels.shards import list_shards
 from workers.lake.checkpoints import probabilities, read_checkpoint
 from workers.lake.layout import Lake, checkpoint_folder
 from workers.lake.manifest import parse_manifest
@@ -39,8 +38,8 @@ def lake(tmp_path):
 
 
 def rows(lake):
-    (shard, *_) = list_shards(lake, "flights", DAY)
-    return read_shard(lake, shard, label=BINARY, features=FEATURES).features
+    stored = pl.read_parquet(label_path(lake, "flights", DAY))
+    return stored.select(feature.name for feature in FEATURES)
 
 
 def rewritten(lake, change):

@@ -152,7 +152,14 @@ def find_in_place(
         TransientError: storage kept failing.
     """
     given, found = find_ready(given, model, day)
-    place = TableLabels(given.labels, day, found, given.pinned or "", given.labels.holdout_key())
+    place = TableLabels(
+        given.labels,
+        day,
+        found.day_in_files,
+        given.labels.holdout_key(),
+        found=found,
+        pinned=given.pinned or "",
+    )
     if given.checkpoints is None:
         target, proxy = lake_checkpoints(lake, model, day, plan=plan, declared=declared)
         _check_manifest_alone(given, model, day)

@@ -98,28 +98,20 @@ class LakeLabels:
 
 
 @dataclass(frozen=True, slots=True)
-class TableLabels:
+class TableLabels(DayRows):
     """A day of a table, at the version that was found, with the columns that settings name.
 
-    `pinned` says that it is an older version than the newest, where settings name it; `holdout_key`
-    divides the rows, where the rule is keyed.
+    `pinned` says that it is an older version than the newest, where settings name it.
     """
 
     table: LabelTable
-    day: dt.date
-    found: TableDay
-    pinned: str
-    holdout_key: bytes = field(default=b"", repr=False)
+    found: TableDay = field(kw_only=True)
+    pinned: str = field(kw_only=True)
 
     @property
     def days(self) -> tuple[dt.date, ...]:
         """The one day."""
         return (self.day,)
-
-    @property
-    def rows(self) -> DayRows:
-        """Reader of the rows."""
-        return DayRows(self.table, self.day, self.found.day_in_files, self.holdout_key)
 
     @property
     def name(self) -> str:
@@ -135,11 +127,6 @@ class TableLabels:
     def label(self) -> str | None:
         """The column that the settings name."""
         return self.table.label
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns that say the arm and, if rows are asked for it, the day and the label's time."""
-        return self.rows.columns
 
     @property
     def arm_column(self) -> str:
@@ -181,26 +168,6 @@ class TableLabels:
         named += [(name, "plan.slices") for name in needed.slices]
         named += [] if needed.unit is None else [(needed.unit, "plan.privacy_unit")]
         check_table_columns(footer, path, named, arm=self.arm_column)
-
-    def today(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return whether each row is of the day."""
-        return self.rows.today(batch)
-
-    def labels(self, batch: Batch, label: LabelColumn) -> tuple[NDArray[np.int64], BadRecords]:
-        """Return class indices, -1 for a bad record and for another day's; and what is bad."""
-        return self.rows.labels(batch, label)
-
-    def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return whether training saw each row; neither where its label came too late for it."""
-        return self.rows.arms(batch)
-
-    def hashed_kind(self, batch: Batch) -> str:
-        """Return whether a hash that divides the rows is of text or integers; "" for none."""
-        return self.rows.hashed_kind(batch)
-
-    def where_rows_are(self, left_out: int) -> str:
-        """Return which settings say whether a row is the day's, and of which split."""
-        return self.rows.where_rows_are(left_out)
 
 
 LabelPlace = LakeLabels | TableLabels

@@ -24,13 +24,13 @@ _WORDS_TOLD = 3
 class DayRows:
     """Reader of a table's rows for one day; each row is asked for its day where files mix them.
 
-    `key` is that of a keyed holdout.
+    `holdout_key` divides the rows, where the rule is keyed.
     """
 
     table: DayTable
     day: dt.date
     asked: bool
-    key: bytes = field(default=b"", repr=False)
+    holdout_key: bytes = field(default=b"", repr=False)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ class DayRows:
         table, rule = self.table, self.table.holdout_rule
         column = batch.column(rule.column)
         try:
-            train, holdout = rule.arms(column, self.key)
+            train, holdout = rule.arms(column, self.holdout_key)
         except TypeError:
             raise NotEvaluableError(
                 Reason.LABEL_INVALID,
