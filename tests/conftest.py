@@ -161,14 +161,13 @@ def lake(template: Lake, tmp_path: pathlib.Path) -> Lake:
 
 
 def _play_demo(folder: pathlib.Path) -> None:
-    """Leave a demo of two days in the folder, and what it printed beside the folder."""
+    """Leave a demo of two days in the folder."""
     from flows import cli  # noqa: PLC0415
     from workers.executors import InProcess  # noqa: PLC0415
 
-    printed = io.StringIO()
     few = {"iterations": 10, "depth": 4, "leaf_estimation_iterations": 1}
     folder.mkdir()
-    with pytest.MonkeyPatch.context() as patched, contextlib.redirect_stdout(printed):
+    with pytest.MonkeyPatch.context() as patched, contextlib.redirect_stdout(io.StringIO()):
         patched.chdir(folder)
         patched.setenv("COLUMNS", "100")
         patched.setattr("flows.learn.demo.OVERFIT", few)
@@ -178,30 +177,21 @@ def _play_demo(folder: pathlib.Path) -> None:
         with pytest.raises(SystemExit) as end:
             cli.main()
     assert end.value.code in {0, None}
-    folder.with_suffix(".txt").write_text(printed.getvalue(), encoding="utf-8")
+    folder.with_suffix(".made").touch()
 
 
 @pytest.fixture(scope="session")
-def _demo(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> pathlib.Path:
-    """Return the folder of a demo that the first worker to ask for it made for all."""
+def small_demo(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> pathlib.Path:
+    """Return the folder of a demo of two days, of smaller models and without Ray; it stays.
+
+    The first worker to ask for it makes it for all.
+    """
     shared = tmp_path_factory.getbasetemp()
     if worker_id != "master":
         shared = shared.parent
     with (shared / "small.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (shared / "small.txt").exists():
+        if not (shared / "small.made").exists():
             shutil.rmtree(shared / "small", ignore_errors=True)
             _play_demo(shared / "small")
-    return shared / "small"
-
-
-@pytest.fixture(scope="session")
-def small_demo(_demo: pathlib.Path) -> pathlib.Path:
-    """Return the folder of a demo of two days, of smaller models and without Ray; it stays."""
-    return _demo / "demo"
-
-
-@pytest.fixture(scope="session")
-def printed_demo(_demo: pathlib.Path) -> str:
-    """Return what that demo printed."""
-    return _demo.with_suffix(".txt").read_text(encoding="utf-8")
+    return shared / "small" / "demo"

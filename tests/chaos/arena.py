@@ -113,15 +113,6 @@ class Arena:
         return self.cluster.add_node(num_cpus=1, object_store_memory=STORE_BYTES)
 
 
-def finish(driver: subprocess.Popen[str]) -> list[dict[str, Any]]:
-    """Wait for a driver that should commit, and return what its units told."""
-    out, errors = driver.communicate(timeout=SECONDS)
-    lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
-    assert driver.returncode == 0, errors[-3000:]
-    assert lines[-1] == {"event": "committed"}
-    return lines[:-1]
-
-
 def disturb_after(units: int, driver: subprocess.Popen[str], fault: Callable[[], Any]) -> list[Any]:
     """Do harm once so many units are done, and return what the units told in the end."""
     told: list[Any] = []

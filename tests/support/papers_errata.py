@@ -60,8 +60,6 @@ OBSERVATIONAL_ERRATA = (
 )
 
 _COUNTS = "tests/privcore/upper_bounds/test_success_counts.py::"
-_QUERIES = "tests/privcore/attacks/test_query_reconstruction.py::"
-
 WORST_CASE_ERRATA = (
     Erratum(
         "Section 4.2",

@@ -33,13 +33,6 @@ class Server:
         ]  # fmt: skip
         self._start()
 
-    def restart(self, seconds: float) -> None:
-        """Shut it down as its administrators do, connections cut, and start it some time later."""
-        self.send(signal.SIGINT)
-        self._process.wait(_START_SECONDS)
-        time.sleep(seconds)
-        self._start()
-
     def _start(self) -> None:
         self._process = subprocess.Popen(
             self._command, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -52,11 +45,11 @@ class Server:
             time.sleep(0.1)
         raise AssertionError(f"PostgreSQL did not start within {_START_SECONDS} seconds.")
 
-    def uri(self, password: str = "", *, driver: str = "", database: str = "postgres") -> str:
+    def uri(self, password: str = "", *, driver: str = "") -> str:
         """Return its address; `driver` as SQLAlchemy writes it, a password that it never asks."""
         user = f"{self.user}:{password}" if password else self.user
         scheme = f"postgresql+{driver}" if driver else "postgresql"
-        return f"{scheme}://{user}@127.0.0.1:{self.port}/{database}"
+        return f"{scheme}://{user}@127.0.0.1:{self.port}/postgres"
 
     def kill(self) -> None:
         """End it with all its connections, as a lost machine would."""

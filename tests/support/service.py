@@ -103,9 +103,9 @@ class Service:
             )
         )  # fmt: skip
 
-    def kill_worker(self, place: int = 0) -> None:
-        """Kill a worker and the flow runs that it started, as a lost machine would."""
-        kill_with_children(self.workers.pop(place))
+    def kill_worker(self) -> None:
+        """Kill the worker and the flow runs that it started, as a lost machine would."""
+        kill_with_children(self.workers.pop())
 
 
 def kill_with_children(process: subprocess.Popen[bytes]) -> None:
@@ -132,18 +132,13 @@ def running(
     site: pathlib.Path,
     home: pathlib.Path,
     database: str | None = None,
-    *,
-    warehouse: str | None = None,
-    workers: int = 1,
 ) -> Iterator[Service]:
-    """Run a server and workers with everything of deploy/ on it.
+    """Run a server and a worker with everything of deploy/ on it.
 
     Args:
         site: folder of `privaudit.toml` and the logs of server and workers.
         home: Prefect's folder.
         database: of the server; SQLite in `home` by default.
-        warehouse: place that the settings name; `site`/warehouse by default.
-        workers: number of workers of the one pool.
     """
     port = free_port()
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT", "PRIVAUDIT"))}
@@ -164,7 +159,7 @@ def running(
         [BIN / "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)],
         env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
     )  # fmt: skip
-    place = warehouse or str(site / "warehouse")
+    place = str(site / "warehouse")
     service = Service(site, environment["PREFECT_API_URL"], environment, place)
 
     def healthy() -> bool:
@@ -179,8 +174,7 @@ def running(
             "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", "deploy/prefect.yaml"
         )
         service.command("prefect", "automation", "create", "--from-file", "deploy/automations.yaml")
-        for _ in range(workers):
-            service.start_worker()
+        service.start_worker()
         yield service
     finally:
         for process in (*service.workers, server):
