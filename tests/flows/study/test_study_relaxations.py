@@ -14,6 +14,7 @@ from privcore.exceptions import InvalidInputError
 from tests.support.published import printed
 from tests.support.queries import bank_file
 from tests.support.studies import played
+from workers.exceptions import NotEvaluableError
 
 
 @pytest.fixture(scope="session")
@@ -143,5 +144,5 @@ def test_another_table_is_refused(tmp_path):
     other.write_text("age;job\n3;a\n", encoding="utf-8")
     with pytest.raises(InvalidInputError, match="bank-full has 45,211 rows"):
         read_bank(str(other))
-    with pytest.raises(InvalidInputError, match="cannot be read"):
+    with pytest.raises(NotEvaluableError, match="is no Delta table, and holds no file"):
         read_bank(str(tmp_path / "none.csv"))
