@@ -483,7 +483,7 @@ MOST_LINES = {
     "flows/publication": 202,
     "flows/report": 2_419,
     "flows/run": 1_658,
-    "flows/study": 4_988,
+    "flows/study": 4_991,
     "privcore": 242,
     "privcore/attacks": 7_632,
     "privcore/guarantees": 1_387,

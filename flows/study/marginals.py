@@ -105,7 +105,8 @@ def read_survey(uri: str) -> Survey:
     """Return the survey with its network; age is cut into tens, as the paper has ten values of it.
 
     Raises:
-        InvalidInputError: the file cannot be read, or has not all attributes, or missing values.
+        InvalidInputError: it has not all attributes, or missing values.
+        NotEvaluableError: the file cannot be read.
     """
     frame = read_rows(uri)
     if not frame.height or not set(ACS) <= set(frame.columns):

@@ -143,7 +143,8 @@ def read_bank(uri: str) -> Table:
     """Return the Bank Marketing table of the paper.
 
     Raises:
-        InvalidInputError: the file cannot be read, or is another table.
+        InvalidInputError: it is another table.
+        NotEvaluableError: the file cannot be read.
     """
     frame = read_rows(uri)
     if set(frame.columns) != set(ORDER) or frame.height != RECORDS:

@@ -97,7 +97,8 @@ def read_names(uri: str) -> NDArray[np.float64]:
         uri: CSV or Parquet with a column `probability`, or anything in proportion to it.
 
     Raises:
-        InvalidInputError: the table cannot be read, or has no ten positive numbers there.
+        InvalidInputError: it has no ten positive numbers there.
+        NotEvaluableError: the table cannot be read.
     """
     frame = read_rows(uri)
     if "probability" not in frame.columns or not frame["probability"].dtype.is_numeric():
