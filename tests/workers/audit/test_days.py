@@ -16,6 +16,7 @@ from tests.support.lake import (
     MEMORISE,
     PLAN,
     Shuffled,
+    copied,
     declared,
     edit_manifest,
     figures,
@@ -76,8 +77,7 @@ def week(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 @pytest.fixture
 def lake(week: Lake, tmp_path: pathlib.Path) -> Lake:
     """A copy that a test may change."""
-    shutil.copytree(week.uri, tmp_path / "lake")
-    return Lake(str(tmp_path / "lake"))
+    return copied(week, tmp_path)
 
 
 def audited(lake: Lake, **changes: Any) -> AuditRecord:

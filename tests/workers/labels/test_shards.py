@@ -182,6 +182,8 @@ def test_slices_are_shown_where_enough_records_are_and_counted_where_not(lake: L
         assert row.records == counts[row.value]
         assert 0.0 <= row.epsilon_lower < row.epsilon_ceiling
         assert row.audit_id == record.audit.audit_id
+    fewer = recorded(lake, plan, minimum_slice_records=max(counts.values()))
+    assert (len(fewer.slices), fewer.audit.suppressed_slices) == (1, 2)
 
 
 @pytest.mark.slow

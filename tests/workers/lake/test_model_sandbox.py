@@ -117,7 +117,8 @@ def test_a_file_of_another_form_is_named_with_what_to_do(
     assert "Error" not in raised.value.why
 
 
-def small_models() -> dict[str, bytes]:
+@pytest.fixture(scope="module")
+def files() -> dict[str, bytes]:
     """Return a file of each framework whose reader reserves what the file says it needs."""
     random = np.random.default_rng(0)
     rows = random.normal(size=(200, 3))
@@ -142,11 +143,6 @@ BOMBS = [
         b"\nnum_class=2000000000\nnum_tree_per_iteration=2000000000\n",
     ),
 ]
-
-
-@pytest.fixture(scope="module")
-def files() -> dict[str, bytes]:
-    return small_models()
 
 
 @pytest.mark.parametrize(("kind", "said", "asked"), BOMBS)

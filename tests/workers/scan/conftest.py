@@ -1,12 +1,11 @@
 """Two models on the same labels, for tests of the pass and of what it stages."""
 
 import pathlib
-import shutil
 from typing import Any
 
 import pytest
 
-from tests.support.lake import figures
+from tests.support.lake import copied, figures
 from tests.support.two_models import audited, lake_of_two
 from workers.lake.layout import Lake
 
@@ -18,8 +17,7 @@ def template_of_two(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 @pytest.fixture
 def two_models(template_of_two: Lake, tmp_path: pathlib.Path) -> Lake:
-    shutil.copytree(template_of_two.uri, tmp_path / "lake")
-    return Lake(str(tmp_path / "lake"))
+    return copied(template_of_two, tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 import dataclasses
 import pathlib
-import shutil
 from typing import Any, cast
 
 import numpy as np
@@ -21,6 +20,7 @@ from tests.support.lake import (
     NO_JOIN_NEEDED,
     PLAN,
     Shuffled,
+    copied,
     declared,
     figures,
     label_path,
@@ -73,8 +73,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 @pytest.fixture
 def lake(template: Lake, tmp_path: pathlib.Path) -> Lake:
-    shutil.copytree(template.uri, tmp_path / "lake")
-    return Lake(str(tmp_path / "lake"))
+    return copied(template, tmp_path)
 
 
 def audit(lake: Lake, plan: Plan = PLAN, **more: Any) -> AuditRow:

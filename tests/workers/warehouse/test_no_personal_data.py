@@ -2,7 +2,6 @@
 
 import pathlib
 import re
-import shutil
 from typing import Any
 
 import polars as pl
@@ -10,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.audits import recorded
-from tests.support.lake import DAY, EVE, put_labels, put_model, small_lake
+from tests.support.lake import DAY, EVE, copied, put_labels, put_model, small_lake
 from tests.support.tiers import rest_slow
 from workers.labels.columns import SPLIT
 from workers.lake.layout import Lake
@@ -85,8 +84,7 @@ DAMAGES = {
 def test_nothing_of_a_record_reaches_the_warehouse(
     lake: Lake, tmp_path: pathlib.Path, damage: str
 ) -> None:
-    shutil.copytree(lake.uri, tmp_path / "lake")
-    copy = Lake(str(tmp_path / "lake"))
+    copy = copied(lake, tmp_path)
     frame = DAMAGES[damage](labels(copy, DAY))
     put_labels(copy, DAY, frame)
     assert MARK in str(frame.rows())
