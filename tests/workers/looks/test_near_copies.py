@@ -40,13 +40,13 @@ def _copies() -> dict[str, pl.Expr]:
     noise = pl.lit(np.random.default_rng(7).normal(scale=0.1, size=ROWS))
     hardly = pl.int_range(pl.len()) % 200 == 0  # one in 200 is another
     return {
+        "tells 'person' as it is": pl.col("person"),
         "tells 'split' as a number": trained.cast(pl.Float64) + noise,
         "tells 'split' turned round": noise - trained.cast(pl.Float64),
         "tells 'split' as words": pl.format("{}-{}", pl.col("split"), pl.col("city")),
         "tells 'split' but for some": trained ^ hardly,
         "tells 'late' as a number": late * 100.0 + noise,
         "tells 'late' as words": pl.when(late == 1).then(pl.lit("x")).otherwise(pl.lit("y")),
-        "tells 'person' as it is": pl.col("person"),
     }
 
 
