@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import deltalake
+import numpy as np
 import polars as pl
 import pytest
 
@@ -15,11 +16,15 @@ from flows.commands.checks import CheckResult, checks
 from flows.run.audit_requests import batches
 from flows.run.night_plan import Job, plan_night
 from flows.settings import Settings, load_settings
+from privcore.attacks import generator
+from privcore.lower_bounds.released_labels import Declared
 from privcore.lower_bounds.verdicts import Trust
+from privcore.mechanisms import RandomizedResponse
 from tests.support.frameworks import train_xgboost
 from tests.support.lake import DAY, EVE, label_rows
 from tests.support.mlflow_stub import Registry, mlflow_stub
 from tests.support.papers import ROOT
+from workers.audit.label_check import AskedLabels, judge_labels
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.lake.layout import Lake
@@ -254,3 +259,19 @@ def test_the_key_is_in_no_record_and_another_key_repeats_no_audit(
     row = world.audit()
     assert "has mode 644, so others may read the key" in row.reason
     assert (row.status, row.trust) == ("error", "independent")
+
+
+def test_a_model_that_is_built_to_leak_tells_no_more_than_the_platform_released() -> None:
+    """An owner trains by heart, and an accomplice reads the model's answers for true labels."""
+    rows = label_rows(4_000, seed=3)
+    released = RandomizedResponse(1.0, 2).sample(rows["late"].to_numpy(), generator(61))
+    found = {}
+    for mode, given in (("controlled", released), ("self", rows["late"].to_numpy())):
+        read = rows.with_columns(late=pl.Series(given))
+        model = train_xgboost(read, max_depth=40, max_bin=4_096, eta=1.0, min_child_weight=0)
+        guess = (model.says(rows)[:, 1] > 0.5).astype(np.int64)
+        assert (guess == given).mean() > 0.95
+        table = pl.DataFrame({"true": rows["late"], "guess": guess}).with_row_index("record")
+        question = AskedLabels("true", "guess", Declared(1.0), record="record")
+        found[mode] = str(judge_labels(table, question).verdict)
+    assert found == {"controlled": "not_refuted", "self": "violated"}
