@@ -103,16 +103,38 @@ def _every_night(
         counts, whole = _counts(uniforms[draw], cells)
         for level in range(LEVELS):
             tables, effective = _tables(counts[level], whole)
-            found = _log_wealth(tables, log_odds, np.minimum(own / math.sqrt(effective), log_cap))
-            mean[level] = found if wins else np.minimum(found, 0.0)
+            _bet(mean[level], tables, log_odds, _capped(own, effective, log_cap), wins)
             if level == 0:
-                all_ = _log_wealth(
-                    tables, log_odds, np.minimum(units / math.sqrt(effective), log_cap)
-                )
-                made[draw, :-1] = all_ if wins else np.minimum(all_, 0.0)
-        best = mean.max()
-        made[draw, -1] = best + math.log((weights * np.exp(mean - best)).sum())
+                _bet(made[draw], tables, log_odds, _capped(units, effective, log_cap), wins)
+        best, total = mean.max(), 0.0
+        for level in range(LEVELS):
+            for gap in range(own.size):
+                total += weights[level, gap] * math.exp(mean[level, gap] - best)
+        made[draw, -1] = best + math.log(total)
     return made
+
+
+@njit(cache=True)
+def _capped(units: NDArray[np.float64], effective: float, cap: float) -> NDArray[np.float64]:
+    """Return gaps of so many effective records, at most the cap."""
+    gaps = np.empty(units.size)
+    for place in range(units.size):
+        gaps[place] = min(units[place] / math.sqrt(effective), cap)
+    return gaps
+
+
+@njit(cache=True)
+def _bet(
+    made: NDArray[np.float64],
+    tables: NDArray[np.float64],
+    log_odds: float,
+    gaps: NDArray[np.float64],
+    wins: bool,  # noqa: FBT001
+) -> None:
+    """Put the log wealth of each gap at the beginning of `made`; at most 0 where no bet may win."""
+    found = _log_wealth(tables, log_odds, gaps)
+    for place in range(gaps.size):
+        made[place] = found[place] if wins else min(found[place], 0.0)
 
 
 @njit(cache=True)
@@ -143,8 +165,11 @@ def _counts(
                 _add(row, made, having, granted[:, i])
                 if arm:
                     _add(whole[at[i]], made, having, granted[:, i])
-    for level in range(LEVELS - 2, -1, -1):  # the surest are part of every larger share
-        counts[level] += counts[level + 1]
+    # The surest are part of every larger share. A loop compiles ten times as fast as whole arrays.
+    flat = counts.reshape(LEVELS, -1)
+    for level in range(LEVELS - 2, -1, -1):
+        for place in range(flat.shape[1]):
+            flat[level, place] += flat[level + 1, place]
     return counts, whole
 
 
@@ -166,7 +191,7 @@ def _tables(
     made, effective = 0, 0.0
     for stratum in range(counts.shape[0]):
         for side in (1, 0):
-            one, other = counts[stratum, side]
+            one, other = counts[stratum, side, 0], counts[stratum, side, 1]
             if one[0] < 0.5 or other[0] < 0.5:
                 continue
             sign = 1.0 if side else -1.0
@@ -176,7 +201,9 @@ def _tables(
             )
             right = one[1] if side else one[0] - one[1]
             held_right = other[1] if side else other[0] - other[1]
-            tables[made] = (one[0], right, other[0], held_right, max(offset, 0.0))
+            row = tables[made]
+            row[0], row[1], row[2], row[3] = one[0], right, other[0], held_right
+            row[4] = max(offset, 0.0)
             unaided[made] = _unaided(other, whole[stratum], sign)
             effective += one[0] * other[0] / (one[0] + other[0])
             made += 1
@@ -206,13 +233,16 @@ def _unaided(taken: NDArray[np.float64], whole: NDArray[np.float64], sign: float
 @njit(cache=True)
 def _raise_control(tables: NDArray[np.float64], unaided: NDArray[np.float64]) -> None:
     """Raise the control to the unaided in sum, as `Matched.no_worse_than_unaided` does."""
-    in_sum = (unaided - tables[:, 3]).sum()
+    in_sum = 0.0
+    for i in range(len(tables)):
+        in_sum += unaided[i] - tables[i, 3]
     if in_sum <= 0.0:
         return
-    lacking = np.maximum(unaided - tables[:, 3], 0.0)
-    total, reached, before = lacking.sum(), 0.0, 0.0
+    total, reached, before = 0.0, 0.0, 0.0
     for i in range(len(tables)):
-        reached += lacking[i] * (in_sum / total)
+        total += max(unaided[i] - tables[i, 3], 0.0)
+    for i in range(len(tables)):
+        reached += max(unaided[i] - tables[i, 3], 0.0) * (in_sum / total)
         now = math.floor(reached + 1e-9)
         tables[i, 3] = min(tables[i, 3] + now - before, tables[i, 2])
         before = now
@@ -230,7 +260,8 @@ def _log_wealth(
     wealth = np.zeros(gaps.size)
     node = 0.5 - 0.5 / math.sqrt(3.0)
     for i in range(len(tables)):
-        first, right, second, held_right, offset = tables[i]
+        row = tables[i]
+        first, right, second, held_right, offset = row[0], row[1], row[2], row[3], row[4]
         both, a = right + held_right, log_odds + offset
         grown, before = 0.0, 0.0
         for j in range(gaps.size):
