@@ -46,7 +46,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 @pytest.mark.slow
 def test_three_slices_have_a_third_of_the_significance_each(lake: Lake) -> None:
-    record = recorded(lake)
+    record = recorded(lake, PLAN)
     found = {row.value: row.epsilon_lower for row in record.slices}
     assert sorted(found) == ["AMS", "BER", "CDG"]
 

@@ -227,7 +227,7 @@ def test_a_lakes_column_that_no_model_takes_is_read_and_its_damage_is_nobodys(
         ).sample(fraction=1.0, shuffle=True, seed=seed)
         put_labels(lake, day, frame, row_group_size=4_096)
         put_model(lake, day, privacy=declared(0.5))
-    row = audited(lake)
+    row = audited(lake, PLAN)
     assert row.detail == "held_out_together", row.reason
     assert 'Set plan.privacy_unit to "customer"' in row.reason
     path = label_path(lake, "flights")
@@ -240,7 +240,7 @@ def test_a_lakes_column_that_no_model_takes_is_read_and_its_damage_is_nobodys(
     content, first = bytearray(path.read_bytes()), chunk.dictionary_page_offset
     content[first : first + chunk.total_compressed_size] = bytes(chunk.total_compressed_size)
     path.write_bytes(content)
-    row = audited(lake)
+    row = audited(lake, PLAN)
     # Nothing is said of the column; that rows of a person agree may still show in the arms.
     assert row.detail in {None, "arms_differ"}, row.reason
 

@@ -89,7 +89,7 @@ def test_nothing_of_a_record_reaches_the_warehouse(
     put_labels(copy, DAY, frame)
     assert MARK in str(frame.rows())
     assert SPLIT in frame.columns
-    record = recorded(copy)
+    record = recorded(copy, PLAN)
     if damage == "none":
         assert record.audit.status == "evaluated"
         assert record.audit.suppressed_slices
@@ -107,7 +107,7 @@ def test_nothing_of_a_record_reaches_the_warehouse(
 def test_a_mark_that_reached_the_warehouse_would_be_found(
     lake: Lake, tmp_path: pathlib.Path
 ) -> None:
-    record = recorded(lake)
+    record = recorded(lake, PLAN)
     leaky = record.audit.model_copy(update={"reason": f"The label of {MARK}-person-0-7."})
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     warehouse.commit(record.model_copy(update={"audit": leaky}))
