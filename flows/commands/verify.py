@@ -352,18 +352,9 @@ def read_labels(
 
     with working("Reading"), stored_audit(audit_id, config) as (record, lake, executor, key):
         found = read_stored(record, lake, executor, key)
-    if labels is not None:
-        if found.labels is None:
-            raise TerminalError(
-                f"{labels} is not written, as the sums leave labels open: read-labels without "
-                "--labels says what they tell."
-            )
-        content = io.BytesIO()
-        found.labels.write_parquet(content)
-        write_new(labels, content.getvalue())
     answers = record.audit.epsilon_lower
     if as_json:
-        said = dataclasses.asdict(dataclasses.replace(found, labels=None))
+        said = dataclasses.asdict(found)
         del said["labels"]
         more = {"epsilon_lower_by_answers": answers, "sentence": found.sentence}
         typer.echo(json_text({"code": found.code} | said | more))
@@ -372,6 +363,15 @@ def read_labels(
         typer.echo(f"With the model's answers: {proved}.")
         verdict = "" if found.code is None else f"{found.code.verdict}: {found.code}. "
         typer.echo(plain_text(f"With the model's file: {verdict}{found.sentence}"))
+    if labels is not None:
+        if found.labels is None:
+            raise TerminalError(
+                f"{labels} is not written, as the file does not determine every label: "
+                "check-labels would be misled by a choice of them."
+            )
+        content = io.BytesIO()
+        found.labels.write_parquet(content)
+        write_new(labels, content.getvalue())
     if found.code is not None:
         raise typer.Exit(1)
 

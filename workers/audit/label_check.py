@@ -178,8 +178,8 @@ def _together(rows: pl.DataFrame, asked: AskedLabels) -> tuple[int, dt.date | No
 def _judge_rows(rows: pl.DataFrame, asked: AskedLabels) -> JudgedLabels:
     """Return what rows say by themselves.
 
-    One row of each record is tested. Which half is searched and which rows are thinned depends on
-    names of records and on counts of true labels, never on the rows' place in the file.
+    One row of each record is tested (`_drawn`). Which half is searched and which rows are thinned
+    depends on names of records and on counts of true labels, never on the rows' place in the file.
     """
     table = _prepared(rows, asked)
     tested = _drawn(table, asked)
@@ -338,9 +338,14 @@ def _prepared(rows: pl.DataFrame, asked: AskedLabels) -> pl.DataFrame:
     return found.sort("key", "tie")
 
 
+def _repeat(table: pl.DataFrame) -> bool:
+    """Return whether a record has several rows: they lie side by side, in the order of `key`."""
+    return bool((table["key"] == table["key"].shift(1)).any())
+
+
 def _drawn(table: pl.DataFrame, asked: AskedLabels) -> pl.DataFrame:
     """Return one row of each record, each of its rows as likely, by a hash of the record alone."""
-    if asked.record == EVERY_ROW:
+    if asked.record == EVERY_ROW or not _repeat(table):
         return table
     place = pl.int_range(pl.len(), dtype=pl.UInt64)
     lot = pl.col("record").hash(asked.seed + 1)
@@ -557,7 +562,7 @@ def _copies(tested: pl.DataFrame, asked: AskedLabels) -> int:
 
 def _repeats(table: pl.DataFrame, asked: AskedLabels) -> list[str]:
     """Say how many records have several rows, and what their answers give away by a vote."""
-    if asked.record == EVERY_ROW:
+    if asked.record == EVERY_ROW or not _repeat(table):
         return []
     answers = table.group_by("record", "true", "released", "stratum").agg(pl.len())
     answers = answers.sort(pl.col("len").cast(pl.Int64).neg(), "released", "stratum")
@@ -575,11 +580,13 @@ def _repeats(table: pl.DataFrame, asked: AskedLabels) -> list[str]:
         coded = _Coded.of(several, asked)
         counts = coded.counts(np.ones(several.height, dtype=np.bool_))
         seed = _seed(counts.sum(axis=2), asked)
-        lost = check_counts(counts, same=coded.same, declared=asked.declared, seed=seed)
+        lost = check_counts(
+            counts, same=coded.same, declared=asked.declared, seed=seed
+        ).epsilon_lower
+        lost_by = f", and by the most frequent one at least {down(lost)} is lost" if lost else ""
         told += (
-            f" {differ:,} of them have different answers, of which each spends epsilon again: by "
-            f"the most frequent one at least {down(lost.epsilon_lower)} is lost. Release a label "
-            "once, and keep the answer."
+            f" {differ:,} of them have different answers: each spends epsilon again{lost_by}. "
+            "Release a label once, and keep the answer."
         )
     return [told]
 

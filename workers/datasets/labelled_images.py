@@ -32,7 +32,7 @@ _TEST = "test_batch"
 _PICTURES = {".png", ".jpg", ".jpeg"}
 _WORDS = {"BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES"}
 _NUMBERS = {"BININT", "BININT1", "BININT2"}
-_CIFAR_BYTES = 1 + 3 * 32 * 32
+_CIFAR_BYTES, _CIFAR_IMAGES = 1 + 3 * 32 * 32, (50_000, 10_000)
 _LARGEST = 256 << 20
 """Bytes of a file, and of what is unpacked of it; CIFAR-10 has 184 million."""
 _TEST_SHARE = 1 / 3
@@ -83,7 +83,9 @@ def read_images(path: pathlib.Path, *, seed: int) -> ImageSet:
     """
     try:
         if (path / "train").is_dir():
-            return ImageSet(_pictures(path / "train"), _pictures(path / "test"), CIFAR_10)
+            train, test = _pictures(path / "train"), _pictures(path / "test")
+            whole = (len(train.labels), len(test.labels)) == _CIFAR_IMAGES
+            return ImageSet(train, test, CIFAR_10 if whole else f"pictures of {path.name}")
         if path.is_dir() or path.name.endswith(".tar.gz"):
             return _cifar(path)
         images = _digits(path)
@@ -163,9 +165,11 @@ def _pictures(folder: pathlib.Path) -> Images:
     for label, kind in enumerate(sorted(one for one in folder.iterdir() if one.is_dir())):
         for file in sorted(one for one in kind.iterdir() if one.suffix.lower() in _PICTURES):
             with Image.open(file) as image:
+                if image.size != (32, 32):
+                    raise ValueError(f"{file.name} is not 32 by 32 pixels")
                 pixels.append(np.asarray(image.convert("RGB")))
             labels.append(label)
-    return _checked(np.stack(pixels), np.asarray(labels), np.shape(pixels))
+    return _checked(np.stack(pixels), np.asarray(labels), (-1, 32, 32, 3))
 
 
 def _checked(pixels: NDArray, labels: NDArray, shape: tuple[int, ...]) -> Images:  # type: ignore[type-arg]

@@ -2,7 +2,9 @@
 
 import json
 import pathlib
+from unittest.mock import patch
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -131,3 +133,9 @@ def test_labels_are_read_from_the_file_beside_the_answers(
     assert checked.out.startswith("violated: this_night.")
     taken = privaudit("read-labels", audit_id, "--labels", "read.parquet")
     assert "read.parquet is there already" in taken.err
+    some = np.array([1, -1])
+    with patch("workers.audit.file_labels.single_labels", return_value=some):
+        open_ones = privaudit("read-labels", audit_id, "--labels", "some.parquet")
+    assert open_ones.out == shown.out
+    assert "the file does not determine every label" in open_ones.err
+    assert not pathlib.Path("some.parquet").exists()

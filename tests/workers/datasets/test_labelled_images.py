@@ -74,6 +74,10 @@ def test_folders_of_pictures_are_classes_in_the_order_of_their_names(tmp_path):
     assert images.train.labels.tolist() == [0, 0, 0, 1, 1, 1]
     assert images.test.pixels.shape == (4, 32, 32, 3)
     assert images.train.pixels[4] * 255 == pytest.approx(110)
+    assert images.source == f"pictures of {tmp_path.name}"  # CIFAR-10 has 60,000
+    Image.new("RGB", (64, 64)).save(tmp_path / "train" / "bird" / "large.png")
+    with pytest.raises(InvalidInputError, match=r"large\.png is not 32 by 32 pixels"):
+        read_images(tmp_path, seed=1)
 
 
 def test_a_pickle_is_read_and_not_run(tmp_path):
