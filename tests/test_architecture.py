@@ -477,7 +477,7 @@ def test_no_file_names_a_package_index() -> None:
 # A commit that raises one says why.
 MOST_LINES = {
     "flows": 1_928,
-    "flows/commands": 4_581,
+    "flows/commands": 4_582,
     "flows/learn": 650,
     "flows/notify": 1_147,
     "flows/publication": 202,

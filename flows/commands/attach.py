@@ -104,7 +104,8 @@ def attach(
     """Look at a table of predictions, or of rows, write settings for it, and audit its newest day.
 
     Every choice is explained; what the table does not say is asked, or taken from these options.
-    The table itself is only read. The exit codes are those of `run`.
+    The table itself is only read. The exit codes are those of `run`. For evidence that a model's
+    owner cannot choose, see docs/how-to/independent-evidence.md.
 
     Examples: privaudit attach s3://bucket/predictions --name ads-ctr --proxy p_served --epsilon 4;
     privaudit attach labels --target-table s3://bucket/rescored --proxy-table s3://bucket/served;
