@@ -142,6 +142,9 @@ class OnRay:
     raised `TransientError`, and never for anything else. A node with another version of privaudit
     refuses it.
 
+    Who gives work up leaves the tasks in flight to their end: Ray 2.60 may end the process that
+    cancels one as it finishes (a failed check in its task manager, ray-project/ray#54798).
+
     Attributes:
         task_cpus: CPUs that a task holds. The work of one is done on one thread.
         task_memory: bytes that a task holds; None leaves memory out of the placing.
@@ -163,18 +166,14 @@ class OnRay:
         task = self._task(function)
         limit = self._limit()
         pending: list[Any] = []
-        try:
-            for item in items:
-                if len(pending) >= limit:
-                    done, pending = ray.wait(pending)
-                    yield _result(done[0])
-                pending.append(task.remote(*references, item))
-            while pending:
+        for item in items:
+            if len(pending) >= limit:
                 done, pending = ray.wait(pending)
                 yield _result(done[0])
-        finally:
-            for left in pending:
-                ray.cancel(left, force=False)
+            pending.append(task.remote(*references, item))
+        while pending:
+            done, pending = ray.wait(pending)
+            yield _result(done[0])
 
     def fold(
         self,
@@ -215,40 +214,36 @@ class OnRay:
         sums: set[Any] = set()  # under way
         ready: list[Any] = []
         limit, more = self._limit(), True
-        try:
-            while True:
-                while more and len(pending) < limit:
-                    item = next(waiting, None)
-                    more = item is not None
-                    if more:
-                        report, result = task.remote(reference, item)
-                        pending[report] = result
-                while len(ready) >= _MERGED or (
-                    len(ready) > 1 and not more and not pending and not sums
-                ):
-                    sums.add(add.remote(*ready[:_MERGED]))
-                    del ready[:_MERGED]
-                if not pending and not sums:
-                    return ready[0] if ready else None
-                left = seconds_left(deadline)
-                done, _ = ray.wait([*pending, *sums], timeout=left, fetch_local=False)
-                check_deadline(deadline)
-                if not done:
-                    raise TransientError(
-                        f"Ray finished no task in {STUCK / 60.0:.0f} minutes, with {len(pending)} "
-                        f"work units and {len(sums)} sums under way: see whether its nodes have "
-                        "the memory, then try again."
-                    )
-                for reference_done in done:
-                    if reference_done in pending:
-                        on_done(_result(reference_done))
-                        ready.append(pending.pop(reference_done))
-                    else:
-                        sums.remove(reference_done)
-                        ready.append(reference_done)
-        finally:
-            for left in (*pending, *sums):
-                ray.cancel(left, force=False)
+        while True:
+            while more and len(pending) < limit:
+                item = next(waiting, None)
+                more = item is not None
+                if more:
+                    report, result = task.remote(reference, item)
+                    pending[report] = result
+            while len(ready) >= _MERGED or (
+                len(ready) > 1 and not more and not pending and not sums
+            ):
+                sums.add(add.remote(*ready[:_MERGED]))
+                del ready[:_MERGED]
+            if not pending and not sums:
+                return ready[0] if ready else None
+            left = seconds_left(deadline)
+            done, _ = ray.wait([*pending, *sums], timeout=left, fetch_local=False)
+            check_deadline(deadline)
+            if not done:
+                raise TransientError(
+                    f"Ray finished no task in {STUCK / 60.0:.0f} minutes, with {len(pending)} "
+                    f"work units and {len(sums)} sums under way: see whether its nodes have "
+                    "the memory, then try again."
+                )
+            for reference_done in done:
+                if reference_done in pending:
+                    on_done(_result(reference_done))
+                    ready.append(pending.pop(reference_done))
+                else:
+                    sums.remove(reference_done)
+                    ready.append(reference_done)
 
     def _task(self, function: Callable[..., Any], **more: Any) -> Any:
         # Ray's stubs know retry_exceptions only as a bool, and less of the rest.

@@ -240,6 +240,41 @@ def test_a_worker_that_keeps_dying_is_a_transient_error(executor: OnRay) -> None
         list(executor.map(dies, None, [7]))
 
 
+GIVEN_UP = """
+import random, time
+from workers.executors import on_ray
+chance = random.Random(0)
+with on_ray("local", 2) as executor:
+    def works(_, seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            pass
+        return None, 1
+    def gives_up(_):
+        raise ValueError
+    for _ in range(300):
+        seconds = [chance.uniform(0.0, 0.02) for _ in range(chance.randint(2, 6))]
+        results = executor.map(works, None, seconds)
+        next(results)
+        time.sleep(chance.uniform(0.0, 0.02))
+        results.close()
+        try:
+            executor.fold(works, None, seconds, on_done=gives_up)
+        except ValueError:
+            pass
+    print("went on")
+"""
+
+
+@pytest.mark.slow
+def test_work_that_is_given_up_many_times_costs_its_user_nothing() -> None:
+    """Where tasks were cancelled, Ray 2.60 ended the process within some dozens of rounds."""
+    done = subprocess.run(
+        [sys.executable, "-c", GIVEN_UP], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert (done.returncode, done.stdout) == (0, "went on\n"), done.stderr
+
+
 @pytest.mark.slow
 def test_a_ray_that_finishes_nothing_is_a_transient_error(
     monkeypatch: pytest.MonkeyPatch, executor: OnRay

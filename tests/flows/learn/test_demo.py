@@ -132,7 +132,6 @@ def test_a_demo_that_is_interrupted_goes_on(tmp_path: pathlib.Path) -> None:
     os.killpg(begun.pid, signal.SIGINT)  # as a terminal does
     _, said = begun.communicate(timeout=280)
     assert begun.returncode == 130, said
-    # The watcher says it: Ray may abort the process that is interrupted.
     assert "Run the same command again to go on: what was made or committed stays" in said
     assert "Traceback" not in said
     kept = {file: file.stat().st_mtime_ns for file in models.glob("*/*/_SUCCESS")}
