@@ -29,7 +29,7 @@ from flows.commands import (
     verify,
     warehouse,
 )
-from flows.commands.options import AUDIT, LEARN, OPERATE
+from flows.commands.options import AUDIT, LEARN
 from flows.failures import WrongUsageError, in_one_sentence
 from privcore.exceptions import AuditError, is_failure
 from workers.memory import return_freed_memory
@@ -136,7 +136,6 @@ for group in (
 ):
     app.add_typer(group.app)
 app.add_typer(memorization.app, name="memorization", rich_help_panel=AUDIT)
-app.add_typer(lake.ingest_app, name="ingest", rich_help_panel=OPERATE)
 app.add_typer(study.app, name="study", rich_help_panel=LEARN)
 
 

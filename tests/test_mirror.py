@@ -52,7 +52,6 @@ ELSEWHERE = {
     "flows/test_settings.py": "flows.commands.operate",
     "flows/test_cli.py": "flows.commands.options flows.failures",
     "flows/commands/test_model_checks.py": "workers.audit.rehearsal",
-    "flows/commands/test_train.py": "flows.learn.try_mechanism",
     "flows/commands/test_warehouse.py": "flows.run.upkeep",
     "flows/learn/test_demo.py": "workers.datasets.flights",
     "flows/learn/test_explain.py": "flows.commands.learn",

@@ -1,1 +1,1 @@
-"""For readers new to privaudit: the demo, guarantees in words, data to try."""
+"""For readers new to privaudit: the demo, and guarantees in words."""

@@ -1,4 +1,4 @@
-"""One model on one day: describe and read the training rows, train, write the checkpoint."""
+"""One model on one day: read the training rows, train, write the checkpoint."""
 
 import datetime as dt
 import math
@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from privcore.attacks import generator
-from privcore.exceptions import InvalidInputError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor, InProcess
 from workers.labels.columns import (
@@ -22,61 +20,14 @@ from workers.labels.columns import (
     NeededColumns,
     batches_of,
     check_columns,
-    distinct_values,
 )
 from workers.labels.parquet import read_footer
 from workers.labels.shards import Piece, find_partition
 from workers.lake import limits
 from workers.lake.checkpoints import write_checkpoint
 from workers.lake.layout import Lake
-from workers.lake.manifest import Feature, Label, LabelColumn
+from workers.lake.manifest import Feature, LabelColumn
 from workers.training.methods import Learner, Method, MultiStage, TrainedModel, TrainingData
-
-_MOST_CLASSES = 100
-
-
-def describe_partition(
-    lake: Lake, dataset: str, day: dt.date, column: str
-) -> tuple[LabelColumn, tuple[Feature, ...]]:
-    """Return the label with its classes in order, and every other column but `split` as a feature.
-
-    Raises:
-        InvalidInputError: there is no such column, or it holds no few classes, or a column is
-            neither a number nor text.
-        NotEvaluableError: there are no labels, or a file is damaged, or larger than what is read.
-    """
-    partition = find_partition(lake, dataset, day)
-    schema: pa.Schema | None = None
-    classes: set[Label] = set()
-    for path in (partition.path(file.name) for file in partition.files):
-        footer = read_footer(lake, path)
-        schema = schema or footer.schema()
-        if column not in footer.names:
-            rule = f"the columns of {dataset} are {', '.join(footer.names)}"
-            raise InvalidInputError("--label", column, rule)
-        classes |= distinct_values(lake, path, column, most=_MOST_CLASSES)
-    if not 2 <= len(classes) <= _MOST_CLASSES or any(isinstance(c, float) for c in classes):
-        values = len(classes) if len(classes) <= _MOST_CLASSES else "more"
-        rule = f"a label has 2 to {_MOST_CLASSES} classes, and this column has {values} values"
-        raise InvalidInputError("--label", column, rule)
-    fields = [field for field in schema or () if field.name not in {column, SPLIT}]
-    return (
-        LabelColumn(column=column, classes=tuple(sorted(classes, key=str)), state="secret"),
-        tuple(_feature(field) for field in fields),
-    )
-
-
-def _feature(field: pa.Field) -> Feature:
-    kind = field.type
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
-        return Feature(name=field.name, kind="numeric")
-    text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    if any(is_text(kind) for is_text in text):
-        return Feature(name=field.name, kind="categorical")
-    rule = f"it is {field.type}: a feature is a number or text"
-    raise InvalidInputError("feature", field.name, rule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +37,8 @@ class Recipe:
     Attributes:
         model: its name in the lake.
         mechanism: how labels are made private; None leaves them as they are.
-        privacy: the manifest's declaration, or None; `declaration` makes the true one. A recipe
-            may declare what it does not do: that is what an audit is for.
+        privacy: the manifest's declaration, or None. A recipe may declare what it does not do: that
+            is what an audit is for.
         parameters: of CatBoost.
     """
 
@@ -185,22 +136,3 @@ def _batches(lake: Lake, recipe: Recipe, day: dt.date) -> Iterator[Batch]:
         check_columns(footer, path, NeededColumns(recipe.label, recipe.features))
         rows = limits.SHARD_ROWS
         yield from batches_of(lake, partition, Piece(file.name), footer, columns, rows=rows)
-
-
-def declaration(
-    mechanism: Method, *, classes: int, unit: str, declared_by: str, declared_at: dt.datetime
-) -> dict[str, Any] | None:
-    """Return what a manifest truly declares of `mechanism`; None where nothing is made private."""
-    entry = mechanism.manifest_entry(classes)
-    if entry is None:
-        return None
-    return {
-        "definition": "label_dp",
-        "neighbors": "replace",
-        "unit": unit,
-        "epsilon": float(mechanism.epsilon),
-        "delta": float(mechanism.delta),
-        "mechanism": entry,
-        "declared_by": declared_by,
-        "declared_at": declared_at,
-    }

@@ -486,29 +486,22 @@ def method_named(
     name: str,
     epsilon: float,
     *,
-    stages: int = 3,
     teachers: int = 100,
     queries: int = 200,
-    prior: tuple[float, ...] | None = None,
 ) -> Method:
     """Return the method of that name at `epsilon`; infinity is the same pipeline without noise.
 
-    `stages` is read by `lp-mst` alone, `teachers` and `queries` by `pate-laplace` and
-    `pate-gaussian` alone. `prior` is of `lp-1st-domain-prior` alone: class probabilities from
-    outside, which must not depend on the labels; without them it is measured on the labels.
+    `teachers` and `queries` are read by `pate-laplace` and `pate-gaussian` alone.
 
     Raises:
-        InvalidInputError: an unknown name, a value out of its range, or a prior for another method.
+        InvalidInputError: an unknown name, or a value out of its range.
     """
-    if prior is not None and name in MECHANISMS and name != TAKES_PRIOR:
-        rule = f"{name} takes none: only {TAKES_PRIOR} does"
-        raise InvalidInputError("prior", prior, rule)
     makers: dict[str, Callable[[], Method]] = {
         "lp-1st": lambda: MultiStage(epsilon),
-        TAKES_PRIOR: lambda: MultiStage(epsilon, prior=MEASURED if prior is None else prior),
+        "lp-1st-domain-prior": lambda: MultiStage(epsilon, prior=MEASURED),
         "lp-1st-noise-correction": lambda: MultiStage(epsilon, noise_correction=True),
         "lp-2st": lambda: MultiStage(epsilon, stages=2),
-        "lp-mst": lambda: MultiStage(epsilon, stages=stages),
+        "lp-mst": lambda: MultiStage(epsilon, stages=3),
         "pate-laplace": lambda: Pate(
             epsilon, noise="laplace", delta=0.0, teachers=teachers, queries=queries
         ),
@@ -520,10 +513,9 @@ def method_named(
     return makers[name]()
 
 
-TAKES_PRIOR = "lp-1st-domain-prior"
 MECHANISMS = (
     "lp-1st",
-    TAKES_PRIOR,
+    "lp-1st-domain-prior",
     "lp-1st-noise-correction",
     "lp-2st",
     "lp-mst",

@@ -1,7 +1,5 @@
 """A trained checkpoint is complete: the audit reads it, re-accounts it, and comes to a verdict."""
 
-import datetime as dt
-
 import pytest
 
 from tests.support.audits import audited
@@ -9,12 +7,13 @@ from tests.support.lake import BINARY, DAY, EVE, FEATURES, label_rows, manifest_
 from tests.support.tiers import rest_slow
 from tests.support.verdicts import nothing_wrong
 from workers.lake.layout import Lake
-from workers.training.jobs import Recipe, TrainingJob, declaration, train
+from workers.training.jobs import Recipe, TrainingJob, train
 from workers.training.methods import MECHANISMS, method_named
 from workers.warehouse.schema import Status
 
 FEW = {"iterations": 5, "depth": 3}
-NOW = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
+DECLARED = {"definition": "label_dp", "neighbors": "replace", "unit": "flight"}
+BY = {"declared_by": "a test", "declared_at": "2026-03-01T00:00:00Z"}
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +28,8 @@ def lake(tmp_path_factory):
 @pytest.mark.parametrize("name", rest_slow(MECHANISMS, always=4))
 def test_the_audit_accounts_for_what_training_declared(lake, name):
     method = method_named(name, 2.0, teachers=5, queries=20)
-    privacy = declaration(method, classes=2, unit="flight", declared_by="a test", declared_at=NOW)
+    entry = {"epsilon": 2.0, "delta": method.delta, "mechanism": method.manifest_entry(2)}
+    privacy = DECLARED | BY | entry
     recipe = Recipe(name, "flights", BINARY, FEATURES, method, privacy, FEW)
     for day in (EVE, DAY):
         assert train(lake, TrainingJob(recipe, day, seed=1)) > 400

@@ -19,7 +19,6 @@ from workers.executors import InProcess
 from workers.lake.manifest import Feature, LabelColumn
 from workers.training.methods import (
     MECHANISMS,
-    TAKES_PRIOR,
     Alibi,
     Learner,
     MultiStage,
@@ -120,7 +119,7 @@ def test_every_manifest_entry_accounts_for_the_declared_epsilon(name, epsilon):
 def test_a_prior_from_outside_is_declared_costs_nothing_and_asks_no_label(monkeypatch):
     """Stages get the whole budget; nothing is measured, and the manifest says whence it came."""
     prior = (0.5, 0.3, 0.2)
-    method = method_named(TAKES_PRIOR, 2.0, prior=prior)
+    method = MultiStage(2.0, prior=prior)
     entry = method.manifest_entry(3)
     assert entry == {
         "name": "randomized_response_with_prior",
@@ -138,8 +137,8 @@ def test_a_prior_from_outside_is_declared_costs_nothing_and_asks_no_label(monkey
     monkeypatch.setattr(RandomizedResponseWithPrior, "sample", noted)
     fit(method)
     assert asked == [(2.0, 600, {prior})]
-    assert method_named(TAKES_PRIOR, math.inf, prior=prior).manifest_entry(3) is None
-    measured = method_named(TAKES_PRIOR, 2.0).manifest_entry(3)
+    assert MultiStage(math.inf, prior=prior).manifest_entry(3) is None
+    measured = method_named("lp-1st-domain-prior", 2.0).manifest_entry(3)
     assert "prior_from_outside" not in str(measured)
 
 
@@ -304,9 +303,6 @@ def test_bad_input_is_named():
         MultiStage(1.0, prior=(0.5, 0.25, 0.15))
     with pytest.raises(InvalidInputError, match=r"prior is \(0\.5, 0\.5\), but it holds one"):
         fit(MultiStage(1.0, prior=(0.5, 0.5)))
-    for name in set(MECHANISMS) - {TAKES_PRIOR}:
-        with pytest.raises(InvalidInputError, match=f"{name} takes none"):
-            method_named(name, 1.0, prior=(0.5, 0.3, 0.2))
     with pytest.raises(InvalidInputError, match="one stage with a uniform prior"):
         MultiStage(1.0, stages=2, noise_correction=True)
     with pytest.raises(InvalidInputError, match="rounds is 0"):
