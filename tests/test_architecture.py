@@ -476,12 +476,12 @@ def test_no_file_names_a_package_index() -> None:
 # The most lines of each room with all below it, of the modules beside the rooms, and of the tests.
 # A commit that raises one says why.
 MOST_LINES = {
-    "flows": 1_928,
-    "flows/commands": 4_582,
-    "flows/learn": 650,
+    "flows": 1_927,
+    "flows/commands": 4_435,
+    "flows/learn": 519,
     "flows/notify": 1_147,
     "flows/publication": 202,
-    "flows/report": 2_419,
+    "flows/report": 1_958,
     "flows/run": 1_658,
     "flows/study": 4_991,
     "privcore": 242,
@@ -491,7 +491,7 @@ MOST_LINES = {
     "privcore/mechanisms": 1_744,
     "privcore/publication": 704,
     "privcore/upper_bounds": 1_915,
-    "tests": 70_212,
+    "tests": 70_004,
     "workers": 2_630,
     "workers/audit": 3_833,
     "workers/datasets": 765,
@@ -504,7 +504,7 @@ MOST_LINES = {
     "workers/release": 560,
     "workers/scan": 1_934,
     "workers/sources": 6_421,
-    "workers/training": 1_740,
+    "workers/training": 1_664,
     "workers/warehouse": 4_278,
 }
 MOST_WORDS_OF_PAGES = 78_850

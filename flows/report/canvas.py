@@ -1,6 +1,6 @@
-"""Canvas of all plots: sizes, scales, axes, marks and the signs of verdicts, written as SVG.
+"""Canvas of all plots: sizes, scales, axes, lines and the signs of verdicts, written as SVG.
 
-A page has up to six plots, and a night of a fleet draws each anew. Vega took 0.02 CPU seconds a
+A night of a fleet draws each model's plots anew. Vega took 0.02 CPU seconds a
 plot, in a process of its own; what a canvas writes takes a fiftieth (docs/evidence/performance.md).
 """
 
@@ -124,12 +124,10 @@ def _written(tenths: int) -> str:
 _BENT: Mapping[str, Callable[[float], float]] = {
     "linear": float,
     "sqrt": math.sqrt,
-    "log": math.log,
 }
 _ARRAYS_BENT: Mapping[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "linear": np.asarray,
     "sqrt": np.sqrt,
-    "log": np.log,
 }
 
 
@@ -147,7 +145,7 @@ class Scale:
         """Return the pixel of a value; the middle where the scale has one value.
 
         Raises:
-            ValueError: a scale of logarithms or square roots has no place for it.
+            ValueError: a scale of square roots has no place for it.
         """
         bent = _BENT[self.kind]
         low, high = bent(self.low), bent(self.high)
@@ -158,7 +156,7 @@ class Scale:
         """Return the pixels of many values, NaN where a value is NaN.
 
         Raises:
-            FloatingPointError: a scale of logarithms or square roots has no place for one.
+            FloatingPointError: a scale of square roots has no place for one.
         """
         low, high = _BENT[self.kind](self.low), _BENT[self.kind](self.high)
         with np.errstate(invalid="raise", divide="raise"):
@@ -166,32 +164,6 @@ class Scale:
         share = (bent - low) / (high - low) if high != low else np.where(np.isnan(bent), bent, 0.5)
         places: list[float] = (self.start + share * (self.end - self.start)).tolist()
         return places
-
-
-def round_values(low: float, high: float, count: int) -> tuple[list[float], int]:
-    """Return some `count` round values from `low` to `high`, and the decimals that they need.
-
-    They are multiples of 1, 2 or 5 times a power of ten.
-    """
-    span = high - low
-    if not (math.isfinite(span) and span > 0.0):
-        return [], 0
-    rough = span / count
-    power = math.floor(math.log10(rough))
-    error = rough / 10.0**power
-    factor = next((f for f, least in ((10, 50), (5, 10), (2, 2)) if error >= math.sqrt(least)), 1)
-    step = factor * 10.0**power
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
-    return [step * place for place in range(first, last + 1)], decimals
-
-
-def labelled(low: float, high: float, count: int) -> list[tuple[float, str]]:
-    """Return round values from `low` to `high` with the same decimals in all labels."""
-    values, decimals = round_values(low, high, count)
-    if high >= 1e6:
-        return [(value, f"{value:.3g}") for value in values]
-    return [(value, f"{value + 0.0:,.{decimals}f}") for value in values]
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,14 +200,6 @@ SIGNS = {
 
 
 EPOCH = dt.date(1970, 1, 1)
-
-SHAPES = {
-    "square": "M-1,-1h2v2h-2Z",
-    "diamond": "M-1,0L0,-1L1,0L0,1Z",
-    "triangle": "M0,-.87L-1,.87h2Z",
-    "cross": "M-1,-.4V.4H-.4V1H.4V.4H1V-.4H.4V-1H-.4V-.4Z",
-}
-"""Outlines of marks in the square from -1 to 1."""
 
 _MIDDLE = 4.0
 """Pixels from the middle of a line of text to its baseline."""
@@ -294,24 +258,21 @@ class Canvas:
             Markup(body),  # noqa: S704  # texts are escaped where they are added
         )
 
-    def x_scale(self, low: float, high: float, *, kind: str = "linear") -> Scale:
+    def x_scale(self, low: float, high: float) -> Scale:
         """Return the scale of values from the left to the right."""
-        return Scale(low, high, 0.0, float(self.size.width), kind)
+        return Scale(low, high, 0.0, float(self.size.width))
 
     def y_scale(self, low: float, high: float, *, kind: str = "linear") -> Scale:
         """Return the scale of values from the bottom to the top."""
         return Scale(low, high, float(self.size.height), 0.0, kind)
 
-    def x_axis(self, scale: Scale, labels: Sequence[Label], *, title: str = "") -> None:
+    def x_axis(self, scale: Scale, labels: Sequence[Label]) -> None:
         """Draw the labels below the plot, with a line and ticks."""
         bottom = self.size.height + 0.5
         places = [round(scale(value)) + 0.5 for value, _ in labels]
         self.lines([((place, bottom), (place, bottom + 5.0)) for place in places], var("hairline"))
-        self.rule((0.5, bottom), (self.size.width + 0.5, bottom), var("muted"))
-        written = [(scale(value) + 0.5, bottom + 20.0, text) for value, text in labels]
-        if title:
-            written.append((self.size.width / 2.0 + 0.5, bottom + 37.0, title))
-        self._texts(written, "middle")
+        self.lines([((0.5, bottom), (self.size.width + 0.5, bottom))], var("muted"))
+        self._texts([(scale(value) + 0.5, bottom + 20.0, text) for value, text in labels], "middle")
 
     def y_axis(self, scale: Scale, labels: Sequence[Label]) -> None:
         """Draw the labels at the left of the plot, and the grid."""
@@ -328,31 +289,6 @@ class Canvas:
             for x, y, words in written
         )
         self._parts.append(f'<g text-anchor="{anchor}" fill="{var("muted")}">{texts}</g>')
-
-    def text(self, at: Point, words: str, color: str) -> None:
-        """Write words, vertically centred."""
-        x, y = at
-        about = attributes_of(x=x, y=y + _MIDDLE, text_anchor="start", fill=color)
-        self._parts.append(f"<text{about}>{escape(words)}</text>")
-
-    def rect(self, one: Point, other: Point, fill: str) -> None:
-        """Fill the rectangle between two corners."""
-        (left, top), (right, bottom) = one, other
-        width = number(right - left)
-        d = f"M{number(left)},{number(top)}h{width}V{number(bottom)}H{number(left)}Z"
-        self._parts.append(f"<path{attributes_of(d=d, fill=fill)}/>")
-
-    def rule(self, one: Point, other: Point, stroke: str, *, width: float = 1.0) -> None:
-        """Draw a straight line between two points."""
-        about = attributes_of(
-            x1=one[0],
-            y1=one[1],
-            x2=other[0],
-            y2=other[1],
-            stroke=stroke,
-            stroke_width=None if width == 1.0 else f"{width:g}",
-        )
-        self._parts.append(f"<line{about}/>")
 
     def lines(
         self,
@@ -376,38 +312,10 @@ class Canvas:
             )
             self._parts.append(f"<path{about}/>")
 
-    def dot(self, at: Point, fill: str, *, area: float, stroke: str | None = None) -> None:
+    def dot(self, at: Point, fill: str, *, area: float) -> None:
         """Draw a circle of an area."""
-        about = attributes_of(
-            cx=at[0],
-            cy=at[1],
-            r=math.sqrt(area / math.pi),
-            fill=fill,
-            stroke=stroke,
-            stroke_width=None if stroke is None else "1.5",
-        )
+        about = attributes_of(cx=at[0], cy=at[1], r=math.sqrt(area / math.pi), fill=fill)
         self._parts.append(f"<circle{about}/>")
-
-    def mark(
-        self,
-        at: Point,
-        path: str,
-        *,
-        area: float,
-        stroke: str,
-        fill: str | None = None,
-        width: float = 1.5,
-    ) -> None:
-        """Draw an outline that is given in the square from -1 to 1, over a square of an area."""
-        scale = math.sqrt(area) / 2.0
-        about = attributes_of(
-            transform=f"translate({number(at[0])},{number(at[1])}) scale({scale:.3g})",
-            d=path,
-            fill=fill,
-            stroke=stroke,
-            stroke_width=f"{width / scale:.3g}",
-        )
-        self._parts.append(f"<path{about}/>")
 
 
 def unbroken(x: Iterable[float], y: Iterable[float]) -> Iterator[list[Point]]:
@@ -460,15 +368,3 @@ def day_axis(canvas: Canvas, first: dt.date, last: dt.date) -> Scale:
 def day_number(day: dt.date) -> int:
     """Return the days since 1970."""
     return (day - EPOCH).days
-
-
-def spread(places: Sequence[float], *, gap: float, lowest: float) -> list[float]:
-    """Return ascending places moved apart to at least `gap`, none beyond `lowest`."""
-    moved: list[float] = []
-    for place in places:
-        moved.append(max(place, moved[-1] + gap) if moved else place)
-    limit = lowest
-    for index in range(len(moved) - 1, -1, -1):
-        moved[index] = min(moved[index], limit)
-        limit = moved[index] - gap
-    return moved

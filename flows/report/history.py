@@ -114,11 +114,6 @@ def values(history: History, figure: Figure) -> Iterator[float]:
             yield value
 
 
-def last_value(history: History, figure: Figure) -> float | None:
-    """Return the newest finite value of a figure."""
-    return next(values(history, figure), None)
-
-
 def worst_first(histories: Iterable[History]) -> list[History]:
     """Return models by their verdict, in the order in which readers should see them."""
     return sorted(histories, key=lambda one: (rank_of(one.card.verdict, one.card.code), one.model))

@@ -1,10 +1,8 @@
 """The pages of a night and of one model: what the templates are given, drawn and worded."""
 
 import datetime as dt
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -12,9 +10,8 @@ from markupsafe import Markup, escape
 from flows.next_steps import Card, card_of
 from flows.policy import acceptance
 from flows.report import plots, sentences
-from flows.report.canvas import SIGNS, Drawing, Sign, inline_svg
+from flows.report.canvas import SIGNS, inline_svg
 from flows.report.history import History, model_verdict, worst_first
-from flows.report.plots import draw_curve
 from flows.report.report_rows import Details, SharedLabels
 from flows.report.study_page import StudyLink
 from flows.report.templating import rendered
@@ -159,11 +156,8 @@ def audit_page(night: AuditedNight, blocks: dict[str, Any]) -> str:
     return rendered("audit.html.j2", root=None, latest=night, measured=measured, **blocks)
 
 
-SAME_NUMBERS = "The same numbers follow as a table."
 OPEN_NIGHTS = 10
 """A table of the numbers with more nights than this is folded away."""
-UNDRAWN = "this plot cannot be drawn"
-"""Text in the place of a plot, with the reason."""
 NAMED_DAYS = 7
 """The most nights without figures for one reason that are named."""
 _NIGHT_ROW = (
@@ -172,16 +166,6 @@ _NIGHT_ROW = (
     '<td>%s</td><td>%s</td><td>%s</td><td class="paper">%s</td><td>%s</td>'
     '<td class="text"><code title="%s">%s</code></td></tr>'
 )
-_log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Drawings:
-    """The plots of one model; empty where there is nothing to draw."""
-
-    nights: tuple[Markup, ...]
-    trend: tuple[Markup, ...]
-    curve: dict[str, Markup]
 
 
 def model_page(
@@ -202,9 +186,7 @@ def model_page(
         measured=history.evaluated[-1] if history.evaluated else None,
         night=night,
         details=details,
-        drawings=_drawings(history, details),
-        series=plots.series(history),
-        signs=_occurring(history),
+        drawings=_drawings(history),
         reasons=_reasons(history),
         changes=[
             change
@@ -216,7 +198,6 @@ def model_page(
         secrets=secrets,
         acknowledged=acknowledged,
         rows=_night_rows(history),
-        bar_nights=plots.NIGHTS_SHOWN,
         open_nights=OPEN_NIGHTS,
         **blocks,
     )
@@ -254,85 +235,21 @@ def _night_rows(history: History) -> Markup:
     return Markup("\n".join(rows))  # noqa: S704  # escaped above
 
 
-def _drawings(history: History, details: Details) -> Drawings:
-    """Draw everything that there is to draw."""
-    seen = sentences.tally_sentence(history)
-    control = sentences.control_sentence(history)
-    measured = history.evaluated[-1] if history.evaluated else None
-    long = (history.latest.day - history.nights[0].day).days >= plots.NIGHTS_SHOWN
-    return Drawings(
-        nights=tuple(
-            _inline(
-                partial(plots.draw_nights, history, size),
-                f"nights-{size.name}",
-                "Audited lower bound against the declaration, by day",
-                f"{seen} {control}",
-                size.name,
-            )
-            for size in (plots.NIGHTS_WIDE, plots.NIGHTS_NARROW)
+def _drawings(history: History) -> list[Markup]:
+    """Draw all nights, for a wide page and for a phone; nothing where none came to a figure."""
+    if not history.evaluated:
+        return []
+    said = f"{sentences.tally_sentence(history)} {sentences.control_sentence(history)}".strip()
+    return [
+        inline_svg(
+            plots.draw_trend(history, size, top=plots.top_of_trend(history)),
+            identifier=f"nights-{size.name}",
+            title="Every night: proved, seen by the nights together, declared, and holdout",
+            description=f"{said} The same numbers follow as a table.",
+            css_class=f"plot {size.name}",
         )
-        if measured
-        else (),
-        trend=tuple(
-            _inline(
-                partial(plots.draw_trend, history, size, top=plots.top_of_trend(history)),
-                f"trend-{size.name}",
-                "Every night: proved, seen by the nights together, declared, and holdout",
-                seen,
-                size.name,
-            )
-            for size in (plots.TREND_WIDE, plots.TREND_NARROW)
-        )
-        if measured and long
-        else (),
-        curve=_curves(details),
-    )
-
-
-def _curves(details: Details) -> dict[str, Markup]:
-    """Draw the game's bounds on training and on holdout records, on one scale."""
-    top = max([0.5, *(row.epsilon_lower for row in details.bounds)])
-    return {
-        arm: _inline(
-            partial(draw_curve, rows, top=top),
-            f"curve-{arm}",
-            f"Bound by share of records guessed on, {words}",
-            f"The largest is {down(max(row.epsilon_lower for row in rows))}.",
-            "half",
-        )
-        for arm, words in (("audit", "training records"), ("control", "holdout records"))
-        if (rows := [row for row in details.bounds if row.arm == arm])
-    }
-
-
-def _inline(
-    draw: Callable[[], Drawing], identifier: str, title: str, description: str, size: str
-) -> Markup:
-    """Put a drawing into the page, with its words for readers who cannot see it.
-
-    In the place of one that cannot be drawn, the page says so; its numbers are there as a table.
-    """
-    try:
-        drawn = draw()
-    except Exception as error:  # noqa: BLE001  # one plot costs no page
-        _log.exception("The plot %s cannot be drawn.", identifier)
-        return Markup('<p class="plot {} undrawn">{}: {} ({}).</p>').format(
-            size, title, UNDRAWN, type(error).__name__
-        )
-    return inline_svg(
-        drawn,
-        identifier=identifier,
-        title=title,
-        description=f"{description.strip()} {SAME_NUMBERS}",
-        css_class=f"plot {size}",
-    )
-
-
-def _occurring(history: History) -> Sequence[Sign]:
-    """Return the signs that the plot of nights shows, the worst first."""
-    shown = history.since(plots.NIGHTS_SHOWN).nights
-    found = {night.verdict for night in shown}
-    return [sign for verdict, sign in SIGNS.items() if verdict in found]
+        for size in (plots.TREND_WIDE, plots.TREND_NARROW)
+    ]
 
 
 def _reasons(history: History) -> list[tuple[str, str]]:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 
 from flows.report.canvas import SIGNS
 from flows.report.history import History, worst_first
-from flows.report.plots import FAMILIES
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from privcore.rounding import ABSENT, at_least, down, guarantee, up
 from workers.plan import Plan
@@ -255,9 +254,12 @@ CONFIDENT = 0.1
 """The guess fraction that sentences are about; where the game had none such, the nearest."""
 
 
+_FAMILIES = {"pure_dp": "pure", "approx_dp": "(epsilon, delta)", "gaussian": "Gaussian"}
+
+
 def family_name(family: str) -> str:
     """Return how a family of guarantees is called in text."""
-    return FAMILIES.get(family, (family, ""))[0]
+    return _FAMILIES.get(family, family)
 
 
 def curve_sentence(night: AuditRow, bounds: Sequence[BoundRow]) -> str:

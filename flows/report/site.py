@@ -160,13 +160,8 @@ def _small(history: History, name: str, top: float) -> Markup:
     """Draw all nights of a model for the page of the night."""
     if not history.evaluated:
         return Markup()
-    try:
-        drawn = plots.draw_trend(history, plots.TREND_SMALL, top=top)
-    except Exception:  # noqa: BLE001  # the page of the night goes without it
-        _log.exception("The small plot of %s cannot be drawn.", history.model)
-        return Markup()
     return inline_svg(
-        drawn,
+        plots.draw_trend(history, plots.TREND_SMALL, top=top),
         identifier=name.removesuffix(".html"),
         title=f"{history.model}: every night",
         description=f"{tally_sentence(history)} Its page has the numbers.",

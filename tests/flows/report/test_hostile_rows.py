@@ -4,6 +4,7 @@ import pathlib
 
 import pytest
 
+from flows.report.history import History
 from flows.report.site import write_pages, write_report
 from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import at_least, down, up
@@ -59,21 +60,23 @@ def test_markup_in_a_slice_stays_text(tmp_path: pathlib.Path) -> None:
     assert "<a b=" not in page
 
 
-def test_a_plot_that_cannot_be_drawn_says_so_in_its_place(
+def test_a_page_that_cannot_be_drawn_says_so_and_costs_no_other(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: object, **__: object) -> str:
-        raise ValueError("no place")
+    def fails(history: History) -> float:
+        if history.model == "delays-broken":
+            raise ValueError("no place")
+        return 1.0
 
     nights = three_models(3)
-    monkeypatch.setattr("flows.report.pages.draw_curve", fails)
-    page = drawn(tmp_path, nights, beside(nights[-3:]))["delays-broken.html"]
-    assert page.count("this plot cannot be drawn (ValueError)") == 2
-    assert "Bound by share of records guessed on" in page
-    assert page.count("<svg") > 3
+    monkeypatch.setattr("flows.report.plots.top_of_trend", fails)
+    pages = drawn(tmp_path, nights, beside(nights[-3:]))
+    assert "ValueError" in pages["delays-broken.html"]
+    assert "VIOLATED: delays-broken" in pages["index.html"]
+    assert "cannot be drawn" not in pages["delays-plain.html"]
 
 
-@pytest.mark.parametrize("silent", [1, 41, 42, 43, 100])
+@pytest.mark.parametrize("silent", [1, 100])
 def test_a_model_with_old_figures_and_none_since_has_its_page(
     silent: int, tmp_path: pathlib.Path
 ) -> None:
