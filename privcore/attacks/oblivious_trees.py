@@ -223,7 +223,8 @@ def _say(
         taken = said[place] << bits
         for cell in range(root.size):
             root[cell] += of_leaf[cell] - (of_leaf[cell] & mask) * taken
-    sums[0] = root
+    for cell in range(root.size):
+        sums[0, cell] = root[cell]
     for row in range(leaf.size):
         left[row] -= said[leaf[row]] << bits
 
@@ -439,7 +440,9 @@ def _predict(
                 for i in range(some.size):
                     code = codes[place - len(columns), some[i]]
                     bins[feature, i] = of_codes[feature, code if 0 <= code < last else last]
-        said[:] = start
+        for i in range(_BLOCK):  # one array into another takes two seconds to compile
+            for output in range(start.size):
+                said[i, output] = start[output]
         _add_leaves(bins, features, ranks, leaves, said[: some.size])
         for i in range(some.size):
             for output in range(start.size):

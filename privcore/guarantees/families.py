@@ -16,7 +16,7 @@ here for scalars, and tested against scipy to a few units in the last place.
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from numba import njit
 
@@ -126,15 +126,12 @@ def normal_quantile(probability: float) -> float:
 GAUSSIAN, APPROX_DP, LAPLACE = range(3)
 
 
-class Kernel(NamedTuple):
-    """One trade-off function as plain numbers, so that one compiled kernel serves all families.
+Kernel = tuple[int, float, float]
+"""One trade-off function as (kind, parameter, delta), so that one compiled kernel serves all.
 
-    `parameter` is mu or epsilon, whichever the kind has; `delta` counts for APPROX_DP alone.
-    """
-
-    kind: int
-    parameter: float
-    delta: float
+The parameter is mu or epsilon, whichever the kind has; delta counts for APPROX_DP alone. A plain
+tuple: of a named one each compiled function would be made twice.
+"""
 
 
 @njit(cache=True)
@@ -205,7 +202,7 @@ class Gaussian:
 
     def kernel(self) -> Kernel:
         """Return the trade-off function as numbers for `privcore.guarantees.families`."""
-        return Kernel(GAUSSIAN, _chosen("mu", self.mu), 0.0)
+        return GAUSSIAN, _chosen("mu", self.mu), 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +236,7 @@ class ApproxDP:
     def kernel(self) -> Kernel:
         """Return the trade-off function as numbers for `privcore.guarantees.families`."""
         epsilon = _chosen("epsilon", self.epsilon)
-        return Kernel(APPROX_DP, epsilon, self.delta)
+        return APPROX_DP, epsilon, self.delta
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +267,7 @@ class PureDP:
 
     def kernel(self) -> Kernel:
         """Return the trade-off function as numbers for `privcore.guarantees.families`."""
-        return Kernel(APPROX_DP, _chosen("epsilon", self.epsilon), 0.0)
+        return APPROX_DP, _chosen("epsilon", self.epsilon), 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +303,7 @@ class Laplace:
 
     def kernel(self) -> Kernel:
         """Return the trade-off function as numbers for `privcore.guarantees.families`."""
-        return Kernel(LAPLACE, _chosen("epsilon", self.epsilon), 0.0)
+        return LAPLACE, _chosen("epsilon", self.epsilon), 0.0
 
 
 Family = Gaussian | ApproxDP | PureDP | Laplace

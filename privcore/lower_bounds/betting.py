@@ -330,6 +330,16 @@ def _log_wealth(
                     wealth[point, j] += right[i] * gain + wrong[i] * loss
     answer = np.empty(epsilons.size)
     for point in range(epsilons.size):
-        best = wealth[point].max()
-        answer[point] = best + math.log(np.exp(wealth[point] - best).mean())
+        answer[point] = _log_mean_exp(wealth[point])
     return answer
+
+
+@njit(cache=True)
+def _log_mean_exp(logarithms: NDArray[np.float64]) -> float:
+    # Loops, since whole arrays double the seconds that a first audit waits for this to compile.
+    largest, total = -math.inf, 0.0
+    for one in logarithms:
+        largest = max(largest, one)
+    for one in logarithms:
+        total += math.exp(one - largest)
+    return largest + math.log(total / logarithms.size)

@@ -106,7 +106,10 @@ def _every_night(
             _bet(mean[level], tables, log_odds, _capped(own, effective, log_cap), wins)
             if level == 0:
                 _bet(made[draw], tables, log_odds, _capped(units, effective, log_cap), wins)
-        best, total = mean.max(), 0.0
+        best, total = -math.inf, 0.0
+        for level in range(LEVELS):
+            for gap in range(own.size):
+                best = max(best, mean[level, gap])
         for level in range(LEVELS):
             for gap in range(own.size):
                 total += weights[level, gap] * math.exp(mean[level, gap] - best)

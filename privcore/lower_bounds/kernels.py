@@ -24,10 +24,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from privcore.guarantees.families import APPROX_DP, GAUSSIAN, inverse, normal_cdf, normal_quantile
-
-# (kind, parameter, delta): a `privcore.guarantees.families.Kernel`.
-Numbers = tuple[int, float, float]
+from privcore.guarantees.families import (
+    APPROX_DP,
+    GAUSSIAN,
+    Kernel,
+    inverse,
+    normal_cdf,
+    normal_quantile,
+)
 
 _WIDEST = 700.0  # e^700 is the largest power of e that a double holds
 _CLOSE = 1e-8  # how near the two ends of a search come; nearer for parameters above 1
@@ -92,7 +96,7 @@ def excess(
     correct: int,
     significance: float,
     shift: float,
-    tradeoff: Numbers,
+    tradeoff: Kernel,
 ) -> float:
     """Return by how much r + h exceeds guesses/records at the end: rejected where above 0.
 
@@ -145,7 +149,7 @@ def rejects(
     correct: int,
     significance: float,
     shift: float,
-    tradeoff: Numbers,
+    tradeoff: Kernel,
 ) -> bool:
     """Return whether the trade-off function is rejected at `significance`."""
     return excess(records, guesses, correct, significance, shift, tradeoff) > 0.0
@@ -188,7 +192,7 @@ def _height(
     correct: int,
     significance: float,
     shift: float,
-    tradeoff: Numbers,
+    tradeoff: Kernel,
     parameter: float,
 ) -> float:
     """Logarithm of all that r + h gains over what it needs to; rejected where above 0."""
@@ -206,7 +210,7 @@ def largest_rejected(
     correct: int,
     significance: float,
     shift: float,
-    tradeoff: Numbers,
+    tradeoff: Kernel,
     known: float,
 ) -> float:
     """Return the largest parameter rejected, from below; `known` if none above it is.
@@ -274,7 +278,7 @@ def best_rejected(
     correct: NDArray[np.int64],
     significance: float,
     shift: float,
-    tradeoff: Numbers,
+    tradeoff: Kernel,
 ) -> NDArray[np.float64]:
     """Per repetition the largest parameter that any of its counts rejects; shape (repetitions,).
 
@@ -295,9 +299,11 @@ def best_rejected(
         found = largest_rejected(
             records, made[first], right[first], significance, shift, tradeoff, 0.0
         )
-        for fraction in np.argsort(-tops):
+        while True:  # a sort would take a second and a half to compile
+            fraction = np.argmax(tops)
             if tops[fraction] <= found:
                 break
+            tops[fraction] = -math.inf
             more = largest_rejected(
                 records, made[fraction], right[fraction], significance, shift, tradeoff, found
             )

@@ -139,10 +139,10 @@ def test_nothing_is_rejected_at_or_above_the_ceiling(c, family, significance, sh
     m, guesses, correct = c
     assume(guesses > 0)
     base = FAMILIES[family].member(0.0, delta=1e-3).kernel()
-    top = ceiling(m, guesses, correct, significance, shift, base.kind, base.delta)
+    top = ceiling(m, guesses, correct, significance, shift, base[0], base[2])
     assume(math.isfinite(top))
     for parameter in (top * (1 + 1e-9), top + above):
-        higher = base._replace(parameter=parameter)
+        higher = (base[0], parameter, base[2])
         assert not rejects(m, guesses, correct, significance, shift, higher)
 
 
@@ -152,10 +152,10 @@ def test_the_reported_end_is_rejected_and_a_little_more_is_not(c, family, signif
     m, guesses, correct = c
     base = family.member(0.0, delta=1e-5).kernel()
     end = largest_rejected(m, guesses, correct, significance, shift, base, 0.0)
-    beyond = base._replace(parameter=end + 1.1e-8)
+    beyond = (base[0], end + 1.1e-8, base[2])
     assert not rejects(m, max(guesses, 1), correct, significance, shift, beyond)
     if end > 0.0:
-        there = base._replace(parameter=end)
+        there = (base[0], end, base[2])
         assert rejects(m, guesses, correct, significance, shift, there)
 
 
@@ -272,7 +272,7 @@ def test_large_games_decide_as_the_twin_without_shortcuts(seed):
     end = largest_rejected(m, guesses, correct, 0.05, 0.0, base, 0.0)
     for parameter in (end, end + 1.1e-8, random.uniform(0.0, 2.0 * end)):
         over = twin_excess(m, guesses, correct, 0.05, parameter)
-        ours = rejects(m, guesses, correct, 0.05, 0.0, base._replace(parameter=parameter))
+        ours = rejects(m, guesses, correct, 0.05, 0.0, (base[0], parameter, base[2]))
         if abs(over) > 1e-13:
             assert ours == (over > 0.0)
 
