@@ -300,7 +300,7 @@ def best_rejected(
             records, made[first], right[first], significance, shift, tradeoff, 0.0
         )
         while True:  # a sort would take a second and a half to compile
-            fraction = np.argmax(tops)
+            fraction = int(np.argmax(tops))
             if tops[fraction] <= found:
                 break
             tops[fraction] = -math.inf
