@@ -18,9 +18,9 @@ from flows.progress import announce
 from flows.report.study_page import StudyTable
 from flows.study.runner import Shown, Written, write_shown
 from flows.study.tables import COLORS, Show, styled, table_of
+from privcore.exceptions import InvalidInputError
 from privcore.guarantees import DpSgd
 from privcore.upper_bounds import curve_leakage
-from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor
 from workers.memorization.scan import (
     HOLDOUT_ARM,
@@ -47,33 +47,27 @@ class Memorization:
 
 
 def run_memorization(
+    rows: pl.DataFrame,
     shared: MemorizationPass,
     *,
     max_bad_records: int,
     training: DpSgd | None,
     executor: Executor,
 ) -> Memorization:
-    """Ask both models about every sequence of a day, on the executor's workers.
+    """Ask both models about every sequence of a table, on the executor's workers.
 
     Raises:
-        NotEvaluableError: no such sequences, or too many that cannot be read.
+        InvalidInputError: the table has no such sequences.
+        NotEvaluableError: too many of them cannot be read.
     """
-    units, done = len(shared.partition.work_units), 0
-
-    def advance(_file: str) -> None:
-        nonlocal done
-        done += 1
-        announce(_SCANNED, done, units)
-
-    announce(_SCANNED, 0, units)
-    tally = scan_sequences(shared, executor, on_done=advance)
+    announce(_SCANNED, 0, rows.height)
+    tally = scan_sequences(
+        rows, shared, executor, on_done=lambda done: announce(_SCANNED, done, rows.height)
+    )
     tally.bad.check(max_bad_records)
     if not tally.sequences[TRAIN_ARM]:
-        sentence = (
-            f"No row of {shared.partition.dataset} for {shared.partition.day} has the split "
-            "'train' and a sequence."
-        )
-        raise NotEvaluableError(Reason.TOO_FEW_RECORDS, sentence)
+        rule = "a row of the table has the split 'train' and a sequence"
+        raise InvalidInputError("split", "", rule)
     return Memorization(tally, _at_risk(tally, training), shared)
 
 
@@ -96,8 +90,6 @@ def _at_risk(tally: MemorizationTally, training: DpSgd | None) -> pl.DataFrame:
     promised = _promised(training)
     rows = [
         {
-            "file": one.file,
-            "row_group": one.row_group,
             "row": one.row,
             "log10_probability": one.log10_probability,
             "calibrated_loss": one.calibrated_loss,
@@ -108,7 +100,7 @@ def _at_risk(tally: MemorizationTally, training: DpSgd | None) -> pl.DataFrame:
         }
         for one in tally.at_risk
     ]
-    schema = {"file": pl.String, "row_group": pl.Int64, "row": pl.Int64}
+    schema = {"row": pl.Int64}
     numbers = ("log10_probability", "calibrated_loss", "p_value", "secrecy_bits")
     more = ("reference_bits", "promised_bits")
     return pl.DataFrame(rows, schema=schema | dict.fromkeys((*numbers, *more), pl.Float64))
@@ -130,7 +122,7 @@ def _promised(training: DpSgd | None) -> Callable[[float], float | None]:
 def at_risk_table(at_risk: pl.DataFrame) -> StudyTable:
     """Return where the sequences are that are generated easily and known best."""
     columns: dict[str, Show] = {
-        "file, row group, row": "{file}, {row_group}, {row}",
+        "row": "{row}",
         "tries": lambda row: f"10^{max(0.0, -row['log10_probability']):.1f}",
         "calibrated loss": "{calibrated_loss:.2f}",
         "p-value": "{p_value:.2g}",
@@ -140,7 +132,7 @@ def at_risk_table(at_risk: pl.DataFrame) -> StudyTable:
     if at_risk["promised_bits"].null_count() < at_risk.height:
         columns["promised, bits"] = "{promised_bits:.1f}"
     rows = at_risk.head(_SHOWN).to_dicts()
-    return table_of("Training sequences at risk", rows, columns, text=("file, row group, row",))
+    return table_of("Training sequences at risk", rows, columns)
 
 
 def sentences(found: Memorization) -> list[str]:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from flows.commands.options import AUDIT, JsonOption
-from flows.commands.printing import form_of, print_study, shown_progress
-from flows.progress import announce
+from flows.commands.printing import form_of, print_study, working
 from workers.plain_text import plain_text
 
 if TYPE_CHECKING:
@@ -57,10 +56,6 @@ def release(
             help="Folder for the page; the report links one in its own folder studies/NAME."
         ),
     ] = pathlib.Path("release"),
-    ray_address: Annotated[
-        str,
-        typer.Option(metavar="auto|ray://HOST:PORT|local", help="Ray that does the work."),
-    ] = "local",
     *,
     as_json: JsonOption = False,
 ) -> None:
@@ -76,7 +71,6 @@ def release(
     """
     form = form_of(as_json=as_json)
     from flows.study.runner import write_shown
-    from workers.executors import on_ray
     from workers.release.release_attack import ReleasePlan, as_table, audit_release
     from workers.sources.tables.table_files import read_rows
 
@@ -88,14 +82,8 @@ def release(
         targets=tuple(_parsed(text) for text in target or ()),
     )
     attacked, name = as_table(read_rows(table), precision=precision), table.rpartition("/")[2]
-    with on_ray(ray_address) as executor, shown_progress():
-        found = audit_release(
-            attacked,
-            plan,
-            name=name,
-            executor=executor,
-            done=lambda done, total: announce("Reconstructing", done, total),
-        )
+    with working(f"Attacking {name}"):
+        found = audit_release(attacked, plan, name=name)
     print_study(write_shown(_shown(found), output, title=f"Attack on {name}"), form)
     raise typer.Exit(0 if found.verdict == "resisted" else 1)
 

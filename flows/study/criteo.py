@@ -11,6 +11,7 @@ import math
 import pathlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -33,34 +34,32 @@ from privcore.attacks import generator
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms import RandomizedResponse, correct_probabilities
 from workers.datasets.criteo import (
-    DATASET,
     FEATURES,
     LABEL,
     SAMPLED,
     SHARES,
-    SYNTHETIC_DATASET,
     VALIDATION,
-    ingest_day,
-    write_synthetic_day,
+    read_day,
+    synthetic_day,
 )
-from workers.executors import InProcess
 from workers.labels.columns import HOLDOUT, TRAIN
-from workers.labels.parquet import read_footer
-from workers.labels.shards import find_partition
-from workers.lake.layout import Lake, labels_folder
-from workers.training.jobs import Recipe, read_training_data
 from workers.training.methods import (
     Learner,
     MultiStage,
     Pate,
     TrainedModel,
     TrainingData,
-    method_named,
 )
 
 SEED = 2511
 PATE = "pate"
-MECHANISMS = ("lp-1st", "lp-1st-domain-prior", "lp-1st-noise-correction", "lp-2st", PATE)
+MECHANISMS: dict[str, dict[str, Any]] = {
+    "lp-1st": {},
+    "lp-1st-domain-prior": {"measured_prior": True},
+    "lp-1st-noise-correction": {"noise_correction": True},
+    "lp-2st": {"stages": 2},
+}
+"""How each but PATE is trained."""
 EPSILONS = (math.inf, 8.0, 4.0, 2.0, 1.0, 0.1)
 PARAMETERS = {"iterations": 100, "learning_rate": 0.4, "depth": 8}
 TEACHERS, QUERIES, PATE_DELTA = 100, 200, 1e-5
@@ -108,24 +107,25 @@ def study(
     if files and len(files) != 2:
         rule = "give two files, the proxy's day and the target's"
         raise InvalidInputError("--input", [str(path) for path in files], rule)
-    lake, dataset = _own_days(output, max(4_000, round(ROWS * scale)), files)
+    days = {}
+    for number, day in enumerate((PROXY_DAY, TARGET_DAY)):
+        rows = max(4_000, round(ROWS * scale))
+        if files:
+            days[day] = read_day(files[number], day, rows=rows, seed=SEED)
+        else:
+            days[day] = synthetic_day(day, number=number, rows=rows, seed=SEED)
+        announce("Days of clicks", number + 1, 2)
     identity = {
-        # What tells the two days' labels from others.
-        "labels": [
-            (file.name, file.size, file.changed_ns)
-            for day in (PROXY_DAY, TARGET_DAY)
-            for file in lake.label_files(dataset, day)
-        ],
+        "days": [str(frame.hash_rows(seed=0).sum()) for frame in days.values()],
         "seed": SEED,
         "catboost": PARAMETERS,
         "pate": [TEACHERS, QUERIES, PATE_DELTA],
         "canaries": CANARIES,
         "game": GAME_SETTINGS,
     }
-    recipe = Recipe("study", dataset, LABEL, FEATURES)
     data = {
-        (day, part): read_training_data(lake, recipe, day, part)
-        for day in (PROXY_DAY, TARGET_DAY)
+        (day, part): _part(frame, part)
+        for day, frame in days.items()
         for part in (TRAIN, VALIDATION, HOLDOUT)
     }
     target, test = data[TARGET_DAY, TRAIN], data[TARGET_DAY, HOLDOUT]
@@ -139,14 +139,10 @@ def study(
         return [before.predict(model, part.features) for part in (target, test)]
 
     said = kept_arrays(output, Cell("proxy", identity), proxy)
-    partition = find_partition(lake, dataset, TARGET_DAY)
-    footers = (read_footer(lake, partition.path(file.name)) for file in partition.files)
-    rows = sum(group.rows for footer in footers for group in footer.groups)
     # The longest first, so that no worker waits for it at the end.
     cells = [Cell(PATE, {**identity, "mechanism": PATE})] + [
         Cell(f"{mechanism}-{epsilon:g}", {**identity, "mechanism": mechanism, "epsilon": epsilon})
         for mechanism in MECHANISMS
-        if mechanism != PATE
         for epsilon in EPSILONS
     ]
     return Study(
@@ -154,26 +150,17 @@ def study(
         "Private labels on clicks, by mechanism and epsilon",
         cells,
         compute,
-        Days(rows, bool(files), target, test, now, said),
+        Days(days[TARGET_DAY].height, bool(files), target, test, now, said),
         shown,
-        settings_of(files=bool(files), rows=rows),
+        settings_of(files=bool(files), rows=days[TARGET_DAY].height),
         drawn=f"Scale {scale:g}, seed {SEED}.",
     )
 
 
-def _own_days(output: pathlib.Path, rows: int, files: Sequence[pathlib.Path]) -> tuple[Lake, str]:
-    """Bring two days into a lake in the study's folder, unless an earlier run did."""
-    dataset = DATASET if files else SYNTHETIC_DATASET
-    lake = Lake(str(output / f"lake-{dataset}-{rows}"))
-    for number, day in enumerate((PROXY_DAY, TARGET_DAY)):
-        if lake.exists(labels_folder(dataset, day)):
-            pass
-        elif files:
-            ingest_day(lake, files[number], day, rows=rows, seed=SEED)
-        else:
-            write_synthetic_day(lake, day, number=number, rows=rows, seed=SEED)
-        announce("Days of clicks", number + 1, 2)
-    return lake, dataset
+def _part(day: pl.DataFrame, part: str) -> TrainingData:
+    rows = day.filter(split=part)
+    features = rows.select(feature.name for feature in FEATURES)
+    return TrainingData(features, rows[LABEL.column].cast(pl.Int64).to_numpy())
 
 
 def compute(days: Days, cell: Cell) -> list[CellRow]:
@@ -181,11 +168,9 @@ def compute(days: Days, cell: Cell) -> list[CellRow]:
     mechanism = cell.parameters["mechanism"]
     if mechanism == PATE:
         return [row for epsilon, model in _pate(days) for row in _rows(days, PATE, epsilon, model)]
-    method = method_named(mechanism, cell.parameters["epsilon"])
-    if isinstance(method, MultiStage):
-        method = replace(method, floor=0.0)
+    method = MultiStage(cell.parameters["epsilon"], **MECHANISMS[mechanism])
     random = generator(SEED, mechanism, f"{method.epsilon:g}", "mechanism")
-    model = method.fit(days.target, days.learner, random=random, executor=InProcess())
+    model = method.fit(days.target, days.learner, random=random)
     return _rows(days, mechanism, method.epsilon, model)
 
 
@@ -193,14 +178,12 @@ def _pate(days: Days) -> Iterator[tuple[float, TrainedModel]]:
     """The teachers vote once; each epsilon makes a student of its own."""
     of_class = Pate(
         math.inf,
-        noise="laplace",
         delta=PATE_DELTA,
         teachers=min(TEACHERS, days.target.records // 50),
         queries=QUERIES,
-        answers="sample",
     )
     random = generator(SEED, "teachers")
-    queried, votes = of_class.vote(days.target, days.learner, random=random, executor=InProcess())
+    queried, votes = of_class.vote(days.target, days.learner, random=random)
     for epsilon in EPSILONS:
         random = generator(SEED, PATE, f"{epsilon:g}", "mechanism")
         asked = days.target.features[queried]

@@ -107,23 +107,6 @@ class Bisection:
         return sorted_counts(np.concatenate(leaves, axis=1))
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """State of a reconstruction after a column, all numbers cumulative.
-
-    Args:
-        column: index of the column that was just finished.
-        queries: answered so far.
-        claimed_budget: spent so far, by the definition's accounting.
-        groups: distinct combinations of the columns that are known.
-    """
-
-    column: int
-    queries: int
-    claimed_budget: float
-    groups: int
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class TableReconstruction:
     """Result of an attack on a whole table.
@@ -132,15 +115,11 @@ class TableReconstruction:
         groups: the distinct records, as far as their columns are known; `groups.columns` has the
             columns in the order in which they were learned.
         counts: shape (groups,), how often each occurs.
-        marginals: the counts of every column that was also searched alone.
-        progress: one entry for each column, in order.
         stopped: why the attack ended early; None where it ended with every column known.
     """
 
     groups: Groups
     counts: NDArray[np.int64]
-    marginals: dict[int, CellCounts]
-    progress: tuple[Progress, ...]
     stopped: str | None
 
 
@@ -207,104 +186,30 @@ def reconstruct_table(
             default, and doubling where that has no bounds.
         search: how cells are looked for; `Bisection` by default.
     """
-    columns = list(range(len(adversary.interface.columns)) if order is None else order)
-    known = learn_columns(adversary, columns, bounds=bounds, search=search)
-    everyone = np.array([adversary.records])
-    if known.stopped:
-        return TableReconstruction(Groups.everyone(), everyone, known.marginals, (), known.stopped)
-    if order is None:
-        columns.sort(key=known.distinct)
-    return reconstruct_groups(adversary, Groups.everyone(), everyone, columns, known, search=search)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Knowledge:
-    """Knowledge of columns alone.
-
-    Args:
-        domains: each column with bounds.
-        marginals: its counts, where it was searched alone.
-        stopped: why not all columns are here; None where they are.
-    """
-
-    domains: dict[int, Column]
-    marginals: dict[int, CellCounts]
-    stopped: str | None = None
-
-    def distinct(self, column: int) -> int:
-        """Return how many cells a column has at most."""
-        if column in self.marginals:
-            return self.marginals[column].cell.size
-        return EveryCell.of(self.domains[column]).size
-
-    def candidates(self, column: int) -> CandidateCells:
-        """Return the cells that a record may have in a column."""
-        if column in self.marginals:
-            return SeenCells(self.marginals[column].cell, self.marginals[column].count)
-        return EveryCell.of(self.domains[column])
-
-
-def learn_columns(
-    adversary: Adversary,
-    columns: Sequence[int],
-    *,
-    bounds: Sequence[Column] | None = None,
-    search: ColumnSearch | None = None,
-) -> Knowledge:
-    """Return each column's domain and, where the search wants them, its counts.
-
-    Where the interface refuses, fails or answers garbage, what was learned by then is returned.
-
-    Args:
-        adversary: who asks.
-        columns: indices of the columns.
-        bounds: as `reconstruct_table`.
-        search: as `reconstruct_table`.
-    """
     search = search or Bisection()
-    domains: dict[int, Column] = {}
+    columns = list(range(len(adversary.interface.columns)) if order is None else order)
+    groups, counts, stopped = Groups.everyone(), np.array([adversary.records]), None
+    candidates: dict[int, CandidateCells] = {}
     marginals: dict[int, CellCounts] = {}
     try:
         for column in columns:
-            domains[column] = bounds[column] if bounds else find_bounds(adversary, column)
+            domain = bounds[column] if bounds else find_bounds(adversary, column)
+            candidates[column] = EveryCell.of(domain)
             if search.marginals_first:
-                marginals[column] = _marginal(adversary, column, domains[column], search)
-    except INTERFACE_ERRORS as error:
-        return Knowledge(domains, marginals, str(error))
-    return Knowledge(domains, marginals)
-
-
-def reconstruct_groups(
-    adversary: Adversary,
-    groups: Groups,
-    counts: NDArray[np.int64],
-    columns: Sequence[int],
-    known: Knowledge,
-    *,
-    search: ColumnSearch | None = None,
-) -> TableReconstruction:
-    """Find more columns of groups of records whose sizes are known.
-
-    Where the interface refuses, fails or answers garbage, what was learned by then is returned.
-    """
-    search = search or Bisection()
-    progress: list[Progress] = []
-    stopped = None
-    try:
+                marginals[column] = found = _marginal(adversary, column, domain, search)
+                candidates[column] = SeenCells(found.cell, found.count)
+        if order is None:
+            columns.sort(key=lambda column: candidates[column].size)
         for column in columns:
-            if not groups.columns and column in known.marginals:
-                found = known.marginals[column]
+            if not groups.columns and column in marginals:
+                found = marginals[column]
             else:
-                candidates = known.candidates(column)
-                found = search.find(adversary, column, groups, counts, candidates)
+                found = search.find(adversary, column, groups, counts, candidates[column])
             groups = extended_groups(groups, column, found.group, found.cell)
             counts = found.count
-            progress.append(
-                Progress(column, adversary.queries, adversary.claimed_budget, groups.size)
-            )
     except INTERFACE_ERRORS as error:
         stopped = str(error)
-    return TableReconstruction(groups, counts, known.marginals, tuple(progress), stopped)
+    return TableReconstruction(groups, counts, stopped)
 
 
 def one_range(column: int, low: int, high: int) -> Predicates:

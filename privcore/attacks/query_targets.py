@@ -22,7 +22,6 @@ from privcore.attacks.query_adversary import (
 )
 from privcore.attacks.query_reconstruction import (
     Bisection,
-    Progress,
     TableReconstruction,
     extended_groups,
     find_bounds,
@@ -129,8 +128,7 @@ def probe_records(adversary: Adversary) -> TableReconstruction:
     left half is empty, the right one is not, and needs no question. Where the interface refuses,
     fails or answers garbage, what was learned by then is returned with the reason.
     """
-    groups = Groups.everyone()
-    progress: list[Progress] = []
+    groups, stopped = Groups.everyone(), None
     try:
         columns = adversary.interface.columns
         domains = [_bounded(adversary, index) for index in range(len(columns))]
@@ -142,12 +140,9 @@ def probe_records(adversary: Adversary) -> TableReconstruction:
             seen = SeenCells(alone[column], np.ones_like(alone[column]))
             group, cells = probe_column(adversary, column, groups, seen)
             groups = extended_groups(groups, column, group, cells)
-            progress.append(
-                Progress(column, adversary.queries, adversary.claimed_budget, groups.size)
-            )
     except INTERFACE_ERRORS as error:
-        return _found(groups, progress, str(error))
-    return _found(groups, progress, None)
+        stopped = str(error)
+    return TableReconstruction(groups, np.ones(groups.size, dtype=np.int64), stopped)
 
 
 def _bounded(adversary: Adversary, column: int) -> Column:
@@ -207,8 +202,3 @@ def probe_column(
     found = np.concatenate(leaves, axis=1)
     found = found[:, np.lexsort((found[1], found[0]))]
     return found[0], found[1]
-
-
-def _found(groups: Groups, progress: list[Progress], stopped: str | None) -> TableReconstruction:
-    ones = np.ones(groups.size, dtype=np.int64)
-    return TableReconstruction(groups, ones, {}, tuple(progress), stopped)

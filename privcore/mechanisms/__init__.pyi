@@ -1,8 +1,4 @@
-from .laplace_labels import (
-    LaplaceOneHot,
-    WeightedCopies,
-    weighted_copies,
-)
+from .laplace_labels import LaplaceOneHot
 from .local_sensitivity import (
     BootstrapLaplace,
     KLaplace,
@@ -58,7 +54,6 @@ __all__ = [
     "RoundedToBit",
     "RoundedToInteger",
     "Unprotected",
-    "WeightedCopies",
     "bootstrap_sensitivity",
     "correct_probabilities",
     "count_votes",
@@ -71,5 +66,4 @@ __all__ = [
     "noisy_marginals",
     "train_secrets",
     "uncorrected_inverse",
-    "weighted_copies",
 ]

@@ -1,19 +1,16 @@
-"""ALIBI: Laplace noise on the one-hot label, and what Bayes makes of it."""
+"""ALIBI: Laplace noise on the one-hot label."""
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
-from privcore.guarantees import PureDP
 from privcore.mechanisms.parameter_checks import (
     check_classes,
     check_labels,
     check_parameter,
-    check_prior,
 )
 
 
@@ -31,7 +28,7 @@ class LaplaceOneHot:
         InvalidInputError: a deviation below 0, or fewer than two classes.
 
     >>> mechanism = LaplaceOneHot(deviation=2.0, classes=2)
-    >>> round(mechanism.guarantee.epsilon, 3)
+    >>> round(mechanism.scale, 3)
     1.414
     """
 
@@ -58,18 +55,6 @@ class LaplaceOneHot:
         """The Laplace distribution's scale."""
         return self.deviation / math.sqrt(2.0)
 
-    @property
-    def guarantee(self) -> PureDP:
-        """The guarantee for replacing one label."""
-        return PureDP(2.0 / self.scale if self.deviation else math.inf)
-
-    @property
-    def manifest_entry(self) -> dict[str, Any] | None:
-        """Entry of a manifest for it; None where nothing was made private."""
-        if not self.deviation:
-            return None
-        return {"name": "laplace_one_hot", "parameters": {"deviation": self.deviation}}
-
     def log_density(self, noisy: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the log-density of each noisy vector under each label, shape (records, classes).
 
@@ -95,50 +80,3 @@ class LaplaceOneHot:
         noise = random.laplace(0.0, self.scale, hot.shape) if self.deviation else 0.0
         noisy: NDArray[np.float64] = hot + noise
         return noisy
-
-    def posterior(
-        self, noisy: NDArray[np.float64], prior: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Return the probability of each label given its noisy vector: the soft labels.
-
-        Args:
-            noisy: shape (records, classes), from `sample`.
-            prior: shape (records, classes), of the current model; it saw no label but through
-                the noisy vectors.
-
-        Raises:
-            InvalidInputError: a prior of another shape, negative, or that does not sum to 1.
-        """
-        check_prior(prior, shape=noisy.shape)
-        # Not quite 0: a model may hold the true label impossible, but Bayes' rule needs one left.
-        joint = np.log(np.maximum(prior, 1e-12)) + self.log_density(noisy)
-        soft: NDArray[np.float64] = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
-        return soft
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WeightedCopies:
-    """Soft labels for a learner that takes only hard ones: copies of records, with weights.
-
-    Attributes:
-        rows: shape (copies,), which record is copied.
-        labels: shape (copies,), the copy's class.
-        weights: shape (copies,), above 0; a record's copies weigh 1 together.
-    """
-
-    rows: NDArray[np.int64]
-    labels: NDArray[np.int64]
-    weights: NDArray[np.float64]
-
-
-def weighted_copies(soft: NDArray[np.float64]) -> WeightedCopies:
-    """Return one copy of each record for each class that its soft label holds possible.
-
-    The weighted log-loss of the copies is the cross-entropy to the soft labels, exactly.
-
-    Raises:
-        InvalidInputError: soft labels that are negative or do not sum to 1.
-    """
-    check_prior(soft, shape=soft.shape)
-    rows, labels = np.nonzero(soft)
-    return WeightedCopies(rows, labels, soft[rows, labels])

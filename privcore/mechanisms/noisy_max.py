@@ -2,20 +2,17 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import (
-    ApproxDP,
     NoisyMaxGaussian,
     NoisyMaxLaplace,
-    PureDP,
     gaussian_mu,
 )
-from privcore.guarantees.families import Guarantee
 from privcore.mechanisms.parameter_checks import check_parameter
 
 Noise = Literal["laplace", "gaussian"]
@@ -91,22 +88,6 @@ class NoisyMax:
             return math.inf
         account = NoisyMaxLaplace if self.noise == "laplace" else NoisyMaxGaussian
         return account(self.scale, self.queries).epsilon(self.delta)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """The guarantee for replacing one label, of all queries together."""
-        return ApproxDP(self.epsilon, self.delta) if self.delta else PureDP(self.epsilon)
-
-    @property
-    def manifest_entry(self) -> dict[str, Any] | None:
-        """Entry of a manifest for it; None where nothing was made private."""
-        if not self.scale:
-            return None
-        size = "scale" if self.noise == "laplace" else "deviation"
-        return {
-            "name": f"pate_{self.noise}",
-            "parameters": {size: self.scale, "queries": self.queries},
-        }
 
     def distribution(self, votes: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the probability of each answer to one query, shape (classes,), by quadrature.

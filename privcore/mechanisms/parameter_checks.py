@@ -1,8 +1,5 @@
 """Checks of inputs that mechanisms and games share."""
 
-import math
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,13 +34,6 @@ def check_prior(prior: NDArray[np.float64], *, shape: tuple[int, ...]) -> None:
     if not np.all(far <= _SUM_TOLERANCE):
         worst = float(totals[np.argmax(far)])
         raise InvalidInputError("prior", worst, "a record's prior sums to 1 within 1e-6")
-
-
-def pure_entry(name: str, epsilon: float, **parameters: Any) -> dict[str, Any] | None:
-    """Return a manifest's entry for a mechanism at `epsilon`; None where epsilon is infinite."""
-    if math.isinf(epsilon):
-        return None
-    return {"name": name, "parameters": {"epsilon": float(epsilon), **parameters}}
 
 
 def check_pair(

@@ -23,12 +23,10 @@ class ProtectedTable:
         columns: the schema; its bounds say which predicates hold for every possible record.
         mechanism: how answers are protected.
         random: where the noise comes from.
-        records: the public number of records, where `cells` is only the part of a table that the
-            questions will be about; the number of rows by default.
 
     Raises:
-        InvalidInputError: no records, a column too few or too many, fewer public records than
-            rows, or a cell outside its column's bounds.
+        InvalidInputError: no records, a column too few or too many, or a cell outside its
+            column's bounds.
     """
 
     def __init__(
@@ -37,15 +35,11 @@ class ProtectedTable:
         columns: tuple[Column, ...],
         mechanism: QueryMechanism,
         random: np.random.Generator,
-        *,
-        records: int | None = None,
     ) -> None:
         if cells.ndim != 2 or cells.shape[1] != len(columns) or not columns or not len(cells):
             rule = f"its shape is (records, {len(columns)}), with records and columns"
             raise InvalidInputError("cells", cells.shape, rule)
-        self.records = len(cells) if records is None else records
-        if self.records < len(cells):
-            raise InvalidInputError("records", records, f"the table has {len(cells)} rows")
+        self.records = len(cells)
         for index, column in enumerate(columns):
             _check_domain(column, cells[:, index])
         self.columns = columns

@@ -7,19 +7,16 @@ of the records: stages of LP-MST, teachers of PATE.
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privcore.exceptions import InvalidInputError
-from privcore.guarantees import PureDP
 from privcore.mechanisms.parameter_checks import (
     check_classes,
     check_labels,
     check_parameter,
     check_prior,
-    pure_entry,
 )
 
 
@@ -76,16 +73,6 @@ class RandomizedResponse:
     def keep_probability(self) -> float:
         """Probability that the answer is the label."""
         return 1.0 / (1.0 + (self.classes - 1) * math.exp(-self.epsilon))
-
-    @property
-    def guarantee(self) -> PureDP:
-        """The guarantee for replacing one label."""
-        return PureDP(self.epsilon)
-
-    @property
-    def manifest_entry(self) -> dict[str, Any] | None:
-        """Entry of a manifest for it; None where nothing was made private."""
-        return pure_entry("randomized_response", self.epsilon, classes=self.classes)
 
     def distribution(self) -> NDArray[np.float64]:
         """Return the probability of each answer (column) given each label (row)."""
@@ -194,8 +181,8 @@ class RandomizedResponseWithPrior:
     Raises:
         InvalidInputError: epsilon is not above 0, or there are fewer than two classes.
 
-    >>> RandomizedResponseWithPrior(epsilon=2.0, classes=3).guarantee.epsilon
-    2.0
+    >>> RandomizedResponseWithPrior(epsilon=2.0, classes=3).top(np.array([[0.9, 0.06, 0.04]]))
+    array([1])
     """
 
     epsilon: float
@@ -204,16 +191,6 @@ class RandomizedResponseWithPrior:
     def __post_init__(self) -> None:
         check_parameter("epsilon", self.epsilon)
         check_classes(self.classes)
-
-    @property
-    def guarantee(self) -> PureDP:
-        """The guarantee for replacing one label."""
-        return PureDP(self.epsilon)
-
-    @property
-    def manifest_entry(self) -> dict[str, Any] | None:
-        """Entry of a manifest for it; None where nothing was made private."""
-        return pure_entry("randomized_response_with_prior", self.epsilon)
 
     def top(self, prior: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return each record's k, shape (records,), from priors of shape (records, classes).

@@ -18,10 +18,8 @@ from flows.failures import in_one_sentence
 from privcore.exceptions import InvalidInputError, TerminalError
 from tests.conftest import Limit
 from tests.support.lake import (
-    BINARY,
     DAY,
     EVE,
-    FEATURES,
     PLAN,
     edit_manifest,
     label_path,
@@ -42,7 +40,6 @@ from workers.labels.parquet import read_footer, read_row_group
 from workers.lake import limits
 from workers.lake.layout import Lake, labels_folder
 from workers.sources.proposal import proposed_manifest
-from workers.training.jobs import Recipe, read_training_data
 from workers.warehouse.schema import AuditRow
 
 
@@ -253,15 +250,6 @@ def test_what_trains_reads_label_files_within_bounds(tmp_path: pathlib.Path, lim
     with pytest.raises(TerminalError, match="stores the label 'city' as list"):
         proposed_manifest(model, nested, label="city", **given)
     assert proposed_manifest(model, path, label="late", **given)["label"]["classes"] == [0, 1]
-
-
-def test_training_data_is_bounded_as_a_whole(tmp_path: pathlib.Path, limit: Limit) -> None:
-    lake = small_lake(tmp_path)
-    recipe = Recipe("good", "flights", BINARY, FEATURES)
-    assert read_training_data(lake, recipe, DAY).records > 250
-    limit("TRAINING_BYTES", 5_000)
-    with pytest.raises(NotEvaluableError, match="5,000 bytes that are trained on"):
-        read_training_data(lake, recipe, DAY)
 
 
 def test_datasets_of_studies_are_read_within_bounds(

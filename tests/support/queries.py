@@ -25,9 +25,9 @@ BANK_BOUNDS = {
 }
 
 
-def protect(cells, columns, mechanism, *, seed=0, records=None):
+def protect(cells, columns, mechanism, *, seed=0):
     random = np.random.default_rng(seed)
-    return ProtectedTable(np.asarray(cells), tuple(columns), mechanism, random, records=records)
+    return ProtectedTable(np.asarray(cells), tuple(columns), mechanism, random)
 
 
 def attack(cells, columns, *, k=1, rule=None, epsilon=1e-10, mechanism=None, seed=0):

@@ -1,4 +1,4 @@
-"""Criteo's click logs into the lake: as they are published, or made up in their shape.
+"""Criteo's click logs: as they are published, or made up in their shape.
 
 A file of the 1TB Click Logs holds one day: tab-separated lines of a label (0 or 1), 13 integers and
 26 hexadecimal hashes, of which any but the label may be missing. Of each 100,000 lines 5% are
@@ -20,7 +20,7 @@ import itertools
 import math
 import pathlib
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, cast
 
@@ -34,7 +34,6 @@ from scipy.special import expit, ndtri
 from privcore.attacks import generator, stream_key
 from privcore.exceptions import InvalidInputError
 from workers.labels.columns import HOLDOUT, SPLIT, TRAIN
-from workers.lake.layout import Lake, labels_folder
 from workers.lake.manifest import Feature, LabelColumn
 
 DATASET, SYNTHETIC_DATASET = "criteo", "criteo-synthetic"
@@ -55,96 +54,40 @@ _MALFORMED_SHARE = 0.01
 _JUDGED_FROM = 1_000  # rows after which a file may be refused before its end
 
 
-@dataclass(frozen=True, slots=True)
-class DayIngested:
-    """Rows that went into the lake for one day; `malformed` rows were left out."""
-
-    dataset: str
-    day: dt.date
-    rows: int
-    malformed: int
-    clicks: int
-
-
-def ingest_day(
-    lake: Lake,
-    path: pathlib.Path,
-    day: dt.date,
-    *,
-    rows: int,
-    seed: int,
-    sampled: float = SAMPLED,
-) -> DayIngested:
-    """Stream at most `rows` rows of one published file (text, .gz or .parquet) into the lake.
+def read_day(
+    path: pathlib.Path, day: dt.date, *, rows: int, seed: int, sampled: float = SAMPLED
+) -> pl.DataFrame:
+    """Return at most `rows` rows of one published file (text, .gz or .parquet), with a `split`.
 
     A Parquet file has the same 40 columns in the same order, whatever their names.
 
     A share `sampled` of each 100,000 lines is drawn, in the file's order, until there are enough.
-    Memory is bounded by one chunk of lines. Malformed rows among the drawn ones, also one that the
-    file's end cuts off, are left out and counted; the day is refused where they are more than 1%.
+    Malformed rows among the drawn ones, also one that the file's end cuts off, are left out; the
+    day is refused where they are more than 1%.
 
     Raises:
-        InvalidInputError: the file is missing, empty, damaged or of another format, more than 1%
-            of its rows are malformed, or the lake has this day already.
+        InvalidInputError: the file is missing, empty, damaged or of another format, or more than
+            1% of its rows are malformed.
     """
+    frames, malformed = [pl.DataFrame(schema=_SCHEMA)], 0
     try:
         with _open(path) as lines:
             random = generator(seed, "sample", DATASET, str(day))
-            frames = _frames(lines, rows, sampled, random)
-            return write_day(lake, DATASET, day, frames, seed=seed, source=str(path))
+            for frame, bad in _frames(lines, rows, sampled, random):
+                frames.append(frame)
+                malformed += bad
+                _check_malformed(sum(map(len, frames)), malformed, path, at_end=False)
     except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
         rule = f"it cannot be read ({error}): fetch the file again, or ask for fewer rows"
         raise InvalidInputError("--input", str(path), rule) from None
+    _check_malformed(sum(map(len, frames)), malformed, path, at_end=True)
+    return _split(pl.concat(frames), DATASET, day, seed)
 
 
-def write_day(
-    lake: Lake,
-    dataset: str,
-    day: dt.date,
-    frames: Iterable[tuple[pl.DataFrame, int]],
-    *,
-    seed: int,
-    source: str,
-) -> DayIngested:
-    """Write frames of label and features as one day, one row group each, `_SUCCESS` last.
-
-    Each frame comes with the number of malformed rows that were left out of it.
-
-    Raises:
-        InvalidInputError: as `ingest_day`.
-    """
-    folder = labels_folder(dataset, day)
-    if lake.files_below(folder):  # which would be rows of the day, whoever wrote them
-        rule = f"the lake has it already, or files of it: remove {folder}"
-        raise InvalidInputError("day", str(day), rule)
-    files, file = lake.files, f"{folder}/part-00000.parquet"
-    files.create_dir(folder, recursive=True)
+def _split(frame: pl.DataFrame, dataset: str, day: dt.date, seed: int) -> pl.DataFrame:
     random = generator(seed, "split", dataset, str(day))
-    done = DayIngested(dataset, day, 0, 0, 0)
-    writer: pq.ParquetWriter | None = None
-    try:
-        for frame, malformed in frames:
-            split = random.choice(list(SHARES), frame.height, p=list(SHARES.values()))
-            table = frame.with_columns(pl.Series(SPLIT, split, dtype=pl.String)).to_arrow()
-            writer = writer or pq.ParquetWriter(file, table.schema, filesystem=files)
-            if table.num_rows:
-                writer.write_table(table)
-            clicks = int(frame[LABEL.column].sum())
-            done = DayIngested(
-                dataset, day, done.rows + frame.height, done.malformed + malformed,
-                done.clicks + clicks,
-            )  # fmt: skip
-            _check_malformed(done, source, at_end=False)
-        _check_malformed(done, source, at_end=True)
-    except BaseException:
-        if writer:
-            writer.close()
-            files.delete_file(file)
-        raise
-    if writer:
-        writer.close()
-    lake.complete(folder)
-    return done
+    split = random.choice(list(SHARES), frame.height, p=list(SHARES.values()))
+    return frame.with_columns(pl.Series(SPLIT, split, dtype=pl.String))
 
 
 def parse(lines: list[bytes]) -> tuple[pl.DataFrame, int]:
@@ -199,18 +142,17 @@ def _frames(
         yield parse([lines[place] for place in drawn])
 
 
-def _check_malformed(done: DayIngested, source: str, *, at_end: bool) -> None:
-    lines = done.rows + done.malformed
+def _check_malformed(rows: int, malformed: int, path: pathlib.Path, *, at_end: bool) -> None:
+    lines = rows + malformed
     enough = at_end or lines >= _JUDGED_FROM
-    if enough and done.malformed > _MALFORMED_SHARE * lines:
+    if enough and malformed > _MALFORMED_SHARE * lines:
         rule = (
-            f"{done.malformed} of its first {lines} rows are malformed, and more than 1% is "
-            "refused: a row has a label of 0 or 1, 13 integers and 26 hexadecimal hashes, "
-            "separated by tabs"
+            f"{malformed} of its first {lines} rows are malformed, and more than 1% is refused: a "
+            "row has a label of 0 or 1, 13 integers and 26 hexadecimal hashes, separated by tabs"
         )
-        raise InvalidInputError("--input", source, rule)
-    if at_end and not done.rows:
-        raise InvalidInputError("--input", source, "it holds no rows")
+        raise InvalidInputError("--input", str(path), rule)
+    if at_end and not rows:
+        raise InvalidInputError("--input", str(path), "it holds no rows")
 
 
 @contextlib.contextmanager
@@ -291,17 +233,15 @@ def _spread(day: int, seed: int) -> tuple[float, float]:
     return float(raw.mean()), float(raw.std())
 
 
-def write_synthetic_day(
-    lake: Lake, day: dt.date, *, number: int, rows: int, seed: int
-) -> DayIngested:
-    """Write one made-up day, `number` 0, 1, ..., into the lake."""
-
-    def frames() -> Iterator[tuple[pl.DataFrame, int]]:
-        for part, start in enumerate(range(0, rows, _SYNTHETIC_CHUNK)):
-            size = min(_SYNTHETIC_CHUNK, rows - start)
-            yield synthetic_clicks(size, day=number, seed=seed, part=part).frame, 0
-
-    return write_day(lake, SYNTHETIC_DATASET, day, frames(), seed=seed, source="the generator")
+def synthetic_day(day: dt.date, *, number: int, rows: int, seed: int) -> pl.DataFrame:
+    """Return one made-up day, `number` 0, 1, ..., with a `split`."""
+    frames = [
+        synthetic_clicks(
+            min(_SYNTHETIC_CHUNK, rows - start), day=number, seed=seed, part=part
+        ).frame
+        for part, start in enumerate(range(0, rows, _SYNTHETIC_CHUNK))
+    ]
+    return _split(pl.concat(frames), SYNTHETIC_DATASET, day, seed)
 
 
 def _effects(values: NDArray[np.uint64], name: str, *, day: int, seed: int) -> NDArray[np.float64]:

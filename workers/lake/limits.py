@@ -14,10 +14,6 @@ SHARD_ROWS = 1 << 24
 """Rows of a row group; writers' defaults are one million or fewer."""
 SHARD_BYTES = 4 << 30
 """A row group's asked columns, decoded."""
-TRAINING_BYTES = 8 << 30
-"""The rows of a day that `privaudit train` holds in memory."""
-SEQUENCE_BYTES = 512 << 20
-"""A row group's sequences, unpacked: reading text may take five times as much."""
 PROBABILITIES = 1 << 28
 """Rows of a row group times classes: 2 GiB of probabilities for each model."""
 REASON_CHARACTERS = 2_000

@@ -1,6 +1,6 @@
 """Language models as files: what each says of the next token.
 
-The n-gram model is counted on shards, added up and written as JSON. Characters are the bytes of
+The n-gram model is counted and written as JSON. Characters are the bytes of
 UTF-8 text, and one more that ends a sequence. Counts are smoothed by Witten and Bell's rule: what
 a context was followed by, and, in proportion to how many different characters that were, what the
 next shorter context was followed by, down to a uniform character.
@@ -33,7 +33,7 @@ _LONGEST, _MOST = 12, 2**53  # counts beyond are no floating-point numbers
 
 @dataclass(frozen=True, slots=True)
 class NgramCounts:
-    """Counts of each character after each context; counts of parts of the data add.
+    """Counts of each character after each context.
 
     Attributes:
         order: n, the length of the longest counted runs of characters; 1 to 12.
@@ -67,14 +67,6 @@ class NgramCounts:
                     counts.update(text[at : at + length] for at in range(start, stop))
                     _check_runs(counts)
         return cls(order, counts)
-
-    def __add__(self, other: "NgramCounts") -> "NgramCounts":
-        """Return the counts of both parts."""
-        if self.order != other.order:
-            raise InvalidInputError("order", other.order, f"counts of order {self.order} add to it")
-        total = self.counts + other.counts
-        _check_runs(total)
-        return NgramCounts(self.order, total)
 
     def to_json(self) -> bytes:
         """Return the model as a file."""

@@ -1,4 +1,4 @@
-"""One pass over a day's sequences: work units, spread as those of a label audit, added up."""
+"""One pass over a table's sequences: parts of it, judged side by side and added up."""
 
 import heapq
 from collections.abc import Callable, Iterator
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from privcore.attacks import (
@@ -16,13 +15,11 @@ from privcore.attacks import (
     sampling_log_probability,
     secrecy_bits,
 )
-from workers.exceptions import NotEvaluableError, Reason, refusing_probabilities
+from privcore.exceptions import InvalidInputError
+from workers.exceptions import Reason, refusing_probabilities
 from workers.executors import Executor
-from workers.labels.columns import SPLIT, Batch, batches_of
-from workers.labels.parquet import Footer, read_footer
-from workers.labels.shards import BadRecords, Partition, Piece, WorkUnit
-from workers.lake import limits
-from workers.lake.layout import Lake
+from workers.labels.columns import HOLDOUT, SPLIT, TRAIN
+from workers.labels.shards import BadRecords
 from workers.memorization.language_models import END, LanguageModel, ModelFile, NgramCounts
 
 LISTED = 200
@@ -43,17 +40,13 @@ class AtRisk:
 
     Attributes:
         calibrated_loss: nats, of the target less that of the reference model.
-        file: below the partition.
-        row_group: in the file.
-        row: in the row group.
+        row: of the table, counted from 0.
         log10_probability: of one sample being just this sequence; 10^-x takes 10^x tries.
         secrecy_bits: log2(1/p) under plain sampling from the target.
         reference_bits: the same from the reference model, which never saw it.
     """
 
     calibrated_loss: float
-    file: str
-    row_group: int
     row: int
     log10_probability: float
     secrecy_bits: float
@@ -135,18 +128,17 @@ class MemorizationTally:
         return (1 + held) / (1 + int(self.sequences[HOLDOUT_ARM]))
 
 
-_BATCH_ROWS = 64
+_PART_ROWS = 256
 _LARGEST_ID = 0x10FFFF
 """Token ids are kept as characters, of which there are so many."""
 _LOG_10 = float(np.log(10.0))
+_ROW = "row of the table"
 
 
 @dataclass(frozen=True, slots=True)
 class MemorizationPass:
-    """All that the numbers depend on."""
+    """All that the numbers depend on, besides the rows."""
 
-    lake: Lake
-    partition: Partition
     column: str
     target: ModelFile
     reference: ModelFile
@@ -156,113 +148,69 @@ class MemorizationPass:
 
 
 def scan_sequences(
+    rows: pl.DataFrame,
     shared: MemorizationPass,
     executor: Executor,
     *,
-    on_done: Callable[[str], None] = lambda _: None,
+    on_done: Callable[[int], None] = lambda _: None,
 ) -> MemorizationTally:
-    """Return what both models say of all sequences of a day."""
-    total = executor.fold(_scan_unit, shared, shared.partition.work_units, on_done=on_done)
-    return MemorizationTally.zero() if total is None else total
+    """Return what both models say of the sequences of the splits `train` and `holdout`.
 
-
-def count_ngrams(
-    lake: Lake, partition: Partition, column: str, *, order: int, split: str, executor: Executor
-) -> NgramCounts:
-    """Return the n-gram counts of a day's sequences of one split.
+    `on_done` hears how many rows are done.
 
     Raises:
-        NotEvaluableError: no file has such a sequence, or one of them cannot be read.
+        InvalidInputError: a column is missing, or holds no sequences.
     """
-    shared = _Counting(lake, partition, column, order, split)
-    total = executor.fold(_count_unit, shared, partition.work_units, on_done=lambda _: None)
-    if total is None or not total.counts:
-        raise NotEvaluableError(
-            Reason.MISSING_LABELS,
-            f"No row of {partition.dataset} has the split {split!r} and a sequence in {column!r}: "
-            f"text that is not empty, or token ids of 0 to {_LARGEST_ID:,}.",
-        )
+    check_sequences(rows, shared.column)
+    kept = rows.select(shared.column, SPLIT).with_row_index(_ROW)
+    parts = list(kept.iter_slices(_PART_ROWS))
+    total = MemorizationTally.zero()
+    for done, found in enumerate(executor.map(_scan_part, shared, parts), start=1):
+        total += found
+        on_done(min(done * _PART_ROWS, rows.height))
     return total
 
 
-@dataclass(frozen=True, slots=True)
-class _Counting:
-    """Inputs that a worker needs to count."""
+def count_ngrams(rows: pl.DataFrame, column: str, *, order: int, split: str) -> NgramCounts:
+    """Return the n-gram counts of a table's sequences of one split.
 
-    lake: Lake
-    partition: Partition
-    column: str
-    order: int
-    split: str
-
-
-def _count_unit(shared: _Counting, unit: WorkUnit) -> tuple[str, NgramCounts]:
-    total = NgramCounts.of([], shared.order)
-    for piece in unit:
-        for batch in _batches(shared.lake, shared.partition, piece, shared.column):
-            split = batch.column(SPLIT).cast(pl.String)
-            wanted = np.flatnonzero((split == shared.split).fill_null(value=False).to_numpy())
-            sequences = _tokens(batch, shared.column, wanted)
-            known = (each for each in sequences if each is not None)
-            total += NgramCounts.of(known, shared.order)
-    return unit[0].file, total
+    Raises:
+        InvalidInputError: a column is missing, or holds no sequences, or the split has none.
+    """
+    check_sequences(rows, column)
+    chosen = rows.filter(pl.col(SPLIT).cast(pl.String) == split)[column]
+    counts = NgramCounts.of((one for one in tokens_of(chosen) if one is not None), order)
+    if not counts.counts:
+        rule = f"a row of it has text that is not empty, or token ids of 0 to {_LARGEST_ID:,}"
+        raise InvalidInputError("--split", split, rule)
+    return counts
 
 
-def _scan_unit(shared: MemorizationPass, unit: WorkUnit) -> tuple[str, MemorizationTally]:
-    total = MemorizationTally.zero()
-    for piece in unit:
-        try:
-            for batch in _batches(shared.lake, shared.partition, piece, shared.column):
-                total += _scan_batch(shared, batch)
-        except NotEvaluableError as error:
-            place = (piece.file, piece.start, 0)
-            bad = BadRecords.at(place, 0, error.reason, error.sentence, fatal=True)
-            total += MemorizationTally.zero(bad)
-    return unit[0].file, total
+def check_sequences(rows: pl.DataFrame, column: str) -> None:
+    """Raise `InvalidInputError` unless the table has sequences in a column, and a split."""
+    for name in (column, SPLIT):
+        if name not in rows.columns:
+            rule = f"the table's columns are {', '.join(rows.columns)}"
+            raise InvalidInputError("column", name, rule)
+    kind = rows[column].dtype
+    ids = isinstance(kind, pl.List) and kind.inner is not None and kind.inner.is_integer()
+    if not ids and kind not in {pl.String, pl.Categorical}:
+        rule = f"it is stored as {kind}: sequences are text, or lists of token ids"
+        raise InvalidInputError("column", column, rule)
 
 
-def _batches(lake: Lake, partition: Partition, piece: Piece, column: str) -> Iterator[Batch]:
-    """Yield the rows of a piece, batch by batch."""
-    path = partition.path(piece.file)
-    columns = [column, SPLIT]
-    footer = read_footer(lake, path, columns, listed=partition.file(piece.file))
-    _check(footer, path, columns)
-    # Text stays encoded: spelled out, a value that many rows share could take gigabytes.
-    yield from batches_of(
-        lake, partition, piece, footer, columns, rows=_BATCH_ROWS, encoded=set(columns)
-    )
-
-
-def _check(footer: Footer, path: str, columns: list[str]) -> None:
-    for column in columns:
-        if footer.names.count(column) != 1:
-            raise NotEvaluableError(
-                Reason.FEATURE_INVALID,
-                f"{path} has {footer.names.count(column)} columns named {column!r}, and needs one.",
-            )
-    largest = max((group.unpacked for group in footer.groups), default=0)
-    if largest > limits.SEQUENCE_BYTES:
-        raise NotEvaluableError(
-            Reason.TOO_LARGE,
-            f"A row group of {path} unpacks to {largest:,} bytes of sequences, more than the "
-            f"{limits.SEQUENCE_BYTES:,} that are read at once: write smaller row groups.",
-        )
-
-
-def _scan_batch(shared: MemorizationPass, batch: Batch) -> MemorizationTally:
-    """Return what both models say of a batch."""
-    file, group, start = batch.place
+def _scan_part(shared: MemorizationPass, rows: pl.DataFrame) -> MemorizationTally:
+    """Return what both models say of some rows."""
     models = (shared.target.load(), shared.reference.load())
     total = MemorizationTally.zero()
-    for arm, chosen in zip((TRAIN_ARM, HOLDOUT_ARM), batch.arms(), strict=True):
+    for arm, word in ((TRAIN_ARM, TRAIN), (HOLDOUT_ARM, HOLDOUT)):
         likely, losses, tokens, at_risk = [], [], 0, []
-        rows = np.flatnonzero(chosen)
-        for row, sequence in zip(rows, _tokens(batch, shared.column, rows), strict=True):
-            place = (file, group, start + int(row))
+        chosen = rows.filter(pl.col(SPLIT).cast(pl.String) == word)
+        for row, sequence in zip(chosen[_ROW], tokens_of(chosen[shared.column]), strict=True):
             if sequence is None or len(sequence) > shared.longest:
-                total += _left_out(shared, batch.path, place, sequence)
+                total += _left_out(shared, row, sequence)
                 continue
-            found = _judge(shared, models, sequence, place)
+            found = _judge(shared, models, sequence, row)
             likely.append(found.log10_probability)
             losses.append(found.calibrated_loss)
             tokens += len(sequence)
@@ -278,7 +226,7 @@ def _judge(
     shared: MemorizationPass,
     models: tuple[LanguageModel, LanguageModel],
     sequence: NDArray[np.int64],
-    place: tuple[str, int, int],
+    row: int,
 ) -> AtRisk:
     """Return how probable one sequence is, and how well the target knows it."""
     with refusing_probabilities():
@@ -290,7 +238,7 @@ def _judge(
         other = sampling_log_probability(models[1].log_probabilities(sequence), sequence)
     return AtRisk(
         float(calibrated_loss(plain, other)),
-        *place,
+        row,
         log10_probability=sampled / _LOG_10,
         secrecy_bits=float(secrecy_bits(plain)),
         reference_bits=float(secrecy_bits(other)),
@@ -298,42 +246,27 @@ def _judge(
 
 
 def _left_out(
-    shared: MemorizationPass,
-    path: str,
-    place: tuple[str, int, int],
-    sequence: NDArray[np.int64] | None,
+    shared: MemorizationPass, row: int, sequence: NDArray[np.int64] | None
 ) -> MemorizationTally:
     if sequence is None:
         reason, what = Reason.FEATURE_INVALID, "is missing or empty, or has ids that are none"
     else:
         reason, what = Reason.TOO_LARGE, f"has more than {shared.longest} tokens"
-    sentence = f"A sequence in {shared.column!r} of {path} {what}."
-    return MemorizationTally.zero(BadRecords.at(place, 1, reason, sentence))
+    sentence = f"The sequence in {shared.column!r} of row {row} {what}."
+    return MemorizationTally.zero(BadRecords.at(("", 0, row), 1, reason, sentence))
 
 
-def _tokens(
-    batch: Batch, column: str, rows: NDArray[np.int64]
-) -> Iterator[NDArray[np.int64] | None]:
-    """Yield some rows' tokens: text as its UTF-8 bytes and an end, lists of ids as they are.
+def tokens_of(series: pl.Series) -> Iterator[NDArray[np.int64] | None]:
+    """Yield each row's tokens: text as its UTF-8 bytes and an end, lists of ids as they are.
 
     One after the other: of text that is packed well, all tokens at once could take gigabytes.
     """
-    values = batch.table[column]
-    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        for value in (values[int(row)] for row in rows):
-            text = value.value if isinstance(value, pa.DictionaryScalar) else value
-            content = np.frombuffer(text.as_buffer() or b"", dtype=np.uint8)  # UTF-8 or not
-            yield np.append(content, END).astype(np.int64) if content.size else None
-        return
-    series = batch.column(column)
-    if isinstance(series.dtype, pl.List) and pa.types.is_integer(kind.value_type):
-        for ids in (series[int(row)] for row in rows):
+    if isinstance(series.dtype, pl.List):
+        for ids in (series[place] for place in range(len(series))):
             known = pl.Series([] if ids is None else ids, dtype=pl.Int64, strict=False)
             whole = known.len() and known.is_between(0, _LARGEST_ID).fill_null(value=False).all()
             yield known.to_numpy() if whole else None
         return
-    raise NotEvaluableError(
-        Reason.FEATURE_INVALID,
-        f"{batch.path} stores {column!r} as {kind}: sequences are text, or lists of token ids.",
-    )
+    for text in (series[place] for place in range(len(series))):
+        content = np.frombuffer((text or "").encode(), dtype=np.uint8)
+        yield np.append(content, END).astype(np.int64) if content.size else None

@@ -337,10 +337,6 @@ class PateFixMatch:
         """Return the aggregation at an epsilon, stated at delta 1e-5; infinity is no noise."""
         return NoisyMax.from_epsilon(epsilon, noise="gaussian", queries=self.queries, delta=DELTA)
 
-    def manifest_entry(self, epsilon: float) -> dict[str, Any] | None:
-        """Return the mechanism's name and parameters for a manifest; None without noise."""
-        return self.mechanism(epsilon).manifest_entry
-
     def vote(
         self,
         network: Network,

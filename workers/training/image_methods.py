@@ -198,20 +198,6 @@ class ImageMethod:
             )
             raise InvalidInputError("epsilon", self.epsilon, rule)
 
-    def manifest_entry(self, classes: int) -> dict[str, Any] | None:
-        """Return the mechanism's name and parameters for a manifest; None without noise."""
-        if math.isinf(self.epsilon):
-            return None
-        if self.name == "lp-1st":
-            return RandomizedResponse(self.epsilon, classes).manifest_entry
-        if self.name == "alibi":
-            return LaplaceOneHot.from_epsilon(self.epsilon, classes).manifest_entry
-        # Replacing a label moves one from one bin to another, as it does in a one-hot vector.
-        measured = LaplaceOneHot.from_epsilon(PRIOR_EPSILON, classes)
-        answered = RandomizedResponseWithPrior(self._answer_epsilon, classes)
-        parts = [measured.manifest_entry, answered.manifest_entry]
-        return {"name": "composition", "parameters": {"mechanisms": parts}}
-
     def fit(
         self,
         network: Network,
@@ -256,7 +242,7 @@ class ImageMethod:
 def most_probable_label(mechanism: LaplaceOneHot) -> Reading:
     """Return ALIBI's targets: of each noisy vector the most probable label, as a one-hot vector.
 
-    The network's own softmax is the prior; see `LaplaceOneHot.posterior`.
+    The network's own softmax is the prior of Bayes' rule.
     """
     jax = the_jax()
 

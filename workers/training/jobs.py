@@ -2,7 +2,6 @@
 
 import datetime as dt
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,12 +10,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from privcore.attacks import generator
-from workers.exceptions import NotEvaluableError, Reason
-from workers.executors import Executor, InProcess
 from workers.labels.columns import (
     SPLIT,
-    TRAIN,
-    Batch,
     NeededColumns,
     batches_of,
     check_columns,
@@ -27,7 +22,7 @@ from workers.lake import limits
 from workers.lake.checkpoints import write_checkpoint
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn
-from workers.training.methods import Learner, Method, MultiStage, TrainedModel, TrainingData
+from workers.training.methods import Learner, MultiStage, TrainingData
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +32,8 @@ class Recipe:
     Attributes:
         model: its name in the lake.
         mechanism: how labels are made private; None leaves them as they are.
-        privacy: the manifest's declaration, or None. A recipe may declare what it does not do: that
-            is what an audit is for.
+        privacy: the manifest's declaration, or None. A recipe may declare what it does not do:
+            that is what an audit is for.
         parameters: of CatBoost.
     """
 
@@ -46,7 +41,7 @@ class Recipe:
     dataset: str
     label: LabelColumn
     features: tuple[Feature, ...]
-    mechanism: Method | None = None
+    mechanism: MultiStage | None = None
     privacy: dict[str, Any] | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
 
@@ -60,28 +55,17 @@ class TrainingJob:
     seed: int
 
 
-def train(lake: Lake, job: TrainingJob, executor: Executor | None = None) -> int:
+def train(lake: Lake, job: TrainingJob) -> int:
     """Train on the day's `train` rows, write the checkpoint and return how many records there were.
 
-    All that is random comes from the job's seed, model and day, never from the executor.
-    `executor` trains PATE's teachers in parallel; by default they follow each other.
+    All that is random comes from the job's seed, model and day.
     """
     recipe, day = job.recipe, job.day
     data = read_training_data(lake, recipe, day)
     learner = Learner(recipe.label, recipe.features, job.seed, recipe.parameters)
     model = (recipe.mechanism or MultiStage(math.inf)).fit(
-        data,
-        learner,
-        random=generator(job.seed, recipe.model, str(day), "mechanism"),
-        executor=executor or InProcess(),
+        data, learner, random=generator(job.seed, recipe.model, str(day), "mechanism")
     )
-    write_model(lake, job, model)
-    return data.records
-
-
-def write_model(lake: Lake, job: TrainingJob, model: TrainedModel) -> None:
-    """Write a trained model as the checkpoint of its job, with its complete manifest."""
-    recipe, day = job.recipe, job.day
     write_checkpoint(
         lake,
         {
@@ -96,43 +80,29 @@ def write_model(lake: Lake, job: TrainingJob, model: TrainedModel) -> None:
         },
         model.fitted._serialize_model(),  # noqa: SLF001  # CatBoost has no public way to bytes
     )
+    return data.records
 
 
-def read_training_data(
-    lake: Lake, recipe: Recipe, day: dt.date, split: str = TRAIN
-) -> TrainingData:
-    """Return the day's `train` rows, or those of another part.
+def read_training_data(lake: Lake, recipe: Recipe, day: dt.date) -> TrainingData:
+    """Return the day's `train` rows.
 
     Raises:
-        NotEvaluableError: the labels are missing, bad, damaged, or larger than what is read.
+        NotEvaluableError: the labels are missing, bad or damaged.
     """
     features: list[pl.DataFrame] = []
     labels: list[NDArray[np.int64]] = []
-    size = 0.0
-    for batch in _batches(lake, recipe, day):
-        found, bad = batch.labels(recipe.label)
-        bad.check(0)
-        chosen = (batch.split() == split).fill_null(value=False).to_numpy()
-        read = pl.DataFrame([batch.feature(feature) for feature in recipe.features])
-        features.append(read.filter(chosen))
-        labels.append(found[chosen])
-        size += features[-1].estimated_size() + labels[-1].nbytes
-        if size > limits.TRAINING_BYTES:
-            raise NotEvaluableError(
-                Reason.TOO_LARGE,
-                f"The labels of {recipe.dataset} for {day} unpack to more than the "
-                f"{limits.TRAINING_BYTES:,} bytes that are trained on: train on fewer rows.",
-            )
-    return TrainingData(pl.concat(features), np.concatenate(labels))
-
-
-def _batches(lake: Lake, recipe: Recipe, day: dt.date) -> Iterator[Batch]:
-    """Yield the day's row groups, with the label, `split` and the asked features."""
     names = (recipe.label.column, SPLIT, *(feature.name for feature in recipe.features))
     partition, columns = find_partition(lake, recipe.dataset, day), list(dict.fromkeys(names))
     for file in partition.files:
         path = partition.path(file.name)
         footer = read_footer(lake, path, columns)
         check_columns(footer, path, NeededColumns(recipe.label, recipe.features))
-        rows = limits.SHARD_ROWS
-        yield from batches_of(lake, partition, Piece(file.name), footer, columns, rows=rows)
+        piece, rows = Piece(file.name), limits.SHARD_ROWS
+        for batch in batches_of(lake, partition, piece, footer, columns, rows=rows):
+            found, bad = batch.labels(recipe.label)
+            bad.check(0)
+            chosen = batch.arms()[0]
+            read = pl.DataFrame([batch.feature(feature) for feature in recipe.features])
+            features.append(read.filter(chosen))
+            labels.append(found[chosen])
+    return TrainingData(pl.concat(features), np.concatenate(labels))

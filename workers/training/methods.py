@@ -1,9 +1,8 @@
-"""Label-private ways to train CatBoost: LP-1ST to LP-MST, PATE and ALIBI, by their names."""
+"""Label-private ways to train CatBoost: LP-1ST to LP-MST, and PATE."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any
 
 import catboost
 import numpy as np
@@ -12,18 +11,15 @@ from numpy.typing import NDArray
 
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms import (
-    LaplaceOneHot,
     NoisyMax,
     RandomizedResponse,
     RandomizedResponseWithPrior,
     count_votes,
     disjoint_parts,
     measure_prior,
-    weighted_copies,
 )
-from privcore.mechanisms.noisy_max import Noise, draw_classes
-from privcore.mechanisms.parameter_checks import check_labels, check_prior
-from workers.executors import Executor
+from privcore.mechanisms.noisy_max import draw_classes
+from privcore.mechanisms.parameter_checks import check_labels
 from workers.lake.manifest import Feature, LabelColumn, OutputCorrection
 
 
@@ -73,9 +69,8 @@ class Learner:
         self,
         features: pl.DataFrame,
         labels: NDArray[np.int64],
-        weights: NDArray[np.float64] | None = None,
     ) -> Any:
-        """Return a model trained on hard labels, shape (records,), even if all are the same.
+        """Return a model trained on labels, shape (records,), even if all are the same.
 
         Raises:
             InvalidInputError: a label outside the classes, or CatBoost cannot train on these
@@ -95,7 +90,7 @@ class Learner:
         kept = self.validation
         try:
             model.fit(
-                self._pool(features, labels, weights),
+                self._pool(features, labels),
                 eval_set=self._pool(kept.features, kept.labels) if kept else None,
             )
         except catboost.CatBoostError as error:
@@ -107,16 +102,10 @@ class Learner:
         self,
         features: pl.DataFrame,
         labels: NDArray[np.int64],
-        weights: NDArray[np.float64] | None = None,
     ) -> catboost.Pool:
         names = [feature.name for feature in self.features if feature.kind == "categorical"]
         given = np.array(self.label.classes)[labels]
-        return catboost.Pool(features, label=given, weight=weights, cat_features=names)
-
-    def fit_soft(self, features: pl.DataFrame, soft: NDArray[np.float64]) -> Any:
-        """Return a model trained on soft labels, shape (records, classes), by weighted copies."""
-        copies = weighted_copies(soft)
-        return self.fit(features[copies.rows], copies.labels, copies.weights)
+        return catboost.Pool(features, label=given, cat_features=names)
 
     def predict(self, model: Any, features: pl.DataFrame) -> NDArray[np.float64]:
         """Return the model's probabilities, shape (records, classes)."""
@@ -137,82 +126,7 @@ class TrainedModel:
     output_correction: OutputCorrection | None = None
 
 
-class Method(Protocol):
-    """A label-private way to train: frozen, small, checked when it is made."""
-
-    @property
-    def epsilon(self) -> float:
-        """Cost of replacing one label, at `delta`; infinity is the same without noise."""
-
-    @property
-    def delta(self) -> float:
-        """The guarantee's delta."""
-
-    def manifest_entry(self, classes: int) -> dict[str, Any] | None:
-        """Return the mechanism's name and parameters for a manifest; None without noise."""
-
-    def fit(
-        self,
-        data: TrainingData,
-        learner: Learner,
-        *,
-        random: np.random.Generator,
-        executor: Executor,
-    ) -> TrainedModel:
-        """Return a model that saw the labels through the mechanism alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Alibi:
-    """Malek et al. 2021 (arXiv:2106.03408): Laplace noise once, Bayesian posteriors many times.
-
-    In each round the posterior of every noisy label under the current model's prior (uniform at
-    first) is the soft label on which the next model is trained. The noise is drawn once, so rounds
-    cost nothing.
-
-    Attributes:
-        epsilon: 2 sqrt(2) over the noise's standard deviation; infinity is no noise.
-        rounds: how many models are trained after each other.
-
-    Raises:
-        InvalidInputError: epsilon is not above 0, or no round.
-    """
-
-    epsilon: float
-    rounds: int = 2
-
-    def __post_init__(self) -> None:
-        LaplaceOneHot.from_epsilon(self.epsilon, 2)
-        if self.rounds < 1:
-            raise InvalidInputError("rounds", self.rounds, "ALIBI trains at least 1 round")
-
-    delta: ClassVar[float] = 0.0  # laplace noise needs none
-
-    def manifest_entry(self, classes: int) -> dict[str, Any] | None:
-        """Return the mechanism's name and parameters for a manifest; None without noise."""
-        return LaplaceOneHot.from_epsilon(self.epsilon, classes).manifest_entry
-
-    def fit(
-        self,
-        data: TrainingData,
-        learner: Learner,
-        *,
-        random: np.random.Generator,
-        executor: Executor,  # noqa: ARG002  # rounds follow each other
-    ) -> TrainedModel:
-        """Return the last round's model."""
-        mechanism = LaplaceOneHot.from_epsilon(self.epsilon, learner.classes)
-        noisy = mechanism.sample(data.labels, random)
-        prior = np.full(noisy.shape, 1.0 / learner.classes)
-        for _ in range(self.rounds - 1):
-            model = learner.fit_soft(data.features, mechanism.posterior(noisy, prior))
-            prior = learner.predict(model, data.features)
-        return TrainedModel(learner.fit_soft(data.features, mechanism.posterior(noisy, prior)))
-
-
-MEASURED: Literal["measured"] = "measured"
 _PRIOR_SHARE = 0.05
-_FLOOR = 0.01  # docs/evidence/studies.md says how it was chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,179 +134,100 @@ class MultiStage:
     """Ghazi et al. 2021 (arXiv:2102.06062), Algorithm 4, and its one-stage variants.
 
     Records fall into disjoint stages at random. The first stage's labels answer by randomized
-    response, or by RRWithPrior where a domain prior is given or measured; each later stage's by
-    RRWithPrior, whose prior is the model trained on all earlier stages' private labels. The last
-    model is trained on all private labels. Each label is used in one stage, so the whole is
-    epsilon-DP for replacing a label. Stages follow each other by their nature; what runs in
-    parallel is one model beside another.
+    response, or by RRWithPrior where a domain prior is measured; each later stage's by RRWithPrior,
+    whose prior is the model trained on all earlier stages' private labels. The last model is
+    trained on all private labels. Each label is used in one stage, so the whole is epsilon-DP for
+    replacing a label.
 
     Attributes:
         epsilon: the whole budget; infinity keeps every label.
         stages: 1 is LP-1ST, 2 LP-2ST, and so on.
-        prior: of the first stage: None is uniform, `MEASURED` is measured on all labels by
-            randomized response with 0.05 of the budget (the stages get the rest), and numbers are
-            class probabilities from outside, in the order of the classes. Those cost nothing, as
-            long as they do not depend on these labels: a prior computed from the labels
-            themselves voids the guarantee.
+        measured_prior: whether the first stage's prior is measured on all labels, by randomized
+            response with 0.05 of the budget; the stages get the rest. Otherwise it is uniform.
         noise_correction: with one stage and a uniform prior: the checkpoint's manifest names the
-            inverse of the flip matrix, and a caller of the model gets corrected probabilities.
-            It depends on no label, so it costs nothing.
-        floor: the least probability that noise correction leaves; 0 clips to [0, 1], as the code
-            of Wu et al. 2023 does, and makes a class that was ruled out infinitely surprising.
+            inverse of the flip matrix, and a caller of the model gets corrected probabilities,
+            clipped to [0, 1] as the code of Wu et al. 2023 does. It depends on no label, so it
+            costs nothing.
 
     Raises:
-        InvalidInputError: epsilon is not above 0, there is no stage, a prior does not sum to 1, or
-            noise correction is asked for where labels are not flipped by one known matrix.
+        InvalidInputError: epsilon is not above 0, there is no stage, or noise correction is asked
+            for where labels are not flipped by one known matrix.
     """
 
     epsilon: float
     stages: int = 1
-    prior: tuple[float, ...] | Literal["measured"] | None = None
+    measured_prior: bool = False
     noise_correction: bool = False
-    floor: float = _FLOOR
 
     def __post_init__(self) -> None:
         RandomizedResponse(self.epsilon, 2)
         if self.stages < 1:
             raise InvalidInputError("stages", self.stages, "training has at least 1 stage")
-        if self._outside is not None:
-            check_prior(np.array(self._outside), shape=(len(self._outside),))
-        if self.noise_correction and (self.stages > 1 or self.prior is not None):
+        if self.noise_correction and (self.stages > 1 or self.measured_prior):
             rule = "one known flip matrix is needed: one stage with a uniform prior"
             raise InvalidInputError("noise_correction", self.noise_correction, rule)
 
-    delta: ClassVar[float] = 0.0  # randomized response needs none
-
-    @property
-    def stage_epsilon(self) -> float:
-        """Epsilon that is left for the stages."""
-        return self.epsilon * ((1.0 - _PRIOR_SHARE) if self.prior == MEASURED else 1.0)
-
-    def manifest_entry(self, classes: int) -> dict[str, Any] | None:
-        """Return the mechanism's name and parameters for a manifest; None without noise."""
-        if self.stages == 1 and self.prior is None:
-            return RandomizedResponse(self.epsilon, classes).manifest_entry
-        stages = RandomizedResponseWithPrior(self.stage_epsilon, classes).manifest_entry
-        if stages is None:
-            return None
-        if self._outside is not None:
-            stages["parameters"]["prior_from_outside"] = list(self._outside)
-        if self.prior != MEASURED:
-            return stages
-        measured = RandomizedResponse(_PRIOR_SHARE * self.epsilon, classes).manifest_entry
-        return {"name": "composition", "parameters": {"mechanisms": [measured, stages]}}
-
     def fit(
-        self,
-        data: TrainingData,
-        learner: Learner,
-        *,
-        random: np.random.Generator,
-        executor: Executor,  # noqa: ARG002  # stages follow each other
+        self, data: TrainingData, learner: Learner, *, random: np.random.Generator
     ) -> TrainedModel:
-        """Return the last stage's model.
+        """Return the last stage's model, which saw the labels through the mechanism alone.
 
         Raises:
-            InvalidInputError: more stages than records, or a prior that does not fit the classes.
+            InvalidInputError: more stages than records.
         """
-        if self._outside is not None and len(self._outside) != learner.classes:
-            rule = f"it holds one probability for each of the {learner.classes} classes"
-            raise InvalidInputError("prior", self._outside, rule)
-        private, parts = np.full(data.records, -1), self._parts(data.records, random)
-        first = self._first_prior(data.labels, learner.classes, random)
-        seen = parts[0]
-        private[seen] = self._first_answers(data.labels[seen], first, learner.classes, random)
+        classes, epsilon, prior = learner.classes, self.epsilon, None
+        parts: tuple[NDArray[np.int64], ...] = (np.arange(data.records),)
+        if self.stages > 1:
+            parts = disjoint_parts(data.records, self.stages, random)
+        if self.measured_prior:
+            measured = RandomizedResponse(_PRIOR_SHARE * self.epsilon, classes)
+            prior = measure_prior(data.labels, measured, random)
+            epsilon *= 1.0 - _PRIOR_SHARE
+        response = RandomizedResponseWithPrior(epsilon, classes)
+        private, seen = np.full(data.records, -1), parts[0]
+        if prior is None:
+            plain = RandomizedResponse(epsilon, classes)
+            private[seen] = plain.sample(data.labels[seen], random)
+        else:
+            priors = np.tile(prior, (len(seen), 1))
+            private[seen] = response.sample(data.labels[seen], priors, random)
         for part in parts[1:]:
             earlier = learner.fit(data.features[seen], private[seen])
-            prior = learner.predict(earlier, data.features[part])
-            response = RandomizedResponseWithPrior(self.stage_epsilon, learner.classes)
-            private[part] = response.sample(data.labels[part], prior, random)
+            said = learner.predict(earlier, data.features[part])
+            private[part] = response.sample(data.labels[part], said, random)
             seen = np.sort(np.concatenate([seen, part]))
         model = learner.fit(data.features, private)
         if self.noise_correction and not math.isinf(self.epsilon):
-            return TrainedModel(model, output_correction=self._correction)
+            correction = OutputCorrection(name="noise_correction", epsilon=self.epsilon, floor=0.0)
+            return TrainedModel(model, correction)
         return TrainedModel(model)
-
-    @property
-    def _correction(self) -> OutputCorrection:
-        return OutputCorrection(name="noise_correction", epsilon=self.epsilon, floor=self.floor)
-
-    @property
-    def _outside(self) -> tuple[float, ...] | None:
-        """The prior, where it came from outside."""
-        return self.prior if isinstance(self.prior, tuple) else None
-
-    def _parts(self, records: int, random: np.random.Generator) -> tuple[NDArray[np.int64], ...]:
-        if self.stages == 1:
-            return (np.arange(records),)
-        return disjoint_parts(records, self.stages, random)
-
-    def _first_prior(
-        self, labels: NDArray[np.int64], classes: int, random: np.random.Generator
-    ) -> NDArray[np.float64] | None:
-        if self.prior == MEASURED:
-            response = RandomizedResponse(_PRIOR_SHARE * self.epsilon, classes)
-            return measure_prior(labels, response, random)
-        return None if self._outside is None else np.array(self._outside)
-
-    def _first_answers(
-        self,
-        labels: NDArray[np.int64],
-        prior: NDArray[np.float64] | None,
-        classes: int,
-        random: np.random.Generator,
-    ) -> NDArray[np.int64]:
-        if prior is None:
-            return RandomizedResponse(self.stage_epsilon, classes).sample(labels, random)
-        response = RandomizedResponseWithPrior(self.stage_epsilon, classes)
-        return response.sample(labels, np.tile(prior, (len(labels), 1)), random)
-
-
-Answers = Literal["maximum", "sample"]
-
-
-@dataclass(frozen=True, slots=True)
-class Classroom:
-    """Inputs that all teachers share; Ray puts them once."""
-
-    data: TrainingData
-    learner: Learner
-    queries: NDArray[np.int64]
-    answers: Answers
 
 
 @dataclass(frozen=True, slots=True)
 class Pate:
-    """Papernot et al. 2017 (arXiv:1610.05755) and 2018 (arXiv:1802.08908).
+    """Papernot et al. 2017 (arXiv:1610.05755), as the published code of Wu et al. 2023 runs it.
 
     Only labels are private here, so the unlabelled queries are some of the day's own records, whose
-    labels are not used. The others fall into disjoint parts, one per teacher. Every teacher
-    votes on every query, a noisy maximum answers it, and the student is trained on the answers
-    alone. Declared is the data-independent epsilon.
+    labels are not used. The others fall into disjoint parts, one per teacher. Each teacher votes on
+    every query for a class drawn from its probabilities, Laplace noise is added to the counts, and
+    the student learns a class drawn in proportion to the noisy ones
+    (`NoisyMax.sample_in_proportion`): of use where one class is rare and no majority ever votes for
+    it. The epsilon does not depend on the data.
 
     Attributes:
         epsilon: of all answers together, at `delta`; infinity is no noise.
-        noise: `laplace` (delta 0) or `gaussian`.
-        delta: of the guarantee; 0 or more with Laplace noise, above 0 with Gaussian.
+        delta: of the guarantee.
         teachers: on disjoint parts of the records.
         queries: how many answers the budget is spread over, and the student learns from.
-        answers: `maximum`, as in the papers: each teacher votes for one class, and the student
-            learns the class with the most votes. `sample`, as in the published code of Wu et al.
-            2023: each teacher votes for a class drawn from its probabilities, and the student
-            learns a class drawn in proportion to the noisy counts. It costs the same
-            (`NoisyMax.sample_in_proportion`), and is of use where one class is rare and no
-            majority ever votes for it.
 
     Raises:
         InvalidInputError: a value out of its range.
     """
 
     epsilon: float
-    noise: Noise = "gaussian"
-    delta: float = 1e-5
+    delta: float = 0.0
     teachers: int = 100
     queries: int = 200
-    answers: Answers = "maximum"
 
     def __post_init__(self) -> None:
         if self.teachers < 1:
@@ -402,43 +237,18 @@ class Pate:
     def mechanism(self) -> NoisyMax:
         """Return the aggregation."""
         return NoisyMax.from_epsilon(
-            self.epsilon, noise=self.noise, queries=self.queries, delta=self.delta
+            self.epsilon, noise="laplace", queries=self.queries, delta=self.delta
         )
 
-    def manifest_entry(self, classes: int) -> dict[str, Any] | None:  # noqa: ARG002  # any number
-        """Return the mechanism's name and parameters for a manifest; None without noise."""
-        return self.mechanism().manifest_entry
-
-    def fit(
-        self,
-        data: TrainingData,
-        learner: Learner,
-        *,
-        random: np.random.Generator,
-        executor: Executor,
-    ) -> TrainedModel:
-        """Return the student; `executor` trains the teachers in parallel.
-
-        Raises:
-            InvalidInputError: more teachers than records are left beside the queries.
-        """
-        queried, votes = self.vote(data, learner, random=random, executor=executor)
-        return self.graduate(data.features[queried], votes, learner, random=random)
-
     def vote(
-        self,
-        data: TrainingData,
-        learner: Learner,
-        *,
-        random: np.random.Generator,
-        executor: Executor,
+        self, data: TrainingData, learner: Learner, *, random: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the queried records and the votes on them, shape (queries, classes).
 
         The votes are private: only `graduate` may use them.
 
         Raises:
-            InvalidInputError: as `fit`.
+            InvalidInputError: more teachers than records are left beside the queries.
         """
         shuffled = random.permutation(data.records)
         queried, rest = np.sort(shuffled[: self.queries]), shuffled[self.queries :]
@@ -446,15 +256,12 @@ class Pate:
             rule = f"there are only {data.records} records"
             raise InvalidInputError("queries", self.queries, rule)
         parts = [rest[part] for part in disjoint_parts(len(rest), self.teachers, random)]
-        classroom = Classroom(data, learner, queried, self.answers)
-        said = np.stack(list(executor.map(teach, classroom, parts)))
-        if self.answers == "sample":
-            # In an order of their own: the same draws in whatever order teachers come back.
-            said = said[np.lexsort(said.reshape(len(said), -1).T)]
-            drawn = draw_classes(said.reshape(-1, said.shape[2]), random)
-            return queried, count_votes(drawn.reshape(said.shape[:2]), said.shape[2])
-        # Sorted before they are added up: the same bits in whatever order teachers come back.
-        return queried, np.sum(np.sort(said, axis=0), axis=0)
+        asked = data.features[queried]
+        said = np.stack([teach(data, learner, part, asked) for part in parts])
+        # In an order of their own, whatever the teachers' is.
+        said = said[np.lexsort(said.reshape(len(said), -1).T)]
+        drawn = draw_classes(said.reshape(-1, said.shape[2]), random)
+        return queried, count_votes(drawn.reshape(said.shape[:2]), said.shape[2])
 
     def graduate(
         self,
@@ -465,61 +272,12 @@ class Pate:
         random: np.random.Generator,
     ) -> TrainedModel:
         """Return the student that learns from the noisy answers to these votes."""
-        mechanism = self.mechanism()
-        if self.answers == "sample":
-            answers = mechanism.sample_in_proportion(votes, random)
-            return TrainedModel(learner.fit(features, answers))
-        return TrainedModel(learner.fit(features, mechanism.sample(votes, random)))
+        answers = self.mechanism().sample_in_proportion(votes, random)
+        return TrainedModel(learner.fit(features, answers))
 
 
-def teach(classroom: Classroom, part: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return one teacher's votes, (queries, classes): trained on its part, asked all queries."""
-    data, learner = classroom.data, classroom.learner
-    teacher = learner.fit(data.features[part], data.labels[part])
-    chances = learner.predict(teacher, data.features[classroom.queries])
-    if classroom.answers == "sample":
-        return chances
-    return count_votes(np.argmax(chances, axis=1)[np.newaxis], learner.classes)
-
-
-def method_named(
-    name: str,
-    epsilon: float,
-    *,
-    teachers: int = 100,
-    queries: int = 200,
-) -> Method:
-    """Return the method of that name at `epsilon`; infinity is the same pipeline without noise.
-
-    `teachers` and `queries` are read by `pate-laplace` and `pate-gaussian` alone.
-
-    Raises:
-        InvalidInputError: an unknown name, or a value out of its range.
-    """
-    makers: dict[str, Callable[[], Method]] = {
-        "lp-1st": lambda: MultiStage(epsilon),
-        "lp-1st-domain-prior": lambda: MultiStage(epsilon, prior=MEASURED),
-        "lp-1st-noise-correction": lambda: MultiStage(epsilon, noise_correction=True),
-        "lp-2st": lambda: MultiStage(epsilon, stages=2),
-        "lp-mst": lambda: MultiStage(epsilon, stages=3),
-        "pate-laplace": lambda: Pate(
-            epsilon, noise="laplace", delta=0.0, teachers=teachers, queries=queries
-        ),
-        "pate-gaussian": lambda: Pate(epsilon, teachers=teachers, queries=queries),
-        "alibi": lambda: Alibi(epsilon),
-    }
-    if name not in makers:
-        raise InvalidInputError("mechanism", name, f"it is one of {', '.join(MECHANISMS)}")
-    return makers[name]()
-
-
-MECHANISMS = (
-    "lp-1st",
-    "lp-1st-domain-prior",
-    "lp-1st-noise-correction",
-    "lp-2st",
-    "lp-mst",
-    "pate-laplace",
-    "pate-gaussian",
-    "alibi",
-)
+def teach(
+    data: TrainingData, learner: Learner, part: NDArray[np.int64], asked: pl.DataFrame
+) -> NDArray[np.float64]:
+    """Return what a teacher, trained on its part, says of the queries, (queries, classes)."""
+    return learner.predict(learner.fit(data.features[part], data.labels[part]), asked)

@@ -11,8 +11,6 @@ from tests.workers.release.test_release_attack import frame
 __all__ = ["privaudit"]
 USAGE = 64
 
-pytestmark = pytest.mark.usefixtures("in_process")
-
 
 @pytest.fixture(autouse=True)
 def _table(tmp_path: pathlib.Path) -> None:

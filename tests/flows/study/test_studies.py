@@ -183,7 +183,7 @@ def test_the_paper_s_part_repeats_coins_and_nothing_else(monkeypatch):
 def few_clicks(smaller):
     smaller(
         criteo,
-        MECHANISMS=("lp-1st", "lp-1st-noise-correction", "pate"),
+        MECHANISMS={"lp-1st": {}, "lp-1st-noise-correction": {"noise_correction": True}},
         EPSILONS=(math.inf, 0.1),
         PARAMETERS=FEW,
         TEACHERS=5,

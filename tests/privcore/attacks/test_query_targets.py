@@ -171,7 +171,6 @@ def test_random_tables_and_bounds_that_nobody_gave(rows):
     result = probe_records(adversary)
     assert distinct(result) == set(rows)
     assert np.all(result.counts == 1)
-    assert result.progress[-1].queries == adversary.queries
 
 
 def test_answers_rounded_to_a_bit_are_probed_by_repetition():
@@ -182,13 +181,12 @@ def test_answers_rounded_to_a_bit_are_probed_by_repetition():
 
 
 def test_what_was_learned_before_a_refusal_is_returned():
-    adversary = probing(np.array([(0, 1), (2, 2)]), domain(3, 3))
-    whole = probe_records(adversary).progress
-    limited = probing(np.array([(0, 1), (2, 2)]), domain(3, 3))
-    limited.interface = RestrictedInterface(limited.interface, queries=whole[0].queries)
+    adversary, limited = (probing(np.array([(0, 1), (2, 2)]), domain(3, 3)) for _ in range(2))
+    probe_records(adversary)
+    limited.interface = RestrictedInterface(limited.interface, queries=adversary.queries - 1)
     result = probe_records(limited)
     assert "refuses" in result.stopped
-    assert [entry.column for entry in result.progress] == [whole[0].column]
+    assert len(result.groups.columns) == 1
 
 
 def test_existence_needs_a_noiseless_zero():

@@ -110,8 +110,6 @@ def test_bad_tables_are_named():
             protect(cells.astype(np.int64), domain(2), Unprotected())
     with pytest.raises(InvalidInputError, match="c0 is 5"):
         protect([[5]], domain(2), Unprotected())
-    with pytest.raises(InvalidInputError, match="records is 1"):
-        protect([[0], [0]], domain(2), Unprotected(), records=1)
 
 
 def test_restrictions_refuse_and_count():

@@ -54,9 +54,13 @@ def rewritten(lake, change):
 def test_who_asks_a_corrected_model_gets_what_the_inverse_gives(lake):
     checkpoint = read_checkpoint(lake, "corrected-true", DAY)
     features = rows(lake)
-    plain = checkpoint.manifest.model_copy(update={"output_correction": None})
-    before = probabilities(dataclasses.replace(checkpoint, manifest=plain), features)
-    after = probabilities(checkpoint, features)
+    correction = checkpoint.manifest.output_correction
+
+    def said(output_correction):
+        manifest = checkpoint.manifest.model_copy(update={"output_correction": output_correction})
+        return probabilities(dataclasses.replace(checkpoint, manifest=manifest), features)
+
+    before, after = said(None), said(correction.model_copy(update={"floor": 0.01}))
     flip = RandomizedResponse(2.0, 2).distribution()
     expected = np.clip(uncorrected_inverse(before, flip), 0.01, 1.0)
     expected /= expected.sum(axis=1, keepdims=True)

@@ -1,6 +1,5 @@
-"""A planted secret is found by its place, however the day is divided; a clean day lists none."""
+"""A planted secret is found by its row, however rows are divided; a clean table lists none."""
 
-import datetime as dt
 import itertools
 import os
 import pathlib
@@ -10,18 +9,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from privcore.attacks import PLAIN, Sampling
 from privcore.exceptions import InvalidInputError
-from tests.conftest import Limit
-from tests.support.lake import put_labels
+from tests.support.lake import Shuffled
 from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
-from workers.labels.columns import Batch
-from workers.labels.shards import find_partition, write_labels
-from workers.lake.layout import Lake, labels_folder
 from workers.memorization.language_models import ModelFile, NgramCounts, read_model
 from workers.memorization.scan import (
     HOLDOUT_ARM,
@@ -30,11 +24,10 @@ from workers.memorization.scan import (
     MemorizationTally,
     count_ngrams,
     scan_sequences,
+    tokens_of,
 )
-from workers.memorization.scan import _tokens as read_tokens
 
 IN_PROCESS = InProcess()
-DAY, DATASET = dt.date(2026, 3, 2), "mails"
 PLANTED = "zoe keeps 739120586 under q"
 
 
@@ -43,15 +36,6 @@ def sentences(random, count):
     return [
         " ".join(random.choice(words, 3)) + f" {random.integers(1000, 10000)}" for _ in range(count)
     ]
-
-
-def put(folder, rows, *, group=40, name="part-0"):
-    lake = Lake(str(folder))
-    place = folder / labels_folder(DATASET, DAY)
-    place.mkdir(parents=True, exist_ok=True)
-    pq.write_table(rows.to_arrow(), place / f"{name}.parquet", row_group_size=group)
-    lake.complete(labels_folder(DATASET, DAY))
-    return lake
 
 
 def mails(seed=0, *, planted=1, rows=150):
@@ -67,19 +51,12 @@ def mails(seed=0, *, planted=1, rows=150):
     )
 
 
-def ask(lake, *, sampling=PLAIN, reach=9.0, executor=IN_PROCESS):
-    partition = find_partition(lake, DATASET, DAY)
+def ask(rows, *, sampling=PLAIN, reach=9.0, executor=IN_PROCESS):
     models = [
-        ModelFile(
-            f"{split}.json",
-            count_ngrams(
-                lake, partition, "text", order=6, split=split, executor=InProcess()
-            ).to_json(),
-        )
+        ModelFile(f"{split}.json", count_ngrams(rows, "text", order=6, split=split).to_json())
         for split in ("train", "other")
     ]
-    shared = MemorizationPass(lake, partition, "text", *models, sampling, reach)
-    return scan_sequences(shared, executor)
+    return scan_sequences(rows, MemorizationPass("text", *models, sampling, reach), executor)
 
 
 def as_numbers(tally: MemorizationTally):
@@ -87,11 +64,11 @@ def as_numbers(tally: MemorizationTally):
 
 
 @pytest.mark.slow
-def test_a_planted_secret_leads_the_list(tmp_path):
+def test_a_planted_secret_leads_the_list():
     rows = mails(planted=5)
-    tally = ask(put(tmp_path, rows))
+    tally = ask(rows)
     first = tally.at_risk[0]
-    assert rows["text"][first.row_group * 40 + first.row] == PLANTED
+    assert rows["text"][first.row] == PLANTED
     assert tally.sequences.tolist() == [155, 150]
     assert first.calibrated_loss < -8.0
     assert first.log10_probability == pytest.approx(-first.secrecy_bits * np.log10(2.0))
@@ -105,26 +82,21 @@ def test_a_planted_secret_leads_the_list(tmp_path):
 
 
 @pytest.mark.slow
-def test_any_division_gives_the_same(tmp_path, monkeypatch):
-    lake = put(tmp_path, mails(planted=2))
-    whole = as_numbers(ask(lake))
-    monkeypatch.setattr("workers.labels.shards.WORK_UNIT_BYTES", 500)
-    assert as_numbers(ask(lake)) == whole
-    parts = find_partition(lake, DATASET, DAY).work_units
-    assert len(parts) > 3
+def test_any_division_gives_the_same(monkeypatch):
+    rows = mails(planted=2)
+    whole = as_numbers(ask(rows))
+    monkeypatch.setattr("workers.memorization.scan._PART_ROWS", 7)
+    assert as_numbers(ask(rows, executor=Shuffled(3))) == whole
 
 
-def test_without_memory_no_sequence_stands_out(tmp_path):
+def test_without_memory_no_sequence_stands_out():
     # Both models saw neither arm: p-values of training sequences are uniform or larger.
-    lake = put(tmp_path, mails(planted=0))
-    partition = find_partition(lake, DATASET, DAY)
     fresh = [
         ModelFile("m.json", NgramCounts.of([_tokens(text) for text in texts], 4).to_json())
         for texts in (sentences(np.random.default_rng(seed), 300) for seed in (8, 9))
     ]
-    tally = scan_sequences(
-        MemorizationPass(lake, partition, "text", *fresh, reach=60.0), InProcess()
-    )
+    shared = MemorizationPass("text", *fresh, reach=60.0)
+    tally = scan_sequences(mails(planted=0), shared, InProcess())
     assert tally.within_reach == 150
     low = [one for one in tally.at_risk if tally.p_value(one.calibrated_loss) <= 0.05]
     assert len(low) <= 20  # 7.5 expected; P(more than 20) < 1e-4 by the binomial distribution
@@ -135,12 +107,12 @@ def _tokens(text):
 
 
 @pytest.mark.slow
-def test_sampling_decides_what_is_within_reach(tmp_path):
-    lake = put(tmp_path, mails(planted=5))
-    plain = ask(lake)
-    sharp = ask(lake, sampling=Sampling((0.5,)))
-    greedy = ask(lake, sampling=Sampling(top=1), reach=60.0)
-    few = ask(lake, sampling=Sampling(top=20))
+def test_sampling_decides_what_is_within_reach():
+    rows = mails(planted=5)
+    plain = ask(rows)
+    sharp = ask(rows, sampling=Sampling((0.5,)))
+    greedy = ask(rows, sampling=Sampling(top=1), reach=60.0)
+    few = ask(rows, sampling=Sampling(top=20))
     # Fewer tokens to choose from: each that is left is more probable. A low temperature makes the
     # rare first letter rarer.
     assert few.at_risk[0].log10_probability > plain.at_risk[0].log10_probability
@@ -151,22 +123,19 @@ def test_sampling_decides_what_is_within_reach(tmp_path):
 
 
 @pytest.mark.slow
-def test_token_lists_are_sequences_too(tmp_path):
+def test_token_lists_are_sequences_too():
     rows = mails(planted=3).with_columns(
         text=pl.col("text").map_elements(lambda text: _tokens(text).tolist(), pl.List(pl.Int64))
     )
-    assert as_numbers(ask(put(tmp_path / "ids", rows))) == as_numbers(
-        ask(put(tmp_path / "text", mails(planted=3)))
-    )
+    assert as_numbers(ask(rows)) == as_numbers(ask(mails(planted=3)))
 
 
 @pytest.mark.slow
-def test_what_cannot_be_read_is_counted_and_named(tmp_path):
+def test_what_cannot_be_read_is_counted_and_named():
     rows = mails(planted=0).with_columns(
         text=pl.when(pl.int_range(pl.len()) == 3).then(None).otherwise("text")
     )
-    lake = put(tmp_path, rows)
-    tally = ask(lake)
+    tally = ask(rows)
     assert tally.bad.total == 1
     assert tally.sequences.tolist() == [149, 150]
     with pytest.raises(NotEvaluableError, match="missing or empty"):
@@ -178,18 +147,16 @@ def test_what_cannot_be_read_is_counted_and_named(tmp_path):
     ("rows", "sentence"),
     [
         (pl.DataFrame({"text": [1.5], "split": ["train"]}), "text, or lists of token ids"),
-        (pl.DataFrame({"words": ["a"], "split": ["train"]}), "0 columns named 'text'"),
+        (pl.DataFrame({"words": ["a"], "split": ["train"]}), "columns are words, split"),
+        (pl.DataFrame({"text": ["a"], "splits": ["train"]}), "columns are text, splits"),
     ],
 )
-def test_other_columns_are_refused(tmp_path, rows, sentence):
-    lake = put(tmp_path, rows)
-    partition = find_partition(lake, DATASET, DAY)
+def test_other_columns_are_refused(rows, sentence):
     model = ModelFile("m.json", NgramCounts.of([_tokens("a")], 2).to_json())
-    tally = scan_sequences(MemorizationPass(lake, partition, "text", model, model), InProcess())
-    with pytest.raises(NotEvaluableError, match=sentence):
-        tally.bad.check(1_000)
-    with pytest.raises(NotEvaluableError, match=sentence):
-        count_ngrams(lake, partition, "text", order=2, split="train", executor=InProcess())
+    with pytest.raises(InvalidInputError, match=sentence):
+        scan_sequences(rows, MemorizationPass("text", model, model), InProcess())
+    with pytest.raises(InvalidInputError, match=sentence):
+        count_ngrams(rows, "text", order=2, split="train")
 
 
 def test_a_model_is_read_from_a_file(tmp_path):
@@ -205,34 +172,12 @@ def test_a_model_is_read_from_a_file(tmp_path):
 
 def test_sequences_become_tokens_one_after_the_other() -> None:
     """A file of 188 kB took 9 GB."""
-    batch = Batch(pa.table({"text": ["x" * 100_000] * 200}), "p", ("f", 0, 0))
+    rows = pl.Series(["x" * 100_000] * 200)
     tracemalloc.start()
-    found = sum(len(one) for one in read_tokens(batch, "text", np.arange(200)) if one is not None)
+    found = sum(len(one) for one in tokens_of(rows) if one is not None)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (found, peak < 20_000_000) == (200 * 100_001, True)
-
-
-def test_a_row_group_of_huge_sequences_is_refused_before_it_is_read(
-    tmp_path: pathlib.Path, limit: Limit
-) -> None:
-    """A file of 43 kB took 5 GB."""
-    lake = Lake(str(tmp_path))
-    rows = pl.DataFrame({"text": ["a" * 500, "b" * 500], "split": ["train", "holdout"]})
-    write_labels(lake, "mails", DAY, rows.to_arrow(), row_group_size=10)
-
-    def counted() -> int:
-        partition = find_partition(lake, "mails", DAY)
-        return len(
-            count_ngrams(
-                lake, partition, "text", order=2, split="train", executor=InProcess()
-            ).counts
-        )
-
-    assert counted() > 0
-    limit("SEQUENCE_BYTES", 500)
-    with pytest.raises(NotEvaluableError, match="write smaller row groups"):
-        counted()
 
 
 @pytest.mark.parametrize(
@@ -241,23 +186,19 @@ def test_a_row_group_of_huge_sequences_is_refused_before_it_is_read(
         (pa.array([[-1], [1, 2]]), [None, [1, 2]]),
         (pa.array([[2**62], [1, 2]]), [None, [1, 2]]),
         (pa.array([[2**64 - 1], [1, 2]], pa.list_(pa.uint64())), [None, [1, 2]]),
-        (pa.array([b"\xff", b"a"]).cast(pa.string(), safe=False), [[255, 256], [97, 256]]),
     ],
-    ids=["negative", "huge", "unsigned", "no UTF-8"],
+    ids=["negative", "huge", "unsigned"],
 )
 def test_sequences_that_are_none_are_bad_records(values: pa.Array, tokens: list[Any]) -> None:
     """They ended `privaudit memorization` with unexpected errors."""
-    batch = Batch(pa.table({"text": values}), "p", ("f", 0, 0))
-    found = read_tokens(batch, "text", np.arange(2))
+    found = tokens_of(pl.Series(values))
     assert [None if one is None else one.tolist() for one in found] == tokens
 
 
-def test_fit_says_which_ids_are_none(tmp_path: pathlib.Path) -> None:
-    lake = Lake(str(tmp_path))
-    put_labels(lake, DAY, pl.DataFrame({"text": [[-1, 2]] * 9, "split": ["train"] * 9}))
-    found = find_partition(lake, "flights", DAY)
-    with pytest.raises(NotEvaluableError, match="token ids of 0 to 1,114,111"):
-        count_ngrams(lake, found, "text", order=2, split="train", executor=InProcess())
+def test_fit_says_which_ids_are_none() -> None:
+    rows = pl.DataFrame({"text": [[-1, 2]] * 9, "split": ["train"] * 9})
+    with pytest.raises(InvalidInputError, match="token ids of 0 to 1,114,111"):
+        count_ngrams(rows, "text", order=2, split="train")
 
 
 def test_a_language_model_that_is_a_pipe_is_not_waited_for(tmp_path: pathlib.Path) -> None:

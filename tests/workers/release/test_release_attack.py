@@ -1,7 +1,6 @@
 import dataclasses
 import datetime as dt
 import pathlib
-from contextlib import nullcontext
 
 import numpy as np
 import polars as pl
@@ -13,7 +12,6 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from privcore.exceptions import InvalidInputError
-from workers.executors import InProcess
 from workers.release.release_attack import (
     ReleasePlan,
     TargetsFound,
@@ -124,9 +122,7 @@ def frame(rows=60, seed=0):
 
 def audit(data, **plan):
     given = {"definition": "idp", "epsilon": 0.01} | plan
-    return audit_release(
-        as_table(data), ReleasePlan(**given), name="staff.csv", executor=InProcess()
-    )
+    return audit_release(as_table(data), ReleasePlan(**given), name="staff.csv")
 
 
 @pytest.mark.parametrize(
@@ -183,10 +179,9 @@ def test_targets_are_told_and_read(definition):
     assert row.table_queries < row.queries
 
 
-def test_no_value_is_kept(tmp_path, monkeypatch):
+def test_no_value_is_kept(tmp_path):
     data = pl.DataFrame({"name": ["xyzzy-1", "xyzzy-2", "xyzzy-3"], "n": [41817, 41818, 41819]})
     data.write_csv(tmp_path / "staff.csv")
-    monkeypatch.setattr("workers.executors.on_ray", lambda *_: nullcontext(InProcess()))
     asked = ["release", "--table", str(tmp_path / "staff.csv"), "--definition", "idp"]
     given = ["--target", "name=xyzzy-2", "--output", str(tmp_path / "out")]
     ended = CliRunner().invoke(app, [*asked, *given])
@@ -196,17 +191,6 @@ def test_no_value_is_kept(tmp_path, monkeypatch):
     for text in (held, ended.output.encode()):
         assert b"xyzzy" not in text
         assert b"4181" not in text
-
-
-def test_the_number_of_workers_changes_nothing():
-    class Backwards(InProcess):
-        def map(self, function, shared, items):
-            return iter([function(shared, item) for item in reversed(list(items))])
-
-    table, plan = as_table(frame()), ReleasePlan(definition="idp", epsilon=0.01)
-    one = audit_release(table, plan, name="t", executor=InProcess())
-    other = audit_release(table, plan, name="t", executor=Backwards())
-    assert one == other
 
 
 def test_bad_input_is_named():

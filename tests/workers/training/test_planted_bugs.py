@@ -14,7 +14,6 @@ from privcore.lower_bounds import Arm, audit_probabilities
 from privcore.mechanisms import RandomizedResponse
 from privcore.mechanisms.noisy_max import NoisyMax
 from tests.support.verdicts import nothing_wrong
-from workers.executors import InProcess
 from workers.training.methods import MultiStage, Pate, TrainingData
 
 SEEDS = range(3)
@@ -25,8 +24,7 @@ class Remembers:
 
     classes = 2
 
-    def fit(self, features, labels, weights=None):
-        assert weights is None
+    def fit(self, features, labels):
         counts = np.ones((int(features["key"].max()) + 1, 2))
         np.add.at(counts, (features["key"].to_numpy(), labels), 20.0)
         return counts / counts.sum(axis=1, keepdims=True)
@@ -47,9 +45,12 @@ def audited(method, keys, *, declared, seed):
     labels, others = (random.permutation(np.arange(len(keys)) % 2) for _ in range(2))
     features = pl.DataFrame({"key": keys})
     learner = Remembers()
-    trained = method.fit(
-        TrainingData(features, labels), learner, random=random, executor=InProcess()
-    )
+    data = TrainingData(features, labels)
+    if isinstance(method, Pate):
+        asked, votes = method.vote(data, learner, random=random)
+        trained = method.graduate(features[asked], votes, learner, random=random)
+    else:
+        trained = method.fit(data, learner, random=random)
     unseen = pl.DataFrame({"key": keys + keys.max() + 1})
     arms = [
         Arm(learner.predict(trained.fitted, rows), np.full((len(keys), 2), 0.5), answers)
@@ -78,13 +79,13 @@ def _augments_with_labels():
     """Each record comes a second time, with its own label."""
     fit = MultiStage.fit
 
-    def planted(self, data, _, *, random, executor):
+    def planted(self, data, _, *, random):
         class Sees(Remembers):
-            def fit(self, features, labels, weights=None):
+            def fit(self, features, labels):
                 both = np.concatenate([labels, data.labels])
-                return super().fit(pl.concat([features, data.features]), both, weights)
+                return super().fit(pl.concat([features, data.features]), both)
 
-        return fit(self, data, Sees(), random=random, executor=executor)
+        return fit(self, data, Sees(), random=random)
 
     return MultiStage, "fit", planted
 
@@ -95,19 +96,18 @@ def _votes_without_noise():
 
 
 def _teachers_share_records():
-    """One vote moves an answer by at most 1/150; where every teacher has all records, one label
+    """One vote moves an answer by at most 1/600; where every teacher has all records, one label
     moves all votes on its own query.
     """
     teach = workers.training.methods.teach
 
-    def planted(classroom, _):
-        return teach(classroom, np.arange(classroom.data.records))
+    def planted(data, learner, _, asked):
+        return teach(data, learner, np.arange(data.records), asked)
 
     return workers.training.methods, "teach", planted
 
 
-_PATE = {"noise": "laplace", "delta": 0.0}
-ONE_TEACHER = Pate(0.2, teachers=1, queries=2_000, answers="sample", **_PATE)
+ONE_TEACHER = Pate(0.2, teachers=1, queries=2_000)
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ ONE_TEACHER = Pate(0.2, teachers=1, queries=2_000, answers="sample", **_PATE)
         # Records in pairs of a key.
         (ONE_TEACHER, np.repeat(np.arange(2_000), 2), 0.2, _votes_without_noise),
         pytest.param(
-            Pate(1.0, teachers=1_300, queries=150, **_PATE),
-            np.arange(1_500),
+            Pate(1.0, teachers=6_000, queries=600),
+            np.arange(6_600),
             1.0,
             _teachers_share_records,
             marks=pytest.mark.slow,
