@@ -15,7 +15,7 @@ import polars as pl
 
 from privcore.lower_bounds.question import leak_to_be_seen
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
-from privcore.rounding import at_least, down, exact, guarantee, odds_at_least, odds_at_most, up
+from privcore.rounding import down, exact, guarantee, odds_at_least, odds_at_most, up
 from workers.lake.manifest import MAX_EPSILON, POLICY
 from workers.warehouse.model_verdict import SOON
 from workers.warehouse.nights_together import AuditedNight
@@ -254,8 +254,7 @@ def _held(
     if row.epsilon_lower is None:
         return ""
     bound, declared = row.epsilon_lower, row.epsilon_declared
-    beyond = declared is not None and bound > declared
-    told = at_least(bound, beyond=declared or 0.0) if beyond else down(bound)
+    told = down(bound, beyond=declared)
     more = "more than" if bound == declared else "at least"
     proved = f"proved {more} {told}" if bound else "nothing proved"
     if declared is None:

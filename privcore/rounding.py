@@ -15,18 +15,23 @@ HUGE = 1e9
 _BEYOND_ZERO = frozenset("123456789∞")
 
 
-def down(value: float | None, *, decimals: int = 2) -> str:
+def down(value: float | None, *, decimals: int = 2, beyond: float | None = None) -> str:
     """Return a lower bound as text, rounded towards zero; `ABSENT` for None and NaN.
 
-    A positive bound that would read as zero is shown as "> 0".
+    A positive bound that would read as zero is shown as "> 0". Where the bound lies `beyond` a
+    figure, it has as many more decimals, up to four, as let its text lie there as well.
 
-    >>> down(0.29), down(1.999), down(0.004), down(0.0)
-    ('0.29', '1.99', '> 0', '0.00')
+    >>> down(0.29), down(1.999), down(0.004), down(0.0), down(1.0004, beyond=1.0)
+    ('0.29', '1.99', '> 0', '0.00', '1.0004')
     """
     text = _rounded(value, decimals, ROUND_DOWN)
-    if value is not None and 0.0 < value < 1.0 and _reads_zero(text):
-        return "> 0"
-    return text
+    if value is None or not math.isfinite(value):
+        return text
+    if beyond is not None and value > beyond:
+        while decimals < 4 and Decimal(text) <= Decimal(str(beyond)):
+            decimals += 1
+            text = _rounded(value, decimals, ROUND_DOWN)
+    return "> 0" if 0.0 < value < 1.0 and _reads_zero(text) else text
 
 
 def up(value: float | None, *, decimals: int = 2) -> str:
@@ -52,18 +57,6 @@ def guarantee(epsilon: float | None, delta: float | None) -> str:
     ('0.5', '0.5 (delta 1e-5)')
     """
     return f"{exact(epsilon)} (delta {exact(delta)})" if delta else exact(epsilon)
-
-
-def at_least(value: float, *, beyond: float = 0.0) -> str:
-    """Return a lower bound for a sentence: rounded towards zero, as few decimals as needed.
-
-    One decimal, or as many more (up to four) as let the text exceed `beyond` when the bound does.
-    """
-    for decimals in range(1, 5):
-        text = _rounded(value, decimals, ROUND_DOWN)
-        if not math.isfinite(value) or value <= beyond or Decimal(text) > Decimal(str(beyond)):
-            break
-    return "0" if value == 0.0 else text
 
 
 def odds_at_least(epsilon: float) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from flows.report.canvas import SIGNS
 from flows.report.history import History, worst_first
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
-from privcore.rounding import ABSENT, at_least, down, guarantee, up
+from privcore.rounding import ABSENT, down, guarantee, up
 from workers.plan import Plan
 from workers.warehouse.schema import AuditRow, BoundRow, PromiseRow, SliceRow
 
@@ -69,7 +69,7 @@ def _violation(history: History) -> str:
     night, card = history.latest, history.card
     declared = f"declared {guarantee(night.epsilon_declared, night.delta_declared)}"
     if card.code is ReasonCode.THIS_NIGHT:
-        bound = at_least(night.epsilon_lower or 0.0, beyond=night.epsilon_declared or 0.0)
+        bound = down(night.epsilon_lower or 0.0, beyond=night.epsilon_declared or 0.0)
         said = f"{history.model} leaks at least {bound}, {declared}"
     elif card.code is ReasonCode.NIGHTS_TOGETHER:
         said = f"{history.model}, by its {night.nights_together} nights together, {declared}"
@@ -155,8 +155,8 @@ def control_sentence(history: History) -> str:
     return (
         f"The same attack on the holdout, which training never saw, leaked on {len(leaks)} of "
         f"{_nights(len(played))}{_which(leaks)}, up to "
-        f"{at_least(most)}: there, the earlier checkpoint does not know the day\u2019s labels, and "
-        "figures that rely on it are no evidence. The bound does not rely on it."
+        f"{down(most, beyond=0.0)}: there, the earlier checkpoint does not know the day\u2019s "
+        "labels, and figures that rely on it are no evidence. The bound does not rely on it."
     )
 
 
@@ -171,14 +171,16 @@ def believing_sentence(night: AuditRow) -> str:
         return ""
     control = night.control_epsilon_if_proxy_right or 0.0
     believed = night.epsilon_if_proxy_right
-    proved = f"If the earlier model were right, at least {at_least(believed)} would be proved"
+    proved = (
+        f"If the earlier model were right, at least {down(believed, beyond=0.0)} would be proved"
+    )
     if believed == 0.0:
         proved = "Even if the earlier model were right, nothing would be proved"
     if control == 0.0:
         return f"{proved}; the holdout does not show that it is wrong."
     return (
-        f"{proved}; but it is not right: the same calculation gives at least {at_least(control)} "
-        "for records that training never saw."
+        f"{proved}; but it is not right: the same calculation gives at least "
+        f"{down(control, beyond=0.0)} for records that training never saw."
     )
 
 

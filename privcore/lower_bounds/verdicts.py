@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
 from privcore.lower_bounds.question import Secret, conclusive, leak_to_be_seen, refutes
-from privcore.rounding import at_least, down, exact, guarantee, up
+from privcore.rounding import down, exact, guarantee, up
 
 if TYPE_CHECKING:  # the words of verdicts are also read where no evidence is
     from privcore.lower_bounds.evidence import Evidence
@@ -295,7 +295,7 @@ def _by_figures(
         told = f"{_proved(lower)}; {what}."
         return Judged(Verdict.UNDECLARED, ReasonCode.NOTHING_DECLARED, told)
     if refutes(lower, epsilon_declared):
-        proved = at_least(lower, beyond=epsilon_declared)
+        proved = down(lower, beyond=epsilon_declared)
         declared = _declared(evidence, epsilon_declared, by_policy=by_policy)
         least = f"at least {proved}, " if lower > epsilon_declared else ""
         told = f"The privacy loss is {least}more than {declared}, {_grounds(evidence)}."
@@ -429,7 +429,7 @@ def _kept_by_delta(evidence: "Evidence", epsilon: float) -> str:
     return (
         f"The declared epsilon of {epsilon:g} stands by its delta of {delta:g} alone: at delta 0 "
         f"the loss of the same {evidence.records:,} training records would be at least "
-        f"{at_least(pure, beyond=epsilon)}. Declare a smaller delta."
+        f"{down(pure, beyond=epsilon)}. Declare a smaller delta."
     )
 
 

@@ -32,7 +32,7 @@ from privcore.lower_bounds.released_labels import (
 )
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from privcore.lower_bounds.windows import STANDING_NIGHTS, declarations_refuted
-from privcore.rounding import at_least, down, guarantee, percent_up, up
+from privcore.rounding import down, guarantee, percent_up, up
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import class_words
 from workers.plain_text import plain_text
@@ -259,7 +259,7 @@ def _judged(
             (
                 f"{_FOUND[test].format(found=found, column=column, most=percent_up(found.rate))}. "
                 f"So epsilon {claim} is refuted, and more than "
-                f"{at_least(found.epsilon_lower, beyond=asked.declared.epsilon)} is lost"
+                f"{down(found.epsilon_lower, beyond=asked.declared.epsilon)} is lost"
                 f"{_if_it_reads(asked)}"
             ),
         )

@@ -97,7 +97,7 @@ def test_the_worst_comes_first_and_leads_to_its_page(pages):
     names = ["delays-broken", "delays-private", "delays-plain"]
     assert links == [f"models/{name}.html" for name in names] * 2
     assert set(links) < set(written)
-    assert "VIOLATED: delays-broken leaks at least 0.7, declared 0.5" in index
+    assert "VIOLATED: delays-broken leaks at least 0.79, declared 0.5" in index
 
 
 def test_a_page_is_a_file_in_its_folder_whatever_the_model_is_called():
@@ -333,7 +333,7 @@ def test_a_night_of_one_model_hides_no_violation_of_another(pages):
     broken = record("old", verdict=Verdict.VIOLATED, epsilon_lower=3.0, epsilon_declared=1.0)
     mistyped = record("new", 9, verdict=Verdict.FAILED)
     text = words(pages([broken, record("new"), mistyped])["index.html"])
-    assert "VIOLATED: old leaks at least 3.0, declared 1" in text
+    assert "VIOLATED: old leaks at least 3.00, declared 1" in text
     assert text.index("violated") < text.index("failed")
 
 

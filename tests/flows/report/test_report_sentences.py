@@ -80,7 +80,7 @@ def test_every_violated_model_is_named_first_up_to_ten(other):
     for shown, more in ((10, False), (12, True)):
         first, *_ = headline(other, *violated[:shown])
         assert first.startswith("VIOLATED: ")
-        assert first.count("leaks at least 3.0, declared 1") == 10
+        assert first.count("leaks at least 3.00, declared 1") == 10
         assert first.endswith("; and 2 more.") == more
 
 
@@ -124,7 +124,7 @@ def test_a_violation_names_its_first_night():
     nights = [BROKEN, PRIVATE, BROKEN, BROKEN]
     dated = (one.model_copy(update={"day": day}) for one, day in zip(nights, days, strict=True))
     (said,) = sentences.headline([History("m", tuple(dated))], None)
-    assert said == "VIOLATED: m leaks at least 0.9, declared 0.5, since 16 February 2013."
+    assert said == "VIOLATED: m leaks at least 0.98, declared 0.5, since 16 February 2013."
 
 
 def test_the_paper_figure_is_set_against_what_is_proved(hold_sentences):
@@ -216,7 +216,7 @@ def test_nothing_is_said_to_be_at_least_nothing(one):
         curve_sentence(one, []),
     ]
     for text in said:
-        for nonsense in ("at least 0 ", "at least 0.0", "more than 0.0", "1.00 to 1", "\u2013"):
+        for nonsense in ("at least 0 ", "at least 0.00", "more than 0.00", "1.00 to 1", "\u2013"):
             assert nonsense not in text, text
 
 

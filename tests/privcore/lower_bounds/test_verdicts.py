@@ -247,7 +247,7 @@ def test_a_violation_states_what_it_assumes_and_rounds_down() -> None:
     labels = "no earlier model saw it, and training read no other label of these rows."
     found = judged(1.2999)
     assert found.reason == (
-        f"The privacy loss is at least 1.2, more than the declared 1, {drawn}{labels}"
+        f"The privacy loss is at least 1.29, more than the declared 1, {drawn}{labels}"
     )
     assert "at least 1.004, more than the declared 1" in judged(1.0049).reason
     assert judged(1.0).reason == f"The privacy loss is more than the declared 1, {drawn}{labels}"
