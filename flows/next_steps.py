@@ -241,7 +241,7 @@ def card_of(row: AuditRow) -> Card:
         figures=" ".join(filter(None, (held, seen))),
         seen=seen,
         allows=_ALLOWS[verdict],
-        stands_on=row.mode.stands_on if verdict is Verdict.NOT_REFUTED else "",
+        stands_on=row.trust.stands_on if verdict is Verdict.NOT_REFUTED else "",
         odds=_odds(row),
         step=step_of(known, row, None if night is None else night.conclusive_on),
     )

@@ -58,8 +58,8 @@ def acceptance(
             keeps = figure is not None and figure <= limit
             (kept if keeps else broken).append(f"{said} (policy.{name}: at most {exact(limit)})")
     if policy.trust is not None:
-        said = f"the evidence is {night.mode} (policy.trust: {', '.join(policy.trust)})"
-        (kept if night.mode in policy.trust else broken).append(said)
+        said = f"the evidence is {night.trust} (policy.trust: {', '.join(policy.trust)})"
+        (kept if night.trust in policy.trust else broken).append(said)
     accepts = "Not accepted" if broken else "Accepted"
     why = f"{accepts}: {'; '.join(broken or kept) or 'the verdict is not_refuted'}."
     return Acceptance(accepted=not broken, why=why)

@@ -17,6 +17,26 @@ MOST_DAYS = 31
 Name = Annotated[str, Field(min_length=1)]
 
 
+_ASSUMPTIONS = {
+    Secret.LABEL: "epsilon_lower is valid if the holdout was drawn at random from the rows trained "
+    "on, after any sampling, no earlier model saw it, and training records whose labels had been "
+    "replaced by fresh draws before training would have been predicted rightly no more often than "
+    "the matched holdout records. epsilon_if_proxy_right is valid if the proxy is right about "
+    "labels that it has not seen.",
+    Secret.ATTRIBUTE: "epsilon_lower is valid if the holdout was drawn at random from the rows "
+    "trained on, after any sampling, no earlier model saw it, and training records whose values of "
+    "the attribute had been replaced before training by fresh draws, given the rest and the label, "
+    "would have been predicted rightly no more often than the matched holdout records. "
+    "epsilon_if_proxy_right is valid if prior and proxy are right about values that they have not "
+    "seen.",
+    Secret.MEMBERSHIP: "epsilon_lower is valid if training and holdout records were split at "
+    "random; neither proxy nor target need be right. It speaks of replacing a whole record.",
+    Secret.RELEASED: "epsilon_lower is valid if the mechanism reads nothing but the true label, "
+    "the columns that are named and a coin for each record, and each night's labels are new. No "
+    "model is asked, so it holds whatever is trained on the released labels.",
+}
+
+
 class Attribute(StrictModel):
     """A categorical feature whose value an audit tries to tell, from all others and the label."""
 
@@ -137,6 +157,22 @@ class Plan(StrictModel):
     def secret_name(self) -> str:
         """The secret as records name it (`schema.SecretName`)."""
         return str(self.secret) if self.attribute is None else f"attribute:{self.attribute.column}"
+
+    @property
+    def assumption(self) -> str:
+        """The assumption under which a record's bound is valid, in words."""
+        said = _ASSUMPTIONS[self.secret]
+        if self.days > 1:
+            said += (
+                " Several days play: each label lies in one of them alone, and what was held out "
+                "of a day was not trained on later."
+            )
+        if self.other_labels:
+            said += (
+                " Records are compared within the values of other_labels, which training may have "
+                "read: what these values tell of a label counts as no leak."
+            )
+        return said
 
     @property
     def night_significance(self) -> float:

@@ -236,7 +236,7 @@ def _audit_here(
     Raises:
         TerminalError: a record cannot be stored.
     """
-    from flows.run.audit_requests import as_asked, batches, this_user
+    from flows.run.audit_requests import as_asked, batches
     from flows.run.night_plan import Job, choose_executor, plan_night
     from workers.lake.layout import Lake
     from workers.warehouse.nights_together import commit_nights
@@ -249,7 +249,7 @@ def _audit_here(
         planned = tuple(plan_night(Lake(settings.lake), [job], settings))
         with choose_executor(planned, settings.ray) as executor:
             found = [
-                as_asked(record, job, settings, this_user())
+                as_asked(record, job, settings)
                 for records in batches(planned, settings, executor, f"{model} {day}")
                 for record in records
             ]

@@ -38,10 +38,6 @@ def check_labels(
     time: Annotated[
         str | None, typer.Option(help="Column that orders the rows, to look for shared coins.")
     ] = None,
-    days: Annotated[
-        str | None,
-        typer.Option(help="Column of the day: test the newest, and all together at 0.01."),
-    ] = None,
     seed: Annotated[int, typer.Option(help="Another draw of the rows that are searched.")] = 0,
     *,
     strict: Annotated[
@@ -72,7 +68,6 @@ def check_labels(
         record,
         () if columns == ["nothing"] else tuple(columns),
         time,
-        days,
         seed,
     )
     judged = judge_labels(read_rows(table), asked)

@@ -295,13 +295,12 @@ def _together(night: AuditRow, bound: float) -> str:
     """Say that nights together refute their declarations."""
     first = ""
     if night.secret == Secret.LABEL:
-        said = said_of_labels_in(night.scores, night.source)
+        said = said_of_labels_in(night.source)
         first = label_column_warning(night.mechanism, night.label_column_holds, said=said)
     return (
         "The nights up to this one, each held against what was declared for it, refute together "
         "that every declaration was true; this night alone does not. Under this night's family and "
-        f"delta they prove that the loss is at least {down(bound)}. A day that was audited again "
-        f"also counts as first audited, until an operator withdraws that. {first}"
+        f"delta they prove that the loss is at least {down(bound)}. {first}"
     ).rstrip()
 
 

@@ -1,14 +1,13 @@
 """Sentences on the figures. Every sentence claims at most what its figure proves."""
 
 import datetime as dt
-import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from flows.report.canvas import SIGNS
 from flows.report.history import History, worst_first
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
-from privcore.rounding import ABSENT, down, guarantee, up
+from privcore.rounding import ABSENT, down, exact, guarantee, up
 from workers.plan import Plan
 from workers.warehouse.schema import AuditRow, BoundRow, PromiseRow, SliceRow
 
@@ -138,7 +137,7 @@ def paper_sentence(history: History) -> str:
         f"The paper\u2019s figure, not corrected for choosing the best of many thresholds, "
         f"reads {_range(paper)} where {_range(proved) if any(proved) else 'nothing'} is proved"
     )
-    return f"{sentence}{_paper_beyond(both)}. {_paper_on_control(both)}".strip()
+    return f"{sentence}{_paper_beyond(both)}."
 
 
 def control_sentence(history: History) -> str:
@@ -210,17 +209,6 @@ def _paper_beyond(nights: Sequence[AuditRow]) -> str:
     )
 
 
-def _paper_on_control(nights: Sequence[AuditRow]) -> str:
-    """Say what the paper's figure reads where there is nothing to find."""
-    values = [n.control_epsilon_paper for n in nights if n.control_epsilon_paper is not None]
-    if not values:
-        return ""
-    return (
-        f"On the holdout, where nothing can have been memorised, it reads "
-        f"{down(statistics.median(values), decimals=1)} in the median."
-    )
-
-
 def count(value: int | None) -> str:
     """Return a whole number with its thousands apart; `ABSENT` for None."""
     return ABSENT if value is None else f"{value:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
@@ -266,9 +254,11 @@ def family_name(family: str) -> str:
 
 def curve_sentence(night: AuditRow, bounds: Sequence[BoundRow]) -> str:
     """Return where the game's bound is largest, in the family that the claim is tested in."""
+    gaussian = night.mechanism == "gaussian"
+    family = "pure_dp" if night.delta_declared == 0.0 else "gaussian" if gaussian else "approx_dp"
     best = {
         arm: max(
-            (row for row in bounds if row.arm == arm and row.family == night.family),
+            (row for row in bounds if row.arm == arm and row.family == family),
             key=lambda row: row.epsilon_lower,
             default=None,
         )
@@ -304,26 +294,17 @@ def fidelity_sentence(night: AuditRow) -> str:
     )
 
 
-def slices_sentence(night: AuditRow, slices: Sequence[SliceRow]) -> str:
-    """Return how many slices were audited, and how many were too small to be shown."""
-    if not slices and not night.suppressed_slices:
+def slices_sentence(slices: Sequence[SliceRow]) -> str:
+    """Return in which slice most is proved; "" where none has enough records to be shown."""
+    if not slices:
         return ""
-    parts = []
-    if slices:
-        worst = max(slices, key=lambda row: row.epsilon_lower)
-        where = f"{worst.column} is {worst.value or 'empty'}"
-        most = f"Most is proved where {where}: {down(worst.epsilon_lower)}."
-        parts += [
-            most if worst.epsilon_lower > 0.0 else "In no slice is a leak proved.",
-            "The significance is shared by all slices, so one of them proves less than the whole.",
-        ]
-    if night.suppressed_slices:
-        number = night.suppressed_slices
-        parts.append(
-            f"{number} slice{' has' if number == 1 else 's have'} too few records and "
-            f"{'is' if number == 1 else 'are'} not shown."
-        )
-    return " ".join(parts)
+    worst = max(slices, key=lambda row: row.epsilon_lower)
+    where = f"{worst.column} is {worst.value or 'empty'}"
+    most = f"Most is proved where {where}: {down(worst.epsilon_lower)}."
+    return (
+        f"{most if worst.epsilon_lower > 0.0 else 'In no slice is a leak proved.'} The "
+        "significance is shared by all slices, so one of them proves less than the whole."
+    )
 
 
 def assumed(night: AuditRow) -> str:
@@ -354,9 +335,10 @@ def guessing_sentence(night: AuditRow) -> str:
 
 
 def played(night: AuditRow) -> str:
-    """Return how often the game was played, and from which seed."""
+    """Return how often the game was played, from which seed, and at which delta."""
     plan = Plan.model_validate_json(night.plan)
-    return f"{count(plan.repetitions)} repetitions, seed {plan.seed}"
+    delta = plan.delta if night.delta_declared is None else night.delta_declared
+    return f"{count(plan.repetitions)} repetitions, seed {plan.seed}, delta {exact(delta)}"
 
 
 def nearness_sentence(night: AuditRow, promises: Iterable[PromiseRow]) -> str:

@@ -62,13 +62,12 @@ def released_night_of(planned: Planned, settings: ModelSettings) -> ReleasedNigh
     )
 
 
-def as_asked(record: AuditRecord, job: Job, settings: Settings, by: str | None) -> AuditRecord:
-    """Return a record with who asked for it, under which settings, and if its plan is their own."""
+def as_asked(record: AuditRecord, job: Job, settings: Settings) -> AuditRecord:
+    """Return a record with its drill, and if its plan is the settings' own."""
     of_labels = record.audit.secret == str(Secret.LABEL)
     asked = {
         "drill": settings.model_named(job.model).drill if of_labels else None,
         "exploratory": settings.plan_of(job.model, job.overrides) != settings.plan_of(job.model),
-        "asked_by": by,
     }
     return record.model_copy(update={"audit": record.audit.model_copy(update=asked)})
 

@@ -28,7 +28,6 @@ from flows.notify.prefect_context import best_effort, log_failure, run_log
 from flows.run import runs
 from flows.run.audit_requests import as_asked, batches
 from flows.run.night_plan import Job, Planned
-from flows.run.runs import asked_by
 from flows.settings import Settings
 from privcore.exceptions import AuditError, TerminalError, TransientError, is_failure
 from privcore.lower_bounds.question import Secret
@@ -221,7 +220,7 @@ def _commit(
     Raises:
         TerminalError: the only record cannot be stored.
     """
-    told = [as_asked(record, jobs[record.audit.model], settings, asked_by()) for record in records]
+    told = [as_asked(record, jobs[record.audit.model], settings) for record in records]
     outcomes = commit_nights(Warehouse(settings.warehouse), told)
     stored = [
         record
@@ -235,7 +234,7 @@ def _commit(
         if len(records) == 1:
             raise outcome
         job, plan = jobs[record.audit.model], Plan.model_validate_json(record.audit.plan)
-        trust = record.audit.mode
+        trust = record.audit.trust
         failed = error_record(job.model, job.day, plan=plan, error=outcome, trust=trust)
         yield _commit_error(failed, job, settings)
 

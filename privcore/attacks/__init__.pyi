@@ -1,5 +1,5 @@
 from .arms import ArmsComparison, LabelCounts, compare_arms, label_counts
-from .fidelity import FidelityTally, ScoreTally, fidelity, score_distribution
+from .fidelity import FidelityTally, fidelity
 from .game import (
     Deal,
     LogRatioScore,
@@ -162,7 +162,6 @@ __all__ = [
     "RmiaScore",
     "Sampling",
     "Score",
-    "ScoreTally",
     "ScoredRecords",
     "SeenCells",
     "SegmentTree",
@@ -231,7 +230,6 @@ __all__ = [
     "row_sums",
     "same_holdout",
     "sampling_log_probability",
-    "score_distribution",
     "score_named",
     "secrecy_bits",
     "secret_leakage",

@@ -49,14 +49,6 @@ def confidence_bin(score: float) -> int:
     return min(max(leading - _FIRST, 0), BINS - 2) + 1
 
 
-def lower_edges() -> NDArray[np.float64]:
-    """Smallest absolute score of every bin, shape (BINS,); 0 for the ties and for the first."""
-    bits = (np.arange(BINS - 1, dtype=np.int64) + _FIRST) << _SHIFT
-    edges = np.concatenate([[0.0], bits.view(np.float64)])
-    edges[1] = 0.0
-    return edges
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Tally(Counts):
     """Counts of one arm of the game (training records, or the control's holdout records).
@@ -482,7 +474,7 @@ def draw_counterfactuals(
     key: int,
     indices: NDArray[np.integer] | None = None,
 ) -> Deal:
-    """Return what the game may show of every record: what `replay` and `score_distribution` take.
+    """Return what the game may show of every record: what `replay` takes.
 
     Args and errors are those of `label_inference`, which deals and replays at once.
     """

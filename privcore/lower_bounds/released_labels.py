@@ -158,9 +158,9 @@ class Thinning:
     rate: Floats
 
     @classmethod
-    def of(cls, records: Counts, declared: Declared, *, grid: Floats | None = None) -> Self:
-        """Choose from counts of true labels, shape (strata, classes); at some points alone."""
-        grid = declared.grid if grid is None else grid
+    def of(cls, records: Counts, declared: Declared) -> Self:
+        """Choose from counts of true labels, shape (strata, classes)."""
+        grid = declared.grid
         sizes = np.stack([_sizes(records, float(one), declared) for one in grid])
         rates = np.stack(
             [
@@ -461,19 +461,6 @@ def check_counts(
         float(thinning.rate[place]),
         thinning.sees_from(),
     )
-
-
-def label_night(
-    counts: Counts, *, same: Counts, declared: Declared, random: np.random.Generator
-) -> ClaimedNight:
-    """Return what `kept` says of one night of labels that are new that night (`check_counts`).
-
-    Nights multiply: `declarations_refuted`, at the declared epsilon itself.
-    """
-    kept = kept_guesses(counts, same)
-    thinning = Thinning.of(kept.records, declared, grid=np.array([declared.epsilon]))
-    wealth = thinning.log_wealth(thinning.drawn(kept.right, random))
-    return ClaimedNight(declared.epsilon, wealth[:, 0], 0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -31,10 +31,8 @@ import pyarrow.parquet as pq
 from privcore.attacks import (
     PaperScore,
     Tallies,
-    draw_counterfactuals,
     label_inference,
     odds_tally,
-    score_distribution,
 )
 from privcore.lower_bounds import Claim, Grid, read_evidence
 from tests.benchmarks.measure import usage
@@ -170,7 +168,6 @@ def _warm_up(repetitions: int) -> None:
     score = PaperScore()
     game = label_inference(target, proxy, labels, score=score, repetitions=repetitions, key=1)
     odds = (odds_tally(target, proxy, labels),)
-    score_distribution(draw_counterfactuals(target, proxy, labels, score=score, key=1))
     tallies = Tallies(game, game, odds, odds, 2)
     read_evidence(tallies, claim=Claim(), choice=Grid(), paper_delta=1e-5, random=random)
 

@@ -97,7 +97,6 @@ def test_a_day_that_is_none_is_refused(folder: pathlib.Path, privaudit: Command,
 def test_json_is_a_list_of_objects_with_the_columns_of_audits(privaudit: Command) -> None:
     (audit,) = json.loads(privaudit("show", "--json").out)
     derived = [
-        "epsilon_lower_7_days",
         "epsilon_lower_28_days",
         "epsilon_ceiling_28_days",
         "nights_averaged",

@@ -35,7 +35,6 @@ FIGURES = {
     "epsilon_lower_28_days": 1.25,
     "epsilon_ceiling_28_days": 6.3,
     "control_epsilon_lower": 0.0,
-    "control_epsilon_paper": 0.93,
     "target_log_loss": 0.402,
     "proxy_log_loss": 0.431,
     "claim_pvalue": 0.2,
@@ -82,8 +81,6 @@ def record(
         "secret": "label",
         "dataset": "flights",
         "proxy_day": FIRST + dt.timedelta(days=offset - 1),
-        "family": "pure_dp",
-        "delta": 1e-5,
         "significance": 0.05,
         "plan": "{}",
         **FIGURES,
@@ -151,7 +148,6 @@ def everything_beside(night: AuditedNight) -> list[TableRow]:
                 control_records=300,
                 epsilon_lower=bound,
                 epsilon_ceiling=4.1,
-                epsilon_game=0.2,
                 control_epsilon_lower=0.0,
             )
             for value, bound in (("EWR", 0.61), ("JFK", 0.32), ("LGA", 0.0))

@@ -33,7 +33,6 @@ from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES
 
 INPUTS = {
-    "scores": "computed",
     "exploratory": False,
     "target_sha256": "a" * 64,
     "target_manifest_sha256": "b" * 64,
@@ -115,7 +114,6 @@ def evaluated(model: str, day: dt.date, *, hour: int = 0, **changes: Any) -> Aud
         **identity,
         model=model,
         day=day,
-        records=1000,
         classes=2,
         delta=0.0,
         neighbors="replace",

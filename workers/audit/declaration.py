@@ -155,13 +155,12 @@ def label_column_warning(
     )
 
 
-def said_of_labels_in(scores: str | None, source: str | None) -> str:
-    """Return where it is said what a label's column holds, by a record's columns of these names."""
-    if scores == "supplied":
-        return "the settings' scores.label_state"
-    if source is not None and "checkpoints" in json.loads(source):
-        return "the settings' labels.label_state"
-    return "its manifest's label.state"
+def said_of_labels_in(source: str | None) -> str:
+    """Return where it is said what a label's column holds, by a record's column `source`."""
+    if source is None:
+        return "its manifest's label.state"
+    part = "labels" if "checkpoints" in json.loads(source) else "scores"
+    return f"the settings' {part}.label_state"
 
 
 def covers(declared: str, audited: str | None) -> bool:

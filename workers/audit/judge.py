@@ -201,7 +201,7 @@ def _of_the_declaration(grounds: Grounds) -> Iterator[Remark]:
         asked = label_column_warning(
             privacy.mechanism.name if privacy.mechanism else None,
             label_column_holds(source),
-            said=said_of_labels_in(source.facts["scores"], source.facts.get("source")),
+            said=said_of_labels_in(source.facts.get("source")),
             column=repr(source.label.column),
         )
         yield from remarked(RemarkKind.LABEL_COLUMN_ASKED, asked)

@@ -1,13 +1,12 @@
 """One table of true and released labels, read, checked and judged."""
 
-import datetime as dt
 import functools
 import hashlib
 import math
 import re
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -27,11 +26,9 @@ from privcore.lower_bounds.released_labels import (
     LabelCheck,
     LabelNight,
     check_counts,
-    label_night,
     night_of_labels,
 )
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
-from privcore.lower_bounds.windows import STANDING_NIGHTS, declarations_refuted
 from privcore.rounding import down, guarantee, percent_up, up
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import class_words
@@ -42,7 +39,6 @@ SEARCHED = 200_000
 """Records among which columns are searched; a leak that a column tells is seen in far fewer."""
 _CLASSES, _STRATA, _CELLS = 1_000, 2_000, 20_000_000
 _COPIES = 0.01
-_TOGETHER = 0.01
 _FRACTION = re.compile(r"[+-]?[0-9]*\.[0-9]+([eE][+-]?[0-9]+)?$")
 
 
@@ -57,7 +53,6 @@ class AskedLabels:
         record: column that says whose label it is; `EVERY_ROW` where each row is a record.
         reads: columns that the mechanism reads beside the label and its coin.
         time: column that orders the rows, in which neighbours may share a coin.
-        days: column of the day, where the labels of each are new; None where all are one day's.
         seed: another draw of the halves that are searched.
     """
 
@@ -67,7 +62,6 @@ class AskedLabels:
     record: str
     reads: tuple[str, ...] = ()
     time: str | None = None
-    days: str | None = None
     seed: int = 0
 
 
@@ -88,8 +82,6 @@ class JudgedLabels:
         night: what these rows add to other nights; None likewise.
         sketch: of records with both labels, by which a table that comes again is recognised.
         column: that was bet on; "" where none was.
-        nights: days that stand together.
-        refuted_since: the first day after which they refute the declaration; None where none.
     """
 
     verdict: Verdict
@@ -104,8 +96,6 @@ class JudgedLabels:
     night: LabelNight | None = None
     sketch: str | None = None
     column: str = ""
-    nights: int = 1
-    refuted_since: dt.date | None = None
 
     @property
     def doubtful(self) -> bool:
@@ -116,70 +106,12 @@ class JudgedLabels:
 def judge_labels(rows: pl.DataFrame, asked: AskedLabels) -> JudgedLabels:
     """Return what a table says of the mechanism that released its labels.
 
-    Where a column of days is asked for, the newest day is tested, and all days up to it together at
-    0.01 of their own (`declarations_refuted`), however often they are looked at. A record counts on
-    the first day that has it, so that labels are new every day. What would void the newest day's
-    verdict voids theirs.
-
-    Raises:
-        NotEvaluableError: a column is missing, asked for twice or holds no classes or days, no row
-            has a true label, or there are more classes or strata than are read.
-    """
-    if asked.days is None:
-        return _judge_rows(rows, asked)
-    if asked.days not in rows.columns:
-        raise _no_column(asked.days, rows)
-    days = as_days(rows[asked.days])
-    judged = _judge_rows(rows.filter(days == days.max()), asked)
-    nights, since = _together(rows.with_columns(days.alias(asked.days)), asked)
-    judged = replace(judged, nights=nights, refuted_since=since)
-    if since is None or judged.doubtful or judged.verdict is Verdict.VIOLATED:
-        return judged
-    claim = guarantee(asked.declared.epsilon, asked.declared.delta)
-    reason = (
-        f"The {nights} days together refute epsilon {claim}, since {since}{_if_it_reads(asked)}"
-    )
-    return replace(judged, verdict=Verdict.VIOLATED, code=ReasonCode.NIGHTS_TOGETHER, reason=reason)
-
-
-def as_days(column: pl.Series) -> pl.Series:
-    """Return days of dates, times, or words and numbers like 2026-03-02 and 20260302."""
-    if column.dtype.is_temporal():
-        days = column.cast(pl.Date)
-    else:
-        words = column.cast(pl.String).str.replace_all("-", "")
-        days = words.str.to_date("%Y%m%d", strict=False)
-    if days.null_count() == len(days):
-        raise _refused(f"{column.name!r} holds no days: store dates, or text like 2026-03-02.")
-    return days
-
-
-def _together(rows: pl.DataFrame, asked: AskedLabels) -> tuple[int, dt.date | None]:
-    """Return how many days stand together, and since when they refute.
-
-    They begin with the table's first day, and anew after each `STANDING_NIGHTS`.
-    """
-    day = f"column {asked.days}"
-    table = _prepared(rows, asked).drop_nulls(day)
-    first = _drawn(table.filter(pl.col(day) == pl.col(day).min().over("record")), asked)
-    coded = _Coded.of(first, asked)
-    days = first[day].unique().sort().to_list()
-    days = days[(len(days) - 1) // STANDING_NIGHTS * STANDING_NIGHTS :]
-    nights = []
-    for one in days:
-        on = coded.counts((first[day] == one).to_numpy())
-        seed = _seed(on.sum(axis=2), asked)
-        random = np.random.default_rng([seed, one.toordinal()])
-        nights.append(label_night(on, same=coded.same, declared=asked.declared, random=random))
-    refuted = declarations_refuted(nights, significance=_TOGETHER)
-    return len(days), days[int(refuted.argmax())] if refuted.any() else None
-
-
-def _judge_rows(rows: pl.DataFrame, asked: AskedLabels) -> JudgedLabels:
-    """Return what rows say by themselves.
-
     One row of each record is tested (`_drawn`). Which half is searched and which rows are thinned
     depends on names of records and on counts of true labels, never on the rows' place in the file.
+
+    Raises:
+        NotEvaluableError: a column is missing, asked for twice or holds no classes, no row has a
+            true label, or there are more classes or strata than are read.
     """
     table = _prepared(rows, asked)
     tested = _drawn(table, asked)
@@ -637,8 +569,6 @@ def fields_of(judged: JudgedLabels, asked: AskedLabels) -> dict[str, Any]:
         "reads": list(asked.reads),
         "column": judged.column or None,
         "remarks": list(judged.remarks),
-        "nights": judged.nights,
-        "refuted_since": judged.refuted_since,
         "digest": judged.digest,
         "seed": asked.seed,
     }

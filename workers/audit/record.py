@@ -36,46 +36,10 @@ from workers.warehouse.schema import (
     AuditRow,
     BoundRow,
     ReliabilityRow,
-    ScoreRow,
     SliceRow,
     Status,
     WealthRow,
 )
-
-ASSUMPTIONS = {
-    Secret.LABEL: "epsilon_lower is valid if the holdout was drawn at random from the rows trained "
-    "on, after any sampling, no earlier model saw it, and training records whose labels had been "
-    "replaced by fresh draws before training would have been predicted rightly no more often than "
-    "the matched holdout records. epsilon_if_proxy_right is valid if the proxy is right about "
-    "labels that it has not seen.",
-    Secret.ATTRIBUTE: "epsilon_lower is valid if the holdout was drawn at random from the rows "
-    "trained on, after any sampling, no earlier model saw it, and training records whose values of "
-    "the attribute had been replaced before training by fresh draws, given the rest and the label, "
-    "would have been predicted rightly no more often than the matched holdout records. "
-    "epsilon_if_proxy_right is valid if prior and proxy are right about values that they have not "
-    "seen.",
-    Secret.MEMBERSHIP: "epsilon_lower is valid if training and holdout records were split at "
-    "random; neither proxy nor target need be right. It speaks of replacing a whole record.",
-}
-
-SUPPLIED = (
-    " The probabilities were supplied: that target and proxy gave them, that training saw the "
-    "training records with these labels, and that it saw no holdout record, is taken from the "
-    "tables."
-)
-"""Further assumption where privaudit did not score the records itself."""
-
-OF_DAYS = (
-    " Several days play: each label lies in one of them alone, and what was held out of a day was "
-    "not trained on later."
-)
-"""Further assumption where a plan plays several days."""
-
-OF_OTHER_LABELS = (
-    " Records are compared within the values of other_labels, which training may have read: what "
-    "these values tell of a label counts as no leak."
-)
-"""Further assumption where training read other labels of the same rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +63,8 @@ def evaluated_record(inputs: Inputs, grounds: Grounds) -> AuditRecord:
     source, plan, evidence, result = inputs.source, grounds.plan, grounds.evidence, grounds.result
     audit_id = digest_of(source.model, source.day, plan, inputs.digests())
     identity = identity_of(audit_id, inputs)
-    slices, suppressed = slice_rows(grounds, identity)
     return AuditRecord(
-        audit=_audit_row(inputs, grounds, identity | {"suppressed_slices": suppressed}),
+        audit=_audit_row(inputs, grounds, identity),
         bounds=bound_rows(evidence, identity),
         wealth=(wealth_row(grounds, identity),),
         promises=promise_rows(
@@ -111,24 +74,23 @@ def evaluated_record(inputs: Inputs, grounds: Grounds) -> AuditRecord:
             game=evidence.game,
             plan=plan,
         ),
-        slices=slices,
+        slices=slice_rows(grounds, identity),
         # A membership prediction is always about the record's own label: calibration is undefined.
         reliability=reliability_rows(result, identity)
         if plan.secret is not Secret.MEMBERSHIP
         else (),
-        score_bars=score_rows(result, identity),
     )
 
 
-def _audit_row(inputs: Inputs, grounds: Grounds, known: dict[str, Any]) -> AuditRow:
-    """Return the audit's own row; `known` are its columns that are known already."""
+def _audit_row(inputs: Inputs, grounds: Grounds, identity: dict[str, Any]) -> AuditRow:
+    """Return the audit's own row."""
     source, digests = inputs.source, inputs.source.digests()
     plan, evidence, result = grounds.plan, grounds.evidence, grounds.result
     found, remarks = judged(grounds)
     game, control, paired = evidence.game, evidence.control_game, plan.secret is Secret.MEMBERSHIP
-    losses = result.fidelity.mean_log_loss().tolist()
+    losses, power = result.fidelity.mean_log_loss().tolist(), evidence.power
     return AuditRow(
-        **known,
+        **identity,
         model=source.model,
         day=source.day,
         recorded_at=_now(),
@@ -140,27 +102,25 @@ def _audit_row(inputs: Inputs, grounds: Grounds, known: dict[str, Any]) -> Audit
         remarks=remarks,
         **source.facts,
         secret=plan.secret_name,
+        label_column=_label_column(source, plan),
         label_column_holds=label_column_holds(source),
         label_days=source.days if plan.days > 1 else None,
         privacy_unit=plan.privacy_unit,
         records=evidence.records,
         control_records=evidence.control_records if paired else control.records,
         excluded_records=result.excluded_records + result.bad.total,
-        family=evidence.claim.family.name,
-        delta=evidence.claim.delta,
         significance=evidence.claim.significance,
         epsilon_lower=evidence.epsilon_lower,
         epsilon_ceiling=evidence.epsilon_ceiling,
-        **_method(source, evidence, plan),
+        sees_from=power.sees_from if power else None,
+        holdout_needed=power.holdout_needed if power else None,
         epsilon_if_proxy_right=evidence.epsilon_if_proxy_right,
         epsilon_game=game.epsilon_lower,
         claim_pvalue=evidence.claim_pvalue,
         claim_evalue=evidence.claim_evalue,
         epsilon_paper=game.epsilon_paper,
-        epsilon_paper_deviation=game.epsilon_paper_deviation,
         control_epsilon_if_proxy_right=evidence.control_epsilon_if_proxy_right,
         control_epsilon_lower=control.epsilon_lower,
-        control_epsilon_paper=control.epsilon_paper,
         target_log_loss=losses[0],
         proxy_log_loss=losses[1],
         **_declaration(inputs, grounds.privacy),
@@ -168,20 +128,6 @@ def _audit_row(inputs: Inputs, grounds: Grounds, known: dict[str, Any]) -> Audit
         target_manifest_sha256=digests.target_manifest,
         proxy_manifest_sha256=digests.proxy_manifest,
     )
-
-
-def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
-    """Return the audited label, the assumption of the headline and its power."""
-    power = evidence.power
-    return {
-        "label_column": _label_column(source, plan),
-        "assumption": ASSUMPTIONS[plan.secret]
-        + SUPPLIED * (source.facts["scores"] == "supplied")
-        + OF_DAYS * (plan.days > 1)
-        + OF_OTHER_LABELS * bool(plan.other_labels),
-        "sees_from": power.sees_from if power else None,
-        "holdout_needed": power.holdout_needed if power else None,
-    }
 
 
 def _label_column(source: Source, plan: Plan) -> str | None:
@@ -342,7 +288,6 @@ def wealth_row(grounds: Grounds, identity: dict[str, Any]) -> WealthRow:
         **identity,
         model=source.model,
         day=source.day,
-        records=evidence.game.records,
         classes=len(source.label.classes),
         family=evidence.claim.family.name,
         delta=evidence.claim.delta,
@@ -383,19 +328,8 @@ def reliability_rows(result: PartialResult, identity: dict[str, Any]) -> tuple[R
     )
 
 
-def score_rows(result: PartialResult, identity: dict[str, Any]) -> tuple[ScoreRow, ...]:
-    """Return the score's distribution by bit, of both arms."""
-    return tuple(
-        ScoreRow(
-            **identity, arm=arm, bit=bar.bit, lower=bar.lower, upper=bar.upper, records=bar.records
-        )
-        for arm, tally in zip(("audit", "control"), result.scores, strict=True)
-        for bar in tally.bars()
-    )
-
-
-def slice_rows(grounds: Grounds, identity: dict[str, Any]) -> tuple[tuple[SliceRow, ...], int]:
-    """Return the slices with enough records of both arms, and how many values have too few.
+def slice_rows(grounds: Grounds, identity: dict[str, Any]) -> tuple[SliceRow, ...]:
+    """Return the slices with enough records of both arms.
 
     The significance is divided by the number of slices shown, which their labels do not decide: all
     of their bounds together are valid at the plan's. Where bets against the proxy could not win in
@@ -406,7 +340,6 @@ def slice_rows(grounds: Grounds, identity: dict[str, Any]) -> tuple[tuple[SliceR
     """
     plan, result = grounds.plan, grounds.result
     shown: list[tuple[str, str, SliceTallies]] = []
-    suppressed = 0
     for column, tallies in zip(plan.slices, result.slices, strict=False):
         if tallies is None:
             raise NotEvaluableError(
@@ -417,9 +350,7 @@ def slice_rows(grounds: Grounds, identity: dict[str, Any]) -> tuple[tuple[SliceR
         for value, (training, control) in zip(tallies.values, tallies.records, strict=True):
             if training >= plan.minimum_slice_records and control >= plan.minimum_control_records:
                 shown.append((column, value, tallies))
-            elif training or control:
-                suppressed += 1
-    return tuple(_slice_rows(shown, grounds, identity)), suppressed
+    return tuple(_slice_rows(shown, grounds, identity))
 
 
 def _slice_rows(
@@ -449,6 +380,5 @@ def _slice_rows(
             control_records=evidence.control_game.records,
             epsilon_lower=evidence.epsilon_lower,
             epsilon_ceiling=evidence.epsilon_ceiling,
-            epsilon_game=evidence.game.epsilon_lower,
             control_epsilon_lower=evidence.control_game.epsilon_lower,
         )

@@ -12,11 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds.released_labels import Declared, LabelNight
 from privcore.lower_bounds.windows import Night
-from workers.audit.label_check import AskedLabels, JudgedLabels, as_days, judge_labels
+from workers.audit.label_check import AskedLabels, JudgedLabels, judge_labels
 from workers.audit.proving import failure_record
 from workers.audit.record import digest_of, flat, identity_of
 from workers.audit.request import Request
@@ -25,12 +26,6 @@ from workers.lake.manifest import Privacy, guarantee_of
 from workers.sources.label_releases import ReleasedLabels, ReleasedNight
 from workers.sources.tables.table_files import find_day, rows_of
 from workers.warehouse.schema import AuditRecord, AuditRow, Status, WealthRow
-
-ASSUMPTION = (
-    "epsilon_lower is valid if the mechanism reads nothing but the true label, the columns that "
-    "are named and a coin for each record, and each night's labels are new. No model is asked, so "
-    "it holds whatever is trained on the released labels."
-)
 
 
 def released_night(day: dt.date, request: Request) -> AuditRecord:
@@ -64,8 +59,6 @@ def _evaluated(day: dt.date, request: Request) -> AuditRecord:
     claim: dict[str, Any] = {
         "model": request.model,
         "day": day,
-        "family": PureDP().name if privacy.delta == 0.0 else ApproxDP().name,
-        "delta": privacy.delta,
         "neighbors": privacy.neighbors,
         "epsilon_declared": privacy.epsilon,
     }
@@ -80,7 +73,6 @@ def _evaluated(day: dt.date, request: Request) -> AuditRecord:
         trust=given.trust,
         secret=plan.secret_name,
         label_column=table.true,
-        assumption=ASSUMPTION,
         significance=plan.night_significance,
         delta_declared=privacy.delta,
         mechanism=privacy.mechanism.name if privacy.mechanism else None,
@@ -91,7 +83,8 @@ def _evaluated(day: dt.date, request: Request) -> AuditRecord:
     wealth = WealthRow(
         **identity,
         **claim,
-        records=judged.records,
+        family=PureDP().name if privacy.delta == 0.0 else ApproxDP().name,
+        delta=privacy.delta,
         classes=judged.classes,
         labels_recur=plan.labels_recur,
         holdout_sketch=judged.sketch,
@@ -113,7 +106,7 @@ def _judged(
     found = find_day(table, day)
     rows = rows_of(found)
     if found.day_in_files and table.day is not None:
-        rows = rows.filter(as_days(rows[table.day]) == day)
+        rows = rows.filter(_as_days(rows[table.day]) == day)
     asked = AskedLabels(
         table.true,
         table.released,
@@ -124,6 +117,20 @@ def _judged(
         seed=seed,
     )
     return judge_labels(rows, asked), found.version
+
+
+def _as_days(column: pl.Series) -> pl.Series:
+    """Return days of dates, times, or words and numbers like 2026-03-02 and 20260302."""
+    if column.dtype.is_temporal():
+        return column.cast(pl.Date)
+    words = column.cast(pl.String).str.replace_all("-", "")
+    days = words.str.to_date("%Y%m%d", strict=False)
+    if days.null_count() == len(days):
+        raise NotEvaluableError(
+            Reason.LABEL_INVALID,
+            f"{column.name!r} holds no days: store dates, or text like 2026-03-02.",
+        )
+    return days
 
 
 def _keyed(digest: str, key: bytes) -> str:

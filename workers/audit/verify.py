@@ -38,10 +38,9 @@ _NOT_FIGURES = {
     "record_digest",
     "plan",
     "exploratory",
-    "asked_by",
     "drill",
 }
-_WORDS = {"reason", "remarks", "assumption"}
+_WORDS = {"reason", "remarks"}
 """Another version of the code may word them otherwise, or remark on more."""
 _OF_DOUBTS = {"verdict", "reason_code", "detail"}
 """So may a doubt that it has in addition change these, but where the declaration is refuted."""

@@ -41,10 +41,11 @@ from pydantic import ConfigDict, ValidationError
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds.verdicts import Verdict
 from workers.plain_files import read_open, read_secret, write_new
+from workers.plan import Plan
 from workers.publication.statements import Statement, sentence_of, verdict_of
 from workers.strict_model import StrictModel
 from workers.warehouse.record_digest import record_digest
-from workers.warehouse.schema import AuditRecord, AuditRow
+from workers.warehouse.schema import AuditRecord, AuditRow, Status
 from workers.warehouse.table_row import AS_STORED
 
 _COMMAND = "privaudit attest-key"
@@ -290,6 +291,11 @@ _RESULTS = {
     Verdict.INCONCLUSIVE: "WARNED",
 }
 _OF_RECORD = "Another attack, which may prove more: a lower bound is not the loss."
+_SUPPLIED = (
+    "The probabilities were supplied: that target and proxy gave them, that training saw the "
+    "training records with these labels, and that it saw no holdout record, is taken from the "
+    "tables."
+)
 _DISTRIBUTE = "This is an exact record: give it only to people who may read results about labels."
 
 
@@ -334,16 +340,24 @@ def words_of(made: Statement | AuditRecord) -> dict[str, Any]:
     else:
         words = (
             f"{made.audit.reason} {_DISTRIBUTE}",
-            [*filter(None, [made.audit.assumption]), _mode(made.audit)],
+            [*_assumed(made.audit), _mode(made.audit)],
             [_OF_RECORD],
         )
     return dict(zip(("verdict", "assumptions", "not_tested"), words, strict=True))
 
 
+def _assumed(audit: AuditRow) -> list[str]:
+    """Say what a record's figures assume; nothing where there are none."""
+    if audit.status is not Status.EVALUATED:
+        return []
+    said = Plan.model_validate_json(audit.plan).assumption
+    return [said] if audit.target_sha256 else [said, _SUPPLIED]
+
+
 def _mode(audit: AuditRow) -> str:
     """Say who supplied a record's evidence."""
-    said = f"The evidence's mode of trust is {audit.mode}."
-    return f"{said} {audit.mode.stands_on}" if audit.verdict == Verdict.NOT_REFUTED else said
+    said = f"The evidence's mode of trust is {audit.trust}."
+    return f"{said} {audit.trust.stands_on}" if audit.verdict == Verdict.NOT_REFUTED else said
 
 
 LARGEST = 4 << 20

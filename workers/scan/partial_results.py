@@ -9,7 +9,6 @@ from privcore.attacks import (
     FidelityTally,
     LabelFit,
     OddsTally,
-    ScoreTally,
     SliceTallies,
     Tallies,
     UnitChoices,
@@ -241,8 +240,6 @@ class PartialResult:
     Attributes:
         tallies: the game, and labels by lift; of no records where privacy units play.
         fidelity: of the holdout records.
-        scores: distributions of the score, for training and for control records; where privacy
-            units play, none.
         slices: one for every slice column of the plan, None once it has too many values, and for
             every division into segments.
         excluded_records: rows of neither split.
@@ -262,7 +259,6 @@ class PartialResult:
 
     tallies: Tallies
     fidelity: FidelityTally
-    scores: tuple[ScoreTally, ScoreTally]
     slices: tuple[SliceTallies | None, ...]
     excluded_records: int
     bad: BadRecords
@@ -289,7 +285,6 @@ class PartialResult:
                 student=game.student is not None,
             ),
             FidelityTally.zero(),
-            (ScoreTally.zero(), ScoreTally.zero()),
             tuple(
                 SliceTallies.zero(repetitions, student=game.student is not None)
                 for _ in range(game.groupings)
@@ -308,7 +303,6 @@ class PartialResult:
         return PartialResult(
             self.tallies + other.tallies,
             self.fidelity + other.fidelity,
-            (self.scores[0] + other.scores[0], self.scores[1] + other.scores[1]),
             tuple(map(add_slices, self.slices, other.slices)),
             self.excluded_records + other.excluded_records,
             self.bad + other.bad,

@@ -20,7 +20,6 @@ from privcore.attacks import (
     LabelFit,
     OddsTally,
     ScoredRecords,
-    ScoreTally,
     SliceTallies,
     StudentTallies,
     Tally,
@@ -33,7 +32,6 @@ from privcore.attacks import (
     odds_cells,
     odds_tally,
     replay,
-    score_distribution,
     score_named,
     slice_tallies,
     stream_key,
@@ -319,7 +317,6 @@ def _scan_batch(
             labels=training.labels,
             control_labels=control.labels,
         ),
-        scores=(training.scores, control.scores),
         slices=tuple(map(add_slices, training.slices, control.slices)),
         proxy_fits=(training.proxy_fit, control.proxy_fit),
     )
@@ -442,7 +439,6 @@ class PlayedArm:
 
     tally: Tally
     odds: OddsTally
-    scores: ScoreTally
     proxy_fit: LabelFit
     slices: tuple[SliceTallies | None, ...]
     student: StudentTallies | None = None
@@ -472,7 +468,7 @@ def play_arm(
     if plan.secret is Secret.MEMBERSHIP:
         # Its game is of pairs, which are made once all records are counted.
         odds = odds_tally(target, proxy, labels)
-        return PlayedArm(Tally.zero(repetitions), odds, ScoreTally.zero(), fit, ())
+        return PlayedArm(Tally.zero(repetitions), odds, fit, ())
     student = _against_student(scored, some, rows)
     dealt = draw_counterfactuals(
         target, proxy, labels, score=score, key=some.key, indices=some.indices
@@ -496,7 +492,6 @@ def play_arm(
     return PlayedArm(
         replay(dealt, repetitions=repetitions),
         OddsTally.of_cells(cells),
-        score_distribution(dealt),
         fit,
         sliced,
         None if student is None else student[1],

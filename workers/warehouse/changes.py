@@ -100,14 +100,13 @@ _PROXY = {
     "proxy_manifest_sha256": ("target_manifest_sha256", "manifest"),
 }
 _COLUMNS = (
-    *("audit_id", "model", "day", "proxy_day", "source", "plan", "method_version", "scores"),
+    *("audit_id", "model", "day", "proxy_day", "source", "plan", "method_version"),
     *("revision", "recorded_at", "labels_digest", *_TARGET, *_PROXY),
 )
 _READ = ("slices", "privacy_unit", "sampling", "attribute", "days", "secret")
 """Fields of a plan that decide which columns of the labels are read, and so digested."""
 _OF_NO_ROW = {"version", "privacy", "older_version"}
 """Keys of where rows lie that say nothing of what is read of them."""
-_OF_TABLES = pl.col("scores").fill_null("computed") == "supplied"
 _DIGITS = 12
 """Number of a digest's digits that are shown."""
 
@@ -134,7 +133,6 @@ def input_changes(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, str]:
         warehouse.scan("audits")
         .filter(of_models, pl.col("day") >= days.min(), pl.col("day") <= days.max())
         .filter(pl.col("day").is_in(days.implode()))
-        .filter(pl.col("target_sha256").is_null() == _OF_TABLES)
         .select(_COLUMNS)
         .sort("revision", "recorded_at", "audit_id")
     )

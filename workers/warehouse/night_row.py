@@ -11,9 +11,9 @@ from workers.warehouse.table_row import Moment, TableRow
 DATASET, LABEL_COLUMN = "dataset", "label_column"
 """Columns that name the dataset whose labels are audited, and the label's column."""
 TRUST = "trust"
-"""Column of the mode of trust; null is self."""
-WINDOWS = (7, 28)
-"""Lengths of windows in days."""
+"""Column of the mode of trust."""
+WINDOW = 28
+"""Length of a window in days."""
 NAMED = ("audit_id", "model", "day")
 OF_AUDITS = (
     *NAMED,
@@ -33,8 +33,8 @@ OF_AUDITS = (
 """Columns of current records that nights are made of."""
 OF_COUNTED = ("audit_id", "model", "secret", "day", "significance", "status", "exploratory")
 """Columns of current records by which nights that count are found, and what they say together."""
-EPSILON_LOWER = {days: f"epsilon_lower_{days}_days" for days in WINDOWS}
-EPSILON_CEILING = f"epsilon_ceiling_{WINDOWS[-1]}_days"
+EPSILON_LOWER = "epsilon_lower_28_days"
+EPSILON_CEILING = "epsilon_ceiling_28_days"
 AVERAGED = "nights_averaged"
 EPSILON_STANDING = "epsilon_standing"
 VERDICT = "verdict_together"
@@ -51,8 +51,6 @@ NIGHTS_REMARK = "nights_remark"
 class NightsTogether(StrictModel):
     """Columns that the nights up to one of them add to it."""
 
-    epsilon_lower_7_days: float | None = None
-    """Bound over the 7 days up to this one, under this day's claim; 0 where none."""
     epsilon_lower_28_days: float | None = None
     """Bound over the 28 days up to this one, under this day's claim; 0 where none."""
     epsilon_ceiling_28_days: float | None = None
@@ -63,11 +61,10 @@ class NightsTogether(StrictModel):
     and not multiplied."""
     epsilon_standing: float | None = None
     """Bound from all nights since family, delta, relation or the method last changed, at most 128,
-    with delta 28; it may be watched every day and never falls. The larger one where a night's first
-    audit is another than the one that counts. 0 where none."""
+    with delta 28; it may be watched every day and never falls. 0 where none."""
     refuted_together: bool | None = None
     """Whether all nights, each held against what was declared for it, refute that every declaration
-    was true, as they count or as each was first audited."""
+    was true."""
     nights_together: int | None = None
     """How many declared nights stand together, this one included."""
     sees_from_together: float | None = None

@@ -49,7 +49,7 @@ from workers.warehouse.night_row import (
     SEES_FROM,
     TRUST,
     VERDICT,
-    WINDOWS,
+    WINDOW,
     NightRow,
     NightsTogether,
 )
@@ -98,7 +98,7 @@ def _of_model(
 ) -> Iterator[dict[str, object]]:
     """Yield the windows and standings that end with each wanted night of one model."""
     windows = _windows(history, wealth, significance)
-    proved = [_epsilons_standing(history, ids, wealth, significance) for ids in history.series()]
+    proved = _epsilons_standing(history, wealth, significance)
     standing = _standings(history)
     near = sorted(standing)
     nights = history.rows[near].rows(named=True)
@@ -129,7 +129,7 @@ def _of_model(
             "day": row["day"],
             "audit_id": row["audit_id"],
             **windows[place],
-            EPSILON_STANDING: max(one[place] for one in proved),
+            EPSILON_STANDING: proved[place],
             REFUTED: standing[place].refuted,
             NIGHTS: standing[place].nights,
             SEES_FROM: least(standing[place].sees_from, row["sees_from"]),
@@ -147,21 +147,21 @@ def _windows(
     wealth: Mapping[str, NightEvidence],
     significance: Mapping[str, float],
 ) -> dict[int, dict[str, float | bool | None]]:
-    """Return bounds of the windows that end with each wanted night, and the longest's ceiling.
+    """Return bounds and ceilings of the windows that end with each wanted night.
 
-    Also whether the nights of the longest are averaged.
+    Also whether their nights are averaged.
     """
-    found: dict[int, dict[str, float | bool | None]] = {place: {} for place in history.wanted}
+    found: dict[int, dict[str, float | bool | None]] = {}
     wanted: dict[tuple[object, ...], list[int]] = {}
     for place in history.wanted:
         wanted.setdefault(history.claims[place], []).append(place)
-    for (claim, places), width in itertools.product(wanted.items(), WINDOWS):
-        earliest = first_of(history.days[places[0]], width)
+    for claim, places in wanted.items():
+        earliest = first_of(history.days[places[0]], WINDOW)
         some = range(bisect.bisect_left(history.days, earliest), places[-1] + 1)
         alike = [one for one in some if history.claims[one] == claim]
         days = [history.days[one].toordinal() for one in alike]
         ends = [bisect.bisect_left(alike, place) + 1 for place in places]
-        spans = [(bisect.bisect_right(days, days[end - 1] - width), end) for end in ends]
+        spans = [(bisect.bisect_right(days, days[end - 1] - WINDOW), end) for end in ends]
         said = bool(history.rows["labels_recur"][places[0]])
         before = same_holdout(history.rows["holdout_sketch"].gather(alike).to_list())
         windows = _Windows(
@@ -171,14 +171,12 @@ def _windows(
             recurring=[said or bool(before[slice(*span)].max() >= span[0]) for span in spans],
         )
         nights = [wealth[history.ids[one]] for one in alike]
-        columns = {EPSILON_LOWER[width]: [one.window for one in nights]}
-        if width == WINDOWS[-1]:
-            for place, recurs in zip(places, windows.recurring, strict=True):
-                found[place][AVERAGED] = recurs
-            columns[EPSILON_CEILING] = [one.ceiling for one in nights]
-        for column, evidence in columns.items():
-            for place, bound in zip(places, windows.bounds(evidence), strict=True):
-                found[place][column] = bound
+        bounds = windows.bounds([one.window for one in nights])
+        ceilings = windows.bounds([one.ceiling for one in nights])
+        for place, recurs, bound, ceiling in zip(
+            places, windows.recurring, bounds, ceilings, strict=True
+        ):
+            found[place] = {AVERAGED: recurs, EPSILON_LOWER: bound, EPSILON_CEILING: ceiling}
     return found
 
 
@@ -217,7 +215,6 @@ class _Windows:
 
 def _epsilons_standing(
     history: ModelNights,
-    ids: Sequence[str],
     wealth: Mapping[str, NightEvidence],
     significance: Mapping[str, float],
 ) -> dict[int, float]:
@@ -228,7 +225,7 @@ def _epsilons_standing(
         proved = by_recurrence(
             functools.partial(
                 standing_epsilons,
-                [wealth[one].standing for one in ids[start : places[-1] + 1]],
+                [wealth[one].standing for one in history.ids[start : places[-1] + 1]],
                 significance=significance[history.ids[places[0]]] * _STANDING_SHARE,
             ),
             history.recurs(start, places[-1]),
@@ -258,28 +255,16 @@ def _first_repeats(history: ModelNights) -> dict[int, str]:
 
 
 def _standings(history: ModelNights) -> dict[int, Standing]:
-    """Return how the model stands after each wanted night, and after those near it.
-
-    It stands refuted also where the nights refute together as each was first audited: no later
-    audit takes that back, as none does of a night that refutes alone. Two tests, each at the
-    significance.
-    """
+    """Return how the model stands after each wanted night, and after those near it."""
     rows = history.rows.select(*OF_STANDINGS, TRUST, "significance").rows(named=True)
     near = range(max(0, history.wanted[0] - REACH), history.wanted[-1] + 1)
     found: dict[int, Standing] = {}
     for allowed in {rows[place]["significance"] for place in near}:
         places = [one for one in near if rows[one]["significance"] == allowed]
-        test = functools.partial(
-            model_standings,
+        found |= model_standings(
+            rows,
             significance=allowed * _STANDING_SHARE,
             wanted=[one for one in history.wanted if one in places],
             near=places,
         )
-        found |= test(rows)
-        if history.firsts:
-            first = history.firsts
-            at_first = test(
-                [{**first.get(place, row), TRUST: row[TRUST]} for place, row in enumerate(rows)]
-            )
-            found |= {place: one for place, one in at_first.items() if one.refuted}
     return found

@@ -122,14 +122,10 @@ class AuditRow(TableRow):
     remarks: tuple[str, ...] | None = None
     """What the sentence remarks on beside the verdict, as fixed words; some of them are doubts.
     Null where there are no figures."""
-    trust: Trust | None = None
-    """Who supplied the evidence: self, independent or controlled, as the settings say. Null, which
-    is self, in records from before 2026-11-29."""
+    trust: Trust = Trust.SELF
+    """Who supplied the evidence: self, independent or controlled, as the settings say."""
     dataset: str | None = None
     """Dataset whose labels were scanned."""
-    scores: str | None = None
-    """computed: privaudit scored the checkpoints; supplied: somebody else computed the
-    probabilities. Null where there are no figures."""
     source: str | None = None
     """Inputs outside of the lake, as JSON: the tables with the versions that were read and the
     meaning of their columns, the model files, and the declaration. Null where all is in the
@@ -160,17 +156,11 @@ class AuditRow(TableRow):
     unit is set."""
     excluded_records: int | None = None
     """Rows left out: those of neither split or of no day, and bad rows within max_bad_records."""
-    family: str | None = None
-    """Family of guarantees that was tested."""
-    delta: float | None = None
-    """Delta at which epsilon is stated."""
     significance: float | None = None
     """Allowed probability that epsilon_lower is wrong."""
     epsilon_lower: float | None = None
-    """The headline: the audited lower bound on epsilon. It holds at its significance under the
-    assumption that `assumption` states."""
-    assumption: str | None = None
-    """What the figures assume, in words."""
+    """The headline: the audited lower bound on epsilon, at the declared delta, or at the plan's. It
+    holds at its significance under the plan's assumption."""
     epsilon_if_proxy_right: float | None = None
     """Lower bound if the proxy is right about labels that it has not seen; no verdict rests on
     it."""
@@ -197,21 +187,15 @@ class AuditRow(TableRow):
     declared."""
     epsilon_paper: float | None = None
     """The paper's figure; for comparison only, as it is not corrected."""
-    epsilon_paper_deviation: float | None = None
-    """Standard deviation of the paper's figure over repetitions."""
     control_epsilon_if_proxy_right: float | None = None
     """epsilon_if_proxy_right of the holdout records, which training never saw: above 0, the proxy
     is not right."""
     control_epsilon_lower: float | None = None
     """The game's bound from the holdout records, which training never saw."""
-    control_epsilon_paper: float | None = None
-    """The paper's figure from the holdout records, which training never saw."""
     target_log_loss: float | None = None
     """The target's mean log-loss on holdout records, in nats."""
     proxy_log_loss: float | None = None
     """The proxy's mean log-loss on holdout records, in nats."""
-    suppressed_slices: int | None = None
-    """Slices with too few records for a row in audit_slices."""
     epsilon_declared: float | None = None
     """Epsilon that the owner declared. Null where nothing is declared."""
     delta_declared: float | None = None
@@ -237,9 +221,6 @@ class AuditRow(TableRow):
     drill: str | None = None
     """The model that is the same learner without a mechanism, as the settings say: whether it is
     refuted shows whether a dropped mechanism would be seen. Null where they name none."""
-    asked_by: str | None = None
-    """Who asked for the audit: the deployment, or the operating system's user. Null where it is not
-    known."""
     target_manifest_sha256: str | None = None
     """Digest of the audited checkpoint's manifest."""
     proxy_manifest_sha256: str | None = None
@@ -250,11 +231,6 @@ class AuditRow(TableRow):
     revision: int | None = None
     """Number of this commit for the model and day; records and confirmations are counted together.
     The largest number counts, whatever the clocks said."""
-
-    @property
-    def mode(self) -> Trust:
-        """Mode of trust, also of a record that is older than the column."""
-        return self.trust or Trust.SELF
 
 
 class BoundRow(TableRow):
@@ -281,8 +257,6 @@ class WealthRow(TableRow):
     """Name of the audited model."""
     day: dt.date
     """Day whose training labels were audited."""
-    records: int
-    """Training records that were bet on; delta costs a little for each."""
     classes: int
     """Classes of the label."""
     family: str | None = None
@@ -343,8 +317,6 @@ class SliceRow(TableRow):
     significance."""
     epsilon_ceiling: float
     """Largest bound that a perfect attack could prove with this many records."""
-    epsilon_game: float
-    """Bound from the label-inference game."""
     control_epsilon_lower: float
     """The game's bound from the slice's holdout records."""
 
@@ -363,24 +335,6 @@ class ReliabilityRow(TableRow):
     """Mean predicted probability."""
     observed: float
     """Share of these predictions that came true."""
-
-
-class ScoreRow(TableRow):
-    """One row per audit, arm, bit and bar of the adversary's score, in the first repetition.
-
-    Bars of fewer than 10 records are left out.
-    """
-
-    arm: str
-    """audit (training records) or control (holdout records)."""
-    bit: int
-    """1 where the label was shown, 0 where the counterfactual was."""
-    lower: float
-    """Lower edge of the bar; the outermost bars also hold all that lies beyond."""
-    upper: float
-    """Upper edge of the bar."""
-    records: int
-    """Records whose score lies in the bar."""
 
 
 class AttackOutcome(StrEnum):
@@ -465,5 +419,4 @@ class AuditRecord(BaseModel):
     promises: tuple[PromiseRow, ...] = ()
     slices: tuple[SliceRow, ...] = ()
     reliability: tuple[ReliabilityRow, ...] = ()
-    score_bars: tuple[ScoreRow, ...] = ()
     statements: tuple[ExactStatementRow, ...] = ()

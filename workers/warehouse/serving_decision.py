@@ -100,7 +100,7 @@ def serving_verdict(
     found = {word for word, _ in rows}
     worst = next((word for word in _WORST_FIRST if word in found), Verdict.NOT_REFUTED)
     if worst is Verdict.NOT_REFUTED:
-        modes = {Trust(row["trust"] or Trust.SELF) for _, row in rows}
+        modes = {Trust(row["trust"]) for _, row in rows}
         weakest = next(mode for mode in Trust if mode in modes)
         why = "No audit that knows this file refutes what was declared for it."
         return worst, f"{why} {weakest.stands_on}"

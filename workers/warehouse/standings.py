@@ -20,7 +20,6 @@ from privcore.lower_bounds import (
     sees_from_together,
     standing_length,
 )
-from privcore.lower_bounds.verdicts import Trust
 
 _Figure = TypeVar("_Figure", np.bool_, np.float64)
 
@@ -172,7 +171,7 @@ def _divided(nights: Sequence[Mapping[str, Any]]) -> list[_Nights]:
     current: dict[bool, _Nights] = {}
     way: tuple[Any, ...] | None = None
     for place, night in enumerate(nights):
-        asked = night["method_version"], night["labels_recur"], night.get("trust") or Trust.SELF
+        asked = night["method_version"], night["labels_recur"], night.get("trust")
         if way != asked:
             way = asked
             for standing in current.values():

@@ -21,7 +21,6 @@ from workers.warehouse.schema import (
     NoteRow,
     PromiseRow,
     ReliabilityRow,
-    ScoreRow,
     SliceRow,
     WealthRow,
 )
@@ -53,7 +52,6 @@ TABLES = {
     ),
     "audit_slices": WarehouseTable(SliceRow, ("audit_id", "column", "value"), "slices"),
     "audit_reliability": WarehouseTable(ReliabilityRow, ("audit_id", "role", "bin"), "reliability"),
-    "audit_scores": WarehouseTable(ScoreRow, ("audit_id", "arm", "bit", "lower"), "score_bars"),
     "audit_statements": WarehouseTable(ExactStatementRow, ("audit_id",), "statements"),
     "audit_nights": WarehouseTable(NightRow, ("audit_id", "folded_at")),
     "audit_notes": WarehouseTable(NoteRow, ("audit_id", "kind", "noted_at")),

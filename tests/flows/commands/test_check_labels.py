@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from tests.flows.commands.test_warehouse import Command, privaudit
-from tests.workers.audit.test_label_check import honest, series, with_prior
+from tests.workers.audit.test_label_check import honest, with_prior
 
 __all__ = ["privaudit"]
 
@@ -51,14 +51,6 @@ def test_json_has_every_figure(privaudit: Command) -> None:
     assert (code, found["verdict"], found["reads"]) == (1, "violated", ["segment"])
     assert found["epsilon_lower"] > 3.0
     assert found["pvalues"]["kept"] < 1e-9
-
-
-def test_days_are_tested_together(privaudit: Command, tmp_path: pathlib.Path) -> None:
-    series(6, 1.15).write_parquet(tmp_path / "days.parquet")
-    code, out, _ = privaudit("check-labels", "days.parquet", *ASKED, "--days", "day", "--json")
-    found = json.loads(out)
-    assert (code, found["verdict"], found["nights"]) == (1, "violated", 6)
-    assert found["refuted_since"].startswith("2026-03-0")
 
 
 @pytest.mark.parametrize(

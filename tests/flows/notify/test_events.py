@@ -20,8 +20,8 @@ from workers.warehouse.nights_together import AuditedNight
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
 
-MANIFEST = said_of_labels_in("computed", None)
-SETTINGS = said_of_labels_in("supplied", None)
+MANIFEST = said_of_labels_in(None)
+SETTINGS = said_of_labels_in("{}")
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_a_figure_that_json_has_not_is_null(settings: Settings) -> None:
     ("changes", "where"),
     [
         ({}, MANIFEST),
-        ({"scores": "supplied"}, SETTINGS),
+        ({"source": "{}"}, SETTINGS),
         ({"label_column_holds": "secret"}, None),
         ({"label_column_holds": "privatised"}, None),
         ({"mechanism": "gaussian"}, None),
@@ -132,7 +132,7 @@ def test_a_figure_that_json_has_not_is_null(settings: Settings) -> None:
 def test_nights_together_ask_what_the_label_column_holds_where_nobody_says(
     settings: Settings, changes: dict[str, Any], where: str | None
 ) -> None:
-    given = {"scores": "computed", "mechanism": "randomized_response", "epsilon_standing": 0.7319}
+    given = {"mechanism": "randomized_response", "epsilon_standing": 0.7319}
     together = {
         "refuted_together": True,
         "verdict_together": "violated",
@@ -145,8 +145,7 @@ def test_nights_together_ask_what_the_label_column_holds_where_nobody_says(
     told = (
         "The nights up to this one, each held against what was declared for it, refute together "
         "that every declaration was true; this night alone does not. Under this night's family and "
-        "delta they prove that the loss is at least 0.73. A day that was audited again also counts "
-        "as first audited, until an operator withdraws that."
+        "delta they prove that the loss is at least 0.73."
     )
     if where is not None:
         told += f" {label_column_warning((given | changes)['mechanism'], None, said=where)}"

@@ -133,7 +133,6 @@ def test_the_paper_figure_is_set_against_what_is_proved(hold_sentences):
             update={
                 "day": DAY + dt.timedelta(days=offset),
                 "epsilon_paper": paper,
-                "control_epsilon_paper": 0.95,
             }
         )
         for offset, (lower, paper) in enumerate([(0.3, 1.9), (0.6, 2.4)])
@@ -239,7 +238,7 @@ def test_what_a_bound_assumes_is_of_its_method(change, words):
 @pytest.mark.parametrize("control", [0.0, 0.3])
 @pytest.mark.parametrize("audit", [0.0, 0.8])
 def test_the_games_curve_in_words(audit, control, hold_sentences):
-    one = record("ads")
+    one = record("ads", delta_declared=0.0)
     bounds = [
         BoundRow(
             **identity(), arm=arm, family="pure_dp", fraction=0.1, guesses=174, correct=150.0,
@@ -253,4 +252,4 @@ def test_the_games_curve_in_words(audit, control, hold_sentences):
 def test_slices_of_which_none_leaks(hold_sentences):
     rows = [row for row in everything_beside(record("ads")) if isinstance(row, SliceRow)]
     silent = [row.model_copy(update={"epsilon_lower": 0.0}) for row in rows]
-    hold_sentences(slices_sentence(record("ads"), rows), slices_sentence(record("ads"), silent))
+    hold_sentences(slices_sentence(rows), slices_sentence(silent))

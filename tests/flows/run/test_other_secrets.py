@@ -78,7 +78,7 @@ def test_each_secret_has_a_record_windows_and_a_place_in_the_report(
     assert sorted(windows["secret"]) == SECRETS
     for row in windows.iter_rows(named=True):
         # One night's window is no better than the night: the standing of one says nothing of more.
-        assert row["epsilon_lower_7_days"] <= row["epsilon_ceiling"] + 0.05
+        assert row["epsilon_lower_28_days"] <= row["epsilon_ceiling"] + 0.05
     found = query(warehouse, "select secret, model from latest_audits order by secret")
     assert found["secret"].to_list() == SECRETS
     assert query(warehouse, "from epsilon_windows").height == 3

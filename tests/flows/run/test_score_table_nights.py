@@ -99,6 +99,6 @@ def test_the_tables_unit_is_the_plans(tmp_path: pathlib.Path) -> None:
 def test_a_model_of_score_tables_is_audited_from_settings_to_record(path: pathlib.Path) -> None:
     (row,) = start(audit_model, model="ads", day=DAY, settings=str(path))
     stored = Warehouse(str(path.parent / "warehouse")).record(row.audit_id).audit
-    assert (stored.scores, stored.verdict) == ("supplied", "inconclusive")
+    assert stored.verdict == "inconclusive"
     assert stored.dataset == str(path.parent / "predictions")
     assert (path.parent / "report" / "index.html").exists()

@@ -382,43 +382,6 @@ def test_parquet_csv_and_delta_are_read_alike(tmp_path: pathlib.Path) -> None:
     )
 
 
-def series(days: int, epsilon: float, *, rows: int = 3_335) -> pl.DataFrame:
-    """Return days of randomized response on new records."""
-    parts = []
-    for number in range(days):
-        random = np.random.default_rng([number, 7])
-        true = random.integers(0, 2, rows)
-        released = RandomizedResponse(epsilon, 2).sample(true, random)
-        date = dt.date(2026, 3, 2) + dt.timedelta(days=number)
-        part = {"id": np.arange(rows) + rows * number, "y": true, "z": released}
-        parts.append(pl.DataFrame(part).with_columns(day=pl.lit(date)))
-    return pl.concat(parts)
-
-
-def test_days_refute_together_what_no_day_refutes() -> None:
-    question = asked(time=None, days="day")
-    leaking = series(8, 1.12)
-    judged = judge_labels(leaking, question)
-    assert (judged.nights, judged.records) == (8, 3_335)
-    assert judged.refuted_since is not None
-    assert verdict(judged).startswith("violated")
-    assert verdict(judge_labels(series(8, 0.98), question)) == "not_refuted None"
-    # Nothing is proved twice by records that come again.
-    again = pl.concat(
-        [
-            leaking.head(3_335).with_columns(day=pl.lit(one))
-            for one in (dt.date(2026, 3, 2), dt.date(2026, 3, 3), dt.date(2026, 3, 4))
-        ]
-    )
-    assert judge_labels(again, question).nights == 1
-    words = leaking.with_columns(pl.col("day").dt.to_string("%Y%m%d"))
-    assert judge_labels(words, question).refuted_since == judged.refuted_since
-    with pytest.raises(NotEvaluableError, match="holds no days"):
-        judge_labels(leaking, asked(time=None, days="y"))
-    with pytest.raises(NotEvaluableError, match="no column 'w'"):
-        judge_labels(leaking, asked(time=None, days="w"))
-
-
 @pytest.mark.slow
 def test_ten_million_labels_are_counted_in_two_seconds() -> None:
     """`kept` alone, from counts; the bound is loose for loaded cores."""

@@ -160,9 +160,13 @@ def test_one_class_is_too_small_and_a_day_is_read_by_its_column(tmp_path: pathli
         on=pl.lit(DAY + dt.timedelta(days=1)), y=0 * pl.col("y"), z=0 * pl.col("z")
     )
     path = tmp_path / "all.parquet"
-    pl.concat([table, later]).write_parquet(path)
+    both = pl.concat([table, later])
+    both.with_columns(pl.col("on").dt.to_string("%Y%m%d")).write_parquet(path)
+    assert audited(request(path, day="on")).audit.records == 2_000
+    both.write_parquet(path)
     asked = request(path, day="on")
     assert audited(asked).audit.records == 2_000
+    assert "holds no days" in audited(request(path, day="y")).audit.reason
     alone = audited(asked, DAY + dt.timedelta(days=1))
     assert alone.audit.reason_code == "too_small"
     assert math.isfinite(audited(asked).audit.sees_from or math.inf)

@@ -274,7 +274,7 @@ def id_of(template: Lake) -> Iterator[Callable[..., str]]:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(proving, "evaluated_record", keep)
-        patched.setattr(record, "slice_rows", lambda *_, **__: ((), 0))
+        patched.setattr(record, "slice_rows", lambda *_, **__: ())
         as_audited = recorded(template).audit
         ((inputs, night),) = made
 
@@ -355,7 +355,8 @@ def test_the_declaration_is_copied_into_the_record(lake: Lake) -> None:
     record = recorded(lake)
     row = record.audit
     assert (row.epsilon_declared, row.delta_declared) == (1.5, 1e-6)
-    assert (row.family, row.delta, row.declared_by) == ("approx_dp", 1e-6, "a test")
+    assert (record.wealth[0].family, record.wealth[0].delta) == ("approx_dp", 1e-6)
+    assert row.declared_by == "a test"
     assert {promise.guarantee for promise in record.promises} == {"declared"}
 
 

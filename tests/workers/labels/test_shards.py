@@ -56,7 +56,7 @@ def test_what_is_left_out_is_as_if_it_had_never_been_there(lake: Lake) -> None:
     add_file(lake, good.vstack(good.head(7).with_columns(late=pl.lit(None, pl.Int64))))
     after = audited(lake, max_bad_records=7)
     for figure in ("records", "control_records", "epsilon_lower", "epsilon_paper",
-                   "target_log_loss", "epsilon_game", "control_epsilon_paper"):  # fmt: skip
+                   "target_log_loss", "epsilon_game"):  # fmt: skip
         assert getattr(after, figure) == getattr(before, figure)
 
 
@@ -166,7 +166,7 @@ def test_too_many_values_are_no_slices(lake: Lake) -> None:
     assert (row.detail, "more than 1000 values" in row.reason) == ("feature_invalid", True)
 
 
-def test_slices_are_shown_where_enough_records_are_and_counted_where_not(lake: Lake) -> None:
+def test_slices_are_shown_where_enough_records_are(lake: Lake) -> None:
     place = np.arange(3_000)
     city = np.select([place % 100 == 0, place % 2 == 0], ["TINY", "AMS"], "BER")
     path = label_path(lake, "flights")
@@ -175,7 +175,6 @@ def test_slices_are_shown_where_enough_records_are_and_counted_where_not(lake: L
     plan = PLAN.model_copy(update={"slices": ("city",), "minimum_slice_records": 900})
     record = recorded(lake, plan)
     assert [(row.column, row.value) for row in record.slices] == [("city", "AMS"), ("city", "BER")]
-    assert record.audit.suppressed_slices == 1
     trained = frame.filter(pl.col("split") == "train")["city"].value_counts()
     counts = dict(trained.iter_rows())
     for row in record.slices:
@@ -183,11 +182,11 @@ def test_slices_are_shown_where_enough_records_are_and_counted_where_not(lake: L
         assert 0.0 <= row.epsilon_lower < row.epsilon_ceiling
         assert row.audit_id == record.audit.audit_id
     fewer = recorded(lake, plan, minimum_slice_records=max(counts.values()))
-    assert (len(fewer.slices), fewer.audit.suppressed_slices) == (1, 2)
+    assert len(fewer.slices) == 1
 
 
 @pytest.mark.slow
-def test_the_record_tells_reliability_and_scores(lake: Lake) -> None:
+def test_the_record_tells_reliability(lake: Lake) -> None:
     add_file(lake, label_rows(2_000, seed=8))
     record = recorded(lake)
     row = record.audit
@@ -196,11 +195,6 @@ def test_the_record_tells_reliability_and_scores(lake: Lake) -> None:
         assert sum(tenth.records for tenth in tenths) == row.control_records
         assert 0.5 < loss < 1.5
         assert all(tenth.bin / 10 <= tenth.predicted <= (tenth.bin + 1) / 10 for tenth in tenths)
-    for arm, records in (("audit", row.records), ("control", row.control_records)):
-        bars = [bar for bar in record.score_bars if bar.arm == arm]
-        assert 0.7 * records < sum(bar.records for bar in bars) <= records
-        assert {bar.bit for bar in bars} == {0, 1}
-        assert min(bar.records for bar in bars) >= 10
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])

@@ -183,7 +183,7 @@ def test_after_the_deadline_there_is_a_reason_and_no_number(lake: Lake) -> None:
         assert (record.audit.status, record.audit.detail) == ("not_evaluable", "deadline")
         assert f"{past:%Y-%m-%d %H:%M:%S}" in record.audit.reason
         assert record.audit.epsilon_lower is None
-        assert record.bounds == record.slices == record.score_bars == ()
+        assert record.bounds == record.slices == ()
 
 
 @pytest.mark.slow

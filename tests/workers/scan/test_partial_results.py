@@ -78,7 +78,7 @@ def filled(unit: int) -> PartialResult:
     parts: dict[str, Any] = {}
     for place, field in enumerate(dataclasses.fields(PartialResult), start=1):
         parts[field.name] = unit * place
-    for name in ("scores", "proxy_fits", "units", "unread_units"):
+    for name in ("proxy_fits", "units", "unread_units"):
         parts[name] = (parts[name], 100 * parts[name])
     slices = (Values(range(unit)), Values(range(2 * unit)))
     looks = {TrainingRows: TrainingRows(unit)}

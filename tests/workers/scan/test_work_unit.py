@@ -16,7 +16,6 @@ from privcore.attacks import (
     LabelFit,
     OddsTally,
     ScoredRecords,
-    ScoreTally,
     Tally,
     draw_counterfactuals,
     label_counts,
@@ -24,7 +23,6 @@ from privcore.attacks import (
     odds_cells,
     odds_tally,
     replay,
-    score_distribution,
     score_named,
     slice_tallies,
 )
@@ -175,7 +173,6 @@ def test_an_arm_is_its_game_its_odds_its_slices_and_what_a_student_says(
     dealt = draw_counterfactuals(target, proxy, labels, score=score, key=7, indices=ROWS + 40)
     cells = odds_cells(target, proxy, labels)
     assert found.tally == replay(dealt, repetitions=PLAN.repetitions)
-    assert found.scores == score_distribution(dealt)
     assert found.odds == OddsTally.of_cells(cells)
     assert found.proxy_fit == label_fit(proxy, labels)
     counted = label_counts(proxy, labels, group=1, groups=3)
@@ -210,7 +207,7 @@ def test_of_an_earlier_proxy_and_of_pairs_there_is_less_to_ask(lake: Lake) -> No
     found = play_arm(dataclasses.replace(pairs, game=game), ROWS, [], control=False)
     some = pairs.records.of(ROWS)
     assert found.odds == odds_tally(some.target, some.proxy, some.labels)
-    assert (found.tally, found.scores) == (Tally.zero(4), ScoreTally.zero())
+    assert found.tally == Tally.zero(4)
     assert (found.proxy_fit, found.slices) == (LabelFit(), ())
 
 

@@ -117,7 +117,6 @@ INPUTS = {
     "proxy_sha256": "d" * 64,
     "proxy_manifest_sha256": "e" * 64,
     "proxy_day": EVE,
-    "scores": "computed",
 }
 
 
@@ -191,7 +190,7 @@ def test_a_score_table_that_is_rewritten_after_its_audit_is_told(
     warehouse: Warehouse, changes: dict[str, Any], is_told: bool
 ) -> None:
     """It has no checkpoint: its rows are all that an owner can replace."""
-    table = dict.fromkeys(INPUTS) | {"proxy_day": None, "scores": "supplied"}
+    table = dict.fromkeys(INPUTS) | {"proxy_day": None}
     table |= {"target_manifest_sha256": "b" * 64, "labels_digest": "c" * 64}
     table |= {"source": '{"tables": {"table": "t", "version": 7}, "privacy": null}'}
     put(warehouse, DAY, **table)
@@ -202,16 +201,14 @@ def test_a_score_table_that_is_rewritten_after_its_audit_is_told(
 
 @pytest.mark.slow
 def test_what_reads_otherwise_is_no_change(warehouse: Warehouse) -> None:
-    """Other columns, another method, supplied scores, settings in a manifest's stead."""
+    """Other columns, another method, settings in a manifest's stead."""
     put(warehouse, DAY)
     sliced = json.dumps(json.loads(PLAN.model_dump_json()) | {"slices": ["city"]})
-    supplied = dict.fromkeys(INPUTS, "f" * 64) | {"proxy_day": EVE, "scores": "supplied"}
     for hour, changes in enumerate(
         [
             {"plan": sliced, "labels_digest": "f" * 64},
             {"method_version": "0", "labels_digest": "f" * 64},
             {"source": "{}", "target_manifest_sha256": "f" * 64},
-            supplied,
         ],
         start=1,
     ):

@@ -20,7 +20,6 @@ from privcore.lower_bounds import (
 )
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated, failed, put_rows
-from tests.support.warehouse import night as night_of
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.nights_together import with_windows
 from workers.warehouse.schema import AuditRecord
@@ -81,13 +80,12 @@ def found(warehouse: Warehouse, number: int, *, model: str = "ads") -> dict[str,
 
 @pytest.mark.slow
 def test_windows_hold_the_nights_of_their_days_and_no_other(warehouse: Warehouse) -> None:
-    """Nights 0..39 without 30 and 31: seven days up to 36 hold five nights."""
+    """Nights 0..39 without 30 and 31: 28 days up to 36 hold 26 nights."""
     played = [number for number in range(40) if number not in {30, 31}]
     put_rows(warehouse, [night(number) for number in played])
     for number in (0, 5, 6, 7, 27, 28, 36, 39):
         row = found(warehouse, number)
-        week, four = ([one for one in played if number - days < one <= number] for days in (7, 28))
-        assert row["epsilon_lower_7_days"] == window(week)
+        four = [one for one in played if number - 28 < one <= number]
         assert row["epsilon_lower_28_days"] == window(four)
         assert row["epsilon_standing"] == standing([one for one in played if one <= number])
     assert found(warehouse, 39)["epsilon_lower_28_days"] > found(warehouse, 0)["epsilon_standing"]
@@ -117,12 +115,12 @@ def test_a_superseded_night_counts_as_it_was_recomputed(warehouse: Warehouse) ->
     put_rows(warehouse, [night(number) for number in range(4)])
     loud = tuple((levels(1) + 5.0).ravel().tolist())
     warehouse.commit(night(1, hour=1, reason="Loud.", window_log_wealth=loud))
-    assert found(warehouse, 3)["epsilon_lower_7_days"] > window(range(4))
+    assert found(warehouse, 3)["epsilon_lower_28_days"] > window(range(4))
     warehouse.commit(night(1, hour=2, reason="As before."))
-    assert found(warehouse, 3)["epsilon_lower_7_days"] == window(range(4))
+    assert found(warehouse, 3)["epsilon_lower_28_days"] == window(range(4))
     assert found(warehouse, 3)["epsilon_standing"] == standing(range(4))
     warehouse.commit(failed("ads", START + dt.timedelta(days=1), hour=3))
-    assert found(warehouse, 3)["epsilon_lower_7_days"] == window(range(4))
+    assert found(warehouse, 3)["epsilon_lower_28_days"] == window(range(4))
 
 
 @pytest.mark.slow
@@ -149,10 +147,10 @@ def test_nights_under_another_claim_are_in_no_window_and_begin_a_standing(
         warehouse, [night(number, **(change if number in {2, 3} else {})) for number in range(6)]
     )
     recurring = {"recurring": True} if "labels_recur" in change else {}
-    assert found(warehouse, 3)["epsilon_lower_7_days"] == window([2, 3], **recurring)
+    assert found(warehouse, 3)["epsilon_lower_28_days"] == window([2, 3], **recurring)
     assert found(warehouse, 3)["epsilon_standing"] == standing([2, 3], **recurring)
     assert found(warehouse, 3)["nights_together"] <= 2 + 2 * ("trust" not in change)
-    assert found(warehouse, 5)["epsilon_lower_7_days"] == window([0, 1, 4, 5])
+    assert found(warehouse, 5)["epsilon_lower_28_days"] == window([0, 1, 4, 5])
     assert found(warehouse, 5)["epsilon_standing"] == standing([4, 5])
 
 
@@ -162,13 +160,9 @@ def test_nights_of_one_holdout_are_averaged(warehouse: Warehouse) -> None:
     nights = [night(n, holdout_sketch=bytes([min(n, 9)]).hex()) for n in range(20)]
     put_rows(warehouse, nights)
     for number in (5, 9):
-        assert found(warehouse, number)["epsilon_lower_7_days"] == window(
-            range(max(0, number - 6), number + 1)
-        )
+        assert found(warehouse, number)["epsilon_lower_28_days"] == window(range(number + 1))
     for number in (10, 16, 19):
-        week = range(number - 6, number + 1)
         row = found(warehouse, number)
-        assert row["epsilon_lower_7_days"] == window(week, recurring=True) < window(week)
         every = range(number + 1)
         assert row["epsilon_lower_28_days"] == window(every, recurring=True) < window(every)
         proved = max(standing(range(10)), standing(every, recurring=True))
@@ -183,7 +177,7 @@ def test_a_changed_epsilon_begins_no_standing_and_no_window(warehouse: Warehouse
         warehouse,
         [night(number, epsilon_declared=0.5 if number < 3 else 9.0) for number in range(6)],
     )
-    assert found(warehouse, 5)["epsilon_lower_7_days"] == window(range(6))
+    assert found(warehouse, 5)["epsilon_lower_28_days"] == window(range(6))
     assert found(warehouse, 5)["epsilon_standing"] == standing(range(6))
 
 
@@ -193,7 +187,7 @@ def test_models_stand_alone(warehouse: Warehouse) -> None:
         [night(number, model=model) for number in range(5) for model in ("ads", "loans")],
     )
     for model in ("ads", "loans"):
-        assert found(warehouse, 4, model=model)["epsilon_lower_7_days"] == window(range(5))
+        assert found(warehouse, 4, model=model)["epsilon_lower_28_days"] == window(range(5))
 
 
 @pytest.mark.slow
@@ -229,7 +223,7 @@ def test_where_delta_has_a_price_the_standing_is_short_and_has_wealth_of_its_own
         return float(standing_epsilons(nights, significance=0.0125)[-1])
 
     paying = [Night(levels(number), 2.0 * price) for number in range(7)]
-    assert found(warehouse, 6)["epsilon_lower_7_days"] == window_epsilon_lower(paying)
+    assert found(warehouse, 6)["epsilon_lower_28_days"] == window_epsilon_lower(paying)
     assert window_epsilon_lower(paying) > 0.0
     last = WINDOW_NIGHTS - 1
     assert found(warehouse, last)["epsilon_standing"] == expected(range(WINDOW_NIGHTS))
@@ -239,8 +233,8 @@ def test_where_delta_has_a_price_the_standing_is_short_and_has_wealth_of_its_own
 def test_a_night_is_judged_at_its_own_significance(warehouse: Warehouse) -> None:
     put_rows(warehouse, [night(number, significance=0.2) for number in range(4)])
     row = found(warehouse, 3)
-    assert row["epsilon_lower_7_days"] == window(range(4), significance=0.2)
-    assert row["epsilon_lower_7_days"] > window(range(4))
+    assert row["epsilon_lower_28_days"] == window(range(4), significance=0.2)
+    assert row["epsilon_lower_28_days"] > window(range(4))
     assert row["epsilon_standing"] == standing(range(4), significance=0.05)
 
 
@@ -267,10 +261,10 @@ def test_each_secret_of_a_model_has_windows_of_its_own(warehouse: Warehouse) -> 
     ]
     put_rows(warehouse, [*(night(number) for number in range(4)), *told])
     every = epsilon_windows(warehouse, warehouse.current(every_secret=True)).sort("audit_id")
-    proved = dict(every.select("audit_id", "epsilon_lower_7_days").iter_rows())
+    proved = dict(every.select("audit_id", "epsilon_lower_28_days").iter_rows())
     assert [proved[each.audit_id] for each in audits] == [window([0]), window([0, 1])]
     assert every.height == 6
-    assert found(warehouse, 3)["epsilon_lower_7_days"] == window(range(4))
+    assert found(warehouse, 3)["epsilon_lower_28_days"] == window(range(4))
 
 
 @pytest.mark.slow
@@ -310,10 +304,10 @@ def test_a_standing_that_began_later_is_as_long(warehouse: Warehouse) -> None:
 
 def test_nights_of_earlier_methods_stand_in_no_window(warehouse: Warehouse) -> None:
     put_rows(warehouse, [night(0, window_price=None, standing_price=None), night(1), night(2)])
-    assert found(warehouse, 2)["epsilon_lower_7_days"] == window([1, 2])
+    assert found(warehouse, 2)["epsilon_lower_28_days"] == window([1, 2])
     assert epsilon_windows(warehouse, warehouse.current()).height == 2
     joined = with_windows(warehouse, warehouse.current()).sort("day")
-    assert joined["epsilon_lower_7_days"].to_list()[0] is None
+    assert joined["epsilon_lower_28_days"].to_list()[0] is None
 
 
 def test_qvalues_are_those_of_the_models_of_one_night(warehouse: Warehouse) -> None:
@@ -332,7 +326,7 @@ def test_qvalues_are_those_of_the_models_of_one_night(warehouse: Warehouse) -> N
         false_discovery_qvalues(np.array(values)) for values in ([100.0, 2.0], [3.0, 50.0, 50.0])
     )
     assert joined["claim_qvalue"].to_list() == [*first, None, *second, None]
-    assert joined["epsilon_lower_7_days"].is_null().to_list() == [False] * 6 + [True]
+    assert joined["epsilon_lower_28_days"].is_null().to_list() == [False] * 6 + [True]
 
 
 def test_a_plan_that_somebody_chose_adds_nothing_to_other_nights(warehouse: Warehouse) -> None:
@@ -341,7 +335,7 @@ def test_a_plan_that_somebody_chose_adds_nothing_to_other_nights(warehouse: Ware
     chosen = {"exploratory": True, "window_log_wealth": loud, "family": "pure"}
     nights = [night(number, **(chosen if number in {0, 2} else {})) for number in range(5)]
     put_rows(warehouse, nights)
-    assert found(warehouse, 4)["epsilon_lower_7_days"] == window([1, 3, 4])
+    assert found(warehouse, 4)["epsilon_lower_28_days"] == window([1, 3, 4])
     assert found(warehouse, 4)["epsilon_standing"] == standing([1, 3, 4])
     derived = epsilon_windows(warehouse, warehouse.current())["audit_id"].to_list()
     assert derived == [nights[one].audit.audit_id for one in (1, 3, 4)]
@@ -406,26 +400,3 @@ def test_the_order_in_which_nights_are_backfilled_changes_nothing(
     assert seen[0]["epsilon_standing"].n_unique() > 1
     for other in seen[1:]:
         assert other.select(chosen).equals(seen[0].select(chosen))
-
-
-@pytest.mark.slow
-def test_nights_that_refuted_together_stay_so_whatever_labels_come_later(
-    warehouse: Warehouse,
-) -> None:
-    """Ten such nights, each audited again with labels of noise, refuted nothing together."""
-
-    def standings() -> pl.DataFrame:
-        return epsilon_windows(warehouse, warehouse.current()).sort("day")
-
-    put_rows(warehouse, [night_of(ahead, 1.6) for ahead in range(4)])
-    before = standings()[-1]
-    assert before["refuted_together"].item() is True
-    noise = [night_of(ahead, -0.5, hour=1, labels_digest="x" * 64) for ahead in range(4)]
-    put_rows(warehouse, noise)
-    after = standings()[-1]
-    assert after["audit_id"].item() == noise[-1].audit.audit_id
-    for column in ("refuted_together", "epsilon_standing", "verdict_together"):
-        assert after[column].item() == before[column].item()
-    first = warehouse.first_audits(pl.Series(["ads"]))["audit_id"][0]
-    warehouse.withdraw(first, "The labels were damaged.")
-    assert standings()["refuted_together"].to_list() == [False] * 4

@@ -154,7 +154,6 @@ class CheckpointSource:
         found = {
             "dataset": self.place.name,
             "proxy_day": self.proxy.manifest.day,
-            "scores": "computed",
             "trust": self.trust,
         }
         first = self.target.manifest.trained_on.first

@@ -199,7 +199,6 @@ class ScoreSource:
         return {
             "dataset": self.supplied.tables.table,
             "proxy_day": None,
-            "scores": "supplied",
             "trust": self.supplied.trust,
             "source": self.supplied.to_json(),
         }

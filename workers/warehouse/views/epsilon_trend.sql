@@ -17,8 +17,6 @@ select
     epsilon_declared,
     delta_declared,
     epsilon_accounted,
-    family,
-    delta,
     records,
     control_records,
     audit_id

@@ -19,7 +19,7 @@ def test_a_night_says_what_it_is_made_of(lake: Lake) -> None:
     source = find_checkpoints(lake, "good", DAY, plan=PLAN)
     assert (source.model, source.day, source.label) == ("good", DAY, BINARY)
     assert source.columns == ("late", "split", "delay", "hour", "city")
-    told = {"dataset": "flights", "proxy_day": EVE, "scores": "computed", "trust": "self"}
+    told = {"dataset": "flights", "proxy_day": EVE, "trust": "self"}
     assert source.facts == told
     assert source.privacy is not None
     assert source.privacy.epsilon == 2.0

@@ -53,9 +53,7 @@ def test_a_table_that_leaks_is_found_and_one_that_does_not_stays_silent(
     leaking = put_folder(tmp_path / "leaking", scored(leak=3.0))
     record = audit(tables(leaking), privacy=declared(0.5))
     assert (record.audit.status, record.audit.verdict) == ("evaluated", "violated")
-    assert record.audit.scores == "supplied"
     assert record.audit.declared_by == "a test"
-    assert "probabilities were supplied" in str(record.audit.assumption)
     silent = put_folder(tmp_path / "silent", scored(leak=0.0))
     record = audit(tables(silent), privacy=declared(0.5))
     assert (nothing_wrong(record.audit), record.audit.epsilon_lower) == (True, 0.0)
@@ -521,7 +519,7 @@ def test_other_labels_that_training_read_are_conditioned_on(tmp_path: pathlib.Pa
     assert plain.audit.epsilon_lower > one.audit.epsilon_lower > both.audit.epsilon_lower == 0.0
     assert nothing_wrong(both.audit)
     assert both.audit.epsilon_ceiling > 1.0
-    assert "other_labels" in (both.audit.assumption or "")
+    assert "other_labels" in Plan(other_labels=named).assumption
     assert both.slices == ()
     lacking = audit(tables(place), plan=Plan(repetitions=4, other_labels=("sold",)))
     assert lacking.audit.detail == "feature_invalid"
