@@ -9,7 +9,7 @@ import tomllib
 import urllib.parse
 import zoneinfo
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Self, get_args
 
 import pydantic_settings
 from pydantic import (
@@ -331,8 +331,6 @@ class NightSettings(StrictModel):
     """Time of the day after the audited one at which a verdict must be there."""
     concurrency: int = Field(default=4, ge=1, le=1000)
     """Audits at the same time, over all flow runs."""
-    fail_on: Literal["violation", "never"] = "violation"
-    """Whether a run with a new violation ends as failed in Prefect, in a state named Violated."""
 
 
 class WebhookSettings(StrictModel):
@@ -353,10 +351,6 @@ class RaySettings(StrictModel):
     """local, auto, or ray://host:port."""
     cpus: int | None = Field(default=None, ge=1)
     """CPUs of a local Ray; all by default."""
-    task_cpus: float = Field(default=1.0, gt=0.0)
-    """CPUs that a task holds; it works on one thread."""
-    task_memory: int | None = Field(default=None, ge=1)
-    """Bytes of memory that a task holds, for placing it; any if left out."""
 
 
 class PublicationSettings(StrictModel):

@@ -144,14 +144,7 @@ class OnRay:
 
     Who gives work up leaves the tasks in flight to their end: Ray 2.60 may end the process that
     cancels one as it finishes (a failed check in its task manager, ray-project/ray#54798).
-
-    Attributes:
-        task_cpus: CPUs that a task holds. The work of one is done on one thread.
-        task_memory: bytes that a task holds; None leaves memory out of the placing.
     """
-
-    task_cpus: float = 1.0
-    task_memory: int | None = None
 
     def map(
         self, function: Callable[[Shared, Item], Result], shared: Shared, items: Iterable[Item]
@@ -248,8 +241,7 @@ class OnRay:
     def _task(self, function: Callable[..., Any], **more: Any) -> Any:
         # Ray's stubs know retry_exceptions only as a bool, and less of the rest.
         options: dict[str, Any] = {
-            "num_cpus": self.task_cpus,
-            "memory": self.task_memory,
+            "num_cpus": 1,  # a task works on one thread
             "max_retries": _RETRIES,
             "retry_exceptions": [TransientError],
         }
@@ -322,17 +314,12 @@ def connected() -> bool:
 
 
 @contextlib.contextmanager
-def on_ray(
-    address: str = "local",
-    cpus: int | None = None,
-    task_cpus: float = 1.0,
-    task_memory: int | None = None,
-) -> Iterator[OnRay]:
+def on_ray(address: str = "local", cpus: int | None = None) -> Iterator[OnRay]:
     """Yield an executor on Ray, connecting first where this process has not yet.
 
     `address` is `local` (a Ray of our own, in this process, with `cpus`), `auto` (the one that this
-    machine or job belongs to), `host:port`, or `ray://host:port`. `task_cpus` and `task_memory` are
-    what each task holds. Who connected disconnects.
+    machine or job belongs to), `host:port`, or `ray://host:port`. Who connected
+    disconnects.
 
     Raises:
         TerminalError: the address is none; this process has no token, or another version of Ray.
@@ -346,7 +333,7 @@ def on_ray(
         else:
             _join(address)
     try:
-        yield OnRay(task_cpus, task_memory)
+        yield OnRay()
     finally:  # after an interrupt threads still use it: Ray, shut down, would end this with code 1
         if mine and sys.exc_info()[0] is not KeyboardInterrupt:
             ray.shutdown()

@@ -9,7 +9,7 @@ import typer
 
 from flows.commands import audits
 from flows.commands.options import OPERATE, JsonOption, feature_columns, toml_of
-from flows.commands.printing import Form, form_of, quiet
+from flows.commands.printing import quiet
 from workers.plain_text import plain_text
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def attach(
     privaudit attach labels --target-table s3://bucket/rescored --proxy-table s3://bucket/served;
     privaudit attach rows --label clicked --checkpoints "runs/{day}/m.json" --feature hr=dep_hour
     """
-    aside = form_of(as_json=as_json) is not Form.TABLE
+    aside = as_json
     quiet()
     from flows.commands.checks import check_model
     from flows.settings import load_settings

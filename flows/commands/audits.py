@@ -19,9 +19,7 @@ from flows.commands.options import (
     day_option,
 )
 from flows.commands.printing import (
-    Form,
     begin_prefect,
-    form_of,
     print_audits,
     print_rows,
     shown_progress,
@@ -69,12 +67,13 @@ def run(
     Examples: privaudit run --model delays-private --day 2013-02-03;
     privaudit run --model delays-private --day 2013-02-03 --seed 7
     """
-    form = form_of(as_json=as_json)
     settings = _settings(config, [model])
     overrides = {} if seed is None else {"seed": seed}
     settings.plan_of(model, overrides)  # refuses a seed that is none
     if importlib.util.find_spec("prefect") is None:
-        raise typer.Exit(_audit_here(model, day, overrides, settings, form, strict=strict))
+        raise typer.Exit(
+            _audit_here(model, day, overrides, settings, as_json=as_json, strict=strict)
+        )
     begin_prefect()
     from flows.run.nightly import PlanOverrides, audit_model
 
@@ -84,7 +83,7 @@ def run(
         settings,
         config,
         ray_address,
-        form=form,
+        as_json=as_json,
         strict=strict,
         one=True,
     )
@@ -113,7 +112,6 @@ def night(
     Examples: privaudit night; privaudit night --day 2013-02-03 --model delays-private;
     privaudit night --no-wait
     """
-    form = form_of(as_json=as_json)
     settings = _settings(config, models or ())
     begin_prefect()
     from flows.run.nightly import nightly_audit
@@ -124,7 +122,7 @@ def night(
         settings,
         config,
         ray_address,
-        form=form,
+        as_json=as_json,
         strict=strict,
         nothing=2 if no_wait else 0,
     )
@@ -150,11 +148,10 @@ def backfill(
     Examples: privaudit backfill --first 2013-02-01 --last 2013-02-14 --dry-run;
     privaudit backfill --first 2013-02-01 --last 2013-02-14 --model delays-private
     """
-    form = form_of(as_json=as_json)
     settings = _settings(config, models or ())
     begin_prefect()
     if dry_run:
-        _print_plan(first, last, models, settings, force=force, form=form)
+        _print_plan(first, last, models, settings, force=force, as_json=as_json)
         return
     from flows.run.nightly import backfill as flow
 
@@ -164,7 +161,7 @@ def backfill(
         settings,
         config,
         ray_address,
-        form=form,
+        as_json=as_json,
         strict=strict,
     )
 
@@ -185,7 +182,7 @@ def _audit(
     config: ConfigOption,
     ray_address: RayAddressOption,
     *,
-    form: Form,
+    as_json: bool,
     strict: bool,
     one: bool = False,
     nothing: int = 0,
@@ -214,7 +211,7 @@ def _audit(
         typer.echo(f"privaudit: {error}", err=True)
     except (AlertsUndeliveredError, ReportUnpublishedError) as error:
         rows, incomplete = error.rows, error
-    code = _print_committed(rows, settings, form, strict=strict, one=one)
+    code = _print_committed(rows, settings, as_json=as_json, strict=strict, one=one)
     if incomplete is not None:
         raise incomplete
     raise typer.Exit(code if rows else nothing)
@@ -225,8 +222,8 @@ def _audit_here(
     day: dt.date,
     overrides: Mapping[str, Any],
     settings: "Settings",
-    form: Form,
     *,
+    as_json: bool,
     strict: bool,
 ) -> int:
     """Audit a model in this process without Prefect, and commit its records; nobody is notified.
@@ -257,11 +254,11 @@ def _audit_here(
             if isinstance(outcome, TerminalError):
                 raise outcome
     rows = [record.audit for record in found]
-    return _print_committed(rows, settings, form, strict=strict, one=True)
+    return _print_committed(rows, settings, as_json=as_json, strict=strict, one=True)
 
 
 def _print_committed(
-    rows: "Sequence[AuditRow]", settings: "Settings", form: Form, *, strict: bool, one: bool
+    rows: "Sequence[AuditRow]", settings: "Settings", *, as_json: bool, strict: bool, one: bool
 ) -> int:
     """Print what was committed, and return the exit code of the worst verdict."""
     import polars as pl
@@ -279,17 +276,17 @@ def _print_committed(
     counts = pl.col("audit_id").is_in(counting["audit_id"].implode())
     asked = stored.filter(pl.col("exploratory").fill_null(value=False) | ~counts)
     with suppress(BrokenPipeError):  # the exit code is for a caller that does not read
-        print_audits(audits, form)
+        print_audits(audits, as_json=as_json)
         for _, card in cards_of(audits) if one else ():
             for sentence in (card.figures, card.odds, f"Next ({card.step.role}): {card.step.text}"):
                 if sentence:
-                    typer.echo(plain_text(sentence), err=form is not Form.TABLE)
+                    typer.echo(plain_text(sentence), err=as_json)
         faults = {row.detail: row for row in reversed(rows) if row.verdict == Verdict.FAILED}
         for row in rows if one else reversed(faults.values()):
-            typer.echo(row.reason, err=form is not Form.TABLE)
+            typer.echo(row.reason, err=as_json)
         others = (not_the_days(warehouse, audit_id) for audit_id in asked["audit_id"])
         for sentence in filter(None, (*audits["inputs_changed"], *others)):
-            typer.echo(plain_text(sentence), err=form is not Form.TABLE)
+            typer.echo(plain_text(sentence), err=as_json)
     words = [
         (Verdict(verdict), None if code is None else ReasonCode(code))
         for verdict, code in audits.select("verdict_together", "reason_code_together").rows()
@@ -329,7 +326,7 @@ def _print_plan(
     settings: "Settings",
     *,
     force: bool,
-    form: Form,
+    as_json: bool,
 ) -> None:
     import polars as pl
 
@@ -337,6 +334,6 @@ def _print_plan(
 
     jobs = plan_backfill(settings, first, last, models=models, force=force)
     listed = [{"day": job.day, "model": job.model} for job in jobs]
-    print_rows(pl.DataFrame(listed, schema={"day": pl.Date, "model": pl.String}), form)
-    if form is Form.TABLE:
+    print_rows(pl.DataFrame(listed, schema={"day": pl.Date, "model": pl.String}), as_json=as_json)
+    if not as_json:
         typer.echo(f"{len(jobs)} audits to do.")

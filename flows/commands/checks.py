@@ -222,7 +222,6 @@ def checks(
     day: dt.date | None = None,
     models: Sequence[str] | None = None,
     whole: bool = False,
-    notify: bool = False,
 ) -> Iterator[CheckResult]:
     """Yield what was tried, in order; where the settings cannot be read, that and nothing more.
 
@@ -231,7 +230,6 @@ def checks(
         day: whose models and labels are tried; the newest of each model where left out.
         models: their names; all of the settings where left out.
         whole: whether everything of a day is read, as its audit does, and not a sample.
-        notify: whether the notification blocks of Prefect's automations are tried.
 
     Raises:
         UnlistedModelError: the settings do not list a model.
@@ -265,8 +263,6 @@ def checks(
     yield _tried("Ray", lambda: _ray(settings))
     yield _tried("Prefect", _prefect)
     yield _tried("webhook", lambda: _webhook(settings))
-    if notify:
-        yield _tried("blocks", _blocks)
 
 
 def _tried(what: str, check: Callable[[], str]) -> CheckResult:
@@ -427,17 +423,6 @@ def _webhook(settings: Settings) -> str:
     except AuditError as error:
         raise TerminalError(str(error)) from None
     return f"{httpx.URL(webhook.url).host} accepted a signed test alert"
-
-
-def _blocks() -> str:
-    from flows.notify.alerts import notification_blocks, notify_block
-
-    blocks = list(notification_blocks())
-    for block in blocks:
-        notify_block(*block)
-    if not blocks:
-        return "no automation of privaudit's has one"
-    return f"{', '.join(name for _, name in blocks)} took a test message: see whether it arrived"
 
 
 def _short(error: BaseException) -> str:

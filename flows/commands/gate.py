@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.commands.options import LOOK, ConfigOption, JsonOption, open_warehouse
-from flows.commands.printing import Form, form_of, print_audits, working
+from flows.commands.printing import print_audits, working
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 
 if TYPE_CHECKING:
@@ -53,13 +53,6 @@ SplitOption = Annotated[str | None, _column("the words train and holdout")]
 HoldoutOption = Annotated[
     str | None,
     _file("RULE", 'Instead of --split: rule for holdout rows, as "bucket(event_id, 5) = 0".'),
-]
-DayColumnOption = Annotated[
-    str | None, _column("the day: the newest is audited; without it, all rows are")
-]
-TimeZoneOption = Annotated[
-    str | None,
-    _file("ZONE", "Zone in which a time of --day-column falls on a day, like Europe/Amsterdam."),
 ]
 UnitOption = Annotated[str | None, _column("the person: of each, one record is audited")]
 FeatureOption = Annotated[
@@ -147,8 +140,6 @@ def gate(
     label: LabelOption = None,
     split: SplitOption = None,
     holdout: HoldoutOption = None,
-    day_column: DayColumnOption = None,
-    time_zone: TimeZoneOption = None,
     unit: UnitOption = None,
     feature: FeatureOption = None,
     max_epsilon: MaxEpsilonOption = None,
@@ -178,14 +169,13 @@ def gate(
     Examples: privaudit gate --target model.json --proxy old.json --table rows.parquet --label
     clicked --split split --max-epsilon 2; privaudit gate --sha256 model.cbm
     """
-    form = form_of(as_json=as_json)
     files = _files(target, proxy, table, model, looks_up=sha256 is not None)
     if sha256 is not None:
         if max_epsilon is not None or declared is not None or hand_over_file:
             raise typer.BadParameter(
                 "--sha256 looks up audits: leave out the limit and --hand-over-file."
             )
-        raise typer.Exit(_looked_up(sha256, model, accept or (), config, form))
+        raise typer.Exit(_looked_up(sha256, model, accept or (), config, as_json=as_json))
     if max_epsilon is None and declared is None:
         raise typer.BadParameter("Give --max-epsilon, --declared or both: what is the limit?")
     if (mlflow_model is None) != (mlflow_version is None) or (alias and mlflow_model is None):
@@ -202,7 +192,7 @@ def gate(
         _audited(
             FileGate(
                 *files,
-                Columns(label, split, holdout, day_column, time_zone, unit, tuple(feature or ())),
+                Columns(label, split, holdout, unit, tuple(feature or ())),
                 max_epsilon,
                 declared,
                 delta or 0.0,
@@ -211,7 +201,7 @@ def gate(
                 version,
                 hand_over_file,
             ),
-            form,
+            as_json=as_json,
         )
     )
 
@@ -242,7 +232,7 @@ def _policy(config: pathlib.Path | None) -> "PolicySettings | None":
     return load_settings(config).policy if named or settings_path(None).exists() else None
 
 
-def _audited(asked: "FileGate", form: Form) -> int:
+def _audited(asked: "FileGate", *, as_json: bool) -> int:
     """Audit files, print the decision, promote a version that passes, and return the exit code."""
     import polars as pl
 
@@ -252,10 +242,10 @@ def _audited(asked: "FileGate", form: Form) -> int:
 
     with working("Auditing"):
         row, decision = asked.decide()
-    aside = form is not Form.TABLE
+    aside = as_json
     if aside:
         content = {"gate": str(decision.verdict), "why": decision.why} | row.model_dump()
-        print_audits(pl.DataFrame([content]), form)
+        print_audits(pl.DataFrame([content]), as_json=as_json)
     typer.echo(plain_text(f"{decision.said}. {decision.why}"), err=aside)
     if CODES[decision.verdict]:
         step = decision.card.step
@@ -270,7 +260,8 @@ def _looked_up(
     model: str | None,
     accepted: Sequence[ReasonCode],
     config: pathlib.Path | None,
-    form: Form,
+    *,
+    as_json: bool,
 ) -> int:
     """Look up the audits of a file, print them and the decision, and return the exit code."""
     with working("Reading the warehouse"):
@@ -286,7 +277,7 @@ def _looked_up(
             today = dt.datetime.now(dt.UTC).date()
             if refused := refused_by_policy(settings.policy, audits, today):
                 verdict, why = Verdict.INCONCLUSIVE, f"This file is not cleared. {refused}"
-    if audits.height or form is not Form.TABLE:
-        print_audits(audits, form)
-    typer.echo(plain_text(f"{verdict}. {why}"), err=form is not Form.TABLE)
+    if audits.height or as_json:
+        print_audits(audits, as_json=as_json)
+    typer.echo(plain_text(f"{verdict}. {why}"), err=as_json)
     return CODES[verdict]

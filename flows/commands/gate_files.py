@@ -34,8 +34,8 @@ from workers.versions import METHOD_VERSION
 from workers.warehouse.schema import AuditRecord, AuditRow, Status
 
 ONE_DAY = dt.date(1970, 1, 2)
-"""The day of a table that names none. It is always the same, because chance follows from the day:
-a caller who asks again on another day gets the same answer."""
+"""The day of the table. It is always the same, because chance follows from the day: a caller who
+asks again on another day gets the same answer."""
 _MODEL = "model"
 
 
@@ -80,7 +80,6 @@ def audit_files(
     labels: LabelTable,
     limit: Limit,
     *,
-    day: dt.date | None = None,
     read_file: bool = False,
 ) -> tuple[AuditRecord, FileLabels | None]:
     """Audit a model file by the nightly audit's own path, and return the record.
@@ -90,23 +89,19 @@ def audit_files(
         proxy: the same of an earlier model.
         labels: the table, and what its columns mean.
         limit: what the bound is held against.
-        day: whose rows play; without one, all rows of the table.
         read_file: whether to return, too, what the file itself gives away of the labels.
     """
-    audited = day or ONE_DAY
     privacy = limit.declaration().as_privacy()
-    given = in_place_files(target, proxy, labels, day=audited, privacy=privacy)
-    size = sum(file.size for file in find_rows(labels, _MODEL, audited).files)
-    planned = Planned(Job(_MODEL, audited), external_inputs=given, label_bytes=size)
+    given = in_place_files(target, proxy, labels, day=ONE_DAY, privacy=privacy)
+    size = sum(file.size for file in find_rows(labels, _MODEL, ONE_DAY).files)
+    planned = Planned(Job(_MODEL, ONE_DAY), external_inputs=given, label_bytes=size)
     plan, found = limit.plan(), None
     with choose_executor([planned], RaySettings()) as executor:
         record = run_audit(
-            Lake("."), _MODEL, audited, plan=plan, executor=executor, external_inputs=given
+            Lake("."), _MODEL, ONE_DAY, plan=plan, executor=executor, external_inputs=given
         )
         if read_file and record.audit.status is Status.EVALUATED:
-            found = read_given(given, _MODEL, audited, plan=plan, executor=executor)
-    if day is not None:
-        return record, found
+            found = read_given(given, _MODEL, ONE_DAY, plan=plan, executor=executor)
     row = record.audit.model_copy(update={"reason": _without_days(record.audit.reason)})
     return record.model_copy(update={"audit": row}), found
 
@@ -228,7 +223,7 @@ def _other_label(record: AuditRecord) -> str:
     )
 
 
-_FLAGS = {"label": "--label", "time_zone": "--time-zone", "holdout": "--split or --holdout"}
+_FLAGS = {"label": "--label", "holdout": "--split or --holdout"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,8 +233,6 @@ class Columns:
     label: str | None
     split: str | None
     holdout: str | None
-    day: str | None
-    time_zone: str | None
     unit: str | None
     features: tuple[str, ...]
 
@@ -269,11 +262,7 @@ class FileGate:
         """
         local = local_path(self.table)
         place = str(local) if local is not None else check_uri(self.table)
-        seen = look(place, day=self.columns.day)
-        labels, day = self._labels(place, seen)
-        if self.columns.day is not None and day is None:
-            named = f"--day-column: {self.columns.day!r} does not say a newest day."
-            raise typer.BadParameter(named)
+        labels = self._labels(place, look(place))
         limit = Limit(self.max_epsilon, self.declared, self.delta, self.columns.unit)
         try:
             limit.declaration(), limit.plan()
@@ -281,20 +270,18 @@ class FileGate:
             rule = error.errors()[0]["msg"].lower()
             raise typer.BadParameter(f"--max-epsilon, --declared or --delta: {rule}.") from None
         record, found = audit_files(
-            self.target, self.proxy, labels, limit, day=day, read_file=self.hand_over_file
+            self.target, self.proxy, labels, limit, read_file=self.hand_over_file
         )
         decision = decision_of(record, self.accepted, self.policy)
         return record.audit, with_file(decision, record.audit, found) if found else decision
 
-    def _labels(self, place: str, seen: TableLook) -> tuple[LabelTable, dt.date | None]:
-        """Return what the columns mean, as `attach` infers it, and the newest day."""
+    def _labels(self, place: str, seen: TableLook) -> LabelTable:
+        """Return what the columns mean, as `attach` infers it."""
         columns = self.columns
         given: dict[str, Any] = {
             "label": columns.label,
             "split": columns.split,
             "holdout": columns.holdout,
-            "day": columns.day,
-            "time_zone": columns.time_zone,
         }
         proposal = propose(seen, given, checkpoints=self.target, one_day=True)
         if proposal.missing:
@@ -304,7 +291,7 @@ class FileGate:
         renamed = feature_columns(columns.features)
         content = {"day": None, "columns": renamed, "unit": columns.unit}
         labels = {"table": place, **content, **proposal.settings}
-        return LabelTable.model_validate(labels), proposal.newest
+        return LabelTable.model_validate(labels)
 
 
 def promoted(version: Version, row: AuditRow) -> str:

@@ -9,10 +9,8 @@ import typer
 
 from flows.commands.options import LEARN, ConfigOption, JsonOption, day_option, open_warehouse
 from flows.commands.printing import (
-    Form,
     begin_prefect,
     console,
-    form_of,
     json_text,
     print_audits,
     print_table,
@@ -44,14 +42,13 @@ def demo(
 
     Example: privaudit demo --start 2013-06-01 --days 21
     """
-    form = form_of(as_json=as_json)
     begin_prefect()
     from flows.learn.demo import run_demo, sentences
 
     with shown_progress():
         result = run_demo(folder=folder, start=start, days=days)
-    print_audits(result.audits, form)
-    aside = form is not Form.TABLE
+    print_audits(result.audits, as_json=as_json)
+    aside = as_json
     typer.echo(
         f"{result.rows:,} labelled flights; {result.dropped:,} without an arrival delay dropped.",
         err=aside,
@@ -97,11 +94,10 @@ def explain(
     privaudit explain --mechanism dp_sgd --parameter noise_multiplier=1.1
     --parameter sampling_rate=0.01 --parameter steps=1000 --delta 1e-5
     """
-    form = form_of(as_json=as_json)
     if audit_id is not None:
         if epsilon is not None or mechanism is not None or parameter:
             raise typer.BadParameter("Give an AUDIT_ID, or a guarantee, and not both.")
-        _print_card(*_card(audit_id, config), form)
+        _print_card(*_card(audit_id, config), as_json=as_json)
         return
     from flows.learn import explain as words
 
@@ -112,7 +108,7 @@ def explain(
         mechanism=mechanism,
         parameters=parameter or [],
     )
-    _print(promised, words.explain(promised, prior=prior, records=records), form)
+    _print(promised, words.explain(promised, prior=prior, records=records), as_json=as_json)
 
 
 def _card(audit_id: str, config: ConfigOption) -> "tuple[Card, str]":
@@ -130,10 +126,10 @@ def _card(audit_id: str, config: ConfigOption) -> "tuple[Card, str]":
     return next(card for _, card in cards_of(shown)), not_the_days(warehouse, whole)
 
 
-def _print_card(card: "Card", remark: str, form: Form) -> None:
+def _print_card(card: "Card", remark: str, *, as_json: bool) -> None:
     if remark:
-        typer.echo(remark, err=form is not Form.TABLE)
-    if form is Form.JSON:
+        typer.echo(remark, err=as_json)
+    if as_json:
         typer.echo(json_text(dataclasses.asdict(card)))
         return
     for sentence in (f"{card.said}.", card.allows, card.stands_on, card.figures, card.odds):
@@ -142,10 +138,10 @@ def _print_card(card: "Card", remark: str, form: Form) -> None:
     typer.echo(f"Next ({card.step.role}): {card.step.text}")
 
 
-def _print(promised: "Promised", answers: "list[Answer]", form: Form) -> None:
+def _print(promised: "Promised", answers: "list[Answer]", *, as_json: bool) -> None:
     from flows.learn import explain as words
 
-    if form is Form.JSON:
+    if as_json:
         content = {
             "epsilon": promised.epsilon,
             "delta": promised.delta,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands.options import JsonOption
-from flows.commands.printing import form_of, print_study, shown_progress
+from flows.commands.printing import print_study, shown_progress
 
 if TYPE_CHECKING:
     from privcore.guarantees import DpSgd
@@ -78,7 +78,6 @@ def audit(
     Example: privaudit memorization audit --table mails.parquet --target target.json --reference
     reference.json --output memorization
     """
-    form = form_of(as_json=as_json)
     from flows.memorization import run_memorization, write_memorization
     from privcore.attacks import Sampling
     from workers.executors import on_ray
@@ -102,7 +101,7 @@ def audit(
             training=training,
             executor=executor,
         )
-    print_study(write_memorization(found, output), form)
+    print_study(write_memorization(found, output), as_json=as_json)
 
 
 def _training(

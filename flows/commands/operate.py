@@ -1,4 +1,4 @@
-"""Set up and operate: `privaudit acknowledge`, `init`, `check`, `overdue`, `notify`."""
+"""Set up and operate: `privaudit acknowledge`, `init`, `check`, `overdue`."""
 
 import datetime as dt
 import pathlib
@@ -18,10 +18,8 @@ from flows.commands.options import (
     toml_of,
 )
 from flows.commands.printing import (
-    Form,
     begin_prefect,
     console,
-    form_of,
     print_rows,
     quiet,
     working,
@@ -45,7 +43,6 @@ report = "report"        # folder of the report
 time_zone = "UTC"   # of every time of day: a name like Europe/Amsterdam
 deadline = 09:00:00 # on the day after the audited one: then every verdict must be there
 concurrency = 4     # audits at the same time, over all flow runs
-fail_on = "violation"   # a run with a new violation fails in Prefect (state Violated), or "never"
 
 # Every audited model. Only `name` is needed.
 [[models]]
@@ -252,10 +249,6 @@ def check(
         bool,
         typer.Option("--full", help="Read all of the day's rows, as the audit does, not a sample."),
     ] = False,
-    notify: Annotated[
-        bool,
-        typer.Option("--notify", help="Send a test message to the notification blocks, too."),
-    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Try the settings against the real lake, warehouse, Ray, Prefect and webhook.
@@ -266,24 +259,23 @@ def check(
 
     Examples: privaudit check; privaudit check --model ads-ctr --day 2026-11-19 --full
     """
-    form = form_of(as_json=as_json)
     quiet()
     from flows.commands.checks import checks
 
     found = []
     out = console()
     with working("Checking") as paused:
-        for result in checks(config, day=day, models=models, whole=full, notify=notify):
+        for result in checks(config, day=day, models=models, whole=full):
             found.append(result)
-            if form is Form.TABLE:
+            if not as_json:
                 sign = "[green]ok    [/]" if result.ok else "[bold red]failed[/]"
                 with paused():
                     out.print(f"{sign} {escape(result.what)}: {escape(result.sentence)}")
-    if form is not Form.TABLE:
+    if as_json:
         import polars as pl
 
         rows = [{"check": one.what, "ok": one.ok, "sentence": one.sentence} for one in found]
-        print_rows(pl.DataFrame(rows), form)
+        print_rows(pl.DataFrame(rows), as_json=as_json)
     raise typer.Exit(0 if all(result.ok for result in found) else 1)
 
 
@@ -301,7 +293,6 @@ def overdue(
 
     Examples: privaudit overdue; privaudit overdue --day 2013-02-05 --json
     """
-    form = form_of(as_json=as_json)
     import polars as pl
 
     from flows.run.nightly import overdue_models
@@ -311,10 +302,10 @@ def overdue(
     now = dt.datetime.now(dt.UTC)
     audited = day or settings.yesterday(now)
     models = overdue_models(settings, audited, now=now)
-    if form is not Form.TABLE:
+    if as_json:
         rows = [{"model": model, "day": audited} for model in models]
-        print_rows(pl.DataFrame(rows, schema={"model": pl.String, "day": pl.Date}), form)
-    for model in models if form is Form.TABLE else ():
+        print_rows(pl.DataFrame(rows, schema={"model": pl.String, "day": pl.Date}), as_json=as_json)
+    for model in models if not as_json else ():
         typer.echo(f"{model}: no audit for {audited}")
     if settings.webhook is not None:
         from flows.notify.alerts import send

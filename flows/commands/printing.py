@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -32,18 +31,6 @@ _PATIENCE = 2.0
 """Seconds after which work without a bar is reported with a line."""
 
 
-class Form(StrEnum):
-    """Form in which a command prints its rows."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
-def form_of(*, as_json: bool) -> Form:
-    """Return the form that a command's options ask for."""
-    return Form.JSON if as_json else Form.TABLE
-
-
 def console() -> Console:
     """Return where a command prints: as wide as the terminal; for a program, as wide as need be."""
     terminal = Console()
@@ -52,8 +39,8 @@ def console() -> Console:
 
 def print_rows(
     frame: "pl.DataFrame",
-    form: Form,
     *,
+    as_json: bool,
     table: "Callable[[pl.DataFrame, int], RenderableType] | None" = None,
 ) -> None:
     """Print a frame: all of its columns, or for a person what `table` makes of it.
@@ -62,10 +49,10 @@ def print_rows(
 
     Args:
         frame: the rows.
-        form: table or JSON.
+        as_json: whether they are printed as JSON.
         table: makes a table of at most this many characters; of all columns where left out.
     """
-    if form is Form.JSON:
+    if as_json:
         print_json(frame)
     else:
         from flows.commands.terminal_tables import frame_table
@@ -74,11 +61,11 @@ def print_rows(
         print_table(frame_table(frame) if table is None else table(frame, out.width), out)
 
 
-def print_audits(audits: "pl.DataFrame", form: Form) -> None:
+def print_audits(audits: "pl.DataFrame", *, as_json: bool) -> None:
     """Print rows of `audits`; as a table, in the columns that matter first."""
     from flows.commands.terminal_tables import audits_table
 
-    print_rows(audits, form, table=lambda frame, width: audits_table(frame, width=width))
+    print_rows(audits, as_json=as_json, table=lambda frame, width: audits_table(frame, width=width))
 
 
 def print_table(table: "RenderableType", out: Console) -> None:
@@ -168,12 +155,12 @@ def begin_prefect() -> None:
     check_settings()
 
 
-def print_study(found: "Written", form: Form) -> None:
+def print_study(found: "Written", *, as_json: bool) -> None:
     """Print what a study came to.
 
     JSON is one object of tables, findings and files.
     """
-    if form is Form.JSON:
+    if as_json:
         typer.echo(found.as_json())
         return
     out = console()

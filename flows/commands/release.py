@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from flows.commands.options import AUDIT, JsonOption
-from flows.commands.printing import form_of, print_study, working
+from flows.commands.printing import print_study, working
 from workers.plain_text import plain_text
 
 if TYPE_CHECKING:
@@ -52,9 +52,7 @@ def release(
     target: TargetOption = None,
     output: Annotated[
         pathlib.Path,
-        typer.Option(
-            help="Folder for the page; the report links one in its own folder studies/NAME."
-        ),
+        typer.Option(help="Folder for the page."),
     ] = pathlib.Path("release"),
     *,
     as_json: JsonOption = False,
@@ -69,7 +67,6 @@ def release(
     Example: privaudit release --table bank.parquet --definition group-idp --k 1 --epsilon 0.01
     --target age=41,job=retired
     """
-    form = form_of(as_json=as_json)
     from flows.study.runner import write_shown
     from workers.release.release_attack import ReleasePlan, as_table, audit_release
     from workers.sources.tables.table_files import read_rows
@@ -84,7 +81,7 @@ def release(
     attacked, name = as_table(read_rows(table), precision=precision), table.rpartition("/")[2]
     with working(f"Attacking {name}"):
         found = audit_release(attacked, plan, name=name)
-    print_study(write_shown(_shown(found), output, title=f"Attack on {name}"), form)
+    print_study(write_shown(_shown(found), output, title=f"Attack on {name}"), as_json=as_json)
     raise typer.Exit(0 if found.verdict == "resisted" else 1)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from flows.commands.options import JsonOption
-from flows.commands.printing import form_of, print_study, shown_progress
+from flows.commands.printing import print_study, shown_progress
 from privcore.exceptions import InvalidInputError
 
 app = typer.Typer(no_args_is_help=True, help="Compute published figures and tables anew.")
@@ -38,7 +38,7 @@ def study_command(asked: Callable[..., None]) -> Callable[..., None]:
     def command(*, output: OutputOption, as_json: JsonOption = False, **given: Any) -> None:
         from flows.study.runner import make_folder, run_study
 
-        form, scale = form_of(as_json=as_json), given.get("scale", 1.0)
+        scale = given.get("scale", 1.0)
         if not 0.0 < scale <= 1.0:
             raise InvalidInputError("--scale", scale, "it lies above 0 and is at most 1")
         given |= {"output": output} if "output" in own else {}
@@ -46,7 +46,7 @@ def study_command(asked: Callable[..., None]) -> Callable[..., None]:
         study = importlib.import_module(f"flows.study.{asked.__name__}").study
         with shown_progress():
             found = run_study(study(**given), output)
-        print_study(found, form)
+        print_study(found, as_json=as_json)
 
     shared = [*inspect.signature(command).parameters.values()][:-1]
     options = [*own.values(), *(each for each in shared if each.name not in own)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.commands.options import LOOK, ConfigOption, JsonOption, open_warehouse
-from flows.commands.printing import Form, console, form_of, json_text, print_rows, working
+from flows.commands.printing import console, json_text, print_rows, working
 from privcore.exceptions import TerminalError
 from privcore.rounding import down
 from workers.plain_files import open_plain, write_new
@@ -124,18 +124,17 @@ def verify(
         raise typer.Exit(_verify_bundle(bundle, trust, as_json=as_json))
     if trust:
         raise typer.BadParameter("--trust goes with --bundle.")
-    form = form_of(as_json=as_json)
     if audit_id is None and not stored:
         raise typer.BadParameter("Give an AUDIT_ID, or --stored for all records.")
     with working("Verifying"):
         found, record, settings = _verified(audit_id, config, stored=stored)
-    _print(found, form)
+    _print(found, as_json=as_json)
     codes = {_CODES.get(one.finding, 2) for one in found}
     if record is not None:
         from workers.warehouse.store import Warehouse
 
         if remark := not_the_days(Warehouse(settings.warehouse), record.audit.audit_id):
-            typer.echo(remark, err=form is not Form.TABLE)
+            typer.echo(remark, err=as_json)
     raise typer.Exit(next((code for code in (1, 2) if code in codes), 0))
 
 
@@ -156,9 +155,9 @@ def _verified(
         return [verify_record(record, lake, executor, key)], record, settings
 
 
-def _print(found: "list[Verification]", form: Form) -> None:
+def _print(found: "list[Verification]", *, as_json: bool) -> None:
     rows = [dataclasses.asdict(one) for one in found]
-    if form is Form.JSON:
+    if as_json:
         typer.echo(json_text(rows))
         return
     out = console()
@@ -310,17 +309,16 @@ def locate(
 
     Example: privaudit locate 0f3c2a91
     """
-    form = form_of(as_json=as_json)
     from workers.audit.locate import locate as locate_leak
 
     with working("Locating"), stored_audit(audit_id, config) as found_again:
         found = locate_leak(*found_again)
     import polars as pl
 
-    if found.segments or form is not Form.TABLE:
+    if found.segments or as_json:
         rows = pl.DataFrame([dataclasses.asdict(one) for one in found.segments], schema=_COLUMNS)
-        print_rows(rows, form, table=_groups_table)
-    typer.echo(_groups_sentence(found), err=form is not Form.TABLE)
+        print_rows(rows, as_json=as_json, table=_groups_table)
+    typer.echo(_groups_sentence(found), err=as_json)
 
 
 @app.command(rich_help_panel=LOOK)

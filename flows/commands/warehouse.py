@@ -17,7 +17,7 @@ from flows.commands.options import (
     day_option,
     open_warehouse,
 )
-from flows.commands.printing import Form, begin_prefect, form_of, print_audits, print_rows, working
+from flows.commands.printing import begin_prefect, print_audits, print_rows, working
 
 if TYPE_CHECKING:
     import polars as pl
@@ -41,14 +41,6 @@ def show(
     every: Annotated[
         bool, typer.Option("--all", help="Every current record, not only each model's latest.")
     ] = False,
-    exit_code: Annotated[
-        bool,
-        typer.Option(
-            "--exit-code",
-            help="Exit as `gate` does: 0 where every model is not_refuted, 1 violated, 2 "
-            "inconclusive or undeclared, 3 failed.",
-        ),
-    ] = False,
     as_of: AsOfOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -57,7 +49,6 @@ def show(
     Examples: privaudit show; privaudit show --model delays-private --all;
     privaudit show --as-of 2026-05-01T12:00
     """
-    form = form_of(as_json=as_json)
     with working("Reading the warehouse"):
         import polars as pl
 
@@ -75,15 +66,9 @@ def show(
         wanted = last["model"] if every else last["audit_id"]
         audits = audits.filter(pl.col(wanted.name).is_in(wanted.implode()))
         audits = with_next_steps(audits)
-    print_audits(audits, form)
+    print_audits(audits, as_json=as_json)
     if late.height:
-        typer.echo(_set_aside(late), err=form is not Form.TABLE)
-    if exit_code:
-        from flows.next_steps import CODES
-        from privcore.lower_bounds.verdicts import Verdict
-
-        codes = [CODES[word] for word in Verdict if word in set(audits["verdict_together"])]
-        raise typer.Exit(next(filter(None, codes), 0))
+        typer.echo(_set_aside(late), err=as_json)
 
 
 def _set_aside(late: "pl.DataFrame") -> str:
@@ -131,13 +116,12 @@ def sql(
     Examples: privaudit sql "select model, max(epsilon_lower) from latest_audits group by model";
     privaudit sql "from violations" --as-of 2026-05-01T12:00
     """
-    form = form_of(as_json=as_json)
     with working("Asking the warehouse"):
         from workers.warehouse.sql import query as ask
 
         _, warehouse = open_warehouse(config, as_of)
         answer = ask(warehouse, query)
-    print_rows(answer, form)
+    print_rows(answer, as_json=as_json)
 
 
 @app.command(rich_help_panel=LOOK)
@@ -184,7 +168,6 @@ def compact(
 
     Example: privaudit compact --retain 30
     """
-    form = form_of(as_json=as_json)
     import polars as pl
 
     from workers.warehouse import maintenance
@@ -194,21 +177,21 @@ def compact(
     if delete_before is not None:
         if not yes:
             typer.confirm(f"Delete all audits before {delete_before}?", abort=True, err=True)
-        undelivered = _delete(settings, delete_before, form)
+        undelivered = _delete(settings, delete_before, as_json=as_json)
     with working("Compacting"):
         tables = maintenance.compact(warehouse, kept_days=retain)
         done = [dataclasses.asdict(table) for table in tables]
-    print_rows(pl.DataFrame(done), form)
+    print_rows(pl.DataFrame(done), as_json=as_json)
     _check_delivered(undelivered)
 
 
-def _delete(settings: "Settings", day: dt.date, form: Form) -> tuple[str, ...]:
+def _delete(settings: "Settings", day: dt.date, *, as_json: bool) -> tuple[str, ...]:
     """Delete audits and print how many; return why alerts of it were not delivered."""
     begin_prefect()
     from flows.run.upkeep import delete_audits
 
     deleted, undelivered = delete_audits(settings, day)
-    typer.echo(f"{deleted} audits deleted.", err=form is not Form.TABLE)
+    typer.echo(f"{deleted} audits deleted.", err=as_json)
     return undelivered
 
 

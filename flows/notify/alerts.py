@@ -11,22 +11,17 @@ import hashlib
 import hmac
 import json
 import time
-import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import httpx
-import prefect
-from prefect.blocks.abstract import NotificationBlock
-from prefect.blocks.core import Block
 from prefect.events import emit_event
-from prefect.events.actions import SendNotification
 from prefect.settings import PREFECT_API_URL
 
 from flows.notify.events import Event
 from flows.notify.prefect_context import in_prefect, run_log
 from flows.settings import Settings, WebhookSettings
-from privcore.exceptions import TerminalError, TransientError
+from privcore.exceptions import TransientError
 from workers.patience import Patience
 
 SIGNATURE = "X-Privaudit-Signature"
@@ -169,58 +164,4 @@ def emit(event: Event) -> None:
         },
         payload=event.payload(),
         id=event.id,
-    )
-
-
-_SUBJECT = "privaudit: a test message"
-_BODY = (
-    "A person sent this message with privaudit check --notify. It is about no model. If you can "
-    "read it, alerts arrive here too."
-)
-_AUTOMATIONS = "privaudit "
-"""Beginning of the names of the automations in deploy/."""
-
-
-def notification_blocks() -> Iterator[tuple[uuid.UUID, str]]:
-    """Yield id and name of each block that privaudit's automations of the server use.
-
-    Without a Prefect server, none is started to look.
-    """
-    if not PREFECT_API_URL.value():
-        return
-    with prefect.get_client(sync_client=True) as client:
-        actions = (
-            action
-            for automation in client.read_automations()
-            if automation.name.startswith(_AUTOMATIONS)
-            for action in automation.actions
-            if isinstance(action, SendNotification)
-        )
-        for identity in dict.fromkeys(action.block_document_id for action in actions):
-            document = client.read_block_document(identity)
-            kind = document.block_type.slug if document.block_type else "block"
-            yield identity, f"{kind}/{document.name}"
-
-
-def notify_block(identity: uuid.UUID, name: str) -> None:
-    """Send a test message through a block. Only a person sees whether it arrived.
-
-    Raises:
-        TerminalError: it was not accepted. The error is named by its kind, since its text may hold
-            the block's secret.
-    """
-    try:
-        block = Block.load_from_ref(identity)
-        if isinstance(block, NotificationBlock):
-            notify: Any = block.notify  # typed as a coroutine; outside of a loop it runs at once
-            with block.raise_on_failure():  # otherwise Apprise's refusal is only logged
-                notify(_BODY, _SUBJECT)
-            return
-        why = "it is no notification block"
-    except httpx.HTTPStatusError as error:
-        why = f"status {error.response.status_code}"
-    except Exception as error:  # noqa: BLE001  # whatever the block raises is this trial's answer
-        why = type(error).__name__
-    raise TerminalError(
-        f"The block {name} did not take a test message ({why}): check its address and its secret."
     )

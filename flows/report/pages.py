@@ -13,7 +13,6 @@ from flows.report import plots, sentences
 from flows.report.canvas import SIGNS, inline_svg
 from flows.report.history import History, model_verdict, worst_first
 from flows.report.report_rows import Details, SharedLabels
-from flows.report.study_page import StudyLink
 from flows.report.templating import rendered
 from flows.settings import PolicySettings
 from privcore.lower_bounds.verdicts import Verdict
@@ -95,7 +94,6 @@ def index_page(
     withdrawals: Sequence[Withdrawal] = (),
     secrets: Sequence[AuditedNight] = (),
     shared: Sequence[SharedLabels] = (),
-    studies: Sequence[StudyLink] = (),
 ) -> str:
     """Return the page of the night as text."""
     entries = [one for one in models if isinstance(one, Entry)]
@@ -113,7 +111,6 @@ def index_page(
         withdrawals=withdrawals,
         secrets=secrets,
         shared=shared,
-        studies=studies,
     )
 
 

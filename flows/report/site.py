@@ -30,7 +30,6 @@ from flows.report.pages import (
 )
 from flows.report.report_rows import Details, Tables, read_tables, shared_labels
 from flows.report.sentences import tally_sentence
-from flows.report.study_page import find_studies
 from flows.report.templating import rendered
 from flows.settings import PolicySettings, TogetherSettings
 from workers.exceptions import NotEvaluableError
@@ -74,11 +73,11 @@ def write_report(
 def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
     """Write the report of some rows; the same rows give the same files, and no clock is read.
 
-    `index.html`, `statistics.html` and `models/<model>.html`. Pages of studies below `studies` are
-    linked. A record's age is that on the day of the newest record. Each file is replaced at once,
-    so that a reader never meets half a page, and `index.html` last. Pages of models that are no
-    longer in the warehouse are removed. A page that cannot be drawn, for a row that is not of its
-    table, say, costs no other: a page that says so stands in its place.
+    `index.html`, `statistics.html` and `models/<model>.html`. A record's age is that on the day of
+    the newest record. Each file is replaced at once, so that a reader never meets half a page, and
+    `index.html` last. Pages of models that are no longer in the warehouse are removed. A page that
+    cannot be drawn, for a row that is not of its table, say, costs no other: a page that says so
+    stands in its place.
     """
     root = report_folder(folder, mode=0o700)
     models = sorted(tables.audits["model"].unique())
@@ -104,7 +103,6 @@ def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
             withdrawals=_withdrawals(tables.withdrawals),
             secrets=tables.told_of(models),
             shared=tables.shared,
-            studies=find_studies(root, mark=MARK),
         ),
     )
     remove_others(root / MODELS, set(pages.values()))

@@ -3,7 +3,6 @@
 import pathlib
 from collections.abc import Sequence
 
-import prefect
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
@@ -14,7 +13,7 @@ from flows.notify.metrics import latest_records, write_metrics
 from flows.notify.prefect_context import VIOLATED, counted, link_report, log_failure
 from flows.report.site import write_report
 from flows.run.auditing import Audited
-from flows.settings import Settings, load_settings
+from flows.settings import Settings
 from privcore.exceptions import AuditError, TransientError, is_failure
 from privcore.lower_bounds.question import named
 from privcore.lower_bounds.verdicts import Verdict
@@ -35,21 +34,6 @@ def write(settings: Settings) -> pathlib.Path:
     write_metrics(settings)
     warehouse = Warehouse(settings.warehouse)
     return write_report(warehouse, settings.report, total=settings.together, policy=settings.policy)
-
-
-@prefect.flow(name="publish-report", validate_parameters=True, persist_result=False)
-def publish_report(settings: str | None = None) -> str:
-    """Write the report from the warehouse again.
-
-    Args:
-        settings: path of the settings file; PRIVAUDIT_CONFIG or ./privaudit.toml if left out.
-
-    Returns:
-        Where people open it: `report_url` if there is one, else its path.
-    """
-    report = publish(load_settings(settings))
-    link_report(report)
-    return report
 
 
 _NAMED = 10
@@ -152,7 +136,7 @@ def conclude(
         raise ReportUnpublishedError(unpublished, rows)
     told = [*(audit.event for audit in audited if audit.event is not None), *beside]
     new = dict.fromkeys(event.model for event in told if event.is_new_violation)
-    if new and settings.night.fail_on != "never":
+    if new:
         message = f"The declaration of {', '.join(new)} is refuted. {said}{note}"
         return Failed(name=VIOLATED, message=message, data=rows)
     return Completed(message=f"{said}{note}", data=rows)

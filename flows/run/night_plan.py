@@ -228,5 +228,5 @@ def choose_executor(planned: Sequence[Planned], ray: RaySettings) -> Iterator[Ex
         with OneChild() as child:
             yield child
     else:
-        with on_ray(ray.address, ray.cpus, ray.task_cpus, ray.task_memory) as executor:
+        with on_ray(ray.address, ray.cpus) as executor:
             yield executor

@@ -194,7 +194,7 @@ def nightly_audit(
     begin(loaded)
     night, ray = _Night(names, audited, loaded, wait=wait), loaded.ray
     ready = night.look()  # before Ray, which takes seconds to start: nobody waits in silence
-    with on_ray(ray.address, ray.cpus, ray.task_cpus, ray.task_memory) as executor:
+    with on_ray(ray.address, ray.cpus) as executor:
         done = gather(night.submit(ready, executor), loaded)
     done.sort(key=lambda audit: names.index(audit.row.model))
     # Prefect unwraps the state for the caller.
@@ -379,7 +379,7 @@ def backfill(
     done: list[Audited] = []
     lake = Lake(loaded.lake)
     ray = loaded.ray
-    with on_ray(ray.address, ray.cpus, ray.task_cpus, ray.task_memory) as executor:
+    with on_ray(ray.address, ray.cpus) as executor:
         for day in sorted({job.day for job in jobs}):
             today = [job for job in jobs if job.day == day]
             done += gather(submit(plan_night(lake, today, loaded), loaded, executor), loaded)

@@ -1,4 +1,4 @@
-"""Upkeep of the warehouse: the flow `maintain-warehouse`, and what people add to audits.
+"""What people add to audits.
 
 An audit is taken back or deleted, or its violation is known. Everybody who gets alerts hears of
 it, since a refutation may go with it.
@@ -8,44 +8,17 @@ import datetime as dt
 from collections.abc import Iterator
 
 import polars as pl
-import prefect
 
 from flows.notify.alerts import deliver_all
 from flows.notify.events import Event, acknowledged, deleted, withdrawn
 from flows.notify.metrics import latest_records
 from flows.run.runs import asked_by
-from flows.settings import Settings, load_settings
+from flows.settings import Settings
 from privcore.lower_bounds.verdicts import Verdict
 from workers.warehouse.acknowledgements import Acknowledgement, acknowledge
-from workers.warehouse.maintenance import KEPT_DAYS, Compacted, compact, delete_before
+from workers.warehouse.maintenance import delete_before
 from workers.warehouse.nights_together import withdraw_night
 from workers.warehouse.store import REFUTES, Warehouse
-
-
-@prefect.flow(
-    name="maintain-warehouse",
-    validate_parameters=True,
-    persist_result=False,
-)
-def maintain_warehouse(settings: str | None = None, kept_days: int = KEPT_DAYS) -> list[Compacted]:
-    """Compact every table; no row is changed or deleted.
-
-    Args:
-        settings: path of the settings file; `PRIVAUDIT_CONFIG` or ./privaudit.toml by default.
-        kept_days: how long replaced files stay.
-    """
-    loaded = load_settings(settings)
-    done = compact(Warehouse(loaded.warehouse), kept_days=kept_days)
-    logger = prefect.get_run_logger()
-    for table in done:
-        logger.info(
-            "%s: %d files became %d; %d old ones deleted.",
-            table.table,
-            table.files_before,
-            table.files_after,
-            table.files_deleted,
-        )
-    return done
 
 
 def withdraw_audit(settings: Settings, audit_id: str, *, why: str) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from flows.files import replace_file
 from flows.progress import announce
-from flows.report.study_page import STUDIES, StudyTable, study_page
+from flows.report.study_page import StudyTable, study_page
 from flows.study.printed import (
     RULE,
     Ours,
@@ -238,8 +238,6 @@ def write_study(study: Study, found: Computed, output: pathlib.Path) -> Written:
 def write_shown(shown: Shown, output: pathlib.Path, *, title: str) -> Written:
     """Write the data (CSV), the drawings (SVG), a page, and the page's words and tables (JSON).
 
-    Below a folder `studies`, the page leads back to the report whose folder that is in.
-
     Raises:
         InvalidInputError: the folder cannot be made.
     """
@@ -251,8 +249,7 @@ def write_shown(shown: Shown, output: pathlib.Path, *, title: str) -> Written:
     for path, drawing in zip(drawings, shown.figures.values(), strict=True):
         write_svg(drawing, path)
     page, told = output / "index.html", output / "study.json"
-    root = "../../" if output.absolute().parent.name == STUDIES else None
-    text = study_page(title, shown.sentences, shown.tables, drawings, root=root)
+    text = study_page(title, shown.sentences, shown.tables, drawings)
     replace_file(page, text.encode())
     files = (*tables, *drawings, told, page)
     written = Written(tuple(shown.tables), tuple(shown.sentences), files)

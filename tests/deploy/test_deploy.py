@@ -38,7 +38,6 @@ def test_the_operations_page_names_every_deployment_and_no_other() -> None:
     told = re.findall(r"^\| `([a-z-]+/[a-z-]+)` \|", page, re.MULTILINE)
     made = {f"{flow_of(one).name}/{one['name']}" for one in PREFECT["deployments"]}
     assert sorted(told) == sorted(made)
-    assert "maintain-warehouse/production" in made
 
 
 def test_the_file_names_the_prefect_that_is_installed() -> None:

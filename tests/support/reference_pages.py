@@ -42,7 +42,7 @@ _CODES = """\
 Of several models the first of 1, 3, 2, 0 counts; an error of the command itself ends with 3. An
 inconclusive model counts 2 by a doubt or an empty declaration, and 0 by its size alone (2 with
 `--strict`). `gate --accept CODE` takes an inconclusive audit with that reason code for
-`not_refuted`. `show` ends with 0, and with `--exit-code` as `gate`."""
+`not_refuted`. `show` ends with 0."""
 _REASONS = """\
 `not_refuted` has no reason code. Of several reasons the first in this order counts: an empty
 declaration, a doubt, the size. The last column has the exit code of `run`, `night`, `backfill`."""

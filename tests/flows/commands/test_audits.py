@@ -6,7 +6,6 @@ import pathlib
 import pytest
 
 from flows.commands.audits import _print_committed
-from flows.commands.printing import Form
 from flows.settings import load_settings
 from tests.flows.conftest import Command
 from tests.support.lake import DAY, write_settings
@@ -95,7 +94,7 @@ def test_a_run_under_another_plan_is_not_taken_for_the_nights(
     settings = load_settings(write_settings(tmp_path, ["ads"]))
     counts, asked = night(0, verdict="violated"), night(0, hour=1, exploratory=True)
     put_rows(warehouse, [counts, asked])
-    assert _print_committed([asked.audit], settings, Form.TABLE, strict=False, one=True) == 1
+    assert _print_committed([asked.audit], settings, as_json=False, strict=False, one=True) == 1
     said = capsys.readouterr().out
     assert f"another audit counts, and not this one: {counts.audit.audit_id[:8]}." in said
 
@@ -113,6 +112,6 @@ def test_several_audits_say_once_why_there_is_no_figure(
     made.append(night(3, reason="All is well."))
     put_rows(Warehouse(str(tmp_path / "warehouse")), made)
     rows = [one.audit for one in made]
-    assert _print_committed(rows, settings, Form.TABLE, strict=False, one=False) == 3
+    assert _print_committed(rows, settings, as_json=False, strict=False, one=False) == 3
     said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Nothing")]
     assert said == ["Nothing of day 0.", "Nothing of day 2."]

@@ -179,19 +179,6 @@ def test_a_version_that_holds_another_file_is_not_promoted(
         assert why in answer.err
 
 
-@pytest.mark.slow
-def test_the_newest_day_plays_where_a_column_says_the_day(
-    tmp_path: pathlib.Path, privaudit: Command
-) -> None:
-    older = rows(1).with_columns(ds=pl.lit("2026-03-01"))
-    table = pl.concat([older, rows(2).with_columns(ds=pl.lit("2026-03-02"))])
-    given = put_files(tmp_path, target=leaky(), table=table)
-    answer = privaudit("gate", "--target", given[0], "--proxy", given[1], "--table", given[2],
-                       "--day-column", "ds", "--max-epsilon", "2", "--json")  # fmt: skip
-    assert answer.code == 1
-    assert '"day": "2026-03-02"' in answer.out
-
-
 @pytest.mark.parametrize(
     ("options", "why"),
     [

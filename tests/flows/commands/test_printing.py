@@ -14,7 +14,6 @@ import rich.console
 
 import flows.commands.printing
 from flows.commands.printing import (
-    Form,
     json_text,
     print_rows,
     shown_progress,
@@ -36,7 +35,7 @@ def test_without_a_terminal_nothing_is_cut_wrapped_padded_or_dropped(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    print_rows(FRAME, Form.TABLE)
+    print_rows(FRAME, as_json=False)
     lines = capsys.readouterr().out.split("\n")
     assert len(lines) == 1 + FRAME.height + 1  # header, rows, and what follows the last line break
     assert LONG.strip() in lines[1]
@@ -45,7 +44,7 @@ def test_without_a_terminal_nothing_is_cut_wrapped_padded_or_dropped(
 
 
 def test_a_table_without_columns_is_no_line(capsys: pytest.CaptureFixture[str]) -> None:
-    print_rows(pl.DataFrame(), Form.TABLE)
+    print_rows(pl.DataFrame(), as_json=False)
     assert capsys.readouterr().out == ""
 
 

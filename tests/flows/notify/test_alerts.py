@@ -1,15 +1,11 @@
-"""Alerts through a real HTTP receiver on this machine, Prefect's events, and test messages."""
+"""Alerts through a real HTTP receiver on this machine, and Prefect's events."""
 
 import contextlib
 import hashlib
 import hmac
 import http.server
 import json
-import os
-import pathlib
 import socketserver
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,8 +13,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from prefect.blocks.notifications import CustomWebhookNotificationBlock
-from prefect.blocks.system import Secret
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from pydantic import SecretStr
 
@@ -29,14 +23,11 @@ from flows.notify.alerts import (
     TIMESTAMP,
     WebhookError,
     deliver,
-    notification_blocks,
-    notify_block,
     send,
 )
 from flows.notify.events import Event, Kind
 from flows.notify.incidents import Stage
 from flows.settings import Settings, WebhookSettings
-from privcore.exceptions import TerminalError
 from tests.support.lake import DAY
 from workers import patience
 from workers.patience import ONCE, Patience
@@ -281,55 +272,3 @@ def test_an_event_is_about_its_model_and_says_its_stage(
 
 
 __all__ = ["receiver"]  # a fixture
-NOTIFICATIONS = pathlib.Path(__file__).resolve().parents[3] / "deploy" / "notifications.yaml"
-PREFECT = pathlib.Path(sys.executable).with_name("prefect")
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("prefect_server")
-class TestBlocks:
-    """With a Prefect server: blocks that automations use."""
-
-    def test_a_message_arrives_through_the_block_of_the_automations(
-        self, receiver: Any, tmp_path: pathlib.Path
-    ) -> None:
-        server = receiver(200)
-        identity = CustomWebhookNotificationBlock(
-            name="own", url=server.url, json_data={"text": "{{subject}}: {{body}}"}
-        ).save("own", overwrite=True)
-        file = tmp_path / "notifications.yaml"
-        file.write_text(NOTIFICATIONS.read_text().replace("BLOCK_ID", str(identity)))
-        create = [PREFECT, "automation", "create", "--from-file", file]
-        subprocess.run(
-            create, check=True, env=os.environ | {"PREFECT_API_URL": PREFECT_API_URL.value()}
-        )
-        ((found, name),) = notification_blocks()
-        assert name == "custom-webhook/own"
-        notify_block(found, name)
-        ((_, body),) = server.taken
-        assert "alerts arrive here too" in json.loads(body)["text"]
-
-    @pytest.mark.parametrize(("status", "ok"), [(200, True), (403, False)])
-    def test_a_webhook_block_is_asked_and_its_secret_never_shown(
-        self, receiver: Any, status: int, ok: bool
-    ) -> None:
-        server = receiver(status)
-        identity = CustomWebhookNotificationBlock(
-            name="hook", url=f"{server.url}/{{{{token}}}}", secrets={"token": "hidden"},
-            json_data={"text": "{{subject}}: {{body}}"},
-        ).save("hook", overwrite=True)  # fmt: skip
-        why = (
-            contextlib.nullcontext()
-            if ok
-            else pytest.raises(TerminalError, match=r"hook .*status 403")
-        )
-        with why as refused:
-            notify_block(identity, "hook")
-        assert "hidden" not in str(refused)
-        ((_, body),) = server.taken
-        assert json.loads(body)["text"].startswith("privaudit: a test message: A person sent")
-
-    def test_a_block_that_cannot_notify_is_named(self) -> None:
-        identity = Secret(value="x").save("mute", overwrite=True)
-        with pytest.raises(TerminalError, match=r"mute .*it is no notification block"):
-            notify_block(identity, "mute")

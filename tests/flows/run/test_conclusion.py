@@ -114,12 +114,8 @@ REFUTED = SEEING | {"verdict": "violated", "reason_code": "this_night", "epsilon
 
 
 @pytest.mark.usefixtures("no_pages")
-@pytest.mark.parametrize("fail_on", ["violation", "never"])
-def test_a_new_violation_fails_its_run_and_a_known_one_does_not(
-    tmp_path: pathlib.Path, fail_on: str
-) -> None:
-    more = f'[night]\nfail_on = "{fail_on}"\n'
-    settings = load_settings(write_settings(tmp_path, ["ads", "loans"], more=more))
+def test_a_new_violation_fails_its_run_and_a_known_one_does_not(tmp_path: pathlib.Path) -> None:
+    settings = load_settings(write_settings(tmp_path, ["ads", "loans"]))
     found = []
     for number, changes in enumerate((SEEING, REFUTED, REFUTED, SEEING)):
         night = DAY + dt.timedelta(days=number)
@@ -133,9 +129,9 @@ def test_a_new_violation_fails_its_run_and_a_known_one_does_not(
         if number == 2:  # a run of another model names it, too
             alone = conclude([Audited(rows[1])], settings)
             assert alone.message == "1 not_refuted. Violated at the last record: ads."
-        if number == 1 and fail_on == "violation":
+        if number == 1:
             assert (state.message or "").startswith("The declaration of ads is refuted. 1 violated")
-    new = ("Violated", "FAILED") if fail_on == "violation" else ("Completed", "COMPLETED")
+    new = ("Violated", "FAILED")
     assert found == [("Completed", "COMPLETED"), new, *[("Completed", "COMPLETED")] * 2]
 
 

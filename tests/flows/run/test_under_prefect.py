@@ -17,7 +17,7 @@ from flows.failures import without_data
 from flows.notify import prefect_context
 from flows.notify.prefect_context import in_prefect, log_failure
 from flows.run.auditing import LIMIT, audit, set_limit
-from flows.run.conclusion import AuditsFailedError, publish_report
+from flows.run.conclusion import AuditsFailedError
 from flows.run.nightly import backfill, nightly_audit
 from flows.run.runs import start
 from privcore.exceptions import TransientError
@@ -116,13 +116,12 @@ def test_what_may_go_away_is_tried_four_times(
 
 
 def test_a_run_links_the_report_where_it_has_an_address(settings: pathlib.Path) -> None:
+    address = "https://reports.example.com/"
+    settings.write_text(f'report_url = "{address}"\n{settings.read_text()}')
     given = {"first": DAY, "last": DAY, "settings": str(settings)}
     assert [row.status for row in backfill(**given)] == ["evaluated"] * 2
     done = backfill(**given, return_state=True)
     assert done.message == "0 audits to do. 2 of 2 audits were committed before."
-    address = "https://reports.example.com/"
-    settings.write_text(f'report_url = "{address}"\n{settings.read_text()}')
-    publish_report(str(settings))
     with prefect.get_client(sync_client=True) as client:
         response = client.request("POST", "/artifacts/filter", json={})
     assert any(address in artifact["data"] for artifact in response.json())

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from flows.commands.printing import Form, print_study
+from flows.commands.printing import print_study
 from flows.study import marginals
 from flows.study.marginals import ACS, beside, read_survey, sentences, study
 from flows.study.printed import WORST_CASE, printed_values
@@ -103,7 +103,7 @@ def test_the_papers_attributes_are_taken_and_compared(few, tmp_path, capsys):  #
     printed = {place: set(printed_values(WORST_CASE, place)) for place in ("Fig 4", "Fig 7")}
     for place, quantities in printed.items():
         assert {row.quantity for row in shown.ours if row.place == place} == quantities
-    print_study(write_study(whole, found, tmp_path), Form.TABLE)
+    print_study(write_study(whole, found, tmp_path), as_json=False)
     assert "Figure 7" in capsys.readouterr().out
     assert pl.read_csv(tmp_path / "marginals.csv").height == found.rows.height
     for figure in ("column", "epsilon", "columns", "distance"):

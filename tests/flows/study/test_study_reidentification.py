@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from flows.commands.printing import Form, print_study
+from flows.commands.printing import print_study
 from flows.study import reidentification
 from flows.study.reidentification import (
     LEAVES,
@@ -43,7 +43,7 @@ def test_it_is_resumed_and_within_eta(few, tmp_path, capsys):  # noqa: ARG001
     assert "MORE THAN 1/2 + ETA: mean" in " ".join(worse.sentences)
     (table,) = worse.tables
     assert {row[-2] for row in table.rows} == {"1.000 ± 0.000"}
-    print_study(write_study(study(scale=1.0), one, tmp_path), Form.TABLE)
+    print_study(write_study(study(scale=1.0), one, tmp_path), as_json=False)
     assert "told right" in capsys.readouterr().out
     drawn = tmp_path / "reidentification.svg"
     assert ET.parse(drawn).getroot().tag.endswith("svg")  # noqa: S314  # our own file

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 import polars as pl
 import pytest
 
-from flows.commands.printing import Form, print_study
+from flows.commands.printing import print_study
 from flows.study import secrets
 from flows.study.printed import RENYI, WORST_CASE, judged_rows, printed_values
 from flows.study.runner import write_study
@@ -53,7 +53,7 @@ def test_what_is_printed_stands_beside_ours(few, tmp_path, capsys):  # noqa: ARG
         expected = "agrees" if "from prior" in name else "differs: a model that starts without"
         assert verdict.startswith(expected), name
     assert any("No attack exceeds its bound" in sentence for sentence in shown.sentences)
-    print_study(write_study(study(scale=0.2), found, tmp_path), Form.TABLE)
+    print_study(write_study(study(scale=0.2), found, tmp_path), as_json=False)
     assert "not judged: models for each success" in " ".join(capsys.readouterr().out.split())
     for name in ("leakage", "guesses"):
         assert pl.read_csv(tmp_path / f"{name}.csv").height > 3
