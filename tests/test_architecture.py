@@ -476,14 +476,14 @@ def test_no_file_names_a_package_index() -> None:
 # The most lines of each room with all below it, of the modules beside the rooms, and of the tests.
 # A commit that raises one says why.
 MOST_LINES = {
-    "flows": 1_918,
-    "flows/commands": 4_400,
+    "flows": 1_890,
+    "flows/commands": 4_295,
     "flows/learn": 519,
-    "flows/notify": 1_146,
+    "flows/notify": 1_080,
     "flows/publication": 202,
-    "flows/report": 1_942,
-    "flows/run": 1_656,
-    "flows/study": 4_974,
+    "flows/report": 1_814,
+    "flows/run": 1_613,
+    "flows/study": 4_971,
     "privcore": 235,
     "privcore/attacks": 7_425,
     "privcore/guarantees": 1_384,
@@ -491,8 +491,8 @@ MOST_LINES = {
     "privcore/mechanisms": 1_624,
     "privcore/publication": 704,
     "privcore/upper_bounds": 1_915,
-    "tests": 69_512,
-    "workers": 2_666,
+    "tests": 69_172,
+    "workers": 2_653,
     "workers/audit": 3_698,
     "workers/datasets": 705,
     "workers/evidence": 499,
@@ -505,7 +505,7 @@ MOST_LINES = {
     "workers/scan": 1_923,
     "workers/sources": 6_419,
     "workers/training": 1_374,
-    "workers/warehouse": 4_149,
+    "workers/warehouse": 4_140,
 }
 MOST_WORDS_OF_PAGES = 78_850
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer()
-_NAMED = 10
-"""The most records that are named."""
 
 
 @app.command(rich_help_panel=LOOK)
@@ -57,7 +55,7 @@ def show(
         from workers.warehouse.nights_together import with_windows
 
         _, warehouse = open_warehouse(config, as_of)
-        last, late = _last_audits(warehouse, model)
+        last = _last_audits(warehouse, model)
         # A night's q-values are of all its models, so its other models are left out at the end.
         days = None if every else last["day"].unique().to_list()
         audits = warehouse.current(every_secret=True, days=days)
@@ -67,37 +65,23 @@ def show(
         audits = audits.filter(pl.col(wanted.name).is_in(wanted.implode()))
         audits = with_next_steps(audits)
     print_audits(audits, as_json=as_json)
-    if late.height:
-        typer.echo(_set_aside(late), err=as_json)
 
 
-def _set_aside(late: "pl.DataFrame") -> str:
-    """Name the records of days that cannot be."""
-    from workers.plain_text import plain_text
-
-    named = [f"{row['model']} on {row['day']}" for row in late.head(_NAMED).iter_rows(named=True)]
-    more = f" and {late.height - _NAMED} more" if late.height > _NAMED else ""
-    return plain_text(
-        f"Set aside, since they are dated after the day of the audit: {', '.join(named)}{more}. "
-        "Correct or withdraw them."
-    )
-
-
-def _last_audits(warehouse: "Warehouse", model: str | None) -> "tuple[pl.DataFrame, pl.DataFrame]":
-    """Return the last audits, and those of days that cannot be, of one model if it is named."""
+def _last_audits(warehouse: "Warehouse", model: str | None) -> "pl.DataFrame":
+    """Return the last audits, of one model if it is named."""
     from privcore.exceptions import TerminalError
     from workers.plain_text import plain_text
 
-    last, late = warehouse.last_audits()
+    last = warehouse.last_audits()
     if model is None:
-        return last, late
-    last, late = (some.filter(some["model"] == model) for some in (last, late))
+        return last
+    last = last.filter(last["model"] == model)
     if last.is_empty():
         raise TerminalError(
             f"The warehouse has no audit of model {plain_text(model)!r}: "
             "`privaudit show --all` prints the models that it has."
         )
-    return last, late
+    return last
 
 
 @app.command(rich_help_panel=LOOK)

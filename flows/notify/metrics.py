@@ -22,7 +22,7 @@ from workers.warehouse.acknowledgements import acknowledgements, with_acknowledg
 from workers.warehouse.model_verdict import REACH
 from workers.warehouse.night_row import REASON_CODE, REFUTED, VERDICT
 from workers.warehouse.nights_together import with_windows
-from workers.warehouse.store import COUNTED_WITH_OTHERS, POSSIBLE_DAY, Warehouse
+from workers.warehouse.store import COUNTED_WITH_OTHERS, Warehouse
 
 PREFIX = "privaudit_"
 HELP = {
@@ -75,20 +75,13 @@ def write_metrics(settings: Settings) -> None:
 
 
 def latest_records(warehouse: Warehouse, models: Collection[str]) -> list[Latest]:
-    """Return the latest current record of each of these models and secrets.
-
-    One of a day after that on which it was recorded is a mistake, and no latest record.
-    """
+    """Return the latest current record of each of these models and secrets."""
     key = ("model", "secret")
-    known = (
-        warehouse.current(
-            every_secret=True,
-            models=pl.Series("model", sorted(models), dtype=pl.String),
-            columns=("audit_id", "day", "status", "exploratory", "recorded_at", *key),
-        )
-        .filter(POSSIBLE_DAY)
-        .sort("day")
-    )
+    known = warehouse.current(
+        every_secret=True,
+        models=pl.Series("model", sorted(models), dtype=pl.String),
+        columns=("audit_id", "day", "status", "exploratory", *key),
+    ).sort("day")
     # Years of nights are read by these columns alone, and the latest nights whole.
     latest = _whole(warehouse, known.unique(key, keep="last")).sort(key)
     violated = latest.filter(pl.col(VERDICT) == Verdict.VIOLATED).select(*key, last="day")

@@ -8,7 +8,7 @@ import datetime as dt
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -121,16 +121,6 @@ def _written(tenths: int) -> str:
     return f"{sign}{whole}" if rest == 0 else f"{sign}{whole or ''}.{rest}"
 
 
-_BENT: Mapping[str, Callable[[float], float]] = {
-    "linear": float,
-    "sqrt": math.sqrt,
-}
-_ARRAYS_BENT: Mapping[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
-    "linear": np.asarray,
-    "sqrt": np.sqrt,
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Scale:
     """Map from values to pixels."""
@@ -142,25 +132,18 @@ class Scale:
     kind: str = "linear"
 
     def __call__(self, value: float) -> float:
-        """Return the pixel of a value; the middle where the scale has one value.
-
-        Raises:
-            ValueError: a scale of square roots has no place for it.
-        """
-        bent = _BENT[self.kind]
-        low, high = bent(self.low), bent(self.high)
-        share = (bent(value) - low) / (high - low) if high != low else 0.5
-        return self.start + share * (self.end - self.start)
+        """Return the pixel of a value, as `places`."""
+        return self.places(np.array([value]))[0]
 
     def places(self, values: NDArray[np.float64]) -> list[float]:
-        """Return the pixels of many values, NaN where a value is NaN.
+        """Return the pixels of values, NaN where one is NaN; the middle of a scale of one value.
 
         Raises:
             FloatingPointError: a scale of square roots has no place for one.
         """
-        low, high = _BENT[self.kind](self.low), _BENT[self.kind](self.high)
-        with np.errstate(invalid="raise", divide="raise"):
-            bent = _ARRAYS_BENT[self.kind](values)
+        bend = np.sqrt if self.kind == "sqrt" else np.asarray
+        with np.errstate(invalid="raise"):
+            low, high, bent = bend(self.low), bend(self.high), bend(values)
         share = (bent - low) / (high - low) if high != low else np.where(np.isnan(bent), bent, 0.5)
         places: list[float] = (self.start + share * (self.end - self.start)).tolist()
         return places
@@ -329,17 +312,6 @@ def unbroken(x: Iterable[float], y: Iterable[float]) -> Iterator[list[Point]]:
             run = []
     if run:
         yield run
-
-
-def stepped(runs: Iterable[Sequence[Point]]) -> Iterator[list[Point]]:
-    """Yield each run as steps, up or down halfway between two points of different heights."""
-    for run in runs:
-        steps = [run[0]]
-        for (x, y), (to_x, to_y) in itertools.pairwise(run):
-            if y != to_y:
-                middle = (x + to_x) / 2.0
-                steps += [(middle, y), (middle, to_y)]
-        yield [*steps, run[-1]]
 
 
 def var(name: str) -> str:

@@ -27,13 +27,10 @@ class History:
     Attributes:
         model: its name.
         nights: its records; never empty.
-        set_aside: records of a day after the one on which they were made: mistyped days, which hide
-            no other night. A model that has no other records stands by these.
     """
 
     model: str
     nights: tuple[AuditedNight, ...]
-    set_aside: tuple[AuditedNight, ...] = ()
 
     @property
     def latest(self) -> AuditedNight:
@@ -66,10 +63,6 @@ class History:
         """The records on whose day the control game proved a leak of its own."""
         return tuple(night for night in self.nights if control_leaks(night))
 
-    def at(self, day: dt.date) -> AuditedNight | None:
-        """Return the record of one day, or None."""
-        return next((night for night in self.nights if night.day == day), None)
-
     def since(self, days: int) -> "History":
         """Return the records of the last `days` days, of which the newest record is the last."""
         first = self.latest.day - dt.timedelta(days=days - 1)
@@ -99,11 +92,7 @@ def history_of(model: str, audits: pl.DataFrame) -> History:
     for one, other in itertools.pairwise(nights):
         if one.day == other.day:
             raise ValueError(f"two records of {model!r} for {one.day}: pass current ones")
-    tomorrow = dt.timedelta(days=1)
-    late = tuple(night for night in nights if night.day > night.recorded_at.date() + tomorrow)
-    others = set(map(id, late))
-    possible = tuple(night for night in nights if id(night) not in others)
-    return History(plain_text(model), possible or nights, late)
+    return History(plain_text(model), nights)
 
 
 def values(history: History, figure: Figure) -> Iterator[float]:

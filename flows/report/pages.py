@@ -20,9 +20,6 @@ from privcore.rounding import down, guarantee, up
 from workers.plain_text import plain_text
 from workers.warehouse.nights_together import AuditedNight
 
-MANY_MODELS = 24
-"""The most models without a search on the page, which needs scripts that may run."""
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -52,21 +49,6 @@ class Entry:
     def card(self) -> Card:
         """How the model stands, and what to do first."""
         return self.history.card
-
-    @property
-    def verdict(self) -> str:
-        """Its verdict."""
-        return self.card.verdict
-
-    @property
-    def owner(self) -> str:
-        """Owner who declared last; empty if there is none."""
-        return self.latest.declared_by or ""
-
-    @property
-    def dataset(self) -> str:
-        """Dataset whose labels were audited last; empty where it is not known."""
-        return self.latest.dataset or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +87,6 @@ def index_page(
         day=night,
         headline=sentences.headline([*histories, *_violated_secrets(secrets)], night),
         entries=[by_name[one.model] for one in worst_first(histories)],
-        choices=_choices(entries) if len(entries) > MANY_MODELS else {},
         records=[entry.latest for entry in entries],
         undrawn=[one for one in models if isinstance(one, Undrawn)],
         withdrawals=withdrawals,
@@ -118,14 +99,6 @@ def _violated_secrets(secrets: Sequence[AuditedNight]) -> list[History]:
     """Return the other secrets of which the declaration is refuted, to be named with the models."""
     nights = [one for one in secrets if model_verdict(one) is Verdict.VIOLATED]
     return [History(f"{plain_text(one.model)}, {one.secret}", (one,)) for one in nights]
-
-
-def _choices(entries: Sequence[Entry]) -> dict[str, list[str]]:
-    """Return what models can be chosen by, with the values that there are."""
-    return {
-        name: sorted({getattr(entry, name) for entry in entries} - {""})
-        for name in ("verdict", "owner", "dataset")
-    }
 
 
 def blocks_of(

@@ -14,7 +14,6 @@ from flows.report.canvas import (
     Size,
     day_axis,
     day_number,
-    stepped,
     unbroken,
     var,
 )
@@ -89,8 +88,7 @@ def draw_trend(history: History, size: Size, *, top: float) -> Drawing:
     for name, color in colors.items():
         found = history.by_day(TREND_FIGURES[name])
         runs[name] = list(unbroken(days, y.places(np.where(found <= top, found, np.nan))))
-        lines = stepped(runs[name]) if name == "declared" else runs[name]
-        canvas.lines(lines, var(color), width=1.5, dash=TREND_DASHES.get(name), caps=True)
+        canvas.lines(runs[name], var(color), width=1.5, dash=TREND_DASHES.get(name), caps=True)
     if len(history.nights) <= TREND_FEW:
         for name, color in colors.items():
             for run in runs[name]:

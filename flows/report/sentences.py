@@ -45,7 +45,6 @@ def headline(histories: Sequence[History], night: dt.date | None) -> list[str]:
             [f"{one.model} (last on {long_day(one.latest.day)})"
              for one in ordered if night is not None and one.latest.day < night],
         ),
-        _set_aside(ordered),
     ]  # fmt: skip
     return [part for part in parts if part]
 
@@ -100,13 +99,6 @@ def _counted(of: dict[Verdict, list[History]], by_size: Sequence[History]) -> st
         *((len(of[word]), SIGNS[word].word) for word in (Verdict.NOT_REFUTED, Verdict.UNDECLARED)),
     )
     return _listed("", [f"{number} {words}" for number, words in rest if number])
-
-
-def _set_aside(histories: Sequence[History]) -> str:
-    late = [(one.model, night.day) for one in histories for night in one.set_aside]
-    records = f"{len(late)} record{'s' * (len(late) > 1)} dated after the day of the audit"
-    said = _listed(f"Set aside: {records}, ", [f"{name} on {long_day(day)}" for name, day in late])
-    return said and f"{said[:-1]}; correct or withdraw {'them' if len(late) > 1 else 'it'}."
 
 
 def _listed(before: str, parts: Sequence[str], between: str = ", ", most: int = _NAMED) -> str:

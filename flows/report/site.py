@@ -36,7 +36,7 @@ from workers.exceptions import NotEvaluableError
 from workers.lake.layout import check_name
 from workers.plain_text import plain_text
 from workers.versions import CODE_VERSION
-from workers.warehouse.store import POSSIBLE_DAY, Warehouse
+from workers.warehouse.store import Warehouse
 
 INDEX = "index.html"
 STATISTICS = "statistics.html"
@@ -169,8 +169,7 @@ def _small(history: History, name: str, top: float) -> Markup:
 
 def _night(audits: pl.DataFrame) -> dt.date | None:
     """Return the report's night: the newest audited day, None where there is none."""
-    possible = audits.filter(POSSIBLE_DAY)
-    newest: dt.date | None = (possible if possible.height else audits)["day"].max()  # type: ignore[assignment]  # polars' union
+    newest: dt.date | None = audits["day"].max()  # type: ignore[assignment]  # polars' union
     return newest
 
 

@@ -1,8 +1,6 @@
 """The templates' environment: everything escaped, nothing undefined, figures worded one way."""
 
-import base64
 import functools
-import hashlib
 import pathlib
 from typing import Any
 
@@ -32,8 +30,6 @@ def _shown(value: object) -> object:
 @functools.cache
 def environment() -> jinja2.Environment:
     """Return the environment, made once."""
-    script = (FOLDER / "search.js").read_text(encoding="utf-8")
-    digest = hashlib.sha256(script.encode()).digest()
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
         autoescape=True,
@@ -57,8 +53,6 @@ def environment() -> jinja2.Environment:
         "seen_from": seen_from,
         "control_leaks": control_leaks,
         "words": sentences,
-        "search": Markup(script),  # noqa: S704  # ours
-        "search_digest": f"sha256-{base64.b64encode(digest).decode()}",
         "style": Markup((FOLDER / "style.css").read_text(encoding="utf-8")),  # noqa: S704  # ours
     }
     return environment

@@ -167,11 +167,6 @@ def test_show_prints_each_models_latest_audit_and_all_every_current_record(
     assert one == latest[0]
     alone = json.loads(privaudit("show", "--model", "good", "--all", "--json").out)
     assert alone == [row for row in every if row["model"] == "good"]
-    day = DAY.replace(year=2062)
-    put_rows(Warehouse(str(folder / "warehouse")), [evaluated("other", day)])
-    aside = privaudit("show").out
-    assert "the day of the audit: other on 2062-03-02. Correct or withdraw them." in aside
-    assert "Set aside" not in privaudit("show", "--model", "good").out
     unknown = privaudit("show", "--model", "goof")
     assert unknown.code == 3
     assert "no audit of model 'goof'" in unknown.err

@@ -1,6 +1,5 @@
-"""infra/Dockerfile and infra/compose: what linters find, and what they do not look for."""
+"""infra/Dockerfile: what linters find, and what they do not look for."""
 
-import json
 import pathlib
 import re
 import subprocess
@@ -8,14 +7,12 @@ import sys
 import tomllib
 
 import pytest
-import yaml
 
 from flows.settings import load_settings
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INFRA = ROOT / "infra"
 DOCKERFILE = INFRA / "Dockerfile"
-COMPOSE = INFRA / "compose" / "compose.yaml"
 BIN = pathlib.Path(sys.executable).parent
 
 
@@ -123,71 +120,9 @@ def test_setup_installs_nothing_that_an_index_may_have_replaced():
             assert "infra/build.lock" in line or "--no-build-isolation" in line
 
 
-@pytest.fixture(scope="module")
-def compose():
-    return yaml.safe_load(COMPOSE.read_text("utf-8"))
-
-
-def check_compose(path):
-    return subprocess.run(
-        [BIN / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", str(path)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-
-
-@pytest.mark.slow
-def test_compose_is_valid_by_its_specifications_schema(tmp_path):
-    assert check_compose(COMPOSE).returncode == 0
-    planted = tmp_path / "compose.yaml"
-    planted.write_text(COMPOSE.read_text("utf-8").replace("healthcheck:", "healthchek:", 1))
-    assert "healthchek" in check_compose(planted).stdout
-
-
-def test_every_service_is_confined_and_pinned(compose):
-    for name, service in compose["services"].items():
-        assert re.search(r":\d+\.\d+", service["image"]), name
-        assert service["cap_drop"] == ["ALL"], name
-        assert "no-new-privileges:true" in service["security_opt"], name
-        assert {"cpus", "memory"} == service["deploy"]["resources"]["limits"].keys(), name
-        assert "healthcheck" in service or name == "worker", name  # that one has the image's
-        assert service["networks"][0] == "inside", name
-        if service["image"].startswith("privaudit:"):
-            assert service["read_only"] is True, name
-    assert compose["networks"]["inside"] == {"internal": True}
-
-
-def test_only_this_machine_reaches_a_port(compose):
-    ports = {name: s["ports"] for name, s in compose["services"].items() if "ports" in s}
-    assert set(ports) == {"prefect-server", "s3"}
-    assert all(port.startswith("127.0.0.1:") for published in ports.values() for port in published)
-
-
-def test_every_secret_comes_from_the_env_file(compose):
-    asked = set(re.findall(r"(?<!\$)\$\{(\w+)", COMPOSE.read_text("utf-8")))
-    asked |= {secret["environment"] for secret in compose["secrets"].values()}
-    lines = (INFRA / "compose" / "example.env").read_text("utf-8").splitlines()
-    given = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
-    assert asked == set(given)
-    assert all("replace-me" in value for value in given.values())
-    for service in compose["services"].values():
-        for name, value in service.get("environment", {}).items():
-            if re.search("PASSWORD|SECRET|TOKEN", name):
-                assert str(value).startswith("${"), name
-
-
-def test_the_audit_may_write_the_warehouses_bucket_alone():
-    text = (INFRA / "compose" / "example.env").read_text("utf-8")
-    identities = json.loads(re.search(r"(?m)^S3_IDENTITIES=(.*)$", text)[1])["identities"]
-    (audit,) = (found for found in identities if found["name"] == "audit")
-    assert set(audit["actions"]) == {
-        "Read:lake", "List:lake", "Read:privaudit", "List:privaudit", "Write:privaudit",
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("folder", ["compose", "kubernetes/base"])
-def test_the_example_settings_are_valid(folder, monkeypatch):
+def test_the_example_settings_are_valid(monkeypatch):
     monkeypatch.setenv("PRIVAUDIT_RAY__ADDRESS", "auto")
-    settings = load_settings(INFRA / folder / "privaudit.toml")
+    settings = load_settings(INFRA / "kubernetes" / "base" / "privaudit.toml")
     assert settings.lake.startswith("s3://")
     assert settings.warehouse.startswith("s3://")
     assert settings.ray.address == "auto"
@@ -198,10 +133,6 @@ def test_the_example_settings_are_valid(folder, monkeypatch):
     ("command", "options"),
     [
         (["prefect", "worker", "start"], ["--pool", "--type", "--with-healthcheck"]),
-        (["prefect", "server", "start"], ["--host"]),
-        (["prefect", "work-pool", "create"], ["--type", "--overwrite"]),
-        (["prefect", "deploy"], ["--all", "--prefect-file"]),
-        (["ray", "start"], ["--head", "--block", "--num-cpus", "--dashboard-host", "--address"]),
         (["ray", "health-check"], ["--address"]),
     ],
 )
@@ -214,13 +145,3 @@ def test_the_commands_of_the_manifests_exist(command, options, tmp_path):
     for option in options:
         assert option in shown
         assert option in text
-
-
-def test_images_of_others_are_named_by_digest():
-    services = yaml.safe_load(COMPOSE.read_text("utf-8"))["services"].values()
-    others = {service["image"] for service in services if "build" not in service}
-    named = {image for image in others if not image.startswith("privaudit:")}
-    assert len(named) == 2
-    assert all(re.fullmatch(r"[a-z/]+:[\w.-]+@sha256:[0-9a-f]{64}", image) for image in named), (
-        named
-    )

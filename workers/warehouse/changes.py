@@ -10,7 +10,7 @@ import polars as pl
 
 from privcore.lower_bounds import Secret
 from workers.warehouse.night_row import DATASET, LABEL_COLUMN, TRUST
-from workers.warehouse.store import CONFIGURED, POSSIBLE_DAY, Warehouse
+from workers.warehouse.store import CONFIGURED, Warehouse
 
 COLUMNS = ("epsilon_declared", "delta_declared", "neighbors", "mechanism")
 """Columns of a declaration that are compared."""
@@ -283,7 +283,7 @@ def unlisted_models(
     # What a person asked for once, by a plan of their own, is missed by nobody.
     last = warehouse.collect(
         warehouse.scan("audits")
-        .filter(pl.col("model").is_not_null(), POSSIBLE_DAY)  # a day to come hides that one went
+        .filter(pl.col("model").is_not_null())
         .filter((pl.col("secret") == Secret.LABEL) | CONFIGURED)
         .group_by("model", of="secret")
         .agg(pl.col("day").max())

@@ -43,8 +43,6 @@ INPUT_COLUMNS = (
     "proxy_manifest_sha256",
 )
 """Columns of an audit's inputs, and of its method."""
-POSSIBLE_DAY = pl.col("day") <= pl.col("recorded_at").dt.date() + dt.timedelta(days=1)
-"""Whether a record's day is one that it can be of: a later one is a mistake, and hides no night."""
 REFUTES = (pl.col("status") == Status.EVALUATED) & (pl.col("verdict") == Verdict.VIOLATED)
 """Whether a record refutes what was declared for its night."""
 CONFIGURED = ~pl.col("exploratory").fill_null(value=False)
@@ -251,17 +249,10 @@ class Warehouse:
         """Return what a query over scanned tables finds."""
         return whole(self.uri, rows.collect)
 
-    def last_audits(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Return id, model, secret and day of the last current audit of each model and secret.
-
-        One of a day that cannot be is the last where there is no other. Also returns those of such
-        days.
-        """
-        named = ("audit_id", "model", "secret", "day")
-        known = self.current(every_secret=True, columns=(*named, "recorded_at"))
-        ordered = known.sort(POSSIBLE_DAY, "day").select(named)
-        late = known.filter(~POSSIBLE_DAY).select(named).sort("day", "model")
-        return ordered.unique(("model", "secret"), keep="last", maintain_order=True), late
+    def last_audits(self) -> pl.DataFrame:
+        """Return id, model, secret and day of the last current audit of each model and secret."""
+        known = self.current(every_secret=True, columns=("audit_id", "model", "secret", "day"))
+        return known.sort("day").unique(("model", "secret"), keep="last", maintain_order=True)
 
     def current(
         self,

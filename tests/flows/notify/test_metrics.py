@@ -18,7 +18,7 @@ from flows.run.conclusion import write
 from flows.settings import Settings, load_settings
 from privcore.lower_bounds import Verdict
 from tests.support.lake import DAY
-from tests.support.warehouse import evaluated, failed, put_rows
+from tests.support.warehouse import evaluated, failed
 from workers.warehouse.acknowledgements import acknowledge
 from workers.warehouse.store import Warehouse
 
@@ -92,13 +92,6 @@ def test_a_night_that_adds_nothing_ends_no_violation(settings: Settings, seed: b
     found = samples(metrics_text([latest], UTC))
     assert (("epsilon_lower", "ads", "label") in found) is seed
     assert found["verdict", "ads", "label", "violated", "earlier_night"] == 1.0
-
-
-def test_a_day_after_its_own_record_is_no_latest_one(settings: Settings) -> None:
-    warehouse = Warehouse(settings.warehouse)
-    put_rows(warehouse, [evaluated("ads", EVE), evaluated("ads", dt.date(2099, 1, 1), **REFUTED)])
-    (latest,) = latest_records(warehouse, ["ads"])
-    assert (latest.day, latest.verdict) == (EVE, "not_refuted")
 
 
 def acknowledged(warehouse: Warehouse, audit_id: str, until: dt.date) -> None:

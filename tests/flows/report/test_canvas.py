@@ -17,19 +17,9 @@ def test_a_scale_bends_as_its_kind_says(kind, low, high, middle):
     assert [scale(value) for value in (low, middle, high)] == pytest.approx([100.0, 50.0, 0.0])
 
 
-def test_a_scale_of_one_value_has_its_middle():
-    assert Scale(3.0, 3.0, 0.0, 80.0)(3.0) == 40.0
-
-
-@pytest.mark.parametrize("kind", ["linear", "sqrt"])
-def test_many_values_have_the_places_of_each(kind):
-    scale = Scale(1.0, 9.0, 300.0, 20.0, kind)
-    values = [1.0, 2.5, 9.0, 12.0]
-    assert scale.places(np.array(values)) == pytest.approx([scale(value) for value in values])
-    assert math.isnan(scale.places(np.array([math.nan]))[0])
-    if kind != "linear":
-        with pytest.raises(FloatingPointError):
-            scale.places(np.array([2.0, -1.0]))
+def test_a_square_root_has_no_place_for_a_negative_value():
+    with pytest.raises(FloatingPointError):
+        Scale(1.0, 9.0, 300.0, 20.0, "sqrt").places(np.array([2.0, -1.0]))
 
 
 def test_where_a_scale_has_one_value_all_lie_in_its_middle():

@@ -147,69 +147,6 @@ def test_everything_is_reached_by_keyboard(opened):
     assert page.evaluate("document.activeElement.className") == "scroll"
 
 
-@pytest.fixture
-def searchable(tmp_path, monkeypatch, chromium):
-    """Open an index that can be searched, of five models, with or without its script."""
-    monkeypatch.setattr("flows.report.pages.MANY_MODELS", 4)
-    nights = [
-        record(f"ads-{number}", 0, verdict, declared_by=owner, dataset="clicks")
-        for number, (verdict, owner) in enumerate(
-            [(Verdict.VIOLATED, "ann"), (Verdict.NOT_REFUTED, "ann"), (Verdict.NOT_REFUTED, "bob")]
-        )
-    ]
-    others = [record("loans", 0, dataset="loans"), record("<b>x", 0, dataset="loans")]
-    index = write_pages(tables([*nights, *others]), tmp_path)
-    said = []
-
-    def opening(*, script=True, width=1280):
-        context = chromium.new_context(
-            java_script_enabled=script, viewport={"width": width, "height": 844}
-        )
-        page = context.new_page()
-        page.on("console", lambda message: said.append(message.text))
-        page.goto(index.as_uri())
-        return page
-
-    yield opening
-    assert said == []
-
-
-def test_models_are_searched_and_chosen_by_verdict_owner_and_dataset(searchable):
-    page = searchable()
-    rows = page.locator("tbody tr:visible th")
-
-    def seen():
-        return rows.all_inner_texts(), page.locator("[role=status]").inner_text()
-
-    assert seen()[1] == "5 of 5 models"
-    page.locator("input").fill("ADS")
-    assert seen() == (["ads-0", "ads-1", "ads-2"], "3 of 5 models")
-    page.locator("select[name=owner]").select_option("ann")
-    assert seen()[0] == ["ads-0", "ads-1"]
-    page.locator("select[name=verdict]").select_option("violated")
-    assert seen() == (["ads-0"], "1 of 5 models")
-    assert page.locator(".multiples figure:visible").count() == 1
-    for name in ("owner", "verdict"):
-        page.locator(f"select[name={name}]").select_option("")
-    page.locator("input").fill("")
-    page.locator("select[name=dataset]").select_option("loans")
-    assert seen()[0] == ["<b>x", "loans"]
-
-
-def test_without_a_script_all_models_are_there_and_nothing_that_does_nothing(searchable):
-    page = searchable(script=False)
-    assert page.locator("tbody tr:visible th").count() == 5
-    assert page.locator("input:visible, select:visible").count() == 0
-
-
-@pytest.mark.slow
-def test_the_search_fits_a_phone_and_axe_finds_nothing_in_it(searchable):
-    page = searchable(width=390)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    found = Axe().run(page, options={"runOnly": RULES})
-    assert found.violations_count == 0, found.generate_report()
-
-
 def test_a_number_leads_to_its_paragraph(opened):
     page = opened(BROKEN)
     page.locator("#attack ~ p .how").click()

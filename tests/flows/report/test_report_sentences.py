@@ -5,10 +5,10 @@ import datetime as dt
 import pytest
 
 from flows.report import sentences
-from flows.report.history import History, history_of
+from flows.report.history import History
 from flows.report.sentences import assumed, curve_sentence, slices_sentence
 from privcore.lower_bounds.verdicts import Verdict
-from tests.support.report import CODES, everything_beside, identity, record, tables
+from tests.support.report import CODES, everything_beside, identity, record
 from workers.warehouse.nights_together import AuditedNight
 from workers.warehouse.schema import BoundRow, SliceRow
 
@@ -108,15 +108,6 @@ def test_a_model_without_a_record_of_the_night_stands_by_its_last(hold_sentences
     tomorrow = PRIVATE.day + dt.timedelta(days=1)
     new = PRIVATE.model_copy(update={"day": tomorrow})
     hold_sentences(*headline(BROKEN, new, on=tomorrow))
-
-
-def test_a_record_of_a_day_to_come_is_set_aside_by_name(hold_sentences):
-    later = PRIVATE.model_copy(update={"day": dt.date(2062, 2, 14)})
-    history = history_of(PRIVATE.model, tables([PRIVATE, later]).audits)
-    assert history.latest.day == DAY
-    hold_sentences(*sentences.headline([history], DAY))
-    alone = history_of(PRIVATE.model, tables([later]).audits)
-    assert alone.latest.day == later.day
 
 
 def test_a_violation_names_its_first_night():
