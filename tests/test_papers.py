@@ -38,6 +38,13 @@ def test_what_is_in_the_code_is_held_by_a_test_and_what_is_not_says_why(
         assert entry.note.startswith("not here: ")
 
 
+@pytest.mark.parametrize(
+    "entry", [entry for _, entry in ENTRIES if re.match("(Table|Figure) ", entry.place)], ids=named
+)
+def test_a_table_or_figure_is_done_whole_or_in_small_or_not(entry: Entry) -> None:
+    assert entry.note.startswith(("whole: ", "in small: ", "not here: "))
+
+
 @pytest.mark.parametrize("entry", [entry for _, entry in ENTRIES], ids=named)
 def test_what_an_entry_names_exists(entry: Entry) -> None:
     for name in entry.code.split():

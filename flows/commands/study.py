@@ -197,7 +197,8 @@ def marginals(
     table: Annotated[
         str,
         typer.Option(
-            help="The American Community Survey's persons, as Parquet or CSV: path or URI."
+            help="The American Community Survey's persons, or San Francisco's fire calls, as "
+            "Parquet or CSV: path or URI."
         ),
     ],
     scale: ScaleOption = 1.0,

@@ -47,6 +47,11 @@ ACS = (
     "DEYE", "DREM", "SEX", "RAC1P",
 )  # fmt: skip
 """The 16 attributes of the paper's American Community Survey."""
+FIRE = (
+    "Call Type", "Call Final Disposition", "City", "Zipcode of Incident", "Battalion",
+    "Station Area", "Priority", "ALS Unit", "Call Type Group", "Number of Alarms",
+)  # fmt: skip
+"""The 10 attributes of San Francisco's fire calls, as the code that the paper cites names them."""
 SEED, RECORDS, WAYS, DELTA, DEGREE = 62, 100, 3, 1e-5, 2
 EPSILON_OF_COLUMNS = 1.0
 CONFIDENCES = (0.05, 0.5, 0.95)
@@ -86,7 +91,10 @@ RUNS, RUNS_OF_MANY = 100, 10
 EPSILON_OF_MANY = 3.0
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, math.inf)
 COLUMN_COUNTS = (1, 2, 3, 5, 8, 13)
-BY_EPSILON, BY_DISTANCE = "SCHL", "AGEP"
+ALONE = {"AGEP": ("SCHL", "AGEP"), "Call Type": ("ALS Unit", "Zipcode of Incident")}
+"""A table's first attribute -> the column of Figure 5, and that of Figure 7."""
+KNOWN = 3
+"""The fewest columns that the attacker knows."""
 STOPS, REHEARSALS = (1, 2, 5, 15), 20
 _STEPS, _STEPS_OF_MANY = 60, 20
 _RUNS_AT_ONCE = 25
@@ -94,7 +102,7 @@ _RUNS_AT_ONCE = 25
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Survey:
-    """The survey's network, its attributes in order, and a digest of the table as it was read."""
+    """A table's network, its attributes in order, and a digest of the table as it was read."""
 
     names: tuple[str, ...]
     network: BayesianNetwork
@@ -102,17 +110,22 @@ class Survey:
 
 
 def read_survey(uri: str) -> Survey:
-    """Return the survey with its network; age is cut into tens, as the paper has ten values of it.
+    """Return the survey or the fire calls with a network.
+
+    Age is cut into tens, as the paper has ten values of it. What a call lacks is its own value.
 
     Raises:
-        InvalidInputError: it has not all attributes, or missing values.
+        InvalidInputError: it has not all attributes, or the survey has missing values.
         NotEvaluableError: the file cannot be read.
     """
     frame = read_rows(uri)
-    if not frame.height or not set(ACS) <= set(frame.columns):
-        rule = f"it has rows and the survey's columns {', '.join(ACS)}"
+    names = FIRE if set(FIRE) <= set(frame.columns) else ACS
+    if not frame.height or not set(names) <= set(frame.columns):
+        rule = f"it has rows and the survey's columns {', '.join(ACS)}, or {', '.join(FIRE)}"
         raise InvalidInputError("--table", uri, rule)
-    frame, codes = frame.select(ACS), []
+    frame, codes = frame.select(names), []
+    if names == FIRE:
+        frame = frame.cast(pl.String).fill_null("")
     for series in frame:
         if series.null_count():
             raise InvalidInputError("--table", series.name, "a column has no missing values")
@@ -125,7 +138,7 @@ def read_survey(uri: str) -> Survey:
 
 
 def study(table: str, *, scale: float) -> Study:
-    """Return the study of the survey; `scale` shrinks the number of runs of each setting.
+    """Return the study of a table; `scale` shrinks the number of runs of each setting.
 
     Raises:
         InvalidInputError: no such table.
@@ -133,10 +146,12 @@ def study(table: str, *, scale: float) -> Study:
     survey = read_survey(table)
     runs, few = (max(2, round(count * scale)) for count in (RUNS, RUNS_OF_MANY))
     order = [survey.names[column] for column in survey.network.order]
-    asked = [("columns", order[:many], EPSILON_OF_MANY, few) for many in COLUMN_COUNTS]
-    asked += [("epsilon", [BY_EPSILON], epsilon, runs) for epsilon in EPSILONS]
+    by_epsilon, by_distance = ALONE[survey.names[0]]
+    counts = sorted({min(many, len(order) - KNOWN) for many in COLUMN_COUNTS})
+    asked = [("columns", order[:many], EPSILON_OF_MANY, few) for many in counts]
+    asked += [("epsilon", [by_epsilon], epsilon, runs) for epsilon in EPSILONS]
     asked += [("column", [name], EPSILON_OF_COLUMNS, runs) for name in survey.names]
-    asked += [("distance", [BY_DISTANCE], EPSILON_OF_COLUMNS, runs)]
+    asked += [("distance", [by_distance], EPSILON_OF_COLUMNS, runs)]
     return Study(
         "Marginals",
         "Secret columns, reconstructed from noisy marginals",
@@ -313,7 +328,7 @@ def shown(survey: Survey, found: Computed) -> Shown:
     return Shown(
         sentences(runs, len(survey.names)),
         [_figure_table(name, rows) for name, rows in figures.items()],
-        ours=beside(figures),
+        ours=beside(figures) if survey.names == ACS else [],
         data={"marginals": runs},
         figures={f"marginals_{name}": _chart(name, rows) for name, rows in figures.items()},
     )
@@ -376,7 +391,7 @@ def beside(figures: dict[str, list[CellRow]]) -> list[Ours]:
         )
     others = "columns but AGEP and SCHL whose 95% bound is below 80"
     many = float(len(set(low) - {"AGEP", "SCHL"}))
-    needs = "needs the San Francisco fire calls"
+    needs = "drawn, without a number in the text: privaudit study marginals --table calls.csv"
     return [
         *found,
         Ours(WORST_CASE, "Fig 4", others, many, form=".0f"),
@@ -415,7 +430,7 @@ def sentences(runs: pl.DataFrame, columns: int) -> list[str]:
         attack: sum(row[attack] >= row["blind"] - 1.0 for row in at_one) for attack in ATTACKS
     }
     last = runs.filter(figure="epsilon", epsilon=math.inf)
-    read = float(last["error"].to_numpy().mean())
+    read, column = float(last["error"].to_numpy().mean()), last["names"][0]
     bound = (
         f"No attack exceeds Theorem 3.5: above its 95% limit in at most {most} of {played} runs "
         f"for each attack (exact binomial test at {_LEVEL:g}, and at 5% and 50% too)."
@@ -433,7 +448,7 @@ def sentences(runs: pl.DataFrame, columns: int) -> list[str]:
     within one record, for {better["posterior"]} of {len(at_one)} columns; the squared error, which
     only starts from the prior, for {better["error"]}.
 
-    Without noise the attack reads {read:.1f} of {RECORDS} records' {BY_EPSILON}; records that share
+    Without noise the attack reads {read:.1f} of {RECORDS} records' {column}; records that share
     all known columns cannot be told apart.
     """)
 
@@ -446,7 +461,7 @@ def _chart(figure: str, found: list[CellRow]) -> Any:
     printed = [
         printed_at(_label(value), printed_values(WORST_CASE, place)[quantity].middle, _NAMES[name])
         for place, (of, value), name, quantity in _PRINTED
-        if of == figure
+        if of == figure and rows[0]["names"] in ACS
     ]
     return chart(
         points_of(rows, "x", _NAMES, error=errors) + printed,

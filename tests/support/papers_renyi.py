@@ -76,40 +76,53 @@ RENYI = Paper(
             "Table 1",
             "sentences at risk",
             "attacks.sampling_log_probability workers.memorization.scan.scan_sequences",
-            "`privaudit memorization` lists the places of yours; the paper's own need GPT-2",
+            "in small: five kinds of sentence are seen in character n-grams (order 6) of 7,901 "
+            "rated texts. Of 2,000 training texts 6 are as likely (above 1e-10) and as well known "
+            "(less than 1% of the test texts) as its third, 6 likely and common as its first two, "
+            "884 known and out of reach as its fourth. `privaudit memorization` lists the places "
+            "of yours; the paper's own need GPT-2",
         ),
-        Entry("Figure 1", "leaked bits against the secret's", "upper_bounds.leakage_curves"),
-        Entry("Figure 2", "60 bits against steps", "upper_bounds.steps_curves"),
+        Entry(
+            "Figure 1",
+            "leaked bits against the secret's",
+            "upper_bounds.leakage_curves",
+            "whole: agrees",
+        ),
+        Entry("Figure 2", "60 bits against steps", "upper_bounds.steps_curves", "whole: agrees"),
         Entry(
             "Figure 3",
             "left: n-gram models below the bound; right: GPT-2",
             "flows.study.secrets.study upper_bounds.curve_leakage",
-            "left agrees: `privaudit study secrets`; right needs GPT-2",
+            "in small: left is whole and agrees (`privaudit study secrets`); right needs GPT-2, "
+            "and a canary of 16 digits in a model of digits stands in for it (section 4.3)",
         ),
         Entry(
             "Figure 4",
             "calibrated losses, and the probability of being generated",
             "attacks.calibrated_loss flows.memorization.run_memorization",
-            "drawn by `privaudit memorization` of your sequences; the paper's own need GPT-2",
+            "in small: with n-grams as in Table 1 training texts have a calibrated loss of -57.9 "
+            "nats, test texts -0.4 and generated ones -44.5: the first two as drawn, the last not, "
+            "as n-grams know texts of 100 characters by heart and stray when they generate. "
+            "`privaudit memorization` draws it of your sequences; the paper's own need GPT-2",
         ),
         Entry(
             "Figure 5",
             "the improved conversion",
             "upper_bounds.improved_conversion_leakage",
-            "agrees; as leaked bits it is no bound",
+            "whole: agrees; as leaked bits it is no bound",
         ),
-        Entry("Figure 6", "q = 0.2, 100 epochs", "upper_bounds.leakage_curves"),
+        Entry("Figure 6", "q = 0.2, 100 epochs", "upper_bounds.leakage_curves", "whole: agrees"),
         Entry(
             "Figure 7",
             "share leaked against epsilon",
             "flows.study.bounds.study upper_bounds.leakage_curves",
-            "agrees: below 10, and around 50",
+            "whole: agrees: below 10, and around 50",
         ),
         Entry(
             "Figure 8",
             "top-k sampling has a density",
             "attacks.Sampling attacks.sampling_log_probability",
-            "an illustration; sums to one over all sequences",
+            "whole: an illustration; sums to one over all sequences",
         ),
     ),
 )

@@ -11,7 +11,8 @@ class Entry:
         place: its number in the paper.
         says: what it is, in our words.
         code: the names that hold it, below `privcore` unless they say otherwise; empty for none.
-        note: what agrees, what differs and why; or why it is not here, and what would run it.
+        note: what agrees, what differs and why; or why it is not here, and what would run it. Of
+            a table or figure it says first whether it is done whole, in small or not here.
         tests: tests that hold it, beside those that are marked.
     """
 

@@ -8,7 +8,7 @@ import pytest
 
 from flows.commands.printing import print_study
 from flows.study import marginals
-from flows.study.marginals import ACS, beside, read_survey, sentences, study
+from flows.study.marginals import ACS, FIRE, beside, read_survey, sentences, study
 from flows.study.printed import WORST_CASE, printed_values
 from flows.study.runner import write_study
 from privcore.exceptions import InvalidInputError
@@ -109,6 +109,25 @@ def test_the_papers_attributes_are_taken_and_compared(few, tmp_path, capsys):  #
     for figure in ("column", "epsilon", "columns", "distance"):
         drawn = tmp_path / f"marginals_{figure}.svg"
         assert ET.parse(drawn).getroot().tag.endswith("svg")  # noqa: S314  # our own file
+
+
+@pytest.mark.slow
+def test_fire_calls_are_taken_with_what_they_lack_and_nothing_printed_is_held_against_them(
+    few,  # noqa: ARG001
+    tmp_path,
+):
+    random = np.random.default_rng(1)
+    calls = pl.DataFrame({name: random.choice(["a", "b", ""], 500) for name in FIRE}).with_columns(
+        pl.lit(None, pl.String).alias("City"), pl.Series("ALS Unit", random.random(500) < 0.5)
+    )
+    calls.write_csv(tmp_path / "calls.csv")
+    found = study(str(tmp_path / "calls.csv"), scale=0.01)
+    assert found.shared.names == FIRE
+    assert sorted(found.shared.network.sizes) == [1, 2, *[3] * 8]
+    secrets = {(part["figure"], *part["secret"]) for part in (c.parameters for c in found.cells)}
+    assert {("epsilon", "ALS Unit"), ("distance", "Zipcode of Incident")} < secrets
+    _, shown = played(found, tmp_path / "out")
+    assert shown.ours == []
 
 
 def test_other_tables_are_refused(tmp_path, smaller):

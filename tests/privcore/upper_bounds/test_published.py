@@ -44,6 +44,16 @@ def test_the_two_numbers_of_the_most_probable_name_leave_one_prior_open():
     assert shown(0.00546) == ("2.36", "0.45")
 
 
+@pytest.mark.paper("worst_case", "Figure 2", "Figure 3")
+def test_no_prior_of_at_most_500_names_gives_the_printed_name_of_figure_3_too():
+    # Each of 500 sequences has one name. The ten most probable share least where all others do.
+    most = 0.00546
+    of_ten = most / (most + 9.0 * (1.0 - most) / 499)
+    assert of_ten == pytest.approx(0.233, abs=1e-3)
+    assert success_bound(of_ten, epsilon=1.0, delta=1e-5) == pytest.approx(0.453, abs=1e-3)
+    assert success_bound(of_ten, epsilon=1.0, delta=1e-5) < 0.525 - 2.0 * 0.0112
+
+
 @pytest.mark.paper("worst_case", "Figure 2")
 def test_the_password_numbers_are_those_of_another_exponent():
     for exponent, protect, advantage in ((1.1, 0.3993, 0.1556), (1.2, 0.2547, 0.2376)):
