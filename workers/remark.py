@@ -81,7 +81,7 @@ class RemarkKind(StrEnum):
     )
     OTHER_VERSION = (
         "other_version",
-        "Labels were corrected, or settings name an older version of a table than the newest.",
+        "Labels were corrected after the label that played.",
         None,
     )
     PERSONS_IN_BOTH_ARMS = (

@@ -15,7 +15,7 @@ from workers.audit.run import run_batches
 from workers.executors import Executor
 from workers.lake.layout import Lake
 from workers.plain_text import plain_text
-from workers.sources.scores.supplied import NOT_PINNED, SuppliedScores
+from workers.sources.scores.supplied import SuppliedScores
 from workers.warehouse.record_digest import plain, record_digest
 from workers.warehouse.schema import AuditRecord, Status
 from workers.warehouse.store import Warehouse
@@ -150,7 +150,7 @@ def verify(
         return found(Finding.OTHER_METHOD, str(error))
     given = request.external_inputs
     asked = isinstance(given, SuppliedScores) and given.tables.query is not None
-    not_pinned = f" {NOT_PINNED}" if asked else ""
+    not_pinned = " A database keeps no earlier state of its rows." if asked else ""
     ((again,),) = run_batches(lake, audit.day, [request], executor=executor)
     not_the_same = tuple(_differences(record, again, altered=altered))
     differences = tuple(one for one in not_the_same if altered or not _is_rounding(one))

@@ -276,23 +276,23 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class RegisteredModel:
-    """A version of a registered model.
+class ModelFile:
+    """A model's file in a folder, and what a registry says of it, where one does.
 
     `code` is whether MLflow runs modules of the version's own before it loads the file;
     `registered_at` when the server says that it was made, None where it does not.
     """
 
-    version: str
-    run: str | None
     folder: str
     name: str
-    format: str
-    code: bool
-    registered_at: dt.datetime | None
+    format: str | None = None
+    version: str | None = None
+    run: str | None = None
+    registered_at: dt.datetime | None = None
+    code: bool = False
 
 
-def find_registered(address: str, allowed: Iterable[str] = ()) -> RegisteredModel | None:
+def find_registered(address: str, allowed: Iterable[str] = ()) -> ModelFile | None:
     """Return the model version that has an alias; None where there is none, or none that is ready.
 
     Args:
@@ -311,7 +311,7 @@ def find_registered(address: str, allowed: Iterable[str] = ()) -> RegisteredMode
     return None if found.get("status", "READY") != "READY" else _located(name, found, allowed)
 
 
-def find_version(name: str, version: str) -> RegisteredModel | None:
+def find_version(name: str, version: str) -> ModelFile | None:
     """Return a version of a registered model; None where there is none.
 
     Raises:
@@ -327,7 +327,7 @@ def _version_in(answer: dict[str, Any]) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _located(name: str, found: dict[str, Any], allowed: Iterable[str]) -> RegisteredModel:
+def _located(name: str, found: dict[str, Any], allowed: Iterable[str]) -> ModelFile:
     """Return where a version's own file lies, by what the registry says of the version."""
     version, run = str(found.get("version")), found.get("run_id") or None
     if not (_VERSION.fullmatch(version) and (run is None or _RUN.fullmatch(str(run)))):
@@ -344,15 +344,9 @@ def _located(name: str, found: dict[str, Any], allowed: Iterable[str]) -> Regist
     code = any(flavor.code is not None for flavor in flavors.values())
     made = found.get("creation_timestamp")  # MLflow 2 and 3: milliseconds, as a number or digits
     at = int(made) if isinstance(made, int | str) and _VERSION.fullmatch(str(made)) else None
-    return RegisteredModel(
-        version,
-        None if run is None else str(run),
-        folder,
-        file,
-        form,
-        code,
-        None if at is None else dt.datetime.fromtimestamp(at / 1000.0, dt.UTC),
-    )
+    registered_at = None if at is None else dt.datetime.fromtimestamp(at / 1000.0, dt.UTC)
+    run = None if run is None else str(run)
+    return ModelFile(folder, file, form, version, run, registered_at, code)
 
 
 def read_artifact(folder: str, name: str, *, at_most: int) -> bytes:

@@ -105,7 +105,7 @@ _COLUMNS = (
 )
 _READ = ("slices", "privacy_unit", "sampling", "attribute", "days", "secret")
 """Fields of a plan that decide which columns of the labels are read, and so digested."""
-_OF_NO_ROW = {"version", "privacy", "older_version"}
+_OF_NO_ROW = {"version", "privacy"}
 """Keys of where rows lie that say nothing of what is read of them."""
 _DIGITS = 12
 """Number of a digest's digits that are shown."""

@@ -3,10 +3,8 @@
 import dataclasses
 import datetime as dt
 import functools
-import json
 import zoneinfo
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 from pydantic import TypeAdapter
@@ -50,8 +48,6 @@ class InPlace:
         target: the day's model file, once it was found: then no other is looked for.
         proxy: the earlier one, likewise.
         trust: who supplied the evidence, as the settings say.
-        pinned: a sentence that settings name an older version of the table than the newest, or
-            empty; None until the rows were found.
     """
 
     labels: LabelTable
@@ -60,46 +56,15 @@ class InPlace:
     target: PlacedModel | None = None
     proxy: PlacedModel | None = None
     trust: Trust = Trust.SELF
-    pinned: str | None = dataclasses.field(default=None, compare=False)
 
     def to_json(self) -> str:
         """Return it as the record keeps it."""
-        content: dict[str, Any] = {
-            "labels": self.labels.model_dump(mode="json", exclude_none=True),
-            "privacy": None if self.privacy is None else self.privacy.model_dump(mode="json"),
-            "trust": str(self.trust),
-        }
-        if self.checkpoints is not None:
-            content["checkpoints"] = self.checkpoints.model_dump(mode="json", exclude_none=True)
-        for role in ("target", "proxy"):
-            file: PlacedModel | None = getattr(self, role)
-            if file is not None:
-                told = dataclasses.asdict(file).items()
-                content[role] = {name: value for name, value in told if value is not None}
-        if self.pinned:
-            content["older_version"] = self.pinned
-        return json.dumps(content, sort_keys=True, default=str)
+        return TypeAdapter(InPlace).dump_json(self).decode()
 
     @classmethod
     def from_json(cls, text: str) -> "InPlace":
         """Return what a record keeps."""
-        content = json.loads(text)
-        known = {
-            "labels": LabelTable,
-            "checkpoints": CheckpointPaths,
-            "privacy": Privacy,
-            "target": PlacedModel,
-            "proxy": PlacedModel,
-            "trust": Trust,
-        }
-        return cls(
-            **{
-                name: TypeAdapter(kind).validate_python(content[name])
-                for name, kind in known.items()
-                if content.get(name) is not None
-            },
-            pinned=content.get("older_version", ""),
-        )
+        return TypeAdapter(cls).validate_json(text)
 
 
 def find_ready(given: InPlace, model: str, day: dt.date) -> tuple[InPlace, TableDay]:
@@ -113,8 +78,7 @@ def find_ready(given: InPlace, model: str, day: dt.date) -> tuple[InPlace, Table
         target = find_model_file(given.checkpoints, model, day)
     found = find_rows(given.labels, model, day)
     labels = given.labels.model_copy(update={"version": found.version})
-    pinned = found.pinned if given.pinned is None else given.pinned
-    return dataclasses.replace(given, labels=labels, target=target, pinned=pinned), found
+    return dataclasses.replace(given, labels=labels, target=target), found
 
 
 def find_rows(labels: LabelTable, model: str, day: dt.date) -> TableDay:
@@ -152,14 +116,8 @@ def find_in_place(
         TransientError: storage kept failing.
     """
     given, found = find_ready(given, model, day)
-    place = TableLabels(
-        given.labels,
-        day,
-        found.day_in_files,
-        given.labels.holdout_key(),
-        found=found,
-        pinned=given.pinned or "",
-    )
+    key = given.labels.holdout_key()
+    place = TableLabels(given.labels, day, found.day_in_files, key, found=found)
     if given.checkpoints is None:
         target, proxy = lake_checkpoints(lake, model, day, plan=plan, declared=declared)
         _check_manifest_alone(given, model, day)
@@ -283,4 +241,4 @@ def _placed(file: str, day: dt.date, role: str) -> PlacedModel:
         raise TerminalError(
             f"The {role} {file!r} is not a file: give the path of the model's file."
         )
-    return PlacedModel(day, folder.uri, name, ENDINGS[ending])
+    return PlacedModel(folder.uri, name, ENDINGS[ending], day=day)

@@ -14,7 +14,6 @@ from workers.labels.parquet import Footer
 from workers.labels.shards import BadRecords, Partition, find_days, find_partition
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn
-from workers.remark import RemarkKind, remarked
 from workers.sources.checkpoints.label_tables import LabelTable
 from workers.sources.tables.table_files import TableDay, partition_of
 from workers.sources.tables.table_rows import DayRows, check_table_columns
@@ -99,14 +98,10 @@ class LakeLabels:
 
 @dataclass(frozen=True, slots=True)
 class TableLabels(DayRows):
-    """A day of a table, at the version that was found, with the columns that settings name.
-
-    `pinned` says that it is an older version than the newest, where settings name it.
-    """
+    """A day of a table, at the version that was found, with the columns that settings name."""
 
     table: LabelTable
     found: TableDay = field(kw_only=True)
-    pinned: str = field(kw_only=True)
 
     @property
     def days(self) -> tuple[dt.date, ...]:
@@ -152,8 +147,7 @@ class TableLabels(DayRows):
 
     def find_partition(self) -> tuple[Lake, Partition]:
         """Return the day's files."""
-        older = remarked(RemarkKind.OTHER_VERSION, self.pinned)
-        return partition_of(self.found, self.table.table, self.day, beyond=older)
+        return partition_of(self.found, self.table.table, self.day)
 
     def stored(self, feature: Feature) -> Feature:
         """Return a feature under the name of its column."""

@@ -3,6 +3,7 @@
 The settings and the model's own file say together what a manifest says in the lake.
 """
 
+import dataclasses
 import datetime as dt
 import hashlib
 import json
@@ -18,23 +19,17 @@ from workers.lake.formats import FILES
 from workers.lake.formats.contract import ModelDescription
 from workers.lake.layout import Lake, check_name
 from workers.lake.manifest import SCHEMA_VERSION, Manifest, Privacy
-from workers.lake.mlflow_registry import find_registered, read_artifact
+from workers.lake.mlflow_registry import ModelFile, find_registered, read_artifact
 from workers.lake.places import day_path, split_day_path
 from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
 from workers.sources.checkpoints.label_tables import LabelTable
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedModel:
-    """A model file that was found; a registry says when it was registered."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedModel(ModelFile):
+    """A day's model file that was found."""
 
     day: dt.date
-    folder: str
-    name: str
-    format: str | None = None
-    version: str | None = None
-    run: str | None = None
-    registered_at: dt.datetime | None = None
 
     def read(self, model: str) -> bytes:
         """Return its bytes.
@@ -71,7 +66,7 @@ def find_model_file(paths: CheckpointPaths, model: str, day: dt.date) -> PlacedM
                 f"There is no complete checkpoint of {model} for {day}: {folder}/{name} is "
                 "missing.",
             )
-    return PlacedModel(day, *split_day_path(paths.path, model, day))
+    return PlacedModel(*split_day_path(paths.path, model, day), day=day)
 
 
 def _find_registered(paths: CheckpointPaths, model: str, day: dt.date) -> PlacedModel:
@@ -83,15 +78,7 @@ def _find_registered(paths: CheckpointPaths, model: str, day: dt.date) -> Placed
             f"There is no complete checkpoint of {model} for {day}: the MLflow registry has no "
             f"{address} that is ready; set the alias when the day's model is registered.",
         )
-    return PlacedModel(
-        day,
-        found.folder,
-        found.name,
-        found.format,
-        found.version,
-        found.run,
-        found.registered_at,
-    )
+    return PlacedModel(**dataclasses.asdict(found), day=day)
 
 
 def find_earlier(

@@ -9,12 +9,13 @@ import functools
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from privcore.attacks import mean_of_models
 from privcore.lower_bounds.verdicts import Trust
@@ -29,7 +30,6 @@ from workers.lake.manifest import (
     LabelState,
     Privacy,
 )
-from workers.remark import RemarkKind, remarked
 from workers.sources.checkpoints.in_place import InPlace
 from workers.sources.join_context import JoinContext
 from workers.sources.label_releases import ReleasedNight
@@ -48,12 +48,6 @@ from workers.sources.tables.csv_text import DAY, FEATURE, FLAG, NUMBER, TEXT, TI
 from workers.sources.tables.table_files import CSV, TableDay, find_day, partition_of
 from workers.sources.tables.table_rows import DayRows, check_table_columns
 
-NOT_PINNED = (
-    "The rows are of a database, which keeps no earlier state of them: verify asks the query "
-    "again, and can compute the audit again only as long as it returns the same rows."
-)
-"""Said in the record of a query's audit, and where its rows are others now."""
-
 
 @dataclass(frozen=True, slots=True)
 class SuppliedScores:
@@ -62,36 +56,20 @@ class SuppliedScores:
     Attributes:
         tables: where they lie, and what their columns mean.
         privacy: what is declared.
-        pinned: sentences that settings name older versions than the newest, or empty; None until
-            the tables were found. Afterwards every table has a version.
     """
 
     tables: ScoreTables
     privacy: Privacy | None = None
-    pinned: str | None = field(default=None, compare=False)
     trust: ClassVar[Trust] = Trust.SELF  # who computes scores may choose them
 
     def to_json(self) -> str:
         """Return it as the record keeps it."""
-        privacy = None if self.privacy is None else self.privacy.model_dump(mode="json")
-        tables = self.tables.model_dump(mode="json", exclude_none=True)
-        content: dict[str, Any] = {"tables": tables, "privacy": privacy}
-        if self.tables.query is not None:
-            content["pinned"] = NOT_PINNED
-        if self.pinned:
-            content["older_version"] = self.pinned
-        return json.dumps(content, sort_keys=True)
+        return TypeAdapter(SuppliedScores).dump_json(self).decode()
 
     @classmethod
     def from_json(cls, text: str) -> "SuppliedScores":
         """Return what a record keeps."""
-        content = json.loads(text)
-        privacy = content["privacy"]
-        return cls(
-            ScoreTables.model_validate(content["tables"]),
-            None if privacy is None else Privacy.model_validate(privacy),
-            content.get("older_version", ""),
-        )
+        return TypeAdapter(cls).validate_json(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,22 +215,13 @@ class ScoreSource:
                 kinds = column_kinds(tables, role, also, day_in_files=each.day_in_files)
                 found[role] = as_parquet(each, kinds, joining)
         first = found[""]
-        pinned = remarked(RemarkKind.OTHER_VERSION, self.supplied.pinned or "")
         if not self.joined:
-            return partition_of(first, tables.table, self.day, beyond=pinned)
+            return partition_of(first, tables.table, self.day)
         root, names, left_out, beyond = join(tables, found, self.day, also=also, joining=joining)
         files = tuple(map(root.label_file, names))
         units = divide(root, "", files)
-        unread = first.unread
         return root, Partition(
-            tables.table,
-            self.day,
-            "",
-            files,
-            units,
-            left_out,
-            unread=unread,
-            beyond=(*pinned, *beyond),
+            tables.table, self.day, "", files, units, left_out, unread=first.unread, beyond=beyond
         )
 
     def where_rows_are(self, left_out: int) -> str:
@@ -392,11 +361,7 @@ def find_scores(model: str, day: dt.date, supplied: SuppliedScores) -> ScoreSour
         found[role] = find_day(place, of_day, zone=tables.time_zone)
     pinned = tables.pinned({role: each.version for role, each in found.items()})
     others = tuple((role, each) for role, each in found.items() if role)
-    older = supplied.pinned
-    if older is None:
-        older = " ".join(filter(None, (each.pinned for each in found.values())))
-    known = SuppliedScores(pinned, supplied.privacy, older)
-    return ScoreSource(model, day, known, found[""], others)
+    return ScoreSource(model, day, SuppliedScores(pinned, supplied.privacy), found[""], others)
 
 
 def column_kinds(

@@ -33,9 +33,9 @@ def files_of_day(
 ) -> dict[str, Any]:
     """Return a Delta table's version, its files that may hold a day, and whether a folder says so.
 
-    Also its newest version. All files without a `column` that says the day. `undated` are files
-    whose folder says no day, `said` is how folders spell the day, and `apart` are columns that the
-    log holds in place of files.
+    All files without a `column` that says the day. `undated` are files whose folder says no day,
+    `said` is how folders spell the day, and `apart` are columns that the log holds in place of
+    files.
 
     Raises:
         NotEvaluableError: there is no such table or version, or it holds what is not in its files.
@@ -68,7 +68,6 @@ def files_of_day(
             names.append(urllib.parse.unquote(action["path"]))
     return {
         "version": delta.version(),
-        "newest": delta.version() if version is None else _newest(table),
         "files": names,
         "partitioned": partitioned,
         "undated": undated,
@@ -105,14 +104,6 @@ def _open(table: str, version: int | None) -> deltalake.DeltaTable:
             f"The Delta table {table}{at} cannot be opened ({said}): check the address, "
             "the credentials, and that vacuum has not deleted the version.",
         ) from None
-
-
-def _newest(table: str) -> int | None:
-    """Return the newest version; None where it cannot be opened, which costs no older one."""
-    try:
-        return _open(table, None).version()
-    except NotEvaluableError:
-        return None
 
 
 def _actions(delta: deltalake.DeltaTable) -> list[dict[str, Any]]:

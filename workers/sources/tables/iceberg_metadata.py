@@ -243,7 +243,7 @@ def files_of_day(
 ) -> dict[str, Any]:
     """Return where an Iceberg table lies, its snapshot, and that one's files that may hold a day.
 
-    All files without a `column` that says the day. Also the newest snapshot.
+    All files without a `column` that says the day.
 
     Raises:
         NotEvaluableError: there is no such table, snapshot or column, it cannot be read, or it
@@ -273,7 +273,6 @@ def files_of_day(
         return {
             "location": found.location(),
             "snapshot": snapshot.snapshot_id,
-            "newest": getattr(found.current_snapshot(), "snapshot_id", None),
             "files": names,
         }
 

@@ -23,7 +23,6 @@ from workers.labels.parquet import read_footer, read_row_group
 from workers.labels.shards import READERS, Partition, divide, refuse_table_format
 from workers.lake.layout import PARQUET, LabelFile, Lake
 from workers.lake.places import check_uri, local_path, placed
-from workers.remark import Remark
 from workers.sources.tables.csv_text import parquet_of
 from workers.sources.tables.day_tables import DayTable, TablePlace
 from workers.sources.tables.table_child import ask, place_of, properties_of, warehouse_of
@@ -54,7 +53,6 @@ class TableDay:
         day_in_files: whether the files may hold other days too, so that each row is asked.
         unread: of a folder, files that are not read on any other day either.
         called: what sentences call it; its address if left out.
-        newest: its newest version or snapshot; None of a folder, and where it cannot be opened.
     """
 
     root: Lake
@@ -64,23 +62,11 @@ class TableDay:
     day_in_files: bool
     unread: tuple[LabelFile, ...] = ()
     called: str | None = None
-    newest: int | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
         """The table's name in sentences."""
         return self.root.uri if self.called is None else self.called
-
-    @property
-    def pinned(self) -> str:
-        """Sentence that an older version was read, where settings name one; else empty."""
-        if self.newest == self.version:
-            return ""
-        newest = "cannot be opened" if self.newest is None else f"is {self.newest}"
-        return (
-            f"{self.name} was read at version {self.version}, which the settings name, and its "
-            f"newest {newest}: see that training read the former, or take version out."
-        )
 
 
 def find_day(place: TablePlace, day: dt.date, *, zone: str | None = None) -> TableDay:
@@ -122,14 +108,10 @@ def parent_of(place: str) -> tuple[Lake, str]:
     return Lake((folder or ("/" if path.startswith("/") else ".")) + mark + query), name
 
 
-def partition_of(
-    found: TableDay, table: str, day: dt.date, *, beyond: tuple[Remark, ...]
-) -> tuple[Lake, Partition]:
+def partition_of(found: TableDay, table: str, day: dt.date) -> tuple[Lake, Partition]:
     """Return a day's files as units of work, and below which root they lie."""
     units = divide(found.root, "", found.files)
-    return found.root, Partition(
-        table, day, "", found.files, units, unread=found.unread, beyond=beyond
-    )
+    return found.root, Partition(table, day, "", found.files, units, unread=found.unread)
 
 
 def is_delta(root: Lake) -> bool:
@@ -303,15 +285,7 @@ def _delta_day(place: TablePlace, root: Lake, day: dt.date, zone: str) -> TableD
         )
     in_files = not found["partitioned"] and place.day is not None
     undated = _listed(root, found["undated"], place)
-    return TableDay(
-        root,
-        "delta",
-        found["version"],
-        files,
-        day_in_files=in_files,
-        unread=undated,
-        newest=found["newest"],
-    )
+    return TableDay(root, "delta", found["version"], files, in_files, undated)
 
 
 def _asked(place: TablePlace, day: dt.date) -> dict[str, str | None]:
@@ -326,16 +300,7 @@ def _iceberg_day(place: TablePlace, day: dt.date) -> TableDay:
         raise no_such_day(place, day)
     root = Lake(_iceberg_root(place, found["location"]))
     files = _listed(root, names, place)
-    in_files = place.day is not None
-    version, newest = found["snapshot"], found["newest"]
-    return TableDay(
-        root,
-        "iceberg",
-        version,
-        files,
-        day_in_files=in_files,
-        newest=newest,
-    )
+    return TableDay(root, "iceberg", found["snapshot"], files, place.day is not None)
 
 
 def _ask_delta(question: str, place: TablePlace, **about: Any) -> Any:
