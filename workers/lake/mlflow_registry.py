@@ -276,7 +276,7 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class ModelFile:
+class RegisteredFile:
     """A model's file in a folder, and what a registry says of it, where one does.
 
     `code` is whether MLflow runs modules of the version's own before it loads the file;
@@ -292,7 +292,7 @@ class ModelFile:
     code: bool = False
 
 
-def find_registered(address: str, allowed: Iterable[str] = ()) -> ModelFile | None:
+def find_registered(address: str, allowed: Iterable[str] = ()) -> RegisteredFile | None:
     """Return the model version that has an alias; None where there is none, or none that is ready.
 
     Args:
@@ -311,7 +311,7 @@ def find_registered(address: str, allowed: Iterable[str] = ()) -> ModelFile | No
     return None if found.get("status", "READY") != "READY" else _located(name, found, allowed)
 
 
-def find_version(name: str, version: str) -> ModelFile | None:
+def find_version(name: str, version: str) -> RegisteredFile | None:
     """Return a version of a registered model; None where there is none.
 
     Raises:
@@ -327,7 +327,7 @@ def _version_in(answer: dict[str, Any]) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _located(name: str, found: dict[str, Any], allowed: Iterable[str]) -> ModelFile:
+def _located(name: str, found: dict[str, Any], allowed: Iterable[str]) -> RegisteredFile:
     """Return where a version's own file lies, by what the registry says of the version."""
     version, run = str(found.get("version")), found.get("run_id") or None
     if not (_VERSION.fullmatch(version) and (run is None or _RUN.fullmatch(str(run)))):
@@ -346,7 +346,7 @@ def _located(name: str, found: dict[str, Any], allowed: Iterable[str]) -> ModelF
     at = int(made) if isinstance(made, int | str) and _VERSION.fullmatch(str(made)) else None
     registered_at = None if at is None else dt.datetime.fromtimestamp(at / 1000.0, dt.UTC)
     run = None if run is None else str(run)
-    return ModelFile(folder, file, form, version, run, registered_at, code)
+    return RegisteredFile(folder, file, form, version, run, registered_at, code)
 
 
 def read_artifact(folder: str, name: str, *, at_most: int) -> bytes:

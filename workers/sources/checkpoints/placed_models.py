@@ -19,14 +19,14 @@ from workers.lake.formats import FILES
 from workers.lake.formats.contract import ModelDescription
 from workers.lake.layout import Lake, check_name
 from workers.lake.manifest import SCHEMA_VERSION, Manifest, Privacy
-from workers.lake.mlflow_registry import ModelFile, find_registered, read_artifact
+from workers.lake.mlflow_registry import RegisteredFile, find_registered, read_artifact
 from workers.lake.places import day_path, split_day_path
 from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
 from workers.sources.checkpoints.label_tables import LabelTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlacedModel(ModelFile):
+class PlacedModel(RegisteredFile):
     """A day's model file that was found."""
 
     day: dt.date
