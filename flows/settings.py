@@ -249,7 +249,7 @@ def with_absolute_paths(model: ModelSettings, folder: pathlib.Path, *, lake: str
             for role, other in model.scores.others.items()
         }
         changed = _table_with_absolute_paths(model.scores, folder)
-        changes["scores"] = model.scores.with_parts(others).model_copy(update=changed)
+        changes["scores"] = model.scores.model_copy(update=others | changed)
     if model.labels is not None:
         changed = _table_with_absolute_paths(model.labels, folder) | _paths_with_absolute_paths(
             model.labels, folder

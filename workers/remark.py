@@ -79,11 +79,6 @@ class RemarkKind(StrEnum):
         "Whether the column holds secret or privatised labels is to be answered first.",
         None,
     )
-    OTHER_VERSION = (
-        "other_version",
-        "Labels were corrected after the label that played.",
-        None,
-    )
     PERSONS_IN_BOTH_ARMS = (
         "persons_in_both_arms",
         "Many persons have rows in both arms, and are compared with nobody.",
@@ -96,7 +91,7 @@ class RemarkKind(StrEnum):
     )
     ROWS_LEFT_OUT = (
         "rows_left_out",
-        "Many rows, or files that may hold some, did not play.",
+        "Many rows did not play.",
         None,  # a table of labels may serve several models
     )
     ROWS_MISCOUNTED = (

@@ -196,10 +196,6 @@ def _sentence(found: Rehearsal, model: ModelSettings, day: dt.date) -> str:
 _NO_SERVER = (
     "no PREFECT_API_URL is set: there is no schedule; run, night and backfill do without a server"
 )
-_UNVERIFIED = (
-    ": no certificate is checked, so a machine on the way may read login and rows: add "
-    "?sslmode=verify-full to the address"
-)
 _OPEN = (
     "; it asks for no password, so every web page that is opened on a machine which reaches it may "
     "read its runs and start flows: set PREFECT_SERVER_API_AUTH_STRING there, and "
@@ -256,10 +252,6 @@ def checks(
         yield _tried(
             f"model {name}", functools.partial(check_model, settings, name, day, whole=whole)
         )
-    from workers.sources.scores.query_rows import unverified_databases  # slow
-
-    if named := unverified_databases():
-        yield CheckResult("databases", ok=True, sentence=f"{', '.join(named)}{_UNVERIFIED}")
     yield _tried("Ray", lambda: _ray(settings))
     yield _tried("Prefect", _prefect)
     yield _tried("webhook", lambda: _webhook(settings))

@@ -3,7 +3,7 @@
 import datetime as dt
 import json
 import pathlib
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -59,17 +59,24 @@ def manifest(
 
         typer.echo(json.dumps(json_schema(), indent=2))
         return
-    from workers.sources.proposal import ProposedDeclaration, proposed_manifest, write_manifests
+    from workers.sources.proposal import proposed_manifest, write_manifests
 
-    declaration = None
+    privacy: dict[str, Any] | None = None
     if epsilon is not None:
-        declaration = ProposedDeclaration(epsilon, delta, unit, declared_by)
+        privacy = {
+            "definition": "label_dp",
+            "neighbors": "replace",
+            "unit": unit,
+            "epsilon": epsilon,
+            "delta": delta,
+            "mechanism": None,
+            "declared_by": declared_by or "unknown",
+            "declared_at": None,
+        }
     if model_file is not None and model_file.is_dir():
         if table or day or label is None:
             raise typer.BadParameter("of a lake's folder give --label, and no --table or --day.")
-        for written in write_manifests(
-            model_file, dataset=dataset, label=label, declaration=declaration
-        ):
+        for written in write_manifests(model_file, dataset=dataset, label=label, privacy=privacy):
             typer.echo(f"Wrote {written}.")
         return
     if model_file is None or table is None or label is None or day is None:
@@ -81,6 +88,6 @@ def manifest(
         day=day,
         dataset=dataset,
         label=label,
-        declaration=declaration,
+        privacy=privacy,
     )
     typer.echo(json.dumps(proposed, indent=2))

@@ -84,7 +84,6 @@ name = "ads-ctr"
 # split = "split"                     # train or holdout; or holdout = "bucket(event_id, 5) = 0"
 # unit = "user_id"                    # whose record it is
 # context = ["age", "country"]        # features: a student of them doubles what a weak leak proves
-# or earlier = ["p_2", "p_3"], columns as proxy of models of the days before it
 # known_at = "label_known_at"         # when a label was known; later than training it is left out
 # cutoff_hours = 6.0                  # hours after midnight until which training could read labels
 # time_zone = "Europe/Amsterdam"      # in which a time falls on a day; UTC

@@ -117,7 +117,6 @@ from .student import (
     fit_student,
     folds_of,
     learned,
-    mean_of_models,
     probabilities_of,
 )
 from .tallies import SliceTallies, StudentTallies, Tallies, slice_tallies, unlike_arms
@@ -211,7 +210,6 @@ __all__ = [
     "marginal_fit",
     "match",
     "match_everyone",
-    "mean_of_models",
     "member_probabilities",
     "membership_inference",
     "membership_tallies",

@@ -43,10 +43,6 @@ SMALL, KNOWN = 200, 0.05
 """Size of a small holdout, and the chance up to which the proxy seems to know its labels: bets
 against it may then not win. Of a larger one that chance is `DOUBTFUL`."""
 
-MODELS_KNOWN = 0.2
-"""Chance up to which the mean of earlier models seems to know the holdout's labels: bets against it
-may then not win. With its small error it shows what they know sooner than the proxy does."""
-
 REMEDY_OF_HELD_BACK = (
     "Draw a new holdout every day, and give the features: bound and ceiling rest on the student "
     "alone, and are 0 where there is none."
@@ -284,20 +280,6 @@ def compare_arms(
         holdout_known=min(one.holdout_known for _, one in found),
         known_level=KNOWN if small else DOUBTFUL,
     )
-
-
-def models_known(training: LabelCounts, control: LabelCounts) -> float:
-    """Return how likely the mean of earlier models knows the holdout's labels as well by chance.
-
-    It is the one-sided part of `compare_arms` in bins of what that mean says. *Does not say* that
-    the models know no label where it is large.
-
-    Args:
-        training: of the training records, with the mean in the place of the proxy's student.
-        control: of the holdout's.
-    """
-    arms = training.by_student(), control.by_student()
-    return _compared(*arms, random=np.random.default_rng(0), tests=1)[1].holdout_known
 
 
 def _compared(

@@ -207,8 +207,6 @@ class Matched:
         control_right: of these, whose prediction was right.
         offset: by how much the proxy holds the training records' predictions likelier than the
             holdout's, in log-odds and at least 0: it is granted to the adversary.
-        may_win: whether bets on these tables may win; else of each e-value and 1 the smaller counts
-            (`matched_epsilon_lower`).
         unaided: how many of the control would be right on average if predictions told no more of
             unseen labels than the proxy does; None where that is not asked.
     """
@@ -218,7 +216,6 @@ class Matched:
     control: NDArray[np.int64]
     control_right: NDArray[np.int64]
     offset: NDArray[np.float64]
-    may_win: bool = True
     unaided: NDArray[np.float64] | None = None
 
     @functools.cached_property

@@ -9,7 +9,6 @@ A student of the proxy is fitted alike. It says what the features tell of the pr
 is left of that answer is noise, or labels that the proxy knows (`compare_arms`).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -164,27 +163,6 @@ def probabilities_of(outputs: NDArray[np.float64]) -> NDArray[np.float64]:
     if outputs.shape[1] == 1:
         return np.concatenate([expit(-outputs), expit(outputs)], axis=1)
     return np.asarray(softmax(outputs, axis=1))
-
-
-def mean_of_models(models: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Return the probabilities at the mean of several models' log-odds, shape (records, classes).
-
-    It is a second reference where there are no features: each day's model errs in its own way, and
-    the mean of days errs less. It reads no label and no output of the target, and nothing is
-    fitted, so it treats both arms alike. *Assumes* that each model knows the labels of both arms
-    equally well.
-
-    Args:
-        models: probabilities of shape (records, classes), of the proxy and of models before it.
-
-    Raises:
-        InvalidInputError: no model, or models of other shapes.
-    """
-    shapes = {each.shape for each in models}
-    if len(shapes) != 1:
-        rule = "there is a model, and all are of the same records and classes"
-        raise InvalidInputError("shapes of models", sorted(shapes), rule)
-    return probabilities_of(np.mean([learned(each) for each in models], axis=0))
 
 
 def folds_of(streams: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from privcore.attacks.arms import ArmsComparison, LabelCounts, compare_arms, models_known
+from privcore.attacks.arms import ArmsComparison, LabelCounts, compare_arms
 from privcore.attacks.counts import Counts
 from privcore.attacks.game import BINS, Deal, Tally, replay_groups
 from privcore.attacks.odds import ODDS_CELLS, OddsTally
@@ -58,8 +58,6 @@ class Tallies:
         student: of the training records, with a student in the proxy's place
             (`privcore.attacks.student`); None where there is none.
         control_student: of the control's.
-        models_known: where that student is the mean of earlier models (`mean_of_models`), how
-            likely these know the holdout's labels as well by chance (`models_known`); else None.
         labels: with more than two classes, the training records' labels by what the proxy says of
             each; None with two, of which the odds say it.
         control_labels: of the control's.
@@ -82,7 +80,6 @@ class Tallies:
     control_labels: LabelCounts | None = None
     unread: tuple[OddsTally, ...] = ()
     control_unread: tuple[OddsTally, ...] = ()
-    models_known: float | None = None
     chosen: "Tallies | None" = None
 
     @classmethod
@@ -152,13 +149,6 @@ class Tallies:
             unread=(),
             control_unread=(),
         )
-
-    def with_mean_of_models(self) -> "Tallies":
-        """Return the tallies, whose student is the mean of earlier models, with what these know."""
-        one, other = self.student, self.control_student
-        if one is None or other is None or one.labels is None or other.labels is None:
-            return self
-        return replace(self, models_known=models_known(one.labels, other.labels))
 
     def __add__(self, other: "Tallies") -> "Tallies":
         """Return the tallies of both sets of records."""

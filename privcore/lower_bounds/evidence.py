@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcore.attacks import Matched, OddsTally, Tallies, holdout_sides, match, pair
-from privcore.attacks.arms import MODELS_KNOWN, REMEDY_OF_HELD_BACK
+from privcore.attacks.arms import REMEDY_OF_HELD_BACK
 from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds.betting import Stakes, bets_epsilon_lower, stakes_for
 from privcore.lower_bounds.claims import Claim
@@ -123,8 +123,7 @@ def read_evidence(
         random: the audit's stream, for border bins of the game and border cells of the match.
         proxy_doubtful: whether the arms' labels, given what the proxy says, are divided as chance
             divides them in fewer than one of 100 audits (`ArmsComparison.doubtful`). Bets against
-            the proxy may then lose and never win (`matched_epsilon_lower`); nor may those against
-            the mean of earlier models.
+            the proxy may then lose and never win (`matched_epsilon_lower`).
         with_power: whether to compute how large a leak could have been seen.
     """
     game, control_game = (
@@ -232,10 +231,7 @@ def _design(
     bets = tallies.bet_on
     tables = how(bets.odds, bets.control_odds)
     if bets.student is not None and bets.control_student is not None:
-        second = how(bets.student.odds, bets.control_student.odds)
-        known = tallies.models_known
-        doubtful = known is not None and (proxy_doubtful or known <= MODELS_KNOWN)
-        tables += tuple(dataclasses.replace(one, may_win=not doubtful) for one in second)
+        tables += how(bets.student.odds, bets.control_student.odds)
     return MatchedRecords(
         tables,
         records=tallies.game.records,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from privcore.attacks import Matched, OddsTally, Tallies
+from privcore.attacks import OddsTally, Tallies
 from privcore.attacks.arms import LabelCounts
 from privcore.attacks.matching import (
     SHARES,
@@ -251,9 +251,7 @@ def imagine(design: MatchedRecords, tallies: Tallies) -> Imagined | None:
     chosen = design.choices > 1.0 and not several
     offered = [_offered(arms, design.choices) if chosen else None for arms in odds if arms]
     references = [_rows(*each) for each in zip(counts, known, offered, strict=True)]
-    last = design.tables[-1]
-    second = not isinstance(last, Matched) or last.may_win
-    return ImaginedRecords(design, references, [not design.proxy_doubtful, second])
+    return ImaginedRecords(design, references, [not design.proxy_doubtful, True])
 
 
 def _labelled(*arms: LabelCounts | None) -> NDArray[np.int64] | None:

@@ -342,8 +342,7 @@ def _bets(
         for cap, alike in itertools.groupby(range(epsilons.size), key=caps.__getitem__):
             places = list(alike)
             wealth[:, places] = tables_log_wealth(one, epsilons[places], _gaps(one, units, cap)).T
-    loses = not wins or (isinstance(one, Matched) and not one.may_win)
-    return np.minimum(wealth, 0.0) if loses else wealth
+    return wealth if wins else np.minimum(wealth, 0.0)
 
 
 def log_mean(logarithms: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:

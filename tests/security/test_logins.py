@@ -12,7 +12,6 @@ from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary
 
 from flows.commands import checks
 from workers import isolation
-from workers.sources.scores.query_rows import unverified_databases
 
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "ALL_PROXY", "http_proxy"])
@@ -59,21 +58,3 @@ def test_the_example_of_a_service_asks_for_a_password() -> None:
     assert [name for name, one in services.items() if asked in one.get("environment", {})] == [
         "prefect-server"
     ]
-
-
-@pytest.mark.parametrize(
-    ("address", "told"),
-    [
-        ("postgresql://a:b@db.example/x", ["bank"]),
-        ("postgresql://a:b@db.example/x?sslmode=require", ["bank"]),
-        ("postgresql://a:b@127.0.0.1/x?host=db.example", ["bank"]),
-        ("postgresql://a:b@db.example/x?sslmode=verify-full", []),
-        ("postgresql://a:b@127.0.0.1:5432/x", []),
-    ],
-)
-def test_check_tells_that_a_database_may_be_anybody(
-    monkeypatch: pytest.MonkeyPatch, address: str, told: list[str]
-) -> None:
-    """A machine on the way that says it has no TLS got the login, and exact figures or labels."""
-    monkeypatch.setenv("PRIVAUDIT_DATABASE_BANK", address)
-    assert unverified_databases() == told

@@ -41,7 +41,6 @@ from workers.audit.declaration import (
     said_of_labels_in,
     says_nothing_of,
 )
-from workers.labels.shards import Partition
 from workers.lake.manifest import OutputCorrection, Privacy, PrivatisedBy, guarantee_of
 from workers.looks.listed import remarks_of_looks
 from workers.plan import Plan
@@ -56,15 +55,8 @@ remembers a tenth of its rows hides that where nine tenths of these do not play.
 _MANY_EXCLUDED = 0.1
 """The same of rows beside the one that plays of a person. An owner who knows the earlier model
 knows which one that is, and may have the model remember the others."""
-_UNREAD = 0.02
-"""Size of unread files beside what was read, from which on they are remarked on.
-
-Checksums have 4 bytes of each 512. Packed text of a tenth of the rows has more than this.
-"""
 _FEW_PERSONS = 10
 """Persons in the holdout, without which nothing is seen of persons with as many rows."""
-_FILES_NAMED = 3
-_NAME_CHARACTERS = 80
 _NO_RESPONSE = 1e-3
 """Share of responses that are others than the label, below which a correction changes nothing."""
 
@@ -76,7 +68,6 @@ class Grounds:
     Attributes:
         source: where the night comes from.
         plan: how the game was played.
-        partition: the day's files.
         result: what was counted.
         tallies: of it, as they are read.
         privacy: the guarantee that the bound is held against; None where there is none.
@@ -86,7 +77,6 @@ class Grounds:
 
     source: Source
     plan: Plan
-    partition: Partition
     result: PartialResult
     tallies: Tallies
     privacy: Privacy | None
@@ -166,10 +156,7 @@ def remarks_of(grounds: Grounds) -> Iterator[Remark]:
     if result.units is not None:
         yield from persons(result.units, plan)
     yield from remarks_of_looks(looks)
-    suspicion = 0.0 if result.student is None else result.student.suspicion or 0.0
-    yield from remarked(kinds.HOLDOUT_SUSPECT, suspect_sentence(suspicion))
-    yield from remarked(kinds.ROWS_LEFT_OUT, _unread_files(grounds.partition))
-    yield from grounds.partition.beyond
+    yield from remarked(kinds.HOLDOUT_SUSPECT, suspect_sentence(result.suspicion or 0.0))
     yield from remarks_of_looks(looks, after_files=True)
     models = checkpoints_of(source)
     unserved = _unserved_rounds(0 if models is None else models.target.described.unserved_rounds)
@@ -216,32 +203,10 @@ def _untested(source: Source, result: PartialResult) -> str:
     Without features nothing distinguishes it from a target that is better than the earlier model
     (docs/evidence/statistics.md, "Without features").
     """
-    student = result.student
-    tested = student is not None and student.suspicion is not None
-    if tested:
+    if result.suspicion is not None:
         return ""
     advice = "" if source.context else "scores.context"
     return untested_sentence(result.tallies.odds, result.tallies.control_odds, advice)
-
-
-def _unread_files(partition: Partition) -> str:
-    """Return that files beside the labels were not read; "" where they are small.
-
-    Nothing of them was opened: they may hold rows that training saw, or none at all.
-    """
-    filled = [file for file in partition.unread if file.size]
-    size = sum(file.size for file in filled)
-    if size <= _UNREAD * partition.bytes:
-        return ""
-    largest = sorted(filled, key=lambda file: (-file.size, file.name))
-    named = ", ".join(repr(file.name[:_NAME_CHARACTERS]) for file in largest[:_FILES_NAMED])
-    more = len(largest) - _FILES_NAMED
-    also = f" and {more:,} more" if more > 0 else ""
-    return (
-        f"Files of {size:,} bytes lie beside the {partition.bytes:,} bytes that were read, and "
-        f"were not read: {named}{also}. If training saw rows in them, nothing is known of their "
-        "labels. Only files that end in .parquet, outside of hidden folders, are read."
-    )
 
 
 def _days(source: Source, plan: Plan) -> str:

@@ -168,7 +168,6 @@ def _evaluated(
     grounds = Grounds(
         inputs.source,
         plan,
-        partition,
         result,
         checked.tallies,
         checked.privacy,

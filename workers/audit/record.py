@@ -358,14 +358,9 @@ def _slice_rows(
 ) -> Iterator[SliceRow]:
     source, plan, result = grounds.source, grounds.plan, grounds.result
     whole, claim = result.tallies, grounds.evidence.claim
-    if result.student is not None and result.student.earlier_models:
-        whole = whole.with_mean_of_models()
     for column, value, tallies in shown:
         evidence = read_evidence(
-            dataclasses.replace(
-                tallies.tallies(value, classes=whole.classes),
-                models_known=whole.models_known,
-            ),
+            tallies.tallies(value, classes=whole.classes),
             claim=dataclasses.replace(claim, significance=claim.significance / len(shown)),
             choice=Grid(plan.fractions),
             paper_delta=plan.delta,

@@ -2,8 +2,7 @@
 
 import dataclasses
 import functools
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -43,47 +42,38 @@ class NeededColumns:
     slices: tuple[str, ...] = ()
     unit: str | None = None
 
+    def of_plan(self) -> list[tuple[str, str]]:
+        """Return the columns that the plan asks for, and what names them."""
+        return columns_of_plan(self.slices, self.unit)
 
-def check_columns(footer: Footer, path: str, needed: NeededColumns) -> None:
-    """Raise `NotEvaluableError` unless a file has the columns."""
-    available = Counter(footer.names)
-    label = needed.label.column
-    features = [feature.name for feature in needed.features]
-    units = () if needed.unit is None else (needed.unit,)
-    read = (label, SPLIT, *features, *needed.slices, *units)
-    twice = [name for name in read if available[name] > 1]
-    if twice:
-        raise NotEvaluableError(
-            Reason.FEATURE_INVALID,
-            f"{path} has {available[twice[0]]} columns of the name {twice[0]!r}: write one.",
-        )
-    for column in (label, SPLIT):
-        if column not in available:
+
+def columns_of_plan(slices: Iterable[str], unit: str | None) -> list[tuple[str, str]]:
+    """Return the columns of slices and of the privacy unit, and what names them."""
+    units = [] if unit is None else [(unit, "plan.privacy_unit in the settings")]
+    return [(name, "plan.slices in the settings") for name in slices] + units
+
+
+def check_columns(
+    footer: Footer, path: str, needed: Iterable[tuple[str, str]], *, arm: str | None = None
+) -> None:
+    """Raise `NotEvaluableError` unless a file has each column once.
+
+    `needed` are columns, and what names them; a folder may say that of the `arm`.
+    """
+    for name, said in needed:
+        if name not in footer.names:
+            word = folder_word(path, name)
+            if name == arm and word:
+                continue
+            why = f": correct {said}; it has {', '.join(footer.names[:20])}"
+            if word is not None:
+                why = f": the value in the folder name {name}={word} is not read. Write it into "
+                why += "the files"
+            raise NotEvaluableError(Reason.LABEL_INVALID, f"{path} has no column {name!r}{why}.")
+        if footer.names.count(name) > 1:
             raise NotEvaluableError(
-                Reason.LABEL_INVALID,
-                f"{path} has no column {column!r}: write it, or correct the manifest.",
+                Reason.FEATURE_INVALID, f"{path} has several columns {name!r}: write one."
             )
-    for kind, names in (
-        ("feature", features),
-        ("slice", needed.slices),
-        ("privacy unit", units),
-    ):
-        for name in names:
-            if name not in available:
-                raise NotEvaluableError(
-                    Reason.FEATURE_INVALID,
-                    f"{path} has no column for the {kind} {name!r}{only_in_folder(path, name)}.",
-                )
-
-
-def only_in_folder(path: str, name: str) -> str:
-    """Say of a value that stands in a folder's name alone that it is not read there."""
-    word = folder_word(path, name)
-    return (
-        ""
-        if word is None
-        else f": the value in the folder name {name}={word} is not read. Write it into the files"
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.parquet import read_footer
 from workers.lake.layout import LabelFile, Lake, folder_of, is_label_file, labels_folder
 from workers.lake.places import local_path
-from workers.remark import Remark
 
 _SNAPSHOT = "write the day's snapshot as plain Parquet with {0}'s own reader, and name that folder"
 _MARKS = {
@@ -213,9 +212,6 @@ class Partition:
         work_units: all of the files' row groups, each once.
         left_out: bad records that are in none of the files.
         days: where several days play, all of them; then files are named from their day's folder.
-        unread: files beside them that may hold rows of the day, and are not read.
-        beyond: remarks on records that did not play: that only a joined table has, or only a later
-            version.
     """
 
     dataset: str
@@ -225,8 +221,6 @@ class Partition:
     work_units: tuple[WorkUnit, ...]
     left_out: BadRecords = field(default_factory=BadRecords.none)
     days: tuple[dt.date, ...] = ()
-    unread: tuple[LabelFile, ...] = ()
-    beyond: tuple[Remark, ...] = ()
 
     def path(self, name: str) -> str:
         """Return where a file lies below the root."""
@@ -265,8 +259,7 @@ def find_partition(lake: Lake, dataset: str, day: dt.date) -> Partition:
     if not files:
         raise _no_rows(dataset, day)
     units = divide(lake, folder, files)
-    unread = tuple(file for file in listed if not is_label_file(file))
-    return Partition(dataset, day, folder, tuple(files), units, unread=unread)
+    return Partition(dataset, day, folder, tuple(files), units)
 
 
 def find_days(lake: Lake, dataset: str, days: tuple[dt.date, ...]) -> Partition:
@@ -276,27 +269,17 @@ def find_days(lake: Lake, dataset: str, days: tuple[dt.date, ...]) -> Partition:
         NotEvaluableError: one of the partitions is missing or has no file.
     """
     files: list[LabelFile] = []
-    unread: list[LabelFile] = []
     work_units: list[WorkUnit] = []
     for day in days:
         found = find_partition(lake, dataset, day)
         within = f"{folder_of(day)}/{{}}".format
         files += [file._replace(name=within(file.name)) for file in found.files]
-        unread += [file._replace(name=within(file.name)) for file in found.unread]
         work_units += [
             tuple(dataclasses.replace(piece, file=within(piece.file)) for piece in unit)
             for unit in found.work_units
         ]
     parent = labels_folder(dataset, days[-1]).rpartition("/")[0]
-    return Partition(
-        dataset,
-        days[-1],
-        parent,
-        tuple(files),
-        tuple(work_units),
-        days=days,
-        unread=tuple(unread),
-    )
+    return Partition(dataset, days[-1], parent, tuple(files), tuple(work_units), days=days)
 
 
 def divide(lake: Lake, folder: str, files: Sequence[LabelFile]) -> tuple[WorkUnit, ...]:

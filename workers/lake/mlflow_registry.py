@@ -107,46 +107,24 @@ _MAY_GO_AWAY = {408, 425, 429, 500, 502, 503, 504}
 _API = "/api/2.0/mlflow"
 
 
-def asked(method: str, **question: str) -> dict[str, Any] | None:
+def asked(
+    method: str, content: dict[str, str] | None = None, **question: str
+) -> dict[str, Any] | None:
     """Return the registry's answer; None where it has no such thing.
 
-    Raises:
-        NotEvaluableError: the server cannot be asked, or its answer is none of MLflow's.
-        TerminalError: the environment names no server.
-        TransientError: the server kept failing.
-    """
-    return _as_answer(get(f"{_API}/{method}?{urllib.parse.urlencode(question)}"))
-
-
-def told(method: str, **content: str) -> dict[str, Any] | None:
-    """Tell the registry something, and return its answer; None where it has no such thing.
-
-    What is told must be the same if it is told twice, because it is tried again.
+    It is told `content`, where there is some: the same if it is told twice, as it is tried again.
 
     Raises:
         NotEvaluableError: the server cannot be asked, or its answer is none of MLflow's.
         TerminalError: the environment names no server.
         TransientError: the server kept failing.
     """
-    return _as_answer(_exchanged(f"{_API}/{method}", limits.MANIFEST_BYTES, content))
-
-
-def get(path: str, *, at_most: int = limits.MANIFEST_BYTES) -> bytes | None:
-    """Return what the server gives, patiently; None where it has no such thing.
-
-    Raises:
-        NotEvaluableError: the server cannot be asked, or gives too much.
-        TerminalError: the environment names no server.
-        TransientError: the server kept failing.
-    """
-    return _exchanged(path, at_most, None)
-
-
-def _as_answer(content: bytes | None) -> dict[str, Any] | None:
-    if content is None:
+    asks = f"?{urllib.parse.urlencode(question)}" if question else ""
+    given = _exchanged(f"{_API}/{method}{asks}", limits.MANIFEST_BYTES, content)
+    if given is None:
         return None
     try:
-        answer = json.loads(content)
+        answer = json.loads(given)
         json.dumps(answer, ensure_ascii=False).encode()  # half characters are no text
     except (ValueError, RecursionError):
         answer = None
@@ -183,7 +161,7 @@ def _trusted() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def _exchanged(path: str, at_most: int, content: dict[str, str] | None) -> bytes | None:
+def _exchanged(path: str, at_most: int, content: dict[str, str] | None = None) -> bytes | None:
     """Return what the server gives, or answers to `content`; None where it has no such thing."""
     import httpx  # noqa: PLC0415  # for a registry's models alone
 
@@ -380,7 +358,7 @@ def read_artifact(folder: str, name: str, *, at_most: int) -> bytes:
             "register the model again.",
         )
     path = urllib.parse.quote(f"{parts.path.strip('/')}/{name}")
-    content = get(f"/api/2.0/mlflow-artifacts/artifacts/{path}", at_most=at_most)
+    content = _exchanged(f"/api/2.0/mlflow-artifacts/artifacts/{path}", at_most)
     if content is None:
         raise FileNotFoundError(name)
     return content
@@ -517,7 +495,7 @@ def promote(version: Version, tags: Mapping[str, str]) -> None:
     if version.alias is not None:
         calls.append(("registered-models/alias", named | {"alias": version.alias}))
     for method, content in calls:
-        if told(method, **content) is None:
+        if asked(method, content) is None:
             raise TerminalError(
                 f"The MLflow registry does not take {method} for version {version.number} of "
                 f"{version.name}: see that the version is there and the alias is a valid name."

@@ -25,7 +25,6 @@ from workers.looks.look import Players
 from workers.scan.fitted import (
     MOST_RECORDS,
     FittedStudent,
-    MeanOfModels,
     StudentSample,
     as_objects,
     fitted,
@@ -35,7 +34,6 @@ from workers.scan.fitted import (
 from workers.scan.partial_results import Game, LabelPass, RowDraw, may_be_large
 from workers.scan.work_unit import check_columns, players, row_folds, row_streams
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
-from workers.sources.scores.supplied import ScoreSource
 from workers.sources.source import SharedScores, context_features
 
 _FILES = 32
@@ -84,13 +82,10 @@ class _Students:
 def with_students(
     shared: LabelPass, *, executor: Executor, deadline: dt.datetime | None = None
 ) -> LabelPass:
-    """Return the pass with the second reference of each game that may have one.
-
-    It is the mean of models, where a source knows earlier ones, or a student that can be taught.
+    """Return the pass with the second reference of each game that may have one: a student.
 
     What cannot be read is left out of the sample: the scan says what is wrong.
     """
-    shared = dataclasses.replace(shared, games=tuple(map(_with_mean, shared.games)))
     asking = tuple(n for n, game in enumerate(shared.games) if game.may_have_student)
     if not asking:
         return shared
@@ -141,13 +136,6 @@ def sampled(
         for n, part in zip(few, again.parts, strict=True):
             parts[n] = part
     return tuple(parts)
-
-
-def _with_mean(game: Game) -> Game:
-    """Return the game with the mean of models as its second reference, where there are some."""
-    if isinstance(game.source, ScoreSource) and game.bets_on_models:
-        return dataclasses.replace(game, student=MeanOfModels(game.source))
-    return game
 
 
 def _teach(samples: tuple[StudentSample, ...], number: int) -> tuple[None, _Students]:

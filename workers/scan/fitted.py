@@ -26,7 +26,6 @@ from privcore.attacks import (
 )
 from workers.labels.columns import Batch
 from workers.lake.manifest import Feature
-from workers.sources.scores.supplied import ScoreSource
 
 MOST_RECORDS = 20_000
 """Holdout rows that a student is fitted to: those of the smallest streams. With
@@ -101,20 +100,6 @@ class StudentSample:
         return cls((), streams, whole, nothing, words, nothing, nothing, whole, seen=seen)
 
 
-@dataclass(frozen=True, slots=True)
-class Taught:
-    """What the night's judgement needs to know of a student.
-
-    Attributes:
-        suspicion: by how many standard errors the target knows labels of the holdout that neither
-            student nor proxy does (`holdout_suspicion`); None of models.
-        earlier_models: models before the proxy of whose mean the reference is made.
-    """
-
-    suspicion: float | None
-    earlier_models: int = 0
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedStudent:
     """A student with what it needs to read rows.
@@ -124,14 +109,15 @@ class FittedStudent:
         of_proxy: a student of the proxy; None of a proxy that is always the same.
         features: the columns it looks at.
         known: of each categorical one the words that it tells apart.
-        taught: what it was taught with.
+        suspicion: by how many standard errors the target knows labels of the holdout that neither
+            student nor proxy does (`holdout_suspicion`).
     """
 
     student: Student
     of_proxy: Student | None
     features: tuple[Feature, ...]
     known: tuple[tuple[str, ...], ...]
-    taught: Taught
+    suspicion: float
 
     def probabilities(
         self, batch: Batch, rows: NDArray[np.int64], folds: NDArray[np.int64]
@@ -146,30 +132,6 @@ class FittedStudent:
     def _seen(self, batch: Batch, rows: NDArray[np.int64]) -> Context:
         numbers, words = read_context(batch, self.features, rows)
         return context_of(numbers, words, self.known)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MeanOfModels:
-    """The mean of the proxy and of models before it, in the place of a student; none is fitted.
-
-    Attributes:
-        source: knows what these models say.
-    """
-
-    source: ScoreSource
-
-    @property
-    def taught(self) -> Taught:
-        """The number of models: nothing was learned."""
-        return Taught(None, self.source.earlier_models)
-
-    def probabilities(
-        self, batch: Batch, rows: NDArray[np.int64], folds: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        """Return the mean as what to expect of target and proxy, shape (some rows, 2, classes)."""
-        del folds  # nothing was fitted to any record
-        said = self.source.mean_of_models(batch, rows)
-        return np.stack([said, said], axis=1)
 
 
 def read_context(
@@ -195,7 +157,7 @@ def fitted(sample: StudentSample) -> FittedStudent | None:
     said = student.predict(context, sample.folds)
     suspicion = holdout_suspicion(sample.target, said, sample.proxy, sample.labels)
     of_proxy = fit_student(context, sample.proxy, sample.folds, of_proxy=True)
-    return FittedStudent(student, of_proxy, sample.features, known, Taught(suspicion))
+    return FittedStudent(student, of_proxy, sample.features, known, suspicion)
 
 
 def as_objects(words: tuple[pl.Series, ...], rows: int) -> NDArray[np.object_]:

@@ -29,8 +29,7 @@ from workers.lake.layout import Lake
 from workers.looks.listed import added
 from workers.looks.look import Findings, Looks
 from workers.plan import Plan
-from workers.scan.fitted import FittedSegments, FittedStudent, MeanOfModels, Taught
-from workers.sources.scores.supplied import ScoreSource
+from workers.scan.fitted import FittedSegments, FittedStudent
 from workers.sources.source import Source
 
 MOST_TRAINING, MOST_HOLDOUT = 2_400_000, 1_200_000
@@ -103,7 +102,7 @@ class Game:
 
     source: Source
     plan: Plan
-    student: FittedStudent | MeanOfModels | None = None
+    student: FittedStudent | None = None
     segments: FittedSegments | None = None
     draw: RowDraw | None = None
 
@@ -137,11 +136,6 @@ class Game:
             and bool(self.source.context)
         )
 
-    @property
-    def bets_on_models(self) -> bool:
-        """True if the second reference is the mean of the proxy and of models before it."""
-        return isinstance(self.source, ScoreSource) and self.source.earlier_models > 0
-
     def unit_key(self, day: dt.date) -> int:
         """The stream of the audit's privacy units, the same in every shard."""
         return stream_key(self.plan.seed, self.source.model, str(day), "units")
@@ -158,10 +152,9 @@ class Game:
                 random=generator(*names),
             )
         if result.units is None:
-            tallies = self._within_other_labels(result)
-            return tallies.with_mean_of_models() if self.bets_on_models else tallies
+            return self._within_other_labels(result)
         training, control = result.units
-        tallies = unit_tallies(
+        return unit_tallies(
             training,
             control,
             score=score_named(self.plan.score, power=self.plan.power),
@@ -169,7 +162,6 @@ class Game:
             key=self.unit_key(day),
             groups=len(self.source.days),
         )
-        return tallies.with_mean_of_models() if self.bets_on_models else tallies
 
     def _within_other_labels(self, result: "PartialResult") -> Tallies:
         """Return the tallies of all records, whose odds are in the groups of other labels' values.
@@ -253,7 +245,7 @@ class PartialResult:
         unread_units: candidates of each privacy unit among training and holdout rows with
             unreadable labels, which play in public alone; None where each record is its own unit.
         looks: what looks counted (`workers.looks.listed.LOOKS`).
-        student: what the game's student was taught with before the pass; None where there is none.
+        suspicion: of the game's student, fitted before the pass; None where there is none.
         draw: of how many rows lots chose those that played; likewise.
     """
 
@@ -268,7 +260,7 @@ class PartialResult:
     unread_labels: int = 0
     unread_units: tuple[UnitChoices, UnitChoices] | None = None
     looks: Looks = field(default_factory=dict)
-    student: Taught | None = None
+    suspicion: float | None = None
     draw: RowDraw | None = None
 
     @classmethod
@@ -294,7 +286,7 @@ class PartialResult:
             ContentDigest(),
             units=None if game.plan.privacy_unit is None else (nobody, nobody),
             unread_units=None if game.plan.privacy_unit is None else (unknown, unknown),
-            student=None if game.student is None else game.student.taught,
+            suspicion=None if game.student is None else game.student.suspicion,
             draw=game.draw,
         )
 
@@ -312,7 +304,7 @@ class PartialResult:
             self.unread_labels + other.unread_labels,
             add_units(self.unread_units, other.unread_units),
             added(self.looks, other.looks),
-            self.student,
+            self.suspicion,
             self.draw,
         )
 

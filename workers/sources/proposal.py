@@ -458,29 +458,6 @@ _MOST_CLASSES = 1_000
 _NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
 
 
-@dataclass(frozen=True, slots=True)
-class ProposedDeclaration:
-    """Label differential privacy under replacement, by no named mechanism."""
-
-    epsilon: float
-    delta: float
-    unit: str
-    declared_by: str
-
-    def as_manifest(self) -> dict[str, Any]:
-        """Return the field `privacy` of a manifest."""
-        return {
-            "definition": "label_dp",
-            "neighbors": "replace",
-            "unit": self.unit,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "mechanism": None,
-            "declared_by": self.declared_by or "unknown",
-            "declared_at": None,
-        }
-
-
 def proposed_manifest(
     model_file: pathlib.Path,
     table: pathlib.Path,
@@ -489,7 +466,7 @@ def proposed_manifest(
     day: dt.date,
     dataset: str,
     label: str,
-    declaration: ProposedDeclaration | None = None,
+    privacy: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return a whole manifest as JSON holds it; every field is there, and can be edited.
 
@@ -518,7 +495,7 @@ def proposed_manifest(
         "features": _features(described, kinds, label, table),
         "trained_on": {"first": day.isoformat(), "last": day.isoformat(), "split": "train"},
         "output_correction": None,
-        "privacy": declaration and declaration.as_manifest(),
+        "privacy": privacy,
     }
     try:
         Manifest.model_validate(proposed)
@@ -532,7 +509,7 @@ def write_manifests(
     *,
     dataset: str,
     label: str,
-    declaration: ProposedDeclaration | None = None,
+    privacy: dict[str, Any] | None = None,
 ) -> Iterator[pathlib.Path]:
     """Write a manifest beside each model file of a lake that has none, and yield where.
 
@@ -566,7 +543,7 @@ def write_manifests(
             day=_day_of(folder),
             dataset=dataset,
             label=label,
-            declaration=declaration,
+            privacy=privacy,
         )
         written.write_text(f"{json.dumps(proposed, indent=2)}\n", encoding="utf-8")
         yield written

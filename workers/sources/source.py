@@ -60,8 +60,7 @@ class SharedScores:
 class Source(Protocol):
     """One model on one day, found and checked; it travels to every worker.
 
-    What one kind alone has (model files and their correction, earlier models' predictions) is asked
-    of that kind.
+    What one kind alone has (model files and their correction) is asked of that kind.
     """
 
     @property

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from privcore.attacks import generator
 from workers.labels.columns import (
     SPLIT,
-    NeededColumns,
     batches_of,
     check_columns,
 )
@@ -96,7 +95,7 @@ def read_training_data(lake: Lake, recipe: Recipe, day: dt.date) -> TrainingData
     for file in partition.files:
         path = partition.path(file.name)
         footer = read_footer(lake, path, columns)
-        check_columns(footer, path, NeededColumns(recipe.label, recipe.features))
+        check_columns(footer, path, [(name, "what is asked for") for name in columns])
         piece, rows = Piece(file.name), limits.SHARD_ROWS
         for batch in batches_of(lake, partition, piece, footer, columns, rows=rows):
             found, bad = batch.labels(recipe.label)

@@ -67,7 +67,7 @@ def mechanism(name: str) -> dict[str, object]:
 FAULTS: dict[str, tuple[Fault, str]] = {
     "wrong-label-column": (
         labels(lambda frame: frame.rename({"late": "delayed"})),
-        "has no column 'late': write it, or correct the manifest",
+        "has no column 'late': correct the manifest; it has",
     ),
     "declared-too-little": (
         manifest(privacy=declared(0.5, mechanism=mechanism("randomized_response"))),
@@ -133,7 +133,7 @@ def test_what_the_audit_would_refuse_is_found_in_its_own_words(
 
 def test_a_missing_unit_column_is_found(folder: pathlib.Path) -> None:
     write_settings(folder, ["good"], more='privacy_unit = "customer"\n')
-    with pytest.raises(TerminalError, match="has no column for the privacy unit 'customer'"):
+    with pytest.raises(TerminalError, match="has no column 'customer': correct plan"):
         check_model(load_settings(), "good", DAY)
 
 

@@ -18,7 +18,6 @@ from privcore.attacks import (
     folds_of,
     label_counts,
     learned,
-    mean_of_models,
     probabilities_of,
 )
 from privcore.attacks import student as module
@@ -127,19 +126,6 @@ def test_a_leak_is_no_difference_of_the_arms():
         rates.append(int((found < 0.1).sum()))
     assert_rate_at_most(rates[0], 150, 0.1)
     assert rates[1] > 1.5 * rates[0] + 10
-
-
-def test_the_mean_of_models_is_that_of_their_log_odds():
-    one, other = two_columns(np.array([0.5, 0.9])), two_columns(np.array([0.9, 0.9]))
-    assert mean_of_models([one, other])[:, 1] == pytest.approx([0.75, 0.9])
-    three = np.array([[0.2, 0.3, 0.5]])
-    assert mean_of_models([three, three, three]) == pytest.approx(three)
-    assert mean_of_models([three, three[:, ::-1]]) == pytest.approx(
-        np.sqrt(three * three[:, ::-1]) / np.sqrt(three * three[:, ::-1]).sum()
-    )
-    for models in ([], [one, three]):
-        with pytest.raises(InvalidInputError, match="same records and classes"):
-            mean_of_models(models)
 
 
 FEW = TreeSize(100, levels=4, rate=0.05)

@@ -24,7 +24,6 @@ from privcore.attacks import (
     odds_tally,
     slice_tallies,
 )
-from privcore.attacks.arms import models_known
 from tests.simulate import play
 
 
@@ -98,7 +97,7 @@ def test_no_records_of_each_design_have_its_fields_and_no_others() -> None:
     assert plain.game == plain.control_game == Tally.zero(2)
     assert plain.odds == plain.control_odds == (OddsTally.zero(),)
     assert (plain.classes, plain.student) == (2, None)
-    assert (plain.labels, plain.unread, plain.models_known) == (None, (), None)
+    assert (plain.labels, plain.unread) == (None, ())
     full = Tallies.zero(repetitions=1, classes=3, groups=2, student=True)
     assert full.odds == full.control_odds == (OddsTally.zero(),) * 2
     assert full.labels == full.control_labels == LabelCounts.zero(groups=2, classes=3)
@@ -156,10 +155,6 @@ def test_arms_are_compared_by_all_that_was_counted(classes: int) -> None:
         replace(found, control_student=replace(other, labels=None)),
     ):
         assert less.compare_arms(generator(1)) == without
-        assert less.with_mean_of_models() is less
-    known = found.with_mean_of_models()
-    assert known.models_known == models_known(one.labels, other.labels)
-    assert replace(known, models_known=None) == found
 
 
 VALUES = ("a", "b", "c", "d")

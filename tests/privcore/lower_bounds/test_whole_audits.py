@@ -33,11 +33,8 @@ from privcore.attacks import (
     fit_student,
     folds_of,
     generator,
-    label_counts,
     learned,
-    mean_of_models,
     odds_cells,
-    odds_tally,
     probabilities_of,
     unit_records,
     unit_tallies,
@@ -380,62 +377,3 @@ def test_beside_another_label_size_and_power_are_as_stated() -> None:
     assert binomtest(int((silent > 0.0).sum()), 200, 0.05, "greater").pvalue > 1e-6
     assert binomtest(int((leaking > 2.0).sum()), 200, 0.05, "greater").pvalue > 1e-6
     assert np.mean(leaking > 0.5) >= 0.9
-
-
-def of_four_days(rows: int, *, seed: int, leak: float = 0.0, known: float = 0.0) -> list[Tallies]:
-    """Return both arms with the mean of three models before, which know the holdout by `known`."""
-    random = np.random.default_rng(seed)
-    truth = random.normal(size=rows) - 0.5
-    labels = (random.random(rows) < expit(truth)).astype(int)
-    train = random.random(rows) < 0.75
-    told = 2 * labels - 1
-    target, *before = (
-        two_columns(expit(truth + 0.5 * random.normal(size=rows) + moved))
-        for moved in (np.where(train, leak * told, 0.0), *[np.where(train, 0.0, known * told)] * 3)
-    )
-    arms = []
-    for arm in (train, ~train):
-        mean = mean_of_models([each[arm] for each in before])
-        counted = label_counts(before[0][arm], labels[arm], student=mean)
-        student = StudentTallies((odds_tally(target[arm], mean, labels[arm]),), counted)
-        arms.append(tallied((odds_tally(target[arm], before[0][arm], labels[arm]),), student))
-    return arms
-
-
-def bound_of_models(arms: list[Tallies]) -> float:
-    both = replace(arms[0], control_odds=arms[1].odds, control_student=arms[1].student)
-    known = both.with_mean_of_models()
-    doubtful = known.compare_arms(generator(0, "arms")).doubtful
-    return bet(replace(arms[0], models_known=known.models_known), arms[1],
-               doubtful=doubtful).epsilon_lower  # fmt: skip
-
-
-def test_power_the_mean_of_earlier_models_proves_more() -> None:
-    arms = of_four_days(8_000, seed=1, leak=0.3)
-    alone = bet(*(replace(arm, student=None) for arm in arms)).epsilon_lower
-    assert bound_of_models(arms) > alone + 0.05
-
-
-@pytest.mark.slow
-def test_size_of_bets_against_the_mean() -> None:
-    """Without a leak 0 of 60 are above 0; of 60 whose earlier models know the holdout by 0.1, few.
-
-    Before bets against the mean could be stopped 19 of such 60 were, 8 against yesterday alone.
-    """
-    above = [
-        sum(bound_of_models(of_four_days(3_000, seed=seed, known=known)) > 0.0
-            for seed in range(60))
-        for known in (0.0, 0.1)
-    ]  # fmt: skip
-    assert above[0] == 0
-    assert above[1] <= 12
-
-
-def test_a_doubtful_proxy_makes_the_mean_doubtful_and_a_known_holdout_does() -> None:
-    first, second = of_four_days(4_000, seed=1, leak=1.0)
-    bounds: list[tuple[float, float]] = []
-    for doubtful, known in ((False, 1.0), (False, 0.2), (True, 1.0)):
-        evidence = bet(replace(first, models_known=known), second, doubtful=doubtful)
-        bounds.append((evidence.epsilon_lower, evidence.epsilon_ceiling))
-        assert (evidence.standing_night.log_wealth[3:].max() > 0.0) == (bounds[-1] == bounds[0])
-    assert bounds[0] > bounds[1] > bounds[2] == (0.0, 0.0)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import workers.audit.judge
 from privcore.attacks import ArmsComparison, fidelity
 from privcore.lower_bounds import Secret
 from privcore.lower_bounds.verdicts import Judged, ReasonCode, Verdict
@@ -23,11 +24,9 @@ from workers.audit.judge import (
     remarks_of,
     same_answers,
 )
-from workers.labels.shards import Partition
 from workers.lake.manifest import OutputCorrection, Privacy
 from workers.plan import Plan
 from workers.remark import Remark, RemarkKind
-from workers.scan.fitted import Taught
 from workers.scan.partial_results import Game, PartialResult, RowDraw
 from workers.sources.scores.supplied import ScoreSource, SuppliedScores
 from workers.sources.secrets import MembershipSource
@@ -46,7 +45,7 @@ NOTE = remark(RemarkKind.POWER_LOST)
 
 
 def grounds(
-    *remarks: Remark,
+    *,
     lower: float = 0.0,
     owner: Privacy | None = None,
     plan: Plan = PLAN,
@@ -55,16 +54,15 @@ def grounds(
     misled: float = 1.0,
     **changes: Any,
 ) -> Grounds:
-    """Return a night of such a bound and such remarks; `changes` of what was counted."""
+    """Return a night of such a bound; `changes` of what was counted."""
     nowhere: Any = None
     given = SuppliedScores(tables("scores", context=["x"], label_state=state), owner)
     source = ScoreSource("ads", DAY, given, nowhere)
-    counted = {"student": Taught(0.0)} | changes
+    counted = {"suspicion": 0.0} | changes
     result = dataclasses.replace(PartialResult.zero(Game(source, plan)), **counted)
     return Grounds(
         source,
         plan,
-        Partition("scores", DAY, "", (), (), beyond=remarks),
         result,
         result.tallies,
         held_against(source, plan, result),
@@ -74,7 +72,13 @@ def grounds(
 
 
 def judge(*remarks: Remark, **changes: Any) -> tuple[Judged, tuple[RemarkKind, ...]]:
-    return judged(grounds(*remarks, **changes))
+    with pytest.MonkeyPatch.context() as patch:
+
+        def said(_: Any, *, after_files: bool = False) -> tuple[Remark, ...]:
+            return remarks if after_files else ()
+
+        patch.setattr(workers.audit.judge, "remarks_of_looks", said)
+        return judged(grounds(**changes))
 
 
 def test_the_first_doubt_is_the_cause_but_classes_in_another_order_make_others() -> None:
@@ -110,14 +114,14 @@ def test_a_declaration_is_held_against_what_it_is_for() -> None:
 
 
 def test_a_holdout_that_nothing_tests_is_noted_where_a_declaration_is_not_refuted() -> None:
-    found, kinds = judge(NOTE, owner=OWNER, student=None)
+    found, kinds = judge(NOTE, owner=OWNER, suspicion=None)
     assert found.reason.endswith(
         "This audit would not notice if training saw a part of the holdout. POWER_LOST."
     )
     assert kinds == (RemarkKind.HOLDOUT_UNTESTED, RemarkKind.POWER_LOST)
     private: dict[str, Any] = {"owner": OWNER, "state": {"privatised_by": NOISY}}
     for changes in ({"owner": OWNER, "lower": 1.2}, {}, private):
-        assert judge(student=None, **changes)[1] == ()
+        assert judge(suspicion=None, **changes)[1] == ()
 
 
 def test_bets_that_could_not_win_are_said_and_make_the_proxy_doubtful() -> None:

@@ -1,26 +1,12 @@
 """A student of holdout rows, and segments: what they are fitted to, and what they say of rows."""
 
-import pathlib
 from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
-from scipy.special import expit
 
 from privcore.attacks import Context, fit_student, holdout_suspicion
-from privcore.lower_bounds import Secret
-from tests.support.audits import run_audits
-from tests.support.lake import DAY, declared, figures
-from tests.workers.sources.scores.test_supplied import (
-    EMPTY_LAKE,
-    PLAN,
-    audit,
-    put_folder,
-    tables,
-)
-from workers.audit.request import Request
-from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.labels.columns import Batch
 from workers.lake.manifest import Feature
@@ -33,8 +19,6 @@ from workers.scan.fitted import (
     fitted_segments,
     read_context,
 )
-from workers.sources.scores.supplied import SuppliedScores
-from workers.warehouse.record_digest import seal
 
 
 def test_samples_add_in_any_order_and_keep_the_smallest_streams() -> None:
@@ -192,8 +176,7 @@ def test_a_student_is_fitted_to_codes_of_known_words() -> None:
         assert np.array_equal(found.predict(context, made.folds), said)
         if not of_proxy:
             suspicion = holdout_suspicion(made.target, said, made.proxy, made.labels)
-            assert student.taught.suspicion == suspicion != 0.0
-            assert student.taught.earlier_models == 0
+            assert student.suspicion == suspicion != 0.0
     asked = student.probabilities(batch(["city 1"]), np.zeros(1, int), np.zeros(1, int))
     alone = replace(student, of_proxy=None).probabilities(
         batch(["city 1"]), np.zeros(1, int), np.zeros(1, int)
@@ -203,125 +186,6 @@ def test_a_student_is_fitted_to_codes_of_known_words() -> None:
 
 
 IN_PROCESS = InProcess()
-EARLIER = ("p_2", "p_3")
-
-
-def days(
-    rows: int = 12_000,
-    *,
-    seed: int = 0,
-    leak: float = 0.0,
-    holdout_known: float = 0.0,
-    by_person: bool = False,
-) -> pl.DataFrame:
-    """Return scores of four days' models, whose errors are their own; today's remembers labels.
-
-    All but today's may know labels of the holdout.
-    """
-    random = np.random.default_rng(seed)
-    truth = random.normal(size=rows) - 0.5
-    label = (random.random(rows) < expit(truth)).astype(np.int64)
-    train = random.random(rows) < 0.75
-    if by_person:
-        train = np.repeat(train[: rows // 2], 2)
-    told = 2 * label - 1
-    known = np.where(train, 0.0, holdout_known * told)
-    scores = {
-        name: expit(truth + 0.5 * random.normal(size=rows) + known)
-        for name in ("p_yesterday", *EARLIER)
-    }
-    target = truth + 0.5 * random.normal(size=rows) + np.where(train, leak * told, 0.0)
-    return pl.DataFrame(
-        {
-            "day": [DAY] * rows,
-            "event_id": [f"e{number}" for number in range(rows)],
-            "person": [f"person {number // 2}" for number in range(rows)],
-            "half": ["first", "second"] * (rows // 2),
-            "clicked": label,
-            "p_today": expit(target),
-            "split": np.where(train, "train", "holdout"),
-            **scores,
-        }
-    )
-
-
-@pytest.mark.slow
-def test_power_the_mean_of_several_days_proves_more_than_yesterday_alone(
-    tmp_path: pathlib.Path,
-) -> None:
-    place = put_folder(tmp_path, days(8_000, seed=1, leak=0.3))
-    alone, beside = (audit(tables(place, earlier=names)).audit for names in ((), EARLIER))
-    assert beside.epsilon_lower > alone.epsilon_lower + 0.05
-
-
-@pytest.mark.slow
-def test_size_the_mean_of_days_accuses_nobody(tmp_path: pathlib.Path) -> None:
-    """Ten nights without a leak: none is above 0."""
-    for seed in range(10):
-        place = put_folder(tmp_path / str(seed), days(3_000, seed=seed))
-        assert audit(tables(place, earlier=EARLIER)).audit.epsilon_lower == 0.0
-
-
-@pytest.mark.slow
-def test_where_earlier_models_may_know_the_holdout_bets_against_the_mean_cannot_win(
-    tmp_path: pathlib.Path,
-) -> None:
-    """They know it by 0.15: of these nights none proves more than against yesterday alone."""
-    plan = PLAN.model_copy(update={"slices": ("half",), "minimum_slice_records": 50})
-    for seed in range(4):
-        place = put_folder(tmp_path / str(seed), days(3_000, seed=seed, holdout_known=0.15))
-        alone, beside = (audit(tables(place, earlier=names), plan=plan) for names in ((), EARLIER))
-        if beside.audit.status == "evaluated":
-            assert beside.audit.epsilon_lower <= alone.audit.epsilon_lower
-            for one, other in zip(alone.slices, beside.slices, strict=True):
-                assert other.epsilon_lower <= one.epsilon_lower
-
-
-@pytest.mark.slow
-def test_persons_and_slices_are_held_against_the_mean(tmp_path: pathlib.Path) -> None:
-    place = put_folder(tmp_path, days(leak=0.5, by_person=True))
-    for plan in ({"privacy_unit": "person"}, {"slices": ("half",), "minimum_slice_records": 50}):
-        alone, beside = (
-            audit(tables(place, earlier=names), plan=PLAN.model_copy(update=plan))
-            for names in ((), EARLIER)
-        )
-        rows = [(record.audit, *record.slices) for record in (alone, beside)]
-        for one, other in zip(*rows, strict=True):
-            assert other.epsilon_lower > one.epsilon_lower
-
-
-@pytest.mark.slow
-def test_the_record_of_a_mean_is_verified_and_is_the_same_of_all_units(
-    tmp_path: pathlib.Path,
-) -> None:
-    supplied = SuppliedScores(tables(put_folder(tmp_path, days(2_000)), earlier=EARLIER))
-    whole, cut = (
-        next(iter(run_audits(EMPTY_LAKE, DAY, [Request("ads", PLAN, external_inputs=supplied)],
-                             executor=IN_PROCESS, work_unit_bytes=size)))
-        for size in (1 << 30, 1)
-    )  # fmt: skip
-    assert figures(whole) == figures(cut)
-    assert verify(seal(whole), EMPTY_LAKE, IN_PROCESS).finding is Finding.REPRODUCED
-
-
-def test_a_row_without_an_earlier_score_is_bad(tmp_path: pathlib.Path) -> None:
-    frame = days(400).with_columns(p_3=pl.when(pl.int_range(pl.len()) != 7).then(pl.col("p_3")))
-    row = audit(tables(put_folder(tmp_path, frame), earlier=EARLIER)).audit
-    assert row.detail == "scores_missing"
-    assert "no probability of target, proxy or earlier models" in row.reason
-
-
-def test_membership_asks_no_earlier_model(tmp_path: pathlib.Path) -> None:
-    plan = PLAN.model_copy(update={"secret": Secret.MEMBERSHIP})
-    place = put_folder(tmp_path, days(2_000))
-    without, beside = (
-        audit(tables(place, earlier=names), plan=plan, privacy=declared(1.0)).audit
-        for names in ((), EARLIER)
-    )
-    assert beside.status == "evaluated"
-    assert beside.epsilon_lower == without.epsilon_lower
-
-
 ROWS = 2_000
 FEATURES = (
     Feature(name="age", kind="numeric"),

@@ -22,7 +22,7 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.looks.look import Findings
 from workers.looks.training_rows import TrainingRows
 from workers.plan import TrainingSampling
-from workers.scan.fitted import FittedSegments, FittedStudent, Taught
+from workers.scan.fitted import FittedSegments, FittedStudent
 from workers.scan.partial_results import (
     Game,
     LabelPass,
@@ -46,12 +46,12 @@ def scores(**changes: Any) -> ScoreSource:
     return ScoreSource("ads", DAY, SuppliedScores(tables("scores", **changes)), nowhere)
 
 
-TAUGHT = Taught(0.5)
+SUSPICION = 0.5
 
 
 def student() -> FittedStudent:
     nobody: Any = None
-    return FittedStudent(nobody, None, (), (), TAUGHT)
+    return FittedStudent(nobody, None, (), (), SUSPICION)
 
 
 def segments(divisions: int) -> FittedSegments:
@@ -83,7 +83,7 @@ def filled(unit: int) -> PartialResult:
     slices = (Values(range(unit)), Values(range(2 * unit)))
     looks = {TrainingRows: TrainingRows(unit)}
     # What was known before the pass is the same of all parts.
-    known = {"student": TAUGHT, "draw": RowDraw(70, 9)}
+    known = {"suspicion": SUSPICION, "draw": RowDraw(70, 9)}
     return PartialResult(**parts | {"slices": slices, "looks": looks} | known)
 
 
@@ -127,7 +127,7 @@ def test_of_no_records_nothing_is_counted(persons: bool, taught: bool) -> None:
     known, unread = UnitChoices.zero(3, student=taught), UnitChoices.zero(3)
     assert zero.units == ((known, known) if persons else None)
     assert zero.unread_units == ((unread, unread) if persons else None)
-    assert zero.student == (TAUGHT if taught else None)
+    assert zero.suspicion == (SUSPICION if taught else None)
 
 
 @pytest.mark.parametrize(
@@ -213,14 +213,6 @@ def test_in_public_unreadable_labels_are_counted_as_records() -> None:
     assert dataclasses.replace(part, units=None, unread_units=None).in_public().units is None
     read = dataclasses.replace(part, unread_labels=0)
     assert read.in_public() is read
-
-
-def test_what_models_know_is_told_where_they_are_bet_on() -> None:
-    for earlier in (0, 1):
-        for plan in (PLAN, PERSONS["plan"]):
-            asked = Game(scores(earlier=["p_before"] * earlier), plan, student())
-            tallies = asked.tallies(PartialResult.zero(asked), DAY)
-            assert (tallies.models_known is not None) is bool(earlier)
 
 
 def test_pairs_are_made_of_both_arms_odds() -> None:

@@ -36,7 +36,7 @@ from workers.labels.shards import Partition, Piece
 from workers.lake.checkpoints import read_checkpoint
 from workers.lake.layout import Lake, labels_folder
 from workers.plan import Plan, TrainingSampling
-from workers.scan.fitted import FittedStudent, Taught
+from workers.scan.fitted import FittedStudent
 from workers.scan.partial_results import Game, LabelPass
 from workers.scan.work_unit import (
     ScoredBatch,
@@ -147,7 +147,7 @@ def scored(lake: Lake, classes: int, *, taught: bool = False, **plan: Any) -> Sc
     )
     models = (read_checkpoint(lake, "good", day) for day in (DAY, EVE))
     source = CheckpointSource(LakeLabels(lake, "flights", (DAY,) * 3), *models, declared=True)
-    student = Says(cast("Any", classes), nobody, (), (), Taught(None)) if taught else None
+    student = Says(cast("Any", classes), nobody, (), (), 0.0) if taught else None
     return ScoredBatch(Game(source, PLAN.model_copy(update=plan), student), BATCH, records)
 
 

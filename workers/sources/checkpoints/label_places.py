@@ -16,7 +16,7 @@ from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn
 from workers.sources.checkpoints.label_tables import LabelTable
 from workers.sources.tables.table_files import TableDay, partition_of
-from workers.sources.tables.table_rows import DayRows, check_table_columns
+from workers.sources.tables.table_rows import DayRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,8 @@ class LakeLabels:
 
     def check_columns(self, footer: Footer, path: str, needed: NeededColumns) -> None:
         """Raise `NotEvaluableError` unless a file has the columns."""
-        check_columns(footer, path, needed)
+        names = (needed.label.column, SPLIT, *(feature.name for feature in needed.features))
+        check_columns(footer, path, [*((n, "the manifest") for n in names), *needed.of_plan()])
 
     def today(self, batch: Batch) -> NDArray[np.bool_]:
         """Return that every row is of the day."""
@@ -156,12 +157,10 @@ class TableLabels(DayRows):
 
     def check_columns(self, footer: Footer, path: str, needed: NeededColumns) -> None:
         """Raise `NotEvaluableError` unless a file has the columns."""
-        named = [(needed.label.column, "labels.label")]
-        named += [(name, "labels") for name in self.columns]
-        named += [(feature.name, "labels.columns") for feature in needed.features]
-        named += [(name, "plan.slices") for name in needed.slices]
-        named += [] if needed.unit is None else [(needed.unit, "plan.privacy_unit")]
-        check_table_columns(footer, path, named, arm=self.arm_column)
+        named = [(needed.label.column, "labels.label in the settings")]
+        named += [(name, "labels in the settings") for name in self.columns]
+        named += [(each.name, "labels.columns in the settings") for each in needed.features]
+        check_columns(footer, path, [*named, *needed.of_plan()], arm=self.arm_column)
 
 
 LabelPlace = LakeLabels | TableLabels

@@ -25,14 +25,11 @@ from workers.labels.shards import BadRecords
 from workers.lake import limits
 from workers.lake.layout import LabelFile, Lake, patiently
 from workers.memory import memory_left
-from workers.remark import Remark, RemarkKind, remarked
 from workers.sources.join_context import JoinContext
-from workers.sources.scores.score_tables import EarlierTable, ScoreTables
+from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.tables.table_files import TableDay
-from workers.sources.tables.table_rows import known_by, of_day, of_no_day
+from workers.sources.tables.table_rows import known_by, of_day
 
-_MANY = 0.1
-"""Share of the first table's records from which on others, or corrected ones, are remarked on."""
 _FILE = "joined.parquet"
 _RECORD = "privaudit: record"
 """Column of a record's name, beside those that are asked for."""
@@ -52,7 +49,6 @@ class JoinPart:
         day: column of the day.
         columns: those that are asked for, and what they are called afterwards.
         kinds: of the table's columns, as its first file has them.
-        days_before: how many days before the audited one its rows are of.
     """
 
     name: str
@@ -61,7 +57,6 @@ class JoinPart:
     day: str
     columns: Mapping[str, str]
     kinds: pa.Schema = _UNREAD
-    days_before: int = 0
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -87,7 +82,7 @@ def flattened(tables: ScoreTables) -> ScoreTables:
         else f"{role}: {tables.columns_of(role)[0]}"
         for role in tables.others
     }
-    return tables.with_parts(changes)
+    return tables.model_copy(update=changes)
 
 
 def join(
@@ -97,15 +92,14 @@ def join(
     *,
     also: Iterable[str],
     joining: JoinContext,
-) -> tuple[Lake, tuple[str, ...], BadRecords, tuple[Remark, ...]]:
+) -> tuple[Lake, tuple[str, ...], BadRecords]:
     """Write the day's records, one row each and sorted, to a file that all workers reach.
 
     Returns:
         Where the file lies, what it is called, and what was left out: records that a table gives
         twice with different values, and records of the first table that another table lacks. Where
         labels say when they were known (`known_at`), the latest that training could know counts,
-        and others are no mistake. Last, remarks, where records are many that the first table lacks,
-        or that have no day in it, or whose label was corrected.
+        and others are no mistake.
 
     Raises:
         NotEvaluableError: a column is missing, a file is damaged, or the deadline passed.
@@ -125,31 +119,20 @@ def join(
         raise joining.too_late(
             "the tables were joined: begin earlier, or join them before the audit, into one table"
         ) from None
-    return scratch_folder, (_FILE,), _left_out(parts, counted), _remarks(parts, counted)
+    return scratch_folder, (_FILE,), _left_out(parts, counted)
 
 
 class _OfPart(NamedTuple):
-    """Records of one table: there twice, lacking of the first table's, beyond these, corrected."""
+    """Records of one table: there twice, and lacking of the first table's."""
 
     repeated: int
     lacking: int
-    beyond: int
-    corrected: int
 
 
 class _Counts(NamedTuple):
-    """Counts of a join.
+    """Counts of a join: the first table's rows without a record, and records of each table."""
 
-    Attributes:
-        records: of the first table.
-        nameless: its rows without a record.
-        unplaced: its rows that are of no day, or whose label has no known time.
-        parts: of each table; corrected are records whose label became another one.
-    """
-
-    records: int
     nameless: int
-    unplaced: int
     parts: tuple[_OfPart, ...]
 
 
@@ -188,38 +171,35 @@ def _join(scratch_folder: Lake, join: Join) -> tuple[None, _Counts]:
     parts, kind = join.parts, _compared_as(join.parts)
     # Rows that are joined take four times their bytes at most (docs/evidence/performance.md).
     room = min(limits.JOIN_BYTES, (memory_left() or 1 << 63) // 4)
-    unplaced = nameless = 0
+    nameless = 0
     whole = records = pl.DataFrame()
     counted: list[_OfPart] = []
     for place, part in enumerate(parts):
-        frame, lost = _rows_of_day(part, join, room)
+        frame = _rows_of_day(part, join, room)
         room -= int(frame.estimated_size())
         if place == 0:
-            unplaced, nameless = lost, frame[_RECORD].null_count()
+            nameless = frame[_RECORD].null_count()
             frame = frame.drop_nulls(_RECORD)
         frame = frame if kind is None else frame.with_columns(pl.col(_RECORD).cast(kind))
         each = _one_each(part, frame, join.tables)
         del frame
         if place == 0:
             whole, records = each.rows, each.rows.select(_RECORD)
-        lacking = records.join(each.rows, on=_RECORD, how="anti").height
         counted.append(
             _OfPart(
                 repeated=records.join(each.differing, on=_RECORD, how="semi").height,
-                lacking=lacking,
-                beyond=each.rows.height - (records.height - lacking),
-                corrected=records.join(each.corrected, on=_RECORD, how="semi").height,
+                lacking=records.join(each.rows, on=_RECORD, how="anti").height,
             )
         )
         whole = whole.join(each.differing, on=_RECORD, how="anti")
         whole = whole if place == 0 else whole.join(each.rows, on=_RECORD, how="inner")
     names = dict.fromkeys(new for part in parts for new in part.columns.values())
     _write(whole.sort(_RECORD).select(*names), scratch_folder)
-    return None, _Counts(records.height, nameless, unplaced, tuple(counted))
+    return None, _Counts(nameless, tuple(counted))
 
 
-def _rows_of_day(part: JoinPart, join: Join, room: int) -> tuple[pl.DataFrame, int]:
-    """Return a table's rows of the day, and how many are of no day or have no time of their label.
+def _rows_of_day(part: JoinPart, join: Join, room: int) -> pl.DataFrame:
+    """Return a table's rows of the day.
 
     Of labels that came one after the other, those that training could know; in `room` bytes.
 
@@ -229,7 +209,7 @@ def _rows_of_day(part: JoinPart, join: Join, room: int) -> tuple[pl.DataFrame, i
         TransientError: storage kept failing.
     """
     root, columns = part.found.root, part.needed
-    frames, unplaced = [_frame(Batch(part.kinds.empty_table(), part.found.name, ("", 0, 0)))], 0
+    frames = [_frame(Batch(part.kinds.empty_table(), part.found.name, ("", 0, 0)))]
     for file in part.found.files:
         footer = read_footer(root, file.name, columns, listed=file)
         for index in range(len(footer.groups)):
@@ -237,9 +217,8 @@ def _rows_of_day(part: JoinPart, join: Join, room: int) -> tuple[pl.DataFrame, i
             for table in group.batches(columns, rows=_BATCH_ROWS):
                 read = _as(table, part.kinds, file.name)
                 batch = Batch(read, file.name, (file.name, index, 0))
-                plays, lost = _plays(part, join, batch)
-                frames.append(_frame(batch).filter(plays))
-                unplaced, room = unplaced + lost, room - int(frames[-1].estimated_size())
+                frames.append(_frame(batch).filter(_plays(part, join, batch)))
+                room -= int(frames[-1].estimated_size())
                 if room < 0:
                     raise NotEvaluableError(
                         Reason.TOO_LARGE,
@@ -249,7 +228,7 @@ def _rows_of_day(part: JoinPart, join: Join, room: int) -> tuple[pl.DataFrame, i
                     )
     asked = [pl.col(name).alias(new) for name, new in part.columns.items()]
     rows = pl.concat(frames, rechunk=False)
-    return rows.select(pl.col(part.record).alias(_RECORD), *asked), unplaced
+    return rows.select(pl.col(part.record).alias(_RECORD), *asked)
 
 
 def _frame(batch: Batch) -> pl.DataFrame:
@@ -257,30 +236,26 @@ def _frame(batch: Batch) -> pl.DataFrame:
     return pl.DataFrame([batch.column(name) for name in batch.table.column_names])
 
 
-def _plays(part: JoinPart, join: Join, batch: Batch) -> tuple[NDArray[np.bool_], int]:
-    """Return which rows play, and how many are of no day or have no time of their label."""
+def _plays(part: JoinPart, join: Join, batch: Batch) -> NDArray[np.bool_]:
+    """Return which rows play."""
     tables, zone = join.tables, join.tables.time_zone
     plays = np.ones(batch.table.num_rows, dtype=np.bool_)
     if part is not join.parts[0]:  # those of the first table are counted
         plays &= batch.column(part.record).is_not_null().to_numpy()
-    lost = np.zeros_like(plays)
     if part.found.day_in_files:
-        column, day = batch.column(part.day), join.day - dt.timedelta(days=part.days_before)
-        plays &= of_day(column, day, zone, batch.path, said="scores.day")
-        lost |= of_no_day(column)
+        column = batch.column(part.day)
+        plays &= of_day(column, join.day, zone, batch.path, said="scores.day")
     if (known := tables.known_at) is not None and known in part.columns:
         column, cutoff = batch.column(known), tables.cutoff(join.day)
         plays &= known_by(column, cutoff, zone, batch.path, said="scores.known_at")
-        lost |= column.is_null().to_numpy()
-    return plays, int(np.count_nonzero(lost))
+    return plays
 
 
 class _Each(NamedTuple):
-    """One row of each record, and the records whose rows differ, or whose label changed."""
+    """One row of each record, and the records whose rows differ."""
 
     rows: pl.DataFrame
     differing: pl.DataFrame
-    corrected: pl.DataFrame
 
 
 def _one_each(part: JoinPart, frame: pl.DataFrame, tables: ScoreTables) -> _Each:
@@ -288,23 +263,17 @@ def _one_each(part: JoinPart, frame: pl.DataFrame, tables: ScoreTables) -> _Each
     again = frame[_RECORD].is_duplicated()
     none = frame.select(_RECORD).clear()
     if not again.any():
-        return _Each(frame, none, none)
+        return _Each(frame, none)
     once, several = frame.filter(~again), frame.filter(again).unique()
     known = None if tables.known_at is None else part.columns.get(tables.known_at)
     if known is None:
         last = several.unique(_RECORD)
-        return _Each(pl.concat([once, last]), _of_several(several), none)
-    label = [part.columns[name] for name in tables.columns_of("label") if name in part.columns]
+        differing = several.filter(several[_RECORD].is_duplicated()).select(_RECORD).unique()
+        return _Each(pl.concat([once, last]), differing)
     # Where two came at one time their content decides, and no order of rows.
     order = (_RECORD, known, pl.struct(pl.all()).hash())
     last = several.sort(*order).unique(_RECORD, keep="last", maintain_order=True)
-    return _Each(pl.concat([once, last]), none, _of_several(several.select(_RECORD, *label)))
-
-
-def _of_several(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the records that have rows of different values."""
-    rows = frame.unique()
-    return rows.filter(rows[_RECORD].is_duplicated()).select(_RECORD).unique()
+    return _Each(pl.concat([once, last]), none)
 
 
 def _compared_as(parts: Sequence[JoinPart]) -> type[pl.DataType] | None:
@@ -366,7 +335,7 @@ def _left_out(parts: tuple[JoinPart, ...], counts: _Counts) -> BadRecords:
             f"{counts.nameless:,} rows of {first.found.name} have no value in "
             f"{first.record!r}, scores.record: name every record.",
         )
-    for part, (repeated, lacking, _, _) in zip(parts, counts.parts, strict=True):
+    for part, (repeated, lacking) in zip(parts, counts.parts, strict=True):
         place = (part.found.root.uri, 0, 0)
         if repeated:
             bad += BadRecords.at(
@@ -386,37 +355,6 @@ def _left_out(parts: tuple[JoinPart, ...], counts: _Counts) -> BadRecords:
                 "day are complete.",
             )
     return bad
-
-
-def _remarks(parts: tuple[JoinPart, ...], counts: _Counts) -> tuple[Remark, ...]:
-    """Return that records did not play that the label's or the target's table has; or corrections.
-
-    Who writes the first table could leave out rows that the model remembers, and who writes labels
-    could correct these after training. A table of labels may also serve several models.
-    """
-    told: list[Remark] = []
-    if counts.unplaced > _MANY * counts.records:
-        told += remarked(
-            RemarkKind.ROWS_LEFT_OUT,
-            f"{counts.unplaced:,} rows of {parts[0].found.name} are of no day, or have no time at "
-            "which their label was known, and did not play: if training saw them, nothing is known "
-            "of their labels.",
-        )
-    for part, (_, _, beyond, corrected) in zip(parts, counts.parts, strict=True):
-        if part.name in {"label", "target"} and beyond > _MANY * counts.records:
-            told += remarked(
-                RemarkKind.ROWS_LEFT_OUT,
-                f"{beyond:,} records of the day in {part.found.name} are not in "
-                f"{parts[0].found.name}, and did not play: if training saw them, nothing is known "
-                "of their labels.",
-            )
-        if corrected > _MANY * counts.records:
-            told += remarked(
-                RemarkKind.OTHER_VERSION,
-                f"{corrected:,} records of {part.found.name} had another label before the one that "
-                "played (scores.known_at): if training saw that one, nothing is known of it.",
-            )
-    return tuple(told)
 
 
 def first_columns(tables: ScoreTables, also: Iterable[str]) -> tuple[str, ...]:
@@ -445,8 +383,7 @@ def _parts(
         if role == "label" and known is not None:
             columns[known] = known
         names = other.record or record, other.day or tables.day
-        before = other.days_before if isinstance(other, EarlierTable) else 0
-        parts.append(JoinPart(role, found[role], *names, columns, days_before=before))
+        parts.append(JoinPart(role, found[role], *names, columns))
     times = Counter(new for part in parts for new in part.columns.values())
     times[_RECORD] += 1
     for name in (name for name, count in times.items() if count > 1):

@@ -15,7 +15,6 @@ import contextlib
 import datetime as dt
 import os
 import re
-import urllib.parse
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -105,28 +104,6 @@ def _in_time(name: str, ask: Callable[..., pa.Table], *given: Any) -> pa.Table:
         ) from None
     except adbc_driver_manager.Error as error:
         raise _in_words(name, error) from None
-
-
-def unverified_databases() -> list[str]:
-    """Return the names of the environment's databases of which no certificate is checked.
-
-    PostgreSQL's client goes on without encryption where whoever answers says that it has none, and
-    takes any certificate unless its address asks for more. Login and rows are then open to every
-    machine on the way. One on this machine needs none.
-    """
-    found = []
-    for variable, address in os.environ.items():
-        if not variable.startswith(VARIABLE) or not address.startswith(_SCHEMES):
-            continue
-        with contextlib.suppress(ValueError):  # said where it is connected to
-            parts = urllib.parse.urlsplit(address)
-            given = dict(urllib.parse.parse_qsl(parts.query))
-            host = given.get("host", parts.hostname or "/")
-            mode = given.get("sslmode", os.environ.get("PGSSLMODE", ""))
-            here = host.startswith(("/", "127.")) or host in {"localhost", "::1"}
-            if not here and not mode.startswith("verify-"):
-                found.append(variable.removeprefix(VARIABLE).lower())
-    return found
 
 
 def _open(name: str) -> Any:

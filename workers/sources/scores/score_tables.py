@@ -1,6 +1,5 @@
 """Columns of score tables, and what settings (`[models.scores]`) and records say of them."""
 
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -38,13 +37,6 @@ class OtherTable(TablePlace):
     """The label's column; or the probabilities', as in the first table."""
 
 
-class EarlierTable(OtherTable):
-    """A table that holds an earlier model's probabilities of the day's records."""
-
-    days_before: int = Field(default=0, ge=0, le=366)
-    """How many days before the audited one its rows are of."""
-
-
 class DeclaredPrivacy(StrictModel):
     """`[models.privacy]`: what a manifest would declare."""
 
@@ -70,7 +62,6 @@ class DeclaredPrivacy(StrictModel):
 
 
 Scores = Name | tuple[Name, ...] | OtherTable
-Earlier = Name | tuple[Name, ...] | EarlierTable
 
 
 class ScoreTables(DayTable):
@@ -101,11 +92,6 @@ class ScoreTables(DayTable):
     of shadow models. Never the label, what follows from it, the split or the target's own
     scores."""
 
-    earlier: tuple[Earlier, ...] = ()
-    """The same as proxy, of models of the days before the proxy's, one entry for each; or a table
-    of theirs, joined by record, with days_before if its rows are of another day. Half of the stake
-    is then bet against the mean of all these models. For tables without context."""
-
     query: str | None = Field(default=None, min_length=1)
     """A query of a database that returns the day's rows, instead of a table's files; its parameter
     is the day, a date: where day = $1 (PostgreSQL). table is then a name for them, and record is
@@ -131,19 +117,8 @@ class ScoreTables(DayTable):
         if self.others or self.catalog is not None or self.version is not None:
             raise ValueError(
                 "query stands for all tables: join them in it, and leave catalog, version and the "
-                "tables of label, target, proxy and earlier out"
+                "tables of label, target and proxy out"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _earlier_models_fit(self) -> Self:
-        if self.earlier and self.context:
-            raise ValueError(
-                "earlier beside context: a student of the features needs no earlier models; leave "
-                "one of both out"
-            )
-        if self.earlier and {self.target, self.proxy} & set(self.earlier):
-            raise ValueError("earlier names the target or the proxy: name models before the proxy")
         return self
 
     @model_validator(mode="after")
@@ -162,7 +137,7 @@ class ScoreTables(DayTable):
         known = [str(value) for value in self.classes]
         if named_twice(self.classes):
             raise ValueError(f"classes {known} names one twice: write each once")
-        for role in ("target", "proxy", *self.earlier_roles):
+        for role in ("target", "proxy"):
             columns = self.columns_of(role)
             if len(columns) not in {1, len(known)}:
                 raise ValueError(
@@ -190,18 +165,12 @@ class ScoreTables(DayTable):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Roles of the tables: `label`, `target`, `proxy`, and each of the earlier models."""
+        """Roles of the tables: `label`, `target`, `proxy`."""
         return tuple(self._parts)
 
     @property
-    def earlier_roles(self) -> tuple[str, ...]:
-        """The earlier models' roles, in the order of the settings."""
-        return tuple(f"earlier {number + 1}" for number in range(len(self.earlier)))
-
-    @property
-    def _parts(self) -> dict[str, Scores | Earlier]:
-        named = {"label": self.label, "target": self.target, "proxy": self.proxy}
-        return named | dict(zip(self.earlier_roles, self.earlier, strict=True))
+    def _parts(self) -> dict[str, Scores]:
+        return {"label": self.label, "target": self.target, "proxy": self.proxy}
 
     def columns_of(self, role: str) -> tuple[str, ...]:
         """Return the columns of one of the `roles`."""
@@ -215,24 +184,13 @@ class ScoreTables(DayTable):
         pinned = {
             role: other.model_copy(update={"version": versions[role]}) for role, other in others
         }
-        return self.with_parts(pinned).model_copy(update={"version": versions[""]})
-
-    def with_parts(self, parts: Mapping[str, Scores | Earlier]) -> "ScoreTables":
-        """Return the same tables with other parts for some roles."""
-        earlier = tuple(
-            parts.get(role, part)
-            for role, part in zip(self.earlier_roles, self.earlier, strict=True)
-        )
-        named = {role: part for role, part in parts.items() if role not in self.earlier_roles}
-        return self.model_copy(update={**named, "earlier": earlier})
+        return self.model_copy(update={**pinned, "version": versions[""]})
 
     def meaning(self) -> dict[str, Any]:
         """Return all that changes a number, and nothing of where the tables lie."""
         # Unsaid it is left out, as before there was the key: the same audits keep their ids.
         left_out: dict[str, Any] = dict.fromkeys({*WHERE, "query", "database"}, True)
-        left_out |= dict.fromkeys(set(self.others) & set(type(self).model_fields), WHERE)
-        tables = (n for n, part in enumerate(self.earlier) if isinstance(part, OtherTable))
-        left_out["earlier"] = dict.fromkeys(tables, WHERE) if self.earlier else True
+        left_out |= dict.fromkeys(self.others, WHERE)
         if self.label_state is None:
             left_out |= {"label_state": True}
         if not self.context:

@@ -17,10 +17,9 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from privcore.attacks import mean_of_models
 from privcore.lower_bounds.verdicts import Trust
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.columns import Batch
+from workers.labels.columns import Batch, check_columns, columns_of_plan
 from workers.labels.parquet import Footer
 from workers.labels.shards import BadRecords, Partition, divide
 from workers.lake.layout import LabelFile, Lake
@@ -36,7 +35,6 @@ from workers.sources.label_releases import ReleasedNight
 from workers.sources.scores.joined import first_columns, flattened, join
 from workers.sources.scores.query_rows import QueryDay
 from workers.sources.scores.score_tables import (
-    EarlierTable,
     ScoreTables,
     clearly_apart,
     missing,
@@ -46,7 +44,7 @@ from workers.sources.scores.score_tables import (
 from workers.sources.source import Digests, SharedScores
 from workers.sources.tables.csv_text import DAY, FEATURE, FLAG, NUMBER, TEXT, TIME, parquet_of
 from workers.sources.tables.table_files import CSV, TableDay, find_day, partition_of
-from workers.sources.tables.table_rows import DayRows, check_table_columns
+from workers.sources.tables.table_rows import DayRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,12 +215,10 @@ class ScoreSource:
         first = found[""]
         if not self.joined:
             return partition_of(first, tables.table, self.day)
-        root, names, left_out, beyond = join(tables, found, self.day, also=also, joining=joining)
+        root, names, left_out = join(tables, found, self.day, also=also, joining=joining)
         files = tuple(map(root.label_file, names))
         units = divide(root, "", files)
-        return root, Partition(
-            tables.table, self.day, "", files, units, left_out, unread=first.unread, beyond=beyond
-        )
+        return root, Partition(tables.table, self.day, "", files, units, left_out)
 
     def where_rows_are(self, left_out: int) -> str:
         """Return which settings say whether a row is the day's, and of which split."""
@@ -232,11 +228,11 @@ class ScoreSource:
         self, footer: Footer, path: str, *, slices: tuple[str, ...], unit: str | None
     ) -> None:
         """Raise `NotEvaluableError` unless a file has the columns."""
-        needed = [(name, "scores") for name in self.columns if name not in self.context]
-        needed += [(name, "scores.context") for name in self.context]
-        needed += [(name, "plan.slices") for name in slices]
-        needed += [] if unit is None else [(unit, "plan.privacy_unit")]
-        check_table_columns(footer, path, needed, arm=self.tables.holdout_rule.column)
+        own = [name for name in self.columns if name not in self.context]
+        needed = [(name, "scores in the settings") for name in own]
+        needed += [(name, "scores.context in the settings") for name in self.context]
+        needed += columns_of_plan(slices, unit)
+        check_columns(footer, path, needed, arm=self.tables.holdout_rule.column)
 
     def labels(self, batch: Batch) -> tuple[NDArray[np.int64], BadRecords]:
         """Return class indices, -1 for a row of another day and for a bad record.
@@ -245,9 +241,7 @@ class ScoreSource:
         """
         labels, bad = self._rows.labels(batch, self.label)
         lacking = self._lacking(batch)
-        found = (
-            f"no probability of {self._models}: score every row of the day with all of these models"
-        )
+        found = "no probability of target or proxy: score every row of the day with both models"
         bad += batch.bad_rows(lacking & (labels >= 0), Reason.SCORES_MISSING, found)
         return np.where(lacking, -1, labels), bad
 
@@ -277,7 +271,6 @@ class ScoreSource:
             NotEvaluableError: the values are no probabilities, or the proxy's are the target's.
         """
         target, proxy = (self._chances(batch, shared, role) for role in ("target", "proxy"))
-        self._check_earlier(target, batch, shared)
         if clearly_apart(target, proxy):
             return target, proxy
         played = self.present(batch)  # rows of other days have no probabilities
@@ -289,40 +282,6 @@ class ScoreSource:
                 "served.",
             )
         return target, proxy
-
-    def _check_earlier(
-        self, target: NDArray[np.float64], batch: Batch, shared: SharedScores
-    ) -> None:
-        """Refuse an earlier model that is the target: bets against its mean would not win."""
-        for role in self.tables.earlier_roles:
-            earlier = self._chances(batch, shared, role)
-            played = self.present(batch)
-            if not clearly_apart(target, earlier) and same_model(target[played], earlier[played]):
-                raise NotEvaluableError(
-                    Reason.PROXY_IS_TARGET,
-                    f"The probabilities of {role} in {batch.path} are the target's, record for "
-                    "record: set scores.earlier to those of models that never saw the day.",
-                )
-
-    @property
-    def earlier_models(self) -> int:
-        """The models before the proxy that the settings name."""
-        return len(self.tables.earlier)
-
-    def mean_of_models(self, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the mean of the proxy and of the models before it, shape (some rows, classes).
-
-        Raises:
-            NotEvaluableError: they give no probabilities.
-        """
-        table = batch.table.select(list(dict.fromkeys(self.columns))).take(rows)
-        some, shared = Batch(table, batch.path, batch.place), SharedScores.unmetered()
-        roles = ("proxy", *self.tables.earlier_roles)
-        return mean_of_models([self._chances(some, shared, role) for role in roles])
-
-    @property
-    def _models(self) -> str:
-        return "target, proxy or earlier models" if self.tables.earlier else "target or proxy"
 
     def _chances(self, batch: Batch, shared: SharedScores, role: str) -> NDArray[np.float64]:
         tables = self.tables
@@ -355,10 +314,8 @@ def find_scores(model: str, day: dt.date, supplied: SuppliedScores) -> ScoreSour
     found = {"": find_day(tables, day)}
     for role, other in tables.others.items():
         here = {"day": other.day or tables.day}
-        before = other.days_before if isinstance(other, EarlierTable) else 0
-        of_day = day - dt.timedelta(days=before)
         place = other.model_copy(update=here)
-        found[role] = find_day(place, of_day, zone=tables.time_zone)
+        found[role] = find_day(place, day, zone=tables.time_zone)
     pinned = tables.pinned({role: each.version for role, each in found.items()})
     others = tuple((role, each) for role, each in found.items() if role)
     return ScoreSource(model, day, SuppliedScores(pinned, supplied.privacy), found[""], others)
@@ -420,9 +377,7 @@ def as_parquet(found: TableDay, kinds: Mapping[str, str], joining: JoinContext) 
         for file in found.files:
             _written(found.root, file, settled, scratch, joining)
     files = tuple(scratch.label_file(file.name)._replace(name=file.name) for file in found.files)
-    return TableDay(
-        scratch, found.kind, None, files, found.day_in_files, found.unread, called=found.name
-    )
+    return TableDay(scratch, found.kind, None, files, found.day_in_files, called=found.name)
 
 
 def _written(

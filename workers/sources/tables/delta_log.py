@@ -33,9 +33,8 @@ def files_of_day(
 ) -> dict[str, Any]:
     """Return a Delta table's version, its files that may hold a day, and whether a folder says so.
 
-    All files without a `column` that says the day. `undated` are files whose folder says no day,
-    `said` is how folders spell the day, and `apart` are columns that the log holds in place of
-    files.
+    All files without a `column` that says the day. `apart` are columns that the log holds in place
+    of files.
 
     Raises:
         NotEvaluableError: there is no such table or version, or it holds what is not in its files.
@@ -52,26 +51,21 @@ def files_of_day(
             "as they are: rewrite the day without (OPTIMIZE, or REORG TABLE ... APPLY (PURGE)).",
         )
     partitioned = column in delta.metadata().partition_columns
-    names, undated, said = [], [], set[str]()
+    names = []
     for action in _actions(delta):
         if column is None:
             there = True
         elif partitioned:
             words = words_of_day(_partitions(action), str(column))
             there = any(names_day(word, asked, zone) for word in words)
-            if action.get(f"partition.{column}") is None:
-                undated.append(urllib.parse.unquote(action["path"]))
         else:
             there = may_hold(action.get(f"min.{column}"), action.get(f"max.{column}"), asked)
         if there:
-            said |= set(words) if partitioned else set()
             names.append(urllib.parse.unquote(action["path"]))
     return {
         "version": delta.version(),
         "files": names,
         "partitioned": partitioned,
-        "undated": undated,
-        "said": sorted(said),
         "apart": delta.metadata().partition_columns,
     }
 

@@ -9,7 +9,7 @@ import contextlib
 import datetime as dt
 import posixpath
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -29,9 +29,7 @@ from workers.sources.tables.table_child import ask, place_of, properties_of, war
 from workers.sources.tables.table_days import (
     Named,
     days_named,
-    moment_named,
     names_day,
-    spelled_twice,
     words_of_day,
 )
 
@@ -51,7 +49,6 @@ class TableDay:
         version: of the Delta table, or snapshot of the Iceberg table; None of a folder.
         files: sorted by name, which may hold folders.
         day_in_files: whether the files may hold other days too, so that each row is asked.
-        unread: of a folder, files that are not read on any other day either.
         called: what sentences call it; its address if left out.
     """
 
@@ -60,7 +57,6 @@ class TableDay:
     version: int | None
     files: tuple[LabelFile, ...]
     day_in_files: bool
-    unread: tuple[LabelFile, ...] = ()
     called: str | None = None
 
     @property
@@ -111,7 +107,7 @@ def parent_of(place: str) -> tuple[Lake, str]:
 def partition_of(found: TableDay, table: str, day: dt.date) -> tuple[Lake, Partition]:
     """Return a day's files as units of work, and below which root they lie."""
     units = divide(found.root, "", found.files)
-    return found.root, Partition(table, day, "", found.files, units, unread=found.unread)
+    return found.root, Partition(table, day, "", found.files, units)
 
 
 def is_delta(root: Lake) -> bool:
@@ -120,19 +116,17 @@ def is_delta(root: Lake) -> bool:
     return bool(root.patiently(lambda: root.files.get_file_info(log), "_delta_log"))
 
 
-def files_of_rows(
-    root: Lake, only: str | None = None
-) -> tuple[list[LabelFile], tuple[LabelFile, ...]]:
-    """Return the files of rows below a folder and all others; or `only` one.
+def files_of_rows(root: Lake, only: str | None = None) -> list[LabelFile]:
+    """Return the files of rows below a folder; or `only` one.
 
-    They are Parquet, or CSV where there is no Parquet. What is hidden or temporary is among the
-    others. A file without an ending is Parquet if it begins so, as Athena, Hive and Trino write it.
+    They are Parquet, or CSV where there is no Parquet; what is hidden or temporary is none. A file
+    without an ending is Parquet if it begins so, as Athena, Hive and Trino write it.
 
     Raises:
         NotEvaluableError: there is none, the folder is a table format's, or cannot be read.
     """
     if only is not None:
-        return [root.label_file(only)._replace(name=only)], ()
+        return [root.label_file(only)._replace(name=only)]
     files = root.files_below("")
     refuse_table_format(root, "", files)
     shown = [
@@ -151,8 +145,7 @@ def files_of_rows(
             f"{root.uri} is no Delta table, and {what}: check the address, or let files end in "
             f"{', '.join((*PARQUET, *_CSV))} (Parquet may also have no ending).",
         )
-    taken = {file.name for file in found}
-    return found, tuple(file for file in files if file.name not in taken)
+    return found
 
 
 def _begins_as_parquet(root: Lake, name: str) -> bool:
@@ -200,49 +193,27 @@ def _folder_day(
     place: TablePlace, root: Lake, only: str | None, day: dt.date, zone: str
 ) -> TableDay:
     """Return files of rows below folders `day=...`, or all of a folder without such."""
-    found, others = files_of_rows(root, only)
+    found = files_of_rows(root, only)
 
     def said(file: LabelFile) -> list[str]:
         return words_of_day(folder_words(file.name), str(place.day))
 
     by_folder = any(map(said, found))
 
-    def of(file: LabelFile, day: dt.date) -> bool:
+    def of(file: LabelFile) -> bool:
         return not by_folder or any(names_day(word, day, zone) for word in said(file))
 
-    def of_another(file: LabelFile) -> bool:
-        moments = (moment_named(word, zone) for word in said(file))
-        return any(moment is not None and moment.date() != day for moment in moments)
-
-    files = tuple(sorted(file for file in found if of(file, day)))
+    files = tuple(sorted(filter(of, found)))
     if not files:
         raise no_such_day(place, day)
-    _check_one_spelling(place, {f"/{place.day}=".join(said(file)) for file in files}, zone)
-    unread = [file for file in found if not of(file, day)]
-    return TableDay(
-        root,
-        CSV if is_csv(files) else "parquet",
-        None,
-        files,
-        day_in_files=not by_folder and place.day is not None,
-        unread=tuple(file for file in (*unread, *others) if not of_another(file)),
-    )
+    in_files = not by_folder and place.day is not None
+    return TableDay(root, CSV if is_csv(files) else "parquet", None, files, in_files)
 
 
 def folder_words(path: str) -> list[tuple[str, str]]:
     """Return what the folders of a file say, as name=word."""
     words = (part.partition("=") for part in path.split("/")[:-1])
     return [(name, unquote(word)) for name, equals, word in words if equals]
-
-
-def _check_one_spelling(place: TablePlace, spelled: Collection[str], zone: str) -> None:
-    """Refuse a day in two spellings, or in two days' folders: training will have read one."""
-    if spelled_twice(spelled, zone) or any("/" in word for word in spelled):
-        raise NotEvaluableError(
-            Reason.TABLE_UNSUPPORTED,
-            f"{place.table} has the day twice, as {place.day} = {' and '.join(sorted(spelled))}: "
-            "keep one.",
-        )
 
 
 def delta_days(place: TablePlace) -> tuple[tuple[str, ...], dict[str, list[Named]]]:
@@ -274,7 +245,6 @@ def _delta_day(place: TablePlace, root: Lake, day: dt.date, zone: str) -> TableD
     found = _ask_delta("files_of_day", place, **_asked(place, day), zone=zone)
     if not found["files"]:
         raise no_such_day(place, day)
-    _check_one_spelling(place, found["said"], zone)
     files = _listed(root, found["files"], place)
     apart = {name.casefold() for name in found["apart"] if name != place.day}
     if isinstance(place, DayTable) and place.holdout_rule.column.casefold() in apart:
@@ -284,8 +254,7 @@ def _delta_day(place: TablePlace, root: Lake, day: dt.date, zone: str) -> TableD
             "audit reads files: partition by another column.",
         )
     in_files = not found["partitioned"] and place.day is not None
-    undated = _listed(root, found["undated"], place)
-    return TableDay(root, "delta", found["version"], files, in_files, undated)
+    return TableDay(root, "delta", found["version"], files, in_files)
 
 
 def _asked(place: TablePlace, day: dt.date) -> dict[str, str | None]:
@@ -413,7 +382,7 @@ def _days_named(place: TablePlace) -> tuple[Lake, dict[str, list[Named]], tuple[
     if only is None and is_delta(root):
         partitions, files = delta_days(place)
         return root, files, partitions
-    found, _ = files_of_rows(root, only)
+    found = files_of_rows(root, only)
     files = {file.name: days_named(folder_words(file.name)) for file in found}
     return root, files, tuple({name for said in files.values() for name, _ in said})
 

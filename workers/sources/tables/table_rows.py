@@ -2,7 +2,6 @@
 
 import datetime as dt
 import zoneinfo
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,8 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.columns import Batch, only_in_folder, unknown_label
-from workers.labels.parquet import Footer, folder_word
+from workers.labels.columns import Batch, unknown_label
 from workers.labels.shards import BadRecords
 from workers.lake.manifest import LabelColumn
 from workers.sources.tables.day_tables import DayTable
@@ -135,24 +133,6 @@ class DayRows:
         )
 
 
-def check_table_columns(
-    footer: Footer, path: str, needed: Iterable[tuple[str, str]], *, arm: str | None = None
-) -> None:
-    """Raise `NotEvaluableError` unless a file has each column once.
-
-    `needed` are columns, and what of the settings names them; a folder may say that of the `arm`.
-    """
-    for name, said in needed:
-        if name not in footer.names and not (name == arm and folder_word(path, name)):
-            there = f"it has {', '.join(footer.names[:20])}"
-            more = only_in_folder(path, name) or f": correct {said} in the settings; {there}"
-            raise NotEvaluableError(Reason.LABEL_INVALID, f"{path} has no column {name!r}{more}.")
-        if footer.names.count(name) > 1:
-            raise NotEvaluableError(
-                Reason.FEATURE_INVALID, f"{path} has several columns {name!r}: write one."
-            )
-
-
 def known_by(
     column: pl.Series, moment: dt.datetime, zone: str, path: str, *, said: str
 ) -> NDArray[np.bool_]:
@@ -199,14 +179,7 @@ def of_day(
         known = [word for word in words.unique().to_list() if word is not None]
         if known and not any(map(_is_day, known)):
             raise _no_days(column.name, path, sorted(known), said)
-        spelled = sorted(word for word in known if says_day(word, day))
-        if len(spelled) > 1:
-            raise NotEvaluableError(
-                Reason.LABEL_INVALID,
-                f"{path} spells the day in {column.name!r}, {said}, as {' and as '.join(spelled)}, "
-                "and training will have read one of them: write one.",
-            )
-        found = words.is_in(spelled)
+        found = words.is_in([word for word in known if says_day(word, day)])
     elif kind.is_integer():
         known = [str(value) for value in column.unique().to_list() if value is not None]
         if known and not any(map(_is_day, known)):

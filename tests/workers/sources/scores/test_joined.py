@@ -1,13 +1,10 @@
 """Labels, target and proxy in three tables, joined by record."""
 
-import contextlib
 import datetime as dt
 import pathlib
 import tempfile
 from typing import Any
 
-import deltalake
-import numpy as np
 import polars as pl
 import pytest
 from pyarrow import fs
@@ -20,7 +17,7 @@ from tests.support.audits import run_audits
 from tests.support.joined_tables import IN_PROCESS, ROWS, Tables, audited, world
 from tests.support.lake import DAY, EVE, declared
 from tests.support.object_store import empty_bucket, object_store
-from tests.support.score_tables import EMPTY_LAKE, audited_scores, predictions
+from tests.support.score_tables import EMPTY_LAKE
 from workers.audit.rehearsal import Rehearsal, rehearse
 from workers.audit.request import Request
 from workers.audit.verify import Finding, verify
@@ -29,9 +26,8 @@ from workers.executors import InProcess, on_ray
 from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
-from workers.sources.join_context import JoinContext
 from workers.sources.scores.score_tables import ScoreTables
-from workers.sources.scores.supplied import SuppliedScores, find_scores
+from workers.sources.scores.supplied import SuppliedScores
 from workers.warehouse.record_digest import seal
 
 
@@ -193,34 +189,6 @@ def test_a_column_that_a_table_lacks_is_said(tables: Tables) -> None:
     row = audited(tables.put())
     assert "has no column 'p'" in row.reason
     assert "it has ds, event_id, score" in row.reason
-
-
-@pytest.mark.slow
-def test_earlier_scores_of_the_same_records_are_found_on_their_days(tables: Tables) -> None:
-    """Models of two and three days before scored the records then: rows of other days are none."""
-    given = tables.put()
-    days = [DAY - dt.timedelta(days=before) for before in (0, 2, 3)]
-    rescored = pl.concat(
-        tables.proxy.select(day=pl.lit(day), event_id="event_id", p=pl.col("p") * share)
-        for day, share in zip(days, (0.5, 0.9, 0.8), strict=True)
-    )
-    deltalake.write_deltalake(str(tables.folder / "rescored"), rescored)
-    place = {"table": str(tables.folder / "rescored"), "column": "p"}
-    earlier = [place | {"days_before": before} for before in (2, 3)]
-    beside = ScoreTables.model_validate(given.model_dump() | {"earlier": earlier})
-    row = audited(beside)
-    assert (row.status, row.verdict) == ("evaluated", "violated")
-    source = find_scores("ads", DAY, SuppliedScores(beside))
-    with contextlib.ExitStack() as made:
-        joining = JoinContext(IN_PROCESS, made)
-        root, partition = source.find_partition(joining=joining)
-        file = partition.path(partition.files[0].name)
-        found = pl.read_parquet(root.read(file, at_most=1 << 24)).sort("proxy: p")
-    assert np.allclose(found["earlier 1: p"], 0.9 * found["proxy: p"])
-    assert np.allclose(found["earlier 2: p"], 0.8 * found["proxy: p"])
-    lost = rescored.filter(~((pl.col("day") == days[1]) & (pl.col("event_id") == "e7")))
-    deltalake.write_deltalake(str(tables.folder / "rescored"), lost, mode="overwrite")
-    assert audited(beside).detail == "record_unjoined"
 
 
 def test_columns_may_be_called_as_anything(tables: Tables) -> None:
@@ -405,64 +373,3 @@ def names(store: Lake, below: str) -> list[str]:
     selector = fs.FileSelector(below, recursive=True, allow_not_found=True)
     entries = store.files.get_file_info(selector)
     return [entry.path for entry in entries if entry.type == fs.FileType.File]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("word", [None, "soon"])
-def test_rows_without_a_day_are_told(tables: Tables, word: str | None) -> None:
-    """Rows that leak were in no day of either table: 4.3 became 0, unsaid."""
-    frame = world().with_columns(day=pl.lit(str(DAY)), kept=pl.int_range(pl.len()) % 3 == 0)
-    for told in (False, True):
-        undated = (pl.col("split") == "train") & ~pl.col("kept") & told
-        rows = frame.with_columns(
-            day=pl.when(undated).then(pl.lit(word, pl.String)).otherwise("day")
-        )
-        folder = tables.folder / str(told)
-        deltalake.write_deltalake(str(folder / "first"), rows.drop("p_today", "kept"))
-        deltalake.write_deltalake(str(folder / "target"), rows.select("day", "event_id", "p_today"))
-        row = audited(
-            ScoreTables.model_validate(
-                {
-                    "table": str(folder / "first"),
-                    "record": "event_id",
-                    "label": "clicked",
-                    "target": {"table": str(folder / "target"), "column": "p_today"},
-                    "proxy": "p_yesterday",
-                }
-            )
-        )
-        assert ("are of no day, or have no time" in row.reason) is told, row.reason
-
-
-def test_records_that_the_first_table_leaves_out_are_told(tmp_path: pathlib.Path) -> None:
-    """Whoever writes the scores leaves out what the model remembers; the labels have it still."""
-    frame = predictions(1_600)
-    labels = tmp_path / "labels" / f"day={DAY}"
-    labels.mkdir(parents=True)
-    frame.select("record", "late").write_parquet(labels / "all.parquet")
-    label = {"table": str(labels.parent), "column": "late"}
-    kept = frame.filter((pl.col("split") == "holdout") | (pl.col("record") % 3 == 0))
-    row = audited_scores(tmp_path / "t", kept.drop("late"), record="record", label=label)
-    gone = frame.height - kept.height
-    assert f"{gone:,} records of the day in {labels.parent} are not in" in row.reason
-    row = audited_scores(tmp_path / "whole", frame.drop("late"), record="record", label=label)
-    assert "are not in" not in row.reason
-
-
-def test_labels_that_were_corrected_are_told(tmp_path: pathlib.Path) -> None:
-    """Whoever writes labels corrects what training saw, before the cutoff: 2.4 became 0."""
-    at, rows = dt.datetime.combine(DAY, dt.time(10)), predictions()
-    labels = rows.select("record", "late", at=pl.lit(at))
-    later = labels.filter(pl.col("record") % 4 == 0).with_columns(
-        late=1 - pl.col("late"), at=pl.lit(at + dt.timedelta(hours=5))
-    )
-    again = labels.with_columns(at=pl.lit(at + dt.timedelta(hours=1)))
-    for name, corrections in (("same", again), ("other", later)):
-        folder = tmp_path / name / f"day={DAY}"
-        folder.mkdir(parents=True)
-        pl.concat([labels, corrections]).write_parquet(folder / "all.parquet")
-        label = {"table": str(folder.parent), "column": "late"}
-        given = {"record": "record", "label": label, "known_at": "at"}
-        row = audited_scores(tmp_path / f"scores {name}", rows.drop("late"), **given)
-        told = f"{later.height} records of {folder.parent} had another label before" in row.reason
-        assert told == (name == "other"), row.reason

@@ -16,7 +16,6 @@ from tests.support.tiers import rest_slow
 from workers.exceptions import NotEvaluableError, Reason
 from workers.sources.tables.day_tables import TablePlace
 from workers.sources.tables.table_files import find_day, look, newest_day
-from workers.sources.tables.table_rows import of_day
 
 BOTH = pl.DataFrame({"day": [EVE] * 3 + [DAY] * 2, "x": range(5)})
 
@@ -57,25 +56,6 @@ def test_folders_of_times_and_of_parts_of_a_date_are_of_their_day(
     ]
     assert not named.day_in_files
     assert look(str(tmp_path)).newest["day"] >= DAY
-
-
-@pytest.mark.parametrize(
-    "folders",
-    [
-        (f"day={DAY}", "day=20260302"),
-        (f"day={DAY}", f"day=2026-03-01/day={DAY}"),
-        ("year=2026/month=03/day=02", "year=2026/month=3/day=2"),
-    ],
-)
-def test_a_day_of_two_spellings_is_refused(
-    tmp_path: pathlib.Path, folders: tuple[str, str]
-) -> None:
-    """A file in two days' folders played on both; rows beside training's made 5.48 to 4.13."""
-    for folder in folders:
-        (tmp_path / folder).mkdir(parents=True)
-        BOTH.write_parquet(tmp_path / folder / "part.parquet")
-    with pytest.raises(NotEvaluableError, match="has the day twice, as day = 2026-03-0"):
-        find_day(place(tmp_path), DAY)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +129,6 @@ def test_parquet_is_known_by_its_ending_or_its_first_bytes(
     (folder / "rows.csv").write_text("x\n1\n")
     found = find_day(place(tmp_path), DAY)
     assert ([file.name for file in found.files], found.kind) == ([f"day={DAY}/{name}"], "parquet")
-    assert [file.name for file in found.unread] == [f"day={DAY}/README", f"day={DAY}/rows.csv"]
     assert look(str(tmp_path)).sample.equals(BOTH)
     assert look(str(folder / name)).sample.equals(BOTH)
 
@@ -241,19 +220,6 @@ def test_what_an_iceberg_catalogue_does_not_have_is_said(
     catalog.create_table("ads.scores", schema=BOTH.to_arrow().schema).append(BOTH.to_arrow())
     with pytest.raises(NotEvaluableError, match=words):
         find_day(TablePlace.model_validate({"day": "day"} | given), DAY)
-
-
-def test_a_day_has_one_spelling_in_a_column_and_in_a_delta_table(tmp_path: pathlib.Path) -> None:
-    rows = score_rows(np.random.default_rng(0), 100)
-    words = pl.Series("day", ["2026-03-02", "20260302"])
-    with pytest.raises(NotEvaluableError, match="spells the day"):
-        of_day(words, DAY, "UTC", "x.parquet", said="scores.day")
-    place = str(tmp_path / "delta")
-    for day in words:
-        said = rows.with_columns(day=pl.lit(day))
-        deltalake.write_deltalake(place, said, partition_by=["day"], mode="append")
-    with pytest.raises(NotEvaluableError, match="has the day twice"):
-        find_day(tables(place), DAY)
 
 
 def test_a_delta_table_that_keeps_split_in_its_log_is_refused(tmp_path: pathlib.Path) -> None:
