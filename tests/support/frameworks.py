@@ -21,11 +21,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from tests.support.lake import FEATURES, edit_manifest
-from workers.lake.checkpoints import write_checkpoint
+from workers.lake.checkpoints import Checkpoint, as_inputs, predict, write_checkpoint
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn
 
 CITIES = ["AMS", "BER", "CDG"]
+
+
+def probabilities(checkpoint: Checkpoint, features: pl.DataFrame) -> NDArray[np.float64]:
+    """Return what a checkpoint says of rows."""
+    return predict(checkpoint, as_inputs(checkpoint, features))
 
 
 @dataclass(frozen=True)

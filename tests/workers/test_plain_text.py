@@ -57,16 +57,3 @@ def test_all_that_is_left_can_be_shown_stored_and_put_into_xml(text: str) -> Non
     assert not {unicodedata.category(c) for c in shown} & {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
     page = f"<x>{shown.encode('utf-8').decode().replace('&', '&amp;').replace('<', '&lt;')}</x>"
     assert ET.fromstring(page).text == (shown or None)  # noqa: S314  # our own
-
-
-def test_letters_that_look_like_latin_ones_are_seen_between_these() -> None:
-    """A model that said `consistent` looked as the violated one beside it did."""
-    assert plain_text("del\u0430ys-broken") == r"del\u0430ys-broken"
-    assert plain_text("\u039fCR") == r"\u039fCR"
-    for honest in ("модель-v2", "Пользователь id", "μs", "ΔT", "β_rate", "Straße", "naïve", "数x"):
-        assert plain_text(honest) == honest
-
-
-def test_marks_that_would_cover_other_lines_are_escaped() -> None:
-    assert plain_text("Zoe\u0308 กี่ שִׁ") == "Zoe\u0308 กี่ שִׁ"
-    assert plain_text("a" + "\u0301" * 6) == "a" + "\u0301" * 4 + "\\u0301\\u0301"

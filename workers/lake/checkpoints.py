@@ -129,19 +129,10 @@ def describe_checkpoint(
         ) from None
 
 
-def probabilities(checkpoint: Checkpoint, features: pl.DataFrame) -> NDArray[np.float64]:
-    """Return the model's probabilities, shape (records, classes), in the manifest's class order.
-
-    `features` are as `Batch.features` gives them.
-
-    Raises:
-        NotEvaluableError: a probability is NaN, or there would be too many of them.
-    """
-    return predict(checkpoint, as_inputs(checkpoint, features))
-
-
 def as_inputs(checkpoint: Checkpoint, features: pl.DataFrame) -> ModelInputs:
     """Return features as the model's framework takes them; models that share them can share it.
+
+    `features` are as `Batch.features` gives them.
 
     Raises:
         NotEvaluableError: it does not take them, or there would be too many probabilities.
@@ -162,8 +153,10 @@ def as_inputs(checkpoint: Checkpoint, features: pl.DataFrame) -> ModelInputs:
 def predict(checkpoint: Checkpoint, inputs: ModelInputs) -> NDArray[np.float64]:
     """Return the model's probabilities, after its output correction if it has one.
 
+    Their shape is (records, classes), in the manifest's class order.
+
     Raises:
-        NotEvaluableError: as `probabilities`; or the model ends the process that it is asked in.
+        NotEvaluableError: a probability is NaN, or the model ends the process that it is asked in.
     """
     manifest = checkpoint.manifest
     predicted = _predicted(checkpoint, inputs)

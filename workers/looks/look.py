@@ -137,7 +137,7 @@ class Look(ABC):
     before_counting: ClassVar[bool] = False
     """True if what it refuses can be counted by no means: no statement is made of it, either."""
     after_files: ClassVar[bool] = False
-    """True if its remarks follow those on files that were not read."""
+    """True if its remarks follow that on the holdout."""
 
     @classmethod
     @abstractmethod

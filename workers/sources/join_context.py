@@ -7,14 +7,13 @@ import os
 import pathlib
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pyarrow import fs
 
 from privcore.exceptions import TransientError
 from workers.exceptions import NotEvaluableError, Reason
-from workers.executors import Executor, Item, Result, Shared
+from workers.executors import Executor
 from workers.lake.layout import Lake, patiently
 from workers.lake.places import local_path
 
@@ -53,20 +52,6 @@ class JoinContext:
             Reason.DEADLINE,
             f"The deadline, {self.deadline:%Y-%m-%d %H:%M:%S %Z}, passed before {before}.",
         )
-
-    def fold(
-        self,
-        function: Callable[[Shared, Item], tuple[None, Result]],
-        shared: Shared,
-        items: Iterable[Item],
-    ) -> Result:
-        """Return the sum of `function(shared, item)` over items, of which there is one at least."""
-        total = self.executor.fold(
-            function, shared, items, on_done=lambda _: None, deadline=self.deadline
-        )
-        if total is None:
-            raise ValueError("There is nothing to do: give one item at least.")
-        return total
 
     def scratch_folder(self) -> Lake:
         """Return a new, empty folder that all workers reach, deleted when `made` is closed.

@@ -10,7 +10,7 @@ from privcore.exceptions import TransientError
 from workers import patience
 from workers.exceptions import NotEvaluableError
 from workers.labels.parquet import ContentDigest
-from workers.lake.layout import PATIENCE, Lake, may_go_away, patiently
+from workers.lake.layout import PATIENCE, Lake, may_go_away, open_below, patiently
 
 
 def failing(times: int, error: Exception) -> Any:
@@ -114,3 +114,13 @@ def test_a_store_that_lists_keys_of_other_folders_is_said_to_do_so(tmp_path: pat
 
     with pytest.raises(NotEvaluableError, match="labels cannot be read"):
         Lake(str(tmp_path)).patiently(listed, "labels")
+
+
+def test_a_file_is_read_at_random_and_nothing_stays_open(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "rows").write_text("lake")
+    descriptors = len(list(pathlib.Path("/dev/fd").iterdir()))
+    with open_below(str(tmp_path), "rows") as file:
+        assert (file.size(), file.read_at(2, 1)) == (4, b"ak")
+    with pytest.raises(FileNotFoundError):
+        open_below(str(tmp_path), "others")
+    assert len(list(pathlib.Path("/dev/fd").iterdir())) == descriptors

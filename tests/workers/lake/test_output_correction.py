@@ -9,11 +9,12 @@ import pytest
 
 from privcore.mechanisms import RandomizedResponse, uncorrected_inverse
 from tests.support.audits import recorded
+from tests.support.frameworks import probabilities
 from tests.support.lake import BINARY, DAY, EVE, FEATURES, PLAN, label_path, label_rows, put_labels
 from workers.audit.run import run_audit
 from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
-from workers.lake.checkpoints import probabilities, read_checkpoint
+from workers.lake.checkpoints import read_checkpoint
 from workers.lake.layout import Lake, checkpoint_folder
 from workers.lake.manifest import parse_manifest
 from workers.training.jobs import Recipe, TrainingJob, train

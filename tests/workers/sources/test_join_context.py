@@ -10,7 +10,6 @@ import tempfile
 import pytest
 
 from workers.executors import InProcess
-from workers.lake.layout import Lake
 from workers.sources import join_context
 from workers.sources.join_context import JoinContext
 
@@ -73,8 +72,3 @@ def test_what_audits_left_that_were_cut_off_is_swept_after_two_days(
         JoinContext(InProcess(), made, str(tmp_path)).scratch_folder()
         assert not (tmp_path / "old.rows").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["old", "young.rows"]
-
-
-def test_nothing_to_do_is_refused(tmp_path: pathlib.Path) -> None:
-    with contextlib.ExitStack() as made, pytest.raises(ValueError, match="one item at least"):
-        JoinContext(InProcess(), made, str(tmp_path)).fold(lambda *_: (None, 1), Lake("/"), [])

@@ -234,9 +234,24 @@ class CheckpointSource:
         *,
         instead: tuple[str, str] | None = None,
     ) -> NDArray[np.float64]:
-        """Return what one of the two models says of the classes of both; as `predicted`."""
-        found = predicted(checkpoint, batch, shared, self.place, instead=instead)
-        return aligned(found, checkpoint.manifest.label.words, self.label.words)
+        """Return what one of the two models says of the classes of both.
+
+        Checkpoints of the same features share inputs, and games a checkpoint.
+
+        Args:
+            checkpoint: the model.
+            batch: the records; those of another day have equal probabilities of all classes.
+            shared: what was computed of them already, and which of them are asked for.
+            instead: a categorical feature, and the value that every record has of it instead.
+        """
+        asked = (checkpoint, instead, self.place.reading)
+        if asked not in shared.made:
+            today = self.place.today(batch)
+            if shared.asked is not None:
+                today = today & shared.asked
+            scored = _scored(checkpoint, batch, shared, self.place, today, instead)
+            shared.made[asked] = scored if today.all() else _among_others(scored, today)
+        return aligned(shared.made[asked], checkpoint.manifest.label.words, self.label.words)
 
 
 def find_checkpoints(
@@ -403,34 +418,6 @@ def _check_proxy(target: Manifest, proxy: Manifest, day: dt.date) -> None:
             f"{list(proxy.label.classes)}, the target {target.label.column} in "
             f"{list(target.label.classes)}: they cannot be compared.",
         )
-
-
-def predicted(
-    checkpoint: Checkpoint,
-    batch: Batch,
-    shared: SharedScores,
-    place: LabelPlace,
-    *,
-    instead: tuple[str, str] | None = None,
-) -> NDArray[np.float64]:
-    """Predict a batch; checkpoints of the same features share inputs, and games a checkpoint.
-
-    Args:
-        checkpoint: the model.
-        batch: the records; those of another day have equal probabilities of all classes.
-        shared: what was computed of them already, and which of them are asked for.
-        place: where they lie.
-        instead: a categorical feature, and the value that every record has of it instead.
-    """
-    asked = (checkpoint, instead, place.reading)
-    if asked not in shared.made:
-        today = place.today(batch)
-        if shared.asked is not None:
-            today = today & shared.asked
-        scored = _scored(checkpoint, batch, shared, place, today, instead)
-        shared.made[asked] = scored if today.all() else _among_others(scored, today)
-    found: NDArray[np.float64] = shared.made[asked]
-    return found
 
 
 def _scored(

@@ -114,11 +114,18 @@ def join(
     )
     scratch_folder = joining.scratch_folder()
     try:
-        counted = joining.fold(_join, scratch_folder, [Join(tables, day, parts)])
+        counted = joining.executor.fold(
+            _join,
+            scratch_folder,
+            [Join(tables, day, parts)],
+            on_done=lambda _: None,
+            deadline=joining.deadline,
+        )
     except DeadlinePassedError:
         raise joining.too_late(
             "the tables were joined: begin earlier, or join them before the audit, into one table"
         ) from None
+    assert counted is not None  # noqa: S101  # of one item
     return scratch_folder, (_FILE,), _left_out(parts, counted)
 
 

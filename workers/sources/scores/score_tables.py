@@ -12,7 +12,6 @@ from scipy.special import expit, softmax
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import Batch
 from workers.lake.manifest import (
-    LARGEST_EPSILON,
     POLICY,
     DeclaredMechanism,
     Delta,
@@ -21,11 +20,9 @@ from workers.lake.manifest import (
     Moment,
     Name,
     Privacy,
-    check_simulated,
     named_twice,
 )
 from workers.sources.tables.day_tables import WHERE, DayTable, TablePlace
-from workers.strict_model import StrictModel
 
 
 class OtherTable(TablePlace):
@@ -37,21 +34,19 @@ class OtherTable(TablePlace):
     """The label's column; or the probabilities', as in the first table."""
 
 
-class DeclaredPrivacy(StrictModel):
+class DeclaredPrivacy(Privacy):
     """`[models.privacy]`: what a manifest would declare."""
 
     definition: Literal["label_dp", "dp"] = "label_dp"
     neighbors: Literal["replace", "add_remove", "simulate"] = "replace"
     unit: Name = "record"
-    epsilon: Annotated[float, Field(ge=0.0, le=LARGEST_EPSILON, allow_inf_nan=False)]
     delta: Delta = 0.0
     mechanism: DeclaredMechanism | None = None
     declared_by: Name = "the settings"
     declared_at: Moment | None = None
 
     @model_validator(mode="after")
-    def _can_be_said(self) -> Self:
-        check_simulated(self.definition, self.neighbors)
+    def _of_somebody(self) -> Self:
         if self.declared_by == POLICY:
             raise ValueError(f"declared_by is {POLICY}, which is nobody: write who declares")
         return self

@@ -23,6 +23,7 @@ from tests.support.frameworks import (
     CITIES,
     Trained,
     as_pandas,
+    probabilities,
     put_trained,
     replace_trained,
     rows_with_gaps,
@@ -44,7 +45,7 @@ from tests.support.onnx_files import onnx_file
 from workers.exceptions import NotEvaluableError
 from workers.labels.columns import Batch
 from workers.lake import formats
-from workers.lake.checkpoints import probabilities, read_checkpoint
+from workers.lake.checkpoints import read_checkpoint
 from workers.lake.formats import FILES
 from workers.lake.formats.contract import LoadedModel, ModelRefusedError, check_places
 from workers.lake.layout import Lake

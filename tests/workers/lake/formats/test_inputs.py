@@ -27,10 +27,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
+from tests.support.frameworks import probabilities
 from tests.support.lake import manifest_for
 from workers.exceptions import NotEvaluableError
 from workers.labels.columns import Batch
-from workers.lake.checkpoints import Checkpoint, probabilities
+from workers.lake.checkpoints import Checkpoint
 from workers.lake.manifest import Feature, Manifest
 from workers.lake.model_sandbox import UnreadableModelError, describe_model
 
