@@ -61,18 +61,7 @@ def manifest(
         return
     from workers.sources.proposal import proposed_manifest, write_manifests
 
-    privacy: dict[str, Any] | None = None
-    if epsilon is not None:
-        privacy = {
-            "definition": "label_dp",
-            "neighbors": "replace",
-            "unit": unit,
-            "epsilon": epsilon,
-            "delta": delta,
-            "mechanism": None,
-            "declared_by": declared_by or "unknown",
-            "declared_at": None,
-        }
+    privacy = None if epsilon is None else _declared(epsilon, delta, unit, declared_by)
     if model_file is not None and model_file.is_dir():
         if table or day or label is None:
             raise typer.BadParameter("of a lake's folder give --label, and no --table or --day.")
@@ -91,3 +80,17 @@ def manifest(
         privacy=privacy,
     )
     typer.echo(json.dumps(proposed, indent=2))
+
+
+def _declared(epsilon: float, delta: float, unit: str, declared_by: str) -> dict[str, Any]:
+    """Return a manifest's declaration of no named mechanism."""
+    return {
+        "definition": "label_dp",
+        "neighbors": "replace",
+        "unit": unit,
+        "epsilon": epsilon,
+        "delta": delta,
+        "mechanism": None,
+        "declared_by": declared_by or "unknown",
+        "declared_at": None,
+    }
