@@ -1,4 +1,4 @@
-"""Events: all that a person should look at, and one for each audit with figures.
+"""Events: all that a person should look at.
 
 An event's id is a digest of its content: a repeated run sends the same event again, and a receiver
 can drop the copy. So an event is delivered also where a run was cut between its commit and it.
@@ -62,7 +62,6 @@ _OF_ONE_RUN = (
 class Kind(StrEnum):
     """Kinds of events, by the names that Prefect's automations in deploy/ wait for."""
 
-    EVALUATED = "privaudit.evaluated"
     VIOLATED = "privaudit.violated"
     RESOLVED = "privaudit.resolved"
     INCONCLUSIVE = "privaudit.inconclusive"
@@ -160,21 +159,6 @@ def without_markup(text: str) -> str:
 
 def _one_line(text: str) -> str:
     return without_markup(plain_text(text))
-
-
-def evaluated(row: AuditRow, settings: Settings) -> Event:
-    """Return the event that a model has an audit with figures, for who waits for one; no figure."""
-    subject = f"{named(row.model, row.secret)} on {row.day}: it was audited"
-    return _of_model(
-        row.model,
-        row.day,
-        settings,
-        kind=Kind.EVALUATED,
-        subject=subject,
-        reason="",
-        audit_id=row.audit_id,
-        verdict=row.verdict,
-    )
 
 
 def at_commit(row: AuditRow, incident: Incident, settings: Settings) -> Event | None:

@@ -156,25 +156,6 @@ def _which(nights: Sequence[AuditRow]) -> str:
     return "" if len(nights) > 7 else f" ({short_days([night.day for night in nights])})"
 
 
-def believing_sentence(night: AuditRow) -> str:
-    """Say what would be proved if the proxy were right, and whether it is; "" without a figure."""
-    if night.epsilon_if_proxy_right is None:
-        return ""
-    control = night.control_epsilon_if_proxy_right or 0.0
-    believed = night.epsilon_if_proxy_right
-    proved = (
-        f"If the earlier model were right, at least {down(believed, beyond=0.0)} would be proved"
-    )
-    if believed == 0.0:
-        proved = "Even if the earlier model were right, nothing would be proved"
-    if control == 0.0:
-        return f"{proved}; the holdout does not show that it is wrong."
-    return (
-        f"{proved}; but it is not right: the same calculation gives at least "
-        f"{down(control, beyond=0.0)} for records that training never saw."
-    )
-
-
 def _nights(number: int, *, every: bool = False) -> str:
     """Word a number of nights."""
     if number == 1:

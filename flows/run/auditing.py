@@ -21,8 +21,8 @@ from prefect.settings import PREFECT_API_URL
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.failures import without_data
-from flows.notify.alerts import deliver_all, emit
-from flows.notify.events import Event, at_commit, evaluated
+from flows.notify.alerts import deliver_all
+from flows.notify.events import Event, at_commit
 from flows.notify.incidents import Incident, incidents_before
 from flows.notify.prefect_context import best_effort, log_failure, run_log
 from flows.run import runs
@@ -37,7 +37,7 @@ from workers.executors import Executor, LostWorkerError
 from workers.memory import return_freed_memory
 from workers.plan import Plan
 from workers.warehouse.nights_together import commit_nights
-from workers.warehouse.schema import AuditRecord, AuditRow, Status
+from workers.warehouse.schema import AuditRecord, AuditRow
 from workers.warehouse.store import Warehouse
 
 RUNNER: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=32)
@@ -263,8 +263,6 @@ def announce(record: AuditRecord, settings: Settings, *, withdrawn: bool) -> Aud
     if withdrawn:
         run_log().warning("An audit of %s was withdrawn: nobody is notified.", row.model)
         return Audited(row)
-    if row.status is Status.EVALUATED:
-        emit(evaluated(row, settings))
     event = at_commit(row, _incident(row, settings), settings)
     undelivered = deliver_all([] if event is None else [event], settings)
     return Audited(row, event, undelivered=undelivered[0] if undelivered else None)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flows.notify.events import FIGURES, Event, Kind, at_commit, evaluated, events, missing
+from flows.notify.events import FIGURES, Event, Kind, at_commit, events, missing
 from flows.notify.incidents import Incident, Stage
 from flows.settings import Settings, TogetherSettings, load_settings
 from privcore.lower_bounds.verdicts import ReasonCode, Trust, Verdict
@@ -83,12 +83,6 @@ def test_a_payload_has_verdict_reason_and_one_first_step(settings: Settings) -> 
     assert (payload["figures"]["sees_from"], payload["figures"]["control_records"]) == (1.5, 40)
     assert payload["report"] == "https://example.com/r/"
     assert payload["notify"] == ["ads@example.com"]
-
-
-def test_that_a_model_was_audited_is_told_without_a_figure(settings: Settings) -> None:
-    payload = evaluated(row(), settings).payload()
-    assert (payload["event"], payload["verdict"]) == ("privaudit.evaluated", "not_refuted")
-    assert payload["figures"] == {}
 
 
 def test_a_new_doubt_is_told_with_what_is_new(settings: Settings) -> None:

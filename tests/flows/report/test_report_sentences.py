@@ -160,16 +160,6 @@ def test_days_are_listed_by_month():
     assert sentences.short_days(days) == "14, 15 Jan and 2 Feb"
 
 
-def test_what_believes_the_proxy_is_said_to_and_held_against_the_holdout(hold_sentences):
-    wrong = PRIVATE.model_copy(
-        update={"epsilon_if_proxy_right": 6.2, "control_epsilon_if_proxy_right": 3.1}
-    )
-    fair = PRIVATE.model_copy(
-        update={"epsilon_if_proxy_right": 0.5, "control_epsilon_if_proxy_right": 0.0}
-    )
-    hold_sentences(sentences.believing_sentence(wrong), sentences.believing_sentence(fair))
-
-
 GRID = [
     night(
         verdict=verdict,
@@ -200,7 +190,6 @@ def test_nothing_is_said_to_be_at_least_nothing(one):
     history = History("m", (one,))
     said = [
         *headline(one),
-        sentences.believing_sentence(one),
         sentences.control_sentence(history),
         sentences.paper_sentence(history),
         curve_sentence(one, []),
@@ -208,11 +197,6 @@ def test_nothing_is_said_to_be_at_least_nothing(one):
     for text in said:
         for nonsense in ("at least 0 ", "at least 0.00", "more than 0.00", "1.00 to 1", "\u2013"):
             assert nonsense not in text, text
-
-
-def test_what_nothing_means_is_said_in_words(hold_sentences):
-    silent = night(epsilon_if_proxy_right=0.0, control_epsilon_if_proxy_right=0.4)
-    hold_sentences(sentences.believing_sentence(silent))
 
 
 @pytest.mark.parametrize(
