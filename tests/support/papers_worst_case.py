@@ -117,7 +117,7 @@ WORST_CASE = Paper(
             "flows.study.secrets.study",
             "in small: the password's 0.380 is what a blind guess reaches (0.373), and what models "
             "reach that start from the prior; models that start uniform stay near 0.13. The name's "
-            "0.525 agrees with a likelihood by n-grams of ours (0.53; blind 0.51), which Zipf's "
+            "0.525 agrees with a likelihood by n-grams of ours (0.53, blind 0.51), which Zipf's "
             "law with exponent 1.5 stands in for; Figure 2's prior of names allows 0.45 at most. "
             "The theorem is about replacing a secret, which takes twice the noise that the paper "
             "counts",
