@@ -14,7 +14,7 @@ have spent is the number of queries times the epsilon of each.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,14 +47,6 @@ class TrueAnswers:
 
 class QueryMechanism(Protocol):
     """Protection of a system's answers."""
-
-    @property
-    def definition(self) -> str:
-        """Definition that it claims: `idp`, `group_idp`, `bdp`, `dp` or `none`."""
-
-    @property
-    def k(self) -> int:
-        """Number of records that its definition lets change; 0 if noise does not depend on them."""
 
     def release(
         self, true: TrueAnswers, *, epsilon: float, random: np.random.Generator
@@ -114,11 +106,6 @@ class KLaplace:
             rule = "it is at least 0"
             raise InvalidInputError("added_sensitivity", self.added_sensitivity, rule)
 
-    @property
-    def definition(self) -> str:
-        """`idp` for k = 1, else `group_idp`."""
-        return "idp" if self.k == 1 else "group_idp"
-
     def release(
         self, true: TrueAnswers, *, epsilon: float, random: np.random.Generator
     ) -> NDArray[np.float64]:
@@ -131,10 +118,6 @@ class KLaplace:
 class BootstrapLaplace:
     """The bootstrap Laplace mechanism: scale (bootstrap sensitivity) / epsilon; Definition 4.4."""
 
-    definition: ClassVar[str] = "bdp"
-
-    k: ClassVar[int] = 0  # the definition knows no number of records
-
     def release(
         self, true: TrueAnswers, *, epsilon: float, random: np.random.Generator
     ) -> NDArray[np.float64]:
@@ -143,25 +126,13 @@ class BootstrapLaplace:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rounded:
-    """Another mechanism whose answers are rounded."""
+class RoundedToInteger:
+    """Another mechanism's answers, rounded to the nearest integer (section 3.2.1).
+
+    What is done to an answer afterwards costs nothing.
+    """
 
     mechanism: QueryMechanism
-
-    @property
-    def definition(self) -> str:
-        """The other mechanism's: what is done to an answer afterwards costs nothing."""
-        return self.mechanism.definition
-
-    @property
-    def k(self) -> int:
-        """The other mechanism's."""
-        return self.mechanism.k
-
-
-@dataclass(frozen=True, slots=True)
-class RoundedToInteger(_Rounded):
-    """Another mechanism's answers, rounded to the nearest integer (section 3.2.1)."""
 
     def release(
         self, true: TrueAnswers, *, epsilon: float, random: np.random.Generator
@@ -171,8 +142,13 @@ class RoundedToInteger(_Rounded):
 
 
 @dataclass(frozen=True, slots=True)
-class RoundedToBit(_Rounded):
-    """Another mechanism's answers, rounded to 0 or 1, whichever is nearer (section 3.2.1)."""
+class RoundedToBit:
+    """Another mechanism's answers, rounded to 0 or 1, whichever is nearer (section 3.2.1).
+
+    What is done to an answer afterwards costs nothing.
+    """
+
+    mechanism: QueryMechanism
 
     def release(
         self, true: TrueAnswers, *, epsilon: float, random: np.random.Generator
@@ -190,10 +166,6 @@ class NoisyCountThreshold:
     makes every answer epsilon-differentially private, and what it spends is what it leaks.
     """
 
-    definition: ClassVar[str] = "dp"
-
-    k: ClassVar[int] = 0  # its noise does not depend on the table
-
     def release(
         self, true: TrueAnswers, *, epsilon: float, random: np.random.Generator
     ) -> NDArray[np.float64]:
@@ -206,10 +178,6 @@ class NoisyCountThreshold:
 @dataclass(frozen=True, slots=True)
 class Unprotected:
     """True answers: what the protection costs an attacker is counted against this."""
-
-    definition: ClassVar[str] = "none"
-
-    k: ClassVar[int] = 0
 
     def release(
         self,

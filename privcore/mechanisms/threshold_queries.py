@@ -245,7 +245,6 @@ class RestrictedInterface:
     Args:
         interface: who answers what is not refused.
         queries: most queries that are ever answered.
-        budget: most that all answered queries may spend together, by the definition's accounting.
         minimum_epsilon: least budget that a single query must spend.
     """
 
@@ -254,19 +253,13 @@ class RestrictedInterface:
         interface: QueryInterface,
         *,
         queries: float = math.inf,
-        budget: float = math.inf,
         minimum_epsilon: float = 0.0,
     ) -> None:
-        for name, value in (
-            ("queries", queries),
-            ("budget", budget),
-            ("minimum_epsilon", minimum_epsilon),
-        ):
+        for name, value in (("queries", queries), ("minimum_epsilon", minimum_epsilon)):
             if not value >= 0.0:
                 raise InvalidInputError(name, value, "a restriction is at least 0")
         self._interface = interface
         self._queries = queries
-        self._budget = budget
         self._minimum_epsilon = minimum_epsilon
         self.answered = 0
         self.spent = 0.0
@@ -293,9 +286,6 @@ class RestrictedInterface:
             raise QueryRefusedError("a query spends at least epsilon", self._minimum_epsilon)
         if self.answered + predicates.size > self._queries:
             raise QueryRefusedError("the number of queries is limited", self._queries)
-        # The sum of many small epsilons is rounded: a budget that is just used up is not exceeded.
-        if self.spent + predicates.size * epsilon > self._budget * (1.0 + 1e-9):
-            raise QueryRefusedError("the budget is used up", self._budget)
         answers = self._interface.answer(predicates, thresholds, epsilon=epsilon)
         self.answered += predicates.size
         self.spent += predicates.size * epsilon

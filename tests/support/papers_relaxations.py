@@ -36,7 +36,7 @@ RELAXATIONS = Paper(
             "mechanisms.KLaplace",
             "claimed, never believed: a manifest that declares it is `declaration_empty`",
             (
-                f"{_SENSITIVITY}test_definitions",
+                f"{_SENSITIVITY}test_lemma_3_3_is_the_definition_of_k_local_sensitivity_on_every_table",
                 f"{_NO_GUARANTEE}test_a_relaxation_is_no_guarantee_whatever_it_declares",
             ),
         ),

@@ -129,6 +129,7 @@ class MemorizationTally:
 
 
 _PART_ROWS = 256
+_LONGEST = 4096
 _LARGEST_ID = 0x10FFFF
 """Token ids are kept as characters, of which there are so many."""
 _LOG_10 = float(np.log(10.0))
@@ -144,7 +145,6 @@ class MemorizationPass:
     reference: ModelFile
     sampling: Sampling = PLAIN
     reach: float = 6.0
-    longest: int = 4096
 
 
 def scan_sequences(
@@ -207,7 +207,7 @@ def _scan_part(shared: MemorizationPass, rows: pl.DataFrame) -> MemorizationTall
         likely, losses, tokens, at_risk = [], [], 0, []
         chosen = rows.filter(pl.col(SPLIT).cast(pl.String) == word)
         for row, sequence in zip(chosen[_ROW], tokens_of(chosen[shared.column]), strict=True):
-            if sequence is None or len(sequence) > shared.longest:
+            if sequence is None or len(sequence) > _LONGEST:
                 total += _left_out(shared, row, sequence)
                 continue
             found = _judge(shared, models, sequence, row)
@@ -251,7 +251,7 @@ def _left_out(
     if sequence is None:
         reason, what = Reason.FEATURE_INVALID, "is missing or empty, or has ids that are none"
     else:
-        reason, what = Reason.TOO_LARGE, f"has more than {shared.longest} tokens"
+        reason, what = Reason.TOO_LARGE, f"has more than {_LONGEST} tokens"
     sentence = f"The sequence in {shared.column!r} of row {row} {what}."
     return MemorizationTally.zero(BadRecords.at(("", 0, row), 1, reason, sentence))
 

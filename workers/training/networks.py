@@ -50,7 +50,6 @@ class Schedule:
         batch: records of a step; a shorter one at an epoch's end is left out.
         rate: the first learning rate; it falls to 0 along a cosine.
         optimizer: Adam, or stochastic gradient descent with Nesterov's momentum of 0.9.
-        weight_decay: of the squares of all parameters.
         mixup: alpha of the Beta distribution by which each batch is mixed with itself in another
             order (Zhang et al. 2018); 0 mixes nothing.
     """
@@ -59,7 +58,6 @@ class Schedule:
     batch: int
     rate: float
     optimizer: Literal["adam", "sgd"] = "adam"
-    weight_decay: float = 0.0
     mixup: float = 0.0
 
 
@@ -81,9 +79,9 @@ class FittedNetwork:
         ]
         return np.concatenate(parts).astype(np.float64)
 
-    def probabilities(self, inputs: Inputs, temperature: float = 1.0) -> NDArray[np.float64]:
-        """Return the softmax of the logits over a temperature, shape (records, classes)."""
-        return softmax(self.log_odds(inputs) / temperature)
+    def probabilities(self, inputs: Inputs) -> NDArray[np.float64]:
+        """Return the softmax of the logits, shape (records, classes)."""
+        return softmax(self.log_odds(inputs))
 
 
 def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -199,13 +197,9 @@ def dense_layers(key: Any, sizes: list[tuple[int, int]]) -> Parameters:
 
 def _optimizer(optax: Any, schedule: Schedule, steps: int) -> Any:
     rate = optax.cosine_decay_schedule(schedule.rate, max(1, steps))
-    kinds = {
-        "adam": lambda: optax.adam(rate),
-        "sgd": lambda: optax.sgd(rate, momentum=0.9, nesterov=True),
-    }
-    return optax.chain(
-        optax.add_decayed_weights(schedule.weight_decay), kinds[schedule.optimizer]()
-    )
+    if schedule.optimizer == "adam":
+        return optax.adam(rate)
+    return optax.sgd(rate, momentum=0.9, nesterov=True)
 
 
 def _mixed(given: Any, target: Any, random: np.random.Generator, alpha: float) -> tuple[Any, Any]:

@@ -31,7 +31,7 @@ def test_sentiment140_as_it_is_published_goes_in_by_input(tmp_path, monkeypatch,
     trained = []
 
     class Guesses:
-        def probabilities(self, inputs, temperature=1.0):  # noqa: ARG002
+        def probabilities(self, inputs):
             chance = np.random.default_rng(1).uniform(0.2, 0.8, len(jax.tree.leaves(inputs)[0]))
             return np.stack([1.0 - chance, chance], axis=1)
 

@@ -181,14 +181,12 @@ def test_the_halving_schedule_ends_after_a_thousand_queries():
     assert queries < 5_418_936 / 5_000
 
 
-def test_rounding_leaves_noiseless_answers_and_the_definition_as_they_are():
+def test_rounding_leaves_noiseless_answers_as_they_are():
     true = true_answers(np.array([9, 0, 5]), 4, records=20)
     for rounded in (RoundedToInteger(KLaplace(1)), RoundedToBit(KLaplace(1))):
         answers = rounded.release(true, epsilon=1e-3, random=np.random.default_rng(2))
         assert answers[:2].tolist() == [1.0, 0.0]
         assert np.all(answers == np.rint(answers))
-        assert rounded.definition == "idp"
-        assert rounded.k == 1
     bits = RoundedToBit(KLaplace(1)).release(
         true_answers(np.full(1000, 5), 4, records=20), epsilon=1e-3, random=np.random.default_rng(3)
     )
@@ -212,16 +210,6 @@ def test_the_honest_mechanism_keeps_its_epsilon_on_neighboring_counts():
     assert shares[0] == pytest.approx(0.5, abs=0.01)
     assert shares[1] == pytest.approx(1.0 - 0.5 * math.exp(-epsilon), abs=0.01)
     assert math.log((1.0 - shares[0]) / (1.0 - shares[1])) == pytest.approx(epsilon, abs=0.05)
-
-
-def test_definitions():
-    assert KLaplace(1).definition == "idp"
-    assert KLaplace(2).definition == "group_idp"
-    assert BootstrapLaplace().definition == "bdp"
-    assert NoisyCountThreshold().definition == "dp"
-    assert Unprotected().definition == "none"
-    assert (KLaplace().k, KLaplace(2).k) == (1, 2)
-    assert {made.k for made in (BootstrapLaplace(), NoisyCountThreshold(), Unprotected())} == {0}
 
 
 def test_bad_input_is_named():

@@ -124,17 +124,11 @@ def test_restrictions_refuse_and_count():
     assert limited.answered == 6
     assert limited.spent == pytest.approx(0.6)
 
-    budgeted = RestrictedInterface(table, budget=0.6)
-    for _ in range(2):
-        budgeted.answer(predicates, three, epsilon=0.1)
-    with pytest.raises(QueryRefusedError, match="budget is used up"):
-        budgeted.answer(predicates, three, epsilon=1e-6)
-
     minimum = RestrictedInterface(table, minimum_epsilon=0.01)
     with pytest.raises(QueryRefusedError, match="at least epsilon"):
         minimum.answer(predicates, three, epsilon=0.009)
     minimum.answer(predicates, three, epsilon=0.01)
     assert (limited.columns, limited.records) == (table.columns, 3)
-    for name in ("queries", "budget", "minimum_epsilon"):
+    for name in ("queries", "minimum_epsilon"):
         with pytest.raises(InvalidInputError, match=name):
             RestrictedInterface(table, **{name: math.nan})
